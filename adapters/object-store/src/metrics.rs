@@ -4,8 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counters of a [`PagewellStore`](crate::PagewellStore) and all its clones since it was
-        /// created.
+        /// Counters of a [`PagewellStore`](crate::PagewellStore) with all its clones.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Metrics {

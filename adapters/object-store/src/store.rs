@@ -419,8 +419,8 @@ impl<T: ObjectStore + ?Sized> ObjectStore for PagewellStore<T> {
         payload: PutPayload,
         options: PutOptions,
     ) -> Result<PutResult> {
-        // Before and after: a concurrent read may return either state, and an error leaves the
-        // outcome open.
+        // Before and after: concurrent reads return either state, and after an error both are
+        // possible.
         self.forget(location);
         let result = self.store.put_opts(location, payload, options).await;
         self.forget(location);

@@ -135,8 +135,7 @@ impl Connection {
     }
 
     /// As [`flush`](Self::flush), at the end of a checkpoint. SQLite ignores errors of this
-    /// operation, but truncates the file before it discards the log, so the truncation reports the
-    /// failure.
+    /// operation, but truncates the file before it discards the log, and so gets the failure there.
     pub(crate) fn end_checkpoint(&self) -> Result<(), Failure> {
         self.flush().inspect_err(|_| self.database.note_behind())
     }
@@ -195,8 +194,7 @@ impl Connection {
     /// Orders stores of one connection to the memory of the log's index before loads of others.
     pub(crate) fn shm_barrier(&self) {
         // ORDERING: SeqCst, as in SQLite's VFS for Unix: also orders earlier stores before later
-        // loads. Pairs with the same barrier of another connection, or with the lock of the
-        // memory's locks.
+        // loads. Pairs with the barrier of another connection, or with the lock below.
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         drop(lock(&self.database.shm));
     }

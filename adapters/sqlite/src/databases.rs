@@ -1,8 +1,8 @@
 //! Open databases of this process, and their cache.
 //!
 //! A database is open once in the cache, however many connections it has, and locked against other
-//! processes from the first open to the last close. The first and the last connection are detected
-//! here.
+//! processes from the first open to the last close. This module detects the first and the last
+//! connection.
 //!
 //! **The lock against other processes.** A writable database is locked like every file that
 //! Pagewell writes: by an exclusive lock of the open file description on the whole file, which
@@ -69,8 +69,7 @@ struct Shared {
 
 impl Database {
     pub(crate) fn flush(file: &File) -> Result<(), pagewell::Error> {
-        // The failure may be an earlier one that is reported only now; a successful retry resolves
-        // it.
+        // It may be an earlier failure that is reported only now; a successful retry resolves it.
         file.flush(0..u64::MAX)
             .or_else(|_| file.flush(0..u64::MAX))
             .map(drop)
@@ -103,8 +102,8 @@ pub(crate) struct Wish {
 const PERMISSIONS: u32 = 0o644;
 
 impl Wish {
-    /// Returns the mode of opening. `Always` would close the file on failure; the result is checked
-    /// afterwards instead.
+    /// Returns the mode of opening. `Always` is checked afterwards: here it would close the file on
+    /// failure.
     fn direct(&self) -> Direct {
         match self.options.direct {
             None | Some(Direct::Never) => Direct::Never,
@@ -119,8 +118,7 @@ struct State {
     open: HashMap<FileId, Entry>,
     /// Files that other processes have locked. One number may have several, on some file systems.
     unlockable: HashMap<FileId, Vec<(PathBuf, UnlockedFile)>>,
-    /// Files that were only read, and that have locks of others: perhaps of another VFS of this
-    /// process.
+    /// Files that were only read, with locks of others, perhaps of another VFS of this process.
     kept: Vec<Shared>,
     /// Process that owns this state, once it has any.
     process: Option<Process>,
@@ -189,8 +187,7 @@ pub(crate) fn open(path: &Path, wish: &Wish) -> Result<Arc<Database>, Failure> {
     Err(cannot(path, "it is being replaced or closed repeatedly"))
 }
 
-/// Drops a connection. The last one makes everything durable, and unlocks the database for other
-/// processes.
+/// Drops a connection. The last one syncs and unlocks the database.
 ///
 /// If that fails, unsynced data is dropped, as in a power loss. SQLite has not acknowledged it, and
 /// its journal or log has what it has acknowledged. SQLite keeps that file if a sync of the
@@ -286,8 +283,7 @@ impl Database {
         match found.map_err(|error| Failure::of(&error, abi::CANTOPEN))? {
             Comparison::Same => Ok(true),
             Comparison::Different => Ok(false),
-            // Closing a descriptor of the file would release POSIX locks of SQLite's own VFS in
-            // this process.
+            // Closing a descriptor would release POSIX locks of SQLite's own VFS in this process.
             Comparison::Unproven if self.is_read_only => Ok(true),
             // This database's lock is visible through every descriptor of its file, and excludes
             // such locks.
@@ -321,8 +317,7 @@ impl Database {
 }
 
 impl State {
-    /// In a child, abandons the parent's state: its locked databases and its cache. The child
-    /// creates its own.
+    /// In a child, abandons the parent's state: its locked databases and its cache.
     fn leave_to_parent(&mut self) {
         let this = Process::this();
         if self.process.is_some_and(|process| process != this) {
@@ -331,8 +326,7 @@ impl State {
         self.process = Some(this);
     }
 
-    /// Returns the cache. The first database's options determine its size; if no database is open,
-    /// a new cache is possible.
+    /// Returns the cache. The options of the first open database determine its size.
     fn cache_for(&mut self, options: &Options, path: &Path) -> Result<Cache, Failure> {
         if let Some((cache, capacity)) = &self.cache {
             match options.cache {

@@ -93,8 +93,7 @@ pub(crate) unsafe fn take_routines(routines: *const *const c_void) -> Result<(),
         return Err(Refusal::Old);
     }
     let host = Host {
-        // SAFETY: (T) (F) by (R): the table of a SQLite of that version has all these slots, with
-        // these functions.
+        // SAFETY: (T) (F) by (R): in that version, the table has all these slots and functions.
         exec: unsafe { function(routines, slot::EXEC) },
         // SAFETY: as above.
         file_control: unsafe { function(routines, slot::FILE_CONTROL) },

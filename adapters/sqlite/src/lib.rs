@@ -43,8 +43,7 @@ mod vfs;
 
 use std::ffi::{c_char, c_int, c_void};
 
-/// Entry point of the extension: registers the VFS, but not as the default. The extension stays
-/// loaded.
+/// Registers the VFS for SQLite, not as the default. The extension stays loaded.
 ///
 /// # Safety
 ///

@@ -1,10 +1,9 @@
-//! Locks of a database among the connections of this process: SQLite's five states, without system
-//! calls.
+//! Locks of a database among connections of this process: SQLite's states, in memory only.
 //!
 //! Other processes are excluded while the database is open ([`crate::databases`]). The states and
 //! their order are SQLite's (its page on file locking): any number of connections are SHARED; one
-//! of them may be RESERVED, then PENDING, which admits no new reader, and EXCLUSIVE once it is the
-//! only one left.
+//! of them may be RESERVED, then PENDING, which admits no new reader, and EXCLUSIVE once it is
+//! alone.
 
 use std::ffi::c_int;
 
@@ -123,8 +122,7 @@ mod tests {
     use super::*;
 
     /// Visits all states that three connections can reach by any requests in any order: their
-    /// levels are always compatible, a granted request is fulfilled, and a refused one leaves at
-    /// most PENDING.
+    /// levels are always compatible, and a refused request leaves at most PENDING.
     #[test]
     fn every_state_that_can_be_reached_is_sound() {
         let mut seen = std::collections::HashSet::new();

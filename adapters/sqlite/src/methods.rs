@@ -79,8 +79,7 @@ unsafe fn connection<'a>(file: *mut sqlite3_file) -> &'a mut Connection {
 /// Runs the work of a method, and converts its result to a code.
 #[inline(always)]
 pub(crate) fn guarded(work: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
-    // A panic may leave a connection in an intermediate state; SQLite gets an error for it and
-    // rolls back.
+    // The connection may be in an intermediate state; SQLite gets an error and rolls back.
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(code)) => code,
         Ok(Err(failure)) => failure.tell(),

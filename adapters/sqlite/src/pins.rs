@@ -1,8 +1,7 @@
 //! Pages of a database that SQLite has fetched: pinned until it releases them.
 //!
 //! SQLite identifies a page that it releases by its address. It holds a few pages, those on the
-//! paths of its cursors, and releases the latest first, so they are in a list that is searched from
-//! its end.
+//! paths of its cursors, and releases the latest first, so their list is searched from its end.
 
 #![allow(unsafe_code)] // A borrow that the compiler cannot check.
 

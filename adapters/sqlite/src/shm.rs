@@ -20,8 +20,7 @@ struct Region {
     layout: Layout,
 }
 
-// SAFETY: plain memory that this module neither reads nor writes; SQLite does, in any thread, by
-// its own rules.
+// SAFETY: plain memory, which only SQLite accesses, in any thread, by its own rules.
 unsafe impl Send for Region {}
 
 impl Region {
@@ -41,8 +40,7 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout. Dropped when no connection has it mapped
-        // (`Shm::leave`).
+        // SAFETY: allocated with this layout, and mapped by no connection (`Shm::leave`).
         unsafe { dealloc(self.start.as_ptr(), self.layout) };
     }
 }

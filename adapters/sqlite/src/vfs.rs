@@ -29,8 +29,7 @@ unsafe impl Send for Registered {}
 // SAFETY: as above.
 unsafe impl Sync for Registered {}
 
-/// Registers the VFS with the host ([`crate::host`]), or changes whether it is the default. Returns
-/// a code of SQLite.
+/// Registers the VFS with the host ([`crate::host`]), or changes whether it is the default.
 pub(crate) fn register(is_default: bool) -> c_int {
     let unix = host().vfs(c"unix");
     if unix.is_null() {
@@ -84,8 +83,7 @@ unsafe extern "C" fn each_connection(
 ) -> c_int {
     guarded(|| {
         let mut vfs: *mut sqlite3_vfs = std::ptr::null_mut();
-        // SAFETY: (D) SQLite calls this with a new connection; (A) the operation stores a pointer
-        // to a VFS.
+        // SAFETY: (D) SQLite passes a new connection; (A) the operation stores a pointer to a VFS.
         let code = unsafe { host().control(db, abi::FCNTL_VFS_POINTER, (&raw mut vfs).cast()) };
         if code == abi::OK && VFS.get().is_some_and(|ours| std::ptr::eq(ours.0, vfs)) {
             // SAFETY: (D), as above. On failure, pages are copied.

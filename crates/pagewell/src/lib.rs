@@ -27,8 +27,7 @@
 //! durable after [`File::sync_data`].
 //!
 //! Programs leave out the type parameter `S`, like the allocator of a `Vec`. It selects how
-//! references to pages are counted; benchmarks and tests compare two ways (the feature
-//! `baselines`).
+//! references to pages are counted; tests and benchmarks compare two (feature `baselines`).
 //!
 //! Pages can be read in place without a pin ([`File::view`]), and a reader may proceed from one to
 //! the next ([`File::is_unchanged`]): `docs/guide/views-and-tokens.md` shows how to build a tree on

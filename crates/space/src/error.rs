@@ -78,8 +78,7 @@ pub enum ErrorKind {
     Malformed,
     /// No free range of addresses of the space is large enough.
     OutOfAddresses,
-    /// No frame is free, or none on a node that the area is bound to, and evicting pages of files
-    /// did not free one there.
+    /// No frame is free, or none on a node that the area is bound to, and none was reclaimed there.
     OutOfFrames,
     /// The system has no memory for the space's directory.
     OutOfMemory,
@@ -98,8 +97,8 @@ pub enum ErrorKind {
     ReadOnly,
     /// The file belongs to another cache than the space's frames, or the space to none.
     OtherFrames,
-    /// The mapped file could not be read or written. An access of the file itself, or the next
-    /// sync, has details.
+    /// The mapped file could not be read or written. An access of the file, or its next sync, has
+    /// details.
     File(pagewell_cache::ErrorKind),
 }
 

@@ -56,8 +56,7 @@ struct Waiting {
     requests: Vec<Filling>,
 }
 
-/// Token of the task that sends the pending requests. If it is dropped early, with its runtime, all
-/// of them fail.
+/// Token of the task that sends the pending requests. They fail if it is dropped before that.
 struct Collected(Option<Arc<Inner>>);
 
 impl Drop for Collected {
@@ -373,8 +372,7 @@ impl Deferred for Object {
 }
 
 impl Backend for Object {
-    /// For threads of the cache that wait. (No thread of the runtime does: this adapter uses only
-    /// futures.)
+    /// For threads of the cache that wait. (This adapter uses only futures.)
     fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
         let len: usize = bufs.iter().map(|buf| buf.len()).sum();
         let end = pos.saturating_add(len as u64).min(self.0.meta.size);

@@ -2,8 +2,7 @@
 
 use object_store::ObjectMeta;
 
-/// Whether both are one state of an object: by entity tag and version; by size and time if the
-/// store returns neither.
+/// Whether both are one state of an object, by entity tag and version, or else by size and time.
 pub(crate) fn is_same(known: &ObjectMeta, now: &ObjectMeta) -> bool {
     let has_tag = known.e_tag.is_some() && now.e_tag.is_some();
     let has_version = known.version.is_some() && now.version.is_some();

@@ -60,15 +60,13 @@ impl Traffic {
         }
     }
 
-    /// Returns the bytes received in one latency: to read a smaller gap is cheaper than another
-    /// request.
+    /// Returns the bytes received in one latency: reading a smaller gap beats another request.
     pub(crate) fn gap(&self) -> u64 {
         let pace = self.pace();
         ((pace.latency * pace.bytes_per_second) as u64).min(MOST_GAP)
     }
 
-    /// Returns the maximum size of a request. If it takes longer than four latencies, two requests
-    /// are better.
+    /// Returns the maximum size of a request. Above four latencies, two are better.
     pub(crate) fn most_bytes(&self) -> u64 {
         let pace = self.pace();
         let [least, most] = MOST_BYTES;

@@ -25,8 +25,7 @@ pub(crate) struct Closer {
 /// Number of queued files above which openers of other files wait.
 const MOST_WAITING: usize = 256;
 
-/// Maximum wait for them. A store that never answers blocks the thread, but must not block openers
-/// of other objects.
+/// Maximum wait for them. A store that never answers must not block other openers.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]

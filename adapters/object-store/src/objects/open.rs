@@ -40,8 +40,7 @@ pub(crate) struct Opener {
 }
 
 impl Opener {
-    /// Returns the object at `location`. If it is not known, requests `range` of it, which the
-    /// caller will read.
+    /// Returns the object at `location`. If it is not known, requests `range` of it.
     pub(crate) async fn open(
         self: &Arc<Self>,
         location: &Path,
@@ -126,8 +125,7 @@ impl Opener {
                 | Error::Unauthenticated { .. }
                 | Error::InvalidPath { .. }),
             ) => Err(Shared::new(error)),
-            // An empty object has no range, and others may not have this one, so request the
-            // metadata only.
+            // The object may be empty, or end before this range: request the metadata only.
             Err(_) => {
                 let head = self.head(location).await?;
                 self.know(head.meta, head.attributes, None).await

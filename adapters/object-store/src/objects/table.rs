@@ -92,8 +92,7 @@ impl Table {
         Look::Opening(opening)
     }
 
-    /// Ends opening `nr`. Its result becomes the known state, unless the object was forgotten
-    /// concurrently.
+    /// Ends opening `nr`: its result becomes known, unless the object was forgotten concurrently.
     pub(crate) fn opened(&self, location: &Path, nr: u64, outcome: &Outcome) {
         let mut entries = self.entries();
         let is_ours = matches!(entries.by_location.peek(location), Some(Entry::Opening(now, _)) if *now == nr);

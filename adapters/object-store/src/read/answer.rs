@@ -22,8 +22,7 @@ pub(crate) struct Answers {
 struct Pinned {
     guard: OwnedPageGuard,
     range: Range<usize>,
-    /// Dropped after the guard, which may have a strong reference to the file and must not be the
-    /// last.
+    /// After the guard, whose strong reference to the file must not be the last.
     _known: Arc<Known>,
     _permit: OwnedSemaphorePermit,
 }

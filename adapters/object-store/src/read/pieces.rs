@@ -23,7 +23,7 @@ pub(crate) fn end_of_piece(start: u64, end: u64) -> u64 {
 }
 
 /// Returns a stream of `first` and the rest of `range`, in pieces. The next ones are requested
-/// while one is being used.
+/// ahead.
 pub(crate) fn pieces(
     answers: Answers,
     known: Arc<Known>,

@@ -88,8 +88,7 @@ pub(super) struct Log {
     nr_entries: u64,
 }
 
-/// Opens or creates the files in `folder` for `nr_places` places. Also returns the contents of each
-/// by the log.
+/// Opens or creates the files in `folder` for `nr_places` places, and returns their contents too.
 pub(super) fn open(
     folder: &Path,
     page_size: u32,
@@ -189,8 +188,8 @@ fn header(page_size: u32) -> [u8; HEADER] {
     header
 }
 
-/// Reads the entries of a log, up to the first incomplete one. Returns none for another page size
-/// or version.
+/// Reads the entries of a log, up to the first incomplete one. None for another page size or
+/// version.
 fn read_log(path: &Path, page_size: u32) -> io::Result<Vec<Entry>> {
     let mut file = io::BufReader::new(File::open(path)?);
     let mut found = [0; HEADER];

@@ -1,5 +1,4 @@
-//! Pages on the disk and their places. The policy of the page cache evicts them; its frames are
-//! places here.
+//! Pages on the disk and their places. The page cache's policy evicts them, by places as frames.
 
 use std::collections::HashMap;
 

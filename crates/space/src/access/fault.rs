@@ -64,8 +64,7 @@ impl<'m, S: RefScheme> Faulter<'m, S> {
         }
     }
 
-    /// Allocates the resources of a page at `addr`. Its bytes are undefined: those of the block's
-    /// last use.
+    /// Allocates the resources of a page at `addr`. Its bytes are those of the block's last use.
     pub(crate) fn new_page(self, area: &Area<S>, addr: u64) -> Result<NewPage<'m, S>, ErrorKind> {
         let index = area.index_of(addr);
         let place = area.place(index, self.mm.shared.pool().nr_nodes());

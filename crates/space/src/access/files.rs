@@ -2,12 +2,11 @@
 //!
 //! # Without a lock
 //!
-//! They use the file that was noted for the address, as a writer at work. Step numbers are those of
+//! They use the file that was noted for the address, as a writer at work. Steps are those of
 //! [`crate::areas::noted`].
 //!
 //! Step 5. Table and entry are as in step 3, so no copy existed when the file was read: the read
-//! has what the area mapped at that moment. (A private area is written through its tables, not
-//! here.)
+//! has what the area mapped at that moment. (Writes of private areas use the tables.)
 //!
 //! # With the structure lock
 //!
@@ -153,14 +152,12 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         let Some(before) = file.no_copy(&self.mm.tables, addr) else {
             return false;
         };
-        // A hit ends with an acquire load, which keeps the loads of step 5 from being performed
-        // before.
+        // A hit ends with an acquire load, which orders it before the loads of step 5.
         file.file().try_read_hit(pos, buf) && file.no_copy(&self.mm.tables, addr) == Some(before)
     }
 
-    /// Reads a page that no entry names: zeros, or the file's bytes. Calls `is_absent` afterwards,
-    /// and returns `None` if it is `false`: the caller retries. The caller holds the structure
-    /// lock.
+    /// Reads a page that no entry names: zeros, or the file's bytes. Returns `None` if `is_absent`
+    /// is `false` afterwards: the caller, which holds the structure lock, retries.
     pub(crate) fn read_absent(
         self,
         area: &Area<S>,
@@ -273,8 +270,7 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         }
     }
 
-    /// Changes bytes of a file. Returns `None` if `addr` is in another area by now. The caller
-    /// holds no lock.
+    /// Changes bytes of a file, with no lock held. Returns `None` if `addr` is in another area now.
     pub(crate) fn edit<R>(
         self,
         file: &Arc<FileArea<S>>,

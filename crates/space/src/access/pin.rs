@@ -3,8 +3,7 @@
 //! Protocol. A pin claims the entry, takes a reference to the frame, and clears the writable bit.
 //! The next write therefore consults [`crate::words::cow`], finds the reference, and writes to a
 //! copy: the pinned bytes do not change, and no thread waits. A pinned page is not migrated: the
-//! first walk converts the entries, after which there are no new pins, and then finds the
-//! reference.
+//! first walk converts the entries, which prevents new pins, and then finds the reference.
 //!
 //! In an area that maps a file, a page without a copy is pinned in the cache: a reference to the
 //! file's frame, which a write to the file replaces.

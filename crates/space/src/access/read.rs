@@ -74,8 +74,7 @@ impl<'m, S: RefScheme> Reader<'m, S> {
         self.read_pages(addr, buf)
     }
 
-    /// Reads any number of pages. A separate function, so that the inlined read saves few
-    /// registers.
+    /// Reads any number of pages. Not inlined: the short read then saves few registers.
     #[inline(never)]
     pub(crate) fn read_pages(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
         let mut done = 0;

@@ -1,5 +1,4 @@
-//! Views: a closure runs on bytes of a page in place. Its result counts if the bytes did not
-//! change.
+//! Views: a closure runs on bytes of a page in place. Its result counts if these did not change.
 //!
 //! Protocol. The optimistic read ([`crate::access::optimistic`]), with the closure in place of the
 //! copy, as in views of files ([`pagewell_cache::View`]): step 5 is the closure, which may also

@@ -97,8 +97,7 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         Ok(())
     }
 
-    /// Returns the bytes from `addr` to the end of its page, or of the smallest page if nothing is
-    /// mapped.
+    /// Returns the bytes from `addr` to the end of its page, of the smallest size if unmapped.
     #[inline]
     fn bytes_to_page_end(self, addr: u64) -> usize {
         let pmd = self.mm.tables.pmd_word(addr).map(Directory::look);
@@ -135,8 +134,7 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         mut change: impl FnMut(RacyBytes<'_>) -> R,
     ) -> Result<R, Error> {
         let at = &mut change;
-        // Moved, so that the closure holds its captures directly: a reference would cost an
-        // instruction each.
+        // Moved, so that the closure holds its captures: references cost an instruction each.
         let in_place = self
             .mm
             .shared

@@ -44,8 +44,7 @@ impl<S: RefScheme> Space<S> {
         Mapper::of(&self.mm).map(len, options)
     }
 
-    /// Unmaps the pages of `range`, which must be mapped completely, by one or more areas or parts
-    /// of them.
+    /// Unmaps the pages of `range`, which must be mapped completely, by any number of areas.
     ///
     /// # Errors
     ///

@@ -9,8 +9,7 @@ use crate::api::handles::{Space, Spaces};
 use crate::error::Error;
 use crate::mm::shared::Shared;
 
-/// Memory spaces in the frames of a cache, with its files. Files of the cache can be mapped into
-/// them.
+/// Memory spaces in the frames of a cache, into which its files can be mapped.
 pub trait CacheSpaces<S: RefScheme> {
     /// Returns the shared state of all spaces of this cache. All calls return the same, as long as
     /// a handle of it or a space lives.

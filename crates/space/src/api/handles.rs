@@ -1,5 +1,4 @@
-//! Handles for users, [`Spaces`] and [`Space`]. The other files here have their methods, by
-//! purpose.
+//! Handles for users, [`Spaces`] and [`Space`]. The other files here have their methods.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,7 +1,6 @@
 //! Public handles and calls: [`handles::Spaces`] and [`handles::Space`].
 //!
-//! - Owns: the handles, and the documentation of each call. Checks arguments, and calls the module
-//!   that does the work.
+//! - Owns: the handles, and the documentation of each call. Checks arguments.
 //! - May call: all modules.
 //! - Promises: the documentation of the crate's types. All methods take `&self`, from any number of
 //!   threads.

@@ -81,8 +81,8 @@ impl<S: RefScheme> Spaces<S> {
         self.pool().verify()
     }
 
-    /// Checks that all pages and tables of the pool were found. A page that is only pinned is no
-    /// longer one of a space.
+    /// Checks that all pages and tables of the pool were found. Pages that are only pinned are in
+    /// no space.
     fn verify_all_counted(
         &self,
         shares: &HashMap<FrameNr, u64>,

@@ -170,8 +170,7 @@ impl<S: RefScheme> Area<S> {
     }
 
     /// Returns the area of a fork, not linked yet. It may map the pages of all families that have
-    /// any. The caller holds the structure lock of this area's space for writing, so no page is
-    /// being created.
+    /// any. The caller holds the structure lock of this area's space for writing.
     pub(crate) fn forked(&self, id: u64) -> Self {
         let mut inherited = self.families();
         inherited.retain(|family| family.has_frames());

@@ -1,5 +1,4 @@
-//! End of areas. Dropping the last area of a file closes it, which calls the program's backend;
-//! that may panic.
+//! End of areas. Dropping the last area of a file closes it, and the backend may panic.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 

@@ -12,8 +12,8 @@
 //!
 //! By the fences, either step 3 finds the claim of step a, in the table that existed before it, and
 //! waits for d; or step c loads the new size. The lock of the file's size is held from 1 to 3. So
-//! the file has not grown again when the last copy is dropped, and no copy of its later contents is
-//! taken for an old one.
+//! the file has not grown again when the last copy is dropped, and a copy of its later contents is
+//! not dropped.
 //!
 //! # Why no copy is missed
 //!
@@ -78,12 +78,10 @@ impl FileUser for FileMaps {
     }
 }
 
-/// Whether a file ends before the page at `addr`, which is to be copied. The caller has claimed its
-/// entry.
+/// Whether a file ends before the page at `addr`, whose entry the caller has claimed.
 pub(crate) fn is_cut_off<S: RefScheme>(file: &FileArea<S>, addr: u64) -> bool {
-    // ORDERING: SeqCst fence; pairs with the one in `FileMaps::cut` (store buffering: this thread
-    // claims, then loads the size; the other stores the size, then loads claims; one sees the
-    // other).
+    // ORDERING: SeqCst fence; pairs with the one in `FileMaps::cut` (store buffering: claim, then
+    // load the size; store the size, then load claims).
     fence(Ordering::SeqCst);
     let start = file.pos_of(addr) & !(file.file().page_size() as u64 - 1);
     start >= file.file().size()

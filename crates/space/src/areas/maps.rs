@@ -7,8 +7,7 @@
 //! F3: a private area is linked before any entry of its space can name a copy of a page of the
 //! file, until none does. As F1 of [`crate::pages::family`].
 //!
-//! Locks. As for families: the lock of a tree is acquired with or without the structure lock of a
-//! space.
+//! Locks. As for families: with or without the structure lock of a space.
 
 use std::fmt;
 use std::sync::Arc;

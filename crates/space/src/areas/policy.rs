@@ -24,8 +24,7 @@ pub enum Policy {
     /// evicted only if no node has a free frame: those on this node, or on others if none of these
     /// can be.
     Prefer(usize),
-    /// All nodes in turn, page by page. Each page is allocated as by [`Prefer`](Self::Prefer) with
-    /// its node.
+    /// All nodes in turn, page by page, each as by [`Prefer`](Self::Prefer).
     Interleave,
 }
 

@@ -165,8 +165,7 @@ impl<S: RefScheme> Areas<S> {
         std::mem::take(&mut self.by_start).into_values().collect()
     }
 
-    /// Splits areas that contain an end of `range`. The parts are linked before the whole is
-    /// unlinked.
+    /// Splits areas at the ends of `range`. Parts are linked before the whole is unlinked.
     pub(crate) fn split_at_ends(
         &mut self,
         range: &Range<u64>,

@@ -9,8 +9,7 @@
 //! stop writers; their addresses are not reused.
 //!
 //! Links. Areas are linked before entries can name their pages, and unlinked after the last one is
-//! removed ([`crate::pages::family`], F1). While a part of an area is moved, both places are
-//! linked.
+//! removed ([`crate::pages::family`], F1). A part that is being moved is linked at both places.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -129,8 +128,7 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
         self.mm.tables.directory().words(range)
     }
 
-    /// Ensures that the tables of `range` are exclusive, except those for which `is_left_out`
-    /// returns `true`.
+    /// Ensures that the tables of `range` are exclusive, except where `is_left_out`.
     fn own_tables(
         self,
         areas: &Areas<S>,

@@ -30,8 +30,7 @@ pub(crate) struct Mm<S: RefScheme> {
     pub(crate) tables: PageTables<S>,
     pub(crate) shared: Arc<Shared<S>>,
     /// Structure lock. Held for reading by faults, pins and slow accesses: no table leaves the
-    /// directory then, unless replaced by a copy. Held for writing by changes of areas and by
-    /// forks.
+    /// directory then, unless replaced by a copy. For writing: changes of areas, forks.
     pub(crate) structure: Padded<RwLock<Areas<S>>>,
     pub(crate) files: NotedFiles<S>,
     id: u64,

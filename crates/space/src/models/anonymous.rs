@@ -404,8 +404,7 @@ fn loom_pin_vs_move_under_claim() {
     });
 }
 
-/// The page of a claimed entry is found by its frame, isolated, and moved by walks: one or both
-/// moves succeed.
+/// The page of a claimed entry is found by its frame, and moved by walks: one or both succeed.
 #[test]
 fn loom_move_under_claim_vs_isolation() {
     explore(2, || {
@@ -488,8 +487,7 @@ fn loom_pin_vs_write() {
     });
 }
 
-/// A writer is about to claim an entry of a table that is concurrently unmapped, freed and reused
-/// as data.
+/// A writer is about to claim an entry of a table that is unmapped, freed and reused as data.
 #[test]
 fn loom_unmap_vs_write() {
     explore(2, || {

@@ -58,8 +58,7 @@ fn mapped_as(nr_nodes: usize, nr: u64, sharing: Sharing, options: &MapOptions) -
 }
 
 impl Mapped {
-    /// Checks that all counts are correct, and that all frames are freed with the space and the
-    /// file.
+    /// Checks that all counts are correct, and that all frames are freed.
     fn finish(self) {
         finish(&self.spaces, vec![&self.space]);
         drop((self.space, self.file));
@@ -133,8 +132,7 @@ fn loom_slow_shared_write_vs_unmap() {
     });
 }
 
-/// The writer looks up the areas, releases them to fill a page that it writes in part, and looks
-/// them up again.
+/// The writer looks up the areas, releases them to fill a page, and looks them up again.
 #[test]
 fn loom_missing_shared_write_vs_unmap() {
     explore(2, || {
@@ -230,8 +228,7 @@ fn loom_private_whole_write_vs_cut() {
     });
 }
 
-/// A private copy of page 0, on the first of two nodes, and a thread that moves it to the other
-/// without a walk.
+/// A private copy of page 0, and a thread that moves it to another node without a walk.
 fn copied_and_moved() -> (Mapped, thread::JoinHandle<()>) {
     let options = MapOptions::new().policy(Policy::Bind(0));
     let mapped = mapped_as(2, 1, Sharing::Private, &options);
@@ -281,8 +278,7 @@ fn loom_cut_of_pinned_vs_move_under_claim() {
     });
 }
 
-/// A reader has all of the file's page or of the copy, and nothing that the file gets after the
-/// copy.
+/// A reader has all of the file's page or of the copy, and nothing that the file gets later.
 #[test]
 fn loom_private_read_vs_first_write() {
     explore(3, || {

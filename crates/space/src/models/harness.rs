@@ -1,5 +1,4 @@
-//! Initial state of the models, and the final checks: counts match the entries, and all frames are
-//! freed.
+//! Initial state and final checks of the models: exact counts, and no frame lost.
 
 use std::sync::Arc;
 

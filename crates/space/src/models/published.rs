@@ -33,15 +33,13 @@ enum Entry {
 trait Counting: Send + Sync + 'static {
     /// Starts with one present entry.
     fn new() -> Self;
-    /// The first walk has converted an entry; its lock is held. Returns whether it was the last
-    /// one.
+    /// The first walk has converted an entry; its lock is held. Whether it was the last.
     fn turned(&self) -> bool;
     /// The first walk is complete, and has converted `nr` entries.
     fn walked(&self, nr: u64);
     /// A fork copies an entry, whose lock is held.
     fn copied(&self, entry: Entry);
-    /// The second walk has restored an entry, whose lock is held. Returns whether it was the last
-    /// one.
+    /// The second walk has restored an entry, whose lock is held. Whether it was the last.
     fn restored(&self) -> bool;
 }
 

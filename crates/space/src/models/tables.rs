@@ -13,8 +13,7 @@ use crate::words::claim::claim_used;
 use crate::words::directory::Directory;
 
 /// A reader has loaded a migration entry, and is about to sleep, when the table is unmapped and
-/// freed. Its frame becomes data that has the same word and keeps it. The writer of the data wakes
-/// no thread.
+/// freed. Its frame becomes data that has the same word and keeps it. Its writer wakes no thread.
 #[test]
 fn loom_wait_vs_table_reuse() {
     explore(2, || {

@@ -1,5 +1,4 @@
-//! Compaction: assembles a large block by moving pages out of its place, those of spaces and of
-//! files.
+//! Compaction: assembles a large block by moving pages, of spaces and of files, out of its place.
 //!
 //! Protocol.
 //! 1. Rank the places for such a block: those in which only pages are in use, the emptiest first.
@@ -286,8 +285,7 @@ impl<'s, S: RefScheme> Targets<'_, 's, S> {
         }
     }
 
-    /// Has the source reclaim a block. Returns `false` if it has none. May wait, so no page is
-    /// isolated.
+    /// Has the source reclaim a block, or returns `false`. May wait, so no page is isolated.
     fn make_room(&mut self, order: Order, wanted: Place) -> bool {
         // Blocks of the place are added to its parts, so the loop is bounded by its frames.
         while let Some(block) = self.supply.make_room(order, wanted) {

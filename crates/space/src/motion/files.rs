@@ -1,8 +1,8 @@
 //! Migration of pages of files: the cache moves the pages that areas map to another node.
 //!
 //! No entry names a page of a file, so there are no walks and no migration entries. A page is moved
-//! under the claim of its slot ([`pagewell_cache::MappedFile::move_page`]), for which concurrent
-//! accesses wait.
+//! under the claim of its slot ([`pagewell_cache::MappedFile::move_page`]), for which accesses
+//! wait.
 //!
 //! Locks. The structure lock is held for reading while areas are listed, not while pages are moved.
 

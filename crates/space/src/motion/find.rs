@@ -1,12 +1,10 @@
 //! Selection of the pages of a range to be moved: the first step of a
 //! [migration](crate::motion::migrate).
 //!
-//! For the part of a range in one table, with the structure lock held for reading, and the table
-//! held:
+//! For the part of a range in one table, with the structure lock and the table held:
 //! 1. Load the entries, and count the pages on other nodes.
 //! 2. Allocate at most this number of frames on the node. This batch uses or frees them.
-//! 3. Claim the entries. Pages that are mapped once are moved at once; others are isolated, for the
-//!    walks.
+//! 3. Claim the entries. Move pages that are mapped once; isolate others for walks.
 //! 4. Free the frames that pages have left.
 //!
 //! A concurrent fault of this space may replace the table in the directory; the table and the pages
@@ -167,8 +165,7 @@ impl<'m, S: RefScheme> Finder<'m, S> {
         }
     }
 
-    /// Moves, or isolates, a batch of pages from the start of `range`. Returns the address to
-    /// continue at.
+    /// Moves or isolates a batch of pages from the start of `range`. Returns where to continue.
     pub(crate) fn find_batch(
         &self,
         range: Range<u64>,

@@ -19,7 +19,7 @@
 //!    may come ([`crate::words::cow`]).
 //! 6. End the isolation of D, which frees it if all its entries were dropped concurrently. Free F.
 //!
-//! Undo, from 2 or 3: the migration entries of F become present entries of F again. No other state
+//! Undo, from 2 or 3: the migration entries of F become present entries of F again. Nothing else
 //! has changed.
 //!
 //! # Why the walks may stop where the counts say
@@ -71,7 +71,7 @@
 //!
 //! Verified by `loom_fork_vs_first_walk`, `loom_fork_and_unmap_between_the_walks`,
 //! `loom_undo_vs_fork_and_unmap`, `loom_migrate_vs_write`, `loom_read_vs_migration_there_and_back`,
-//! `loom_pin_vs_move_under_claim`, `loom_cut_vs_move_under_claim`; by the histories and the stress
+//! `loom_pin_vs_move_under_claim`, `loom_cut_vs_move_under_claim`; by histories and the stress
 //! test.
 //!
 //! Source: Linux, "Page migration" (Documentation/mm/page_migration); "introduce PGTY_mgt_entry

@@ -5,8 +5,7 @@
 //!   [`files`]), a page in motion ([`page`]), from a page to its entries ([`walk`]), the two walks
 //!   and the copy between them ([`mover`]), the result ([`report`]); and compaction ([`compact`]).
 //! - May call: `areas` (areas of a range, and their lock), `tables`, `pages`, `supply`, `words`,
-//!   `error`. It gets these parts of a space, not the whole: `access` calls it for blocks, from
-//!   below a fault.
+//!   `error`. It gets these parts, not a space: `access` calls it in faults.
 //! - Promises: no readable byte changes. A page ends in its new frame or stays in the old one, and
 //!   every entry follows, with any concurrent forks, copies and unmapping (A1 to A4 of
 //!   [`migrate`]).

@@ -38,8 +38,7 @@ impl<'s, S: RefScheme> Mover<'s, S> {
         Pages::of(self.pool())
     }
 
-    /// Steps 2 to 6 for isolated pages. Each is then in its new frame, or has failed and is
-    /// unchanged.
+    /// Steps 2 to 6 for isolated pages. Each is then moved, or failed and unchanged.
     pub(crate) fn move_batch(
         self,
         batch: &mut [Moving<'s, S>],
@@ -99,8 +98,8 @@ impl<'s, S: RefScheme> Mover<'s, S> {
         report.second_walk += now() - start;
     }
 
-    /// Whether a page whose entries are all migration entries is pinned. Waits for references that
-    /// last only a moment.
+    /// Whether a page whose entries are all migration entries is pinned. Waits for brief
+    /// references.
     fn is_pinned(self, frame: FrameNr) -> bool {
         let mut backoff = Backoff::new();
         for _ in 0..LOOKS {
@@ -152,8 +151,7 @@ impl<'s, S: RefScheme> Mover<'s, S> {
         page.is_leaving() && self.pages().counts(page.from()).mappings() != 0
     }
 
-    /// Step 5: converts migration entries to present ones of the new frame, or of the old one on
-    /// failure.
+    /// Step 5: migration entries become present ones of the new frame, on failure of the old one.
     fn second_walk(self, family: &Family, pages: &mut [Moving<'_, S>], engine: Engine) {
         let is_waited_for =
             |page: &Moving<'_, S>| self.pages().counts(page.from()).migrations() != 0;

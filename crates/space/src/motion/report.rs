@@ -10,8 +10,7 @@ pub enum Engine {
     FullWalk,
     /// Page by page; the second walk ends with the last migration entry.
     EarlyStop,
-    /// Many pages by one walk. Pages that are mapped once are moved without a walk, under their
-    /// entry's claim.
+    /// Many pages by one walk. Those that are mapped once move under their entry's claim.
     #[default]
     Batched,
 }
@@ -51,8 +50,7 @@ pub struct Migrated {
     pub nr_there: usize,
     /// Pages that were not moved, by address, with the reason.
     pub not_moved: Vec<(u64, NotMoved)>,
-    /// Time for selecting the pages, for moving those that are mapped once ([`Engine::Batched`]),
-    /// and for the first walks.
+    /// Time for selecting pages, moving those mapped once ([`Engine::Batched`]), and first walks.
     pub first_walk: Duration,
     /// Time for copying the pages that take walks.
     pub copy: Duration,

@@ -2,8 +2,7 @@
 //!
 //! A walk visits the areas linked to the family in order, and the pages within each. It loads a
 //! page's entry without holding its table. If the entry names the page, it is visited with the
-//! table held. If several spaces share a table, the visit through the first converts the entry for
-//! all.
+//! table held. One visit converts the entry for all spaces that share the table.
 //!
 //! The first load is a hint: an exchange of tables may hide an entry. A thread that must find all
 //! entries relies on the counts ([`crate::motion::migrate`], A4).

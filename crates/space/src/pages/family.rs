@@ -48,12 +48,10 @@ impl Family {
         self.nr_frames.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether the caller may map any page of the family. It keeps entries of its space from being
-    /// created.
+    /// Whether the caller, which prevents new entries in its space, may map any page of the family.
     pub(crate) fn has_frames(&self) -> bool {
         // ORDERING: Relaxed. A page that the caller's space maps was counted before it was mapped,
-        // which happened before this, and is counted while it is mapped; so it is seen. Others do
-        // not matter.
+        // which happened before this, and is counted while it is mapped; so it is seen.
         self.nr_frames.load(Ordering::Relaxed) != 0
     }
 }

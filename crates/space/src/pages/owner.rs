@@ -54,11 +54,10 @@ pub(crate) fn family_from_word(word: u64) -> Arc<Family> {
     unsafe { Arc::from_raw(family) }
 }
 
-/// Returns the family of a page that the caller has isolated, so that its count does not become
-/// zero.
+/// Returns the family of a page that the caller has isolated.
 pub(crate) fn family_of_word(word: u64) -> Arc<Family> {
     let family = std::ptr::with_exposed_provenance::<Family>(word as usize);
-    // SAFETY: as in `family_from_word`, but the metadata keeps its reference: the count is not
+    // SAFETY: as in `family_from_word`; the metadata keeps its reference: isolated counts are not
     // zero.
     unsafe { Arc::increment_strong_count(family) };
     // SAFETY: the strong count that was just added.

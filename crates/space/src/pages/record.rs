@@ -47,8 +47,7 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         Counts::from_bits(self.word(frame).load(Ordering::Acquire))
     }
 
-    /// Makes a block page `index` of `family`, with `counts`, which are not zero. Neither waits nor
-    /// allocates.
+    /// Makes a block page `index` of `family`, with nonzero `counts`. Neither waits nor allocates.
     pub(crate) fn publish(
         self,
         block: UniqueFrame<'_, S>,
@@ -84,8 +83,7 @@ impl<'s, S: RefScheme> Pages<'s, S> {
     /// names. Returns `None` if another thread has a reference: the last put then frees the frame.
     pub(crate) fn let_go_moved(self, frame: FrameNr) -> Option<UniqueFrame<'s, S>> {
         let word = self.word(frame);
-        // ORDERING: Acquire; see the module's documentation: other threads may have dropped the
-        // entries.
+        // ORDERING: Acquire; see the module: other threads may have dropped the entries.
         let counts = Counts::from_bits(word.load(Ordering::Acquire));
         debug_assert!(counts.is_isolated() && counts.mappings() == 0);
         // No other thread changes the word: no entry names the frame, and a thread that has only a
@@ -95,8 +93,8 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         raw::counted_reference(self.pool, frame).try_unique().ok()
     }
 
-    /// Returns the owner of a page that keeps its count: the caller has isolated it, or claimed an
-    /// entry of it.
+    /// Returns the owner of a page that the caller has isolated, or of which it has claimed an
+    /// entry.
     pub(crate) fn owner_of(self, frame: FrameNr) -> Owner {
         let record = self.pool.meta(frame);
         let (family, index) = record.owner();
@@ -160,8 +158,7 @@ impl<'s, S: RefScheme> Pages<'s, S> {
 
     /// Counts the conversion of a present entry to a migration entry. Returns the new counts.
     pub(crate) fn turn_to_migration(self, frame: FrameNr) -> Result<Counts, TooMany> {
-        // ORDERING: AcqRel; a thread that finds no mappings left sees what was done through the
-        // dropped ones.
+        // ORDERING: AcqRel; a thread that finds no mappings sees what was done through them.
         let turned = MIGRATION.wrapping_sub(MAPPING);
         let before = self.word(frame).fetch_add(turned, Ordering::AcqRel);
         if Counts::from_bits(before).is_over_with_migration() {
@@ -204,8 +201,7 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         let bytes = to.bytes();
         bytes.copy_from_racy(0, self.pool.bytes(from, bytes.len()));
         let owner = self.owner_of(from);
-        // ORDERING: AcqRel, as for any decrease of a field; Relaxed on failure: nothing else was
-        // loaded.
+        // ORDERING: AcqRel, as for any decrease of a field; Relaxed on failure.
         let swapped =
             self.word(from)
                 .compare_exchange(MAPPING, 0, Ordering::AcqRel, Ordering::Relaxed);
@@ -225,8 +221,7 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         !Counts::from_bits(before).is_isolated()
     }
 
-    /// Isolates a page to which the caller has only a reference. Returns `false` if its count is
-    /// zero or it is isolated.
+    /// Isolates a page by a mere reference. Returns `false` if its count is zero or it is isolated.
     pub(crate) fn try_isolate(self, frame: FrameNr) -> bool {
         let word = self.word(frame);
         // ORDERING: Relaxed; the swap decides.

@@ -5,8 +5,7 @@
 //! node has the greatest end in its subtree, so a search skips subtrees that end too early.
 //! Insertion, removal and the step to the next match take O(log n) on average.
 //!
-//! Ids ascend, so the newest of intervals with equal starts is the last: a new fork is inserted at
-//! the tail.
+//! Ids ascend, so the newest of intervals with equal starts is the last: new forks come last.
 //!
 //! Sources: Seidel and Aragon, "Randomized Search Trees", Algorithmica 16 (1996); Cormen et al.,
 //! "Introduction to Algorithms", chapter 17, for the augmentation.

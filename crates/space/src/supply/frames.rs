@@ -54,8 +54,8 @@ impl<S: RefScheme> Supply<S> {
         &self.view
     }
 
-    /// Allocates a block, and evicts for it if none is free. ([`crate::motion::compact`] assembles
-    /// blocks by moving pages.)
+    /// Allocates a block, and evicts for it if none is free. ([`crate::motion::compact`] moves
+    /// pages.)
     pub(crate) fn alloc(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
         claim::assert_none_held();
         if place == Place::Anywhere

@@ -1,5 +1,4 @@
-//! Resources of all spaces of a pool: its frames, the source that reclaims some, and the writers,
-//! which can be stopped.
+//! Resources of all spaces of a pool: its frames, their source, and the stoppable writers.
 //!
 //! - Owns: the pool and its source ([`source`]); memory by frame number ([`view`], [`raw`]: most of
 //!   the unsafe steps of this crate); allocation, with the frames reserved for tables ([`frames`],

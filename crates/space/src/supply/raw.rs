@@ -6,8 +6,7 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, FrameNr, FramePool, FrameRef, UniqueFrame};
 use pagewell_sync::atomic::AtomicU64;
 
-/// Returns the one reference of a page's entries or a table's shares. The caller has made the count
-/// zero.
+/// Returns the reference of a page's entries or a table's shares, whose count the caller made zero.
 pub(crate) fn counted_reference<S: RefScheme>(
     pool: &FramePool<S>,
     frame: FrameNr,
@@ -28,8 +27,8 @@ pub(crate) fn withheld<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> Uni
 pub(crate) fn counts_of<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> &AtomicU64 {
     // SAFETY: (W) a thread that changes the counts of a page has claimed an entry of it, has
     // isolated it, or holds a reference and finds the counts not zero (`pages::record`). A thread
-    // that changes the shares of a table has one (`tables::table`). So the frame is that page or
-    // table, and stays it.
+    // that changes the shares of a table has one (`tables::table`). So the frame stays that page or
+    // table.
     unsafe { pool.meta(frame).state() }
 }
 
@@ -59,8 +58,7 @@ pub(crate) fn table_words<S: RefScheme>(pool: &FramePool<S>, table: FrameNr) -> 
 
 /// Restores the reference that a pin kept as a number.
 pub(crate) fn pins_reference<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> FrameRef<'_, S> {
-    // SAFETY: (A) the pin dissolved its reference when it was created, and calls this once, in its
-    // drop.
+    // SAFETY: (A) the pin dissolved its reference, and calls this once, in its drop.
     unsafe { FrameRef::from_raw(pool, frame) }
 }
 

@@ -16,8 +16,7 @@ use pagewell_sync::prefetch::in_one_register;
 
 use crate::words::pte::Pte;
 
-/// Parts of a pool that hits need. Copies are kept beside a handle of the pool, and used only while
-/// that lives.
+/// Parts of a pool that hits need. Copies are kept and used beside a handle of the pool.
 #[derive(Debug)]
 pub(crate) struct PoolView<S: RefScheme> {
     view: FrameView<S>,
@@ -71,8 +70,7 @@ pub(crate) fn entry<S: RefScheme>(pool: &PoolView<S>, table: u32, index: usize) 
     debug_assert!((table as usize) < pool.nr_frames && index < pagewell_frame::FRAME_WORDS);
     // SAFETY: (P) the view is beside an owner of the pool. (F) directories name only frames of
     // their pool. (I) `entry_of` masks the index. (W) a change of the word takes a claim, by a swap
-    // that succeeds only while it is an entry of a table that is kept from being freed (the list in
-    // `tables::table`).
+    // that succeeds only on an entry of a table that is not freed (list in `tables::table`).
     unsafe { pool.view.word(table, index) }
 }
 
@@ -104,8 +102,7 @@ pub(crate) fn copy_page<S: RefScheme>(
         return false;
     }
     // SAFETY: (P) as above. (F) just checked: the range is within the page, and the page in the
-    // pool. (D) the buffer is exclusive, and safe references exist only to pinned memory of the
-    // pool.
+    // pool. (D) the buffer is exclusive; safe references are only to pinned memory.
     unsafe { pool.view.copy_to(frame, off, buf.as_mut_ptr(), buf.len()) };
     true
 }
@@ -149,8 +146,7 @@ pub(crate) fn racy_page<S: RefScheme>(
     Some(unsafe { pool.view.bytes(frame, off, len) }.source())
 }
 
-/// Returns bytes of the page of an entry that the caller has claimed, so that the page is not
-/// freed.
+/// Returns bytes of the page of an entry that the caller has claimed.
 #[inline(always)]
 pub(crate) fn page_bytes_of<S: RefScheme>(
     pool: &PoolView<S>,
@@ -160,7 +156,6 @@ pub(crate) fn page_bytes_of<S: RefScheme>(
 ) -> RacyBytes<'_> {
     debug_assert!(((frame as usize) << pagewell_frame::FRAME_SHIFT) + off + len <= pool.bytes());
     // SAFETY: (P) as above. (F) a claimed entry of a table names frames of the pool, and callers
-    // stay within the page. (W) a writer has found that the page belongs to the entry alone
-    // (`cow`).
+    // stay within the page. (W) a writer owns the page alone (`cow`).
     unsafe { pool.view.bytes(frame, off, len) }
 }

@@ -33,8 +33,7 @@ impl Writers {
         self.0.with_mine(|()| work())
     }
 
-    /// As [`at_work`](Self::at_work), until the result is dropped. Also `None` while writers are
-    /// stopped.
+    /// As [`at_work`](Self::at_work), until the drop. Also `None` while writers are stopped.
     #[inline(always)]
     pub(crate) fn enter(&self) -> Option<AtWork<'_>> {
         self.0.try_enter()

@@ -1,5 +1,4 @@
-//! Page tables: those of all spaces of a pool, which spaces share ([`table`]), and those of one
-//! space ([`of_space`]).
+//! Page tables: those of a pool, which spaces share ([`table`]), and of one space ([`of_space`]).
 //!
 //! - Owns: the frames of tables, the number of their shares, and each space's directory.
 //! - May call: `pages` (counts copied and dropped entries), `supply`, `words`, `error`.

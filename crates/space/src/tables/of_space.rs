@@ -5,8 +5,8 @@
 //!
 //! D1: when a table leaves the directory, with or without a replacement, the directory's *sequence
 //! counter* (`edition`) is incremented, after the entry was changed and before the space's share of
-//! the table is dropped ([`PageTables::set`]). A thread that finds the counter as before it loaded
-//! an entry can rely on no share of a table that it met having been dropped in between. This is one
+//! the table is dropped ([`PageTables::set`]). If a thread finds the counter unchanged since before
+//! it loaded an entry, no share of a table that it met was dropped in between. This is one
 //! comparison for any number of tables, where a check of each entry needs its address and previous
 //! value ([`crate::access::optimistic`] has the argument). The counter has 64 bits and does not
 //! repeat.
@@ -81,8 +81,7 @@ impl<S: RefScheme> PageTables<S> {
         &self.directory.words(&(addr..addr + 1))[0]
     }
 
-    /// Returns entry `index` of the table that `pmd` names: any number if the table was freed
-    /// since.
+    /// Returns entry `index` of the table that `pmd` names: any number if that was freed since.
     #[inline(always)]
     pub(crate) fn entry(&self, pmd: Pmd, index: usize) -> &AtomicU64 {
         view::entry(&self.view, pmd.frame(), index)
@@ -121,8 +120,8 @@ impl<S: RefScheme> PageTables<S> {
     }
 
     /// Ensures that the table for `addr` is exclusive, for pages of `order`, and returns its entry.
-    /// The caller holds the structure lock, at least for reading, so the table stays in the
-    /// directory and exclusive.
+    /// The caller holds the structure lock, at least for reading, so the table stays there,
+    /// exclusive.
     pub(crate) fn own(
         &self,
         tables: Tables<'_, S>,

@@ -78,11 +78,10 @@ impl<'s, S: RefScheme> Tables<'s, S> {
         self.shares(table).fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether the caller's share is the only one. It then stays so until the caller's space is
-    /// forked.
+    /// Whether the caller's share is the only one, which holds until the caller's space is forked.
     pub(crate) fn is_only_share(self, table: FrameNr) -> bool {
-        // ORDERING: Acquire; pairs with the release of `drop_share`, so that changes of entries by
-        // other spaces are seen.
+        // ORDERING: Acquire; pairs with the release of `drop_share`: changes by other spaces are
+        // seen.
         self.shares(table).load(Ordering::Acquire) == 1
     }
 
@@ -92,8 +91,7 @@ impl<'s, S: RefScheme> Tables<'s, S> {
         if self.shares(table).fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
-        // Walks that now look the table up find that the directory names another one, or hold it
-        // already.
+        // Later lookups find that the directory names another table; earlier ones hold it.
         match raw::counted_reference(self.pool(), table).try_unique() {
             Ok(unique) => {
                 for word in self.entries(table) {
@@ -162,8 +160,7 @@ impl<'s, S: RefScheme> Tables<'s, S> {
         Ok(copy)
     }
 
-    /// Acquires a reference to the table that `word`, a directory entry, names. Returns `None` if
-    /// there is no table.
+    /// Acquires a reference to the table of `word`, a directory entry. `None`: there is no table.
     ///
     /// The directory may have changed since. A caller that relies on it loads the directory's entry
     /// again after claiming an entry of the table.

@@ -71,8 +71,8 @@ fn a_page_that_no_generation_writes_keeps_its_family_only() {
     assert_eq!(&buf, b"first");
 }
 
-/// Unmapped areas, and those of a dropped space, are unlinked from their file. Shared areas are
-/// never linked.
+/// Unmapped areas, and those of a dropped space, are unlinked from their file; shared ones never
+/// are linked.
 #[test]
 fn only_private_areas_that_are_mapped_are_linked_to_their_file() {
     const BYTES: u64 = FRAME_BYTES as u64;

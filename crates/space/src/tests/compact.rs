@@ -81,8 +81,8 @@ fn no_page_is_isolated_while_room_is_made() {
             space.unmap(addr..addr + PAGE).unwrap();
         }
     }
-    // One of the two places has the tables. Its free frames are kept, except for one batch and a
-    // part of another.
+    // One of the two places has the tables. Its free frames are kept, but for some more than a
+    // batch.
     let has_tables = |nr| keeper.pool.meta(FrameNr::new(nr)).kind().0 == FrameKind::Table;
     let tables = if (0..512).any(has_tables) {
         0..512

@@ -4,8 +4,7 @@
 //! change entries only here, so that every change increments the version.
 //!
 //! Protocol.
-//! 1. Load the entry, and swap in the same word with `busy` set. The thread that succeeds holds the
-//!    claim.
+//! 1. Load the entry, and swap in the same word with `busy` set. Success is the claim.
 //! 2. Write the page's bytes (after a release fence), count entries, take references.
 //! 3. End the claim with the new entry. Or drop the claim, which restores the old entry; nothing
 //!    may have changed in this case.
@@ -36,8 +35,7 @@ pub(crate) struct Claim<'t> {
 }
 
 impl<'t> Claim<'t> {
-    /// Claims the entry if it is still as `seen`, which must not be claimed. Returns `None` if it
-    /// changed.
+    /// Claims the entry if it is still as `seen`, a settled one. Returns `None` if it changed.
     #[inline]
     pub(crate) fn try_new(word: &'t AtomicU64, seen: Pte) -> Option<Self> {
         debug_assert!(!seen.is_busy());
@@ -91,16 +89,15 @@ impl<'t> Claim<'t> {
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         held::remove();
-        // ORDERING: Release; as in `end`. A reader that loaded the same word before the claim read
-        // unchanged bytes.
+        // ORDERING: Release; as in `end`. Reads that began before the claim have unchanged bytes.
         self.word.store(self.before.bits(), Ordering::Release);
     }
 }
 
 #[inline(always)]
 pub(crate) fn look(word: &AtomicU64) -> Pte {
-    // ORDERING: Acquire; pairs with the release that ended the last claim, so that the page is seen
-    // as it was published.
+    // ORDERING: Acquire; pairs with the release that ended the last claim: the page is seen as
+    // published.
     Pte::from_bits(word.load(Ordering::Acquire))
 }
 

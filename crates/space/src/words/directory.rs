@@ -48,12 +48,10 @@ mod imp {
     unsafe impl Sync for Directory {}
 
     impl Directory {
-        /// Reserves `len` zeros. Returns `None` if `len` is 0 or the system has no such range of
-        /// addresses.
+        /// Reserves `len` zeros. Returns `None` if `len` is 0 or the system has no addresses.
         pub(crate) fn new(len: usize) -> Option<Self> {
             let bytes = len.checked_mul(size_of::<AtomicU64>()).filter(|n| *n > 0)?;
-            // SAFETY: a new private anonymous mapping at an address that the kernel chooses affects
-            // no existing memory.
+            // SAFETY: a new private mapping at an address of the kernel's choice affects no memory.
             let start = unsafe {
                 libc::mmap(
                     std::ptr::null_mut(),
@@ -94,8 +92,7 @@ mod imp {
     impl Drop for Mapping {
         fn drop(&mut self) {
             let bytes = self.len * size_of::<AtomicU64>();
-            // SAFETY: the mapping that `new` created; no handle is left, and nothing borrows from
-            // one.
+            // SAFETY: the mapping that `new` created; no handle is left, nor a borrow of one.
             let _ = unsafe { libc::munmap(self.start.as_ptr().cast(), bytes) };
         }
     }
@@ -151,8 +148,7 @@ impl Directory {
 
     /// Stores an entry. The caller holds the lock that this requires ([`crate::tables::of_space`]).
     pub(crate) fn set(word: &AtomicU64, pmd: Pmd) {
-        // ORDERING: Release; publishes the table, and orders the change before the drop of the
-        // share.
+        // ORDERING: Release; publishes the table, and orders this before the drop of the share.
         word.store(pmd.bits(), Ordering::Release);
     }
 }

@@ -41,8 +41,7 @@ pub(crate) const fn table_start(table: usize) -> u64 {
     (table as u64) << TABLE_SHIFT
 }
 
-/// Returns the index of the entry for `addr` in a table for pages of `order`: the nine bits above
-/// the offset in the page.
+/// Returns the index of the entry for `addr` in a table of `order`: nine bits above the offset.
 #[inline]
 pub(crate) const fn entry_of(addr: u64, order: u32) -> usize {
     (addr >> (FRAME_SHIFT + order)) as usize & (FRAME_WORDS - 1)

@@ -8,8 +8,7 @@
 //! `order` is that of the pages in the table. `small` means that there is a table and its order is
 //! 0, so that a read tests both at once. If neither is set, there is no table. `exclusive`: no
 //! other space uses the table, so pages may be mapped in it and written through it. A fork clears
-//! the bit. It is set again when the other spaces have dropped the table, or when this space has a
-//! copy of its own.
+//! the bit. It is set again when the others have dropped the table, or this space has a copy.
 //!
 //! Every change increments the version, which starts at 0 with the space and is never reset. An
 //! optimistic reader that finds the same word before and after its copy can therefore rely on the

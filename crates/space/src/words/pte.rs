@@ -54,8 +54,7 @@ const VERSION_MASK: u64 = ((1 << (FRAME_SHIFT - VERSION_SHIFT)) - 1) << VERSION_
 /// Returns the byte offset in the pool of the frame that `word` names. The top bit must be zero.
 #[inline(always)]
 pub(super) const fn start_in_pool(word: u64) -> usize {
-    // A signed shift, of a word that is not negative: so the compiler keeps the short negative
-    // mask.
+    // Signed, but never negative: so the compiler keeps the short negative mask.
     let shifted = (word as i64) >> (FRAME_SHIFT - FRAME_BYTES.trailing_zeros());
     (shifted & -(FRAME_BYTES as i64)) as usize
 }
@@ -124,9 +123,8 @@ impl Pte {
         (self.0 >> FRAME_SHIFT) as u32
     }
 
-    /// Returns the byte offset of the frame in its pool; meaningless in an empty entry. The
-    /// position of the number in the word leaves one shift, and one mask that fits into an
-    /// instruction.
+    /// Returns the byte offset of the frame in its pool; meaningless in an empty entry. Takes one
+    /// shift, and one mask that fits into an instruction.
     #[inline(always)]
     pub(crate) const fn frame_start(self) -> usize {
         start_in_pool(self.0)

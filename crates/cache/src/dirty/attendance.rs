@@ -1,38 +1,43 @@
-//! Whether a file is called for, and attended: one word.
+//! Request and attendance state of one file, in one word.
 //!
-//! Protocol. A caller sets *called*. If the word was empty, it puts a call for the file into the queue. A flusher that takes the
-//! call sets *attended*, and then clears *called*: later callers are for the next attempt. When it is done it clears *attended*,
-//! and if the file was called for meanwhile, puts the next call into the queue.
+//! Protocol. A caller sets *called*. If the word was zero, the caller puts a request for the file
+//! into the queue. A flusher that takes the request sets *attended*, and then clears *called*:
+//! later requests are for the next attempt. When the attempt ends, the flusher clears *attended*.
+//! If *called* was set in between, it puts the next request into the queue.
 //!
-//! So there is one call in the queue, or one flusher at the file, or neither; and each call is followed by the begin of an attempt
-//! that sees what the caller has done before. A flusher that hangs keeps no other one: callers find the word not empty.
+//! So a file has one request in the queue, or one flusher, or neither. After each request an
+//! attempt begins that sees what the caller did before. A flusher that hangs occupies no second
+//! flusher, since later callers find the word not zero.
 //!
-//! A call may be lost while the file has no share, since then nobody attends to it: [`Attendance::forget_call`].
+//! A request may be lost while the file has no strong reference, since no flusher then attends to
+//! it: [`Attendance::forget_call`].
 //!
-//! Proved by `loom_call_vs_attend`.
+//! Verified by `loom_call_vs_attend`.
 
 use pagewell_sync::atomic::{AtomicUsize, Ordering};
 
 const CALLED: usize = 1 << 0;
 const ATTENDED: usize = 1 << 1;
 
-/// Whether a file is called for, and attended.
+/// Request and attendance state of one file.
 #[derive(Debug, Default)]
 pub(crate) struct Attendance(AtomicUsize);
 
 impl Attendance {
-    /// Notes a call; whether it is to be put into the queue.
+    /// Records a request. Returns `true` if the caller must put it into the queue.
     #[must_use]
     pub(crate) fn call(&self) -> bool {
-        // ORDERING: AcqRel; the release pairs with the acquire in `attend`: the attempt that follows sees what this thread has
-        // done before, also if another one has put the call into the queue.
+        // ORDERING: AcqRel; the release pairs with the acquire in `attend`: the attempt that
+        // follows sees what this thread did before, even if another thread queued the request.
         self.0.fetch_or(CALLED, Ordering::AcqRel) == 0
     }
 
-    /// Begins to attend; false if another flusher does: it will see the call when it is done.
+    /// Begins to attend. Returns `false` if another flusher attends, which sees the request when it
+    /// is done.
     #[must_use]
     pub(crate) fn attend(&self) -> bool {
-        // ORDERING: AcqRel. The acquire pairs with the release in `leave`: an attempt sees what the one before it has left.
+        // ORDERING: AcqRel. The acquire pairs with the release in `leave`: an attempt sees the
+        // stores of the previous one.
         if self.0.fetch_or(ATTENDED, Ordering::AcqRel) & ATTENDED != 0 {
             return false;
         }
@@ -41,19 +46,20 @@ impl Attendance {
         true
     }
 
-    /// Attends no more; whether a call is to be put into the queue.
+    /// Ends attendance. Returns `true` if the caller must put a request into the queue.
     #[must_use]
     pub(crate) fn leave(&self) -> bool {
         // ORDERING: AcqRel; see `attend`, and `call`.
         self.0.fetch_and(!ATTENDED, Ordering::AcqRel) & CALLED != 0
     }
 
-    /// Forgets a call that nobody attended to, since the file had no share.
+    /// Clears a request to which no flusher attended, since the file had no strong reference.
     pub(crate) fn forget_call(&self) {
-        // ORDERING: Relaxed. Whoever made the call had a share of the file, and gave it up (release) before the caller got the one
-        // that it has now (acquire, `Users::add_share`); so this comes after the call in the order of the word. If a call is in
-        // the queue after all, there are two then: whoever comes second finds that another one attends, or that there is
-        // nothing to do.
+        // ORDERING: Relaxed. The thread that made the request had a strong reference to the file,
+        // and dropped it (release) before the caller acquired its own (acquire,
+        // `Users::add_share`). So this comes after the request in the modification order of the
+        // word. If a request is in the queue nevertheless, there are two then: the second flusher
+        // finds that another one attends, or that nothing is dirty.
         self.0.fetch_and(!CALLED, Ordering::Relaxed);
     }
 }

@@ -1,13 +1,17 @@
-//! Calls for the threads of the cache: which files are to be cleaned, or closed; who takes them.
+//! Requests to the flushers: files to write back or to close, and the threads that take the
+//! requests.
 //!
-//! Place. Writers call when a file has many pages that are not clean; a hook's thread calls when it has left a file to be closed;
-//! the watcher calls for what is due. The threads that take the calls are those of `files::flushers`.
+//! Place. Writers make a request when a file has many pages that are not clean. A thread in a
+//! callback makes one when it has left a file to be closed, and the watcher makes one for each file
+//! that is due. The flushers of `files::flushers` take the requests.
 //!
-//! Protocol. A thread that takes a call is *busy* until it says that it is done. A caller that stops the calls
-//! ([`Calls::stop`]) waits until no thread is busy, and none takes a call before it lets them go on. Until it has come so far
-//! only calls are taken for which somebody waits: a thread that is busy may hang.
+//! Protocol. A thread that takes a request is *busy* until it calls [`Calls::done`]. A caller of
+//! [`Calls::stop`] waits until no thread is busy. From then on no thread takes a request until the
+//! guard is dropped. While the caller waits, threads take only requests for which another thread
+//! waits, since a busy thread may hang.
 //!
-//! Locks. The lock is held for a few steps, and its holder waits for nothing. So claims may be held.
+//! Locks. The lock is held briefly, and its holder waits for nothing, so it may be acquired under
+//! claims.
 
 #[cfg(not(loom))]
 use std::collections::VecDeque;
@@ -21,26 +25,27 @@ use pagewell_sync::time::Instant;
 #[cfg(not(loom))]
 use pagewell_sync::{Condvar, Mutex, MutexGuard};
 
-/// What a thread of the cache is to do.
+/// Request to a flusher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
     /// Write back the file with this number.
     Clean(u64),
-    /// The same, for a thread that waits for it.
+    /// The same, for a thread that waits for the result.
     CleanNow(u64),
     /// Close one of the files that were left to be closed.
     Close,
 }
 
-/// The calls that no thread has taken yet, and the threads that take them.
+/// Requests that no thread has taken, and the threads that take them.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     #[cfg(not(loom))]
     state: Mutex<State>,
-    /// Told when there is a call, and when calls go on.
+    /// Notified when a request is added, and when the requests resume.
     #[cfg(not(loom))]
     called: Condvar,
-    /// Told when a call has come for which no thread is idle, when a thread is done, and when the calls are over.
+    /// Notified when a request finds no idle thread, when a thread is done, when the requests
+    /// resume, and when they end.
     #[cfg(not(loom))]
     watched: Condvar,
 }
@@ -52,16 +57,16 @@ struct State {
     nr_threads: usize,
     nr_idle: usize,
     nr_busy: usize,
-    /// How many want the calls to be stopped.
+    /// Number of callers that hold or wait for a [`Stopped`].
     nr_stops: usize,
-    /// Whether they are: no thread has been busy since.
+    /// Whether the requests are stopped: no thread has been busy since.
     are_stopped: bool,
     is_over: bool,
 }
 
 #[cfg(not(loom))]
 impl State {
-    /// Where the first call is in the queue that may be taken.
+    /// Returns the position in the queue of the first request that may be taken.
     fn next(&self) -> Option<usize> {
         if self.are_stopped {
             return None;
@@ -71,26 +76,25 @@ impl State {
     }
 }
 
-/// What the watcher has to do.
+/// Task of the watcher.
 #[cfg(not(loom))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watch {
-    /// To look for files that are due.
+    /// Search for files that are due.
     Round,
-    /// To start one more thread: a call has waited since all were at work.
+    /// Start one more thread: a request has waited while no thread was idle.
     MoreThreads,
-    /// To end.
     Over,
 }
 
-/// Calls are stopped as long as this exists.
+/// Guard that keeps requests from being taken.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Stopped<'c>(#[cfg_attr(loom, allow(dead_code))] &'c Calls);
 
 #[cfg(loom)]
 impl Calls {
-    /// In a model there is no thread.
+    /// A model has no flushers.
     pub(crate) fn call(&self, _: Call) {}
 
     pub(crate) fn stop(&self) -> Stopped<'_> {
@@ -100,27 +104,27 @@ impl Calls {
 
 #[cfg(not(loom))]
 impl Calls {
-    /// Has a thread of the cache take `call` soon.
+    /// Adds `call` to the queue.
     pub(crate) fn call(&self, call: Call) {
         let mut state = self.lock();
         state.queue.push_back((call, Instant::now()));
         if state.queue.len() > state.nr_idle {
-            // The watcher counts how long the call waits.
+            // The watcher measures the time for which the request waits.
             self.watched.notify_all();
         }
         drop(state);
         self.called.notify_one();
     }
 
-    /// Ends the threads. Calls that nobody has taken are not taken any more.
+    /// Ends the threads. Requests that no thread has taken are dropped.
     pub(crate) fn end(&self) {
         self.lock().is_over = true;
         self.called.notify_all();
         self.watched.notify_all();
     }
 
-    /// The next call; the thread is busy then. None if there was none for `patience`, or the calls are over: then the thread is to
-    /// end, and does not count any more.
+    /// Takes the next request and makes the thread busy. Returns `None` if no request came within
+    /// `patience`, or the requests have ended. The thread must then end; it is no longer counted.
     pub(crate) fn take(&self, patience: Duration) -> Option<Call> {
         let mut state = self.lock();
         state.nr_idle += 1;
@@ -134,7 +138,7 @@ impl Calls {
             _ => None,
         };
         if state.nr_idle == 0 && state.next().is_some() {
-            // No other thread has been told of the rest.
+            // No other thread has been notified of the remaining requests.
             self.watched.notify_all();
         }
         match call {
@@ -149,13 +153,13 @@ impl Calls {
         }
     }
 
-    /// The thread has done what it was called for.
+    /// Ends the work on a request.
     pub(crate) fn done(&self) {
         self.lock().nr_busy -= 1;
         self.watched.notify_all();
     }
 
-    /// Counts a thread that is about to be started, unless there are `most`.
+    /// Counts a thread that is about to be started. Returns `false` if there are `most` already.
     pub(crate) fn add_thread(&self, most: usize) -> bool {
         let mut state = self.lock();
         let is_allowed = state.nr_threads < most;
@@ -163,23 +167,23 @@ impl Calls {
         is_allowed
     }
 
-    /// The thread could not be started.
+    /// Reverts [`add_thread`](Self::add_thread) for a thread that could not be started.
     pub(crate) fn remove_thread(&self) {
         self.lock().nr_threads -= 1;
     }
 
-    /// Whether somebody has stopped the calls.
+    /// Whether requests are stopped.
     pub(crate) fn are_stopped(&self) -> bool {
         self.lock().are_stopped
     }
 
-    /// Whether somebody wants to stop the calls.
+    /// Whether a caller holds a [`Stopped`] or waits for one.
     pub(crate) fn are_to_stop(&self) -> bool {
         self.lock().nr_stops != 0
     }
 
-    /// Waits until there is something for the watcher to do: a round after `interval`, or more threads when a call has waited for
-    /// `delay`.
+    /// Waits for a task of the watcher: a search after `interval`, or one more thread once a
+    /// request has waited for `delay`.
     pub(crate) fn watch(&self, interval: Duration, delay: Duration) -> Watch {
         let next = Instant::now() + interval;
         let mut state = self.lock();
@@ -198,7 +202,7 @@ impl Calls {
             {
                 let at = *called + delay;
                 if now >= at {
-                    // If there can be no more, this is tried again after as long.
+                    // If no thread can be added, the watcher tries again after `delay`.
                     *called = now;
                     return Watch::MoreThreads;
                 }
@@ -211,7 +215,7 @@ impl Calls {
         }
     }
 
-    /// Waits until no thread is busy, and keeps calls from being taken until the answer is dropped.
+    /// Waits until no thread is busy. No request is taken until the guard is dropped.
     pub(crate) fn stop(&self) -> Stopped<'_> {
         let mut state = self.lock();
         state.nr_stops += 1;
@@ -293,7 +297,7 @@ mod tests {
             while !calls.are_to_stop() {
                 std::thread::yield_now();
             }
-            // Only what somebody waits for is begun meanwhile.
+            // Only requests for which a thread waits are taken before the requests are stopped.
             calls.call(Call::Clean(2));
             calls.call(Call::CleanNow(3));
             assert_eq!(calls.take(LONG), Some(Call::CleanNow(3)));

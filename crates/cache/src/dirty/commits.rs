@@ -1,32 +1,36 @@
-//! Group commit: threads that want a file durable at the same time share one sync of its storage.
+//! Group commit: threads that sync a file at the same time share one sync of its backend.
 //!
-//! Place. [`Flusher::sync`](crate::writeback::flush::Flusher::sync) asks here first. The first caller *leads*: it makes the sync. Those
-//! that come before that sync begins to look for dirty pages *follow*: they wait for it, and get its outcome.
+//! Place. [`Flusher::sync`](crate::writeback::flush::Flusher::sync) calls [`Commits::join`] first.
+//! The first caller *leads*: it makes the sync. Callers that join before that sync begins to look
+//! for dirty pages *follow*: they wait for it and return its outcome.
 //!
 //! Protocol.
 //!
 //! ```text
 //! leader                                        follower
 //! 1 lock `forming`: there is no commit;         a lock `forming`: there is a commit;
-//!   leave one there                               note what it is to make durable
-//! 2 take the writeback lock                     b sleep until the outcome is there
-//! 3 lock `forming`; take the commit out
-//! 4 look for dirty pages, give them, sync
+//!   store one there                               record what it has to make durable
+//! 2 acquire the writeback lock                  b sleep until the outcome is stored
+//! 3 lock `forming`; remove the commit
+//! 4 look for dirty pages, write them, sync
 //! 5 release the writeback lock
 //! 6 store the outcome, wake the followers
 //! ```
 //!
 //! Invariants.
-//! - C1: who follows a commit did so before its step 4 began: it is found in `forming` only before step 3. So all that the
-//!   follower has seen written is noted as dirty where step 4 looks: the lock of `forming` orders the two (a before 3).
-//! - C2: a commit that was left in `forming` is taken out, and has an outcome in the end, also if its leader unwinds ([`Lead`]).
-//! - C3: commits of one file are led one after the other, each with the writeback lock; while one is in step 4, one more forms at the
-//!   most.
+//! - C1: a thread that follows a commit joined before step 4 of that commit: it found the commit in
+//!   `forming`, which is only possible before step 3. So every write that the follower has seen is
+//!   recorded as dirty where step 4 looks; the lock of `forming` orders the two (a before 3).
+//! - C2: a commit stored in `forming` is removed, and finally has an outcome, even if its leader
+//!   unwinds ([`Lead`]).
+//! - C3: commits of one file are led one after the other, each with the writeback lock held. While
+//!   one is in step 4, at most one more forms.
 //!
-//! The hook and the storage are called by leaders, on behalf of followers. A follower waits for what it would wait for as a leader: the
-//! writeback lock, the hook, the storage.
+//! Leaders call the writeback callback and the backend on behalf of followers. A follower waits for
+//! the writeback lock, the callback and the backend, as it would as a leader.
 //!
-//! Proved by: `loom_commit_vs_commit`, `loom_commit_fails_vs_follower`; `crates/pagewell/tests/durability/commits.rs`.
+//! Verified by `loom_commit_vs_commit`, `loom_commit_fails_vs_follower`;
+//! `crates/pagewell/tests/durability/commits.rs`.
 
 use std::sync::Arc;
 
@@ -35,67 +39,63 @@ use pagewell_sync::{Condvar, Mutex, lock};
 
 use crate::base::error::Error;
 
-/// What a sync has to make durable.
+/// Scope of a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Sync {
     /// The bytes, and the metadata needed to read them.
     Data,
-    /// These, and all other metadata that the system keeps of the file.
+    /// The bytes, and all metadata that the operating system keeps of the file.
     All,
 }
 
-/// The commits of one file.
 #[derive(Debug, Default)]
 pub(crate) struct Commits {
-    /// The one that may still be followed.
+    /// The commit that threads can still join.
     forming: Padded<Mutex<Option<Forming>>>,
 }
 
-/// A commit that may still be followed.
+/// Commit that threads can still join.
 #[derive(Debug)]
 struct Forming {
     commit: Arc<Commit>,
-    /// What it is to make durable for all.
+    /// The widest scope that a thread has requested.
     wanted: Sync,
 }
 
-/// One sync of the storage, for all that follow it.
+/// One sync of the backend, for its leader and all followers.
 #[derive(Debug, Default)]
 pub(crate) struct Commit {
     outcome: Mutex<Option<Outcome>>,
     ended: Condvar,
 }
 
-/// How a commit has ended.
 #[derive(Debug)]
 enum Outcome {
     Returned(Result<(), Error>),
-    /// Its leader has unwound: the hook or the storage has panicked.
+    /// The leader unwound: the callback or the backend panicked.
     Unwound,
 }
 
-/// The leader of a commit has unwound.
+/// The leader of a commit unwound.
 #[derive(Debug)]
 pub(crate) struct Unwound;
 
-/// What a caller is to do.
+/// Role of a caller in a commit.
 #[derive(Debug)]
 #[must_use]
 pub(crate) enum Role<'w> {
-    /// Make the sync.
     Lead(Lead<'w>),
-    /// Wait for it.
     Follow(Arc<Commit>),
 }
 
-/// A commit that this thread makes.
+/// Commit that this thread leads.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Lead<'w> {
     commits: &'w Commits,
     commit: Arc<Commit>,
     what: Sync,
-    /// Whether others can still follow.
+    /// Whether threads can still follow.
     is_forming: bool,
 }
 
@@ -122,7 +122,7 @@ impl Commits {
 }
 
 impl Commit {
-    /// Step b: the outcome of the leader.
+    /// Step b: waits for the outcome, and returns it.
     pub(crate) fn wait(&self) -> Result<Result<(), Error>, Unwound> {
         let mut outcome = lock(&self.outcome);
         loop {
@@ -139,7 +139,7 @@ impl Commit {
         }
     }
 
-    /// Step 6.
+    /// Step 6. Has no effect if the commit has an outcome.
     fn end(&self, outcome: Outcome) {
         let mut ended = lock(&self.outcome);
         if ended.is_none() {
@@ -151,11 +151,12 @@ impl Commit {
 }
 
 impl Lead<'_> {
-    /// Step 3, with the writeback lock in hand: nobody follows any more. Returns what is to be made durable for all.
+    /// Step 3; the caller holds the writeback lock. No thread can follow after this. Returns the
+    /// scope of the sync for all threads.
     pub(crate) fn close(&mut self) -> Sync {
         if self.is_forming {
             self.is_forming = false;
-            // Only its leader takes a commit out, so it is this one.
+            // Only its leader removes a commit, so this is the commit of this thread.
             if let Some(forming) = lock(&self.commits.forming).take() {
                 self.what = forming.wanted;
             }
@@ -176,7 +177,7 @@ impl Lead<'_> {
 impl Drop for Lead<'_> {
     fn drop(&mut self) {
         let _ = self.close();
-        // Nothing, if it has ended.
+        // Has no effect after `Lead::end`.
         self.commit.end(Outcome::Unwound);
     }
 }
@@ -190,7 +191,8 @@ mod tests {
     use super::*;
     use crate::base::error::{ErrorKind, Op};
 
-    /// Has `nr` threads follow one commit, which `lead` makes when they do; what each of them is told.
+    /// Has `nr` threads follow one commit, which `lead` makes once they do. Returns the outcomes
+    /// that they got.
     fn followers(
         nr: usize,
         lead: impl FnOnce(Lead<'_>),
@@ -208,7 +210,7 @@ mod tests {
                     })
                 })
                 .collect();
-            // Besides the leader's, and that of `forming`.
+            // Besides the leader's reference and that of `forming`.
             while Arc::strong_count(&leader.commit) < nr + 2 {
                 thread::yield_now();
             }
@@ -240,7 +242,7 @@ mod tests {
         }
     }
 
-    /// Followers were given the text of a hook's error, and not the error.
+    /// Followers get the error of a callback itself, not its text.
     #[test]
     fn followers_get_the_source_of_the_leaders_error() {
         let refusal = io::Error::other(Error::new(ErrorKind::ReadOnly, Op::Write));
@@ -283,7 +285,7 @@ mod tests {
         let Role::Lead(mut second) = commits.join(Sync::Data) else {
             panic!("it has begun");
         };
-        // Whoever wants more gets it for all.
+        // A wider scope that one thread requests holds for all.
         assert!(matches!(commits.join(Sync::All), Role::Follow(_)));
         assert!(matches!(commits.join(Sync::Data), Role::Follow(_)));
         first.end(&Ok(()));

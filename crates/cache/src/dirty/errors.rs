@@ -1,4 +1,4 @@
-//! The failures of writing a file back.
+//! Writeback errors of a file.
 
 use std::io;
 
@@ -7,29 +7,29 @@ use pagewell_sync::{Mutex, lock};
 
 use crate::base::error::{Cause, Failure};
 
-/// The failures of writing a file back; every handle is told of each once, as what it was. A later failure of the same cause stands
-/// for earlier ones.
+/// Writeback errors of a file, by cause. Every handle reports each error once, with its cause. A
+/// later error of the same cause replaces an earlier one.
 #[derive(Debug, Default)]
 pub(crate) struct Errors([Sequence; Cause::ALL.len()]);
 
-/// How many failures of each cause a handle was told of.
+/// For each cause, the number of errors up to which a handle has reported them.
 #[derive(Debug, Default)]
 pub(crate) struct Seen([AtomicU64; Cause::ALL.len()]);
 
-/// The failures of one cause.
+/// Errors of one cause.
 ///
 /// Source: the error sequence of Linux (`errseq_t`, Layton 2017).
 #[derive(Debug, Default)]
-#[repr(align(128))] // Every call of a handle that can tell loads the number.
+#[repr(align(128))] // Every call of a handle that can report an error loads the number.
 struct Sequence {
     nr: AtomicU64,
     last: Mutex<Option<(Noted, Option<u64>)>>,
 }
 
-/// An error that can be told again and again.
+/// Copy of an error, from which the error can be made any number of times.
 #[derive(Clone, Debug)]
 pub(crate) enum Noted {
-    /// The system's number.
+    /// Error number of the operating system.
     Os(i32),
     Other(io::ErrorKind, String),
 }
@@ -64,7 +64,8 @@ impl Sequence {
 
     fn take(&self, seen: &AtomicU64) -> Option<(io::Error, Option<u64>)> {
         let nr = self.nr();
-        // ORDERING: Relaxed; the read-modify-write makes one of the handle's callers report it, and never goes back.
+        // ORDERING: Relaxed; the read-modify-write lets one of the handle's callers report the
+        // error, and never decreases the number.
         if seen.fetch_max(nr, Ordering::Relaxed) >= nr {
             return None;
         }
@@ -74,7 +75,7 @@ impl Sequence {
 }
 
 impl Errors {
-    /// For a handle that is not told of the failures so far.
+    /// State of a new handle, which does not report the errors so far.
     pub(crate) fn seen(&self) -> Seen {
         Seen(std::array::from_fn(|cause| {
             AtomicU64::new(self.0[cause].nr())
@@ -85,12 +86,13 @@ impl Errors {
         self.0[failure.cause as usize].note(&failure.error, failure.page);
     }
 
-    /// Marks the failures of `cause` as told.
+    /// Marks the errors of `cause` as reported.
     pub(crate) fn mark(&self, cause: Cause, seen: &Seen) {
         let _ = self.0[cause as usize].take(&seen.0[cause as usize]);
     }
 
-    /// The last failure of a cause of which there was one that is not in `seen`, which is brought up to date for that cause.
+    /// Returns the last error of the first cause with errors that are not in `seen`, and marks that
+    /// cause as reported.
     pub(crate) fn take(&self, seen: &Seen) -> Option<Failure> {
         Cause::ALL.into_iter().find_map(|cause| {
             let (error, page) = self.0[cause as usize].take(&seen.0[cause as usize])?;

@@ -1,10 +1,12 @@
-//! Owners of page locks: whose each [`PageGuardMut`](crate::PageGuardMut) is.
+//! Owners of page locks: the thread, if any, that each [`PageGuardMut`](crate::PageGuardMut)
+//! belongs to.
 //!
-//! Place. A guard is noted here from before it locks its page until the page is unlocked. A writer
-//! that meets a locked page looks up the number of the lock, so that it does not wait for its own
-//! thread ([`crate::write::lock_wait`]).
+//! Place. A guard is recorded here from before it locks its page until the page is unlocked. A
+//! writer that finds a page locked looks up the number of the lock, so that it does not wait for
+//! its own thread ([`crate::write::lock_wait`]).
 //!
-//! Proved by: the models of `models/locked_pages.rs`; `crates/pagewell/tests/durability/guards.rs`.
+//! Verified by: the models of `models/locked_pages.rs`;
+//! `crates/pagewell/tests/durability/guards.rs`.
 
 use std::collections::HashMap;
 
@@ -13,23 +15,23 @@ use pagewell_sync::{Mutex, lock};
 
 use crate::dirty::hook::this_thread;
 
-/// The owners of the page locks of one file.
+/// Owners of the page locks of one file.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
-    /// The guards that lock pages, or are about to, by the number of their lock, each with its owner.
+    /// Guards that lock pages, or are about to, by the number of their lock.
     open: Padded<Mutex<HashMap<u64, Owner>>>,
 }
 
-/// Whose a guard is.
+/// Owner of a guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
-    /// This thread's ([`this_thread`]): it stays there.
+    /// The guard belongs to this thread ([`this_thread`]) and stays with it.
     Thread(usize),
-    /// No thread's: it may be anywhere.
+    /// The guard belongs to no thread, and any thread may have it.
     Nobody,
 }
 
-/// The note of a guard that locks a page, or is about to; taken back when this is dropped.
+/// Record of a guard that locks a page, or is about to. The drop removes it.
 #[derive(Debug)]
 pub(crate) struct Undecided<'w> {
     groups: &'w Groups,
@@ -41,12 +43,12 @@ impl Undecided<'_> {
         lock(&self.groups.open).insert(self.holder, owner);
     }
 
-    /// From now on the guard is this thread's.
+    /// Makes this thread the owner of the guard.
     pub(crate) fn attach(&self) {
         self.set(Owner::Thread(this_thread()));
     }
 
-    /// From now on the guard is no thread's.
+    /// Makes the guard belong to no thread.
     pub(crate) fn detach(&self) {
         self.set(Owner::Nobody);
     }
@@ -59,7 +61,7 @@ impl Drop for Undecided<'_> {
 }
 
 impl Groups {
-    /// Notes a guard of this thread with this number.
+    /// Records a guard with this number, which belongs to this thread.
     pub(crate) fn keep_open(&self, holder: u64) -> Undecided<'_> {
         let groups = self;
         let undecided = Undecided { groups, holder };
@@ -67,7 +69,8 @@ impl Groups {
         undecided
     }
 
-    /// Whether the guard with this number is this thread's. Only the thread itself changes that.
+    /// Whether the guard with this number belongs to this thread. Only the thread itself changes
+    /// that.
     pub(crate) fn is_of_this_thread(&self, holder: u64) -> bool {
         lock(&self.open).get(&holder) == Some(&Owner::Thread(this_thread()))
     }

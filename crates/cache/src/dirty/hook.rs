@@ -1,4 +1,5 @@
-//! Which thread has a lock, and whether this one is in a hook of the program.
+//! Identity of the thread that holds a lock, and whether the current thread is in a callback of the
+//! program.
 
 use std::cell::Cell;
 
@@ -8,51 +9,53 @@ use crate::base::page_hooks::is_in_page_hook;
 use crate::dirty::order::HookEntered;
 
 thread_local! {
-    /// How many hooks this thread is in. The variable has no destructor, so it lives as long as the thread: the destructors
-    /// of the thread's other variables may close files.
+    /// Number of callbacks that this thread is in. The variable has no destructor, so it exists as
+    /// long as the thread: the destructors of the thread's other variables may close files.
     static NR_HOOKS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The thread that has a lock ([`this_thread`]), as far as that thread itself wants to know; 0 if no thread has it.
+/// Thread that holds a lock ([`this_thread`]), or 0 if no thread does. Only that thread itself can
+/// rely on the value.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadMark(AtomicUsize);
 
-/// This thread, by an address that no other living thread has; never 0.
+/// Returns the identity of this thread: an address that no other living thread has, never 0.
 pub(crate) fn this_thread() -> usize {
     NR_HOOKS.with(|nr| std::ptr::from_ref(nr).addr())
 }
 
 impl ThreadMark {
-    /// This thread has taken the lock.
+    /// Records that this thread has acquired the lock.
     pub(crate) fn set(&self) {
         // ORDERING: Relaxed; see `is_set`.
         self.0.store(this_thread(), Ordering::Relaxed);
     }
 
-    /// This thread is about to release the lock.
+    /// Records that this thread is about to release the lock.
     pub(crate) fn clear(&self) {
         // ORDERING: Relaxed; see `is_set`.
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// Whether this thread has the lock.
+    /// Whether this thread holds the lock.
     pub(crate) fn is_set(&self) -> bool {
-        // ORDERING: Relaxed; only the thread itself stores the value that names it. By coherence it finds that value while it has
-        // the lock, and cannot find it once it has cleared it. A thread with the address of one that has ended comes after it.
+        // ORDERING: Relaxed; only the thread itself stores the value that names it. By coherence it
+        // loads that value while it holds the lock, and cannot load it once it has cleared it. A
+        // thread with the address of an ended one starts after its end.
         self.0.load(Ordering::Relaxed) == this_thread()
     }
 }
 
-/// This thread is in a hook of the program. It holds the writeback lock of a file, so its writes to other files
-/// must not make it write that file back.
+/// Record that this thread is in a callback of the program. It holds the writeback lock of a file,
+/// so its writes to other files must not write that file back.
 pub(crate) struct InHook<'w> {
     mark: &'w ThreadMark,
     _entered: HookEntered,
 }
 
 impl<'w> InHook<'w> {
-    /// This thread enters the hook of the file that has `mark`. It holds the file's writeback lock, so one thread at a time is
-    /// in the hook.
+    /// Records that this thread enters the callback of the file that has `mark`. The thread holds
+    /// the file's writeback lock, so one thread at a time is in the callback.
     pub(crate) fn enter(mark: &'w ThreadMark) -> Self {
         NR_HOOKS.set(NR_HOOKS.get() + 1);
         mark.set();
@@ -62,12 +65,13 @@ impl<'w> InHook<'w> {
         }
     }
 
-    /// Whether this thread is in a hook, of whatever file and kind.
+    /// Whether this thread is in a callback, of any file and any kind.
     pub(crate) fn is_so() -> bool {
         NR_HOOKS.get() != 0 || is_in_page_hook()
     }
 
-    /// Whether this thread is in a hook of the file that has `mark`: then it holds the file's writeback lock.
+    /// Whether this thread is in the callback of the file that has `mark`, and so holds the file's
+    /// writeback lock.
     pub(crate) fn is_of(mark: &ThreadMark) -> bool {
         NR_HOOKS.get() != 0 && mark.is_set()
     }

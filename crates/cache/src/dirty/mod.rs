@@ -1,17 +1,24 @@
-//! What the storage does not have yet: which pages, how many; and the errors that handles are told.
+//! Dirty-page tracking: pages that the backend lacks, their number, and errors reported to handles.
 //!
-//! Owns. The additional state of a file that is written to ([`writes`]): its sets of pages ([`page_set`]),
-//! owners of page locks ([`groups`]),
-//! the known state of its storage ([`storage`]), how much that is given between syncs ([`pace`]), errors ([`errors`]), syncs that
-//! several threads share ([`commits`]), the oldest log sequence number ([`oldest`]), options ([`options`]), memory for pages on their way ([`reserve`]), what its write-back is doing ([`service`], [`attendance`]). What the files of a cache share: the limit of dirty
-//! frames ([`pressure`]), and the calls for the threads of the cache ([`calls`]). And which thread is in a hook ([`hook`]), or
-//! has locks of a file ([`order`]).
+//! Owns. The additional state of a file open for writing ([`writes`]):
+//! - its sets of pages ([`page_set`]);
+//! - owners of page locks ([`groups`]);
+//! - the known state of its backend ([`storage`]), and the amount written between syncs ([`pace`]);
+//! - errors ([`errors`]), and group commit ([`commits`]);
+//! - the oldest log sequence number ([`oldest`]), and options ([`options`]);
+//! - memory for encoded pages in flight ([`reserve`]);
+//! - the state of its writeback ([`service`], [`attendance`]).
 //!
-//! Calls `base`. It gives nothing to the storage, and claims nothing: writers add to this state, and
-//! writeback takes from it.
+//! It also owns what the files of a cache share: the limit of frames that are not clean
+//! ([`pressure`]), and the requests to the flushers ([`calls`]). Per thread it records the callback
+//! that the thread is in ([`hook`]) and the file locks that it holds ([`order`]).
 //!
-//! Promises. The sets change only for a page whose slot the caller has claimed, so they agree with the page's state (W1 of
-//! `writeback`). Locks here are held for a few steps, except the lock of the storage ([`writes::Writes::writeback`]).
+//! Depends on `base` only. The module writes nothing to the backend and claims no slot: writers add
+//! to this state, and writeback removes from it.
+//!
+//! Guarantees. The sets change only for a page whose slot the caller has claimed, so they agree
+//! with the page's state (W1 of `writeback`). Locks here are held briefly, except the writeback
+//! lock ([`writes::Writes::writeback`]).
 
 pub(crate) mod attendance;
 pub(crate) mod calls;

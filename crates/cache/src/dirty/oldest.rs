@@ -1,39 +1,46 @@
-//! The oldest log sequence number of a file that may not be durable: from where a program has to keep its log.
+//! Oldest log sequence number (LSN) of a file that may not be durable: the program must keep its
+//! log from there on.
 //!
-//! A page's own number is that of its *last* write ([`crate::File::write_at_lsn`]); recovery has to begin at the *first* write that is not
-//! durable. That is kept for the file, not for each page: two words, which are never too new.
+//! A page has the LSN of its *last* write ([`crate::File::write_at_lsn`]); recovery has to begin at
+//! the *first* write that is not durable. That LSN is kept for the file, not for each page: two
+//! words, which are never too new.
 //!
 //! Protocol.
 //!
 //! ```text
-//! writer, the slot claimed                      sync, with the writeback lock
-//! 1 note the page as dirty                      a lower `before` to what `since` has; take `since`, leave none
-//! 2 lower `since` to the write's number         b look for dirty pages, give them, sync
-//!                                               c all of it is durable: `before` has none
-//!                                                 else: lower `since` to what `before` has
+//! writer, with the slot claimed                 sync, with the writeback lock
+//! 1 record the page as dirty                    a lower `before` to the value of `since`;
+//! 2 lower `since` to the LSN of the write         take `since`, leave none
+//!                                               b look for dirty pages, write them, sync
+//!                                               c if all is durable: `before` is none
+//!                                                 else: lower `since` to the value of `before`
 //! ```
 //!
 //! Invariants.
-//! - O1: a page that is dirty or written, and whose writes have returned, has its first number not below the lower one of `since` and `before`.
-//!   If 2 comes before a, the sync finds the page (E1), and makes it durable, or puts the number back. If it comes after a, the
-//!   number is in `since` until the next sync, whatever this one does with the page.
-//! - O2: who looks without a lock loads `since` first, then `before`: a number that is taken from `since` is in `before` by then.
+//! - O1: take a page that is dirty or unsynced, and whose writes have returned. The lower of
+//!   `since` and `before` is at most the LSN of its first write that is not durable. If step 2
+//!   comes before step a, the sync finds the page (E1), and makes it durable or puts the LSN back.
+//!   If it comes after step a, the LSN is in `since` until the next sync, whatever this sync does
+//!   with the page.
+//! - O2: a thread that reads without the lock loads `since` first, then `before`: an LSN that was
+//!   taken from `since` is in `before` by then.
 //!
-//! Edges. E1: the read-modify-write of 2 releases, that of a acquires: a sync that takes a number sees the page noted as dirty.
+//! Edges. E1: the read-modify-write of step 2 releases, that of step a acquires: a sync that takes
+//! an LSN sees the page recorded as dirty.
 //!
-//! Proved by: `loom_lsn_vs_sync`; `crates/pagewell/tests/durability/checkpoints.rs`.
+//! Verified by: `loom_lsn_vs_sync`; `crates/pagewell/tests/durability/checkpoints.rs`.
 
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::shard::Padded;
 
 const NONE: u64 = u64::MAX;
 
-/// The oldest number of a file that may not be durable.
+/// Oldest LSN of a file that may not be durable.
 #[derive(Debug)]
 pub(crate) struct Oldest {
     /// Of writes since the last sync began.
     since: Padded<AtomicU64>,
-    /// Of writes before that, as long as they are not known to be durable.
+    /// Of earlier writes, while they are not known to be durable.
     before: Padded<AtomicU64>,
 }
 
@@ -47,23 +54,26 @@ impl Default for Oldest {
 }
 
 impl Oldest {
-    /// Step 2: a write with this number, which may be none (0). The page is noted as dirty, and its slot claimed.
+    /// Step 2: records a write with this LSN, or without one (0). The page is recorded as dirty,
+    /// and its slot is claimed.
     #[inline]
     pub(crate) fn note(&self, lsn: u64) {
         if lsn != 0 {
-            // ORDERING: Release; E1. A read-modify-write even if it changes nothing: a sync that has not taken it comes later, and leaves it.
+            // ORDERING: Release; E1. A read-modify-write even if it changes nothing: a sync that
+            // has not taken it comes later, and leaves it.
             self.since.fetch_min(lsn, Ordering::Release);
         }
     }
 
-    /// Step a; the writeback lock is held.
+    /// Step a; the caller holds the writeback lock.
     pub(crate) fn begin(&self) {
         loop {
             // ORDERING: Relaxed; the exchange decides.
             let seen = self.since.load(Ordering::Relaxed);
             // ORDERING: Relaxed; published by the exchange.
             self.before.fetch_min(seen, Ordering::Relaxed);
-            // ORDERING: AcqRel; E1, and O2: who sees it taken sees `before` lowered. It fails only if a write has lowered it since.
+            // ORDERING: AcqRel; E1, and O2: a thread that sees `since` taken sees `before` lowered.
+            // It fails only if a write has lowered `since` in between.
             let taken =
                 self.since
                     .compare_exchange(seen, NONE, Ordering::AcqRel, Ordering::Relaxed);
@@ -75,21 +85,23 @@ impl Oldest {
 
     /// Step c, if everything that was dirty at step a is durable.
     pub(crate) fn end_durable(&self) {
-        // ORDERING: Relaxed; nothing is published by there being none.
+        // ORDERING: Relaxed; the absence of an LSN publishes nothing.
         self.before.store(NONE, Ordering::Relaxed);
     }
 
     /// Step c, if something may not be durable.
     pub(crate) fn end_failed(&self) {
-        // ORDERING: Relaxed; the holder of the lock has stored it. Release, as in `note`.
+        // ORDERING: Relaxed for the load, since the holder of the lock stored the value. Release
+        // for the update, as in `note`.
         let before = self.before.load(Ordering::Relaxed);
         self.since.fetch_min(before, Ordering::Release);
     }
 
-    /// The number, if there is one.
+    /// Returns the LSN, or `None` if everything is durable.
     pub(crate) fn get(&self) -> Option<u64> {
-        // ORDERING: Acquire; O2: who sees `since` taken sees `before` lowered. (Who sees it lowered again by a later write does too, as that
-        // has continued the release.)
+        // ORDERING: Acquire; O2: a thread that sees `since` taken sees `before` lowered. This also
+        // holds if a later write has lowered `since` again, since that write continues the release
+        // sequence.
         let since = self.since.load(Ordering::Acquire);
         // ORDERING: Relaxed; ordered by the load above.
         let before = self.before.load(Ordering::Relaxed);

@@ -1,37 +1,39 @@
-//! How a file is opened for writing, and what a handle may do.
+//! Options of a file opened for writing, and the rights of a handle.
 
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-/// Called before a page is given to the storage, with the page's number and the highest log sequence number that was
-/// written to it. An error keeps the page from being written.
+/// Writeback callback: called before a page is written to the backend, with the page's number and
+/// the highest log sequence number that was written to it. If it returns an error, the page is not
+/// written.
 pub type BeforeWrite = dyn Fn(u64, u64) -> io::Result<()> + Send + Sync;
 
-/// When the dirty pages of a file are written.
+/// Policy for writing back the dirty pages of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Writeback {
-    /// Soon, in the background; and when the program asks for it.
+    /// Soon, in the background, and on request of the program.
     #[default]
     Background,
-    /// Only when the program asks for it.
+    /// Only on request of the program.
     Manual,
 }
 
-/// What a handle may do.
+/// Rights of a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Handle {
     Read,
     Write,
 }
 
-/// Whether a file is written to, and how.
+/// Access mode of a file, with the options for writing.
 pub(crate) enum Access {
     Read,
     Write(WriteOptions),
 }
 
-/// How a file is to be written to. What is not named is as the file is open, or else the default.
+/// Options for writing to a file. An option that is `None` is as in the open file, or else the
+/// default.
 #[derive(Clone, Default)]
 pub(crate) struct WriteOptions {
     pub(crate) mode: Option<Writeback>,

@@ -1,15 +1,16 @@
-//! The order of the locks of files, checked in debug builds.
+//! Lock order between files, checked in debug builds.
 //!
-//! A thread that has a lock of one file (that of its size, or the writeback lock) waits for those of no other file, except in a
-//! hook that it has entered since (`docs/LOCKING.md`). Otherwise one file's storage or hook would stop another file, and two
-//! files could wait for each other. Each thread notes what it has, and looks before it waits.
+//! A thread that holds a lock of one file (the size lock or the writeback lock) waits for such a
+//! lock of another file only in a callback that it has entered since (`docs/LOCKING.md`). Otherwise
+//! the backend or callback of one file would stop another file, and two files could wait for each
+//! other. Each thread records the locks that it holds, and checks them before it waits.
 
-/// A lock of a file that this thread has, or is about to have; a note that is taken back when this is dropped.
+/// Record of a file lock that this thread holds or is about to acquire. The drop removes it.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct InOrder(());
 
-/// A hook that this thread is in.
+/// Record of a callback that this thread is in.
 #[derive(Debug)]
 #[must_use]
 pub(super) struct HookEntered(());
@@ -20,7 +21,7 @@ mod notes {
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(super) enum Note {
-        /// A lock of the file that has this address.
+        /// A lock of the file with this address.
         Lock(usize),
         Hook,
     }
@@ -29,9 +30,10 @@ mod notes {
         static NOTES: RefCell<Vec<Note>> = const { RefCell::new(Vec::new()) };
     }
 
-    /// The file, if another one, of which this thread has a lock since it entered its last hook.
+    /// Adds a note. Returns another file of which this thread has acquired a lock since it entered
+    /// its last callback, if `note` is a lock and there is such a file.
     pub(super) fn add(note: Note) -> Option<usize> {
-        // A thread that is ending has no notes any more, and nothing is checked.
+        // A thread that is ending has no notes any more, and the check is skipped.
         let other = NOTES.try_with(|notes| {
             let mut notes = notes.borrow_mut();
             let since_hook = notes.iter().rev().take_while(|note| **note != Note::Hook);
@@ -53,18 +55,19 @@ mod notes {
 }
 
 impl InOrder {
-    /// The thread is about to wait for a lock of the file that `file` is part of.
+    /// Records that the thread is about to wait for a lock of the file that `file` is part of.
     ///
     /// # Panics
     ///
-    /// In debug builds, if it has one of another file: that would be a defect of this crate.
+    /// In debug builds, if the thread holds a lock of another file, which is a defect of this
+    /// crate.
     #[track_caller]
     pub(crate) fn before_lock<T>(file: &T) -> Self {
         #[cfg(all(debug_assertions, not(loom)))]
         if notes::add(notes::Note::Lock(std::ptr::from_ref(file).addr())).is_some() {
             let order = Self(());
             drop(order);
-            panic!("a thread that has a lock of one file waits for another file");
+            panic!("a thread that holds a lock of one file waits for a lock of another file");
         }
         let _ = file;
         Self(())

@@ -1,44 +1,47 @@
-//! How much a file's storage is given between two syncs.
+//! Amount that is written to a file's backend between two syncs.
 //!
-//! A sync makes everything durable that the storage was given since the last one, and how long that takes follows from how much it
-//! was. A call that takes too long cannot be told from one that never returns ([`super::service`]). So a file that is written back
-//! without a request is synced each time when the storage was given what it makes durable in [a part](PART) of that time, as far as
-//! earlier syncs tell. Each of these syncs makes pages clean, and lets writers go on.
+//! A sync makes everything durable that was written to the backend since the last one, and its
+//! duration follows from that amount. A call that takes too long cannot be distinguished from one
+//! that never returns ([`super::service`]). So a file that is written back without a request is
+//! synced whenever the amount written would, according to earlier syncs, take [a part](PART) of
+//! that time to become durable. Each of these syncs makes pages clean, and lets writers continue.
 //!
-//! What a sync costs depends on the bytes on one storage, on the requests on another (a disk seeks). Both are bounded. A bound
-//! begins low, is doubled as long as syncs that come near to it are fast, and falls at once to what a slow sync would have
-//! allowed. On a fast storage it is soon more than the file's share, and matters no more.
+//! On one backend the cost of a sync depends on the bytes, on another on the requests (a disk
+//! seeks). Both are bounded. A bound starts low, is doubled as long as syncs that come near to it
+//! are fast, and falls at once to what a slow sync would have allowed. On a fast backend it soon
+//! exceeds the file's quota and has no effect.
 //!
-//! A sync may also take long whatever it makes durable: a journal is committed, and others use the device. If one of less has taken as
-//! long, the bounds do not fall any more, and rise again while there is time enough.
+//! A sync may also take long regardless of the amount, because a journal is committed or other
+//! processes use the device. If a sync of less has taken about as long, the bounds do not fall
+//! further, and rise again while the time is short enough.
 
 use std::time::Duration;
 
-/// A sync should take this part of the time after which a call counts as one that does not return. So it still returns in time if
-/// the storage has become several times slower since the last one.
+/// Divisor: a sync should take this part of the time after which a call counts as stalled. So a
+/// sync still returns in time if the backend has become several times slower since the last one.
 const PART: u32 = 4;
 
-/// What a new file's storage is given before the first sync, at the most. A storage that makes fewer than 300 KB durable in a
-/// second, or fewer than some 70 requests, may be taken for one that hangs at first.
+/// Bound for a new file before its first sync. A backend that makes fewer than 300 KB, or some 70
+/// requests, durable per second may first be taken for a stalled one.
 const FIRST: Amount = Amount {
     bytes: 256 << 10,
     requests: 64,
 };
 
-/// Some requests, with their bytes.
+/// Number of requests, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Amount {
     bytes: u64,
     requests: u64,
 }
 
-/// How much the storage was given since the last sync, and how much it is to be given before the next.
+/// Amount written to the backend since the last sync, and its bound before the next one.
 #[derive(Debug)]
 pub(crate) struct Pace {
     given: Amount,
-    /// At least one, each.
+    /// Bound; each field is at least one.
     most: Amount,
-    /// How long the sync took for which the bounds were made lower, while syncs are slow.
+    /// Duration of the sync for which the bounds were lowered, while syncs are slow.
     slow: Option<Duration>,
 }
 
@@ -53,23 +56,25 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// The storage is given `bytes`, in one request.
+    /// Counts one request of `bytes` written to the backend.
     pub(crate) fn note_request(&mut self, bytes: u64) {
         self.given.bytes = self.given.bytes.saturating_add(bytes);
         self.given.requests = self.given.requests.saturating_add(1);
     }
 
-    /// Whether the storage is to be synced before it is given more.
+    /// Whether the backend must be synced before more is written to it.
     pub(crate) fn is_sync_due(&self) -> bool {
         self.given.bytes >= self.most.bytes || self.given.requests >= self.most.requests
     }
 
-    /// A sync begins, of what the storage was given so far. If it fails, all of that is given again, and counted again.
+    /// Begins a sync, and returns the amount written so far. If the sync fails, all of it is
+    /// written and counted again.
     pub(crate) fn begin_sync(&mut self) -> Amount {
         std::mem::take(&mut self.given)
     }
 
-    /// A sync of `given` has taken so long, where a call that takes `stall` counts as one that does not return.
+    /// Adapts the bounds to a sync of `given` that took `took`. A call that takes `stall` counts as
+    /// stalled.
     pub(crate) fn learn(&mut self, given: Amount, took: Duration, stall: Duration) {
         let target = stall / PART;
         if took <= target {
@@ -80,7 +85,7 @@ impl Pace {
             return;
         }
         match self.slow {
-            // One of less took about as long, so it is not for what it is given that the storage needs the time.
+            // A sync of less took about as long, so the amount is not what takes the time.
             Some(before) if took > before / 4 * 3 && took < before / 4 * 5 => {
                 if took < stall / 8 * 3 {
                     self.most.grow(given);
@@ -96,7 +101,7 @@ impl Pace {
 }
 
 impl Amount {
-    /// As a bound: more, if as much as `given` comes near to it.
+    /// Doubles a bound if `given` comes near to it.
     fn grow(&mut self, given: Self) {
         let grow = |most: &mut u64, given: u64| {
             if given >= *most / 2 {
@@ -107,7 +112,8 @@ impl Amount {
         grow(&mut self.requests, given.requests);
     }
 
-    /// As a bound: a part of `given` at the most. A slow sync of little says only that not all is well: then as for a new file.
+    /// Lowers a bound to `part` of `given`. A slow sync of a small amount does not lower it below
+    /// the bound of a new file.
     fn shrink(&mut self, given: Self, part: f64) {
         let shrink = |most: &mut u64, given: u64, first: u64| {
             let least = if given >= *most / 2 {
@@ -115,7 +121,7 @@ impl Amount {
             } else {
                 first.min(*most)
             };
-            // Rounds down, also what is too large for an f64 to be exact.
+            // Rounds down, even if a value is too large for an exact f64.
             *most = ((given as f64 * part) as u64).clamp(least, *most);
         };
         shrink(&mut self.bytes, given.bytes, FIRST.bytes);
@@ -129,12 +135,13 @@ mod tests {
 
     const STALL: Duration = Duration::from_millis(900);
 
-    /// Gives `pace` requests of `len` bytes until a sync is due, which takes a second for `bytes` bytes or `requests` requests.
+    /// Gives `pace` requests of `len` bytes until a sync is due, on a backend that makes `speed`
+    /// bytes and requests durable per second.
     fn sync(pace: &mut Pace, len: u64, speed: (u64, u64)) -> (Amount, Duration) {
         sync_after(pace, len, speed, Duration::ZERO)
     }
 
-    /// The same, for a storage of which every sync takes so much longer.
+    /// The same, for a backend whose every sync takes `fixed` longer.
     fn sync_after(
         pace: &mut Pace,
         len: u64,
@@ -192,7 +199,8 @@ mod tests {
         assert!(took < STALL, "{took:?}");
     }
 
-    /// The bounds fell to a page for each sync, on a disk that commits its journal in 0.3 s.
+    /// Regression test: the bounds fell to a page per sync on a disk that commits its journal in
+    /// 0.3 s.
     #[test]
     fn a_storage_whose_every_sync_takes_long_is_not_given_ever_less() {
         for (fixed, least) in [
@@ -230,7 +238,7 @@ mod tests {
         let given = pace.begin_sync();
         pace.learn(given, Duration::from_secs(3600), STALL);
         assert_eq!(pace.most, FIRST);
-        // Nor does one of nothing.
+        // A sync of nothing changes nothing either.
         for (took, stall) in [(3600, STALL), (0, STALL), (3600, Duration::ZERO)] {
             pace.learn(Amount::default(), Duration::from_secs(took), stall);
         }

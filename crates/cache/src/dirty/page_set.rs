@@ -1,27 +1,30 @@
-//! Sets of pages of one file: a bit for each page and set, and for each extent how many of its pages are in each set.
+//! Sets of pages of one file: one bit for each page and set, and for each leaf cluster the number
+//! of its pages in each set.
 //!
-//! Place. A mapping that is written to has two sets: dirty pages, and pages that are written and
-//! not known to be durable.
+//! Place. A mapping that is written to has two sets: dirty pages, and unsynced pages, which are
+//! written or being written and not known to be durable.
 //!
-//! Layout. The bits of an extent ([`crate::base::extent`]) for all sets are in one page of the system's memory, set by set. The
-//! two counts of an extent are in one word. So a walk over a set skips an empty extent by one load, and a file of a terabyte has
-//! 256 KiB of counts.
+//! Layout. The bits of a leaf cluster ([`crate::base::extent`]) for all sets are in one page of the
+//! operating system, set by set. The two counts of a cluster are in one word. So a walk over a set
+//! skips an empty cluster with one load, and a file of 1 TiB has 256 KiB of counts.
 //!
-//! Protocol. The holder of a page's claim puts the page in and takes it out, so no two threads change one bit. What pages share, a
-//! word of bits and a word of counts, changes by read-modify-writes alone:
-//! 1. Putting in: count the page; set its bit.
-//! 2. Taking out: clear the bit; count the page no more.
+//! Protocol. The holder of a page's claim inserts and removes the page, so no two threads change
+//! the same bit concurrently. A word of bits and a word of counts are shared by pages, and change
+//! by read-modify-writes only: 1. Insert: increment the count; set the bit. 2. Remove: clear the
+//! bit; decrement the count.
 //!
-//! Nothing is ever cleared but by whom it belongs to: a count is the sum of what the pages' own threads have added, and each of
-//! them adds before it subtracts. So as long as a page is in a set, the count of its extent is not zero, at any moment. A thread
-//! that goes over the set, with or without a lock, finds every page that was put in before (as it has learnt by the page's claim or
-//! a lock), and not taken out since.
+//! A count is the sum of what the threads that claimed the pages have added, and each adds before
+//! it subtracts. So as long as a page is in a set, the count of its cluster is not zero at any
+//! moment. A thread that walks the set, with or without a lock, finds every page whose insertion
+//! happens before the walk (by the page's claim or a lock) and which has not been removed since.
 //!
-//! Memory. The bits of an extent may be discarded while no leaf of it is in use: then no page of it is in a set. The index does
-//! that ([`crate::index::extents`]), since it knows which leaves are in use, and has what the bits take charged to the budget.
-//! The counts stay, as long as the file is open: 8 bytes for each 8192 pages that were written to.
+//! Memory. The bits of a cluster may be discarded while none of its leaves is in use: no page of
+//! the cluster is in a set then. The index does that ([`crate::index::extents`]): it records which
+//! leaves are in use, and charges the bits to the budget. The counts stay as long as the file is
+//! open: 8 bytes for each 8192 pages that were written to.
 //!
-//! Proved by: the tests below; `loom_set_vs_set`, `loom_insert_vs_insert`, `loom_insert_vs_remove`.
+//! Verified by: the tests below; `loom_set_vs_set`, `loom_insert_vs_insert`,
+//! `loom_insert_vs_remove`.
 
 use std::sync::Arc;
 
@@ -31,12 +34,12 @@ use crate::base::extent::{EXTENT_BIT_WORDS, EXTENT_PAGES, EXTENT_WORDS};
 use crate::base::page::PageNr;
 use crate::base::reserved::Reserved;
 
-/// One of the sets of a file.
+/// Selector of one set of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
-    /// The pages that the storage does not have.
+    /// Pages that the backend lacks.
     Dirty,
-    /// The pages that the storage was given, and has not reported durable.
+    /// Unsynced pages: passed to the backend, and not reported durable.
     Written,
 }
 
@@ -49,16 +52,16 @@ impl Which {
     }
 }
 
-/// The sets of a file.
+/// Sets of a file.
 #[derive(Debug)]
 pub(crate) struct PageSets {
-    /// For each extent the bits of its pages, set by set.
+    /// For each leaf cluster the bits of its pages, set by set.
     bits: Arc<Reserved>,
-    /// For each extent how many of its pages are in each set.
+    /// For each leaf cluster the number of its pages in each set.
     counts: Reserved,
 }
 
-/// How many bits of a word of counts belong to one set.
+/// Number of bits of a word of counts that belong to one set.
 const COUNT_BITS: usize = 32;
 
 const _: () = assert!(EXTENT_PAGES < 1 << (COUNT_BITS - 1));
@@ -66,7 +69,8 @@ const _: () = assert!(EXTENT_PAGES < 1 << (COUNT_BITS - 1));
 const BITS: u64 = u64::BITS as u64;
 
 impl PageSets {
-    /// Empty sets of pages below `nr_pages`; none when the system does not give the addresses.
+    /// Creates empty sets of pages below `nr_pages`. Returns `None` if the address space cannot be
+    /// reserved.
     pub(crate) fn new(nr_pages: u64) -> Option<Self> {
         let nr_extents = usize::try_from(nr_pages.div_ceil(EXTENT_PAGES)).ok()?;
         Some(Self {
@@ -75,7 +79,8 @@ impl PageSets {
         })
     }
 
-    /// The bits: [`EXTENT_WORDS`] words for each extent. They may be discarded while no leaf of the extent is in use.
+    /// Returns the bits: [`EXTENT_WORDS`] words for each leaf cluster. They may be discarded while
+    /// no leaf of the cluster is in use.
     pub(crate) fn bits(&self) -> &Arc<Reserved> {
         &self.bits
     }
@@ -85,7 +90,7 @@ impl PageSets {
     }
 }
 
-/// A set of pages.
+/// One set of pages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageSet<'s> {
     sets: &'s PageSets,
@@ -93,40 +98,43 @@ pub(crate) struct PageSet<'s> {
 }
 
 impl PageSet<'_> {
-    /// The words of bits of an extent begin here.
+    /// Returns the position of the first word of bits of a leaf cluster.
     const fn first_word(self, extent: usize) -> usize {
         extent * EXTENT_WORDS + self.which.nr() * EXTENT_BIT_WORDS
     }
 
-    /// Where the bit of `page` is.
+    /// Returns the word and the mask of the bit of `page`.
     const fn place(self, page: PageNr) -> (usize, u64) {
         let (extent, nr) = ((page / EXTENT_PAGES) as usize, page % EXTENT_PAGES);
         let word = self.first_word(extent) + (nr / BITS) as usize;
         (word, 1 << (nr % BITS))
     }
 
-    /// Where the extent of `page` is counted, and one page there.
+    /// Returns the position of the count for the leaf cluster of `page`, and the increment for one
+    /// page.
     const fn count_of(self, page: PageNr) -> (usize, u64) {
         let extent = (page / EXTENT_PAGES) as usize;
         (extent, 1 << (self.which.nr() * COUNT_BITS))
     }
 
-    /// Puts `page` in; the caller has claimed its slot. Whether it was not in.
+    /// Inserts `page`, whose slot the caller has claimed. Returns `false` if it was in the set
+    /// already.
     pub(crate) fn insert(self, page: PageNr) -> bool {
         let ((at, bit), (extent, one)) = (self.place(page), self.count_of(page));
-        // ORDERING: Relaxed, all of them here and below. The changes of one page are ordered by its claim. A thread that must find
-        // the page comes after its claim, so by coherence it loads what these have stored, or what came later: read-modify-writes
-        // of other pages, which leave the page's bit, and its part of the count, as they are.
+        // ORDERING: Relaxed, for all operations here and below. The changes of one page are ordered
+        // by its claim. A thread that must find the page comes after its claim, so by coherence it
+        // loads the values stored here or later ones. Later ones are read-modify-writes of other
+        // pages, which keep the page's bit and its part of the count.
         self.sets.counts[extent].fetch_add(one, Ordering::Relaxed);
         let is_new = self.sets.bits[at].fetch_or(bit, Ordering::Relaxed) & bit == 0;
         if !is_new {
-            // It was counted before.
+            // The page was counted when it was first inserted.
             self.sets.counts[extent].fetch_sub(one, Ordering::Relaxed);
         }
         is_new
     }
 
-    /// Takes `page` out; the caller has claimed its slot. Whether it was in.
+    /// Removes `page`, whose slot the caller has claimed. Returns `true` if it was in the set.
     pub(crate) fn remove(self, page: PageNr) -> bool {
         let ((at, bit), (extent, one)) = (self.place(page), self.count_of(page));
         let was_in = self.sets.bits[at].fetch_and(!bit, Ordering::Relaxed) & bit != 0;
@@ -136,7 +144,7 @@ impl PageSet<'_> {
         was_in
     }
 
-    /// The first page of the set from `from` on, below `end`.
+    /// Returns the first page of the set from `from` on, below `end`.
     pub(crate) fn next(self, from: PageNr, end: PageNr) -> Option<PageNr> {
         let nr_extents = self.sets.counts.len() as u64;
         let end = end.min(nr_extents.saturating_mul(EXTENT_PAGES));
@@ -154,13 +162,14 @@ impl PageSet<'_> {
         None
     }
 
-    /// How many pages of an extent are in the set, or are being put in.
+    /// Returns the number of pages of a leaf cluster that are in the set or are being inserted or
+    /// removed.
     fn nr_in_extent(self, extent: usize) -> u64 {
         let counts = self.sets.counts[extent].load(Ordering::Relaxed);
         counts >> (self.which.nr() * COUNT_BITS) & ((1 << COUNT_BITS) - 1)
     }
 
-    /// How many pages of the extents that begin below `end` are in the set.
+    /// Returns the number of pages in the set, in all leaf clusters that begin below `end`.
     pub(crate) fn nr(self, end: PageNr) -> usize {
         let nr_extents = end.div_ceil(EXTENT_PAGES) as usize;
         let extents = 0..nr_extents.min(self.sets.counts.len());
@@ -169,7 +178,7 @@ impl PageSet<'_> {
             .sum()
     }
 
-    /// The first page of the set from `from` on, below `end`, which are of one extent.
+    /// Returns the first page of the set from `from` on, below `end`; both are in one leaf cluster.
     fn next_in_extent(self, from: PageNr, end: PageNr) -> Option<PageNr> {
         let mut page = from;
         while page < end {
@@ -222,7 +231,7 @@ mod tests {
             assert_eq!(all(set, 0, u64::MAX), [70_000]);
             assert!(set.remove(70_000));
         }
-        // Nothing is counted, or has a bit, that is not in.
+        // Pages that are not in a set have no count and no bit.
         for word in sets.counts.iter().chain(sets.bits.iter()) {
             assert_eq!(word.load(Ordering::Relaxed), 0);
         }

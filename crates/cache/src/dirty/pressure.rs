@@ -1,22 +1,24 @@
-//! How many frames are not clean, in all files of a cache and in each; the limit of both.
+//! Number of frames that are not clean, in all files of a cache and in each; the limits of both.
 //!
-//! # Shares of the limit
+//! # Quotas
 //!
-//! All files together may have so many frames that are not clean (*the limit*). One file may have as many as the limit leaves
-//! free, so a file alone gets half of it, and the other half stays for others; a second one gets a half of that. A file that cannot
-//! be cleaned (its storage hangs, its hook blocks or refuses) keeps its share, and no other file comes to a stop: what is
-//! free is divided among the rest.
+//! All files together have a *limit* of frames that are not clean. The quota of one file is as many
+//! as the limit leaves free, so a single file gets half of it, and the other half stays for other
+//! files; a second file gets half of that. A file that cannot be cleaned (its backend hangs, its
+//! callback blocks or fails) keeps its quota and stops no other file: the free rest is divided
+//! among the others.
 //!
-//! Source: dynamic thresholds (Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998),
-//! with a factor of 1. Beyond the limit there is a ceiling, three quarters of the cache. Up to there each file may have a few
-//! frames (*the least*: a sixteenth of what is left), whatever the others have, and in any case one page.
+//! Source: dynamic thresholds (Choudhury and Hahne, "Dynamic queue length thresholds for
+//! shared-memory packet switches", 1998), with a factor of 1. Beyond the limit there is a ceiling,
+//! three quarters of the cache. Up to the ceiling each file may use a minimum quota (a sixteenth of
+//! what is left up to it), whatever the others have, and at least one page.
 //!
-//! A write that makes a page dirty at its file's share waits until pages of *that file* were made clean; a page that is not clean
-//! already may be written to at any time. From half of the share on the threads of the cache make the file's pages clean, so that
-//! writers do not reach it.
+//! A write that makes a page dirty at its file's quota waits until pages of *that file* were made
+//! clean. Writes to a page that is not clean already are always allowed. From half of the quota on
+//! the flushers clean the file's pages, so that writers rarely reach the quota.
 //!
-//! A number goes up before the page is dirty, and writers look before they dirty a page. So each thread may exceed a share by the
-//! pages that it dirties at once.
+//! A count is incremented before the page is dirty, and writers check it before they make a page
+//! dirty. So each thread may exceed a quota by the pages that it makes dirty in one operation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,32 +30,32 @@ use pagewell_sync::time::Instant;
 
 use crate::dirty::calls::Calls;
 
-/// Settings of a cache's write-back.
+/// Writeback settings of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// How many frames of all files may be not clean.
+    /// Limit of frames that are not clean, in all files.
     pub(crate) nr_frames: usize,
-    /// How many at the most, if there are many files: see [`Pressure`].
+    /// Upper bound if there are many files: see [`Pressure`].
     pub(crate) ceiling: usize,
-    /// How long a page is not durable at most, if the storage works.
+    /// Maximum time for which a page is not durable, if the backend works.
     pub(crate) age: Duration,
-    /// How long a writer at its file's share waits for a call that does not return.
+    /// Time for which a writer at its file's quota waits for a call that does not return.
     pub(crate) stall: Duration,
-    /// How long a last close that fails is tried again.
+    /// Time for which a last close that fails is retried.
     pub(crate) close: Duration,
 }
 
 impl Limits {
-    /// The age at which the kernel writes dirty pages back (`dirty_expire_centisecs`).
+    /// Age at which the kernel writes dirty pages back (`dirty_expire_centisecs`).
     pub(crate) const AGE: Duration = Duration::from_secs(30);
 
-    /// The answer of a writer comes within a second.
+    /// A writer returns within a second.
     pub(crate) const STALL: Duration = Duration::from_millis(900);
 
-    /// Long enough for what an interrupted call, or a server that restarts its connection, takes.
+    /// Long enough for an interrupted call, or for a server that restarts its connection.
     pub(crate) const CLOSE: Duration = Duration::from_secs(1);
 
-    /// The defaults for a cache of `nr_frames` frames: half of them may be not clean.
+    /// Returns the defaults for a cache of `nr_frames` frames: half of them may be not clean.
     pub(crate) fn of_cache(nr_frames: usize) -> Self {
         Self {
             nr_frames: (nr_frames / 2).max(1),
@@ -64,36 +66,37 @@ impl Limits {
         }
     }
 
-    /// How many frames a file may have that are not clean if no other file has any.
+    /// Returns the quota of a file if no other file has frames that are not clean.
     pub(crate) fn of_one_file(&self) -> usize {
         (self.nr_frames / 2).max(1)
     }
 }
 
-/// The part of what is left up to the ceiling that a file may use whatever others have: one of so many.
+/// Divisor of the minimum quota: the part of the frames left up to the ceiling that a file may use
+/// whatever other files have.
 const LEAST: usize = 16;
 
-/// What writers of all files share.
+/// Dirty-page accounting of a cache, shared by the writers of all files.
 #[derive(Debug)]
 pub(crate) struct Pressure {
     pub(crate) limits: Limits,
-    /// How many frames are not clean, in all files.
+    /// Number of frames that are not clean, in all files.
     nr_unclean: Padded<AtomicUsize>,
-    /// How many have become clean so far.
+    /// Number of frames that have become clean so far.
     nr_cleaned: Padded<AtomicUsize>,
-    /// For the threads of the cache.
     pub(crate) calls: Arc<Calls>,
-    /// For writers, and others who want frames: something has become clean, or a call has returned.
+    /// Notifies writers, and other threads that wait for frames, that frames became clean or that a
+    /// call returned.
     #[cfg(not(loom))]
     pub(crate) changed: Padded<Changed>,
 }
 
-/// How many frames of one file are not clean.
+/// Number of frames of one file that are not clean.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Share {
     nr: AtomicUsize,
-    /// How many have become clean so far.
+    /// Number of frames that have become clean so far.
     nr_cleaned: AtomicUsize,
 }
 
@@ -109,24 +112,23 @@ impl Pressure {
         }
     }
 
-    /// How many frames of all files are not clean.
     pub(crate) fn nr_unclean(&self) -> usize {
         // ORDERING: Relaxed, here and below; the numbers set limits, and guard nothing.
         self.nr_unclean.load(Ordering::Relaxed)
     }
 
-    /// How many frames have become clean so far, in all files.
+    /// Returns the number of frames that have become clean so far, in all files.
     pub(crate) fn nr_cleaned(&self) -> usize {
         self.nr_cleaned.load(Ordering::Relaxed)
     }
 
-    /// Counts `nr` frames of a file more; how many it had.
+    /// Adds `nr` frames to the count of a file. Returns its previous count.
     pub(crate) fn add(&self, share: &Share, nr: usize) -> usize {
         self.nr_unclean.fetch_add(nr, Ordering::Relaxed);
         share.nr.fetch_add(nr, Ordering::Relaxed)
     }
 
-    /// Counts `nr` frames of a file no more.
+    /// Subtracts `nr` frames from the count of a file.
     pub(crate) fn sub(&self, share: &Share, nr: usize) {
         self.nr_unclean.fetch_sub(nr, Ordering::Relaxed);
         share.nr.fetch_sub(nr, Ordering::Relaxed);
@@ -134,7 +136,7 @@ impl Pressure {
         share.nr_cleaned.fetch_add(nr, Ordering::Relaxed);
     }
 
-    /// The maximum number of frames of one file that are not clean.
+    /// Returns the maximum number of frames of one file that are not clean.
     fn most(&self) -> usize {
         let nr_unclean = self.nr_unclean();
         let free = self.limits.nr_frames.saturating_sub(nr_unclean);
@@ -142,12 +144,12 @@ impl Pressure {
         free.max(least).max(1)
     }
 
-    /// Whether a file has its share: no more of its pages may be made dirty.
+    /// Whether a file has used its quota, so that no more of its pages may be made dirty.
     pub(crate) fn is_over(&self, share: &Share) -> bool {
         share.nr() >= self.most()
     }
 
-    /// Whether the threads of the cache are to make pages of the file clean.
+    /// Whether the flushers should clean pages of the file.
     pub(crate) fn is_high(&self, share: &Share) -> bool {
         2 * share.nr() >= self.most()
     }
@@ -158,13 +160,12 @@ impl Share {
         self.nr.load(Ordering::Relaxed)
     }
 
-    /// How many have become clean so far.
     pub(crate) fn nr_cleaned(&self) -> usize {
         self.nr_cleaned.load(Ordering::Relaxed)
     }
 }
 
-/// Told of each change for which somebody may wait at a limit.
+/// Notification of each change for which a thread may wait at a limit.
 #[cfg(not(loom))]
 #[derive(Debug, Default)]
 pub(crate) struct Changed {
@@ -173,18 +174,19 @@ pub(crate) struct Changed {
     told: pagewell_sync::Condvar,
 }
 
-/// A thread that waits for a change.
+/// Thread that waits for a change.
 #[cfg(not(loom))]
 #[derive(Debug)]
 pub(crate) struct Waiter<'c>(&'c Changed);
 
 #[cfg(not(loom))]
 impl Changed {
-    /// Counts a waiter. It looks at what it waits for only after this.
+    /// Counts a waiter. The waiter must check its condition only after this call.
     pub(crate) fn waiter(&self) -> Waiter<'_> {
-        // ORDERING: Relaxed. What the waiter looks at is guarded by locks of its own: if it has not seen a change, its look
-        // came before the change under that lock, so the count is seen by who tells of the change after it. A change that is
-        // not so guarded may be missed; no wait is longer than its bound.
+        // ORDERING: Relaxed. Locks guard the state that the waiter checks. If its check did not see
+        // a change, the check came before the change under that lock, so the thread that notifies
+        // after the change sees the count. A change without such a lock may be missed; every wait
+        // has a time limit.
         self.nr_waiters.fetch_add(1, Ordering::Relaxed);
         Waiter(self)
     }
@@ -201,8 +203,8 @@ impl Changed {
 
 #[cfg(not(loom))]
 impl Waiter<'_> {
-    /// Sleeps until a change is told that `look` wants, or it says that it need not wait any more (none). What `look` answers is
-    /// how long to sleep at most before it looks again.
+    /// Sleeps until `look` returns `None`, which it calls again after each notification. Otherwise
+    /// `look` returns the maximum time to sleep before the next call.
     pub(crate) fn wait(&self, mut look: impl FnMut() -> Option<Duration>) {
         let changed = self.0;
         let mut guard = pagewell_sync::lock(&changed.lock);
@@ -221,7 +223,7 @@ impl Drop for Waiter<'_> {
     }
 }
 
-/// Since when a file has pages that are not clean.
+/// Time since which a file has pages that are not clean.
 #[derive(Debug, Default)]
 pub(crate) struct Since {
     #[cfg(not(loom))]
@@ -235,17 +237,17 @@ impl Since {
 
 #[cfg(not(loom))]
 impl Since {
-    /// The first page has become dirty.
+    /// Records that the first page has become dirty.
     pub(crate) fn begin(&self) {
         *self.lock() = Some(Instant::now());
     }
 
-    /// Everything that was written before `at` is durable.
+    /// Records that everything written before `at` is durable.
     pub(crate) fn renew(&self, at: Instant) {
         *self.lock() = Some(at);
     }
 
-    /// Whether it is longer ago than `age`.
+    /// Whether the time lies at least `age` in the past.
     pub(crate) fn is_before(&self, age: Duration) -> bool {
         self.lock().is_some_and(|at| at.elapsed() >= age)
     }
@@ -263,7 +265,7 @@ mod tests {
         Pressure::new(Limits::of_cache(nr_frames))
     }
 
-    /// Adds frames one by one until the share is full.
+    /// Adds frames one by one until the quota is used.
     fn fill(pressure: &Pressure, share: &Share) -> usize {
         while !pressure.is_over(share) {
             pressure.add(share, 1);
@@ -279,7 +281,7 @@ mod tests {
             files.each_ref().map(|file| fill(&pressure, file)),
             [256, 128, 64, 32]
         );
-        // The first is cleaned, and may have what is free now.
+        // The first file is cleaned, and may use what is free now.
         pressure.sub(&files[0], 256);
         assert_eq!(fill(&pressure, &files[0]), 144);
         assert!(pressure.nr_unclean() < 512);

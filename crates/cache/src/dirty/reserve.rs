@@ -1,44 +1,48 @@
-//! The reserve of a file with hooks on its bytes: memory in which pages are changed on their way to the storage.
+//! Reserve of a file with a page codec: memory for encoded pages in flight to the backend.
 //!
-//! It is found when the file is opened, and charged to the cache's budget, so that writing back takes no memory when there is none: that is what makes some
-//! free. Each file has its own. So no file waits for another's storage, or hook, to give memory back.
+//! It is allocated when the file is opened, and charged to the cache's budget. So writeback, which
+//! frees memory, needs none itself when none is free. Each file has its own reserve, so no file
+//! waits for the backend or codec of another to return memory.
 //!
-//! Protocol. Only the holder of the file's writeback lock takes a chunk ([`Reserve::take`]), one for a run of pages, and the run has it until it is done, or
-//! given up. If there is none, the same thread has all of them in requests under way, and waits for these; so nobody sleeps here, and no wake-up can be missed.
+//! Protocol. Only the holder of the file's writeback lock takes a chunk ([`Reserve::take`]), one
+//! for each page range. The range keeps it until its write completes or is abandoned. If no chunk
+//! is free, the same thread has all of them in requests in flight, and waits for these. So no
+//! thread sleeps here, and no wake-up can be missed.
 
 use pagewell_sync::{Mutex, lock};
 
 use crate::base::aligned::Aligned;
 
-/// The most bytes of a file's reserve.
+/// Maximum size of a file's reserve.
 const MOST: usize = 1 << 20;
 
-/// How many requests it is for, if it is as large as that.
+/// Number of chunks, and so of concurrent requests, if the reserve has the maximum size.
 const NR_CHUNKS: usize = 8;
 
-/// The share of the cache's memory that one file's reserve may be.
+/// Divisor: the part of the cache's memory that the reserve of one file may use.
 const SHARE: usize = 64;
 
-/// Memory for pages on their way.
+/// Memory for encoded pages in flight.
 #[derive(Debug)]
 pub(crate) struct Reserve {
     free: Mutex<Vec<Aligned>>,
-    /// How many pages a chunk has.
+    /// Number of pages of a chunk.
     nr_pages: usize,
     nr_bytes: usize,
 }
 
-/// A part of the reserve, taken.
+/// Chunk of the reserve, in use.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Chunk<'w> {
-    /// None when it is given back.
+    /// `None` once the chunk is returned.
     memory: Option<Aligned>,
     reserve: &'w Reserve,
 }
 
 impl Reserve {
-    /// For a file with pages of `page_size` bytes, in a cache of so many bytes: one page at least.
+    /// Allocates the reserve of a file with pages of `page_size` bytes, in a cache of `cache_bytes`
+    /// bytes: at least one page.
     pub(crate) fn new(page_size: usize, cache_bytes: usize) -> Self {
         let (nr_chunks, nr_pages) = Self::shape(page_size, cache_bytes);
         let free: Vec<Aligned> = (0..nr_chunks)
@@ -51,29 +55,28 @@ impl Reserve {
         }
     }
 
-    /// How many chunks, and of how many pages.
+    /// Returns the number of chunks, and the number of pages of each.
     fn shape(page_size: usize, cache_bytes: usize) -> (usize, usize) {
         let all_pages = (MOST.min(cache_bytes / SHARE) / page_size).max(1);
         let nr_pages = (all_pages / NR_CHUNKS).max(1);
         (all_pages / nr_pages, nr_pages)
     }
 
-    /// How many bytes it takes in all.
     pub(crate) fn nr_bytes(&self) -> usize {
         self.nr_bytes
     }
 
-    /// The most pages that go out together.
+    /// Returns the maximum number of pages in one request.
     pub(crate) fn most_pages(&self) -> usize {
         self.nr_pages
     }
 
-    /// Whether all chunks are taken.
+    /// Whether all chunks are in use.
     pub(crate) fn is_used_up(&self) -> bool {
         lock(&self.free).is_empty()
     }
 
-    /// A chunk, if not all of them are taken. The writeback lock is held.
+    /// Takes a chunk. Returns `None` if all are in use. The caller holds the writeback lock.
     pub(crate) fn take(&self) -> Option<Chunk<'_>> {
         let memory = lock(&self.free).pop()?;
         Some(Chunk {
@@ -84,12 +87,11 @@ impl Reserve {
 }
 
 impl Chunk<'_> {
-    /// Its memory.
     pub(crate) fn memory(&self) -> Option<&Aligned> {
         self.memory.as_ref()
     }
 
-    /// Its memory, to be changed. No request has it.
+    /// Returns the memory for writing. The caller must have no request in flight with it.
     #[cfg(not(loom))]
     pub(crate) fn memory_mut(&mut self) -> Option<&mut Aligned> {
         self.memory.as_mut()
@@ -99,7 +101,7 @@ impl Chunk<'_> {
 impl Drop for Chunk<'_> {
     fn drop(&mut self) {
         if let Some(memory) = self.memory.take() {
-            // There is room: it came from here.
+            // The vector has capacity: the chunk came from here.
             lock(&self.reserve.free).push(memory);
         }
     }

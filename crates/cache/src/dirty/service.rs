@@ -1,11 +1,13 @@
-//! The write-back of one file as its throttled writers see it: what it is doing, how its last attempt ended.
+//! Writeback state of one file, as its throttled writers see it: the call in progress and the
+//! outcome of the last attempt.
 //!
-//! Place. Whoever holds the file's writeback lock says here which call of the storage or of the hook it is in
-//! ([`Service::begin_step`]). A thread of the cache that cleans the file says when an attempt begins, and how it ends
-//! ([`Service::begin_attempt`]). A writer at the file's share waits for an attempt, and gives up when no call has returned for a
-//! while ([`super::pressure`]): so a storage that hangs, or a hook that blocks, is told apart from one that is slow.
+//! Place. The holder of the file's writeback lock records each call of the backend or of the
+//! callback ([`Service::begin_step`]). A flusher that cleans the file records the begin and the
+//! outcome of each attempt ([`Service::begin_attempt`]). A writer at the file's quota waits for an
+//! attempt, and gives up when no call has returned for some time ([`super::pressure`]). This
+//! distinguishes a backend that hangs, or a callback that blocks, from a slow one.
 //!
-//! A model has neither time nor threads of the cache; there this does nothing.
+//! A model has neither time nor flushers; there this does nothing.
 
 use std::fmt;
 #[cfg(not(loom))]
@@ -24,56 +26,58 @@ use crate::dirty::calls::Call;
 use crate::dirty::errors::Noted;
 use crate::dirty::pressure::Pressure;
 
-/// A call by the holder of the writeback lock, which it may wait for.
+/// Call that the holder of the writeback lock makes and may wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Of the program's hook.
+    /// The writeback callback of the program.
     Hook,
-    /// Of the storage: a write.
+    /// A write of the backend.
     Write,
-    /// Of the storage: a sync.
+    /// A sync of the backend.
     Sync,
-    /// Of the storage: a change of size.
+    /// A change of size of the backend.
     Resize,
-    /// Of the storage, by a reader: a page that is read in cannot be taken out.
+    /// A read of the backend by a reader: a page that is being filled cannot be removed.
     Read,
 }
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Hook => "its hook has not returned",
-            Self::Write => "its storage has not answered a write",
-            Self::Sync => "its storage has not answered a sync",
-            Self::Resize => "its storage has not answered a change of size",
-            Self::Read => "its storage has not answered a read",
+            Self::Hook => "its writeback callback has not returned",
+            Self::Write => "its backend has not completed a write",
+            Self::Sync => "its backend has not completed a sync",
+            Self::Resize => "its backend has not completed a change of size",
+            Self::Read => "its backend has not completed a read",
         })
     }
 }
 
-/// Why an attempt has not cleaned all that it was to clean.
+/// Cause of an attempt that did not clean all that it was to clean.
 #[derive(Clone, Debug)]
 pub(crate) struct Obstacle {
-    /// What it said.
+    /// Message for the error.
     pub(crate) text: String,
-    /// What the storage said, or the hook, if one of them has failed.
+    /// Error of the backend or of the callback, if one of them failed.
     pub(crate) source: Option<Noted>,
-    /// Some if the handles of the file are told of it too, each once.
+    /// The cause under which the handles of the file report the error too, each once.
     pub(crate) noted: Option<Cause>,
 }
 
-/// How long a writer waits after an attempt that failed before it asks for the next one.
+/// Time after a failed attempt before a writer requests the next one.
 #[cfg(not(loom))]
 const PAUSE_OF_WRITERS: Duration = Duration::from_millis(100);
 
-/// How often the pause is doubled before the threads of the cache try again by themselves: up to some seconds.
+/// Maximum number of doublings of the pause before the flushers retry without a request: up to some
+/// seconds.
 #[cfg(not(loom))]
 const MOST_DOUBLINGS: u32 = 5;
 
-/// What is known of one file's write-back.
+/// Known state of one file's writeback.
 #[derive(Debug, Default)]
 pub(crate) struct Service {
-    /// Whether the file is called for. So one thread at most is at the file, however long it hangs there.
+    /// Request and attendance state. It lets at most one flusher work on the file, however long it
+    /// hangs there.
     #[cfg(not(loom))]
     attendance: Attendance,
     #[cfg(not(loom))]
@@ -83,20 +87,20 @@ pub(crate) struct Service {
 #[cfg(not(loom))]
 #[derive(Debug, Default)]
 struct State {
-    /// The call that is under way, and since when.
+    /// The call in progress, and its start time.
     step: Option<(Step, Instant)>,
-    /// When the last call returned.
+    /// Time at which the last call returned.
     last_return: Option<Instant>,
-    /// Whether the next attempt is to make everything durable, whatever is dirty.
+    /// Whether the next attempt must make everything durable, whatever is dirty.
     is_urgent: bool,
     nr_begun: u64,
-    /// When the last attempt failed, and how many did before it in a row.
+    /// Time of the last attempt, if it failed, and the number of consecutive failures before it.
     failures: Option<(Instant, u32)>,
-    /// The attempt that ended last, and how, if it failed.
+    /// Number of the attempt that ended last, and its obstacle if it failed.
     ended: Option<(u64, Option<Obstacle>)>,
 }
 
-/// A call of the storage or of the hook is under way.
+/// Guard of a call of the backend or of the callback.
 #[must_use]
 pub(crate) struct InStep<'s> {
     #[cfg_attr(loom, allow(dead_code))]
@@ -105,7 +109,7 @@ pub(crate) struct InStep<'s> {
     pressure: &'s Pressure,
 }
 
-/// An attempt of a thread of the cache to clean the file; it ends when this is dropped.
+/// Attempt of a flusher to clean the file; the drop ends it.
 #[cfg(not(loom))]
 #[must_use]
 pub(crate) struct Attempt<'s> {
@@ -113,46 +117,45 @@ pub(crate) struct Attempt<'s> {
     pressure: &'s Pressure,
     number: u64,
     nr: u64,
-    /// Whether everything is to be made durable.
+    /// Whether everything must be made durable.
     pub(crate) is_urgent: bool,
     outcome: Outcome,
 }
 
-/// How an attempt has ended.
 #[cfg(not(loom))]
 #[derive(Debug)]
 enum Outcome {
-    /// It has cleaned what it was to clean, or has not.
+    /// The attempt cleaned all that it was to clean, or met an obstacle.
     Done(Option<Obstacle>),
-    /// It was none: it came too early after one that failed.
+    /// The attempt was skipped: too little time had passed since a failure.
     Skipped,
 }
 
-/// How long a thread waits for calls that do not return.
+/// Time limits of a thread that waits for calls that do not return.
 #[cfg(not(loom))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// For one that was under way already, from now on.
+    /// For a call that was in progress already, from the start of the wait.
     pub(crate) with_old: Duration,
-    /// For any call, from its begin on; and for a thread of the cache to begin.
+    /// For any call, from its start; and for a flusher to begin.
     pub(crate) with_new: Duration,
 }
 
-/// What a waiting thread finds.
+/// State that a waiting thread finds.
 #[cfg(not(loom))]
 #[derive(Debug)]
 pub(crate) enum Finding {
-    /// An attempt that began after the thread did has cleaned the file.
+    /// An attempt that began after the wait did has cleaned the file.
     Cleaned,
-    /// An attempt that began after the thread did has failed.
+    /// An attempt that began after the wait did has failed.
     Failed(Obstacle),
-    /// A call has not returned for so long.
+    /// A call has not returned for this time.
     Stalled(Step, Duration),
     /// An attempt has begun, and waits for another operation on the file.
     Blocked,
-    /// No attempt has begun for so long: all threads of the cache are at work.
+    /// No attempt has begun within the limit: all flushers are busy.
     NoThread,
-    /// To wait at most so long for the next change.
+    /// Wait at most this time for the next change.
     Wait(Duration),
 }
 
@@ -168,7 +171,8 @@ impl Service {
 
 #[cfg(not(loom))]
 impl Service {
-    /// The holder of the writeback lock calls the storage, or the hook, until the answer is dropped.
+    /// Records that the holder of the writeback lock calls the backend or the callback, until the
+    /// guard is dropped.
     pub(crate) fn begin_step<'s>(&'s self, pressure: &'s Pressure, step: Step) -> InStep<'s> {
         self.lock().step = Some((step, Instant::now()));
         InStep {
@@ -177,14 +181,16 @@ impl Service {
         }
     }
 
-    /// Notes that the file is to be cleaned. Whether a thread of the cache is to be called: otherwise one was called already, or is
-    /// at the file and will be called again.
+    /// Records a request to clean the file. Returns `true` if the caller must put it into the
+    /// queue. Otherwise it is in the queue already, or a flusher is busy with the file and queues
+    /// it again.
     #[must_use]
     pub(crate) fn note_call(&self) -> bool {
         self.attendance.call()
     }
 
-    /// Has the next attempt make everything durable; the number of the last attempt that does not know of it.
+    /// Makes the next attempt make everything durable. Returns the number of the last attempt that
+    /// began before this.
     pub(crate) fn note_urgent(&self) -> u64 {
         let mut state = self.lock();
         state.is_urgent = true;
@@ -196,8 +202,9 @@ impl Service {
         self.attendance.forget_call();
     }
 
-    /// Takes the call for file number `number`. Later calls are for the next attempt. None if another thread is at the file: it
-    /// calls again when it is done.
+    /// Takes the request for file number `number`; later requests are for the next attempt. Returns
+    /// `None` if another thread is busy with the file, which queues the request again when it is
+    /// done.
     pub(crate) fn begin_attempt<'s>(
         &'s self,
         pressure: &'s Pressure,
@@ -218,8 +225,8 @@ impl Service {
         })
     }
 
-    /// How long to wait before the next attempt: after a failure, which is told to those who wait, the next ones are further and
-    /// further apart.
+    /// Returns the time to wait before the next attempt. After a failure, which waiting threads
+    /// report, the pauses grow.
     pub(crate) fn pause(&self, is_urgent: bool) -> Duration {
         let state = self.lock();
         let Some((at, nr)) = state.failures else {
@@ -233,7 +240,7 @@ impl Service {
         pause.saturating_sub(at.elapsed())
     }
 
-    /// Why the last attempt failed, if it is too early for another one.
+    /// Returns the obstacle of the last attempt if the pause after its failure has not passed.
     pub(crate) fn recent_obstacle(&self) -> Option<Obstacle> {
         if self.pause(true) == Duration::ZERO {
             return None;
@@ -242,7 +249,8 @@ impl Service {
         obstacle
     }
 
-    /// What a thread finds that began to wait at `began`, after attempt number `nr` had begun.
+    /// Returns the state for a thread that began to wait at `began`, after attempt number `nr` had
+    /// begun.
     pub(crate) fn look(&self, began: Instant, nr: u64, patience: Patience) -> Finding {
         let state = self.lock();
         match &state.ended {
@@ -291,7 +299,8 @@ impl Drop for InStep<'_> {
 
 #[cfg(not(loom))]
 impl Attempt<'_> {
-    /// The attempt has ended, well or with a failure. One that is dropped without this was none.
+    /// Ends the attempt, with its obstacle if it failed. An attempt that is dropped without this
+    /// call was skipped.
     pub(crate) fn end(mut self, obstacle: Option<Obstacle>) {
         self.outcome = Outcome::Done(obstacle);
     }
@@ -307,7 +316,7 @@ impl Drop for Attempt<'_> {
             state.ended = Some((self.nr, obstacle));
         }
         if self.service.attendance.leave() {
-            // For writers that wait, if there are any: the next attempt finds out.
+            // Writers may be waiting. The next attempt determines what to do.
             self.pressure.calls.call(Call::CleanNow(self.number));
         }
         self.pressure.changed.tell();

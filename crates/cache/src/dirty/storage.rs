@@ -1,28 +1,31 @@
-//! The known state of a file's storage, guarded by the writeback lock.
+//! Known state of a file's backend, guarded by the writeback lock.
 
 use crate::dirty::pace::Pace;
 
-/// The known state of a file's storage.
+/// Known state of a file's backend.
 #[derive(Debug)]
 pub(crate) struct Storage {
-    /// Whether the storage has the file at the size that fills go by. If not, it failed, and has not told its size since.
+    /// Whether the backend's size is the one that fills use. If not, the backend has failed, and
+    /// has not returned its size since.
     pub(crate) is_size_known: bool,
-    /// Whether the storage has said that all it was given is durable, the size too.
+    /// Whether the backend has reported everything written to it as durable, including the size.
     pub(crate) is_synced: bool,
-    /// Whether a sync has failed since the last successful one. Then a reader of the storage may get bytes that the storage
-    /// does not keep, whatever it says of later syncs.
+    /// Whether a sync has failed since the last successful one. If so, a reader of the backend may
+    /// get bytes that it does not keep, whatever it reports for later syncs.
     pub(crate) is_doubtful: bool,
-    /// Whether a write has failed since the last successful sync. Then the storage may have pages that are dirty, and not
-    /// durable.
+    /// Whether a write has failed since the last successful sync. If so, the backend may have pages
+    /// that are dirty and not durable.
     pub(crate) may_have_dirty: bool,
-    /// Of a file in whole pages: where the pages end that the storage was made long enough for since, if that is after those of the file.
+    /// Of a file in whole pages: end of the pages for which the backend was extended since, if that
+    /// is after the pages of the file.
     pub(crate) pages_end: u64,
-    /// Of a file in whole pages: whether the bytes past the last one, which only tell the size, may be others than zeros. So they may in a
-    /// file that was opened, until they were looked at.
+    /// Of a file in whole pages: whether the bytes past the last page, which only encode the size,
+    /// may be other than zeros. They may in a file that was opened, until they have been read.
     pub(crate) may_have_rest: bool,
-    /// Of a file in whole pages: whether it was cut since the last successful sync ([`crate::writeback::size`], P2).
+    /// Of a file in whole pages: whether it was truncated since the last successful sync
+    /// ([`crate::writeback::size`], P2).
     pub(crate) is_cut: bool,
-    /// How much it was given since the last sync.
+    /// Amount written since the last sync.
     pub(crate) pace: Pace,
 }
 
@@ -31,7 +34,7 @@ impl Storage {
     pub(crate) fn at_open(is_size_known: bool) -> Self {
         Self {
             is_size_known,
-            // The opening may have created it, and its last writer may not have synced it.
+            // The opening may have created the file, and its last writer may not have synced it.
             is_synced: false,
             is_doubtful: false,
             may_have_dirty: false,

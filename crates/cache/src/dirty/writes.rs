@@ -1,5 +1,5 @@
-//! The additional state of a file that is written to: its dirty pages, its written pages, the errors that handles
-//! are told.
+//! Additional state of a file open for writing: dirty and unsynced pages, and errors reported to
+//! handles.
 
 use std::fmt;
 use std::ops::Range;
@@ -27,47 +27,50 @@ use crate::dirty::reserve::Reserve;
 use crate::dirty::service::Service;
 use crate::dirty::storage::Storage;
 
-/// The additional state of a file that is written to.
+/// Additional state of a file open for writing.
 ///
-/// A write to a page that is dirty already loads the number of errors, which has a line of its own,
-/// and fields that are not written after the file was opened; the others are padded.
+/// A write to a page that is dirty already loads the number of errors, which has a cache line of
+/// its own, and fields that do not change once the file is open; the others are padded.
 pub(crate) struct Writes {
-    /// Which pages are dirty, and which are written.
+    /// Dirty pages and unsynced pages.
     sets: PageSets,
-    /// Held while pages are given to the storage, while the storage makes them durable, and while its size is
-    /// set. So only one version of a page is on its way at a time, and one size.
+    /// Writeback lock. Held while pages are written to the backend, while the backend syncs, and
+    /// while its size is set. So at most one version of a page and one size are in flight at a
+    /// time.
     pub(crate) writeback: Padded<Mutex<Storage>>,
-    /// The syncs that threads share.
+    /// Group commit.
     pub(crate) commits: Commits,
-    /// The oldest log sequence number that may not be durable.
+    /// Oldest log sequence number that may not be durable.
     pub(crate) oldest: Oldest,
     pub(crate) errors: Errors,
     pub(crate) mode: Writeback,
     pub(crate) before_write: Option<Arc<BeforeWrite>>,
-    /// Memory for pages on their way, if the file has hooks on its bytes.
+    /// Memory for encoded pages in flight, if the file has a page codec.
     pub(crate) reserve: Option<Reserve>,
-    /// From which byte on its page may have bytes in the storage that are not the file's ([`loose_end`](Self::loose_end)).
+    /// Offset from which on the backend may have bytes in that page that are not the file's
+    /// ([`loose_end`](Self::loose_end)).
     loose_end: Padded<AtomicU64>,
     pub(crate) groups: Groups,
-    /// The thread that is in the file's hook.
+    /// The thread that is in the file's callback.
     pub(crate) in_hook: Padded<ThreadMark>,
-    /// Whether the storage is being cut, as set by the holder of its lock: a transfer may fall short, which is no error then.
+    /// Whether the backend is being truncated, as set by the holder of the writeback lock. A
+    /// transfer may be short then, which is no error.
     is_cutting: Padded<AtomicBool>,
     nr_handles: Padded<AtomicUsize>,
-    /// The file's number among those of the cache.
+    /// Number of the file within the cache.
     number: u64,
-    /// How many of its frames are not clean.
+    /// Number of its frames that are not clean.
     pub(crate) share: Share,
-    /// Since when there are any.
+    /// Time since which there are any.
     pub(crate) since: Padded<Since>,
-    /// What its write-back is doing.
+    /// State of its writeback.
     pub(crate) service: Padded<Service>,
 }
 
-/// No page has bytes past the file's end.
+/// No page has bytes past the end of the file.
 const NO_LOOSE_END: u64 = u64::MAX;
 
-/// The storage is being cut.
+/// Guard of a truncation of the backend.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Cutting<'w> {
@@ -84,7 +87,7 @@ impl Drop for Cutting<'_> {
 }
 
 impl Writes {
-    /// The state of the storage, before others have the file.
+    /// Returns the state of the backend, before other threads have the file.
     pub(crate) fn storage_mut(&mut self) -> &mut Storage {
         self.writeback
             .0
@@ -94,15 +97,17 @@ impl Writes {
 
     /// Counts a handle of the file.
     pub(crate) fn add_handle(&self) {
-        // ORDERING: Relaxed; a thread that makes a handle has the mapping, and nothing is published.
+        // ORDERING: Relaxed; a thread that creates a handle has the mapping, and nothing is
+        // published.
         if self.nr_handles.fetch_add(1, Ordering::Relaxed) == 0 {
-            // Pins may have kept the file without a share, and then nobody has taken a call for it.
+            // Pins may have kept the file open without a strong reference, and then no flusher has
+            // taken a request for it.
             #[cfg(not(loom))]
             self.service.forget_call();
         }
     }
 
-    /// Counts a handle no more; whether it was the last one.
+    /// Subtracts a handle from the count. Returns `true` if it was the last one.
     pub(crate) fn remove_handle(&self) -> bool {
         // ORDERING: AcqRel; the last one sees the writes of the others.
         self.nr_handles.fetch_sub(1, Ordering::AcqRel) == 1
@@ -110,11 +115,12 @@ impl Writes {
 
     /// Whether no handle is left.
     pub(crate) fn is_unhandled(&self) -> bool {
-        // ORDERING: Acquire; pairs with the release in `remove_handle`: the writes of the handles are seen.
+        // ORDERING: Acquire; pairs with the release in `remove_handle`: the writes of the handles
+        // are visible.
         self.nr_handles.load(Ordering::Acquire) == 0
     }
 
-    /// None when the system does not give the addresses.
+    /// Creates the state. Returns `None` if the address space cannot be reserved.
     pub(crate) fn new(
         nr_pages: u64,
         number: u64,
@@ -143,7 +149,7 @@ impl Writes {
         })
     }
 
-    /// What `options` name otherwise than the file has it, if anything.
+    /// Returns a description of the first option that differs from the open file's, if one does.
     pub(crate) fn mismatch(&self, options: &WriteOptions) -> Option<String> {
         match options.mode {
             Some(mode) if mode != self.mode => {
@@ -151,35 +157,40 @@ impl Writes {
             }
             _ => {}
         }
-        // Two closures of one type are two hooks: their state may differ.
+        // Two closures of one type are two callbacks: their state may differ.
         match (&self.before_write, &options.before_write) {
             (Some(own), Some(named))
                 if !std::ptr::addr_eq(Arc::as_ptr(own), Arc::as_ptr(named)) =>
             {
-                Some("it has another hook".into())
+                Some("it has another writeback callback".into())
             }
-            (None, Some(_)) => Some("it has no hook".into()),
+            (None, Some(_)) => Some("it has no writeback callback".into()),
             _ => None,
         }
     }
 
-    /// The end of the file, if the storage may have other bytes than zeros after it in the page with the end: of a file that is stored in whole pages, after a cut,
-    /// and after an opening. They must not become the file's when it grows ([`crate::writeback::tail`]).
+    /// Returns the end of the file, if the backend may have other bytes than zeros after it in the
+    /// page with the end. This is possible in a file that is stored in whole pages, after a
+    /// truncation and after an opening. These bytes must not become the file's when it grows
+    /// ([`crate::writeback::tail`]).
     pub(crate) fn loose_end(&self) -> Option<u64> {
-        // ORDERING: Relaxed; it is set with the lock of the file's size, which whoever makes the file longer has. Who sees too late that it is
-        // cleared looks once more with the writeback lock, under which it changes.
+        // ORDERING: Relaxed; it is set under the size lock, which every thread that extends the
+        // file holds. A thread that sees too late that it is cleared checks again under the
+        // writeback lock, under which it changes.
         let end = self.loose_end.load(Ordering::Relaxed);
         (end != NO_LOOSE_END).then_some(end)
     }
 
-    /// Changes the [`loose_end`](Self::loose_end). The writeback lock is held, or nobody else has this yet.
+    /// Changes the [`loose_end`](Self::loose_end). The caller holds the writeback lock, or no other
+    /// thread has this yet.
     pub(crate) fn set_loose_end(&self, end: Option<u64>) {
         // ORDERING: Relaxed; as in `loose_end`.
         self.loose_end
             .store(end.unwrap_or(NO_LOOSE_END), Ordering::Relaxed);
     }
 
-    /// The storage was given whole pages, those from byte `start` up to `end`, with zeros after the end of the file. The writeback lock is held.
+    /// Records that whole pages from byte `start` up to `end` were written to the backend, with
+    /// zeros after the end of the file. The caller holds the writeback lock.
     pub(crate) fn note_whole_pages(&self, start: u64, end: u64) {
         if self
             .loose_end()
@@ -189,12 +200,14 @@ impl Writes {
         }
     }
 
-    /// Marks the storage as being cut, until the guard is dropped, which wakes the threads that wait among `waits`. The writeback
-    /// lock is held. The size that fills go by is the new one already.
+    /// Marks the backend as being truncated until the guard is dropped, which wakes the threads
+    /// that wait in `waits`. The caller holds the writeback lock. The size that fills use is the
+    /// new one already.
     pub(crate) fn cutting<'w>(&'w self, waits: &'w WaitTable) -> Cutting<'w> {
-        // ORDERING: Relaxed; a thread that has met the cut in the storage has seen this, as far as the storage orders its
-        // calls (the system's and those in memory do). Otherwise the thread takes the file for cut by others, which is an
-        // error, but gives no wrong bytes.
+        // ORDERING: Relaxed; a thread that met the truncation in the backend has seen this, as far
+        // as the backend orders its calls (those of the operating system and in memory do).
+        // Otherwise the thread takes the file for truncated by another process, which is an error,
+        // but returns no wrong bytes.
         self.is_cutting.store(true, Ordering::Relaxed);
         Cutting {
             is_cutting: &self.is_cutting,
@@ -202,7 +215,7 @@ impl Writes {
         }
     }
 
-    /// Sleeps until the storage is not being cut.
+    /// Sleeps until the backend is no longer being truncated.
     pub(crate) fn wait_while_cutting(&self, waits: &WaitTable) {
         // ORDERING: Acquire, as in `is_cutting`.
         waits.wait_while(&self.is_cutting, |is_cutting| {
@@ -211,33 +224,33 @@ impl Writes {
     }
 
     pub(crate) fn is_cutting(&self) -> bool {
-        // ORDERING: Acquire; pairs with the release when the guard is dropped: a thread that sees the end of the cut sees the
-        // size that it has left.
+        // ORDERING: Acquire; pairs with the release when the guard is dropped: a thread that sees
+        // the end of the truncation sees the size that it has left.
         self.is_cutting.load(Ordering::Acquire)
     }
 
-    /// The pages that the storage does not have.
+    /// Returns the set of pages that the backend lacks.
     pub(crate) fn dirty(&self) -> PageSet<'_> {
         self.sets.set(Which::Dirty)
     }
 
-    /// The pages that the storage was given, and has not reported durable.
+    /// Returns the set of unsynced pages: passed to the backend, and not reported durable.
     pub(crate) fn written(&self) -> PageSet<'_> {
         self.sets.set(Which::Written)
     }
 
-    /// The memory of the sets, in which each extent has its part.
+    /// Returns the memory of the sets, in which each leaf cluster has its part.
     pub(crate) fn memory_of_sets(&self) -> &Arc<Reserved> {
         self.sets.bits()
     }
 
-    /// A dirty page in `pages`, if there is one.
+    /// Returns the first dirty page in `pages`, if there is one.
     pub(crate) fn any_dirty(&self, pages: Range<PageNr>) -> Option<PageNr> {
         self.dirty().next(pages.start, pages.end)
     }
 
-    /// Brings the sets, and the number of unclean frames, into line with a change of the state of a page of `order`. The
-    /// caller has claimed the page's slot.
+    /// Updates the sets, and the number of frames that are not clean, after a change of the state
+    /// of a page of `order`. The caller has claimed the page's slot.
     #[inline]
     pub(crate) fn note_state(
         &self,
@@ -252,7 +265,8 @@ impl Writes {
         }
     }
 
-    /// As [`note_state`](Self::note_state). A function apart, so that writes to dirty pages need not save its registers.
+    /// See [`note_state`](Self::note_state). A separate function, so that writes to dirty pages
+    /// need not save its registers.
     #[inline(never)]
     fn note_change(
         &self,
@@ -287,9 +301,10 @@ impl Writes {
         }
     }
 
-    /// Has a thread of the cache clean the file soon, if it is written back without a request. Claims may be held.
+    /// Requests that a flusher clean the file, if it is written back without a request. The caller
+    /// may hold claims.
     pub(crate) fn call(&self, pressure: &Pressure) {
-        // In a model there is no thread.
+        // A model has no flushers.
         #[cfg(not(loom))]
         if self.mode == Writeback::Background && self.service.note_call() {
             pressure.calls.call(Call::Clean(self.number));
@@ -298,21 +313,21 @@ impl Writes {
         let _ = (pressure, self.number, Call::Close);
     }
 
-    /// Has a thread of the cache make the file durable now; the number of the last attempt that does
-    /// not know of this call.
+    /// Requests that a flusher make the file durable now. Returns the number of the last attempt
+    /// that began before this request.
     #[cfg(not(loom))]
     pub(crate) fn call_now(&self, pressure: &Pressure) -> u64 {
         let nr = self.service.note_urgent();
-        // A call that waits already may not be taken before those who stop the calls let them go on. One too many finds nothing
-        // to do.
+        // A request that waits already may not be taken before the requests resume. A superfluous
+        // request finds nothing to do.
         if self.service.note_call() || pressure.calls.are_to_stop() {
             pressure.calls.call(Call::CleanNow(self.number));
         }
         nr
     }
 
-    /// How many pages below `end` the storage does not have, and how many it was given and has not
-    /// reported durable: each of them at some moment of the call.
+    /// Returns the number of dirty pages and of unsynced pages below `end`, each counted at some
+    /// moment of the call.
     pub(crate) fn nr_pages(&self, end: PageNr) -> (usize, usize) {
         let nr = |which| self.sets.set(which).nr(end);
         (nr(Which::Dirty), nr(Which::Written))

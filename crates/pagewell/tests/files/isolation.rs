@@ -97,7 +97,7 @@ fn a_storage_that_hangs_stops_its_own_file_alone() {
             let (nr_pages, error) = fill(&file);
             assert_eq!(error.kind(), ErrorKind::Throttled, "{error}");
             let call = if hangs_in_sync { "a sync" } else { "a write" };
-            let says = format!("its storage has not answered {call} for");
+            let says = format!("its backend has not completed {call} for");
             assert!(error.to_string().contains(&says), "{error}");
             assert!((SHARE..SHARE + SHARE / 4).contains(&nr_pages), "{nr_pages}");
             // What is dirty already can be written to, and all can be read.
@@ -204,7 +204,7 @@ fn a_hook_that_blocks_stops_its_own_file_alone() {
         let (file, backend, _) = open(&cache, &options);
         let (nr_pages, error) = fill(&file);
         assert_eq!(error.kind(), ErrorKind::Throttled, "{error}");
-        let says = "its hook has not returned for";
+        let says = "its writeback callback has not returned for";
         assert!(error.to_string().contains(says), "{error}");
         use_as_if_alone(&cache);
         drop(open_at_end);
@@ -513,7 +513,7 @@ fn who_waits_for_a_quiet_cache_keeps_no_writer_waiting() {
             let (_, error) = fill(&file);
             assert_eq!(error.kind(), ErrorKind::Throttled, "{error}");
             assert!(
-                error.to_string().contains("has not answered a write"),
+                error.to_string().contains("has not completed a write"),
                 "{error}"
             );
             use_as_if_alone(&cache);

@@ -1,4 +1,4 @@
-//! Dropping pages, with the bytes written to them since their last writeback.
+//! Removal of pages together with the bytes written to them since their last writeback.
 
 use std::ops::Range;
 
@@ -12,16 +12,17 @@ use crate::mapping::record::Mapping;
 use crate::mapping::remove::{Remover, Unclean};
 use crate::writeback::durable::Durable;
 
-/// Drops the cached pages in `pages`, with the bytes written to them since their last writeback.
+/// Removes the cached pages in `pages`, with the bytes written to them since their last writeback.
 pub(crate) fn discard<S: RefScheme>(
     mapping: &Mapping<S>,
     pages: Range<PageNr>,
 ) -> Result<(), Error> {
     let writes = mapping.writes(Op::Invalidate)?;
-    // With this lock no page is on its way to the storage, where it would change after others have read it.
+    // With this lock held no page is in flight to the backend, where its bytes would change after
+    // other threads have read them.
     let mut storage = mapping.lock_storage(writes, Op::Invalidate)?;
-    // Bytes that the storage was given, or may have taken though it failed, must still be made durable; once the page is
-    // gone they could not be given again.
+    // Bytes that the backend was given, or may have stored although it failed, must be made durable
+    // now: once the page is removed, they cannot be written again.
     let was_given = writes.written().next(pages.start, pages.end).is_some();
     if was_given || (storage.may_have_dirty && writes.any_dirty(pages.clone()).is_some()) {
         Durable(mapping)
@@ -30,10 +31,10 @@ pub(crate) fn discard<S: RefScheme>(
     }
     if storage.is_doubtful && writes.any_dirty(pages.clone()).is_some() {
         return Err(mapping.error(ErrorKind::Io, Op::Invalidate).with_detail(
-            "a sync has failed: what the storage has is not known before one succeeds",
+            "an earlier sync failed, and the state of the backend is unknown until a sync succeeds",
         ));
     }
-    // A page that is being read in is waited for.
+    // The removal waits for pages that are being filled.
     let _step = writes
         .service
         .begin_step(&mapping.shared().pressure, Step::Read);

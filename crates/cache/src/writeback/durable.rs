@@ -1,4 +1,4 @@
-//! Asking the storage to make its data durable: steps 3 and 4 of the protocol of making durable ([`super`]).
+//! Syncs of the backend: steps 3 and 4 of the protocol of making pages durable ([`super`]).
 
 use std::io;
 use std::ops::Range;
@@ -15,11 +15,11 @@ use crate::mapping::record::Mapping;
 use crate::writeback::most_pages;
 use crate::writeback::states::States;
 
-/// Changes the state of all written pages when it is dropped, also by a panic.
+/// Guard that changes the state of all unsynced pages when it is dropped, also by a panic.
 struct Settle<'m, S: RefScheme> {
     mapping: &'m Mapping<S>,
     writes: &'m Writes,
-    /// None leaves them as they are.
+    /// `None` leaves the pages unchanged.
     after: Option<fn(PageState) -> PageState>,
 }
 
@@ -31,7 +31,7 @@ impl<S: RefScheme> Drop for Settle<'_, S> {
     }
 }
 
-/// Makes the data that the storage was given durable.
+/// Makes the data written to the backend durable.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Durable<'m, S: RefScheme>(pub(super) &'m Mapping<S>);
 
@@ -44,16 +44,16 @@ impl<S: RefScheme> Durable<'_, S> {
         what: Sync,
     ) -> io::Result<()> {
         let is_due = self.is_sync_due(writes, storage);
-        // What fails is dirty again, and counts when it is given again.
+        // Pages of a failed sync are dirty again, and count when they are written again.
         let given = storage.pace.begin_sync();
         #[cfg(not(loom))]
         let began = pagewell_sync::time::Instant::now();
         if is_due && !self.0.is_deep() {
-            // The program may have flushed much. Throttled writers see that each of these calls returns. (What was transferred directly is
-            // with the device already.)
+            // The program may have flushed a large amount. Throttled writers see that each of these
+            // calls returns. (Data transferred directly has reached the device already.)
             self.begin_sync_of_written(writes, storage)?;
         }
-        // Dropped last: who is told that the call has returned finds pages clean.
+        // Dropped last: a thread that learns that the call has returned finds the pages clean.
         let _step = writes
             .service
             .begin_step(&self.0.shared().pressure, Step::Sync);
@@ -84,12 +84,13 @@ impl<S: RefScheme> Durable<'_, S> {
         Ok(())
     }
 
-    /// Whether a sync would take long if the storage were given more. Nobody waits for pages that only the program writes back.
+    /// Whether a sync would take long if more were written to the backend. Always `false` if only
+    /// the program writes the file back, since no writer waits for its pages.
     pub(super) fn is_sync_due(self, writes: &Writes, storage: &Storage) -> bool {
         writes.mode == Writeback::Background && storage.pace.is_sync_due()
     }
 
-    /// Asks the storage to begin with a sync of all that it was given, in pieces: neighbouring pages.
+    /// Starts a sync of all unsynced pages, one range of consecutive pages at a time.
     fn begin_sync_of_written(self, writes: &Writes, storage: &mut Storage) -> io::Result<()> {
         let (page_size, end) = (self.0.page_size() as u64, self.0.nr_pages());
         let most = most_pages(self.0.page_size()) as u64;
@@ -105,8 +106,8 @@ impl<S: RefScheme> Durable<'_, S> {
         Ok(())
     }
 
-    /// Asks the storage to begin with a sync of `bytes`, which it was given. After an error, or a panic, all written pages
-    /// are dirty, and nothing may be concluded, as after a failed sync.
+    /// Starts a sync of `bytes`, which were written to the backend. After an error or a panic all
+    /// unsynced pages are dirty, and the state of the backend is unknown, as after a failed sync.
     pub(super) fn begin_sync(
         self,
         writes: &Writes,

@@ -1,27 +1,33 @@
-//! Runs of pages that are on their way to the storage at the same time.
+//! In-flight writes: page ranges that are written to the backend concurrently.
 //!
-//! Place. [`Giver`](super::give::Giver) gives a run to a [`Flight`] instead of making the call itself, when there are several runs and the
-//! storage does many requests at once: a file that is transferred directly, or a storage that completes later
-//! ([`Backend::deferred`](pagewell_io::Backend::deferred)). A write through the system's cache is a copy, which nothing makes faster; and a
-//! storage of the program with calls that wait is called by one thread at a time, as it is used to.
+//! Place. [`Giver`](super::give::Giver) passes a page range to a [`Flight`] instead of calling the
+//! backend itself, if there are several ranges and the backend supports concurrent requests: a file
+//! with direct transfers, or a backend with deferred completion
+//! ([`Backend::deferred`](pagewell_io::Backend::deferred)). A write through the kernel's page cache
+//! is a copy, which concurrency does not speed up. A program's backend whose calls block is called
+//! by one thread at a time, as its authors expect.
 //!
-//! Protocol, beside that of giving pages ([`super`]), with the writeback lock held all along:
-//! 1. Before the first run: the storage has a known size. From here on it has none, until all runs are done.
-//! 2. Each run: pages are *written*, the hook was asked. The run keeps its references; its request goes to the engine.
-//! 3. The request is done: the run is given, or its pages are dirty again. Only now the references go.
-//! 4. Before any other call of the storage: nothing is on its way. If a request has failed, the storage is asked for its size, as after
-//!    a call that failed ([`super::size`]).
+//! Protocol, in addition to that of writing pages ([`super`]), with the writeback lock held
+//! throughout: 1. Before the first range: the backend has a known size. From here on its size is
+//! unknown until all ranges have completed. 2. For each range: its pages are unsynced, and the
+//! callback has returned. The range keeps its references; its request is submitted to the engine.
+//! 3. When the request completes: the range is written, or its pages are dirty again. Only now the
+//! references are dropped. 4. Before any other call of the backend: no request is in flight. If a
+//! request has failed, the size is requested from the backend, as after a failed call
+//! ([`super::size`]).
 //!
-//! Runs of one flight do not overlap, so W3 holds whatever their order is.
+//! Concurrent ranges do not overlap, so W3 holds whatever their order.
 //!
-//! Progress. The thread begins requests, and takes completions, in [`Flight::wait`] alone. A hook may read the file, and a read of a part of a
-//! block waits for whoever wants the file alone, who waits for the requests on their way. So if the file has a hook, requests are begun
-//! only when no hook is called before they are done: a full flight is begun, and waited for, as one.
+//! Progress. The thread starts requests, and takes completions, only in [`Flight::wait`]. A
+//! callback may read the file, and a read of a part of a block waits for a thread that needs the
+//! file exclusively, which waits for the requests in flight. So if the file has a callback,
+//! requests are started only when no callback is called before they complete: a full set is started
+//! and waited for as a whole.
 //!
-//! Panics. A hook that unwinds drops the flight: the lane first, which waits, then the runs, which are dirty again as far as they
-//! are not settled.
+//! Panics. A callback that unwinds drops the flight: first the submission context, which waits for
+//! its requests, then the ranges, whose pages are dirty again unless their result was processed.
 
-#![allow(unsafe_code)] // Frames are lent to requests.
+#![allow(unsafe_code)] // Memory of frames is lent to requests.
 
 #[cfg(not(loom))]
 mod imp {
@@ -39,28 +45,31 @@ mod imp {
     use crate::writeback::run::Run;
     use crate::writeback::size::StorageSize;
 
-    /// How many requests of one flight are on their way at once.
+    /// Maximum number of requests in flight.
     const MOST: usize = 32;
 
-    /// How many of them are waited for when there are as many: the others go on, and the ring is entered once for several.
+    /// Number of completions to wait for when the maximum is reached. The others continue, and the
+    /// ring is entered once for several.
     const AT_ONCE: usize = 8;
 
-    /// Results by the number of the run.
+    /// Results, with the number of the page range.
     type Results = Arc<Mutex<Vec<(usize, io::Result<usize>)>>>;
 
-    /// Runs on their way to the storage. It is to be [finished](Self::finish); one that is dropped instead leaves the storage's size
-    /// unknown.
+    /// Page ranges in flight to the backend. The owner must call [`finish`](Self::finish); a drop
+    /// instead leaves the backend's size unknown.
     pub(in crate::writeback) struct Flight<'m, S: RefScheme> {
         mapping: &'m Mapping<S>,
-        /// Dropped before the runs, which have the memory of its requests: its drop waits for them.
+        /// Dropped before the ranges, which own the memory of its requests: the drop waits for
+        /// them.
         lane: Box<dyn Lane + 'm>,
-        /// None where there was one.
+        /// `None` once the result was processed.
         runs: Vec<Option<Run<'m, S>>>,
         results: Results,
-        /// What was known before the first run.
+        /// The backend's state before the first range.
         had_dirty: bool,
         has_failed: bool,
-        /// Of a file in whole pages: whether its size was known before the first run, and which it was.
+        /// Of a file in whole pages: whether the backend's size was known before the first range,
+        /// and the size that fills used.
         was_known: bool,
         fill_size: u64,
         has_hook: bool,
@@ -94,7 +103,8 @@ mod imp {
             })
         }
 
-        /// Step 2, and step 3 for as many runs as make room; `settled` is told of each of those.
+        /// Step 2, and step 3 for enough ranges to stay within the limit. Calls `settled` for each
+        /// of these.
         pub(in crate::writeback) fn give(
             &mut self,
             storage: &mut Storage,
@@ -115,22 +125,25 @@ mod imp {
             self.runs[nr] = Some(run);
             let results = Arc::clone(&self.results);
             let done = move |result| lock(&results).push((nr, result));
-            // SAFETY: (a) the memory of `spans` is that of frames, which the references of the run keep, or of a chunk of the reserve, which the run has; it is in `runs` until `settle` has found
-            // its result, so until `done` was called; or until this is dropped, and then `lane` goes first, whose drop waits for all of its
-            // requests. Neither is leaked. (In a child that was forked meanwhile the lane does not wait: the requests are those of the
-            // parent, and so is the memory that the kernel reads.)
+            // SAFETY: (a) the memory of `spans` is that of frames, which the references of the
+            // range keep, or of a chunk of the reserve, which the range owns. The range is in
+            // `runs` until `settle` has found its result, so until `done` was called; or until this
+            // is dropped, and then `lane` is dropped first, which waits for all of its requests.
+            // Neither is leaked. (In a child that was forked in between the lane does not wait: the
+            // requests are those of the parent, and so is the memory that the kernel reads.)
             let request = unsafe { Request::write(start, spans, Box::new(done)) };
             self.lane.submit(self.mapping.job(request));
             match (self.has_hook, self.lane.nr_in_flight()) {
                 (false, MOST..) => self.wait(AT_ONCE, settled),
                 (true, MOST..) => self.wait(MOST, settled),
-                // The storage begins, while more is gathered.
+                // The backend starts with these while more are gathered.
                 (false, nr) if nr.is_multiple_of(AT_ONCE) => self.wait(0, settled),
                 _ => {}
             }
         }
 
-        /// Step 4: waits for all that are on their way, and leaves the state of the storage as after a call.
+        /// Step 4: waits for all requests in flight, and leaves the state of the backend as after a
+        /// call.
         pub(in crate::writeback) fn finish(
             mut self,
             storage: &mut Storage,
@@ -140,18 +153,22 @@ mod imp {
                 self.wait(usize::MAX, settled);
             }
             self.settle(settled);
-            // In a child that was forked meanwhile: nobody completes these here.
+            // Only in a child forked in between: these requests never complete here.
             for run in self.runs.drain(..).flatten() {
                 self.has_failed = true;
                 let nr_pages = run.nr_pages();
                 drop(run);
-                settled(nr_pages, Err(io::Error::other("the request was lost")));
+                settled(
+                    nr_pages,
+                    Err(io::Error::other("write lost: the process was forked")),
+                );
             }
             if !self.has_failed {
                 storage.may_have_dirty = self.had_dirty;
             }
             if self.mapping.layout().is_of_pages() {
-                // Requests change no size: the storage is as long as the pages take. Whoever has the flight made tells it the end of the file.
+                // Requests change no size: the backend is as long as the pages take. The owner of
+                // the flight then sets the end of the file.
                 let is_same = self.fill_size == self.mapping.fill_size();
                 storage.is_size_known = self.was_known && is_same && !self.has_failed;
             } else if !self.has_failed {
@@ -163,7 +180,7 @@ mod imp {
             }
         }
 
-        /// Waits for a run, if all of the memory for pages on their way is taken: by these.
+        /// Waits for a page range, if these ranges use all of the reserve.
         pub(in crate::writeback) fn make_room(
             &mut self,
             settled: &mut impl FnMut(usize, io::Result<()>),
@@ -172,7 +189,7 @@ mod imp {
                 .mapping
                 .writes_if_any()
                 .and_then(|writes| writes.reserve.as_ref());
-            // For all, if a hook may read the file before the next is given.
+            // All of them, if a callback may read the file before the next range is written.
             let nr = if self.has_hook { usize::MAX } else { 1 };
             while reserve.is_some_and(Reserve::is_used_up) && self.lane.nr_in_flight() != 0 {
                 self.wait(nr, settled);
@@ -190,7 +207,7 @@ mod imp {
             self.settle(settled);
         }
 
-        /// Step 3, for all whose result is there.
+        /// Step 3, for all requests that have completed.
         fn settle(&mut self, settled: &mut impl FnMut(usize, io::Result<()>)) {
             let results = std::mem::take(&mut *lock(&self.results));
             for (nr, result) in results {
@@ -199,7 +216,8 @@ mod imp {
                 };
                 match &result {
                     Ok(_) => {
-                        // S1: what is before it and not given yet is in the cache, and is not read from the storage.
+                        // S1 of `size`: earlier bytes that are not written yet are resident, and
+                        // are not read from the backend.
                         let fill_size = self.mapping.fill_size().max(run.end());
                         self.mapping.store_fill_size(fill_size);
                         if let Some(writes) = self.mapping.writes_if_any()

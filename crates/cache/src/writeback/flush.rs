@@ -22,15 +22,15 @@ use crate::writeback::size::StorageSize;
 pub(crate) struct Flusher<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<S: RefScheme> Flusher<'_, S> {
-    /// Gives the dirty pages in `pages` to the storage; returns how many pages it took. It may not
-    /// have made them durable.
+    /// Writes the dirty pages in `pages` to the backend. Returns the number of pages written, which
+    /// may not be durable.
     pub(crate) fn flush(self, pages: Range<PageNr>) -> Result<usize, Error> {
         let writes = self.0.writes(Op::Flush)?;
         let mut storage = self.0.lock_storage(writes, Op::Flush)?;
         Giver(self.0).give_dirty(writes, &mut storage, pages, Next::Nothing)
     }
 
-    /// Gives `page` to the storage, if it is dirty.
+    /// Writes `page` to the backend if it is dirty.
     pub(super) fn flush_page(
         self,
         writes: &Writes,
@@ -40,7 +40,7 @@ impl<S: RefScheme> Flusher<'_, S> {
         Giver(self.0).give_dirty(writes, storage, page..page + 1, Next::Nothing)
     }
 
-    /// Gives the dirty pages to the storage, for a sync that will come some time.
+    /// Writes the dirty pages to the backend, for a sync at some later time.
     pub(crate) fn flush_in_background(self) -> Result<(), Error> {
         let writes = self.0.writes(Op::Flush)?;
         let mut storage = self.0.lock_storage(writes, Op::Flush)?;
@@ -49,11 +49,11 @@ impl<S: RefScheme> Flusher<'_, S> {
             .map(drop)
     }
 
-    /// Makes all earlier writes durable: by a sync of its own, or by one of another thread that begins later than this call
-    /// ([`crate::dirty::commits`]).
+    /// Makes all earlier writes durable: by a sync of its own, or by one of another thread that
+    /// begins after this call does ([`crate::dirty::commits`]).
     pub(crate) fn sync(self, what: Sync) -> Result<(), Error> {
         let writes = self.0.writes(Op::Sync)?;
-        // First: nobody is to follow a thread that fails here.
+        // Checked before the join, so that no thread follows one that fails here.
         self.0.check_no_hook(writes, Op::Sync)?;
         let mut lead = match writes.commits.join(what) {
             Role::Lead(lead) => lead,
@@ -77,8 +77,8 @@ impl<S: RefScheme> Flusher<'_, S> {
         self.sync_locked(writes, &mut storage, what)
     }
 
-    /// As [`sync`](Self::sync), unless this caller finds, when its turn comes, that there is nothing to make
-    /// durable, or that others have done enough.
+    /// Makes all earlier writes durable, as [`sync`](Self::sync) does. Returns early if, once this
+    /// thread has the writeback lock, everything is durable or `is_enough` returns `true`.
     pub(crate) fn sync_unless(self, what: Sync, is_enough: impl Fn() -> bool) -> Result<(), Error> {
         let writes = self.0.writes(Op::Sync)?;
         let mut storage = self.0.lock_storage(writes, Op::Sync)?;
@@ -88,7 +88,7 @@ impl<S: RefScheme> Flusher<'_, S> {
         self.sync_locked(writes, &mut storage, what)
     }
 
-    /// Whether the storage is known to keep everything.
+    /// Whether the backend is known to have everything durably.
     fn is_durable(self, writes: &Writes, storage: &Storage) -> bool {
         storage.is_synced
             && storage.is_size_known
@@ -97,11 +97,12 @@ impl<S: RefScheme> Flusher<'_, S> {
             && writes.written().next(0, self.0.nr_pages()).is_none()
     }
 
-    /// Makes everything durable when the last handle goes, and tries again for a while if the storage, or the hook, has failed.
+    /// Makes everything durable when the last handle is closed. Retries for some time if the
+    /// backend or the callback fails.
     pub(crate) fn save_at_the_end(self) -> Result<(), Error> {
         let mut tries = Tries::begin(self.0.shared().pressure.limits.close);
         loop {
-            // Who closes a file may be unwinding already.
+            // The thread that closes a file may be unwinding already.
             match self.caught(|flusher| flusher.sync_unless(Sync::All, || false)) {
                 Err(error) if error.may_pass() && tries.pause() => {}
                 result => return result.map_err(|error| error.and_detail(self.what_is_lost())),
@@ -109,8 +110,8 @@ impl<S: RefScheme> Flusher<'_, S> {
         }
     }
 
-    /// Does `work`, and makes a panic of the hook or the storage an error, of which the handles are told. What is under way is
-    /// put in order as for any caller that unwinds.
+    /// Calls `work`, and turns a panic of the callback or the backend into an error, which handles
+    /// also report. The state is cleaned up as for any caller that unwinds.
     pub(crate) fn caught(self, work: impl FnOnce(Self) -> Result<(), Error>) -> Result<(), Error> {
         let work = std::panic::AssertUnwindSafe(|| work(self));
         std::panic::catch_unwind(work).unwrap_or_else(|_| {
@@ -120,7 +121,7 @@ impl<S: RefScheme> Flusher<'_, S> {
         })
     }
 
-    /// What would be lost if the file were closed now.
+    /// Describes what would be lost if the file were closed now.
     fn what_is_lost(self) -> String {
         let nr_frames = self.0.writes_if_any().map_or(0, |writes| writes.share.nr());
         format!(
@@ -140,7 +141,8 @@ impl<S: RefScheme> Flusher<'_, S> {
     fn sync_locked(self, writes: &Writes, storage: &mut Storage, what: Sync) -> Result<(), Error> {
         #[cfg(not(loom))]
         let began = pagewell_sync::time::Instant::now();
-        /// Without it, what was dirty may not be durable, also after a panic.
+        /// Records on drop whether everything is durable; `false` until the end, also after a
+        /// panic.
         struct Ending<'w>(&'w Writes, bool);
         impl Drop for Ending<'_> {
             fn drop(&mut self) {
@@ -161,7 +163,8 @@ impl<S: RefScheme> Flusher<'_, S> {
         Ok(())
     }
 
-    /// Gives the dirty pages in `pages` to the storage, and makes everything durable that it was given, with the size that reading `pages` takes.
+    /// Writes the dirty pages in `pages` to the backend, and makes everything durable that was
+    /// written to it, with the size needed to read `pages`.
     fn sync_pages(
         self,
         writes: &Writes,
@@ -170,11 +173,12 @@ impl<S: RefScheme> Flusher<'_, S> {
         what: Sync,
     ) -> Result<(), Error> {
         let end = pages.end.saturating_mul(self.0.page_size() as u64);
-        // The size of before: pages that make the file longer from now on are not waited for.
+        // The size at the start: later pages that extend the file are not waited for.
         let size = self.0.size().min(end);
         let refused = match Giver(self.0).give_dirty(writes, storage, pages, Next::Sync) {
             Ok(_) => None,
-            // The hook keeps its pages. What the storage was given is made durable all the same.
+            // The callback refused some pages, which stay dirty. The pages that were written are
+            // made durable nevertheless.
             Err(error) if error.kind() == ErrorKind::Refused => Some(error),
             Err(error) => return Err(error),
         };
@@ -186,12 +190,12 @@ impl<S: RefScheme> Flusher<'_, S> {
     }
 }
 
-/// What is said of a panic of the hook or the storage.
+/// Returns the error for a panic of the callback or the backend.
 fn panicked() -> io::Error {
-    io::Error::other("the hook or the storage has panicked")
+    io::Error::other("the writeback callback or the backend panicked")
 }
 
-/// The tries to save a file at its last close: for a while, with pauses that become longer.
+/// Attempts to make a file durable at its last close, for a limited time and with growing pauses.
 struct Tries {
     #[cfg(not(loom))]
     began: pagewell_sync::time::Instant,
@@ -207,7 +211,7 @@ impl Tries {
         Self {}
     }
 
-    /// A model has no time: there is one try.
+    /// A model has no time: there is one attempt.
     fn pause(&mut self) -> bool {
         false
     }
@@ -223,7 +227,7 @@ impl Tries {
         }
     }
 
-    /// Pauses before the next try; false if there is no time for one.
+    /// Pauses before the next attempt. Returns `false` if the time is over.
     fn pause(&mut self) -> bool {
         let rest = self.most.saturating_sub(self.began.elapsed());
         pagewell_sync::thread::sleep(self.pause.min(rest));

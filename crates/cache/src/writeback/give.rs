@@ -1,4 +1,4 @@
-//! Giving dirty pages to the storage: the first protocol of [`super`].
+//! Writing dirty pages to the backend: the first protocol of [`super`].
 
 use std::io;
 use std::ops::Range;
@@ -20,19 +20,22 @@ use crate::writeback::most_pages;
 use crate::writeback::run::{Outgoing, Run};
 use crate::writeback::size::StorageSize;
 
-/// The step that follows when pages were given to the storage.
+/// Step that follows once pages were written to the backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Nothing now: pages that are written to until that step need not be written twice.
+    /// None for now: a page that is written to again before that step need not be written back
+    /// twice.
     Nothing,
-    /// A sync, some time. The storage is given no more than it makes durable soon ([`crate::dirty::pace`]).
+    /// A sync, at some later time. No more is written than can be made durable soon
+    /// ([`crate::dirty::pace`]).
     SyncLater,
-    /// A sync. The storage begins with the pages that it was given while the rest is given to it (with the last ones it begins when it is
-    /// synced), and is synced in between, as for one that comes later.
+    /// A sync. The backend starts to sync the pages that it has while more are written (the last
+    /// ones are left to the sync itself). It is also synced in between, as for `SyncLater`.
     Sync,
 }
 
-/// The first failure of several calls, which is returned; the others are noted.
+/// First failure of several calls, which is returned. Failures of other causes are recorded for the
+/// handles.
 struct FirstFailure<'w> {
     writes: &'w Writes,
     failure: Option<Failure>,
@@ -47,22 +50,22 @@ impl FirstFailure<'_> {
         match &self.failure {
             None => self.failure = Some(failure),
             Some(first) if first.cause == failure.cause => {}
-            // The first is returned; this one is told later.
+            // The first failure is returned; this one is reported later.
             Some(_) => self.writes.errors.note(&failure),
         }
         None
     }
 }
 
-/// The runs of a file with hooks on its bytes.
+/// Page ranges of a file with a page codec.
 #[derive(Default)]
 struct Changes {
-    /// Up to this page each goes alone: the hook has refused these together.
+    /// Pages below this one are written one by one: the codec has failed on the range as a whole.
     alone_up_to: PageNr,
 }
 
 impl Changes {
-    /// How many pages from `first` on may go together.
+    /// Returns the maximum number of pages of the range that begins at `first`.
     fn most_pages<S: RefScheme>(
         &self,
         mapping: &Mapping<S>,
@@ -77,7 +80,8 @@ impl Changes {
         }
     }
 
-    /// Has the hook change the bytes of `run`. If it refuses several pages, the first is tried alone, and the others are left for later.
+    /// Encodes the pages of `run`. If the codec fails on several pages, the first is encoded alone,
+    /// and the others are left for later.
     fn change<S: RefScheme>(&mut self, hooks: &Hooks, run: &mut Run<'_, S>) -> Result<(), Failure> {
         match run.change_bytes(hooks) {
             Err(_) if run.nr_pages() > 1 => {
@@ -91,13 +95,14 @@ impl Changes {
     }
 }
 
-/// Gives pages to the storage.
+/// Writes pages to the backend.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Giver<'m, S: RefScheme>(pub(super) &'m Mapping<S>);
 
 impl<'m, S: RefScheme> Giver<'m, S> {
-    /// Gives the dirty pages in `pages` to the storage; returns how many it took. After a failure it
-    /// goes on with the others, and returns the first; all are noted.
+    /// Writes the dirty pages in `pages` to the backend, and returns the number of pages written.
+    /// After a failure it continues with the other pages. It returns the first failure; this one
+    /// and failures of other causes are recorded for the handles.
     pub(super) fn give_dirty(
         self,
         writes: &'m Writes,
@@ -111,29 +116,30 @@ impl<'m, S: RefScheme> Giver<'m, S> {
             writes,
             failure: None,
         };
-        // A writer that makes the file longer all the time does not keep this from ending.
+        // Fixed at the start, so that a writer that keeps extending the file cannot prevent the
+        // end.
         let mut end = self.0.nr_pages().min(pages.end);
-        // Before anything is on its way: a change of size waits for that.
+        // Before any page is in flight, since a change of size waits for requests in flight.
         if self.0.hooks().is_some()
             && writes.dirty().next(from, end).is_some()
             && failures
                 .note(StorageSize(self.0).reach_pages(storage, end))
                 .is_none()
         {
-            // Only these have a place.
+            // Only these pages have space in the backend.
             end = end.min(self.0.fill_size().div_ceil(self.0.page_size() as u64));
         }
         let end = end;
         let is_deep = self.0.is_deep();
         let mut flight: Option<Flight<'m, S>> = None;
-        // What the storage was given last, and has not begun with.
+        // The last range written, for which no sync has been started.
         let mut last: Option<Range<u64>> = None;
         let mut changes = Changes::default();
         while let Some(first) = writes.dirty().next(from, end) {
             let most = changes.most_pages(self.0, writes, first);
             let (mut run, gathered) = self.gather(writes, (first..end, most), is_deep);
             let asked = run.ask_hook();
-            // Go on after the last page that is given, or after the one that is refused.
+            // Continue after the last page that is written, or after the one that is refused.
             let nr_given = run.nr_pages() as u64;
             let is_refused = asked.is_err() || nr_given == 0;
             from = first + nr_given + u64::from(is_refused);
@@ -155,11 +161,11 @@ impl<'m, S: RefScheme> Giver<'m, S> {
                     from = first + 1;
                 }
                 if failures.note(changed).is_none() {
-                    // Dropped, its pages are dirty again.
+                    // The drop makes its pages dirty again.
                     continue;
                 }
             }
-            // One run alone is given by this thread: nothing is faster.
+            // A single range is written by this thread; the engine would not be faster.
             let has_more = || writes.dirty().next(from, end).is_some();
             if is_deep && flight.is_none() && has_more() {
                 flight = failures.note(Flight::begin(self.0, storage));
@@ -177,7 +183,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
                 }
                 let (nr_pages, bytes) = (run.nr_pages(), run.stored());
                 let given = self.give(storage, &mut run);
-                // What was not taken is dirty again before anything is made durable.
+                // Pages that were not written are dirty again before anything is made durable.
                 drop(run);
                 last = given.is_ok().then_some(bytes);
                 settled(nr_pages, given);
@@ -199,7 +205,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
             });
         }
         if self.0.hooks().is_some() {
-            // The end of the file, which the whole pages do not tell.
+            // The end of the file, which whole pages do not encode.
             failures.note(StorageSize(self.0).know_size(storage));
         }
         match failures.failure {
@@ -208,7 +214,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         }
     }
 
-    /// Step 1 of the protocol, for dirty pages from the first of `pages` on without a gap.
+    /// Step 1 of the protocol, for consecutive dirty pages from the first of `pages` on.
     fn gather(
         self,
         writes: &'m Writes,
@@ -217,7 +223,8 @@ impl<'m, S: RefScheme> Giver<'m, S> {
     ) -> (Run<'m, S>, Result<(), Failure>) {
         let mut run = Run::new(self.0, writes);
         let size = self.0.size();
-        // A part of a page is no whole block: of a file that is transferred directly it would have all of its run copied.
+        // A part of a page is no whole block: with direct transfers the whole range would be
+        // copied.
         let has_parts = is_deep && !self.0.layout().is_of_pages();
         for page in pages.take(most) {
             if has_parts && run.nr_pages() != 0 && self.0.len_of(page, size) < self.0.page_size() {
@@ -232,7 +239,8 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         (run, Ok(()))
     }
 
-    /// A page on its way to the storage, if it is dirty.
+    /// Prepares `page` for writing. Returns `None` if it is not dirty, not resident, or past the
+    /// end of the file.
     fn take_dirty(self, writes: &Writes, page: PageNr) -> Result<Option<Outgoing<'m, S>>, Failure> {
         let Some(claim) = self.0.claim_present(page) else {
             return Ok(None);
@@ -242,14 +250,17 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         };
         let record = self.0.pool().meta(frame);
         let before = PageState::of(record);
-        // A page past the end is in a file that is just growing, or being cut.
+        // A page past the end belongs to a file that is just growing or being truncated.
         let len = self.0.len_of(page, self.0.size());
         if !before.is_dirty() || len == 0 {
             return Ok(None);
         }
-        // The slot's reference keeps the frame. The count is full only if a program pins the page without end.
+        // The slot's reference keeps the frame. The count is full only if the program pins the page
+        // without bound.
         let TryGetFrame::Taken(reference) = self.0.pool().try_get(frame) else {
-            let error = io::Error::other(format!("page {page} cannot be given to the storage"));
+            let error = io::Error::other(format!(
+                "cannot write page {page} to the backend: its frame has too many references"
+            ));
             return Err(Failure {
                 cause: Cause::Pins,
                 error,
@@ -267,7 +278,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         }))
     }
 
-    /// The rest of step 2 of the protocol; dropping the run is step 3.
+    /// The rest of step 2 of the protocol; the drop of the range is step 3.
     fn give(self, storage: &mut Storage, run: &mut Run<'_, S>) -> io::Result<()> {
         let (start, end) = (run.start(), run.end());
         StorageSize(self.0).write_storage(storage, &run.sources(), start, end)?;

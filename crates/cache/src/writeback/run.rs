@@ -1,4 +1,4 @@
-//! A run: neighbouring pages on their way to the storage.
+//! Range of consecutive pages in flight to the backend.
 
 use std::io;
 use std::ops::Range;
@@ -20,38 +20,39 @@ use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
 use crate::writeback::states::States;
 
-/// What is said of a hook by which a page that is not zeros is stored as zeros.
+/// Error of a page codec that encodes a page which is not zeros as zeros.
 #[derive(Debug)]
 struct StoredAsZeros;
 
 impl std::fmt::Display for StoredAsZeros {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the hook would store zeros for a page that is not zeros, which would be read as a hole")
+        f.write_str("the page codec encodes a page that is not zeros as zeros, which would be read as a hole")
     }
 }
 
 impl std::error::Error for StoredAsZeros {}
 
-/// The error of such a hook.
+/// Returns the error of such a codec.
 pub(super) fn stored_as_zeros() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, StoredAsZeros)
 }
 
-/// A page on its way to the storage.
+/// Page in flight to the backend.
 pub(super) struct Outgoing<'m, S: RefScheme> {
     pub(super) page: PageNr,
     pub(super) reference: FrameRef<'m, S>,
-    /// How many of its bytes are the file's.
+    /// Number of its bytes within the file.
     pub(super) len: usize,
 }
 
-/// Neighbouring pages on their way to the storage. Unless it took them, dropping this makes them dirty again,
-/// also by a panic.
+/// Range of consecutive pages in flight to the backend. Unless `is_given` is set, the drop makes
+/// them dirty again, also by a panic.
 pub(super) struct Run<'m, S: RefScheme> {
     mapping: &'m Mapping<S>,
     writes: &'m Writes,
     pub(super) outgoing: Vec<Outgoing<'m, S>>,
-    /// What goes out instead of the pages' own bytes, if the file has hooks on its bytes: all of them, whole.
+    /// Encoded copies, written instead of the pages' own bytes if the file has a page codec: all
+    /// pages, each whole.
     changed: Option<Chunk<'m>>,
     pub(super) is_given: bool,
 }
@@ -65,7 +66,6 @@ impl<S: RefScheme> Drop for Run<'_, S> {
 }
 
 impl<'m, S: RefScheme> Run<'m, S> {
-    /// A run without pages.
     pub(super) fn new(mapping: &'m Mapping<S>, writes: &'m Writes) -> Self {
         Self {
             mapping,
@@ -76,7 +76,7 @@ impl<'m, S: RefScheme> Run<'m, S> {
         }
     }
 
-    /// Adds the page after its last one.
+    /// Adds the page after the last one of the range.
     pub(super) fn push(&mut self, outgoing: Outgoing<'m, S>) {
         self.outgoing.push(outgoing);
     }
@@ -85,24 +85,24 @@ impl<'m, S: RefScheme> Run<'m, S> {
         self.outgoing.len()
     }
 
-    /// The first byte of the file that it has; 0 if it has none.
+    /// Returns the offset of its first byte in the file; 0 if it is empty.
     pub(super) fn start(&self) -> u64 {
         let first = self.outgoing.first().map_or(0, |outgoing| outgoing.page);
         first * self.mapping.page_size() as u64
     }
 
-    /// Where its bytes end in the file.
+    /// Returns the offset in the file at which its bytes end.
     pub(super) fn end(&self) -> u64 {
         let lens = self.outgoing.iter().map(|outgoing| outgoing.len as u64);
         self.start() + lens.sum::<u64>()
     }
 
-    /// The bytes of the storage that it is given to, if it is as its pages are: of a file in whole pages these are whole.
+    /// Returns the byte range in the backend. In a file in whole pages the last page is whole.
     pub(super) fn stored(&self) -> Range<u64> {
         self.start()..self.mapping.layout().pages_end(self.end())
     }
 
-    /// Its bytes, which do not change: a writer moves a page that has references.
+    /// Returns its bytes. They do not change: a writer moves a page that has references.
     pub(super) fn sources(&self) -> Vec<RacySource<'_>> {
         if let Some(memory) = self.changed.as_ref().and_then(Chunk::memory) {
             let len = self.outgoing.len() * self.mapping.page_size();
@@ -114,7 +114,8 @@ impl<'m, S: RefScheme> Run<'m, S> {
             .collect()
     }
 
-    /// Asks the program's hook. The first page that it refuses is taken out, with those after it.
+    /// Calls the writeback callback for each page. On an error, removes the refused page and those
+    /// after it from the range.
     pub(super) fn ask_hook(&mut self) -> Result<(), Failure> {
         let Some(before_write) = &self.writes.before_write else {
             return Ok(());
@@ -139,7 +140,8 @@ impl<'m, S: RefScheme> Run<'m, S> {
         Ok(())
     }
 
-    /// Has the hooks on bytes change a copy of its pages, in memory of the reserve. After an error nothing of it may be given.
+    /// Encodes a copy of its pages in memory of the reserve. After an error the range must not be
+    /// written.
     #[cfg(not(loom))]
     pub(super) fn change_bytes(&mut self, hooks: &Hooks) -> Result<(), Failure> {
         let first = self.outgoing.first().map(|outgoing| outgoing.page);
@@ -154,8 +156,8 @@ impl<'m, S: RefScheme> Run<'m, S> {
             .as_ref()
             .and_then(|reserve| reserve.take());
         let Some(mut chunk) = taken else {
-            // The caller has seen to it that there is one.
-            return Err(io::Error::other("the reserve for pages on their way is used up").into());
+            // The caller has ensured that a chunk is free.
+            return Err(io::Error::other("no memory is left for encoded pages").into());
         };
         let page_size = self.mapping.page_size();
         let memory = chunk.memory_mut().map(|memory| memory.bytes_mut());
@@ -164,7 +166,7 @@ impl<'m, S: RefScheme> Run<'m, S> {
         let mut were_zeros = Vec::with_capacity(self.outgoing.len());
         for outgoing in &self.outgoing {
             let Some(copy) = copies.next() else {
-                return Err(io::Error::other("a run of more pages than the reserve is for").into());
+                return Err(io::Error::other("a page range is larger than a chunk").into());
             };
             let (used, rest) = copy.split_at_mut(outgoing.len);
             outgoing.reference.bytes().copy_to(0, used);
@@ -194,18 +196,18 @@ impl<'m, S: RefScheme> Run<'m, S> {
         Ok(())
     }
 
-    /// A model has no hooks.
+    /// A model has no codecs.
     #[cfg(loom)]
     pub(super) fn change_bytes(&mut self, _: &Hooks) -> Result<(), Failure> {
         Ok(())
     }
 
-    /// Keeps the first page, and takes the others out: they are dirty again.
+    /// Keeps the first page, and removes the others, which become dirty again.
     pub(super) fn keep_first(&mut self) {
         self.take_back(1.min(self.outgoing.len()));
     }
 
-    /// Takes the pages from number `first` of the run on out: they are dirty again.
+    /// Removes the pages from number `first` of the range on, which become dirty again.
     fn take_back(&mut self, first: usize) {
         for outgoing in self.outgoing.drain(first..) {
             States(self.mapping).change_state(self.writes, outgoing.page, PageState::failed);

@@ -1,34 +1,45 @@
-//! The size at which the storage has a file that is written to, and how it is kept in step with the file's size.
+//! Size of the backend of a file that is written to, and its relation to the file's size.
 //!
-//! The storage has less than the file while pages past its end are dirty; readers see the gap as zeros
-//! (`read::fill`). A failed call may have changed the size all the same. Then the storage is asked,
-//! and if it does not answer, its size is set before it is given anything else. A backend that panics in such a call has not
-//! answered: the panic goes on once everything is in step with that.
+//! The backend is shorter than the file while pages past its end are dirty; readers see the gap as
+//! zeros (`read::fill`). A failed call may have changed the size nevertheless. Then the size is
+//! requested from the backend; if that fails, its size is set before anything else is written. A
+//! backend that panics in such a call counts as failed: the panic resumes once the state is
+//! consistent with that.
 //!
 //! Invariants, with the writeback lock held, and the size known.
-//! - S1: fills go by the size that the storage has. So no byte that was cut off is read, now or after the file has
-//!   been opened again.
-//! - S2: the storage has more than the file only after a growth that failed, until the next sync.
+//! - S1: fills use the size of the backend. So no byte that was truncated is read, now or after the
+//!   file has been opened again.
+//! - S2: the backend is longer than the file only after a growth that failed, until the next sync.
 //!
-//! If the size is not known, the storage may have more than fills go by: bytes that were cut off. It is cut before it is given
-//! anything, and no failure of that makes fills go by these bytes again.
+//! If the size is not known, the backend may be longer than the size that fills use, with bytes
+//! that were truncated. It is truncated before anything is written to it, and a failure of that
+//! does not make fills use these bytes again.
 //!
 //! # Files in whole pages
 //!
-//! A file with hooks on its bytes is stored in whole pages, and the storage's size tells the file's ([`crate::base::layout`]). So the storage has to be longer before a page is
-//! written past its end, and is told the end of the file afterwards: a part of a page past the end would make the storage's size that of a *shorter* file.
-//! - P1: a page is written only where the storage has room for all of it. Before the first page of a flush the storage gets the size of all pages that may follow
-//!   ([`reach_pages`](StorageSize::reach_pages)); after the last, the size that tells the end of the file ([`know_size`](StorageSize::know_size)). In between the size is *not known*, but
+//! A file with a page codec is stored in whole pages, and the backend's size encodes the file's
+//! ([`crate::base::layout`]). So the backend must be extended before a page is written past its
+//! end, and then set to the size that encodes the end of the file: a part of a page past the end
+//! would make the backend's size that of a *shorter* file.
+//! - P1: a page is written only where the backend has space for all of it. Before the first page of
+//!   a flush the backend gets the size of all pages that may follow
+//!   ([`reach_pages`](StorageSize::reach_pages)); after the last one, the size that encodes the end
+//!   of the file ([`know_size`](StorageSize::know_size)). In between the size is *not known*, but
 //!   is that of a longer file: more pages, of which those that were not written are holes.
-//! - P2: where a new page comes to be, the storage has zeros, whatever of the earlier changes survives a loss of power. The bytes past the last whole page, which only tell the
-//!   size, would otherwise be those of a page that was cut off, and a part of a page once the storage grows. So a cut is first one to whole pages; and a cut is made durable before
-//!   the storage grows again. A file that is opened for writing may have others there from an earlier program: it is looked at before it grows, at the latest ([`settle_rest`](StorageSize::settle_rest)).
-//! - P3: what was cut off of the last page is in the storage until the page is written again, which the cut sees to; fills do not look at it, and the file grows past it only when it is
-//!   gone ([`super::tail`]).
+//! - P2: where a new page is created, the backend has zeros, whatever part of the earlier changes
+//!   survives a power loss. The bytes past the last whole page, which only encode the size, would
+//!   otherwise be those of a truncated page, and become part of a page once the backend grows. So a
+//!   truncation first sets a size of whole pages, and is made durable before the backend grows
+//!   again. A file that is opened for writing may have other bytes there from an earlier program;
+//!   they are checked at the latest before it grows ([`settle_rest`](StorageSize::settle_rest)).
+//! - P3: truncated bytes of the last page stay in the backend until the page is written again,
+//!   which the truncation ensures. Fills do not read them, and the file grows past them only once
+//!   they are zeros ([`super::tail`]).
 //!
-//! Each of these sizes in between is that of a file at least as long as the last one that was made durable, unless the file was cut; then as long as what the cut leaves, at least.
+//! Each of these intermediate sizes is that of a file at least as long as the last one made
+//! durable. If the file was truncated, it is at least as long as what the truncation leaves.
 //!
-//! Proved by: `crates/pagewell/tests/durability`, `crates/pagewell/tests/page_hooks`.
+//! Verified by: `crates/pagewell/tests/durability`, `crates/pagewell/tests/page_hooks`.
 
 use std::any::Any;
 use std::io;
@@ -46,17 +57,18 @@ use crate::dirty::storage::Storage;
 use crate::mapping::record::Mapping;
 use crate::writeback::durable::Durable;
 
-/// The storage has failed to set its size.
+/// Failure of the backend to set its size.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct SizeNotSet {
-    /// Whether the storage may have the requested size all the same: it has that size, or does not tell.
+    /// Whether the backend may have the requested size nevertheless: it returned that size, or an
+    /// error.
     pub(crate) may_be_set: bool,
     why: Failure,
 }
 
 impl SizeNotSet {
-    /// The storage's error; a panic goes on.
+    /// Returns the backend's error, or resumes its panic.
     pub(crate) fn error_or_unwind(self) -> io::Error {
         match self.why {
             Failure::Error(error) => error,
@@ -65,28 +77,28 @@ impl SizeNotSet {
     }
 }
 
-/// How a call of the storage has failed.
+/// Failure of a backend call.
 #[derive(Debug)]
 enum Failure {
     Error(io::Error),
     Panic(Box<dyn Any + Send>),
 }
 
-/// Calls the storage, and catches its panic.
+/// Calls the backend, and catches its panic.
 fn caught<T>(call: impl FnOnce() -> io::Result<T>) -> Result<T, Failure> {
-    // The call changes nothing of ours, and a backend has seen its own state unwind.
+    // The call changes no state of the cache, and the backend's own state has unwound.
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(result) => result.map_err(Failure::Error),
         Err(panic) => Err(Failure::Panic(panic)),
     }
 }
 
-/// Keeps the size that the storage has in step with the file's.
+/// Keeps the backend's size consistent with the file's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StorageSize<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<S: RefScheme> StorageSize<'_, S> {
-    /// Gives the storage `bufs`, which end at byte `end` of the file.
+    /// Writes `bufs` to the backend from byte `start` on; their bytes of the file end at `end`.
     pub(super) fn write_storage(
         self,
         storage: &mut Storage,
@@ -95,21 +107,21 @@ impl<S: RefScheme> StorageSize<'_, S> {
         end: u64,
     ) -> io::Result<()> {
         let layout = self.0.layout();
-        // Of a file in whole pages the pages are there already.
+        // In a file in whole pages the backend has space for the pages already.
         if !layout.is_of_pages() {
             self.know_size(storage)?;
         }
         let was_known = std::mem::replace(&mut storage.is_size_known, false);
         storage.is_synced = false;
         storage.pace.note_request(end - start);
-        // Stays so unless the call succeeds, also if it panics.
+        // Stays `true` unless the call succeeds, also after a panic.
         let had_dirty = std::mem::replace(&mut storage.may_have_dirty, true);
         let _step = self.begin_step(Step::Write);
         match self.0.backend().write_at(bufs, start) {
             Ok(()) => {
                 let has = self.0.fill_size();
                 self.0.store_fill_size(has.max(end));
-                // Of a file in whole pages the end is told later.
+                // In a file in whole pages the end is set later.
                 storage.is_size_known = !layout.is_of_pages() || (was_known && end <= has);
                 storage.may_have_dirty = had_dirty;
                 if let Some(writes) = self.0.writes_if_any()
@@ -121,7 +133,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
             }
             Err(error) => {
                 if layout.is_of_pages() {
-                    // It is as long as the pages take, and fills go by what was there before.
+                    // The backend is as long as the pages take, and fills use the previous size.
                 } else if let Ok(size) = self.0.backend().size() {
                     self.0.store_fill_size(self.0.fill_size().max(size));
                     storage.is_size_known = true;
@@ -131,10 +143,11 @@ impl<S: RefScheme> StorageSize<'_, S> {
         }
     }
 
-    /// Sets the size of the storage. After an error fills go by the size that the storage has, as far as its bytes
-    /// are the file's.
+    /// Sets the size of the backend. After an error fills use the backend's actual size, as far as
+    /// its bytes are the file's.
     ///
-    /// `when_set` is called when the storage has the size, or may have it, and before fills go by that size.
+    /// Calls `when_set` once the backend has the size, or may have it, and before fills use that
+    /// size.
     pub(crate) fn set_storage_size(
         self,
         storage: &mut Storage,
@@ -178,7 +191,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
                 Err(panic) => (None, panic),
             },
         };
-        // A file in whole pages that was cut in part: the rest can be done at any time, and what is gone is gone.
+        // A file in whole pages that was truncated in part: the rest can be truncated at any time,
+        // and the lost bytes are lost.
         let has_lost = |now: &u64| layout.is_of_pages() && size < *now && *now < self.0.fill_size();
         let now = now.filter(|now| !has_lost(now));
         let may_be_set = now.is_none_or(|now| now == size);
@@ -190,29 +204,31 @@ impl<S: RefScheme> StorageSize<'_, S> {
                 self.0.store_fill_size(size);
                 storage.is_size_known = true;
             }
-            // More than fills go by, and its size was unknown before: these bytes were cut off, and the storage still has to cut
-            // them.
+            // Longer than the size that fills use, and its size was unknown before: these bytes
+            // were truncated, and the backend still has to be truncated.
             Some(now) if now > self.0.fill_size() && !was_known => {}
-            // More, and its size was known before: zeros. Less, and not the requested size: somebody else has cut the
-            // file, and a reader of the missing bytes is told.
+            // Longer, and its size was known before: zeros. Shorter, and not the requested size:
+            // another process has truncated the file, and a reader of the missing bytes gets an
+            // error.
             Some(now) => {
                 self.0.store_fill_size(self.0.fill_size().max(now));
                 storage.is_size_known = true;
             }
-            // The size that it has for certain. A cut that may have been done counts as done.
+            // The size that it is certain to have. A truncation that may have been done counts as
+            // done.
             None => self.0.store_fill_size(self.0.fill_size().min(size)),
         }
         Err(SizeNotSet { may_be_set, why })
     }
 
-    /// The storage is called, until the answer is dropped.
+    /// Records a backend call until the guard is dropped.
     fn begin_step(&self, step: Step) -> Option<InStep<'_>> {
         let writes = self.0.writes_if_any()?;
         Some(writes.service.begin_step(&self.0.shared().pressure, step))
     }
 
-    /// Sets the storage's size to the one that fills go by, if it is not known. Bytes that the storage may have
-    /// past it were cut off, or were never the file's, or are dirty.
+    /// Sets the backend's size to the one that fills use, if it is not known. Bytes that the
+    /// backend may have past it were truncated, were never the file's, or are dirty.
     pub(super) fn know_size(self, storage: &mut Storage) -> io::Result<()> {
         if !storage.is_size_known {
             storage.is_synced = false;
@@ -223,7 +239,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
         Ok(())
     }
 
-    /// Makes the storage of a file in whole pages as long as its first `end` pages take, if it is shorter (P1). Nothing of the file is on its way.
+    /// Extends the backend of a file in whole pages to its first `end` pages, if it is shorter
+    /// (P1). No page of the file is in flight.
     pub(super) fn reach_pages(self, storage: &mut Storage, end: PageNr) -> io::Result<()> {
         let wanted = end * self.0.page_size() as u64;
         if wanted <= self.0.layout().pages_end(self.0.fill_size()) {
@@ -237,8 +254,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
         self.0.backend().set_size(wanted)
     }
 
-    /// Before a file in whole pages gets more of them: checks the bytes past the last page of a file that was opened, and makes an
-    /// earlier cut durable (P2).
+    /// Prepares a file in whole pages for more pages: checks the bytes past the last page of a file
+    /// that was opened, and makes an earlier truncation durable (P2).
     pub(crate) fn settle_cut(self, storage: &mut Storage) -> io::Result<()> {
         self.settle_rest(storage)?;
         match self.0.writes_if_any() {
@@ -249,8 +266,9 @@ impl<S: RefScheme> StorageSize<'_, S> {
         }
     }
 
-    /// Cuts the bytes past the last whole page, which only tell the size, if an earlier program left others than zeros there. It looks
-    /// once: a look that fails is repeated before the next growth.
+    /// Removes the bytes past the last whole page, which only encode the size, if an earlier
+    /// program left others than zeros there. They are checked once; a check that fails is repeated
+    /// before the next growth.
     fn settle_rest(self, storage: &mut Storage) -> io::Result<()> {
         if !storage.may_have_rest {
             return Ok(());
@@ -274,17 +292,18 @@ impl<S: RefScheme> StorageSize<'_, S> {
         Ok(())
     }
 
-    /// Gives the storage the size of a file of `size` bytes. Of a file in whole pages that has to be one with as many pages, or fewer, or no cut may have
-    /// to be made durable.
+    /// Sets the backend to the size that encodes a file of `size` bytes. For a file in whole pages,
+    /// the number of pages must not grow, or no truncation may be waiting to be made durable.
     fn set_stored(self, storage: &mut Storage, size: u64) -> io::Result<()> {
         let layout = self.0.layout();
         if layout.is_of_pages() {
             let pages_end = layout.pages_end(size);
             let has = layout.pages_end(self.0.fill_size());
-            // A change within the last page cuts some of the rest, too, which may be what nobody has looked at.
+            // A change within the last page also removes some of the rest, which may not have been
+            // checked.
             storage.is_cut |= storage.may_have_rest;
             if storage.pages_end.max(has) > pages_end {
-                // Nothing of the pages that go may be left past the last page.
+                // No bytes of the removed pages may be left past the last page.
                 storage.pages_end = storage.pages_end.max(has);
                 storage.is_cut = true;
                 self.0.backend().set_size(pages_end)?;
@@ -295,7 +314,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
         self.0.backend().set_size(layout.stored(size))
     }
 
-    /// Makes sure that the storage has the file at its size: at least `size`, which the file had a moment ago.
+    /// Sets the backend to the size of the file: at least `size`, an earlier size of the file.
     pub(super) fn tell_size(self, storage: &mut Storage, size: u64) -> io::Result<()> {
         self.know_size(storage)?;
         let fill = self.0.fill_size();
@@ -304,8 +323,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
                 .set_storage_size(storage, size, || {})
                 .map_err(SizeNotSet::error_or_unwind);
         }
-        // The file does not shrink while the writeback lock is held, and nothing past its end is given to the
-        // storage. So this cuts nothing of the file.
+        // The file does not shrink while the writeback lock is held, and nothing past its end is
+        // written to the backend. So this removes no byte of the file.
         let size = self.0.size();
         if fill > size {
             self.set_storage_size(storage, size, || {})

@@ -1,4 +1,4 @@
-//! The states of pages on their way to the storage.
+//! Changes of the states of pages in flight to the backend.
 
 use pagewell_frame::refcount::RefScheme;
 
@@ -7,14 +7,15 @@ use crate::base::page_state::PageState;
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
 
-/// Changes states of pages.
+/// Changes the states of pages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct States<'m, S: RefScheme>(pub(super) &'m Mapping<S>);
 
 impl<S: RefScheme> States<'_, S> {
-    /// Changes the state of all written pages.
+    /// Changes the state of all unsynced pages.
     pub(super) fn settle_written(self, writes: &Writes, after: fn(PageState) -> PageState) {
-        // Nothing past the end is given to the storage, and pages that are cut off are not written any more.
+        // Nothing past the end is written to the backend, and truncated pages are no longer
+        // unsynced.
         let (mut from, end) = (0, self.0.nr_pages());
         while let Some(page) = writes.written().next(from, end) {
             from = page + 1;
@@ -22,7 +23,7 @@ impl<S: RefScheme> States<'_, S> {
         }
     }
 
-    /// Changes the state of a page, if it is in the cache.
+    /// Changes the state of a page, if it is resident.
     pub(super) fn change_state(
         self,
         writes: &Writes,
@@ -30,7 +31,7 @@ impl<S: RefScheme> States<'_, S> {
         after: impl Fn(PageState) -> PageState,
     ) {
         let Some(claim) = self.0.claim_present(page) else {
-            // A truncation dropped it meanwhile: nothing of it is to be written or kept.
+            // A truncation removed it in between: nothing of it must be written or kept.
             return;
         };
         let Some(frame) = claim.frame() else {
@@ -41,7 +42,7 @@ impl<S: RefScheme> States<'_, S> {
         let after = after(before);
         self.0.note_state(writes, page, before, after);
         after.store(record);
-        // Dropping the claim restores the slot: the bytes are the same.
+        // The drop restores the slot, since the bytes are unchanged.
         drop(claim);
     }
 }

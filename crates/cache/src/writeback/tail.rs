@@ -1,23 +1,31 @@
-//! The end of a file that is stored in whole pages: what its last page has in the storage after the end.
+//! Partial tail page of a file that is stored in whole pages: bytes of its last page in the backend
+//! after the end of the file.
 //!
-//! The bytes of a page after the end of the file are zeros when it is given to the storage. The storage may have others all the same:
-//! - after a cut, what was cut off, until the page is written again;
-//! - after an opening, what was written before a loss of power (or the end of the process) that kept the page and not the size.
+//! The bytes of a page after the end of the file are zeros when it is written to the backend. The
+//! backend may have others nevertheless:
+//! - after a truncation, the truncated bytes, until the page is written again;
+//! - after an opening, bytes written before a power loss (or the end of the process) that kept the
+//!   page but not the size.
 //!
-//! As long as the file ends there nobody sees them: fills go by the size. If the file becomes longer, they would be its bytes. So who makes it longer looks at the page first.
-//! The end is *loose* until then ([`Writes::loose_end`]). Who opens the file for writing looks too, so that what an earlier program left is gone, for good, before this one writes anything.
+//! As long as the file ends there no reader sees them: fills use the size. If the file grows, they
+//! would become its bytes. So a thread that extends the file checks the page first; until then the
+//! end is *loose* ([`Writes::loose_end`]). A thread that opens the file for writing also checks it,
+//! so that what an earlier program left is durably removed before this one writes anything.
 //!
-//! Protocol, with the lock of the file's size held, before a loose end is no end any more:
-//! 1. The page is brought into the cache.
-//! 2. Take the writeback lock. If the page is dirty, give it to the storage: then it has zeros there.
-//! 3. Otherwise claim the page, so that it stays in the cache, and no other thread reads it from the storage while it changes there. Read what the storage has, and have the hook turn it
-//!    back. If there are zeros after the end, or the page is a hole, that was all. So it is nearly always.
-//! 4. If not: make them zeros, have the hook change the page, write it, and make that durable: a loss of power must not leave the old page and a later size. If
-//!    that fails the page is dirty, so nothing of it is lost.
+//! Protocol, with the size lock held, before the file grows past a loose end: 1. Fill the page. 2.
+//! Acquire the writeback lock. If the page is dirty, write it to the backend, which then has zeros
+//! there. 3. Otherwise claim the page, so that it stays resident, and no other thread reads it from
+//! the backend while it changes there. Read it from the backend, and decode it. If there are zeros
+//! after the end, or the page is a hole, nothing more is to be done. This is nearly always so. 4.
+//! If not: set them to zeros, encode the page, write it, and make that durable: a power loss must
+//! not leave the old page and a later size. If that fails the page is dirty, so nothing of it is
+//! lost.
 //!
-//! The claim is held for two transfers and two calls of hooks, which wait for nothing (they are refused that), as a fill holds it for one.
+//! The claim is held for two transfers and two codec calls, which wait for nothing (their calls of
+//! the cache fail), as a fill holds it for one.
 //!
-//! Proved by: `crates/pagewell/tests/page_hooks` (`what_was_cut_off_does_not_come_back*`, `a_page_that_was_written_before_its_size*`).
+//! Verified by: `crates/pagewell/tests/page_hooks` (`what_was_cut_off_does_not_come_back*`,
+//! `a_page_that_was_written_before_its_size*`).
 
 use pagewell_frame::refcount::RefScheme;
 
@@ -35,22 +43,23 @@ use crate::writeback::flush::Flusher;
 use crate::writeback::run::stored_as_zeros;
 use crate::writeback::size::StorageSize;
 
-/// What has become of a loose end.
+/// Outcome of the check of a loose end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Tail {
-    /// It is none any more.
+    /// The end is no longer loose.
     Settled,
-    /// The page is not in the cache.
+    /// The page is not resident.
     Missing,
 }
 
-/// Looks at the last page of a file that is about to become longer.
+/// Checks the last page of a file that is about to grow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TailKeeper<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<S: RefScheme> TailKeeper<'_, S> {
-    /// Steps 2 to 4, for the page with byte `at`, the end of the file. The lock of the size is held.
+    /// Steps 2 to 4, for the page with byte `at`, the end of the file. The caller holds the size
+    /// lock.
     pub(crate) fn settle(self, writes: &Writes, at: u64, op: Op) -> Result<Tail, Error> {
         let Some(hooks) = self.0.hooks() else {
             return Ok(Tail::Settled);
@@ -58,8 +67,8 @@ impl<S: RefScheme> TailKeeper<'_, S> {
         let page = at >> self.0.page_shift();
         let mut storage = self.0.lock_storage(writes, op)?;
         if writes.any_dirty(page..page + 1).is_some() {
-            // If it does not go out, because the hook refuses it for example, the rest is done all
-            // the same.
+            // If it cannot be written, for example because the callback refuses it, the rest is
+            // done nevertheless.
             let _ = Flusher(self.0).flush_page(writes, &mut storage, page);
         }
         if writes.loose_end() != Some(at) {
@@ -79,7 +88,7 @@ impl<S: RefScheme> TailKeeper<'_, S> {
             is_changed = true;
             bytes[used..].fill(0);
             if let Err(failure) = self.write(hooks, &mut storage, (page, used), &mut bytes) {
-                // What the storage has of it is not known now.
+                // The state of the page in the backend is unknown now.
                 let record = self.0.pool().meta(frame);
                 let before = PageState::of(record);
                 if !before.is_dirty() {
@@ -104,7 +113,7 @@ impl<S: RefScheme> TailKeeper<'_, S> {
         Ok(Tail::Settled)
     }
 
-    /// What the storage has of `page`, as it was before it was changed on its way; none if it is a hole.
+    /// Reads `page` from the backend and decodes it. Returns `None` if it is a hole.
     fn stored(self, hooks: &Hooks, page: PageNr, op: Op) -> Result<Option<Vec<u8>>, Error> {
         let memory = Aligned::new(self.0.page_size());
         let pos = page << self.0.page_shift();
@@ -130,7 +139,7 @@ impl<S: RefScheme> TailKeeper<'_, S> {
         Ok(Some(bytes))
     }
 
-    /// Gives the page to the storage, of which `used` bytes are the file's.
+    /// Encodes the page, of which `used` bytes are within the file, and writes it to the backend.
     fn write(
         self,
         hooks: &Hooks,

@@ -1,17 +1,17 @@
-//! Waiting for pages to be made clean.
+//! Waiting for pages to be cleaned.
 //!
-//! A writer at its file's share ([`crate::dirty::pressure`]), and a thread that finds no frame since unclean pages are in the way,
-//! have flushers clean files ([`super::flushers`]) and wait. They call neither a storage nor a hook themselves: a hook runs on
-//! the thread that has asked for its very file, or on a flusher. And they do not wait for a call that does not return: they
-//! give up with an error that says which.
+//! A writer at its file's quota ([`crate::dirty::pressure`]), and a thread that finds no frame
+//! because of pages that are not clean, request that flushers clean files ([`super::flushers`]),
+//! and wait. They call neither a backend nor a callback themselves: a callback runs on the thread
+//! that operates on its own file, or on a flusher. They do not wait for a call that does not
+//! return, but fail with an error that names it.
+//! - A writer at its file's quota waits for that file. It gives up when an attempt has failed, or
+//!   when a call of the backend or the callback has not returned for 0.9 s.
+//! - A thread without a frame waits for the first file that is cleaned. It gives up as above, for
+//!   all of them, or when a call that was in progress before does not return within 0.2 s.
 //!
-//! | who | waits for | gives up |
-//! |---|---|---|
-//! | a writer at its file's share | that file | when an attempt has failed; when a call of the storage or the hook has not returned for nine tenths of a second |
-//! | a thread without a frame | the first file that is cleaned | as above, for all of them; when a call that was under way before does not return within a fifth of a second |
-//!
-//! While the calls are stopped ([`crate::Cache::quiesce`]) no flusher is at work, and none hangs: then a writer cleans its own file
-//! itself, and a thread without a frame has none.
+//! While requests are stopped ([`crate::Cache::quiesce`]) no flusher is busy, and none hangs. Then
+//! a writer cleans its file itself, and a thread without a frame fails.
 
 use std::collections::HashSet;
 #[cfg(not(loom))]
@@ -38,15 +38,16 @@ use crate::mapping::record::Mapping;
 use crate::supply::reclaim::nodes::{frames_at, simplest};
 use crate::writeback::flush::Flusher;
 
-/// How long a thread without a frame waits for a call that was under way before.
+/// Time for which a thread without a frame waits for a call that was in progress before.
 #[cfg(not(loom))]
 const FOR_OLD_CALLS: Duration = Duration::from_millis(200);
 
-/// How long a thread that wants a block of several frames goes on waiting when the first pages have become clean.
+/// Time for which a thread that needs a block of several frames continues to wait once the first
+/// pages are clean.
 #[cfg(not(loom))]
 const FOR_MORE: Duration = Duration::from_millis(200);
 
-/// Waits for pages to be made clean.
+/// Waits for pages to be cleaned.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cleaner<'f, S: RefScheme>(pub(crate) &'f Files<S>);
 
@@ -62,20 +63,20 @@ impl<S: RefScheme> Cleaner<'_, S> {
             return Ok(());
         };
         let writes = mapping.writes(Op::Write)?;
-        // What a hook writes to its own file cannot wait for that file.
+        // A callback's writes to its own file cannot wait for that file.
         if InHook::is_of(&writes.in_hook) {
             return Ok(());
         }
         if writes.mode == Writeback::Manual {
             return Err(throttled(
                 &mapping,
-                "it is written back by the program alone",
+                "only the program writes it back, and it has not",
             ));
         }
         self.throttle_background(&mapping)
     }
 
-    /// In a model there is no thread.
+    /// A model has no flushers.
     #[cfg(loom)]
     fn throttle_background(self, mapping: &Mapping<S>) -> Result<(), Error> {
         self.clean_here(mapping)
@@ -92,7 +93,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
         let waiter = pressure.changed.waiter();
         let is_done = || !mapping.is_at_share(writes) || pressure.calls.are_stopped();
         loop {
-            // A storage that has failed is not asked again at once.
+            // A backend that has failed is not called again at once.
             let next = Instant::now() + writes.service.pause(true);
             waiter.wait(|| {
                 let rest = next.saturating_duration_since(Instant::now());
@@ -114,7 +115,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
                     _ => None,
                 }
             });
-            // Others may have dirtied as much since.
+            // Other writers may have made as many pages dirty since.
             let has_progress = writes.share.nr_cleaned() != before;
             if let Some(error) = error_of(found, mapping).filter(|_| !has_progress && !is_done()) {
                 return Err(error);
@@ -122,16 +123,16 @@ impl<S: RefScheme> Cleaner<'_, S> {
         }
     }
 
-    /// Makes a file clean on this thread.
+    /// Cleans a file on this thread.
     fn clean_here(self, mapping: &Mapping<S>) -> Result<(), Error> {
         let pressure = &self.0.shared.pressure;
         let writes = mapping.writes(Op::Write)?;
         let cleaned = Flusher(mapping).sync_unless(Sync::Data, || !pressure.is_over(&writes.share));
         match cleaned {
-            // What the hook refuses may be the rest.
+            // The callback may have refused the rest.
             Err(error) if pressure.is_over(&writes.share) => {
                 let noted = error.noted_cause();
-                let throttled = throttled(mapping, "it cannot be written back").with_source(error);
+                let throttled = throttled(mapping, "writeback failed").with_source(error);
                 Err(match noted {
                     Some(cause) => throttled.noted(cause),
                     None => throttled,
@@ -149,7 +150,8 @@ impl<S: RefScheme> Cleaner<'_, S> {
         let before = nr_cleaned();
         let is_out = error.kind() == ErrorKind::OutOfFrames;
         if is_out && pressure.nr_unclean() < error.nr_unclean() {
-            // A flusher has been faster. (It may have cleaned other pages; then the caller fails once more.)
+            // A flusher has been faster. (If it has cleaned other pages, the caller fails once
+            // more.)
             return Ok(());
         }
         if !is_out || pressure.nr_unclean() == 0 || InHook::is_so() {
@@ -166,11 +168,12 @@ impl<S: RefScheme> Cleaner<'_, S> {
         })
     }
 
-    /// Makes pages clean that are in frames of `place`, for a caller that has found nothing to evict there: all pages of one file
-    /// that is written back in the background; for a block of several frames, of all those files. Returns whether any were made
-    /// clean.
+    /// Cleans pages in frames of `place`, for a caller that has found nothing to evict there: all
+    /// pages of one file that is written back in the background; for a block of several frames, of
+    /// all such files. Returns whether any became clean.
     ///
-    /// No lock is held: this waits for storages and hooks. In a hook nothing is done.
+    /// The caller must hold no lock, since this waits for backends and callbacks. In a callback it
+    /// does nothing.
     #[cold]
     pub(crate) fn make_clean_at(self, order: Order, place: Place) -> bool {
         if !self.0.shared.home.is_here() || InHook::is_so() {
@@ -179,14 +182,14 @@ impl<S: RefScheme> Cleaner<'_, S> {
         let nr_cleaned = || self.0.shared.pressure.nr_cleaned();
         let before = nr_cleaned();
         let numbers = self.unclean_files(simplest(self.pool(), place));
-        // An error is kept for the handles of its file. Some pages may be clean all the same, if the
-        // hook refuses others.
+        // The error is recorded for the handles of its file. Some pages may be clean nevertheless,
+        // if the callback refuses others.
         let _ = self.clean_any(numbers, (&nr_cleaned, before), order);
         nr_cleaned() != before
     }
 
-    /// Makes the files with these numbers durable, as far as they are written back in the background, until pages were cleaned
-    /// beyond `before`, by this count; returns the first error.
+    /// Makes the files with these numbers durable, unless only the program writes them back. For a
+    /// single frame, stops once `nr_cleaned` differs from `before`. Returns the first error.
     #[cfg(loom)]
     fn clean_any(
         self,
@@ -208,9 +211,10 @@ impl<S: RefScheme> Cleaner<'_, S> {
         first_error
     }
 
-    /// Has flushers make the files with these numbers durable, as far as they are written back in the background. Waits until pages
-    /// were cleaned beyond `before`, by this count; for a block of several frames, a little longer, since a few pages may not do. Gives up when
-    /// all have failed, or do not come to an end. Returns why the first of those was not cleaned that were not.
+    /// Requests that flushers make the files with these numbers durable, unless only the program
+    /// writes them back. Waits until `nr_cleaned` differs from `before`; for a block of several
+    /// frames up to [`FOR_MORE`] longer, since a few pages may not suffice. Gives up when all have
+    /// failed or stalled. Returns the error of the first file that was not cleaned.
     #[cfg(not(loom))]
     fn clean_any(
         self,
@@ -258,7 +262,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
             }
             let mut longest = None;
             called.retain(|(number, nr)| {
-                // Who closes the file makes it durable, or loses it.
+                // The thread that closes the file makes it durable, or reports the loss.
                 let Some(mapping) = visit(self.0, *number) else {
                     return false;
                 };
@@ -283,7 +287,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
         first_error
     }
 
-    /// The numbers of the files that have pages at `place` which are not clean, as far as can be seen.
+    /// Returns the numbers of the files that appear to have pages at `place` which are not clean.
     fn unclean_files(self, place: Place) -> HashSet<u64> {
         let leaves: HashSet<u64> = frames_at(self.pool(), place)
             .map(|nr| self.pool().meta(FrameNr::new(nr)))
@@ -292,7 +296,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
             })
             .map(|record| record.owner().0)
             .collect();
-        // Until the leaf is held, a record is a hint.
+        // Until the leaf is held, the metadata of a frame is only a hint.
         let files = leaves.into_iter().filter_map(|leaf| {
             let leaf = FrameNr::new(u32::try_from(leaf).ok()?);
             let TryGetFrame::Taken(reference) = self.pool().try_get(leaf) else {
@@ -305,21 +309,21 @@ impl<S: RefScheme> Cleaner<'_, S> {
     }
 }
 
-/// Whether a file is written to, and written back without a request.
+/// Whether a file is open for writing, and written back without a request.
 pub(crate) fn is_background<S: RefScheme>(mapping: &Mapping<S>) -> bool {
     mapping
         .writes_if_any()
         .is_some_and(|writes| writes.mode == Writeback::Background)
 }
 
-/// The error of a writer at its file's share.
+/// Returns the error of a writer at its file's quota.
 fn throttled<S: RefScheme>(mapping: &Mapping<S>, why: impl Into<String>) -> Error {
     mapping
         .error(ErrorKind::Throttled, Op::Write)
         .with_detail(why)
 }
 
-/// What has kept an attempt from cleaning a file.
+/// Returns the obstacle that `error` describes.
 #[cfg(not(loom))]
 pub(super) fn obstacle_of(error: &Error) -> Obstacle {
     let source = std::error::Error::source(error)
@@ -332,7 +336,7 @@ pub(super) fn obstacle_of(error: &Error) -> Obstacle {
     }
 }
 
-/// The error of a thread that has waited for an attempt.
+/// Returns the error of a thread that has waited for an attempt.
 #[cfg(not(loom))]
 fn error_of_obstacle<S: RefScheme>(obstacle: Obstacle, mapping: &Mapping<S>) -> Error {
     let error = throttled(mapping, obstacle.text);
@@ -346,15 +350,15 @@ fn error_of_obstacle<S: RefScheme>(obstacle: Obstacle, mapping: &Mapping<S>) -> 
     }
 }
 
-/// The error of a thread that waits no more, if the file was not cleaned.
+/// Returns the error of a thread that stops waiting, or `None` if the file was cleaned.
 #[cfg(not(loom))]
 fn error_of<S: RefScheme>(finding: Finding, mapping: &Mapping<S>) -> Option<Error> {
     let why = match finding {
         Finding::Cleaned | Finding::Wait(_) => return None,
         Finding::Failed(obstacle) => return Some(error_of_obstacle(obstacle, mapping)),
         Finding::Stalled(step, time) => format!("{step} for {:.1} s", time.as_secs_f64()),
-        Finding::Blocked => "its write-back waits for another operation on it".to_owned(),
-        Finding::NoThread => "no thread of the cache is free to write it back".to_owned(),
+        Finding::Blocked => "its writeback waits for another operation on the file".to_owned(),
+        Finding::NoThread => "all flushers are busy".to_owned(),
     };
     Some(throttled(mapping, why))
 }

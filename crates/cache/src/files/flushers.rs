@@ -1,19 +1,22 @@
-//! The threads of a cache: one that watches, and flushers that write back.
+//! Threads of a cache: one watcher, and flushers that write back.
 //!
-//! # Which thread does what
+//! # Tasks
 //!
-//! The *watcher* makes a round five times a second, and calls a flusher for each file that is due ([`crate::dirty::calls`]). It
-//! calls neither a storage nor a hook, and waits for no file. A *flusher* takes one call at a time, and may wait for that file's
-//! storage and hook as long as these like. One flusher at most is at a file. When a call has waited for [`DELAY`] since all
-//! flushers are at work, the watcher starts one more, up to [`MOST_FLUSHERS`]; one that has had nothing to do for [`PATIENCE`]
-//! ends. So a file whose storage hangs keeps one flusher, and no other file waits for it.
+//! The *watcher* scans the files five times a second, and makes a request to the flushers for each
+//! file that is due ([`crate::dirty::calls`]). It calls neither a backend nor a callback, and waits
+//! for no file. A *flusher* takes one request at a time, and may wait for that file's backend and
+//! callback without a limit. At most one flusher works on a file. If a request has waited for
+//! [`DELAY`] since all flushers are busy, the watcher starts one more, up to [`MOST_FLUSHERS`]; a
+//! flusher that was idle for [`PATIENCE`] ends. So a file whose backend hangs occupies one flusher,
+//! and no other file waits for it.
 //!
-//! # Who has which lock
+//! # Locks
 //!
-//! A flusher visits the file that it is at ([`super::visit`]), and takes its writeback lock. So a hook that runs on it is called
-//! with the writeback lock of that file, and with no lock that an operation on another file could need.
+//! A flusher has a weak reference to its file ([`super::visit`]), and holds the file's writeback
+//! lock. So a callback on its thread is called with that lock held, and with no lock that an
+//! operation on another file could need.
 //!
-//! [`Rounds`] serialise those who stop the calls ([`crate::Cache::quiesce`]).
+//! [`Rounds`] serialises callers that stop the requests ([`crate::Cache::quiesce`]).
 
 use std::cell::Cell;
 use std::fmt;
@@ -32,37 +35,37 @@ use crate::dirty::calls::Watch;
 use crate::dirty::calls::{Call, Calls, Stopped};
 use crate::dirty::hook::ThreadMark;
 
-/// How often the watcher makes a round.
+/// Interval between scans of the watcher.
 #[cfg(not(loom))]
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// How long a call waits before one more flusher is started.
+/// Time for which a request waits before one more flusher is started.
 #[cfg(not(loom))]
 const DELAY: Duration = Duration::from_millis(10);
 
-/// How long a flusher without work stays.
+/// Time after which an idle flusher ends.
 #[cfg(not(loom))]
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The most flushers of a cache: so many files may hang before others wait for them.
+/// Maximum number of flushers of a cache. Files wait for others only if this number of files hang.
 #[cfg(not(loom))]
 const MOST_FLUSHERS: usize = 64;
 
 thread_local! {
-    /// The calls that this thread is a flusher of, named by their address, while it is at a file; 0 if it is not.
+    /// Address of the requests that this thread serves as a flusher, while it serves one; otherwise
+    /// 0.
     static AT_WORK_FOR: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The threads of a cache, which work on the cache's one value (`T`).
+/// Threads of a cache, which operate on the cache's state (`T`).
 pub(crate) struct Flushers<T> {
     calls: Arc<Calls>,
-    /// What the watcher does in a round.
+    /// Scan of the watcher.
     #[cfg_attr(loom, allow(dead_code))]
     watch: fn(&Arc<T>),
-    /// What a flusher does for a call.
+    /// Function with which a flusher serves a request.
     #[cfg_attr(loom, allow(dead_code))]
     serve: fn(&Arc<T>, Call),
-    /// Whether the watcher was started.
     pub(super) is_started: Mutex<bool>,
     rounds: Rounds,
 }
@@ -74,7 +77,7 @@ impl<T> fmt::Debug for Flushers<T> {
 }
 
 impl<T: Send + Sync + 'static> Flushers<T> {
-    /// Threads that are not started yet, and take `calls`.
+    /// Creates the state for threads that take `calls`. They are not started yet.
     pub(super) fn new(calls: Arc<Calls>, watch: fn(&Arc<T>), serve: fn(&Arc<T>, Call)) -> Self {
         Self {
             calls,
@@ -85,11 +88,12 @@ impl<T: Send + Sync + 'static> Flushers<T> {
         }
     }
 
-    /// Starts the watcher and a flusher, unless they were started before. They end when their `owner`, which has this value, does.
+    /// Starts the watcher and a flusher, unless they were started before. They end when `owner`,
+    /// which contains this value, is dropped.
     ///
     /// # Errors
     ///
-    /// The system's error.
+    /// The error of the operating system.
     #[cfg(not(loom))]
     pub(crate) fn start(&self, owner: &Arc<T>) -> std::io::Result<()> {
         let mut is_started = lock(&self.is_started);
@@ -106,9 +110,9 @@ impl<T: Send + Sync + 'static> Flushers<T> {
         Ok(())
     }
 
-    /// Waits until no flusher is at work, and keeps them from beginning anything new until the answer is dropped.
+    /// Waits until no flusher is busy. None serves a new request until the guard is dropped.
     pub(crate) fn hold(&self) -> Held<'_> {
-        // In this order: two threads that hold would otherwise both have stopped the calls.
+        // In this order: otherwise two threads could both have stopped the requests.
         let round = self.rounds.hold();
         Held {
             _stopped: self.calls.stop(),
@@ -116,14 +120,15 @@ impl<T: Send + Sync + 'static> Flushers<T> {
         }
     }
 
-    /// Whether this thread holds them ([`hold`](Self::hold)), or is one of them and at work.
+    /// Whether this thread has called [`hold`](Self::hold) and has the guard, or is a flusher that
+    /// serves a request.
     pub(crate) fn are_held_here(&self) -> bool {
         let address = Arc::as_ptr(&self.calls).addr();
         self.rounds.holder.is_set() || AT_WORK_FOR.get() == address
     }
 }
 
-/// No flusher is at work.
+/// Guard that keeps the flushers from serving requests.
 #[must_use]
 pub(crate) struct Held<'f> {
     // Dropped first.
@@ -131,14 +136,14 @@ pub(crate) struct Held<'f> {
     _round: Round<'f>,
 }
 
-/// Held by a caller that stops the calls.
+/// Lock of a caller that stops the requests.
 #[derive(Debug, Default)]
 struct Rounds {
     lock: Mutex<()>,
     holder: ThreadMark,
 }
 
-/// [`Rounds`], held.
+/// Guard of [`Rounds`].
 #[must_use]
 struct Round<'r> {
     holder: &'r ThreadMark,
@@ -162,7 +167,7 @@ impl Drop for Round<'_> {
     }
 }
 
-/// Starts a flusher, unless there are as many as there may be.
+/// Starts a flusher, unless the maximum number exists.
 #[cfg(not(loom))]
 fn start_flusher<T: Send + Sync + 'static>(
     owner: &Weak<T>,
@@ -196,7 +201,8 @@ fn run_watcher<T: Send + Sync + 'static>(
                 Some(owner) => watch(&owner),
                 None => return,
             },
-            // If the system gives no thread, the call waits for one of those that there are, and this tries again.
+            // If no thread can be created, the request waits for an existing one, and the watcher
+            // tries again.
             Watch::MoreThreads => drop(start_flusher(owner, calls, serve)),
         }
     }
@@ -206,8 +212,9 @@ fn run_watcher<T: Send + Sync + 'static>(
 fn run_flusher<T>(owner: &Weak<T>, calls: &Calls, serve: fn(&Arc<T>, Call)) {
     while let Some(call) = calls.take(PATIENCE) {
         AT_WORK_FOR.set(std::ptr::from_ref(calls).addr());
-        // A storage that panics has reported that, and whoever was at work has left things in order. The panic must not keep the
-        // thread from other files. The reference may be the last one: what it keeps is dropped here too.
+        // A backend that panics has reported that, and the code that unwound has left a consistent
+        // state. The panic must not keep the thread from other files. The reference may be the last
+        // one, so its drop runs in here too.
         let work = || {
             if let Some(owner) = owner.upgrade() {
                 serve(&owner, call);

@@ -1,4 +1,4 @@
-//! The services of the whole cache that rooms below ask for.
+//! Cache-wide callbacks of lower layers.
 
 use std::sync::Arc;
 
@@ -25,18 +25,18 @@ impl<S: RefScheme> Keeper for Files<S> {
     }
 
     fn forget(&self, id: FileId, number: u64) {
-        // In a child, another thread of the parent may have had the lock.
+        // In a forked child another thread of the parent may have held the lock.
         if self.shared.home.is_here() {
             self.registry.forget(id, number);
         }
     }
 
     fn take_share(self: Arc<Self>, number: u64) {
-        // The mapping is there: the caller has it.
+        // The mapping exists, since the caller has a reference.
         if let Some(mapping) = self.registry.mapping(number) {
             lock(&self.left).push(Share::of_counted(mapping));
         }
-        // In a model there is no thread. If none can be started now, the call waits until one is.
+        // A model has no flushers. If no thread can be started now, the request waits until one is.
         #[cfg(not(loom))]
         let _ = self.flushers.start(&self);
         self.shared.pressure.calls.call(Call::Close);

@@ -1,14 +1,17 @@
-//! The open files of a cache: opening, closing, and the threads that write back.
+//! Open files of a cache: opening, closing, and the threads that write back.
 //!
-//! Owns. The state that is one for a cache ([`state::Files`]); the open files by identity and by number ([`registry`]); shares of
-//! them ([`opened`]) and visits of them ([`visit`]); the threads ([`flushers`]) and their work ([`serve`]); waiting for pages to be
-//! made clean ([`clean`]); the services of the whole cache that rooms below ask for ([`keeper`]).
+//! Owns. The state of a cache ([`state::Files`]); the open files by identity and by number
+//! ([`registry`]); strong references ([`opened`]) and weak references ([`visit`]) to them; the
+//! threads ([`flushers`]) and their work ([`serve`]); waiting for pages to be cleaned ([`clean`]);
+//! the cache-wide callbacks of lower layers ([`keeper`]).
 //!
-//! Calls everything below but `read` and `write`. It looks at files one at a time, each by a visit.
+//! Calls all lower layers except `read` and `write`. It accesses one file at a time, through a weak
+//! reference.
 //!
-//! Promises. The same inode is one file. When the last handle has gone, everything is durable or an error was told; when the
-//! last share has gone, the file is closed. If either goes in a hook, a flusher does that later. No file waits for the storage or
-//! the hook of another. A visitor does not keep a closed file open.
+//! Guarantees. An inode is opened as one file. Once the last handle is closed, everything is
+//! durable or an error was reported; once the last strong reference is dropped, the file is closed.
+//! If either happens in a callback, a flusher does that later. No file waits for the backend or
+//! callback of another. A weak reference does not keep a file open.
 
 pub(crate) mod clean;
 pub(crate) mod flushers;

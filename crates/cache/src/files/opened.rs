@@ -1,47 +1,57 @@
-//! Shares and visits: what keeps a file open, and what only looks at it.
+//! Strong and weak references to an open file.
 //!
-//! A handle has a *share* of its file ([`Opened`]). When the last share is dropped the file is closed: its pages and its index
-//! are given back, its lock is free. Others look at files without keeping them open: the watcher, a flusher, a thread that waits
-//! for pages to be made clean, and the eviction of a leaf. They *visit* the file ([`super::visit`]), and the thread that drops
-//! the last share waits until all visitors have left. So a file is closed when its last handle has been dropped, and not later,
-//! when a visitor happens to be done. Pins do not keep it open: one that borrows nothing ([`OwnedPageGuard`](crate::OwnedPageGuard)) keeps its frame,
-//! and the memory that the frame is in.
+//! A handle has a *strong reference* to its file ([`Opened`]). When the last one is dropped the
+//! file is closed: its pages and its index are freed, and its lock is released. Other code accesses
+//! files without keeping them open: the watcher, a flusher, a thread that waits for pages to be
+//! cleaned, and the eviction of a leaf. Each has a *weak reference* ([`super::visit`]), and the
+//! thread that drops the last strong reference waits until no weak one is left. So a file is closed
+//! when its last handle has been dropped, and not later. Pins do not keep it open: one that borrows
+//! nothing ([`OwnedPageGuard`](crate::OwnedPageGuard)) keeps its frame, and the memory that
+//! contains the frame.
 //!
 //! # Protocol
 //!
 //! ```text
-//! a thread that drops a share              a visitor
-//! 1 one share less                         a one visitor more, unless there is no share
-//! 2 was it the last? then wait until       b get hold of the mapping (it is there)
-//!   there is no visitor                    c look
-//! 3 let go of the mapping                  d let go of the mapping
-//!                                          e one visitor less; wake the waiting thread
+//! thread that drops a strong reference     thread with a weak reference
+//! 1 decrement the strong count             a increment the weak count, unless the
+//! 2 was it the last one? then wait             strong count is 0
+//!   until the weak count is 0              b upgrade the mapping (which exists)
+//! 3 drop the mapping                       c access the file
+//!                                          d drop the mapping
+//!                                          e decrement the weak count;
+//!                                              wake the waiting thread
 //! ```
 //!
-//! Both numbers are in one word ([`crate::mapping::users`]), so steps 1 and a are ordered. If a comes first, 2 waits for e, and the
-//! mapping is there at b, since it is let go of after 2. If 1 comes first, and it was the last share, a fails, and so does every
-//! later visit. So a visitor is never the last holder of a mapping, and tears nothing down; it may hold claims and locks.
+//! Both counts are in one word ([`crate::mapping::users`]), so steps 1 and a are ordered. If a
+//! comes first, step 2 waits for e, and the mapping exists at b, since it is dropped after step 2.
+//! If step 1 comes first, and dropped the last strong reference, then a fails, and so does every
+//! later one. So a thread with a weak reference is never the last owner of a mapping and tears
+//! nothing down, and it may hold claims and locks.
 //!
-//! A file without a share may still be kept by a thread that waits at 2. If it is opened again meanwhile it has a
-//! share, and may get more visitors. The thread at 2 need not wait any more then: another one closes the file. Whoever opens the
-//! file wakes it, since the visitor that it waits for leaves a file with a share, and wakes nobody.
+//! A file without a strong reference may still be kept by a thread that waits at step 2. If the
+//! file is opened again in between, it has a strong reference, and may get more weak ones. The
+//! thread at step 2 need not wait any more then: another one closes the file. The thread that opens
+//! the file wakes it, since step e wakes no thread while the file has a strong reference.
 //!
 //! # Waits
 //!
-//! A visitor takes the writeback lock of the file that it visits, calls the storage, and calls the file's hook. The thread that
-//! drops the last share has taken the same lock before, to make everything durable. So it waits here for nothing that it has not
-//! waited for there.
+//! A thread with a weak reference acquires the file's writeback lock, and calls the backend and the
+//! file's callback. The thread that drops the last strong reference has acquired the same lock
+//! before, to make everything durable. So it waits here for nothing that it has not waited for
+//! there.
 //!
-//! In a hook nothing is waited for: the hook may run in a visit, and would wait for that visit. So if the last share is dropped in
-//! a hook, a flusher drops it later; if the last handle is dropped there, the flusher gets a share of its own, makes
-//! the file durable, and drops it.
+//! A callback must not wait: it may run on a thread with a weak reference, and would wait for that
+//! reference. So if the last strong reference is dropped in a callback, a flusher drops it later.
+//! If the last handle is dropped there, the flusher gets a strong reference of its own, makes the
+//! file durable, and drops it.
 //!
-//! A visitor visits one file at a time, or a second one for the few steps that the eviction of a leaf takes.
+//! A thread has a weak reference to one file at a time, or briefly to a second one for the eviction
+//! of a leaf.
 //!
-//! Proved by `loom_close_vs_evict_leaf`, `loom_close_vs_sync`, `loom_reopen_vs_close_vs_visit`,
-//! `loom_reopen_vs_who_waits_for_a_visitor`; `crates/pagewell/tests/files/closing.rs`. loom does not see
-//! the mapping's own count (it is std's), so it does not try a visitor between 2 and 3: that none comes there follows from
-//! the word alone, and is tested as that.
+//! Verified by `loom_close_vs_evict_leaf`, `loom_close_vs_sync`, `loom_reopen_vs_close_vs_visit`,
+//! `loom_reopen_vs_who_waits_for_a_visitor`; `crates/pagewell/tests/files/closing.rs`. loom does
+//! not see the mapping's own count (it is std's), so it does not try a weak reference between steps
+//! 2 and 3: that there is none follows from the word alone, and is tested as that.
 
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -69,31 +79,32 @@ use crate::mapping::record::{How, Mapping};
 use crate::mapping::users::Users;
 use crate::writeback::flush::Flusher;
 
-/// A share of an open file.
+/// Strong reference to an open file.
 #[derive(Debug)]
 pub(crate) struct Opened<S: RefScheme> {
     mapping: pagewell_sync::Arc<Mapping<S>>,
 }
 
 impl<S: RefScheme> Opened<S> {
-    /// The share, which is dropped with this.
+    /// Takes over the counted reference; the drop releases it.
     pub(super) fn new(share: Share<S>) -> Self {
         Self {
             mapping: share.into_mapping(),
         }
     }
 
-    /// A share of the file `id`, if it is open.
+    /// Returns a strong reference to the file `id`, if it is open.
     pub(crate) fn of_open(files: &Files<S>, id: FileId) -> Option<Self> {
         files.registry.open(id).map(Self::new)
     }
 
-    /// A share of the file that `backend` holds, which is called `path` in errors; and whether it was open already. If it was,
-    /// the backend is dropped, and the page size and `how` are those of the first opening. This may evict.
+    /// Returns a strong reference to the file of `backend`, which errors call `path`, and whether
+    /// the file was open already. If it was, the backend is dropped, and the page size and `how`
+    /// are those of the first opening. May evict pages.
     ///
     /// # Errors
     ///
-    /// As of [`Mapping::new`], and of [`same::check`].
+    /// Those of [`Mapping::new`], and of [`same::check`].
     pub(crate) fn of_backend(
         files: &Arc<Files<S>>,
         backend: Arc<dyn Backend>,
@@ -120,7 +131,8 @@ impl<S: RefScheme> Opened<S> {
         Ok((opened, origin))
     }
 
-    /// Checks that `backend`, which has the device and inode number of this file, refers to this file.
+    /// Checks that `backend`, which has the device and inode number of this file, refers to this
+    /// file.
     #[cfg(not(loom))]
     fn check_same(&self, backend: Arc<dyn Backend>) -> Result<(), Error> {
         let target = Target::new(backend).map_err(|error| Error::from_io(Op::Open, error))?;
@@ -130,8 +142,9 @@ impl<S: RefScheme> Opened<S> {
         }
     }
 
-    /// A share of the file `id`, if it is open, or else the right to open it for writing. Waits for a thread that is just opening
-    /// the file; if the file is just being closed, waits until its storage is closed.
+    /// Returns a strong reference to the file `id` if it is open, or else the right to open it for
+    /// writing. Waits for a thread that is opening the file; if the file is being closed, waits
+    /// until its backend is closed.
     pub(crate) fn begin_to_open(files: &Files<S>, id: FileId) -> Opening<'_, S> {
         match files.registry.begin_to_open(id) {
             Begin::Already(share) => Opening::Already(Self::new(share)),
@@ -139,7 +152,7 @@ impl<S: RefScheme> Opened<S> {
         }
     }
 
-    /// The mapping, for a caller that keeps it without a share.
+    /// Returns the mapping, for a caller that keeps it without a strong reference.
     pub(crate) fn mapping(&self) -> &pagewell_sync::Arc<Mapping<S>> {
         &self.mapping
     }
@@ -148,17 +161,18 @@ impl<S: RefScheme> Opened<S> {
         pagewell_sync::Arc::ptr_eq(&self.mapping, &other.mapping)
     }
 
-    /// Gives a counted share to a flusher ([`Keeper::take_share`]).
+    /// Passes a counted reference to a flusher ([`Keeper::take_share`]).
     fn close_later(&self) {
         Arc::clone(self.keeper()).take_share(self.number());
     }
 
-    /// Counts a handle no more, and if it was the last one makes everything durable: now, or in a hook, by a flusher. The hook's
-    /// thread has the writeback lock of a file, maybe of this one.
+    /// Removes a handle from the count. If it was the last one, makes everything durable: now, or
+    /// in a callback, by a flusher. The callback's thread holds the writeback lock of a file,
+    /// possibly of this one.
     ///
     /// # Errors
     ///
-    /// That of a sync that has failed for a while.
+    /// That of a sync that has failed for some time.
     fn let_handle_go(&self) -> Result<(), Error> {
         let Some(writes) = self.writes_if_any() else {
             return Ok(());
@@ -167,8 +181,9 @@ impl<S: RefScheme> Opened<S> {
             return Ok(());
         }
         if InHook::is_so() {
-            // The flusher gets a share of its own, even if others have one: these may be past the moment at which they
-            // save, or have had no handle. Our own share is still there, so no thread waits for the last share to go.
+            // The flusher gets a strong reference of its own even if there are others: their owners
+            // may be past the point at which they make the file durable, or have had no handle.
+            // This thread's reference still exists, so no thread waits for the last one.
             let _ = self.users().add_share();
             self.close_later();
             return Ok(());
@@ -176,11 +191,11 @@ impl<S: RefScheme> Opened<S> {
         Flusher(self).save_at_the_end()
     }
 
-    /// A handle is closed: it counts no more, unless the file cannot be made durable though it is the last one.
+    /// Closes a handle. It stays counted if it is the last one and the file cannot be made durable.
     ///
     /// # Errors
     ///
-    /// That of a sync that has failed for a while. The handle counts still.
+    /// That of a sync that has failed for some time. The handle stays counted.
     pub(crate) fn close_handle(&self) -> Result<(), Error> {
         self.let_handle_go().inspect_err(|_| {
             if let Some(writes) = self.writes_if_any() {
@@ -189,14 +204,14 @@ impl<S: RefScheme> Opened<S> {
         })
     }
 
-    /// A handle is dropped: only the program's standard error is left to be told what is lost.
+    /// Drops a handle. A loss can only be reported to the program's standard error.
     pub(crate) fn drop_handle(&self) {
         if let Err(error) = self.let_handle_go() {
             self.tell_loss(&error);
         }
     }
 
-    /// Makes everything durable for a flusher that closes the file, or tells what is lost.
+    /// Makes everything durable for a flusher that closes the file, or reports the loss.
     pub(super) fn save_or_tell(&self) {
         if let Err(error) = Flusher(self).save_at_the_end() {
             self.tell_loss(&error);
@@ -206,13 +221,13 @@ impl<S: RefScheme> Opened<S> {
     fn tell_loss(&self, error: &Error) {
         use std::io::Write;
         if !self.writes_if_any().is_some_and(Writes::is_unhandled) {
-            // The file was opened again meanwhile: that handle has what was written.
+            // The file was opened again in between: the new handle has the written data.
             return;
         }
-        // There may be nobody to be told.
+        // Standard error may be closed.
         let _ = writeln!(
             std::io::stderr(),
-            "pagewell: written data is lost: {error}; the file is closed, and this process lets go of its lock"
+            "pagewell: written data is lost: {error}; the file is closed, and its lock is released"
         );
     }
 }
@@ -237,14 +252,14 @@ impl<S: RefScheme> Drop for Opened<S> {
     fn drop(&mut self) {
         let mapping = &*self.mapping;
         if !mapping.shared().home.is_here() {
-            // Visitors of the parent never leave in its child.
+            // Weak references of the parent are never dropped in its child.
             return;
         }
         let users = mapping.users();
-        // A file that is only read has visitors too, and hooks on its bytes may run in these.
+        // A file that is only read has weak references too, and its codec may run with one.
         if InHook::is_so() && (mapping.writes_if_any().is_some() || is_in_page_hook()) {
             if !users.remove_share_unless_last() {
-                // The thread gets our share.
+                // The flusher gets this reference.
                 self.close_later();
             }
             return;
@@ -259,12 +274,12 @@ impl<S: RefScheme> Drop for Opened<S> {
     }
 }
 
-/// The next step of a caller that wants to open a file for writing.
+/// Next step of a caller that opens a file for writing.
 #[derive(Debug)]
 pub(crate) enum Opening<'f, S: RefScheme> {
-    /// Nothing: it is open.
+    /// None: the file is open.
     Already(Opened<S>),
-    /// To lock it, and to register it.
+    /// Lock the file and register it.
     Begun(Begun<'f, S>),
 }
 

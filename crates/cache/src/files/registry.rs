@@ -1,4 +1,4 @@
-//! The open files, by identity and by number.
+//! Open files, by identity and by number.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::PoisonError;
@@ -12,40 +12,41 @@ use crate::files::share::Share;
 use crate::mapping::record::Mapping;
 use crate::mapping::users::Users;
 
-/// The open files of a cache.
+/// Open files of a cache.
 #[derive(Debug)]
 pub(crate) struct Registry<S: RefScheme> {
     tables: Mutex<Tables<S>>,
-    /// Told when a file is no longer being opened, or closed.
+    /// Notified when the opening or the closing of a file ends.
     changed: Condvar,
     next_number: AtomicU64,
 }
 
-/// The open files, by identity and by number.
 #[derive(Debug)]
 struct Tables<S: RefScheme> {
-    /// The files that are just being opened for writing at a path: from before their lock is taken until they are
-    /// registered. So a thread that finds a file locked by this cache finds it here, or registered.
+    /// Files that are being opened for writing by path: from before their lock is acquired until
+    /// they are registered. So a thread that finds a file locked by this cache finds it here, or
+    /// registered.
     opening: HashSet<FileId>,
-    /// The numbers of the mappings of each file: the one that is open, and those whose storage is just being closed.
+    /// Numbers of the mappings of each file: the one that is open, and those whose backend is being
+    /// closed.
     by_file: HashMap<FileId, Vec<u64>>,
     by_number: HashMap<u64, Registered<S>>,
 }
 
 impl<S: RefScheme> Tables<S> {
-    /// The mappings of the file `id` that still exist.
+    /// Returns the registered mappings of the file `id`.
     fn mappings(&self, id: FileId) -> impl Iterator<Item = &Weak<Mapping<S>>> {
         let numbers = self.by_file.get(&id).into_iter().flatten();
         numbers.filter_map(|number| self.by_number.get(number).map(|(mapping, _)| mapping))
     }
 
-    /// The one that is open, if there is one.
+    /// Returns the mapping of the file `id` that is open, if there is one.
     fn open(&self, id: FileId) -> Option<Arc<Mapping<S>>> {
         self.mappings(id).find_map(Weak::upgrade)
     }
 }
 
-/// A mapping, not kept alive, and the count of its users.
+/// A mapping, without keeping it alive, and the counts of its references.
 pub(crate) type Registered<S> = (Weak<Mapping<S>>, Arc<Users>);
 
 /// Whether a mapping was open already.
@@ -68,11 +69,12 @@ impl<S: RefScheme> Registry<S> {
         }
     }
 
-    /// A share of the open mapping of the file `id`, or of the one that `make` makes for the number it is given; and whether
-    /// the file was open.
+    /// Returns a strong reference to the open mapping of the file `id`, or else to the one that
+    /// `make` creates with the number it is given; and whether the file was open.
     ///
-    /// `make` is called without the registry's lock: it may evict, which looks mappings up. When the share has been counted,
-    /// the unused `make`, or a mapping made in vain, is dropped: that may take long, and may close files of the program.
+    /// `make` is called without the registry's lock, since it may evict pages, which looks mappings
+    /// up. The drop of an unused `make`, or of an unused mapping, comes after the reference is
+    /// counted: it may take long, and may close files of the program.
     pub(super) fn open_or_make<E>(
         &self,
         id: FileId,
@@ -81,7 +83,7 @@ impl<S: RefScheme> Registry<S> {
         if let Some(open) = self.open(id) {
             return Ok((open, Origin::Open));
         }
-        // ORDERING: Relaxed; only the uniqueness of the number matters, and atomicity gives it.
+        // ORDERING: Relaxed; only the uniqueness of the number matters, which atomicity ensures.
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         let made = Arc::new(make(number)?);
         let mut tables = lock(&self.tables);
@@ -96,21 +98,23 @@ impl<S: RefScheme> Registry<S> {
             // A thread that waits until another mapping of the file is closed can use this one.
             self.changed.notify_all();
         }
-        // If another thread was faster, our mapping is torn down here, after the lock was released.
+        // If another thread was faster, the unused mapping is torn down here, after the lock was
+        // released.
         Ok(match open {
             Some(open) => (Share::count(open), Origin::Open),
             None => (Share::count(made), Origin::Made),
         })
     }
 
-    /// A share of the open mapping of the file `id`.
+    /// Returns a strong reference to the open mapping of the file `id`.
     pub(super) fn open(&self, id: FileId) -> Option<Share<S>> {
         let open = lock(&self.tables).open(id);
         open.map(Share::count)
     }
 
-    /// Begins to open the file `id` for writing, unless it is open. Waits for a thread that is just opening it; if it is just
-    /// being closed, waits until its storage is closed. After that nobody in this cache has the file's lock.
+    /// Begins to open the file `id` for writing, unless it is open. Waits for a thread that is
+    /// opening it; if it is being closed, waits until its backend is closed. After that no thread
+    /// of this cache has the file's lock.
     pub(super) fn begin_to_open(&self, id: FileId) -> Begin<'_, S> {
         let mut tables = lock(&self.tables);
         loop {
@@ -131,34 +135,35 @@ impl<S: RefScheme> Registry<S> {
         }
     }
 
-    /// Whether the file `id` is open, or its storage is just being closed.
+    /// Whether the file `id` is open, or its backend is being closed.
     pub(crate) fn is_registered(&self, id: FileId) -> bool {
         lock(&self.tables).by_file.contains_key(&id)
     }
 
-    /// The mapping with this number, if there is one.
+    /// Returns the entry with this number, if there is one.
     pub(super) fn registered(&self, number: u64) -> Option<Registered<S>> {
         lock(&self.tables).by_number.get(&number).cloned()
     }
 
-    /// The mapping with this number, if it still exists.
+    /// Returns the mapping with this number, if it still exists.
     pub(super) fn mapping(&self, number: u64) -> Option<Arc<Mapping<S>>> {
         let (mapping, _) = self.registered(number)?;
         mapping.upgrade()
     }
 
-    /// The numbers of all open mappings.
+    /// Returns the numbers of all open mappings.
     pub(super) fn numbers(&self) -> Vec<u64> {
         let mut numbers: Vec<u64> = lock(&self.tables).by_number.keys().copied().collect();
         numbers.sort_unstable();
         numbers
     }
 
-    /// Forgets a mapping that was torn down and whose storage is closed.
+    /// Removes a mapping that was torn down and whose backend is closed.
     pub(super) fn forget(&self, id: FileId, number: u64) {
         let mut tables = lock(&self.tables);
         tables.by_number.remove(&number);
-        // The file may have been opened again meanwhile, and be closing again: other mappings of it stay.
+        // The file may have been opened again in between, and be closing again: its other mappings
+        // stay.
         if let Some(numbers) = tables.by_file.get_mut(&id) {
             numbers.retain(|other| *other != number);
             if numbers.is_empty() {
@@ -170,16 +175,17 @@ impl<S: RefScheme> Registry<S> {
     }
 }
 
-/// The next step of a caller that wants to open a file for writing.
+/// Next step of a caller that opens a file for writing.
 #[derive(Debug)]
 pub(super) enum Begin<'r, S: RefScheme> {
-    /// Nothing: it is open.
+    /// None: the file is open.
     Already(Share<S>),
-    /// To lock it, and to register it.
+    /// Lock the file and register it.
     Begun(Begun<'r, S>),
 }
 
-/// The right to open a file for writing at a path: as long as this exists, nobody else in this cache opens it so.
+/// Right to open a file for writing by path. While this exists, no other thread of this cache opens
+/// the file so.
 #[derive(Debug)]
 pub(crate) struct Begun<'r, S: RefScheme> {
     registry: &'r Registry<S>,

@@ -1,4 +1,5 @@
-//! Identity check before a file joins an open mapping with its device and inode number: [`pagewell_io::identity`].
+//! Identity check before a file joins an open mapping with its device and inode number:
+//! [`pagewell_io::identity`].
 
 use std::os::fd::BorrowedFd;
 
@@ -8,7 +9,8 @@ use pagewell_io::identity::{AmbiguousFile, Comparison, compare, is_locked_elsewh
 use crate::base::error::{Error, Op};
 use crate::mapping::record::Mapping;
 
-/// Whether `new` is proven to be the open file; `new` may be opened with `O_PATH`. The `id` of a backend that is not a file is trusted.
+/// Whether `new` is proven to be the open file; `new` may be opened with `O_PATH`. The `id` of a
+/// backend that is not a file is trusted.
 ///
 /// # Errors
 ///
@@ -31,13 +33,14 @@ pub(crate) fn is_proven<S: RefScheme>(
 ///
 /// # Errors
 ///
-/// As [`is_proven`].
+/// See [`is_proven`].
 pub(crate) fn check<S: RefScheme>(open: &Mapping<S>, new: BorrowedFd<'_>) -> Result<(), Error> {
     if is_proven(open, new)? {
         return Ok(());
     }
     let has_lock = open.target().descriptor().is_some() && open.writes_if_any().is_some();
-    // A query ignores the lock of its own description: if `new` holds the lock, the open file is another one.
+    // A query ignores the lock of its own description: if `new` holds the lock, the open file is
+    // another one.
     if has_lock && is_locked_elsewhere(new) == Some(false) {
         return Err(ambiguous());
     }

@@ -1,4 +1,4 @@
-//! The work of the threads of a cache: rounds of the watcher, calls for flushers.
+//! Work of the threads of a cache: scans of the watcher, requests to flushers.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use crate::files::state::Files;
 #[cfg(not(loom))]
 use crate::files::visit::visit;
 
-/// A round of the watcher: calls a flusher for each file that has pages which are not clean. It waits for none.
+/// Makes a request to the flushers for each file that has pages which are not clean. Waits for no
+/// file.
 #[cfg(not(loom))]
 pub(super) fn watch<S: RefScheme>(files: &Arc<Files<S>>) {
     let pressure = &files.shared.pressure;
@@ -28,11 +29,11 @@ pub(super) fn watch<S: RefScheme>(files: &Arc<Files<S>>) {
     }
 }
 
-/// In a model there is no thread.
+/// A model has no watcher.
 #[cfg(loom)]
 pub(super) fn watch<S: RefScheme>(_: &Arc<Files<S>>) {}
 
-/// Does what a flusher is called for.
+/// Serves a request.
 pub(super) fn serve<S: RefScheme>(files: &Arc<Files<S>>, call: Call) {
     match call {
         #[cfg(not(loom))]
@@ -43,8 +44,8 @@ pub(super) fn serve<S: RefScheme>(files: &Arc<Files<S>>, call: Call) {
     }
 }
 
-/// Gives the dirty pages of a file to the storage; if it has many, or for long, or the storage would need long for a sync of what it
-/// was given, makes them durable.
+/// Writes the dirty pages of a file to the backend. Also makes them durable if there are many, if
+/// they have been dirty for long, or if a sync of the amount written would take long.
 #[cfg(not(loom))]
 fn clean<S: RefScheme>(files: &Files<S>, number: u64) {
     use crate::dirty::commits::Sync;
@@ -61,14 +62,14 @@ fn clean<S: RefScheme>(files: &Files<S>, number: u64) {
         return;
     };
     if !attempt.is_urgent && writes.service.pause(false) != std::time::Duration::ZERO {
-        // The watcher calls again.
+        // The watcher makes the request again.
         return;
     }
     let is_durable = || {
         let is_old = writes.share.nr() != 0 && writes.since.is_before(pressure.limits.age);
         !is_old && !pressure.is_high(&writes.share)
     };
-    // An error is kept for the handles of the file; so is a panic, which goes no further than this file.
+    // An error is recorded for the handles of the file; so is a panic, which stops here.
     let result = Flusher(&mapping).caught(|flusher| {
         if attempt.is_urgent {
             flusher.sync_unless(Sync::Data, || false)
@@ -83,11 +84,11 @@ fn clean<S: RefScheme>(files: &Files<S>, number: u64) {
 
 /// Closes all files that were left to be closed.
 pub(crate) fn close_left<S: RefScheme>(files: &Arc<Files<S>>) {
-    // One by one: if a backend panics, the other files still get closed.
+    // One by one: if a backend panics, the other files are still closed.
     while close_one(files) {}
 }
 
-/// Closes one of the files that were left to be closed, if there is one.
+/// Closes one of the files that were left to be closed. Returns `false` if there is none.
 fn close_one<S: RefScheme>(files: &Arc<Files<S>>) -> bool {
     let share = lock(&files.left).pop();
     let Some(share) = share else {

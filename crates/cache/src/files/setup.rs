@@ -1,4 +1,4 @@
-//! Setting a cache up.
+//! Creation of a cache.
 
 use std::sync::{Arc, Weak};
 
@@ -16,15 +16,15 @@ use crate::mapping::shared::Shared;
 use crate::supply::owners::LeafOwners;
 use crate::supply::policy::Eviction;
 
-/// A cache of the frames of `pool`, without a file, with the limits that it has by default, under CLOCK: which page goes next is plain
-/// from the order of the frames.
+/// Creates a cache on the frames of `pool`, without files, with the default limits and under CLOCK,
+/// whose evictions follow from the order of the frames.
 #[cfg(any(test, loom))]
 pub(crate) fn files_of<S: RefScheme>(pool: FramePool<S>) -> Arc<Files<S>> {
     let limits = Limits::of_cache(pool.nr_frames());
     files_with(pool, limits, Eviction::Clock, Engines::default())
 }
 
-/// A cache of the frames of `pool`, without a file.
+/// Creates a cache on the frames of `pool`, without files.
 pub(crate) fn files_with<S: RefScheme>(
     pool: FramePool<S>,
     limits: Limits,
@@ -45,7 +45,7 @@ pub(crate) fn files_with<S: RefScheme>(
     });
     let weak = Arc::downgrade(&files);
     let owners: Weak<dyn LeafOwners<S>> = weak;
-    // Nobody else has the cache yet, so it is the first.
+    // No other thread has the cache yet, so this is the first value.
     let _ = files.shared.supply.owners.set(owners);
     files
 }

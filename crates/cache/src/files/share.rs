@@ -1,18 +1,18 @@
-//! A share of an open file, counted and passed on.
+//! Counted strong reference to an open file, for handing over.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::Arc;
 
 use crate::mapping::record::Mapping;
 
-/// A share of an open file that is counted and has no owner yet. Dropping this drops no share: it is to be made an
-/// [`Opened`](super::opened::Opened), which does.
+/// Counted strong reference to an open file without an owner. Its drop does not decrement the
+/// count: it must become an [`Opened`](super::opened::Opened), whose drop does.
 #[derive(Debug)]
-#[must_use = "the share is counted for ever"]
+#[must_use = "otherwise the reference stays counted forever"]
 pub(super) struct Share<S: RefScheme>(Arc<Mapping<S>>);
 
 impl<S: RefScheme> Share<S> {
-    /// Counts a share more.
+    /// Counts a strong reference.
     pub(super) fn count(mapping: Arc<Mapping<S>>) -> Self {
         let users = mapping.users();
         if users.add_share() {
@@ -21,7 +21,7 @@ impl<S: RefScheme> Share<S> {
         Self(mapping)
     }
 
-    /// A share that the caller has counted.
+    /// Wraps a reference that the caller has counted.
     pub(super) fn of_counted(mapping: Arc<Mapping<S>>) -> Self {
         Self(mapping)
     }

@@ -1,4 +1,4 @@
-//! The state that is one for a cache.
+//! State of a cache.
 
 use std::sync::{Arc, Weak};
 
@@ -13,24 +13,25 @@ use crate::files::share::Share;
 use crate::mapping::shared::Shared;
 use crate::supply::parts::Supply;
 
-/// The state that is one for a cache: what its files share, and the files.
+/// State of a cache: what its files share, and the files.
 #[derive(Debug)]
 pub(crate) struct Files<S: RefScheme> {
-    /// Each file keeps this, as long as it is open: so nothing is pinned any more when the owner of the frames goes.
+    /// Each open file keeps this. So no frame is pinned when the owner of the frames is dropped.
     pub(crate) shared: PoolOwner<Shared<S>>,
     pub(crate) registry: Registry<S>,
-    /// Engines end with the last cache and file handle; a pin that borrows nothing keeps frames, and no ring, thread or descriptor.
+    /// Engines end with the last cache and file handle; a pin that borrows nothing keeps frames,
+    /// and no ring, thread or descriptor.
     pub(crate) engines: Arc<Engines>,
-    /// The threads that write back.
     pub(crate) flushers: Flushers<Self>,
-    /// Shares of files whose last handle, or last share, went in a hook: a flusher drops them.
+    /// Strong references to files whose last handle, or last strong reference, was dropped in a
+    /// callback: a flusher drops them.
     pub(super) left: Mutex<Vec<Share<S>>>,
-    /// The companion that uses the cache's frames too; all callers share one.
+    /// Companion that uses the cache's frames too; all callers share one.
     pub(crate) companion: Mutex<Weak<Companion>>,
 }
 
 impl<S: RefScheme> Files<S> {
-    /// The cache's frames, and what bounds them.
+    /// Returns the cache's frames, and their limits.
     pub(crate) fn supply(&self) -> &Supply<S> {
         &self.shared.supply
     }
@@ -40,12 +41,12 @@ impl<S: RefScheme> Files<S> {
 impl<S: RefScheme> Drop for Files<S> {
     /// Ends the threads of the cache.
     fn drop(&mut self) {
-        // In a child, another thread of the parent may have had the lock.
+        // In a forked child another thread of the parent may have held the lock.
         if self.shared.home.is_here() {
             self.shared.pressure.calls.end();
         }
     }
 }
 
-/// Any value of a crate above, which knows its type.
+/// Any value of a higher crate, which knows its type.
 pub(crate) type Companion = dyn std::any::Any + Send + Sync;

@@ -1,4 +1,5 @@
-//! Visits: looks at open files that do not keep them open. The protocol is in [`super::opened`].
+//! Weak references to open files, which do not keep them open. The protocol is in
+//! [`super::opened`].
 
 use std::ops::Deref;
 
@@ -9,7 +10,7 @@ use crate::files::state::Files;
 use crate::mapping::record::Mapping;
 use crate::mapping::users::Users;
 
-/// A look at an open file that does not keep it open.
+/// Weak reference to an open file.
 #[derive(Debug)]
 pub(crate) struct Visit<'s, S: RefScheme> {
     // Dropped first.
@@ -17,7 +18,7 @@ pub(crate) struct Visit<'s, S: RefScheme> {
     _leaving: Leaving<'s, S>,
 }
 
-/// A counted visitor.
+/// Counted weak reference.
 #[derive(Debug)]
 struct Leaving<'s, S: RefScheme> {
     files: &'s Files<S>,
@@ -40,7 +41,8 @@ impl<S: RefScheme> Deref for Visit<'_, S> {
     }
 }
 
-/// Visits the open file with this number, if it has a share. Claims and locks may be held, but not the registry's.
+/// Returns a weak reference to the open file with this number, or `None` if it has no strong one.
+/// The caller may hold claims and locks, but not the registry's.
 pub(crate) fn visit<S: RefScheme>(files: &Files<S>, number: u64) -> Option<Visit<'_, S>> {
     let (mapping, users) = files.registry.registered(number)?;
     if !users.enter() {

@@ -1,4 +1,5 @@
-//! Which thread waits for which when files are closed, as far as that shows without threads; and the registry of open files.
+//! Waits between threads that close files, as far as they can be tested without threads; and the
+//! registry of open files.
 
 use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{FRAME_BYTES, Nodes};
@@ -48,7 +49,7 @@ fn who_waits_is_woken_when_the_file_is_opened_again() {
     assert!(users.remove_share());
 }
 
-/// A file that takes its time to be closed.
+/// File whose close blocks until a gate is open.
 #[derive(Debug)]
 struct ClosedLate(Arc<Gate>);
 
@@ -79,7 +80,8 @@ impl Drop for ClosedLate {
     }
 }
 
-/// The mapping closed first takes itself out of the registry, and not the one closed after it.
+/// A mapping that is closed first removes itself from the registry, and not the mapping closed
+/// after it.
 #[test]
 fn a_mapping_forgets_itself_and_no_other_one() {
     bounded("files that are closed", || {
@@ -88,7 +90,7 @@ fn a_mapping_forgets_itself_and_no_other_one() {
         let _open = [OpenAtEnd(&gates[0]), OpenAtEnd(&gates[1])];
         std::thread::scope(|scope| {
             let closers = gates.each_ref().map(|gate| {
-                // Open while the other one is being closed.
+                // Opened while the other one is being closed.
                 let file = cache.open_backend(ClosedLate(Arc::clone(gate)), "late");
                 let file = file.unwrap();
                 let closer = scope.spawn(move || drop(file));
@@ -107,7 +109,8 @@ fn a_mapping_forgets_itself_and_no_other_one() {
     });
 }
 
-/// A thread that opens a file for writing waits for one that is just opening the same file, and for no other.
+/// A thread that opens a file for writing waits for one that is opening the same file, and for no
+/// other.
 #[test]
 fn a_file_is_opened_by_one_at_a_time() {
     bounded("files that are opened", || {
@@ -137,7 +140,7 @@ fn a_quiet_cache_has_closed_what_was_left() {
     let file = cache.open_backend_with(Arc::clone(&storage), "left", &options);
     let file = file.unwrap();
     file.append(b"bytes").unwrap();
-    // No thread has been started that might be faster.
+    // No flusher has been started that might be faster.
     assert!(!*lock(&cache.files().flushers.is_started));
     let share = cache.files().registry.open(storage.id()).unwrap();
     lock(&cache.files().left).push(share);
@@ -161,7 +164,8 @@ fn who_makes_a_cache_quiet_waits_for_another_who_has() {
     });
 }
 
-/// The visitor's hook drops the last handle and the last share of the file that it visits.
+/// The callback of a flusher drops the last handle and the last strong reference of the file that
+/// it works on.
 #[test]
 fn a_visitor_may_let_the_last_share_go_in_a_hook() {
     bounded("a visit", || {
@@ -171,7 +175,7 @@ fn a_visitor_may_let_the_last_share_go_in_a_hook() {
         let options = {
             let last = Arc::clone(&last);
             OpenOptions::new().write().before_write(move |_, _| {
-                // A flusher, which visits the file.
+                // A flusher, which has a weak reference to the file.
                 assert_eq!(std::thread::current().name(), Some("pagewell-flusher"));
                 drop(last.lock().unwrap().take());
                 Ok(())

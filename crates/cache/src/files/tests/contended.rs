@@ -1,4 +1,4 @@
-//! What a thread does that meets another one at a slot.
+//! Behaviour of a thread that finds a slot claimed.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ use crate::index::file_index::WATCHES;
 use crate::mapping::record::How;
 use crate::read::lookup::Lookup;
 
-/// Two writers of one page slept, and woke each other, for nearly each of their writes.
+/// Regression test: two writers of one page slept, and woke each other, for nearly each of their
+/// writes.
 #[test]
 fn who_meets_a_claim_looks_a_few_times_before_it_sleeps() {
     bounded("looking a few times", || {
@@ -36,7 +37,7 @@ fn who_meets_a_claim_looks_a_few_times_before_it_sleeps() {
         let claim = file.claim_present(0).unwrap();
         let mut backoff = Backoff::new();
         for _ in 0..WATCHES {
-            // Whoever sleeps is woken by nobody.
+            // A thread that sleeps here is never woken.
             file.wait_for_change(0, &mut backoff);
         }
         drop(claim);

@@ -1,4 +1,4 @@
-//! Tests of the rooms below that need files.
+//! Tests of lower layers that need files.
 
 mod contended;
 mod reclaim;

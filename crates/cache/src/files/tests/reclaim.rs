@@ -1,4 +1,4 @@
-//! What reclaim finds, what it leaves alone, and when it gives up.
+//! Tests of reclaim: evictions, the frames that it leaves alone, and its failures.
 
 mod nodes;
 mod queues;
@@ -35,7 +35,7 @@ use pagewell_testkit::wait::until;
 
 const NR_FRAMES: usize = 1024;
 
-/// A file of zeros, of any size.
+/// File of zeros, of any size.
 #[derive(Debug)]
 struct Zeros(u64);
 
@@ -73,7 +73,7 @@ fn files_of_frames(nr_frames: usize, nr_nodes: usize) -> Arc<Files<LockBit>> {
     files_of(FramePool::new(&config).unwrap())
 }
 
-/// A file of zeros with pages of one frame.
+/// Opens a file of zeros with pages of one frame.
 fn open(files: &Arc<Files<LockBit>>, nr_pages: u64) -> Opened<LockBit> {
     open_backend(files, Zeros(nr_pages * 4096))
 }
@@ -90,7 +90,7 @@ fn pin(mapping: &Mapping<LockBit>, page: u64) -> FrameRef<'_, LockBit> {
     Lookup(mapping).get(page, || 1).unwrap().reference
 }
 
-/// Fills the cache, and pins a page in each place for a block of sixteen frames that has any.
+/// Fills the cache, and pins a page in each place for a block of sixteen frames that contains one.
 fn pin_every_place(mapping: &Mapping<LockBit>) -> Vec<FrameRef<'_, LockBit>> {
     let mut places = HashSet::new();
     (0..2 * NR_FRAMES as u64)
@@ -107,8 +107,9 @@ fn sixteen() -> Order {
     Order::new(4).unwrap()
 }
 
-/// How many pages are evicted when 64 threads miss one page of a full cache at once, and how many are read. All of them have
-/// found the page missing before one goes on; it is read when all have gone on.
+/// Returns the number of pages evicted, and of pages filled, when 64 threads miss one page of a
+/// full cache at once. All threads find the page missing before one continues; the page is read
+/// once all continue.
 fn evicted_by_64_misses(is_leaf_there: bool) -> (u64, u64) {
     const THREADS: usize = 64;
     let files = files();
@@ -152,15 +153,16 @@ fn evicted_by_64_misses(is_leaf_there: bool) -> (u64, u64) {
     counts
 }
 
-/// Each of 64 threads that missed one page evicted another page for it, and 63 found then that the page was being read. Now a
-/// thread looks for a frame when it knows that it is the one that reads the page.
+/// Regression test: each of 64 threads that missed one page evicted another page for it, and 63
+/// then found that the page was being filled. A thread now allocates a frame only once it is the
+/// one that fills the page.
 #[test]
 fn threads_that_miss_one_page_evict_one() {
     assert_eq!(evicted_by_64_misses(true), (1, 1));
 }
 
-/// The same for the leaf of the page: one thread makes it. It needs a frame for its record, and at most two for what it shares with
-/// its neighbours.
+/// The same for the leaf of the page: one thread creates it. It needs a frame for its metadata, and
+/// at most two for what it shares with its neighbours.
 #[test]
 fn threads_that_miss_one_leaf_make_one() {
     let (nr_evicted, nr_read) = evicted_by_64_misses(false);
@@ -168,9 +170,9 @@ fn threads_that_miss_one_leaf_make_one() {
     assert_eq!(nr_read, 1);
 }
 
-/// One pin of a 64 KiB page evicted nearly all of a cache of small pages, and then failed: frames were
-/// evicted one by one in the hope that they would merge, which one pinned page in each place prevented. A
-/// request now looks for a place first.
+/// Regression test: one pin of a 64 KiB page evicted nearly all of a cache of small pages, and then
+/// failed. Frames were evicted one by one in the hope that they would merge, which one pinned page
+/// in each place prevented. A request now searches for a place first.
 #[test]
 fn pins_in_every_place_make_a_large_request_fail_without_an_eviction() {
     let files = files();
@@ -185,7 +187,7 @@ fn pins_in_every_place_make_a_large_request_fail_without_an_eviction() {
     assert!(error.to_string().contains("16 in a row"), "{error}");
     assert_eq!(nr_evicted(&files), before);
 
-    // One place becomes free: that one is taken, and no other.
+    // One place becomes free: that one is used, and no other.
     pins.swap_remove(20);
     let block = Allocator(files.supply()).alloc(sixteen()).unwrap();
     assert_eq!(block.order(), sixteen());
@@ -215,8 +217,8 @@ fn a_large_request_evicts_one_place() {
     assert_eq!(files.supply().pool().stats().nr_available(), NR_FRAMES);
 }
 
-/// Pages read here and there in a huge file leave a leaf in every place, and a leaf with a page cannot be
-/// moved. Nothing is pinned, so there must be a block all the same, at the price of few pages.
+/// Reads of scattered pages in a large file leave a leaf in every place, and a leaf with a page
+/// cannot be moved. Nothing is pinned, so a block must be available, at the cost of few pages.
 #[test]
 fn leaves_in_every_place_are_emptied_for_a_large_request() {
     let files = files();
@@ -240,8 +242,8 @@ fn leaves_in_every_place_are_emptied_for_a_large_request() {
     assert_eq!(files.supply().pool().stats().nr_available(), NR_FRAMES);
 }
 
-/// Requests failed after a tenth of a second while all frames were being filled by a storage that was
-/// merely slow. Now they wait for as long as transfers are under way.
+/// Regression test: requests failed after a tenth of a second while all frames were being filled by
+/// a slow backend. Now they wait as long as transfers are in flight.
 #[test]
 fn a_request_waits_for_transfers_that_end() {
     let files = files();
@@ -259,7 +261,7 @@ fn a_request_waits_for_transfers_that_end() {
         all.pop();
         assert!(request.join().unwrap());
 
-        // A block of sixteen: a place all of whose frames are being filled may be free one day.
+        // A block of sixteen: a place whose frames are all being filled may become free.
         let request = scope.spawn(|| Allocator(files.supply()).alloc(sixteen()).is_ok());
         std::thread::sleep(Duration::from_millis(500));
         assert!(!request.is_finished());
@@ -268,8 +270,8 @@ fn a_request_waits_for_transfers_that_end() {
     });
 }
 
-/// With pins in every place, no transfer will ever make room for a block: the request does not wait for
-/// those of others, of which there may always be some.
+/// With pins in every place, no transfer can make a block available. So the request does not wait
+/// for transfers of other threads, which may never cease.
 #[test]
 fn a_request_that_transfers_cannot_help_fails_while_they_go_on() {
     let files = files();
@@ -282,8 +284,8 @@ fn a_request_that_transfers_cannot_help_fails_while_they_go_on() {
     ));
 }
 
-/// A cache of 4096 frames in which nothing can be evicted: 700 pages are dirty, 300 written and not durable, 2000 pinned; the index
-/// has some frames, and a program the rest.
+/// A cache of 4096 frames in which nothing can be evicted: 700 pages are dirty, 300 unsynced and
+/// 2000 pinned. The index has some frames, and the program the rest.
 struct Stuck {
     files: Arc<Files<LockBit>>,
     dirty: Opened<LockBit>,
@@ -334,7 +336,8 @@ impl Stuck {
         }
     }
 
-    /// How many frames the hand has passed, and how many slots evictions have claimed.
+    /// Returns the number of frames that the clock hand has passed, and the number of slots that
+    /// evictions have claimed.
     fn effort(&self) -> (usize, u64) {
         let supply = self.files.supply();
         // ORDERING: Relaxed; there is one thread.
@@ -357,8 +360,9 @@ impl Drop for Stuck {
     }
 }
 
-/// When nothing could be evicted, 64 rounds over all frames were made, with pauses, before that was an error; and each claimed
-/// every page to find out that it stays, so that hits on it went the slow way. Now one round says so, which reads records alone.
+/// Regression test: if nothing could be evicted, there were 64 passes over all frames, with pauses,
+/// before an error; and each pass claimed every page, so that hits on it took the slow path. Now
+/// one pass suffices, which reads only frame metadata.
 #[test]
 fn when_nothing_can_be_evicted_one_look_at_each_frame_says_so_and_nothing_is_claimed() {
     let stuck = Stuck::new();
@@ -371,7 +375,7 @@ fn when_nothing_can_be_evicted_one_look_at_each_frame_says_so_and_nothing_is_cla
         assert_eq!(after.1, before.1, "claims");
     }
     assert!(Lookup(&stuck.clean).get(1, || 1).is_ok());
-    // And through a file, with the numbers of frames.
+    // The same through a file, with the numbers of frames.
     let error = Lookup(&stuck.clean).get(9000, || 1).unwrap_err();
     let text = error.to_string();
     let numbers = [
@@ -387,11 +391,12 @@ fn when_nothing_can_be_evicted_one_look_at_each_frame_says_so_and_nothing_is_cla
     }
 }
 
-/// A page that may become free in a moment is waited for, but not for long: rounds without a pause, and only so many.
+/// A page that may soon become free is waited for, but not for long: passes without a pause, and a
+/// limited number of them.
 #[test]
 fn a_page_that_may_be_held_for_a_moment_is_looked_at_a_few_times_more() {
     let mut stuck = Stuck::new();
-    // All pins but a few go, and their frames with them.
+    // All pins but a few are dropped, and their frames are used.
     for frame in stuck.pinned.split_off(10) {
         drop(kept_reference(stuck.files.supply().pool(), frame));
     }
@@ -406,17 +411,18 @@ fn a_page_that_may_be_held_for_a_moment_is_looked_at_a_few_times_more() {
         .unwrap_err();
     assert!(error.to_string().contains(", 10 pinned,"), "{error}");
     let nr_rounds = (stuck.effort().0 - before.0) / 4096;
-    // Four million looks at the most, and a round.
+    // At most four million frames, and one pass.
     assert!((2..=1025).contains(&nr_rounds), "{nr_rounds}");
     assert_eq!(stuck.effort().1, before.1, "claims");
-    // One is unpinned meanwhile.
+    // One page is unpinned.
     let held = stuck.pinned.pop().unwrap();
     drop(kept_reference(stuck.files.supply().pool(), held));
     assert!(Allocator(stuck.files.supply()).alloc(Order::ZERO).is_ok());
 }
 
-/// With several requests at a time, each saw only some of the frames in its rounds, and reported that all
-/// were in use. A round that ignores the marks is over all frames, whatever others do.
+/// Regression test: with several concurrent requests, each saw only some of the frames in its
+/// passes, and reported that all were in use. A pass that ignores the accessed bits covers all
+/// frames, whatever other threads do.
 #[test]
 fn a_firm_round_is_over_every_frame_while_others_move_the_hand() {
     let files = files();
@@ -464,8 +470,8 @@ fn many_threads_that_want_blocks_of_all_sizes_get_them_and_lose_none() {
     assert_eq!(files.supply().pool().stats().nr_available(), NR_FRAMES);
 }
 
-/// The pages that were in the way were made clean between the look at the frames and the wait for them to be: nothing was left to clean, and
-/// the write failed though there was room.
+/// Regression test: the pages that were in the way were cleaned between the scan of the frames and
+/// the wait for them. Nothing was left to clean, and the write failed although there were frames.
 #[test]
 fn who_finds_that_everything_is_clean_by_now_tries_again() {
     let files = files_of::<LockBit>(FramePool::new(&PoolConfig::new(64)).unwrap());

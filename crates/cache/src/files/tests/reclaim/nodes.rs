@@ -1,4 +1,4 @@
-//! Requests for frames of certain nodes, in pools whose nodes are pretended.
+//! Requests for frames of certain nodes, in pools with simulated nodes.
 
 use pagewell_frame::{FrameKind, Place, UniqueFrame};
 use pagewell_io::MemoryBackend;
@@ -25,7 +25,7 @@ use crate::writeback::flush::Flusher;
 const NR_NODES: usize = 2;
 const OF_NODE: usize = NR_FRAMES / NR_NODES;
 
-/// How many pages of files are in frames of each node.
+/// Returns the number of pages of files in frames of each node.
 fn nr_pages(files: &Files<LockBit>) -> [usize; NR_NODES] {
     [0, 1].map(|node| {
         let frames = files.supply().pool().frames_of(node).map(FrameNr::new);
@@ -35,7 +35,8 @@ fn nr_pages(files: &Files<LockBit>) -> [usize; NR_NODES] {
     })
 }
 
-/// A cache of two nodes that are full of pages, clean and not referenced lately: one file's.
+/// Creates a cache of two nodes that are full of clean pages of one file, with their accessed bits
+/// clear.
 fn full() -> (Arc<Files<LockBit>>, Opened<LockBit>) {
     let files = files_with(NR_NODES);
     let mapping = open(&files, 4 * NR_FRAMES as u64);
@@ -57,7 +58,7 @@ fn full() -> (Arc<Files<LockBit>>, Opened<LockBit>) {
     (files, mapping)
 }
 
-/// Takes the mark off a page, if it is cached.
+/// Clears the accessed bit of a page, if it is resident.
 fn cool(mapping: &Mapping<LockBit>, page: u64) {
     let Some(leaf) = mapping.index().leaf(mapping.claims(), page) else {
         return;
@@ -70,7 +71,7 @@ fn cool(mapping: &Mapping<LockBit>, page: u64) {
     }
 }
 
-/// The pages that are cached, by the node that they are on.
+/// Returns the resident pages on a node.
 fn pages_on(files: &Files<LockBit>, mapping: &Mapping<LockBit>, node: usize) -> Vec<u64> {
     let is_there = |page: &u64| {
         let seen = mapping.index().look(*page).map(|seen| seen.slot.state());
@@ -94,7 +95,7 @@ fn nr_on(files: &Files<LockBit>, blocks: &[UniqueFrame<'_, LockBit>], node: usiz
     blocks.iter().filter(is_there).count()
 }
 
-/// Pins the pages that are on a node.
+/// Pins the pages on a node.
 fn pin_on<'m>(
     files: &Files<LockBit>,
     mapping: &'m Mapping<LockBit>,
@@ -109,12 +110,13 @@ fn assert_at_rest(files: &Files<LockBit>) {
     assert_eq!(files.supply().pool().stats().nr_available(), NR_FRAMES);
 }
 
-/// Symptom: no frame for an area that is bound to a node full of clean pages, though all of them could be evicted. Cause:
-/// room was made wherever the hand was, or not at all, since there were free frames on another node.
+/// Regression test: an area bound to a node full of clean pages got no frame, though all pages
+/// could be evicted. Pages were evicted wherever the clock hand was, or not at all, since another
+/// node had free frames.
 #[test]
 fn frames_of_a_node_are_freed_there_and_nowhere_else() {
     let (files, mapping) = full();
-    // Node 0 has free frames all the time, which are of no use.
+    // Node 0 has free frames throughout, which are of no use.
     for page in &pages_on(&files, &mapping, 0)[..32] {
         Remover(&mapping).remove(*page, *page + 1, Unclean::Drop);
     }
@@ -123,7 +125,7 @@ fn frames_of_a_node_are_freed_there_and_nowhere_else() {
     assert_eq!(nr_on(&files, &taken, 1), 300);
     let after = nr_pages(&files);
     assert_eq!(after[0], before[0], "pages of the other node were evicted");
-    // Those that were asked for, and at most as many more as are evicted along with one.
+    // Those that were requested, and at most as many as are evicted along with one.
     let nr_evicted = before[1] - after[1];
     assert!((284..=316).contains(&nr_evicted), "{nr_evicted}");
     drop(taken);
@@ -131,8 +133,8 @@ fn frames_of_a_node_are_freed_there_and_nowhere_else() {
     assert_at_rest(&files);
 }
 
-/// Where any node will do, no page is evicted while a frame is free; then those of the node that is preferred go first, and
-/// those of the others when it has none that can.
+/// If any node will do, no page is evicted while a frame is free. Then pages of the preferred node
+/// are evicted first, and those of other nodes if it has none that can be evicted.
 #[test]
 fn a_preference_is_for_free_frames_first_and_then_for_pages_that_go() {
     let (files, mapping) = full();
@@ -160,7 +162,7 @@ fn a_preference_is_for_free_frames_first_and_then_for_pages_that_go() {
     assert_at_rest(&files);
 }
 
-/// Pages of the node that were read lately stay, as long as there are others on it.
+/// Recently accessed pages of the node stay as long as it has others.
 #[test]
 fn pages_of_a_node_have_a_second_chance() {
     let (files, mapping) = full();
@@ -182,7 +184,8 @@ fn pages_of_a_node_have_a_second_chance() {
     assert_at_rest(&files);
 }
 
-/// All pages of the node are referenced again and again: they go all the same, rather than that the request fails.
+/// All pages of the node are accessed again and again: they are evicted nevertheless, so that the
+/// request does not fail.
 #[test]
 fn pages_of_a_node_that_are_all_hot_go_too() {
     let (files, mapping) = full();
@@ -220,14 +223,15 @@ fn a_block_of_a_node_is_put_together_there() {
     assert_at_rest(&files);
 }
 
-/// A node all of whose pages are pinned, beside one that has plenty to evict, and transfers all the time: the request ends. It
-/// does not wait for transfers that are of no use to it, of which there may always be some; for those to its node it does.
+/// All pages of one node are pinned, another has many to evict, and transfers are always in flight:
+/// the request ends. It waits for transfers to its own node, but not for others, which may never
+/// cease.
 #[test]
 fn a_request_for_a_node_of_pinned_pages_ends_though_others_have_room_and_transfers() {
     let (files, mapping) = full();
     let mut pins = pin_on(&files, &mapping, 1);
     let elsewhere = files.supply().transfers.begin(NodeSet::only(0));
-    // Leaves that are not in use any more.
+    // Leaves that are no longer in use.
     let at = Place::Only(1);
     let _leaves: Vec<_> =
         std::iter::from_fn(|| Allocator(files.supply()).alloc_at(Order::ZERO, at).ok()).collect();
@@ -257,11 +261,11 @@ fn a_request_for_a_node_of_pinned_pages_ends_though_others_have_room_and_transfe
     });
 }
 
-/// How many pages are written; fewer than make writers write back.
+/// Number of pages to write, low enough that writers do not write back.
 const NR_DIRTY: usize = 100;
 
-/// A cache all of whose frames are taken, except those on the second node that have dirty pages, of a file that is written back in
-/// this way.
+/// Creates a cache whose frames are all in use, except those of dirty pages on the second node, of
+/// a file with the writeback policy `mode`.
 fn full_of_dirty(files: &Arc<Files<LockBit>>, mode: Writeback) -> (Opened<LockBit>, Vec<FrameNr>) {
     let backend = MemoryBackend::writable(vec![0; OF_NODE * 4096]);
     let options = WriteOptions {
@@ -272,7 +276,7 @@ fn full_of_dirty(files: &Arc<Files<LockBit>>, mode: Writeback) -> (Opened<LockBi
     let access = Access::Write(options);
     let opened = Opened::of_backend(files, backend, path, PageSize::SMALLEST, How::of(access));
     let mapping = opened.unwrap().0;
-    // The first page brings the leaf with it, which may be anywhere.
+    // The first write allocates the leaf too, on any node.
     Writer(&mapping).write_bytes(&[1; 4096], 0, 0).unwrap();
     let mut taken = Vec::new();
     for (node, left) in [(0, 0), (1, NR_DIRTY)] {
@@ -298,7 +302,7 @@ fn dirty_pages_of_a_node_are_written_back_and_then_go() {
     let (mapping, taken) = full_of_dirty(&files, Writeback::Background);
     let frames = CacheFrames::new(Arc::clone(&files));
     assert!(frames.make_room(Order::ZERO, Place::Only(1)).is_none());
-    // That did not wait for them to become clean by themselves.
+    // This did not wait for the pages to become clean by themselves.
     // ORDERING: Relaxed; there is one thread.
     let hand = files
         .supply()
@@ -327,7 +331,7 @@ fn dirty_pages_of_a_node_are_written_back_and_then_go() {
     assert_at_rest(&files);
 }
 
-/// Pages that the program writes back itself are not written back for the sake of frames.
+/// Pages that only the program writes back are not written back to free frames.
 #[test]
 fn dirty_pages_that_only_the_program_writes_back_stay() {
     let files = files_with(NR_NODES);

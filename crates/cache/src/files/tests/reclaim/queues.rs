@@ -1,4 +1,4 @@
-//! What goes first under the default policy, in a cache with real slots, leaves and frames.
+//! Order of evictions under the default policy, in a cache with real slots, leaves and frames.
 
 use std::sync::Arc;
 
@@ -52,12 +52,12 @@ fn nr_filled(files: &Files<LockBit>) -> u64 {
     files.supply().counters.get(Event::Fill)
 }
 
-/// Reads a page of which the readers are not interested in its neighbours.
+/// Reads a page, without readahead of its neighbours.
 fn read(mapping: &Mapping<LockBit>, page: u64) {
     drop(pin(mapping, page));
 }
 
-/// Which part of the reads of `pages` found their page.
+/// Returns the ratio of reads of `pages` that were hits.
 fn hit_ratio(files: &Files<LockBit>, mapping: &Mapping<LockBit>, pages: &[u64]) -> f64 {
     let before = nr_filled(files);
     for page in pages {
@@ -66,8 +66,8 @@ fn hit_ratio(files: &Files<LockBit>, mapping: &Mapping<LockBit>, pages: &[u64]) 
     1.0 - (nr_filled(files) - before) as f64 / pages.len() as f64
 }
 
-/// A loop over twice the cache finds nothing under CLOCK, which evicts each page just before it is wanted again. Under the default
-/// policy some of them stay for the next time round.
+/// A loop over twice the cache has no hit under CLOCK, which evicts each page just before it is
+/// read again. Under the default policy some pages stay for the next iteration.
 #[test]
 fn a_loop_that_does_not_fit_finds_some_of_its_pages() {
     let pages: Vec<u64> = (0..20 * NR_FRAMES as u64)
@@ -86,14 +86,14 @@ fn a_loop_that_does_not_fit_finds_some_of_its_pages() {
     assert!(queues > 0.35, "{queues}");
 }
 
-/// Pages that are used again and again are there after a scan over ten times the cache.
+/// Pages that are read again and again are resident after a scan of ten times the cache.
 #[test]
 fn a_scan_leaves_what_is_used() {
     let files = files(Eviction::Queues);
     let mapping = open(&files, 1 << 20, 4096);
     let used: Vec<u64> = (0..NR_FRAMES as u64 / 2).collect();
     let mut scan = 10_000..;
-    // The pages that are used are read again while others come and go.
+    // The pages in use are read again while others are filled and evicted.
     for _ in 0..8 {
         for page in &used {
             read(&mapping, *page);
@@ -109,8 +109,8 @@ fn a_scan_leaves_what_is_used() {
     assert!(ratio > 0.75, "{ratio}");
 }
 
-/// Pages that are used again after more others than the cache has frames are new each time, but for their ghosts, by which they
-/// are known.
+/// Pages that are read again after more other pages than the cache has frames are new each time,
+/// except for their ghosts.
 #[test]
 fn pages_with_ghosts_stay_when_they_come_back() {
     let files = files(Eviction::Queues);
@@ -134,7 +134,8 @@ fn pages_with_ghosts_stay_when_they_come_back() {
     assert!(ratio > 0.9, "{ratio}");
 }
 
-/// Each page of a sparse file has a leaf for itself. A leaf without pages keeps a ghost, and a frame: few do.
+/// Each page of a sparse file has a leaf for itself. A leaf without pages keeps a ghost, and a
+/// frame; few leaves do.
 #[test]
 fn leaves_that_have_nothing_but_ghosts_are_few() {
     let files = files(Eviction::Queues);
@@ -155,7 +156,7 @@ fn leaves_that_have_nothing_but_ghosts_are_few() {
     assert_eq!(pool.stats().nr_available(), NR_FRAMES);
 }
 
-/// How many slots of the first pages have a ghost.
+/// Returns the number of slots of the first pages that have a ghost.
 fn nr_ghosts(files: &Files<LockBit>, mapping: &Mapping<LockBit>, nr_pages: u64) -> usize {
     let of = |page| {
         let leaf = mapping.index().leaf(&files.supply().claims, page)?;
@@ -165,7 +166,7 @@ fn nr_ghosts(files: &Files<LockBit>, mapping: &Mapping<LockBit>, nr_pages: u64) 
     (0..nr_pages).filter_map(of).count()
 }
 
-/// A page that is cut off and comes back is another page.
+/// A page that is truncated and written again is a new page.
 #[test]
 fn taking_pages_out_takes_their_ghosts() {
     let files = files(Eviction::Queues);
@@ -183,7 +184,8 @@ fn taking_pages_out_takes_their_ghosts() {
     assert_eq!(nr_ghosts(&files, &mapping, nr_pages), 0);
 }
 
-/// Pages of sixteen frames and of one, in one cache: an evicted page of sixteen is a place for the next one.
+/// Pages of sixteen frames and of one, in one cache: an evicted page of sixteen is a place for the
+/// next one.
 #[test]
 fn large_pages_and_small_ones_share_the_cache() {
     let files = files(Eviction::Queues);
@@ -205,7 +207,7 @@ fn large_pages_and_small_ones_share_the_cache() {
             })
             .count()
     };
-    // Neither drives the other out, and the cache is full.
+    // Neither kind displaces the other, and the cache is full.
     let nr_frames = cached(&small, 2000) + 16 * cached(&large, 200);
     assert!(nr_frames <= NR_FRAMES);
     let stats = files.supply().pool().stats();

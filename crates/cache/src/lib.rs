@@ -1,29 +1,30 @@
-//! The page cache: files of any size in a fixed amount of memory.
+//! Page cache: files of any size in a fixed amount of memory.
 //!
-//! The modules, from the bottom up. Each imports only from modules below it (`crates/testkit/tests/layers.txt`):
+//! Modules, from the bottom up. Each imports only from the modules above it in this table
+//! (`crates/testkit/tests/layers.txt`):
 //!
-//! | module | what |
+//! | module | contents |
 //! |---|---|
-//! | `base` | words, pure types, memory of the system |
-//! | `index` | from a page to its slot; leaves; the claim, the one choke point that changes a slot |
-//! | `supply` | free frames: permits, budget, eviction and its policy, reclaim |
-//! | `dirty` | which pages the storage does not have, the order in which they go there, and the errors that handles are told |
-//! | `mapping` | the record of an open file; taking its pages out |
-//! | `writeback` | giving pages to the storage and making them durable |
+//! | `base` | slot and state words, pure types, memory of the operating system |
+//! | `index` | page-to-slot index; leaves; the claim, through which a slot changes |
+//! | `supply` | free frames: budget reservations, eviction and its policy, reclaim |
+//! | `dirty` | dirty-page tracking, write order, error reports to handles |
+//! | `mapping` | per-file record (`Mapping`); removal of its pages |
+//! | `writeback` | writes to the backend and syncs |
 //! | `read` | hits, lookups, fills, pins, views |
-//! | `write` | writes, growth, page locks, moves |
-//! | `files` | the open files of a cache: opening, closing, the threads that write back |
-//! | `spaces` | what memory spaces use of a cache |
-//! | `api` | what users hold: [`Cache`], [`File`], [`OpenOptions`] |
+//! | `write` | writes, growth, page locks, page moves |
+//! | `files` | open files of a cache: open, close, flusher threads |
+//! | `spaces` | the part of a cache that memory spaces use |
+//! | `api` | public handles: [`Cache`], [`File`], [`OpenOptions`] |
 //!
-//! Each operation on a file or on the cache's frames is a type of its own in its module, named after what it does:
-//! `Filler(mapping).fill(..)`, `Allocator(supply).alloc(..)`. So a call says which module it goes to.
+//! Each operation on a file or on the cache's frames is a type of its own, named after the
+//! operation: `Filler(mapping).fill(..)`, `Allocator(supply).alloc(..)`.
 //!
-//! Locks, and the orders in which they are taken, are in `docs/LOCKING.md`; the life of a read is in
-//! `docs/ARCHITECTURE.md`.
+//! `docs/LOCKING.md` lists the locks and their order. `docs/ARCHITECTURE.md` describes the path of
+//! a read.
 
 #![deny(unsafe_code)]
-// The models drive the protocols directly; functions that only users call are left out of them.
+// Models call the protocols directly; functions that only users call are excluded from them.
 #![cfg_attr(loom, allow(dead_code))]
 
 #[cfg(not(loom))]

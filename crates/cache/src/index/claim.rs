@@ -1,27 +1,33 @@
-//! The claim: the one way to change a slot.
+//! The claim: the exclusive right to change one slot.
 //!
-//! Place. Fills, evictions, invalidations and the teardown of a mapping change slots, all of them here,
-//! so no change can forget to move the version or to wake waiting threads.
+//! Place. Fills, writes, evictions, removals and page moves change slots through a claim, so no
+//! change can omit the new version or the wake-up of waiting threads. Two hints change without a
+//! claim, by a compare-and-swap: the accessed bit, and a ghost that is discarded. The index itself
+//! stores to the slots of a leaf that it installs or removes ([`super::file_index`]).
 //!
 //! Protocol.
-//! 1. Get hold of the leaf ([`Leaf`]), load the slot, and swap it for the same word with `busy`
-//!    set. A thread that succeeds has the claim; no other thread can change the slot until the claim ends. A slot with a
-//!    page can be claimed without a hold of its leaf ([`Claim::try_present`]): it has one itself.
+//! 1. Acquire a leaf handle ([`Leaf`]), load the slot, and swap in the same word with `busy` set
+//!    and `hot` clear. The thread whose swap succeeds holds the claim. No other thread can change
+//!    the slot until the claim ends. A present slot can be claimed without a leaf handle
+//!    ([`Claim::try_present`]), because it holds a reference to its leaf itself.
 //! 2. Do the work: read the page into a new frame, or freeze the frame.
-//! 3. End the claim: [`Claim::fill`], [`Claim::empty`], or drop it, which restores the slot.
+//! 3. End the claim with a method that consumes it, such as [`Claim::fill`] or [`Claim::empty`], or
+//!    drop it, which restores the slot.
 //!
 //! Invariants.
-//! - C1: only the holder of the slot's claim drops or passes on the reference to a page's frame that comes with
-//!   a present slot. So a holder that freezes the frame at a count of 1 has
-//!   frozen the slot's own reference, and no `put` can be on its way to the frozen word.
-//! - C2: a claimed slot holds a reference to its leaf, as a present one does.
-//! - C3: a thread that holds a claim never waits for another claim to end. So claims cannot deadlock. It may look for a frame
-//!   (`supply::reclaim`), and then wait for transfers from the storage, which wait for no claim.
+//! - C1: Only the holder of the claim drops or hands over the frame reference that a present slot
+//!   holds. So a holder that freezes the frame at a count of 1 has frozen the slot's own reference,
+//!   and no `put` to the frozen count can be in flight.
+//! - C2: A claimed slot holds a reference to its leaf, as a present slot does.
+//! - C3: A thread that holds a claim never waits for another claim to end, so claims cannot
+//!   deadlock. It may allocate a frame (`supply::reclaim`), and then wait for transfers from the
+//!   backend, which wait for no claim.
 //!
-//! Readers. An optimistic reader that loads the slot before the claim and checks it after sees `busy` or a
-//! new version. A restored slot has its old version: nothing was changed, and the reader's bytes are right.
+//! Readers. An optimistic reader that loads the slot before the claim and reloads it afterwards
+//! sees `busy` or a new version. A restored slot has its old version: nothing was changed, and the
+//! bytes that the reader copied are valid.
 //!
-//! Proved by `loom_read_vs_evict_and_reuse`, `loom_pin_vs_evict`, `loom_evict_vs_evict`.
+//! Verified by `loom_read_vs_evict_and_reuse`, `loom_pin_vs_evict`, `loom_evict_vs_evict`.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FrameRef, UniqueFrame};
@@ -35,16 +41,17 @@ use crate::index::leaf::Leaf;
 use crate::index::publish;
 use crate::index::raw;
 
-/// The slot has changed, or another thread has claimed it.
+/// The slot has changed since it was loaded, or another thread has claimed it.
 struct Lost;
 
-/// Step 1 of the protocol.
+/// Step 1 of the protocol, for a slot that was loaded as `seen`.
 #[inline]
 fn swap_for_claimed(word: &AtomicU64, seen: Slot) -> Result<(), Lost> {
     debug_assert!(!seen.is_busy());
-    // ORDERING: Acquire on success; pairs with the release that ended the last claim, so that the
-    // frame's record is seen as its publisher left it. A thread that sees the claim need not see anything before
-    // it: bytes are written behind a fence of their own (`UniqueFrame::bytes`).
+    // ORDERING: Acquire on success; pairs with the release store that ended the previous claim, so
+    // that the holder sees the frame metadata as its publisher left it. No release: a thread that
+    // sees the claim need not see anything before it, because page bytes are written after a fence
+    // of their own (`UniqueFrame::bytes`). Relaxed on failure: the loaded word is not used.
     let claimed = word.compare_exchange(
         seen.bits(),
         seen.claimed().bits(),
@@ -54,21 +61,22 @@ fn swap_for_claimed(word: &AtomicU64, seen: Slot) -> Result<(), Lost> {
     claimed.map(|_| ()).map_err(|_| Lost)
 }
 
-/// The right to change one slot.
+/// Exclusive right to change one slot.
 #[derive(Debug)]
 pub(crate) struct Claim<'s, S: RefScheme> {
     claims: &'s Claims<S>,
-    /// Some until the claim ends.
+    /// `None` once the claim has ended.
     place: Option<Place<'s, S>>,
+    /// The slot as it was claimed.
     before: Slot,
 }
 
-/// The position of a claimed slot, and what keeps its leaf.
+/// Position of a claimed slot, with the reference that keeps its leaf in use.
 #[derive(Debug)]
 enum Place<'s, S: RefScheme> {
-    /// Our hold of the leaf, and the slot's position in it.
+    /// A leaf handle, and the slot's position in the leaf.
     InLeaf(Leaf<'s, S>, usize),
-    /// The slot, which has a page, and so a reference to its leaf.
+    /// A present slot, which itself holds a reference to its leaf (C2).
     Present(&'s AtomicU64),
 }
 
@@ -82,11 +90,11 @@ impl<S: RefScheme> Place<'_, S> {
 }
 
 impl<'s, S: RefScheme> Claim<'s, S> {
-    /// Claims the slot at `position` of `leaf`, empty or present, if it is still as `seen`.
+    /// Claims the slot at `position` of `leaf`, empty or present, if it still equals `seen`.
     ///
     /// # Errors
     ///
-    /// The leaf, when the slot has changed or another thread has claimed it.
+    /// Returns `leaf` if the slot has changed or another thread has claimed it.
     pub(crate) fn try_new(
         claims: &'s Claims<S>,
         leaf: Leaf<'s, S>,
@@ -105,13 +113,17 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         }
     }
 
-    /// Claims a slot of the caller's index, without a hold of its leaf, if it is still as `seen`, present.
+    /// Claims a present slot of the caller's index without a leaf handle, if it still equals
+    /// `seen`.
     ///
-    /// By I5 of the index the word of a slot with a page never comes back once the page is out. So if the swap
-    /// succeeds, the page was there all along. The slot's reference to the leaf (C2) has kept the leaf; from now on only we
-    /// can give this reference up (C1), so it keeps the leaf until the claim ends. If the swap fails it has changed nothing. If
-    /// the leaf was taken out since the slot was loaded, the attempt may leave a page of zeros where memory was given back;
-    /// that page is given back again when the leaf is taken out the next time.
+    /// The word of a present slot never repeats once the page is removed (I5 of the index). So if
+    /// the swap succeeds, the page was present all along, and the slot's reference has kept the
+    /// leaf in use (C2). Until the claim ends, only its holder can empty the slot, so the leaf
+    /// stays in use.
+    ///
+    /// A failed swap changes nothing. If the leaf was removed after the slot was loaded, the swap
+    /// may fault in a page of zeros where memory was discarded. The next removal of the leaf
+    /// discards that page again.
     pub(crate) fn try_present(
         claims: &'s Claims<S>,
         word: &'s AtomicU64,
@@ -128,8 +140,8 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         }
     }
 
-    /// Ends the claim of an empty slot: the page is in `frame`, and the caller's reference to it becomes
-    /// the slot's.
+    /// Ends the claim of an empty slot with its page in `frame`. The caller's reference to the
+    /// frame becomes the slot's.
     pub(crate) fn fill(mut self, frame: FrameNr) {
         debug_assert_eq!(self.before.state(), State::Empty);
         self.claims.notes.arrived(frame.get(), self.before.ghost());
@@ -139,20 +151,21 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         }
     }
 
-    /// Ends the claim of a present slot: the page is no longer in the cache. Returns the slot's
-    /// reference to its frame.
+    /// Ends the claim of a present slot by removing its page from the cache. Returns the slot's
+    /// reference to the frame, or `None` if the slot has no page.
     pub(crate) fn empty(mut self) -> Option<FrameRef<'s, S>> {
         let State::Present(frame) = self.before.state() else {
             return None;
         };
         self.end_empty(frame, None);
-        // The slot's reference keeps the frame, so that it can be looked at.
+        // The reference returned below keeps the frame, so `retire` may access its metadata.
         self.claims.pool.retire(frame);
         Some(raw::slots_reference(self.claims, frame))
     }
 
-    /// Ends the claim of a present slot by evicting the page, if the storage has its bytes and there is no other
-    /// reference to it. Its ghost stays behind.
+    /// Ends the claim of a present slot by evicting its page, and leaves `ghost` in the slot.
+    /// Returns `None`, with the slot restored, if the page is not clean, is locked, or has another
+    /// reference.
     pub(crate) fn evict(mut self, ghost: Option<Ghost>) -> Option<UniqueFrame<'s, S>> {
         let State::Present(frame) = self.before.state() else {
             return None;
@@ -162,7 +175,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         }
         match raw::slots_reference(self.claims, frame).try_unique() {
             Ok(unique) => {
-                // The frame is frozen and has no owner yet: the version moves before the frame can be reused.
+                // The version changes while the frame is frozen, that is, before it can be reused.
                 self.end_empty(frame, ghost);
                 Some(unique)
             }
@@ -174,7 +187,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         }
     }
 
-    /// The frame of the page, if the slot has one.
+    /// Frame of the slot's page, if the slot is present.
     pub(crate) fn frame(&self) -> Option<FrameNr> {
         match self.before.state() {
             State::Present(frame) => Some(frame),
@@ -182,8 +195,9 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         }
     }
 
-    /// Freezes the page's frame, if there is no other reference to it: its count is locked. The frame is to be given to
-    /// [`rewrite`](Self::rewrite).
+    /// Freezes the page's frame (locks its count) if the slot's reference is the only one. The
+    /// caller passes the handle to [`rewrite`](Self::rewrite), or drops it after
+    /// [`end_moved`](Self::end_moved). Dropping it earlier frees a frame that the slot still names.
     #[inline(always)]
     pub(crate) fn freeze(&self) -> Option<UniqueFrame<'s, S>> {
         // C1: the reference frozen at a count of 1 is the slot's.
@@ -197,7 +211,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         }
     }
 
-    /// Ends the claim of a present slot whose bytes were changed in place: `unique` is the page's own
+    /// Ends the claim of a present slot whose bytes were changed in place. `unique` is the page's
     /// frame, from [`freeze`](Self::freeze).
     #[inline(always)]
     pub(crate) fn rewrite(mut self, unique: UniqueFrame<'s, S>, state: PageState, lsn: u64) {
@@ -207,8 +221,8 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         drop(self.end(self.before.rewritten()));
     }
 
-    /// Ends the claim of a present slot whose page is in another frame now. Returns the slot's reference to
-    /// the old frame.
+    /// Ends the claim of a present slot with its page in the new frame `unique`. Returns the slot's
+    /// reference to the old frame, or `None`, with the slot restored, if the slot has no page.
     pub(crate) fn replace(
         mut self,
         unique: UniqueFrame<'s, S>,
@@ -218,7 +232,8 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         let old = self.frame()?;
         let frame = self.publish(old, unique, state, lsn);
         self.claims.notes.moved(old.get(), frame.get());
-        // A thread that waits for the lock of the page waits at the record of its old frame, and has to look again.
+        // A thread that waits for the page lock sleeps on the state word of the old frame. Clear
+        // the word and wake the thread, so that it looks the page up again.
         PageState::CLEAN.store(self.claims.pool.meta(old));
         drop(self.end(self.before.moved(frame)));
         self.claims
@@ -229,8 +244,8 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         Some(raw::slots_reference(self.claims, old))
     }
 
-    /// Ends the claim of a present slot whose page is in `unique` now, and unchanged. The caller has frozen the old
-    /// frame.
+    /// Ends the claim of a present slot whose unchanged page was copied to `unique`. The caller has
+    /// frozen the old frame.
     pub(crate) fn end_moved(mut self, unique: UniqueFrame<'s, S>, state: PageState, lsn: u64) {
         if let Some(old) = self.frame() {
             let frame = self.publish(old, unique, state, lsn);
@@ -239,11 +254,12 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         }
     }
 
-    /// Ends the claim of a present slot by moving the page to `to`; returns the block that it was in.
+    /// Ends the claim of a present slot by moving its page to `to`. Returns the old block.
     ///
     /// # Errors
     ///
-    /// `to`, when another thread holds the page, or the page is of another size; the slot is then as it was.
+    /// Returns `to`, with the slot restored, if the slot has no page, the page is locked or has
+    /// another reference, or `to` has another order.
     pub(crate) fn relocate(
         self,
         to: UniqueFrame<'s, S>,
@@ -253,7 +269,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         };
         let record = self.claims.pool.meta(frame);
         let state = PageState::of(record);
-        // A frame that a slot names changes neither its kind nor its order.
+        // The kind and the order of a frame do not change while a slot names it.
         if state.is_locked() || record.kind().1 != to.order() {
             return Err(to);
         }
@@ -267,7 +283,8 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         Ok(old)
     }
 
-    /// Publishes a frame as the new one of a page in `old`, with the slot's reference.
+    /// Publishes `unique` as the frame of the page that `old` holds, with one reference, the
+    /// slot's.
     #[inline(always)]
     fn publish(
         &self,
@@ -280,13 +297,14 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         publish::page(unique, place, [state.bits(), lsn], 1)
     }
 
-    /// Ends the claim of a present slot whose page in `frame` goes.
+    /// Ends the claim of a present slot whose page, in `frame`, is evicted or removed.
     fn end_empty(&mut self, frame: FrameNr, ghost: Option<Ghost>) {
         let record = self.claims.pool.meta(frame);
         let (leaf, _) = record.owner();
         let place = self.end(self.before.emptied(ghost));
-        // C2: the slot's reference to the leaf is now to be given up, besides our own if we have one. Until then the leaf
-        // is the one that the page's record names, which was read while the frame was ours.
+        // C2: drop the slot's reference to the leaf, together with the claim's own if it has one.
+        // Until then the leaf stays in use, and its frame is the one that the page's metadata named
+        // under the claim.
         if let Ok(leaf) = u32::try_from(leaf) {
             let slots = raw::leafs_reference(self.claims, FrameNr::new(leaf));
             match place {
@@ -296,24 +314,24 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         }
     }
 
-    /// Ends the claim of a present slot as if the page had been written, with the bytes that it has.
+    /// Ends the claim of a present slot as a write would, with unchanged bytes.
     #[cfg(loom)]
     pub(crate) fn touch(mut self) {
         drop(self.end(self.before.rewritten()));
     }
 
-    /// Stores the slot's new word and wakes the threads that wait for it.
+    /// Stores the slot's new word, wakes the threads that wait for it, and returns the position.
     #[inline(always)]
     fn end(&mut self, after: Slot) -> Option<Place<'s, S>> {
         let place = self.place.take()?;
         let word = place.word();
         if after.starts_over(self.before) {
-            // L1.
+            // L1 of `index::lives`: the version is about to start over.
             self.claims.lives.end(word);
         }
-        // ORDERING: Release; publishes the page's bytes and the frame's record to threads that load the slot
-        // (`FrameView::load`), and to the next claim. A restored slot is published anew for the same
-        // reason: this store hides its publisher's.
+        // ORDERING: Release; publishes the page's bytes and the frame metadata to threads that load
+        // the slot (`Index::look`), and to the next claim. A restored slot is published again for
+        // the same reason: this store hides the one of its publisher.
         word.store(after.bits(), Ordering::Release);
         self.claims.waits.wake(word);
         Some(place)
@@ -322,7 +340,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
 
 impl<S: RefScheme> Drop for Claim<'_, S> {
     fn drop(&mut self) {
-        // The claim has not ended: the slot is as before it.
+        // Restores the slot, unless the claim has ended.
         drop(self.end(self.before));
     }
 }

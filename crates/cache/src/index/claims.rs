@@ -1,4 +1,4 @@
-//! The parts of the cache that claims need.
+//! State of the cache that every claim uses.
 
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -12,23 +12,22 @@ use pagewell_sync::shard::{Padded, is_apart};
 
 use crate::index::lives::Lives;
 
-/// The parts of the cache that claims need: the frames that slots name, the places to wait, the
-/// notes on what was filled, the version that new leaves begin at, and how often versions have
-/// started over.
+/// State of the cache that every claim uses.
 #[derive(Debug)]
 pub(crate) struct Claims<S: RefScheme> {
     pub(crate) pool: FramePool<S>,
     pub(crate) waits: WaitTable,
-    /// What the eviction policy is to learn of frames that are filled. CLOCK needs none.
+    /// Notes to the eviction policy about filled and moved frames. CLOCK needs none.
     pub(crate) notes: Notes,
     pub(crate) lives: Arc<Lives>,
     version_floor: Padded<AtomicU64>,
-    /// How often a slot was claimed through its leaf, as evictions do.
+    /// Number of times that a slot was claimed through its leaf, as evictions do.
     #[cfg(all(test, not(loom)))]
     pub(crate) nr_claimed: AtomicU64,
 }
 
-// Who has a page loads the pool's first lines, and who has changed a slot, where to wake; evictions of leaves write the floor.
+// Readers load the first lines of `pool`; the end of a claim loads `waits`. Removals of leaves
+// write `version_floor`, so it has cache lines of its own.
 const _: () = {
     type C = Claims<LockBit>;
     let floor = offset_of!(C, version_floor);
@@ -67,16 +66,16 @@ impl<S: RefScheme> Claims<S> {
         }
     }
 
-    /// A version above all versions of slots in leaves that were taken out of use.
+    /// Returns a version above all versions of slots in removed leaves.
     pub(crate) fn version_floor(&self) -> u64 {
-        // ORDERING: Relaxed; only a leaf's own last life matters, and the thread that makes the leaf has
-        // acquired the root entry that was released after the floor was raised for it.
+        // ORDERING: Relaxed; only the previous use of the same leaf matters. The thread that
+        // creates the leaf has acquired the root entry, which was released after the floor was
+        // raised for that use.
         self.version_floor.load(Ordering::Relaxed)
     }
 
-    /// Raises the floor to `version` at least.
     pub(crate) fn raise_version_floor(&self, version: u64) {
-        // ORDERING: Relaxed; as above.
+        // ORDERING: Relaxed; see `version_floor`.
         self.version_floor.fetch_max(version, Ordering::Relaxed);
     }
 }

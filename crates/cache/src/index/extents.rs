@@ -1,20 +1,26 @@
-//! Which parts of a file's arrays are in use: what they take is charged to the budget, and goes when it is in use no more.
+//! Leaf clusters: budget charges and memory of the parts of a file's arrays that are in use.
 //!
-//! Besides its slots a leaf in use needs two things, both of which it shares with its neighbours: the *part* of the root with its
-//! entry, a page of the system's memory for [`PART_LEAVES`] leaves; and, in a file that is written to, the bits of its *extent*
-//! ([`crate::base::extent`]), which may be needed as long as the leaf has pages. Here the leaves of each extent, and the
-//! extents of each part, are counted.
+//! A leaf in use shares two resources with its neighbours:
+//! - its *part* of the root: one page of memory with the entries of [`PART_LEAVES`] leaves;
+//! - in a file that is written to, the bits of its leaf cluster ([`crate::base::extent`]), which
+//!   may be needed as long as the leaf has pages.
 //!
-//! Protocol. A thread that makes a leaf enters it here before, and a leaf that was taken out leaves here after:
-//! 1. Enter: with the lock held, count the leaf. If it is the first of its extent, or of its part, enough must have been charged
-//!    for these; if not, nothing is counted, and the caller charges and tries again. Charging may evict, and so take out leaves
-//!    of the same file: that is done without the lock.
-//! 2. Leave: with the lock held, count the leaf no more. If it was the last, discard the memory, and return what was charged.
+//! This module counts the leaves in use of each cluster, and the clusters in use of each part.
 //!
-//! So memory is discarded only while no leaf in it is in use, or being made: nobody stores to it. Readers may load from it at any
-//! time, and find zeros before and after. A thread that makes a leaf there later comes after the discarding by the lock.
+//! Protocol. A thread enters a leaf before it creates the leaf. A removed leaf leaves afterwards.
+//! 1. Enter: with the lock held, count the leaf. If it is the first of its cluster or part, their
+//!    bytes must have been charged before. Otherwise nothing is counted, and the caller charges and
+//!    retries. Charging may evict, and so remove leaves of the same file; it is done without the
+//!    lock.
+//! 2. Leave: with the lock held, uncount the leaf. If it was the last of its cluster or part,
+//!    discard their memory and return the number of bytes to uncharge.
 //!
-//! Locks. The lock is held for a few steps and calls of the system, and nothing is waited for; claims and other locks may be held.
+//! So memory is discarded only while no leaf in it is in use or being created, and no thread stores
+//! to it. Readers may load from it at any time, and load zeros before and after. The lock orders
+//! the discard before the creation of a later leaf there.
+//!
+//! Locks. The lock is held for a few steps and system calls; its holder waits for nothing. The
+//! caller may hold claims and other locks.
 
 use std::collections::HashMap;
 
@@ -24,53 +30,53 @@ use pagewell_sync::{Mutex, lock};
 use crate::base::extent::EXTENT_LEAVES;
 use crate::base::reserved::Reserved;
 
-/// How many root entries are charged to the budget together: as many as fill a page of the system's memory.
+/// Number of root entries that are charged together. They fill one page of the operating system.
 pub(super) const PART_LEAVES: usize = 4096 / size_of::<u64>();
 
 const PART_EXTENTS: usize = PART_LEAVES.div_ceil(EXTENT_LEAVES);
 
-/// What the note of a part here takes.
+/// Bytes charged for the `Part` of a part.
 const NOTE_BYTES: usize = if cfg!(loom) { 0 } else { 4 * size_of::<Part>() };
 
-/// The leaves of a part that are in use, or being made.
+/// Leaf counts of one part: leaves that are in use or being created.
 #[derive(Debug)]
 struct Part {
-    /// How many of them each extent has.
+    /// Number of leaves of each cluster.
     nr_leaves: [u8; PART_EXTENTS],
-    /// How many extents have any.
+    /// Number of clusters with at least one leaf.
     nr_extents: u16,
 }
 
 const _: () = assert!(EXTENT_LEAVES <= u8::MAX as usize);
 
-/// The parts and extents of a file that are in use.
+/// Parts and leaf clusters in use of one file.
 #[derive(Debug)]
 pub(super) struct Extents {
     parts: Mutex<HashMap<usize, Part>>,
-    /// A bit for each part: whether it is in use. It changes with the lock held, and is read without.
+    /// One bit for each part in use. Changed with the lock held, and read without it.
     is_used: Reserved,
-    /// What the bits of an extent take.
+    /// Bytes of memory for the bits of one cluster.
     extent_bytes: usize,
     nr_leaves: usize,
 }
 
-/// What has no user any more.
+/// Memory without users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unused {
-    /// The bits of this extent.
+    /// The bits of the cluster with this number.
     Extent(usize),
-    /// These, and the part of the root with this number.
+    /// The bits of the cluster with the first number, and the part with the second.
     Part(usize, usize),
 }
 
-/// How much more has to be charged before a leaf can be counted.
+/// Number of bytes that the caller must charge in addition before it can enter the leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) struct Missing(pub(crate) usize);
 
 impl Extents {
-    /// For an index of `nr_leaves` leaves, and bits of `extent_bytes` for each extent; none when the system does not give the
-    /// addresses.
+    /// Creates the counts for `nr_leaves` leaves, with `extent_bytes` of bits for each cluster.
+    /// Returns `None` if the address space cannot be reserved.
     pub(super) fn new(nr_leaves: usize, extent_bytes: usize) -> Option<Self> {
         let nr_parts = nr_leaves.div_ceil(PART_LEAVES);
         Some(Self {
@@ -81,17 +87,18 @@ impl Extents {
         })
     }
 
-    /// What is charged for a part: its root entries, and the note of it.
+    /// Bytes charged for a part: its root entries and its `Part`.
     fn part_bytes(&self, part: usize) -> usize {
         let nr = PART_LEAVES.min(self.nr_leaves - part * PART_LEAVES);
         nr * size_of::<u64>() + NOTE_BYTES
     }
 
-    /// Step 1 of the protocol, for a caller that has charged `paid` bytes; returns how many of these were not needed.
+    /// Step 1 of the protocol. The caller has charged `paid` bytes. Returns the number of these
+    /// that were not needed.
     ///
     /// # Errors
     ///
-    /// How many bytes more there must be.
+    /// The number of bytes that are missing. Nothing was counted.
     pub(super) fn enter(&self, leaf: usize, paid: usize) -> Result<usize, Missing> {
         let (part, extent) = (leaf / PART_LEAVES, leaf / EXTENT_LEAVES % PART_EXTENTS);
         let mut parts = lock(&self.parts);
@@ -116,7 +123,8 @@ impl Extents {
         Ok(paid - needed)
     }
 
-    /// Step 2 of the protocol. `discard` is called with the lock held. Returns how many bytes need not be charged any more.
+    /// Step 2 of the protocol. Calls `discard` with the lock held. Returns the number of bytes to
+    /// uncharge.
     pub(super) fn leave(&self, leaf: usize, discard: impl FnOnce(Unused)) -> usize {
         let (nr, extent) = (leaf / PART_LEAVES, leaf / EXTENT_LEAVES % PART_EXTENTS);
         let mut parts = lock(&self.parts);
@@ -145,7 +153,8 @@ impl Extents {
                 self.extent_bytes + self.part_bytes(nr),
             )
         };
-        // Before another thread can enter a leaf there, and store to it.
+        // With the lock held: no other thread can enter a leaf there, and store to it, before the
+        // discard.
         discard(unused);
         drop(parts);
         bytes
@@ -155,12 +164,13 @@ impl Extents {
         (&self.is_used[part / 64], 1 << (part % 64))
     }
 
-    /// Whether a leaf of the part with `leaf` is in use, or being made.
+    /// Whether a leaf of the part that contains `leaf` is in use or being created.
     pub(super) fn is_used(&self, leaf: usize) -> bool {
         let (word, bit) = self.bit_of(leaf / PART_LEAVES);
-        // ORDERING: Relaxed. The bit is set before any leaf of its part is made, and cleared after the last has gone. So a thread
-        // that must see a leaf (because its making happens before, or by the fences of `Filler::fill` and `Remover::remove`) sees
-        // the bit as it was set for that leaf, or for a later one.
+        // ORDERING: Relaxed. The bit is set before any leaf of its part is created, and cleared
+        // after the last one is removed. A thread that must see a leaf (because its creation
+        // happens before, or by the fences of `Filler::fill` and `Remover::remove`) sees the bit as
+        // it was set for that leaf or for a later one.
         word.load(Ordering::Relaxed) & bit != 0
     }
 }

@@ -1,15 +1,18 @@
-//! The index of a file, and the one choke point that changes it.
+//! Index of a file, and the claim, through which its slots change.
 //!
-//! Owns. The array of slots of each file ([`file_index`]), leaves ([`leaf`]), which parts of the arrays are in use ([`extents`]),
-//! and the claim ([`claim`]), through which every
-//! change of a slot goes; what is remembered of a page for longer than a look ([`token`]), and how often versions start over
-//! ([`lives`]). Claims need one value of the cache ([`Claims`](claims::Claims)): the frames that slots name, and the places to
-//! wait for a claim to end.
+//! Owns.
+//! - the slot array of each file ([`file_index`]), its leaves ([`leaf`]), and the budget charges of
+//!   the arrays ([`extents`]);
+//! - the claim of a slot ([`claim`]), and the state of the cache that claims use
+//!   ([`Claims`](claims::Claims));
+//! - tokens, which identify the state of a page beyond one read ([`token`]), and the generations of
+//!   slots ([`lives`]).
 //!
-//! Calls `base`. The room that has frames (`supply`) hands in those for leaves.
+//! Calls `base`. The module `supply`, which owns the frames, passes in those for leaves.
 //!
-//! Promises. A word of a slot with a page does not repeat (I5 of [`file_index`]), so a thread that loads it twice knows that the
-//! page was there all along. A thread that holds a claim never waits for another one (C3 of [`claim`]).
+//! Promises. The word of a present slot never repeats (I5 of [`file_index`]): a thread that loads
+//! the same word twice can rely on the page having been resident throughout. A thread that holds a
+//! claim never waits for another claim (C3 of [`claim`]).
 
 pub(crate) mod claim;
 pub(crate) mod claims;

@@ -1,15 +1,17 @@
-//! Publishing frames as pages of files, and as leaves of their indices. From then on other code relies on their records.
+//! Publication of frames as pages of files and as leaves of indices. Afterwards other code relies
+//! on their metadata.
 //!
-//! Place. Fills and writes publish pages, [`super::file_index`] publishes leaves.
+//! Place. Fills and writes publish pages; [`super::file_index`] publishes leaves.
 
-#![allow(unsafe_code)] // The duty of `UniqueFrame::publish`, which callers inside the crate keep.
+#![allow(unsafe_code)] // The obligation of `UniqueFrame::publish`; callers in this crate meet it.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, UniqueFrame};
 use pagewell_sync::atomic::AtomicU64;
 
-/// Publishes a frame as that of a page, with `refs` references. `place` is the page's slot: the frame of its leaf, and the
-/// position in the leaf. The caller has claimed the slot. `private` is the page's state, and its log sequence number.
+/// Publishes a frame as the frame of a page, with `refs` references. `place` is the frame of the
+/// page's leaf, and the slot's position in the leaf. The caller holds the slot's claim. `private`
+/// is the page state and the log sequence number.
 #[inline]
 pub(crate) fn page<S: RefScheme>(
     frame: UniqueFrame<'_, S>,
@@ -17,12 +19,14 @@ pub(crate) fn page<S: RefScheme>(
     private: [u64; 2],
     refs: u32,
 ) -> FrameNr {
-    // SAFETY: (K) pages in a cache's pool are the cache's, whose crate alone calls this, with words as said above.
+    // SAFETY: (K) only the cache publishes pages in its pool. Only this crate calls this function,
+    // with the words described above.
     unsafe { frame.publish_with(FrameKind::Page, place, private, refs) }
 }
 
-/// Publishes a frame as a leaf of an index, whose slots are `slots`: with a reference for the root and one for the caller. `place` is
-/// the number of the file, and that of the leaf in it. `floor` is the least version that its slots have.
+/// Publishes a frame as the leaf with the slots `slots`, with one reference for the root and one
+/// for the caller. `place` is the number of the file and the number of the leaf in it. `floor` is
+/// the minimum version of the slots.
 pub(crate) fn leaf<S: RefScheme>(
     frame: UniqueFrame<'_, S>,
     place: (u64, u64),
@@ -31,7 +35,8 @@ pub(crate) fn leaf<S: RefScheme>(
 ) -> FrameNr {
     debug_assert_eq!(slots.len(), FRAME_WORDS);
     let private = [slots.as_ptr().expose_provenance() as u64, floor];
-    // SAFETY: (K) leaves in a cache's pool are the cache's, whose crate alone calls this; the address is that of the
-    // leaf's slots, on which every holder of the leaf relies ([`super::raw::leaf_slots`]).
+    // SAFETY: (K) only the cache publishes leaves in its pool, and only this crate calls this
+    // function. The address is that of the leaf's slots, on which every holder of the leaf relies
+    // (`raw::leaf_slots`).
     unsafe { frame.publish_with(FrameKind::Leaf, place, private, 2) }
 }

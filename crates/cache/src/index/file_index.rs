@@ -1,33 +1,37 @@
-//! The index of one file: from a page to its slot, in one load.
+//! Index of one file: from a page to its slot in one load.
 //!
-//! Place. Lookups (`crate::read`) only load slots. A thread that wants to change a slot gets hold
+//! Place. Lookups (`crate::read`) only load slots. A thread that changes a slot acquires a handle
 //! of its leaf here, and then claims the slot ([`crate::index::claim`]).
 //!
-//! The slots of all pages that the file may come to have are one reserved array, which uses memory only
-//! where slots are in use. The slots of [`FRAME_WORDS`] neighbouring pages, one page of the system's memory,
-//! are a *leaf*. A leaf in use has a frame of the pool, of which it uses only the record: the count is the number of
-//! the leaf's users, and the owner is the leaf's place. The frame's memory is given back to the system, since
-//! the slots use as much; so the index is part of the cache's budget. The *root* says which frame a leaf has. What leaves share
-//! with their neighbours is charged and given back by [`crate::index::extents`].
+//! The slots of all pages that the file may ever have are one reserved array, which uses memory
+//! only where slots are in use. The slots of [`FRAME_WORDS`] neighbouring pages, one page of the
+//! operating system, are a *leaf*. A leaf in use owns a frame of the pool, but uses only its
+//! metadata: the count is the number of references to the leaf, and the owner is the leaf's place.
+//! The frame's memory is discarded, since the slots use as much; this keeps the index within the
+//! cache's budget. The *root* maps a leaf to its frame. [`crate::index::extents`] charges and
+//! discards what neighbouring leaves share.
 //!
 //! Invariants.
 //! - I1: a root entry names a frame of kind `Leaf`, to which the root has one reference.
-//! - I2: a leaf has one reference for each of its slots that is not empty (a claimed one included), and
-//!   one for each [`Leaf`] handle. So a leaf with more than the root's reference stays in place.
-//! - I3: only three holders store to slots: of a [`Leaf`], of its frozen frame, and of a claim of a slot with
-//!   a page, which has a reference to the leaf itself. Loads need no reference: the array exists as long as the
-//!   mapping.
+//! - I2: a leaf has one reference for each of its slots that is not empty (a claimed one included),
+//!   and one for each [`Leaf`] handle. So a leaf with more than the root's reference stays in
+//!   place.
+//! - I3: only three holders store to slots: the holder of a [`Leaf`], of its frozen frame, or of
+//!   the claim of a present slot, which itself has a reference to the leaf. Loads need no
+//!   reference: the array exists as long as the mapping.
 //! - I4: the slots of a leaf that is not in use are zeros, which are empty slots.
-//! - I5: no word of a slot with a page repeats, even if its leaf was taken out in between: a new leaf's
-//!   slots begin at a version (the *floor* of the cache) that is higher than all versions of slots in leaves
-//!   that were taken out. (The version has 31 bits; see [`crate::base::slot`]. This is for looks; what is kept for longer has a
-//!   life beside the word, [`crate::index::lives`].)
-//! - I6: a leaf is made by one thread at a time, which has locked it ([`Index::lock_to_make`]) and entered it ([`Index::enter`]);
-//!   only its maker stores a root entry that is zero. A leaf leaves ([`Index::leave`]) when it was taken out, or could not be made.
+//! - I5: no word of a present slot repeats, even if its leaf was removed in between: the slots of a
+//!   new leaf begin at a version (the *floor* of the cache) above all versions of slots in removed
+//!   leaves. The version has 31 bits ([`crate::base::slot`]), enough for one read. What is kept for
+//!   longer also has a generation ([`crate::index::lives`]).
+//! - I6: a leaf is created by one thread at a time, which has locked it ([`Index::lock_to_make`])
+//!   and entered it ([`Index::enter`]). Only this thread stores to a root entry that is zero. A
+//!   leaf leaves ([`Index::leave`]) after it was removed, or if it could not be created.
 //!
-//! So a lookup that loads the same word twice knows that the page was in the same frame all along.
+//! So a lookup that loads the same word twice can rely on the page having been in the same frame
+//! throughout.
 //!
-//! Proved by `loom_read_vs_leaf_remade`, `loom_fill_vs_evict_leaf`, `loom_fill_vs_leaf_reuse`.
+//! Verified by `loom_read_vs_leaf_remade`, `loom_fill_vs_evict_leaf`, `loom_fill_vs_leaf_reuse`.
 
 use std::sync::Arc;
 #[cfg(not(loom))]
@@ -56,37 +60,38 @@ use crate::index::leaf::Leaf;
 use crate::index::publish;
 use crate::index::raw;
 
-/// How many leaves of a file are made at once, at the most.
+/// Maximum number of leaves of a file that are created concurrently.
 const MAKERS: usize = if cfg!(loom) { 1 } else { 8 };
 
-/// How many rounds a thread watches a claimed slot before it sleeps: the claim of an eviction or of a write ends in a moment,
-/// that of a fill does not.
+/// Number of rounds for which a thread polls a claimed slot before it sleeps. The claim of an
+/// eviction or of a write ends soon, that of a fill does not.
 pub(crate) const WATCHES: u32 = if cfg!(loom) { 0 } else { 4 };
 
-/// The index of one file.
+/// Index of one file.
 #[derive(Debug)]
-#[repr(C)] // What hits load comes first.
+#[repr(C)] // The fields that hits load come first.
 pub(crate) struct Index<S: RefScheme> {
-    /// A slot for each page.
+    /// One slot for each page.
     slots: Reserved,
     view: FrameView<S>,
-    /// For each leaf, the number of its frame plus one; 0 for a leaf that is not in use.
+    /// For each leaf, the number of its frame plus one, or 0 if the leaf is not in use.
     root: Reserved,
-    /// What no hit needs.
+    /// Fields that no hit loads.
     upkeep: Box<Upkeep>,
 }
 
-/// What threads need that make leaves, or take them out.
+/// State for the creation and removal of leaves.
 #[derive(Debug)]
 struct Upkeep {
     extents: Extents,
-    /// Memory in which each extent has [`EXTENT_WORDS`] words, which are used only while leaves of it are in use.
+    /// Array with [`EXTENT_WORDS`] words for each leaf cluster, used only while leaves of the
+    /// cluster are in use.
     beside: Option<Arc<Reserved>>,
-    /// Each is held while a leaf is made, one of those that share it.
+    /// Leaf-creation locks. Leaves with the same number modulo `MAKERS` share one.
     makers: [Mutex<()>; MAKERS],
 }
 
-/// A slot that a lookup saw, and its position.
+/// Slot as a lookup loaded it, with its position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen<'i> {
     pub(super) word: &'i AtomicU64,
@@ -94,41 +99,42 @@ pub(crate) struct Seen<'i> {
 }
 
 impl<'i> Seen<'i> {
-    /// Claims the slot, with a page, if it is still as it was seen.
+    /// Claims the slot, which must be present, if it has not changed since it was loaded.
     #[inline]
     pub(crate) fn claim_present<S: RefScheme>(self, claims: &'i Claims<S>) -> Option<Claim<'i, S>> {
         Claim::try_present(claims, self.word, self.slot)
     }
 
-    /// Whether the page is still as it was seen: same frame, same bytes.
+    /// Whether the slot is unchanged, so that the page has the same frame and the same bytes.
     ///
-    /// Between a copy and this there must be an acquire fence. The referenced mark counts
-    /// as a change, though it is none: the answer is a little too strict, and costs one comparison.
+    /// The caller must place an acquire fence between its copy of the bytes and this load. A change
+    /// of the accessed bit counts as a change: the check is stricter than necessary, but takes one
+    /// comparison.
     #[inline]
     pub(crate) fn is_unchanged(self) -> bool {
-        // ORDERING: Acquire; a thread that goes on from an unchanged slot (with a reference, say) must not
-        // have loaded the data that it names before this. The caller's fence orders this load after the
-        // copy.
+        // ORDERING: Acquire; a thread that relies on an unchanged slot (with a reference, for
+        // example) must not have loaded the data that the slot names before this load. The caller's
+        // fence orders this load after the copy.
         self.word.load(Ordering::Acquire) == self.slot.bits()
     }
 
-    /// The word, and what it was.
+    /// Returns the word, and its value when it was loaded.
     #[inline(always)]
     pub(crate) fn as_it_was(self) -> (&'i AtomicU64, u64) {
         (self.word, self.slot.bits())
     }
 
-    /// The slot now.
+    /// Loads the slot again.
     #[inline(always)]
     pub(super) fn again(self) -> Slot {
         // ORDERING: Acquire, as in `Index::look`.
         Slot::from_bits(self.word.load(Ordering::Acquire))
     }
 
-    /// Waits for the end of the claim of the slot, which was seen busy: watches for the first rounds of `backoff`, and sleeps
-    /// then. The caller looks again.
+    /// Waits for the end of the claim of the slot, which was loaded as busy: polls for the first
+    /// rounds of `backoff`, then sleeps. The caller loads the slot again.
     ///
-    /// In line, as everything is that has the backoff: callers keep it in a register.
+    /// Inlined, like every function that takes the backoff, so that callers keep it in a register.
     #[inline(always)]
     pub(crate) fn wait_for_claim<S: RefScheme>(self, claims: &Claims<S>, backoff: &mut Backoff) {
         if backoff.rounds() < WATCHES {
@@ -138,7 +144,8 @@ impl<'i> Seen<'i> {
         }
     }
 
-    /// Leaves `waker` for when the slot, which was seen busy, is settled; unless it is.
+    /// Registers `waker` for the end of the claim of the slot, which was loaded as busy. Returns
+    /// `None` if the claim has ended.
     #[cfg(not(loom))]
     pub(crate) fn leave_waker<S: RefScheme>(
         self,
@@ -151,39 +158,39 @@ impl<'i> Seen<'i> {
         })
     }
 
-    /// Sleeps until the slot, which was seen busy, is settled.
+    /// Sleeps until the claim of the slot, which was loaded as busy, has ended.
     pub(crate) fn wait_while_busy<S: RefScheme>(self, claims: &Claims<S>) {
         claims.waits.wait_while(self.word, |word| {
-            // ORDERING: Acquire, as in `is_unchanged`. The holder of the claim wakes us when it ends.
+            // ORDERING: Acquire, as in `is_unchanged`. The end of the claim wakes this thread.
             Slot::from_bits(word.load(Ordering::Acquire)).is_busy()
         });
     }
 }
 
-/// Loads the slot of `page` out of all slots of an index.
+/// Loads the slot of `page` from `slots`, all slots of an index.
 #[inline(always)]
 fn look_in(slots: &[AtomicU64], page: PageNr) -> Option<Seen<'_>> {
     let word = slots.get(page as usize)?;
     // ORDERING: Acquire; pairs with the release store that published the slot, so that the page's
-    // bytes and record are seen as they were when it was published.
+    // bytes and the frame metadata are seen as they were published.
     let slot = Slot::from_bits(word.load(Ordering::Acquire));
     Some(Seen { word, slot })
 }
 
-/// The slots of an index, to look at many of them.
+/// Slots of an index, as a value for loads of many slots.
 #[cfg(not(loom))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Looker<'i>(&'i [AtomicU64]);
 
 #[cfg(not(loom))]
 impl<'i> Looker<'i> {
-    /// As [`Index::look`].
+    /// See [`Index::look`].
     #[inline(always)]
     pub(crate) fn look(self, page: PageNr) -> Option<Seen<'i>> {
         look_in(self.0, page)
     }
 
-    /// Asks for the line of the slot of `page`.
+    /// Prefetches the cache line of the slot of `page`.
     #[inline(always)]
     pub(crate) fn prefetch(self, page: PageNr) {
         if let Some(word) = self.0.get(page as usize) {
@@ -192,31 +199,32 @@ impl<'i> Looker<'i> {
     }
 }
 
-/// How many leaves have the slots of `nr_pages` pages.
+/// Number of leaves that hold the slots of `nr_pages` pages.
 fn leaves_for(nr_pages: u64) -> Option<usize> {
     usize::try_from(nr_pages.div_ceil(FRAME_WORDS as u64)).ok()
 }
 
-/// The root entry of a leaf in `frame`.
+/// Root entry of a leaf whose frame is `frame`.
 const fn entry_of(frame: FrameNr) -> u64 {
     frame.get() as u64 + 1
 }
 
-/// The frame that a root entry names.
+/// Frame that a root entry names.
 fn frame_of(entry: u64) -> Option<FrameNr> {
     Some(FrameNr::new(u32::try_from(entry.checked_sub(1)?).ok()?))
 }
 
 impl<S: RefScheme> Index<S> {
-    /// How many of the first bytes hits load.
+    /// Number of bytes, from the start of the index, that hits load.
     #[cfg(not(loom))]
     pub(crate) const HIT_BYTES: usize = std::mem::offset_of!(Self, root);
 
-    /// An empty index for pages up to `nr_pages`, or none when the system does not give the addresses.
+    /// Creates an empty index for `nr_pages` pages. Returns `None` if the address space cannot be
+    /// reserved.
     ///
-    /// The pool of `view` must live longer than the index; `Mapping` ensures that. `beside` has [`EXTENT_WORDS`] words for each
-    /// extent; its owner stores to those of an extent only while it holds a claim of a page there, and leaves zeros when the last
-    /// page has gone.
+    /// The pool of `view` must outlive the index; `Mapping` ensures that. `beside` has
+    /// [`EXTENT_WORDS`] words for each leaf cluster. Its owner stores to the words of a cluster
+    /// only while it holds a claim of a page there, and leaves zeros once the last page is removed.
     pub(crate) fn new(
         nr_pages: u64,
         view: FrameView<S>,
@@ -224,7 +232,7 @@ impl<S: RefScheme> Index<S> {
     ) -> Option<Self> {
         let nr_leaves = leaves_for(nr_pages)?;
         let extent_bytes = match beside {
-            // A model's frames are too small for it.
+            // The frames of a model are too small for it.
             Some(_) if !cfg!(loom) => EXTENT_WORDS * size_of::<AtomicU64>(),
             _ => 0,
         };
@@ -240,12 +248,12 @@ impl<S: RefScheme> Index<S> {
         })
     }
 
-    /// How many pages an index for pages up to `nr_pages` can hold.
+    /// Capacity, in pages, of an index for `nr_pages` pages: whole leaves.
     pub(crate) fn capacity_for(nr_pages: u64) -> Option<u64> {
         Some(leaves_for(nr_pages)? as u64 * FRAME_WORDS as u64)
     }
 
-    /// How many pages the index can hold.
+    /// Capacity in pages.
     pub(crate) fn capacity(&self) -> u64 {
         self.slots.len() as u64
     }
@@ -255,39 +263,40 @@ impl<S: RefScheme> Index<S> {
         self.view
     }
 
-    /// Loads the slot of `page`; none if the page is past the index's end.
+    /// Loads the slot of `page`. Returns `None` if the page is past the end of the index.
     #[inline]
     pub(crate) fn look(&self, page: PageNr) -> Option<Seen<'_>> {
         look_in(&self.slots, page)
     }
 
-    /// What looks at many slots need of the index, as a value.
+    /// Returns the slots as a value, for loads of many slots.
     #[cfg(not(loom))]
     #[inline]
     pub(crate) fn looker(&self) -> Looker<'_> {
         Looker(&self.slots)
     }
 
-    /// Gets hold of the leaf of `page`, if it is in use.
+    /// Acquires a handle of the leaf of `page`. Returns `None` if the leaf is not in use.
     pub(crate) fn leaf<'s>(&self, claims: &'s Claims<S>, page: PageNr) -> Option<Leaf<'s, S>> {
         self.leaf_nr(claims, Leaf::<S>::of(page))
     }
 
-    /// Gets hold of leaf number `leaf`, if it is in use.
+    /// Acquires a handle of leaf number `leaf`. Returns `None` if the leaf is not in use.
     pub(crate) fn leaf_nr<'s>(&self, claims: &'s Claims<S>, leaf: usize) -> Option<Leaf<'s, S>> {
         let root = self.root.get(leaf)?;
         let mut backoff = Backoff::new();
-        // Every round but the last has met a leaf that another thread is just making or taking away, which
+        // Each round but the last found a leaf that another thread is creating or removing, which
         // takes that thread a few steps.
         loop {
-            // ORDERING: Acquire; pairs with the release stores of `install_leaf` and `take_empty_leaf`:
-            // a thread that finds no leaf sees its slots as zeros, and the floor as it was raised.
+            // ORDERING: Acquire; pairs with the release stores of `install_leaf` and
+            // `take_empty_leaf`. A thread that finds no leaf sees its slots as zeros, and the
+            // raised floor.
             let entry = root.load(Ordering::Acquire);
             let frame = frame_of(entry)?;
             if let TryGetFrame::Taken(reference) = claims.pool.try_get(frame) {
                 // ORDERING: Acquire; the reference was taken before this load (`try_get` acquires).
-                // The entry says that the frame is the leaf now (I1), and by I2 it stays the leaf until
-                // we let go.
+                // The entry proves that the frame is the leaf's (I1). By I2 it stays so until the
+                // reference is dropped.
                 if root.load(Ordering::Acquire) == entry {
                     return Some(Leaf { reference });
                 }
@@ -296,29 +305,31 @@ impl<S: RefScheme> Index<S> {
         }
     }
 
-    /// Waits until no other thread makes `leaf`, and keeps others from making it. So of many threads that want a leaf one
-    /// finds memory for it. The holder may look for frames, and evict: an eviction takes leaves out, but makes none.
+    /// Acquires the leaf-creation lock of `leaf`, so that only one of many threads that need the
+    /// leaf allocates memory for it. The holder may allocate frames and evict: an eviction removes
+    /// leaves, but creates none.
     pub(crate) fn lock_to_make(&self, leaf: usize) -> MutexGuard<'_, ()> {
         lock(&self.upkeep.makers[leaf % MAKERS])
     }
 
-    /// As [`lock_to_make`](Self::lock_to_make), if no other thread makes a leaf that shares the lock.
+    /// Acquires the lock of [`lock_to_make`](Self::lock_to_make) if it is free: if no other thread
+    /// creates a leaf that shares it.
     #[cfg(not(loom))]
     pub(crate) fn try_lock_to_make(&self, leaf: usize) -> Option<MutexGuard<'_, ()>> {
         try_lock(&self.upkeep.makers[leaf % MAKERS])
     }
 
-    /// Counts `leaf`, which the caller is about to make and has locked for that, if what it needs is within `paid` bytes,
-    /// which were charged to the budget; returns how many of these are too many.
+    /// Counts `leaf`, which the caller is about to create and has locked. `paid` bytes were charged
+    /// to the budget for it. Returns the number of these that were not needed.
     ///
     /// # Errors
     ///
-    /// How many bytes more have to be charged.
+    /// The number of bytes that are missing. Nothing was counted.
     pub(crate) fn enter(&self, leaf: usize, paid: usize) -> Result<usize, Missing> {
         self.upkeep.extents.enter(leaf, paid)
     }
 
-    /// Counts `leaf`, which is not in use, no more; returns how many bytes are to be charged no more.
+    /// Uncounts `leaf`, which is not in use. Returns the number of bytes to uncharge.
     pub(crate) fn leave(&self, leaf: usize) -> usize {
         let discard = |unused| {
             let (extent, part) = match unused {
@@ -333,7 +344,7 @@ impl<S: RefScheme> Index<S> {
                 let first = part * PART_LEAVES;
                 let nr = PART_LEAVES.min(self.root.len() - first);
                 self.root.discard_zeros(first, nr);
-                // Zeros that attempts at claims have left (see `Claim::try_present`).
+                // Zeros that failed claims have faulted in (see `Claim::try_present`).
                 self.slots
                     .discard_zeros(first * FRAME_WORDS, nr * FRAME_WORDS);
             }
@@ -341,8 +352,8 @@ impl<S: RefScheme> Index<S> {
         self.upkeep.extents.leave(leaf, discard)
     }
 
-    /// Takes leaf number `leaf`, which is not in use, into use with the record of `fresh`, and gets hold of it. The caller has
-    /// locked it to make it, and entered it.
+    /// Takes leaf number `leaf` into use with the metadata of `fresh`, and returns a handle. The
+    /// leaf is not in use; the caller has locked and entered it.
     pub(crate) fn install_leaf<'s>(
         &self,
         claims: &'s Claims<S>,
@@ -351,15 +362,16 @@ impl<S: RefScheme> Index<S> {
         fresh: UniqueFrame<'s, S>,
     ) -> Leaf<'s, S> {
         debug_assert!(self.upkeep.extents.is_used(leaf));
-        // ORDERING: Release; pairs with the acquire in `leaf_nr`. Nobody else stores to the entry: others that want to make
-        // the leaf wait for the lock, and the thread that last took it out has stored its zero, which the caller has loaded
-        // (`leaf_nr` acquires), or had it discarded before the caller entered the leaf.
-        // Until the frame is published its count is locked, and a thread that finds the entry waits.
+        // ORDERING: Release; pairs with the acquire in `leaf_nr`. No other thread stores to the
+        // entry: threads that want to create the leaf wait for the lock. The thread that last
+        // removed the leaf has stored its zero, which the caller has loaded (`leaf_nr` acquires) or
+        // which was discarded before the caller entered the leaf. The count of the frame is locked
+        // until the frame is published, and a thread that finds the entry waits.
         self.root[leaf].store(entry_of(fresh.frame()), Ordering::Release);
         self.publish_leaf(claims, owner, leaf, fresh)
     }
 
-    /// Takes leaf number `leaf`, which the root gives to `frame` already, into use.
+    /// Takes leaf number `leaf`, which the root already maps to `frame`, into use.
     fn publish_leaf<'s>(
         &self,
         claims: &'s Claims<S>,
@@ -370,28 +382,28 @@ impl<S: RefScheme> Index<S> {
         let floor = claims.version_floor();
         let slots = self.slots_of(leaf);
         for slot in slots {
-            // ORDERING: Relaxed; an empty slot becomes another empty slot, from which readers want nothing; a
-            // thread that claims it holds the leaf, and so comes after the publication below.
+            // ORDERING: Relaxed; an empty slot is replaced by another empty slot, from which
+            // readers load nothing else. A thread that claims it holds the leaf, and therefore
+            // comes after the publication below.
             slot.store(Slot::empty_at(floor).bits(), Ordering::Relaxed);
         }
-        // One reference for the root, and one for us.
+        // One reference for the root, and one for the handle.
         let frame = publish::leaf(frame, (owner, leaf as u64), slots, floor);
         Leaf {
             reference: raw::published(claims, frame),
         }
     }
 
-    /// The slots of leaf number `leaf`.
     fn slots_of(&self, leaf: usize) -> &[AtomicU64] {
         &self.slots[leaf * FRAME_WORDS..][..FRAME_WORDS]
     }
 
-    /// Takes leaf number `leaf` out of use if all its slots are empty, and `held`, the caller's handle, is
-    /// the only one. The frame then belongs to the caller, who calls [`leave`](Self::leave) next.
+    /// Removes leaf number `leaf` if all its slots are empty and `held`, the caller's handle, is
+    /// the only one. Returns the leaf's frame; the caller calls [`leave`](Self::leave) next.
     ///
     /// # Errors
     ///
-    /// The handle, when the leaf is in use.
+    /// Returns `held` if the leaf is in use.
     pub(crate) fn take_empty_leaf<'s>(
         &self,
         claims: &Claims<S>,
@@ -399,30 +411,33 @@ impl<S: RefScheme> Index<S> {
         held: Leaf<'s, S>,
     ) -> Result<UniqueFrame<'s, S>, Leaf<'s, S>> {
         let [_, floor] = held.reference.meta().private();
-        // While it is frozen, no other thread can get hold of the leaf, so none can claim a slot of it.
+        // While the frame is frozen, no other thread can acquire a handle of the leaf, so none can
+        // claim a slot in it.
         let unique = held.freeze_with_roots()?;
-        // I5: the next leaf, here or elsewhere, begins above all versions of this one's slots.
+        // I5: the next leaf, of any file, begins above all versions of the slots of this one.
         let highest = self
             .slots_of(leaf)
             .iter()
-            // ORDERING: Relaxed; freezing the frame acquires the stores of the leaf's holders.
+            // ORDERING: Relaxed; freezing the frame acquires the stores of earlier holders of the
+            // leaf.
             .map(|slot| Slot::from_bits(slot.load(Ordering::Relaxed)).versions_since(floor))
             .max()
             .unwrap_or(0);
         claims.raise_version_floor(floor + highest + 1);
-        // L2.
+        // L2 of `index::lives`: the slots are about to become zeros.
         claims.lives.end(&self.slots_of(leaf)[0]);
-        // I4.
+        // I4: a leaf that is not in use has slots of zeros.
         self.slots.discard(leaf * FRAME_WORDS, FRAME_WORDS);
-        // ORDERING: Release; a thread that finds the leaf out of use (`leaf_nr` acquires) may take it into use, and
-        // sees the zeros and the floor. A reader that loaded a slot before sees the same word later
-        // only if nothing was changed, by I5, whatever it sees of this store.
+        // ORDERING: Release; a thread that finds the leaf not in use (`leaf_nr` acquires) may take
+        // it into use, and sees the zeros and the floor. A reader that loaded a slot before this
+        // loads the same word later only if nothing changed (I5), whether or not it sees this
+        // store.
         self.root[leaf].store(0, Ordering::Release);
         Ok(unique)
     }
 
-    /// The first leaf that is in use, from number `leaf` on. Parts of the root that are not in use are
-    /// skipped, so a huge sparse file costs nothing.
+    /// Returns the first leaf in use from number `leaf` on. Skips parts of the root that are not in
+    /// use, so that a large sparse file costs little.
     pub(crate) fn next_leaf(&self, leaf: usize) -> Option<usize> {
         let mut leaf = leaf;
         while leaf < self.root.len() {

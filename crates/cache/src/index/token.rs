@@ -1,13 +1,15 @@
-//! Tokens: what a page was when it was seen, to be compared with what it is now.
+//! Tokens: the state of a page when it was read, for a later comparison.
 //!
-//! A token is five numbers, and holds nothing. It says which file, page, and word of the slot without claim and mark; the life of
-//! the slot ([`super::lives`], where the protocol is), because of which a word does not come back; and how many bytes of the page the file
-//! had. The size of a file moves at another moment than the words of its pages, so it is compared by itself.
+//! A token is five numbers and holds no resource: the file, the page, the word of the slot without
+//! claim and accessed bit, the slot's generation ([`super::lives`], which has the protocol) so that
+//! the word does not repeat, and the number of bytes of the page in the file. The size of a file
+//! changes at another moment than the words of its pages, so it is compared separately.
 //!
-//! *Order.* Who checks a token learns what the page was at the load of its slot, step 3. What a reader did before stays
-//! before: each look begins with an acquiring load of its slot, and ends with an acquire fence after its bytes and another load. So what was read of a
-//! second page, between the token of the first and its check, was there at a moment at which the first was as the token
-//! says: that of the second look's first load.
+//! *Order.* A check of a token returns the state of the page at the load of its slot, step 3.
+//! Earlier reads of the thread stay before it: each read begins with an acquiring load of its slot,
+//! and ends with an acquire fence after its bytes and another load. So if a second page is read
+//! between the token of the first and its check, then at the first load of the second read the
+//! first page was as the token records, and the second page had the bytes read.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,45 +20,47 @@ use crate::base::slot::{Slot, State};
 use crate::index::file_index::Seen;
 use crate::index::lives::Lives;
 
-/// What a token has in place of a word if the page was not there any more when it was made: no slot has that, as it is claimed.
+/// Word of a token whose page was no longer resident when the token was made. It differs from every
+/// [`Slot::of_page`], since its busy bit is set.
 const GONE: u64 = u64::MAX;
 
-/// A page of a file as it was seen by a [`View`](crate::View), to be compared with what it is later
+/// State of a page of a file, as a [`View`](crate::View) read it, for a later comparison
 /// ([`File::is_unchanged`](crate::File::is_unchanged)).
 ///
-/// It is a few numbers: it keeps neither the page in memory nor the file open, it may be copied and sent, and kept for as long as one
-/// likes. Once the page has changed a token never says again that it has not.
+/// A token is a few numbers: it keeps neither the page in memory nor the file open. It can be
+/// copied, sent to another thread, and kept for any time. Once the page has changed, the token is
+/// never reported as unchanged again.
 #[derive(Clone, Copy)]
 pub struct Token {
     file: u64,
     page: PageNr,
     word: u64,
     life: u64,
-    /// How many bytes of the page the file had.
+    /// Number of bytes of the page within the file.
     len: u32,
 }
 
-/// What has become of a page since a token was made.
+/// State of a page, compared with a token of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use]
 pub enum TokenState {
-    /// Nothing: the page is as it was seen, and was so all the time.
+    /// The page is unchanged, and was so ever since.
     Unchanged,
-    /// It is as it was seen, but somebody has just claimed it, and may be about to change it. That lasts a moment, as long as a write of
-    /// a page at the most; then it is one of the others.
+    /// The page is unchanged, but another thread has claimed it and may be about to change it. This
+    /// lasts at most as long as a write of a page; then the state is one of the others.
     Busy,
-    /// It has changed, or may have: it was written, moved, taken out of the cache, cut off; or the token is of another file.
+    /// The page has changed, or may have: it was written, moved, removed from the cache, or
+    /// truncated; or the token is of another file.
     Changed,
 }
 
 impl Token {
-    /// The number of the page.
     #[must_use]
     pub const fn page(self) -> u64 {
         self.page
     }
 
-    /// Of a view that has so many bytes.
+    /// Sets the number of bytes of the view.
     pub(crate) const fn of_len(self, len: usize) -> Self {
         Self {
             len: len as u32,
@@ -77,16 +81,16 @@ impl fmt::Debug for Token {
     }
 }
 
-/// What all tokens of a file have in common. It does not change.
+/// Identity that all tokens of a file share. Immutable.
 #[derive(Debug)]
 pub(crate) struct Origin {
-    /// The number of the mapping, which no other one in this process has had, of whatever cache.
+    /// Number of the mapping, unique within the process, across caches.
     file: u64,
     lives: Arc<Lives>,
 }
 
 impl Origin {
-    /// That of a new mapping, in a cache with these lives.
+    /// Creates the identity of a new mapping, in a cache with the generations `lives`.
     pub(crate) fn new(lives: &Arc<Lives>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self {
@@ -96,7 +100,7 @@ impl Origin {
         }
     }
 
-    /// A token of `page`, whose slot was `seen`; steps 1 and 2 of the protocol.
+    /// Makes a token of `page`, whose slot was loaded as `seen`: steps 1 and 2 of the protocol.
     #[inline]
     pub(crate) fn token(&self, page: PageNr, seen: Seen<'_>) -> Token {
         // 1.
@@ -114,7 +118,7 @@ impl Origin {
         }
     }
 
-    /// A token of `page` as it was before it went: it has changed.
+    /// Makes a token of `page`, which was removed: it has changed.
     pub(crate) fn gone(&self, page: PageNr) -> Token {
         Token {
             file: self.file,
@@ -125,7 +129,8 @@ impl Origin {
         }
     }
 
-    /// The slot of the token's page, if the page is as the token says; steps 3 and 4. `seen` is that slot now.
+    /// Returns the slot of the token's page if the page is unchanged: steps 3 and 4. `seen` is the
+    /// slot as just loaded.
     #[inline(always)]
     pub(crate) fn unchanged(&self, token: &Token, seen: Seen<'_>) -> Option<Slot> {
         let is_same = seen.slot.of_page() == token.word

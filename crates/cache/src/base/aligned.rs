@@ -1,29 +1,30 @@
-//! Memory that can be transferred past the operating system's cache: aligned for any storage.
+//! Memory aligned for direct I/O on any backend.
 
-#![allow(unsafe_code)] // Words as plain bytes, for who has them to itself.
+#![allow(unsafe_code)] // Exclusive access to the words as plain bytes.
 
 use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::bytes::RacyBytes;
 
-/// What all transfers past the operating system's cache are content with.
+/// Alignment in bytes that suffices for every direct transfer.
 const UNIT: usize = 4096;
 
 const WORD: usize = size_of::<AtomicU64>();
 
-/// Aligned memory, in words, which is there from the beginning.
+/// Aligned memory, in words. All of it is backed from the start.
 #[derive(Debug)]
 pub(crate) struct Aligned {
     words: Vec<AtomicU64>,
-    /// The first aligned word.
+    /// Index of the first aligned word.
     start: usize,
     nr_words: usize,
 }
 
 impl Aligned {
-    /// `len` bytes, a multiple of the frame's size; zeros.
+    /// Allocates `len` zero bytes. `len` is a multiple of the frame size.
     pub(crate) fn new(len: usize) -> Self {
         let nr_words = len.div_ceil(WORD);
-        // Each word is written, so the system backs it now, and not when memory is short.
+        // Each word is written, so the operating system allocates the memory now, and not when
+        // memory is short.
         let words: Vec<AtomicU64> = (0..nr_words + UNIT / WORD)
             .map(|_| AtomicU64::new(0))
             .collect();
@@ -35,24 +36,23 @@ impl Aligned {
         }
     }
 
-    /// How many bytes it takes in all.
+    /// Returns the size of the whole allocation.
     pub(crate) fn nr_bytes(&self) -> usize {
         self.words.capacity() * WORD
     }
 
-    /// The bytes, for transfers.
     pub(crate) fn bytes(&self) -> RacyBytes<'_> {
         RacyBytes::from_words(&self.words[self.start..self.start + self.nr_words])
     }
 
-    /// The bytes, for who has them to itself.
     #[cfg(not(loom))]
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         let words = &mut self.words[self.start..self.start + self.nr_words];
         let len = size_of_val(words);
-        // SAFETY: the words are initialised, have no padding and any value is one of theirs, so they are as many bytes, for as long as they are borrowed;
-        // and they are borrowed alone, so nothing else accesses them meanwhile. (What is read by the system is kept from this by its owner, who lends a
-        // request `bytes`, and takes this only when the request is done.)
+        // SAFETY: the words are initialized, have no padding, and allow any value, so they can be
+        // accessed as bytes for as long as they are borrowed. The borrow is exclusive, so nothing
+        // else accesses them. The kernel accesses them only through `bytes`, which the owner lends
+        // to a request; the owner calls this function only after the request has completed.
         unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), len) }
     }
 }

@@ -1,4 +1,4 @@
-//! What a write does to a page: replace bytes, or change them by a function.
+//! Change that a write makes to a page: replace bytes, or call a function on them.
 
 use std::ops::Range;
 
@@ -6,34 +6,33 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_BYTES, FrameMeta, UniqueFrame};
 use pagewell_sync::bytes::{RacyBytes, RacySource};
 
-/// A change of one page, from byte `off` of it on.
+/// Change of one page, starting at byte `off`.
 ///
-/// The kind of change is a type: a choice at run time made writes of a few bytes a sixth slower.
+/// The kind of change is a type parameter: a choice at run time made writes of a few bytes a sixth
+/// slower.
 #[derive(Clone, Copy)]
 pub(crate) struct Edit<C> {
     pub(crate) off: usize,
     pub(crate) change: C,
-    /// The program's log sequence number of the change; 0 for none.
+    /// Log sequence number that the program gave for the change; 0 for none.
     pub(crate) lsn: u64,
 }
 
-/// A change of bytes.
+/// Change of a range of bytes.
 pub(crate) trait Change: Copy {
-    /// Whether the old bytes do not matter.
+    /// Whether the result is independent of the old bytes.
     const REPLACES: bool;
 
-    /// How many bytes it changes.
+    /// Returns the number of bytes that the change covers.
     fn len(self) -> usize;
 
-    /// Changes `bytes`.
     fn apply(self, bytes: RacyBytes<'_>);
 
-    /// As [`apply`](Self::apply), for bytes that have to be published again whatever happens: if the program's change
-    /// panics, this returns the panic's payload.
+    /// As [`apply`](Self::apply), for bytes that must be published again in any case. If the
+    /// program's function panics, returns the panic's payload.
     fn apply_caught(self, bytes: RacyBytes<'_>) -> Option<Box<dyn std::any::Any + Send>>;
 }
 
-/// Replaces the bytes by these.
 impl Change for &[u8] {
     const REPLACES: bool = true;
 
@@ -54,8 +53,8 @@ impl Change for &[u8] {
     }
 }
 
-/// Gives the bytes to a function of the program, which may read and change them. It may be called again, if the first call
-/// was on bytes that no reader gets to see.
+/// Change by a function of the program, which may read and modify the bytes. The function may be
+/// called a second time if no reader can see the bytes of the first call.
 #[derive(Clone, Copy)]
 pub(crate) struct Made<'b> {
     len: usize,
@@ -80,20 +79,20 @@ impl Change for Made<'_> {
 }
 
 impl<'b> Edit<&'b [u8]> {
-    /// An edit that writes `bytes`, from byte `off` of a page on.
+    /// Creates an edit that writes `bytes`, starting at byte `off` of a page.
     pub(crate) fn bytes(off: usize, bytes: &'b [u8], lsn: u64) -> Self {
         let change = bytes;
         Self { off, change, lsn }
     }
 
-    /// An edit that replaces all that the file has of a page.
+    /// Creates an edit that replaces all bytes of a page that the file has.
     pub(crate) fn whole(bytes: &'b [u8], lsn: u64) -> Self {
         Self::bytes(0, bytes, lsn)
     }
 }
 
 impl<'b> Edit<Made<'b>> {
-    /// An edit that lets `make` change `range` of a page.
+    /// Creates an edit in which `make` changes `range` of a page.
     pub(crate) fn made(range: Range<usize>, make: &'b dyn Fn(RacyBytes<'_>), lsn: u64) -> Self {
         let (off, len) = (range.start, range.len());
         let change = Made { len, make };
@@ -102,7 +101,7 @@ impl<'b> Edit<Made<'b>> {
 }
 
 impl<C: Change> Edit<C> {
-    /// The bytes of the frame that the edit changes.
+    /// Returns the bytes of the frame that the edit changes.
     #[inline(always)]
     pub(crate) fn bytes_of<'f, S: RefScheme>(self, frame: &'f UniqueFrame<'_, S>) -> RacyBytes<'f> {
         frame.bytes().slice(self.off, self.change.len())
@@ -113,17 +112,19 @@ impl<C: Change> Edit<C> {
         self.change.apply(self.bytes_of(frame));
     }
 
-    /// Whether the edit replaces all of a page of which the file has `len` bytes, whatever the old bytes are.
+    /// Whether the edit replaces all `len` bytes that the file has of the page, so that the old
+    /// bytes are not needed.
     pub(crate) fn covers(self, len: usize) -> bool {
         C::REPLACES && self.off == 0 && self.range().end >= len
     }
 
-    /// The bytes that need not be copied to a page's new frame before the edit.
+    /// Returns the bytes that need not be copied to the page's new frame before the edit.
     pub(crate) fn hole(self) -> Range<usize> {
         if C::REPLACES { self.range() } else { 0..0 }
     }
 
-    /// The page's log sequence number after this edit, from its record.
+    /// Returns the page's log sequence number after this edit. `record` is the metadata of the
+    /// page's frame.
     pub(crate) fn lsn_after<S: RefScheme>(self, record: &FrameMeta<S>) -> u64 {
         let [_, lsn] = record.private();
         lsn.max(self.lsn)
@@ -135,7 +136,7 @@ impl<C: Change> Edit<C> {
     }
 }
 
-/// Copies a page but for the bytes in `hole`.
+/// Copies a page except for the bytes in `hole`.
 pub(crate) fn copy_around(from: RacySource<'_>, to: RacyBytes<'_>, hole: Range<usize>) {
     let mut piece = [0; FRAME_BYTES];
     let len = from.len();

@@ -1,7 +1,7 @@
-//! The engine of a cache: what does many transfers at once.
+//! I/O engine and helper threads of a cache.
 //!
-//! It is made when it is first used, since a program that only hits, or only has one transfer at a time, needs none: an engine of
-//! io_uring has a thread and a ring.
+//! The engine is created at its first use: a program that only hits, or has only one transfer at a
+//! time, needs none, and an engine of io_uring has a thread and a ring.
 
 #[cfg(not(loom))]
 mod imp {
@@ -13,10 +13,14 @@ mod imp {
         Chosen, Engine, Refusal, Settings, WakerThreads, WorkerEngine, WorkerSettings,
     };
 
-    /// The engine of a cache, once it is made, and its settings; and three sets of threads that are not the engine's:
-    /// - `callers` make calls for tasks, and block: in transfers, in syncs, at pages that a program has locked;
-    /// - `restorers` call the hooks on bytes for pages that the engine has read. All callers may be waiting for such pages;
-    /// - `waking` calls the wakers of tasks. All callers may be waiting for such a task, which has a page locked.
+    /// Settings of the I/O engine; the engine once it is created; and three sets of threads that do
+    /// not belong to the engine:
+    /// - `callers` make offloaded calls and may block: in transfers, in syncs, at pages that a
+    ///   program has locked;
+    /// - `restorers` decode the pages that the engine has read. They are separate because all
+    ///   callers may be waiting for such pages;
+    /// - `waking` calls the wakers of tasks. It is separate because all callers may be waiting for
+    ///   such a task, which has a page locked.
     #[derive(Debug, Default)]
     pub(crate) struct Engines {
         settings: Settings,
@@ -26,50 +30,55 @@ mod imp {
         waking: WakerThreads,
     }
 
-    /// How many threads make calls for tasks, and how many those of one file: as many as a group commit is of.
+    /// Maximum number of threads that make offloaded calls, and of those for one file. The latter
+    /// is as many as take part in one group commit.
     const CALLERS: usize = 128;
     const CALLERS_OF_FILE: usize = 64;
 
-    /// How many threads call hooks on bytes for pages that were read, and how many those of one file: so many files may have hooks that block before others wait.
+    /// Maximum number of decoder threads, and of those for one file. Codecs that block delay other
+    /// files only if they occupy all threads.
     const RESTORERS: usize = 64;
     const RESTORERS_OF_FILE: usize = 8;
 
     impl Engines {
-        /// What `settings` say. Where these name an engine that may be refused, it is made now.
+        /// Creates the engines with `settings`. If these name an I/O engine that may be refused, it
+        /// is created now.
         ///
         /// # Errors
         ///
-        /// Why the engine that they name is not to be had.
+        /// The reason why the named engine cannot be created.
         pub(crate) fn new(settings: Settings) -> Result<Self, Refusal> {
             let mut engines = Self::default();
             engines.settings = settings;
             if settings.choice.may_fail() {
-                // Nobody else has it yet, so it is the first.
+                // No other thread has access yet, so this is the first value.
                 let _ = engines.chosen.set(Chosen::new(settings)?);
             }
             Ok(engines)
         }
 
-        /// This engine, whatever the settings say.
+        /// Creates the engines with the given I/O engine, which overrides the settings.
         #[cfg(feature = "simulated")]
         pub(crate) fn of(engine: Arc<dyn Engine>) -> Self {
             let engines = Self::default();
             let reason = pagewell_io::engine::Reason::Asked;
-            // Nobody else has it yet.
+            // No other thread has access yet.
             let _ = engines.chosen.set(Chosen { engine, reason });
             engines
         }
 
-        /// The engine, and why it is this one.
+        /// Returns the I/O engine and the reason for its choice.
         pub(crate) fn chosen(&self) -> &Chosen {
             self.chosen
                 .get_or_init(|| Chosen::or_threads(self.settings))
         }
 
-        /// Has a thread make a call that may wait, one of those with this key ([`WorkerEngine::call`]).
+        /// Submits a call that may wait to the threads for offloaded calls. `key` identifies the
+        /// file ([`WorkerEngine::call`]).
         pub(crate) fn call(&self, key: usize, call: Box<dyn FnOnce() + Send>) {
             let callers = self.callers.get_or_init(|| {
-                // (It takes no lock: in a simulation no other thread has its turn meanwhile.)
+                // The initialization takes no lock, so no other thread of a simulation runs during
+                // it.
                 WorkerEngine::new(WorkerSettings {
                     threads: CALLERS,
                     per_storage: CALLERS_OF_FILE,
@@ -79,7 +88,8 @@ mod imp {
             callers.call(key, call);
         }
 
-        /// Has a thread make a call of the hooks of a file, with this key. It waits for nothing else.
+        /// Submits a call of a page codec to the decoder threads. `key` identifies the file. The
+        /// call waits for nothing but the codec.
         pub(crate) fn restore(&self, key: usize, call: Box<dyn FnOnce() + Send>) {
             let restorers = self.restorers.get_or_init(|| {
                 WorkerEngine::new(WorkerSettings {
@@ -91,19 +101,18 @@ mod imp {
             restorers.call(key, call);
         }
 
-        /// The threads that call wakers.
         pub(crate) fn waking(&self) -> &WakerThreads {
             &self.waking
         }
 
-        /// The engine.
         pub(crate) fn engine(&self) -> &dyn Engine {
             &*self.chosen().engine
         }
     }
 
     impl Drop for Engines {
-        /// No cache and no file is left, and so no task that waits for one: a future borrows its file.
+        /// Closes the waker threads. No cache and no file is left, and therefore no task that waits
+        /// for one: a future borrows its file.
         fn drop(&mut self) {
             self.waking.close();
         }
@@ -112,7 +121,7 @@ mod imp {
 
 #[cfg(loom)]
 mod imp {
-    /// A model has no engine: each thread does its own transfers.
+    /// Empty: in a model, each thread does its own transfers.
     #[derive(Debug, Default)]
     pub(crate) struct Engines;
 }

@@ -1,4 +1,5 @@
-//! Calls that wait, made by threads of the cache for tasks, which may not.
+//! Offloaded calls: calls that may block, made by threads of the cache for tasks, which must not
+//! block.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -10,19 +11,20 @@ use pagewell_sync::{Mutex, lock};
 
 use crate::base::engines::Engines;
 
-/// A call that a thread makes for a task. If the task loses interest, and drops this, the call is made all the same, and its outcome dropped.
+/// Offloaded call, as its task holds it. If the task drops it, the call is made nevertheless, and
+/// its result is dropped.
 #[derive(Debug)]
 pub(crate) struct Errand<T>(Arc<Mutex<State<T>>>);
 
 #[derive(Debug)]
 enum State<T> {
-    /// The task that is to be told.
+    /// The call is pending or running; the waker of the task that polled last.
     Begun(Option<Waker>),
-    /// What the call has returned, or panicked with; none if it was never made.
+    /// Result or panic of the call. `None` if the call was never made, or its result was taken.
     Done(Option<thread::Result<T>>),
 }
 
-/// The side of the thread.
+/// The thread's side of an offloaded call.
 struct Caller<T>(Arc<Mutex<State<T>>>);
 
 impl<T> Caller<T> {
@@ -40,14 +42,15 @@ impl<T> Caller<T> {
 }
 
 impl<T> Drop for Caller<T> {
-    /// Nobody waits for a call that is never made.
+    /// Completes the call without a result if it was never made, so that no task waits for it.
     fn drop(&mut self) {
         self.finish(None);
     }
 }
 
 impl<T: Send + 'static> Errand<T> {
-    /// Has a thread of the cache make `call`, one of those with this key. When the task is told, `call` has let go of all that it had.
+    /// Submits `call` to the threads for offloaded calls, with `key`. When the task is woken,
+    /// `call` has dropped everything that it owned.
     pub(crate) fn begin(
         engines: &Engines,
         key: usize,
@@ -60,11 +63,12 @@ impl<T: Send + 'static> Errand<T> {
         Self(state)
     }
 
-    /// What the call has returned, once; none if it was never made, or was told already.
+    /// Returns the result of the call, once; `None` if the call was never made or its result was
+    /// already returned. While the call is pending, stores the waker of `context`.
     ///
     /// # Panics
     ///
-    /// When the call has.
+    /// Resumes the panic of the call, if it panicked.
     pub(crate) fn poll(&self, context: &Context<'_>) -> Poll<Option<T>> {
         let mut state = lock(&self.0);
         match &mut *state {
@@ -73,7 +77,8 @@ impl<T: Send + 'static> Errand<T> {
                     .as_ref()
                     .is_some_and(|waker| waker.will_wake(context.waker()));
                 if !is_same {
-                    // The waker's clone and drop are code of the program.
+                    // Cloning and dropping a waker runs code of the program, so it is done without
+                    // the lock.
                     drop(state);
                     return self.leave(context.waker().clone());
                 }

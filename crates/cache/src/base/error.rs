@@ -1,4 +1,4 @@
-//! The errors of the cache, in one type.
+//! Error type of the cache.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use std::{fmt, io};
 #[cfg(not(loom))]
 use pagewell_io::{Forked, identity::AmbiguousFile};
 
-/// Declares [`ErrorKind`]: the kinds, the closest `errno` of each, and its text.
+/// Declares [`ErrorKind`]: the kinds, the closest `errno` of each, and its message.
 macro_rules! kinds {
     ($($(#[doc = $doc:literal])* $name:ident = $errno:ident, $message:literal;)*) => {
-        /// The kind of an error.
+        /// Kind of an error.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum ErrorKind {
@@ -21,7 +21,7 @@ macro_rules! kinds {
             /// All kinds of this version.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// The closest `errno` of the system.
+            /// Returns the closest `errno` of the operating system.
             pub const fn errno(self) -> i32 {
                 match self {
                     $(Self::$name => libc::$errno,)*
@@ -38,102 +38,110 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// There is no such file.
+    /// The file does not exist.
     NotFound = ENOENT, "no such file";
     /// `create_new` was set, and the file exists.
     AlreadyExists = EEXIST, "the file exists";
-    /// The path is too long, contains a NUL byte, passes through a file, or has more than 40 symbolic links.
+    /// The path is too long, contains a NUL byte, passes through a file, or has more than 40
+    /// symbolic links.
     InvalidPath = ENAMETOOLONG, "invalid path";
-    /// The system denies access, or the file system is mounted read-only.
+    /// The operating system denies access, or the file system is mounted read-only.
     PermissionDenied = EACCES, "permission denied";
-    /// The identity of the file is ambiguous: its device and inode number are those of another open file, or change while the file is
-    /// open. The file was neither read nor changed.
+    /// The identity of the file is ambiguous: its device and inode number are those of another open
+    /// file, or change while the file is open. The file was neither read nor changed.
     AmbiguousFile = ENOTUNIQ, "the file's identity is ambiguous";
-    /// The path names a directory, a pipe, or something else that has no bytes at positions.
+    /// The path names a directory, a pipe, or another object without bytes at positions.
     NotAFile = EISDIR, "not a regular file or block device";
-    /// A setting is out of its range; the message says which.
+    /// A setting is out of range; the message names it.
     InvalidConfig = EINVAL, "a setting is out of range";
     /// The page size is not 4, 8, 16, 32 or 64 KiB.
     InvalidPageSize = EINVAL, "the page size must be 4, 8, 16, 32 or 64 KiB";
     /// The file is open already, with another page size.
-    PageSizeMismatch = EINVAL, "the file is open already with another page size";
-    /// The file is open already, with another hook or another mode of writeback: see the message.
-    OptionsMismatch = EINVAL, "the file is open already with other options";
+    PageSizeMismatch = EINVAL, "the file is already open with another page size";
+    /// The file is already open with another callback, page codec or mode of writeback; the message
+    /// names the option.
+    OptionsMismatch = EINVAL, "the file is already open with other options";
     /// The page begins at or past the end of the file.
     OutOfRange = ENXIO, "the page begins at or past the end of the file";
     /// The file is larger than the cache can index.
     FileTooLarge = EFBIG, "the file is larger than the cache can index";
-    /// The file has become shorter behind the cache's back.
-    Truncated = EIO, "the file has become shorter since it was opened";
-    /// No frames could be freed; the message says what holds them (dirty, pinned, of spaces, and so on), with numbers. Or an append
-    /// that can never fit: it says how much would.
-    OutOfFrames = ENOMEM, "no memory of the cache can be freed";
-    /// What the page says leads nowhere: the closure of a view ([`File::view`](crate::File::view)) has left with `Torn`, though
-    /// the page did not change; or it has looked more often than any way through a page takes.
-    Malformed = EUCLEAN, "what the page says leads nowhere";
-    /// What the storage has is not what was written, as far as the program's hooks on bytes can tell
-    /// ([`PageHooks::after_read`](crate::PageHooks::after_read)); the error names the page, and nothing of it was shown. Or the storage has a size that no file
-    /// with such hooks has.
-    Corrupt = EBADMSG, "the storage has not what was written";
-    /// The page has as many references as it can count (2^30).
-    TooManyPins = EOVERFLOW, "the page has as many references as it can count";
-    /// The system has no memory left.
+    /// The file was truncated outside the cache.
+    Truncated = EIO, "the file was truncated since it was opened";
+    /// No frames could be freed. The message gives the numbers of frames by use (dirty, pinned, of
+    /// spaces, and so on). Or an append exceeds the capacity of the cache; the message states the
+    /// capacity.
+    OutOfFrames = ENOMEM, "no frame of the cache can be freed";
+    /// The page's contents are inconsistent: the closure of a view
+    /// ([`File::view`](crate::File::view)) returned `Torn` although the page did not change, or it
+    /// made more accesses than any valid traversal of a page takes.
+    Malformed = EUCLEAN, "the page's contents are inconsistent";
+    /// The stored bytes are not those that were written, as detected by the program's page codec
+    /// ([`PageHooks::after_read`](crate::PageHooks::after_read)). The error names the page, and no
+    /// reader saw its bytes. Or the stored size is not valid for a file with a page codec.
+    Corrupt = EBADMSG, "the stored bytes failed verification";
+    /// The page has the maximum number of references (2^30).
+    TooManyPins = EOVERFLOW, "the page has the maximum number of references";
+    /// The operating system has no memory left.
     OutOfMemory = ENOMEM, "out of memory";
-    /// A limit on open files or threads, of the process or of the system, is reached; the message names it.
+    /// A limit on open files or threads, of the process or of the system, is reached; the message
+    /// names it.
     LimitReached = EMFILE, "resource limit reached";
     /// The file is open for reading only.
     ReadOnly = EBADF, "the file is open for reading only";
-    /// The file is open for writing in another process or by another open file description of this one, or is being executed.
+    /// The file is open for writing in another process or through another open file description of
+    /// this one, or is being executed.
     Busy = EBUSY, "the file is open for writing elsewhere";
-    /// The file has as many dirty pages as it may have, and they cannot be written back; the message says why.
-    Throttled = EAGAIN, "the file has as many dirty pages as it may have";
-    /// A page is pinned to be changed; the message may say which.
-    Locked = EBUSY, "a page is pinned to be changed";
-    /// The call would wait for its own thread, which is in a hook of the file, or has the page pinned to be changed; the message
-    /// says which.
+    /// The file is at its quota of dirty pages, and they cannot be written back; the message gives
+    /// the reason.
+    Throttled = EAGAIN, "the file is at its quota of dirty pages";
+    /// A page is pinned for writing; the message may name it.
+    Locked = EBUSY, "a page is pinned for writing";
+    /// The call would wait for its own thread, which is in a callback or page codec of the file, or
+    /// has the page pinned for writing. The message names the case.
     Deadlock = EDEADLK, "the call would wait for its own thread";
-    /// The program's hook refused a page; the source is the hook's error.
-    Refused = ECANCELED, "the program's hook refused a page";
-    /// The process is a child, made by `fork`, of the one that made the cache.
-    Forked = EBADF, "this process was forked from the one that made the cache";
-    /// The requested facility is unavailable and fallback is disabled: an engine, direct transfers, or file locks. The message says why.
-    Unavailable = EOPNOTSUPP, "the system does not have what was asked for";
-    /// The storage failed; the source says how.
-    Io = EIO, "the storage failed";
+    /// A callback or page codec of the program refused a page; the source is its error.
+    Refused = ECANCELED, "the program's callback refused a page";
+    /// The process is a fork of the one that created the cache.
+    Forked = EBADF, "this process is a fork of the one that created the cache";
+    /// The requested facility is unavailable and fallback is disabled: an engine, direct I/O, or
+    /// file locks. The message gives the reason.
+    Unavailable = EOPNOTSUPP, "the requested facility is unavailable";
+    /// The backend failed; the source is its error.
+    Io = EIO, "the backend failed";
 }
 
-/// The operation that failed.
+/// Operation that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Op {
-    /// Making a cache.
+    /// Creation of a cache.
     Build,
-    /// Opening a file.
+    /// Open of a file.
     Open,
-    /// Reading.
+    /// Read.
     Read,
-    /// Pinning a page.
+    /// Pin of a page.
     Pin,
-    /// Looking at a page where it is.
+    /// View of a page.
     View,
-    /// Dropping cached pages.
+    /// Removal of cached pages.
     Invalidate,
-    /// Writing.
+    /// Write.
     Write,
-    /// Giving dirty pages to the storage.
+    /// Writeback of dirty pages.
     Flush,
-    /// Making writes durable.
+    /// Sync: making writes durable.
     Sync,
-    /// Changing a file's size.
+    /// Change of a file's size.
     Resize,
-    /// Waiting for the work in the background.
+    /// Wait for background work.
     Quiesce,
 }
 
 impl Op {
     const fn message(self) -> &'static str {
         match self {
-            Self::Build => "cannot make a cache",
+            Self::Build => "cannot create a cache",
             Self::Open => "cannot open",
             Self::Read => "cannot read",
             Self::Pin => "cannot pin a page of",
@@ -141,40 +149,40 @@ impl Op {
             Self::Invalidate => "cannot invalidate pages of",
             Self::Write => "cannot write",
             Self::Flush => "cannot write back",
-            Self::Sync => "cannot make durable",
+            Self::Sync => "cannot sync",
             Self::Resize => "cannot change the size of",
             Self::Quiesce => "cannot stop the background work of a cache",
         }
     }
 }
 
-/// A failure to write pages back, of which every handle of the file is told once.
+/// Failure of a writeback. It is reported once to each handle of the file.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) cause: Cause,
     pub(crate) error: io::Error,
-    /// The page that is in the way, if it is known.
+    /// Page that caused the failure, if it is known.
     pub(crate) page: Option<u64>,
 }
 
-/// Whose failure it is. Handles are told of the failures of each separately.
+/// Source of a failure. Failures of different sources are reported to handles separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// The storage's.
+    /// The backend failed.
     Storage,
-    /// A page has too many references to be given to the storage.
+    /// A page has too many references to be written to the backend.
     Pins,
-    /// The program's hook refused a page.
+    /// A callback or page codec of the program refused a page.
     Hook,
 }
 
 impl Cause {
-    /// In the order in which handles are told.
+    /// All causes, in the order in which they are reported to handles.
     pub(crate) const ALL: [Self; 3] = [Self::Storage, Self::Pins, Self::Hook];
 }
 
 impl From<io::Error> for Failure {
-    /// The storage's.
+    /// Attributes the error to the backend.
     fn from(error: io::Error) -> Self {
         let cause = Cause::Storage;
         Self {
@@ -185,7 +193,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// An error of the cache: its kind, the operation, the file, and the cause.
+/// Error of the cache, with its kind, the operation, the file, and the cause.
 pub struct Error(Box<Inner>);
 
 #[derive(Clone, Debug)]
@@ -194,11 +202,11 @@ struct Inner {
     op: Op,
     path: Option<PathBuf>,
     detail: Option<String>,
-    /// The page that is in the way.
+    /// Page that caused the error.
     page: Option<u64>,
-    /// Some if the handles of the file are told of it too, each once.
+    /// `Some` if the error is also reported to each handle of the file, once.
     noted: Option<Cause>,
-    /// How many frames were in the way that were not clean, if the error is for lack of frames.
+    /// For lack of frames: number of frames that could not be freed because they were not clean.
     nr_unclean: usize,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
@@ -218,7 +226,7 @@ impl Error {
         }))
     }
 
-    /// An error of the system, classified.
+    /// Classifies an error of the operating system.
     #[cold]
     pub(crate) fn from_io(op: Op, source: io::Error) -> Self {
         let kind = of_files(&source).unwrap_or_else(|| match source.kind() {
@@ -230,7 +238,6 @@ impl Error {
         Self::new(kind, op).with_source(source)
     }
 
-    /// Classifies an error of opening the file at `path`.
     #[cold]
     #[cfg(not(loom))]
     pub(crate) fn of_open(source: io::Error, path: &Path) -> Self {
@@ -246,7 +253,6 @@ impl Error {
         }
     }
 
-    /// A failure to write pages back.
     #[cold]
     pub(crate) fn from_failure(op: Op, failure: Failure) -> Self {
         let Failure { cause, error, page } = failure;
@@ -271,18 +277,18 @@ impl Error {
         self
     }
 
-    /// For lack of frames, of which so many are not clean.
+    /// Records the number of frames that are not clean, for an error for lack of frames.
     pub(crate) fn with_unclean(mut self, nr_frames: usize) -> Self {
         self.0.nr_unclean = nr_frames;
         self
     }
 
-    /// How many frames were not clean when there were none to be had.
+    /// Returns the number of frames that were not clean when no frame was available.
     pub(crate) fn nr_unclean(&self) -> usize {
         self.0.nr_unclean
     }
 
-    /// The same error, with `detail` after the detail that it has.
+    /// Appends `detail` to the error's detail.
     pub(crate) fn and_detail(mut self, detail: impl fmt::Display) -> Self {
         self.0.detail = Some(match self.0.detail.take() {
             Some(before) => format!("{before}; {detail}"),
@@ -291,7 +297,7 @@ impl Error {
         self
     }
 
-    /// Whether it may pass by itself: the storage, or the hook, has failed.
+    /// Whether a retry may succeed: the backend, or code of the program, has failed.
     pub(crate) fn may_pass(&self) -> bool {
         let source = std::error::Error::source(self);
         let is_of_system = source.is_some_and(|source| source.is::<io::Error>());
@@ -306,51 +312,50 @@ impl Error {
         self
     }
 
-    /// The same error, of this page.
     pub(crate) fn with_page(mut self, page: u64) -> Self {
         self.0.page = Some(page);
         self
     }
 
-    /// The page that is in the way, if it is known.
+    /// Returns the page that caused the error, if it is known.
     pub(crate) fn page(&self) -> Option<u64> {
         self.0.page
     }
 
-    /// The same error, marked as one that the handles of the file are told too.
+    /// Marks the error as also reported to the handles of the file.
     pub(crate) fn noted(mut self, cause: Cause) -> Self {
         self.0.noted = Some(cause);
         self
     }
 
-    /// Whose failure it is, if the handles of the file are told of it too.
+    /// Returns the source of the failure if it is also reported to the handles of the file.
     pub(crate) fn noted_cause(&self) -> Option<Cause> {
         self.0.noted
     }
 
-    /// The same error, seen by another operation.
+    /// Replaces the operation.
     pub(crate) fn with_op(mut self, op: Op) -> Self {
         self.0.op = op;
         self
     }
 
-    /// The same error, for another caller that waited for the same work; both have one source.
+    /// Returns a copy for another caller that waited for the same work. Both share one source.
     #[cold]
     pub(crate) fn copied(&self) -> Self {
         Self(self.0.clone())
     }
 
-    /// The kind of error.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The operation that failed.
+    /// Returns the operation that failed.
     pub fn op(&self) -> Op {
         self.0.op
     }
 
-    /// The file of the operation, if there is one.
+    /// Returns the path of the file, if the operation has one.
     pub fn path(&self) -> Option<&Path> {
         self.0.path.as_deref()
     }
@@ -369,7 +374,7 @@ fn of_files(error: &io::Error) -> Option<ErrorKind> {
     None
 }
 
-/// Classifies an error of opening a file; the second part names the cause and the remedy.
+/// Classifies an error of opening a file. The second part names the cause and the remedy.
 #[cfg(not(loom))]
 fn of_opening(error: &io::Error) -> (Option<ErrorKind>, Option<&'static str>) {
     let (kind, detail) = match (error.kind(), error.raw_os_error()) {
@@ -392,7 +397,7 @@ fn of_opening(error: &io::Error) -> (Option<ErrorKind>, Option<&'static str>) {
         }
         (io::ErrorKind::ReadOnlyFilesystem, _) => (ErrorKind::PermissionDenied, None),
         (io::ErrorKind::ResourceBusy, _) => (ErrorKind::Busy, None),
-        (io::ErrorKind::ExecutableFileBusy, _) => (ErrorKind::Busy, Some("it is being executed")),
+        (io::ErrorKind::ExecutableFileBusy, _) => (ErrorKind::Busy, Some("being executed")),
         (io::ErrorKind::Unsupported, _) => (ErrorKind::Unavailable, None),
         _ => return (None, None),
     };
@@ -438,7 +443,7 @@ impl std::error::Error for Error {
 }
 
 impl From<Error> for io::Error {
-    /// An error of the system keeps its kind; any other gets the closest one.
+    /// Keeps the kind of an error of the operating system; any other error gets the closest kind.
     fn from(error: Error) -> Self {
         let source = error.0.source.as_deref();
         let of_source = source

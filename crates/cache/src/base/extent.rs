@@ -1,19 +1,21 @@
-//! Extents: neighbouring leaves of a file whose pages have their bits in one page of the system's memory.
+//! Leaf clusters: neighbouring leaves of a file whose pages have their state bits in one page of
+//! the system's memory.
 
 use pagewell_frame::FRAME_WORDS;
 
 use crate::base::page::PageNr;
 
-/// How many leaves an extent has.
+/// Number of leaves in a cluster.
 pub(crate) const EXTENT_LEAVES: usize = if cfg!(loom) { 1 } else { 16 };
 
-/// How many pages an extent has: 32 MiB of pages of 4 KiB.
+/// Number of pages in a cluster. With pages of 4 KiB they cover 32 MiB.
 pub(crate) const EXTENT_PAGES: PageNr = (EXTENT_LEAVES * FRAME_WORDS) as PageNr;
 
-/// How many words one bit for each page of an extent takes.
+/// Number of words for one bit per page of a cluster.
 pub(crate) const EXTENT_BIT_WORDS: usize = EXTENT_PAGES.div_ceil(u64::BITS as PageNr) as usize;
 
-/// How many words an extent has for bits of its pages: a page of the system's memory, for up to four bits a page.
+/// Number of words of a cluster for bits of its pages: one page of the system's memory, with up to
+/// four bits per page of the file.
 pub(crate) const EXTENT_WORDS: usize = 4 * EXTENT_BIT_WORDS;
 
 #[cfg(not(loom))]

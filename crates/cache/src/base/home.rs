@@ -1,13 +1,14 @@
-//! The process that made a cache, and no other.
+//! Check for the owning process: the process that created a cache, as opposed to its forks.
 //!
-//! A child made by `fork` has a copy of the cache's memory as it was at that moment, and shares the open files. If another
-//! thread was changing something then, it stays half changed: a claim is never ended, a lock never released. And the
-//! child's writes to the storage would mix with those of the parent. So everything but a hit fails in the
-//! child. (A hit copies bytes from the child's own copy of the memory, and checks that they were whole.)
+//! A child made by `fork` has a copy of the cache's memory at the time of the fork, and shares the
+//! open files. A change that another thread was making then stays incomplete in the child: a claim
+//! is never ended, a lock never released. Writes of the child to the backend would mix with those
+//! of the parent. Therefore every operation except a hit fails in the child. A hit copies bytes
+//! from the child's own copy of the memory, and validates them.
 //!
-//! The mark is a word in a page that the system empties in the child. So a check is a load, and is right for
-//! grandchildren too, whose process number may be any. Where the system cannot do that, the check compares the number of the
-//! process, which takes a system call.
+//! The check loads a word in a page that the kernel zeroes in a child, so it also holds for
+//! grandchildren, whose process id may be any. If the kernel cannot zero the page, the check
+//! compares process ids, which takes a system call.
 
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page_hooks::is_in_page_hook;
@@ -17,10 +18,10 @@ mod imp {
     use pagewell_sync::atomic::Ordering;
     use pagewell_sync::wiped::WipedOnFork;
 
-    /// The word while the process is the one that stored it.
+    /// Value of the word in the process that stored it.
     const AT_HOME: u64 = 1;
 
-    /// The process that made a cache.
+    /// Owning process of a cache.
     #[derive(Debug)]
     pub(crate) struct Home {
         mark: Option<WipedOnFork>,
@@ -28,11 +29,11 @@ mod imp {
     }
 
     impl Home {
-        /// This process.
+        /// Records the calling process as the owner.
         pub(crate) fn here() -> Self {
             let mark = WipedOnFork::new();
             if let Some(mark) = &mark {
-                // ORDERING: Relaxed; nobody else has the value yet.
+                // ORDERING: Relaxed; no other thread has access to the value yet.
                 mark.word().store(AT_HOME, Ordering::Relaxed);
             }
             Self {
@@ -41,18 +42,18 @@ mod imp {
             }
         }
 
-        /// Whether this is the same process.
+        /// Whether the caller runs in the owning process.
         #[inline]
         pub(crate) fn is_here(&self) -> bool {
             match &self.mark {
-                // ORDERING: Relaxed; stored before the value was shared, and emptied by the system before the child
-                // runs at all.
+                // ORDERING: Relaxed; stored before the value was shared, and zeroed by the kernel
+                // before the child runs.
                 Some(mark) => mark.word().load(Ordering::Relaxed) == AT_HOME,
                 None => std::process::id() == self.process,
             }
         }
 
-        /// The process's number.
+        /// Returns the process id of the owner.
         pub(crate) fn process(&self) -> u32 {
             self.process
         }
@@ -61,7 +62,7 @@ mod imp {
 
 #[cfg(loom)]
 mod imp {
-    /// The process that made a cache: in a model, the only one.
+    /// Owning process of a cache; in a model, the only process.
     #[derive(Debug)]
     pub(crate) struct Home;
 
@@ -83,7 +84,7 @@ mod imp {
 pub(crate) use imp::Home;
 
 impl Home {
-    /// An error where this process is not the one that made the cache, but a child of it.
+    /// Returns [`Forked`](ErrorKind::Forked) if the caller runs in a fork of the owning process.
     #[inline]
     pub(crate) fn check_process(&self, op: Op) -> Result<(), Error> {
         if self.is_here() {
@@ -92,7 +93,8 @@ impl Home {
         Err(self.forked(op))
     }
 
-    /// As [`check_process`](Self::check_process), for a call that may wait: an error too where this thread is in a hook on the bytes of a page.
+    /// As [`check_process`](Self::check_process), for a call that may wait: also returns an error
+    /// if the calling thread is in a page codec ([`check_may_wait`]).
     #[inline]
     pub(crate) fn check(&self, op: Op) -> Result<(), Error> {
         self.check_process(op)?;
@@ -102,18 +104,19 @@ impl Home {
     #[cold]
     fn forked(&self, op: Op) -> Error {
         Error::new(ErrorKind::Forked, op).with_detail(format!(
-            "process {}; made by process {}",
+            "this is process {}; process {} created the cache",
             std::process::id(),
             self.process()
         ))
     }
 }
 
-/// An error where this thread is in a hook on the bytes of a page: others wait for that page, so the hook must wait for nothing.
+/// Checks that the calling thread is not in a page codec. Other threads wait for the page that the
+/// codec transforms, so the codec must not wait.
 ///
 /// # Errors
 ///
-/// [`Deadlock`](ErrorKind::Deadlock).
+/// [`Deadlock`](ErrorKind::Deadlock) if the thread is in a page codec.
 #[inline]
 pub(crate) fn check_may_wait(op: Op) -> Result<(), Error> {
     if is_in_page_hook() {
@@ -124,5 +127,5 @@ pub(crate) fn check_may_wait(op: Op) -> Result<(), Error> {
 
 #[cold]
 fn in_page_hook(op: Op) -> Error {
-    Error::new(ErrorKind::Deadlock, op).with_detail("which is in a hook on the bytes of a page")
+    Error::new(ErrorKind::Deadlock, op).with_detail("the calling thread is in a page codec")
 }

@@ -1,41 +1,45 @@
-//! How the size of a file is told by the size of its storage. Pure.
+//! Mapping between the size of a file and the size of its stored form. Pure.
 //!
-//! A plain file and its storage have one size. A file with hooks on its bytes is stored in whole pages of `P` bytes, and its size is kept in the size of the
-//! storage, with no header: the storage of a file of `n` bytes in `k` pages, the last of which has `t` of them (`1 <= t <= P`), has `k P + (t mod P)` bytes.
+//! A plain file has the same size as its stored form. A file with a page codec is stored in whole
+//! pages of `P` bytes, and its size is encoded in the stored size, with no header. A file of `n`
+//! bytes in `k` pages, with `t` bytes in the last page (`1 <= t <= P`), is stored in
+//! `k P + (t mod P)` bytes.
 //!
-//! | file | storage |
+//! | file | stored |
 //! |---|---|
 //! | 0 | 0 |
-//! | `(k - 1) P + t`, `1 <= t < P` | `k P + t`: `k` pages, and `t` bytes past them, which mean nothing |
+//! | `(k - 1) P + t`, `1 <= t < P` | `k P + t`: `k` pages, and `t` bytes without meaning |
 //! | `k P` | `k P` |
 //!
-//! So one change of the storage's size changes the file's, at once and for good or not at all, and the same sync makes it durable.
+//! So one change of the stored size changes the file's size atomically, and the same sync makes it
+//! durable.
 //!
-//! - L1: each size of a file has one size of its storage, and no other size has that one. What is left is 1 to `P - 1` bytes of storage: these are no file's.
-//! - L2: a storage of whole pages is a file that ends with the last of them.
+//! - L1: Each file size has exactly one stored size, and no two file sizes share one. Stored sizes
+//!   of 1 to `P - 1` bytes belong to no file.
+//! - L2: A stored size of whole pages is that of a file that ends with the last of these pages.
 
 use crate::base::page::MAX_FILE_BYTES;
 
-/// How the size of a file is told by the size of its storage.
+/// Mapping between the size of a file and its stored size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// The file's bytes, and nothing else.
+    /// The stored form is the bytes of the file.
     Plain,
-    /// Whole pages of so many bytes.
+    /// The stored form is whole pages of this many bytes.
     Pages(u64),
 }
 
 impl Layout {
-    /// The size of the storage of a file of `size` bytes.
+    /// Returns the stored size of a file of `size` bytes.
     pub(crate) const fn stored(self, size: u64) -> u64 {
         match self {
             Self::Plain => size,
-            // No overflow: no file is as large as that.
+            // No overflow: `size` is at most `MAX_FILE_BYTES`.
             Self::Pages(page) => size.next_multiple_of(page) + size % page,
         }
     }
 
-    /// The size of the file whose storage has `stored` bytes; none if there is no such file.
+    /// Returns the size of the file that is stored in `stored` bytes, or `None` if no file is (L1).
     pub(crate) const fn size(self, stored: u64) -> Option<u64> {
         match self {
             Self::Plain => Some(stored),
@@ -47,7 +51,8 @@ impl Layout {
         }
     }
 
-    /// Where the storage of a file of `size` bytes has its last whole page's end; of a plain file the end.
+    /// Returns the end of the last whole page of the stored form of a file of `size` bytes; for a
+    /// plain file, `size`.
     pub(crate) const fn pages_end(self, size: u64) -> u64 {
         match self {
             Self::Plain => size,
@@ -55,7 +60,7 @@ impl Layout {
         }
     }
 
-    /// Whether the storage of a file of so many bytes has a page of which only a part is the file's.
+    /// Whether only a part of the last stored page of a file of `size` bytes is the file's.
     pub(crate) const fn has_part(self, size: u64) -> bool {
         match self {
             Self::Plain => false,
@@ -63,7 +68,6 @@ impl Layout {
         }
     }
 
-    /// Whether the storage has whole pages.
     pub(crate) const fn is_of_pages(self) -> bool {
         matches!(self, Self::Pages(_))
     }
@@ -99,7 +103,7 @@ mod tests {
         }
     }
 
-    /// What a loss of power in the middle of a growth may leave: L2.
+    /// L2: the states that a power failure during a growth may leave.
     #[test]
     fn whole_pages_of_storage_are_no_less_than_the_file_that_they_were_set_for() {
         let layout = Layout::Pages(8);

@@ -1,12 +1,19 @@
-//! Words, pure types and memory of the system: the vocabulary of all rooms of the cache.
+//! Slot and state words, pure types, and memory of the operating system. All other modules of the
+//! cache use them.
 //!
-//! Owns. The slot's word ([`slot`]) and the page's state ([`page_state`]), with every legal transition; page numbers and sizes
-//! ([`page`]), extents ([`extent`]); the change that a write makes ([`edit`]); errors ([`error`]); hooks on bytes ([`page_hooks`]), how the size of a file in whole pages is told ([`layout`]), and memory for transfers ([`aligned`]); the engine that does transfers ([`engines`]), and calls by threads for tasks (`errand`); the process that made the cache ([`home`]); arrays that use
-//! memory only where they are written ([`reserved`]); facts about the machine ([`system`]).
+//! Owns.
+//! - the slot's word ([`slot`]) and the page's state ([`page_state`]), with every legal transition;
+//! - page numbers and sizes ([`page`]), leaf clusters ([`extent`]), the change that a write makes
+//!   ([`edit`]), errors ([`error`]);
+//! - page codecs ([`page_hooks`]), and the stored size of a file in whole pages ([`layout`]);
+//! - memory for transfers ([`aligned`]), I/O engines ([`engines`]), offloaded calls (`errand`);
+//! - the owning process of a cache ([`home`]), arrays that use memory only where they are written
+//!   ([`reserved`]), facts about the machine ([`system`]).
 //!
-//! Calls nothing of the cache. Knows no file and no other cache state: a function here gets what it works on.
+//! Calls no other module of the cache, and knows no file and no other state of the cache.
 //!
-//! Promises. The words are values: in a room above, their owner changes them by a compare-and-swap or a store.
+//! Promises. The words are values. Their owner, in another module, changes them by a
+//! compare-and-swap or a store.
 
 pub(crate) mod aligned;
 pub(crate) mod edit;

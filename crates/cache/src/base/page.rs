@@ -1,28 +1,27 @@
-//! Pages of a file: their numbers, and the sizes that they can have.
+//! Page numbers and page sizes of a file.
 
 use pagewell_frame::{FRAME_BYTES, Order};
 
 #[cfg(not(loom))]
 use crate::base::error::{Error, ErrorKind, Op};
 
-/// The number of a page of a file.
+/// Number of a page within its file.
 pub(crate) type PageNr = u64;
 
-/// The largest file that can be indexed, in bytes: 256 TiB.
+/// Maximum size in bytes of a file that can be indexed: 256 TiB.
 pub const MAX_FILE_BYTES: u64 = 1 << 48;
 
-/// The size of a file's pages.
+/// Page size of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageSize(Order);
 
-/// The largest page: 16 frames, 64 KiB.
+/// Order of the largest page: 16 frames, 64 KiB.
 const MOST: u32 = 4;
 
 impl PageSize {
-    /// One frame: 4 KiB.
     pub(crate) const SMALLEST: Self = Self(Order::ZERO);
 
-    /// The page size of this many bytes, if it is one: 4, 8, 16, 32 or 64 KiB.
+    /// Returns the page size of `bytes`, or `None` if it is not 4, 8, 16, 32 or 64 KiB.
     pub(crate) fn new(bytes: usize) -> Option<Self> {
         if !bytes.is_power_of_two() || bytes < FRAME_BYTES {
             return None;
@@ -34,7 +33,7 @@ impl PageSize {
         Order::new(order as u8).map(Self)
     }
 
-    /// As [`new`](Self::new), for a user's argument.
+    /// As [`new`](Self::new), for an argument of the program.
     #[cfg(not(loom))]
     pub(crate) fn checked(bytes: usize, op: Op) -> Result<Self, Error> {
         Self::new(bytes).ok_or_else(|| {

@@ -1,7 +1,7 @@
-//! Hooks on the bytes of pages: what a program does to each page on its way to the storage and back.
+//! Page codecs: code of the program that transforms pages on the way to the backend and back.
 //!
-//! A file with hooks is stored in whole pages ([`super::layout`]). What calls them, with which memory and on which thread: pages that go out in
-//! `writeback::run`, pages that come in in `read::fill`.
+//! A file with a codec is stored in whole pages ([`super::layout`]). The callers, with their memory
+//! and threads: `writeback::run` for encoding, `read::fill` for decoding.
 
 use std::cell::Cell;
 use std::fmt;
@@ -11,78 +11,96 @@ use std::sync::Arc;
 
 use crate::base::page::PageNr;
 
-/// What a program does to the bytes of a file's pages on their way to the storage and back: checksums, encryption, compression within the
-/// page.
+/// Page codec: transforms the bytes of a file's pages on the way to the backend and back, for
+/// checksums, encryption, or compression within the page.
 ///
-/// A file is opened with hooks by [`OpenOptions::page_hooks`](crate::OpenOptions::page_hooks). It is stored in whole pages then, and only who opens it with
-/// hooks that fit reads it well. Readers of the cache never see what is stored: [`before_write`](Self::before_write) gets a copy of each page,
-/// and [`after_read`](Self::after_read) has turned a stored page back before anybody sees it.
+/// [`OpenOptions::page_hooks`](crate::OpenOptions::page_hooks) opens a file with a codec. The file
+/// is then stored in whole pages and can be read only with a matching codec. Readers of the cache
+/// never see the stored form: [`before_write`](Self::before_write) gets a copy of each page, and
+/// [`after_read`](Self::after_read) decodes a stored page before any reader sees it.
 ///
-/// # What has to hold
+/// # Requirements
 ///
-/// - `after_read` gives back the bytes that `before_write` was given. Room for a checksum or a tag is in the page: the program leaves some bytes of each page
-///   alone, zeros for example, which `before_write` replaces and `after_read` restores.
-/// - A page with a byte that is not zero is stored with a byte that is not zero. `before_write` is told so by an error of the file if it does otherwise.
-/// - The same page may go out several times, in different versions, and be asked for again after a failure. So `before_write` must not
-///   take a page that it has seen for one that is stored, and must not derive a nonce from the page's number and log sequence number:
-///   two versions may have the same.
+/// - `after_read` restores the bytes that `before_write` received. A checksum or a tag is stored in
+///   the page itself: the program leaves some bytes of each page unused, for example zero;
+///   `before_write` replaces them, and `after_read` restores them.
+/// - A page with a nonzero byte is stored with a nonzero byte. If `before_write` violates this, the
+///   file reports an error.
+/// - The same page may be written several times in different versions, and be requested again after
+///   a failure. So `before_write` must not assume that a page that it has seen is stored, and must
+///   not derive a nonce from the page's number and log sequence number: two versions may have the
+///   same.
 ///
-/// # Pages that nobody has written
+/// # Pages that were never written
 ///
-/// A stored page of zeros is a *hole*: a page that nobody has written yet, between the pages that were written, or past the old end of a file that
-/// has become longer. It reads as zeros, and is not given to `after_read`, but its number to [`hole`](Self::hole). So a page of which the storage has lost
-/// everything, and now says zeros, is not told from one that was never written, unless `hole` refuses it.
+/// A stored page of zeros is a *hole*: a page that was never written, between written pages or past
+/// the old end of a file that has grown. It reads as zeros and is not passed to `after_read`; its
+/// number is passed to [`hole`](Self::hole). A page that the backend has lost, and which now reads
+/// as zeros, is therefore indistinguishable from one that was never written, unless `hole` refuses
+/// it.
 ///
-/// # Where they are called, and what they may do
+/// # Threads and restrictions
 ///
-/// `before_write` is called by whoever writes the file back: a thread of the cache, or one of the program that asks for just that (see
-/// [`OpenOptions::before_write`](crate::OpenOptions::before_write)); by one thread at a time for a file, with the writeback lock of the file held. `after_read` and `hole` are called by
-/// the thread that has missed a page, if it reads that alone, and by threads of the cache that are there for that if pages are read together, ahead, prefetched or awaited; by any number of threads
-/// at the same time, of which those of the cache are at most eight for a file. A hook that blocks keeps those who want the page, and the threads
-/// that it was called by; no other file waits for it.
+/// `before_write` is called by the thread that writes the file back: a thread of the cache, or a
+/// thread of the program that requests writeback (see
+/// [`OpenOptions::before_write`](crate::OpenOptions::before_write)). It is called by one thread at
+/// a time for a file, with the file's writeback lock held.
 ///
-/// A page is claimed while `after_read` runs, and who waits for it sleeps. So a hook must not use any cache in a way that may wait: a call that would is refused with
-/// [`Deadlock`](crate::ErrorKind::Deadlock). What a hook needs, such as keys, has to be in the program's own memory. It must not wait for a thread that uses the file.
+/// `after_read` and `hole` are called by the thread that missed a page, if it reads only that page.
+/// Decoder threads of the cache call them for pages that are read together, read ahead, prefetched
+/// or awaited. Any number of threads may call them concurrently; at most eight per file are threads
+/// of the cache. A codec that blocks delays the threads that need the page, and the threads that
+/// call it; no other file waits for it.
 ///
-/// A panic of a hook counts as an error of it.
+/// A page is claimed while `after_read` runs, and threads that wait for it sleep. So a codec must
+/// not call any cache in a way that may wait: such a call fails with
+/// [`Deadlock`](crate::ErrorKind::Deadlock). Everything that a codec needs, such as keys, must be
+/// in the program's own memory. A codec must not wait for a thread that uses the file.
+///
+/// A panic of a codec counts as an error.
 pub trait PageHooks: Send + Sync + 'static {
-    /// These pages, neighbours in ascending order, are about to be given to the storage in one request. Their bytes are copies, which the hook may change as
-    /// it likes: nobody who uses the cache sees that.
+    /// Encodes `pages`, which are consecutive, in ascending order, and about to be written to the
+    /// backend in one request. Their bytes are copies. The codec may change them freely; users of
+    /// the cache do not see that.
     ///
     /// # Errors
     ///
-    /// None of the pages is given to the storage then; each of them is tried again alone, and the page that is refused alone stays dirty. Who writes back is told of
-    /// [`Refused`](crate::ErrorKind::Refused), with that page; the next write-back tries again.
+    /// None of the pages is written. Each is then tried again alone. A page that is refused alone
+    /// stays dirty, and the writeback fails with [`Refused`](crate::ErrorKind::Refused), which
+    /// names that page. The next writeback tries again.
     fn before_write(&self, pages: &mut [OutgoingPage<'_>]) -> io::Result<()>;
 
-    /// Page number `page` was read, and `bytes` are what the storage has: all of the page. What the hook leaves is what readers get, as far as the
-    /// file reaches; past its end they get zeros.
+    /// Decodes page number `page`. `bytes` is the whole page as stored. Readers get the bytes that
+    /// the codec leaves, up to the end of the file, and zeros past it.
     ///
     /// # Errors
     ///
-    /// Nobody sees anything of the page then. Who wanted it gets [`Corrupt`](crate::ErrorKind::Corrupt), with the page and this error. Nothing is remembered: who wants it
-    /// next has it read again.
+    /// No reader sees any byte of the page. The reader that needed it gets
+    /// [`Corrupt`](crate::ErrorKind::Corrupt), with the page and this error. The error is not
+    /// stored: the next reader causes another read.
     fn after_read(&self, page: u64, bytes: &mut [u8]) -> io::Result<()>;
 
-    /// Page number `page` was read, and it is a hole: the storage has zeros only. By default it reads as zeros.
+    /// Called when page number `page` was read and is a hole: its stored bytes are zeros. By
+    /// default it reads as zeros.
     ///
-    /// Of a page that the storage has nothing of at all, past its end, this is not asked.
+    /// Not called for a page that lies past the end of the stored file.
     ///
     /// # Errors
     ///
-    /// As of [`after_read`](Self::after_read): for a program that writes every page before it reads any, a hole is a page that was lost.
+    /// As for [`after_read`](Self::after_read): to a program that writes every page before it reads
+    /// any, a hole is a lost page.
     fn hole(&self, page: u64) -> io::Result<()> {
         let _ = page;
         Ok(())
     }
 }
 
-/// The hooks of a file.
+/// Page codec of a file.
 #[derive(Clone)]
 pub(crate) struct Hooks(pub(crate) Arc<dyn PageHooks>);
 
 impl Hooks {
-    /// Whether these are the same value; two of one type may have different keys.
+    /// Whether both are the same value. Two values of one type may have different keys.
     pub(crate) fn are(&self, other: &Self) -> bool {
         std::ptr::addr_eq(Arc::as_ptr(&self.0), Arc::as_ptr(&other.0))
     }
@@ -94,7 +112,8 @@ impl fmt::Debug for Hooks {
     }
 }
 
-/// A page on its way to the storage: a copy, which a hook may change ([`PageHooks::before_write`]).
+/// Page that is about to be written to the backend: a copy, which a codec may change
+/// ([`PageHooks::before_write`]).
 pub struct OutgoingPage<'b> {
     page: PageNr,
     lsn: u64,
@@ -103,7 +122,7 @@ pub struct OutgoingPage<'b> {
 }
 
 impl<'b> OutgoingPage<'b> {
-    /// Of `bytes`, the first `len` are the file's.
+    /// Creates an outgoing page. The first `len` of `bytes` are the file's.
     pub(crate) fn new(page: PageNr, lsn: u64, len: usize, bytes: &'b mut [u8]) -> Self {
         Self {
             page,
@@ -113,34 +132,36 @@ impl<'b> OutgoingPage<'b> {
         }
     }
 
-    /// The page's number.
+    /// Returns the page number.
     #[must_use]
     pub fn page(&self) -> u64 {
         self.page
     }
 
-    /// Highest log sequence number of a write to the page ([`File::write_at_lsn`](crate::File::write_at_lsn)); 0 if it has none, and if the
-    /// page is written to remove bytes after the end of the file.
+    /// Returns the highest log sequence number of a write to the page
+    /// ([`File::write_at_lsn`](crate::File::write_at_lsn)); 0 if there is none, or if the page is
+    /// written to remove bytes past the end of the file.
     ///
-    /// Different bytes may go out with the same number, 0 included: it is no nonce.
+    /// Different bytes may be written with the same number, 0 included, so it is not a nonce.
     #[must_use]
     pub fn lsn(&self) -> u64 {
         self.lsn
     }
 
-    /// How many of its bytes are the file's: all of them, but for the last page of the file, whose other bytes are zeros.
+    /// Returns the number of bytes that are the file's. It is the page size except for the last
+    /// page of the file, which is padded with zeros.
     #[must_use]
     pub fn nr_used(&self) -> usize {
         self.len
     }
 
-    /// All bytes of the page.
+    /// Returns all bytes of the page.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.bytes
     }
 
-    /// All bytes of the page, to be changed. All of them are stored.
+    /// Returns all bytes of the page for modification. All of them are stored.
     #[must_use]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.bytes
@@ -158,19 +179,20 @@ impl fmt::Debug for OutgoingPage<'_> {
 }
 
 thread_local! {
-    /// Whether this thread is in a hook on bytes.
+    /// Whether this thread is in a page codec.
     static IS_IN_HOOK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread is in a hook on bytes, where it must not wait.
+/// Whether the calling thread is in a page codec, where it must not wait.
 #[inline]
 pub(crate) fn is_in_page_hook() -> bool {
     IS_IN_HOOK.get()
 }
 
-/// Calls a hook on bytes. A panic of it is an error.
+/// Calls a page codec. Converts a panic into an error.
 pub(crate) fn call_page_hook(hook: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-    /// Also when the hook unwinds. A hook is called in no other: the thread would have to wait in it.
+    /// Clears the flag, also on unwind. Codec calls do not nest: the thread would have to wait in
+    /// the outer one.
     struct Leaving;
     impl Drop for Leaving {
         fn drop(&mut self) {
@@ -179,17 +201,18 @@ pub(crate) fn call_page_hook(hook: impl FnOnce() -> io::Result<()>) -> io::Resul
     }
     IS_IN_HOOK.set(true);
     let _leaving = Leaving;
-    // The bytes that it was changing are dropped, or made anew.
+    // Unwind safe: the bytes that the codec was changing are dropped, or made anew.
     catch_unwind(AssertUnwindSafe(hook)).unwrap_or_else(|panic| {
-        // It was shown by the panic hook. Its drop could panic again, so it is leaked.
+        // The panic hook has reported the panic. Dropping the payload could panic again, so it is
+        // leaked.
         std::mem::forget(panic);
         Err(io::Error::other("the hook has panicked"))
     })
 }
 
-/// Whether all of `bytes` are zeros.
+/// Whether `bytes` contains only zeros.
 pub(crate) fn is_zeros(bytes: &[u8]) -> bool {
-    // By blocks, which the compiler looks at as a whole.
+    // In blocks, which the compiler vectorizes.
     bytes
         .chunks(256)
         .all(|block| block.iter().fold(0, |any, byte| any | byte) == 0)

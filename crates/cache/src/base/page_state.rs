@@ -1,22 +1,23 @@
-//! The state of a page's bytes: whether the storage has them. Pure.
+//! State of a page's bytes relative to the backend. Pure.
 //!
 //! ```text
 //! 63      3      2         1        0
 //! [ holder ][ locked ][ written ][ dirty ]
 //! ```
 //!
-//! | state | the storage | may be evicted |
+//! | state | the backend | may be evicted |
 //! |---|---|---|
-//! | clean | has the bytes, as far as is known for good | yes |
-//! | dirty | does not have them | no |
-//! | written | was given them, or is being given them, and has not said that they are durable | no |
-//! | dirty and written | was given older ones | no |
+//! | clean | has the bytes; they are durable as far as is known | yes |
+//! | dirty | does not have the bytes | no |
+//! | unsynced (`written`) | has or is being given the bytes, not known to be durable | no |
+//! | dirty and unsynced | has or is being given older bytes | no |
 //!
-//! The state is in the record of the page's frame, and only the holder of the slot's claim changes it. A page
-//! that moves to another frame takes its state along.
+//! The state is in the metadata of the page's frame. Only the holder of the slot's claim changes
+//! it. A page that moves to another frame keeps its state.
 //!
-//! `locked` is no state of the bytes: a [`PageGuardMut`](crate::PageGuardMut) is about to replace the page. `holder` is the number
-//! of that lock: a page that was cut off, and is there again, may have been locked by another guard.
+//! `locked` does not concern the bytes: a [`PageGuardMut`](crate::PageGuardMut) is about to replace
+//! the page. `holder` is the number of that lock. A page that was truncated and is resident again
+//! may have been locked by another guard.
 
 use pagewell_frame::FrameMeta;
 use pagewell_frame::refcount::RefScheme;
@@ -28,29 +29,32 @@ const LOCKED: u64 = 1 << 2;
 const HOLDER_SHIFT: u32 = 3;
 const OF_BYTES: u64 = DIRTY | WRITTEN;
 
-/// The state of a page.
+/// State of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageState(u64);
 
 impl PageState {
     pub(crate) const CLEAN: Self = Self(0);
 
-    /// The word of a page's record that has its state: to load, and to wait for.
+    /// Returns the word of a frame's metadata that has the page's state, to load it or to wait for
+    /// it.
     #[inline(always)]
     #[allow(unsafe_code)] // The duty of `FrameMeta::state`.
     pub(crate) fn word<S: RefScheme>(record: &FrameMeta<S>) -> &AtomicU64 {
-        // SAFETY: (W) only `store` stores to it. The callers of `store` have claimed the slot that names the frame, or named it
-        // until a moment ago and have its reference: the frame is a page of theirs, and stays one meanwhile.
+        // SAFETY: (W) only `store` stores to the word. The callers of `store` have claimed the slot
+        // that names the frame; or the slot named it until their claim ended and they own its
+        // reference. So the frame holds a page of theirs, and keeps it during the store.
         unsafe { record.state() }
     }
 
-    /// The state of the page in a frame. The caller has claimed its slot; for any other caller the state is a hint.
+    /// Loads the state of the page in a frame. It is exact if the caller has claimed the page's
+    /// slot, and otherwise a hint.
     pub(crate) fn of<S: RefScheme>(record: &FrameMeta<S>) -> Self {
         // ORDERING: Relaxed; claims of one slot are ordered by the slot's word.
         Self(Self::word(record).load(Ordering::Relaxed))
     }
 
-    /// Stores the state; the caller has claimed the slot.
+    /// Stores the state. The caller has claimed the slot.
     pub(crate) fn store<S: RefScheme>(self, record: &FrameMeta<S>) {
         // ORDERING: Relaxed; as in `of`.
         Self::word(record).store(self.0, Ordering::Relaxed);
@@ -76,33 +80,34 @@ impl PageState {
         self.0 & LOCKED != 0
     }
 
-    /// Whether the page can go: the storage has its bytes, and no guard is about to replace it.
+    /// Whether the page can be evicted: it is clean, and no guard is about to replace it.
     pub(crate) const fn may_go(self) -> bool {
         self.0 & (DIRTY | WRITTEN | LOCKED) == 0
     }
 
-    /// Whether the storage is not known to have the bytes.
+    /// Whether the bytes are not known to be durable in the backend.
     pub(crate) const fn is_unclean(self) -> bool {
         self.0 & (DIRTY | WRITTEN) != 0
     }
 
-    /// After a write to the page.
+    /// Returns the state after a write to the page.
     pub(crate) const fn dirtied(self) -> Self {
         Self(self.0 | DIRTY)
     }
 
-    /// When the page is being given to the storage.
+    /// Returns the state when the page is being written to the backend.
     pub(crate) const fn written(self) -> Self {
         Self(self.0 & !DIRTY | WRITTEN)
     }
 
-    /// When the storage has said that everything it was given is durable.
+    /// Returns the state after a sync that covers everything written before.
     pub(crate) const fn synced(self) -> Self {
         Self(self.0 & !WRITTEN)
     }
 
-    /// When the storage did not take the page, or cannot say what became of the pages that it was given. A page that it was
-    /// not given, because it is another page than before, stays as it is.
+    /// Returns the state after the backend rejected the page, or when it is unknown which submitted
+    /// pages are stored. A page that was not submitted, because another page has taken its place,
+    /// keeps its state.
     pub(crate) const fn failed(self) -> Self {
         if self.is_written() {
             Self(self.0 & !WRITTEN | DIRTY)
@@ -111,7 +116,8 @@ impl PageState {
         }
     }
 
-    /// When `holder`, whose low 61 bits count, is about to replace the page.
+    /// Returns the state in which `holder` is about to replace the page. Only the low 61 bits of
+    /// `holder` are stored.
     pub(crate) const fn locked_by(self, holder: u64) -> Self {
         Self(self.0 & OF_BYTES | LOCKED | holder << HOLDER_SHIFT)
     }
@@ -120,7 +126,7 @@ impl PageState {
         self.is_locked() && self.holder() == holder << HOLDER_SHIFT >> HOLDER_SHIFT
     }
 
-    /// The number of the lock, if the page is locked.
+    /// Returns the number of the lock. It has a meaning only if the page is locked.
     pub(crate) const fn holder(self) -> u64 {
         self.0 >> HOLDER_SHIFT
     }
@@ -158,7 +164,7 @@ mod tests {
         for state in all() {
             let dirtied = state.dirtied();
             assert!(dirtied.is_dirty());
-            // Written while older bytes are on their way: the sync did not cover the last write.
+            // Written while older bytes were in flight: the sync did not cover the last write.
             assert!(dirtied.synced().is_dirty());
             assert!(!state.written().is_dirty() && state.written().is_unclean());
             assert!(!state.failed().is_written());

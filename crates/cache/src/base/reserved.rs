@@ -1,7 +1,7 @@
-//! Arrays of words that are reserved at once, for the largest size that a file may reach, and use memory only where
-//! they are written.
+//! Arrays of words whose addresses are reserved at once, for the maximum size of a file, and which
+//! use memory only where they are written.
 
-#![allow(unsafe_code)] // A mapping of its own.
+#![allow(unsafe_code)] // Creates and accesses a memory mapping.
 
 #[cfg(not(loom))]
 mod imp {
@@ -10,29 +10,29 @@ mod imp {
 
     use pagewell_sync::atomic::AtomicU64;
 
-    /// The granularity in bytes at which memory is used and given back here.
+    /// Granularity in bytes at which memory is used and discarded.
     const UNIT: usize = 4096;
 
-    /// Words that begin as zeros.
+    /// Array of words, initially zero.
     #[derive(Debug)]
     pub(crate) struct Reserved {
         start: NonNull<AtomicU64>,
         len: usize,
-        /// Whether the system gives memory back in units as small as ours.
+        /// Whether the system's page size is `UNIT`.
         can_discard: bool,
     }
 
-    // SAFETY: a slice of atomics that this value owns.
+    // SAFETY: the value is a slice of atomics that it owns.
     unsafe impl Send for Reserved {}
     // SAFETY: as above.
     unsafe impl Sync for Reserved {}
 
     impl Reserved {
-        /// `len` zeros, or none when the system does not give the addresses.
+        /// Reserves `len` zero words. Returns `None` if the system denies the addresses.
         pub(crate) fn new(len: usize) -> Option<Self> {
             let bytes = len.checked_mul(size_of::<AtomicU64>())?.max(1);
-            // SAFETY: a new private anonymous mapping at an address of the kernel's choice touches no
-            // memory that exists.
+            // SAFETY: a new private anonymous mapping at an address of the kernel's choice touches
+            // no existing memory.
             let start = unsafe {
                 libc::mmap(
                     std::ptr::null_mut(),
@@ -46,7 +46,8 @@ mod imp {
             if start == libc::MAP_FAILED {
                 return None;
             }
-            // Huge pages would use memory where nothing was written. The advice is a wish.
+            // Huge pages would use memory where nothing was written. A failure of the advice is
+            // harmless.
             // SAFETY: the range was just mapped; the advice does not change its contents.
             let _ = unsafe { libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE) };
             Some(Self {
@@ -56,16 +57,16 @@ mod imp {
             })
         }
 
-        /// Makes the words `first..first + nr` zero and gives their memory back. They must begin and end
-        /// at multiples of 512 words, and no thread may be storing to them.
+        /// Zeroes the words `first..first + nr` and discards their memory. The range begins and
+        /// ends at multiples of 512 words, and no thread stores to it concurrently.
         pub(crate) fn discard(&self, first: usize, nr: usize) {
             let range = &self[first..first + nr];
             if self.can_discard {
                 let bytes = size_of_val(range);
                 debug_assert!(bytes.is_multiple_of(UNIT));
                 debug_assert!(range.as_ptr().addr().is_multiple_of(UNIT));
-                // SAFETY: whole pages of our own mapping; they read as zeros afterwards, which are valid
-                // words. A thread that loads them meanwhile sees the old word or zero.
+                // SAFETY: whole pages of this mapping. They read as zeros afterwards, which are
+                // valid words. A thread that loads them concurrently sees the old word or zero.
                 let result = unsafe {
                     libc::madvise(range.as_ptr().cast_mut().cast(), bytes, libc::MADV_DONTNEED)
                 };
@@ -76,17 +77,18 @@ mod imp {
             super::zero(range);
         }
 
-        /// Gives the memory of the words `first..first + nr` back, all of which are zeros and stay so meanwhile. They must
-        /// begin at a multiple of 512 words, and end at one or at the end of the array. Where the system gives memory back in
-        /// larger units only, nothing is done.
+        /// Discards the memory of the words `first..first + nr`, which are zero and stay so during
+        /// the call. The range begins at a multiple of 512 words, and ends at one or at the end of
+        /// the array. Does nothing if the system's pages are larger.
         pub(crate) fn discard_zeros(&self, first: usize, nr: usize) {
             let range = &self[first..first + nr];
             let bytes = size_of_val(range);
             debug_assert!(range.as_ptr().addr().is_multiple_of(UNIT));
             debug_assert!(bytes.is_multiple_of(UNIT) || first + nr == self.len);
             if self.can_discard && nr != 0 {
-                // SAFETY: pages of our own mapping, of which the last may have bytes past the end of the array, which nobody
-                // uses. The words read as zeros afterwards, as before. If it fails, the memory stays, which harms nobody.
+                // SAFETY: pages of this mapping; the last may have bytes past the end of the array,
+                // which are unused. The words read as zeros afterwards, as before. If the call
+                // fails, the memory stays allocated, which is harmless.
                 let _ = unsafe {
                     libc::madvise(range.as_ptr().cast_mut().cast(), bytes, libc::MADV_DONTNEED)
                 };
@@ -99,7 +101,8 @@ mod imp {
 
         #[inline]
         fn deref(&self) -> &[AtomicU64] {
-            // SAFETY: mapped, aligned to a page, zeros or what was stored, and unmapped when dropped.
+            // SAFETY: mapped, aligned to a page, contains zeros or stored words, and is unmapped
+            // only by `drop`.
             unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
         }
     }
@@ -107,7 +110,7 @@ mod imp {
     impl Drop for Reserved {
         fn drop(&mut self) {
             let bytes = (self.len * size_of::<AtomicU64>()).max(1);
-            // SAFETY: the mapping that `new` made; nothing borrows from it any more.
+            // SAFETY: the mapping that `new` created; nothing borrows from it any more.
             let _ = unsafe { libc::munmap(self.start.as_ptr().cast(), bytes) };
         }
     }
@@ -119,7 +122,7 @@ mod imp {
 
     use pagewell_sync::atomic::AtomicU64;
 
-    /// Words that begin as zeros: a model's.
+    /// Array of words, initially zero, for models.
     #[derive(Debug)]
     pub(crate) struct Reserved(Box<[AtomicU64]>);
 
@@ -132,7 +135,7 @@ mod imp {
             super::zero(&self[first..first + nr]);
         }
 
-        /// Stores zeros, so that a model finds out if other words are stored to these meanwhile.
+        /// Stores zeros, so that a model detects other stores to these words during the call.
         pub(crate) fn discard_zeros(&self, first: usize, nr: usize) {
             self.discard(first, nr);
         }

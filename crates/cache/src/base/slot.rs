@@ -1,4 +1,4 @@
-//! The slot: what the index says of one page, in one word. Pure.
+//! Slot: the index entry of one page, in one word. Pure.
 //!
 //! ```text
 //! 63                      34 33              3    2       1        0
@@ -12,35 +12,37 @@
 //! | claimed, from empty | 0 | 0 | 1 | as before |
 //! | claimed, from present | 0 | 1 | 1 | the page's frame |
 //!
-//! A word of zeros is an empty slot. A ghost is what the eviction policy wants to know of a page that it has evicted, should the page
-//! come back; to all others an empty slot is empty. `hot` is one bit for all that an optimistic read needs: the page is
-//! there, the slot is not being changed, and the page is marked as referenced. The mark is a hint of the
-//! eviction policy and changes without a claim; a claim takes it off for as long as it lasts.
+//! A word of zeros is an empty slot. A ghost is the history of an evicted page that the eviction
+//! policy uses when the page is filled again; all other code treats the slot as empty. `hot`
+//! combines all conditions of an optimistic read in one bit: the page is resident, the slot is not
+//! claimed, and the accessed bit is set. The accessed bit is a hint for the eviction policy and
+//! changes without a claim; it is clear while a claim is held.
 //!
-//! Every other change of a slot goes through a claim, which sets `busy`. The holder of the claim either
-//! restores the word, or stores a new one whose version is one higher.
+//! Every other change of a slot goes through a claim, which sets `busy`. The holder of the claim
+//! either restores the word, or stores a new one whose version is one higher.
 //!
-//! How far the version is from repeating: a reader is fooled only if, during one copy, its slot is
-//! changed exactly a multiple of 2^31 times and then names the same frame again. A change takes a claim. At
-//! thirty million writes to one page in a second, that is more than a minute in the middle of one copy, and the
-//! copy would have to end between one write and the next. A leaf that is freed and made again begins at a version that no
-//! slot had before (see [`crate::index`]). What is kept for longer than a copy has a number beside the word, which moves each time that
-//! versions start over ([`crate::index::lives`]).
+//! Distance to a repeated version: a reader is deceived only if, during one copy, its slot is
+//! changed exactly a multiple of 2^31 times and then names the same frame again. Each change takes
+//! a claim. At thirty million writes to one page per second, that is more than a minute within one
+//! copy, and the copy would have to end between two writes. A leaf that is freed and allocated
+//! again starts at a version that no slot had before (see [`crate::index`]). State that is kept for
+//! longer than a copy stores a generation beside the word, which changes each time that versions
+//! start over ([`crate::index::lives`]).
 
 use std::fmt;
 
 use pagewell_frame::{FRAME_NR_BITS, FrameNr};
 use pagewell_policy::Ghost;
 
-/// An optimistic read may go on.
+/// An optimistic read may proceed.
 const HOT: u64 = 1 << 0;
 /// The slot names a frame that holds the page's bytes.
 const PRESENT: u64 = 1 << 1;
-/// A change of this slot is under way.
+/// The slot is claimed.
 const BUSY: u64 = 1 << 2;
 
 const VERSION_SHIFT: u32 = 3;
-/// In models versions start over soon, so that what is there for that runs.
+/// Models use few bits, so that versions start over and the code for that runs.
 const VERSION_BITS: u32 = if cfg!(loom) {
     3
 } else {
@@ -49,33 +51,33 @@ const VERSION_BITS: u32 = if cfg!(loom) {
 const VERSION_MASK: u64 = ((1 << VERSION_BITS) - 1) << VERSION_SHIFT;
 const FRAME_SHIFT: u32 = 64 - FRAME_NR_BITS;
 
-/// In the place of the frame's number: the other bits are a ghost.
+/// Bit of the frame-number field, set if the other bits are a ghost.
 const HAS_GHOST: u32 = 1 << Ghost::BITS;
 const _: () = assert!(Ghost::BITS < FRAME_NR_BITS);
 
-/// The word of a slot.
+/// Word of a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot(u64);
 
-/// What a slot says.
+/// State of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum State {
-    /// The page is not cached.
+    /// The page is not resident.
     Empty,
     /// The page is in this frame.
     Present(FrameNr),
-    /// A thread is changing the slot.
+    /// A thread has claimed the slot.
     Busy,
 }
 
 impl Slot {
-    /// An empty slot at a version, whose low 31 bits count.
+    /// Returns an empty slot with the low 31 bits of `version`.
     pub(crate) const fn empty_at(version: u64) -> Self {
         Self(version << VERSION_SHIFT & VERSION_MASK)
     }
 
-    /// How many versions this slot is ahead of `version`, whose low 31 bits count.
+    /// Returns how far this slot's version is ahead of the low 31 bits of `version`.
     pub(crate) const fn versions_since(self, version: u64) -> u64 {
         let version = version << VERSION_SHIFT & VERSION_MASK;
         ((self.0 & VERSION_MASK).wrapping_sub(version) & VERSION_MASK) >> VERSION_SHIFT
@@ -99,13 +101,13 @@ impl Slot {
         }
     }
 
-    /// The frame's number; meaningless unless the page is present.
+    /// Returns the frame number; it has no meaning unless the page is present.
     #[inline]
     pub(crate) const fn frame(self) -> u32 {
         (self.0 >> FRAME_SHIFT) as u32
     }
 
-    /// Whether an optimistic read may go on: present, settled, and marked as referenced.
+    /// Whether an optimistic read may proceed: the page is present, not claimed, and accessed.
     #[inline]
     pub(crate) const fn is_hot(self) -> bool {
         self.0 & HOT != 0
@@ -115,19 +117,20 @@ impl Slot {
         self.0 & BUSY != 0
     }
 
-    /// What the slot says of the page, whether it is claimed and marked or not: the frame, if there is one, and the version.
+    /// Returns the word without claim and accessed bit: the frame, if the slot has one, and the
+    /// version.
     #[inline(always)]
     pub(crate) const fn of_page(self) -> u64 {
         self.0 & !(HOT | BUSY)
     }
 
-    /// Whether versions have started over with the change from `before` to this slot.
+    /// Whether the change from `before` to this slot made the versions start over.
     #[inline(always)]
     pub(crate) const fn starts_over(self, before: Self) -> bool {
         self.0 & VERSION_MASK < before.0 & VERSION_MASK
     }
 
-    /// This slot, which is present, marked as referenced.
+    /// Returns this present slot with the accessed bit set.
     pub(crate) fn with_referenced(self) -> Self {
         debug_assert!(matches!(self.state(), State::Present(_)));
         Self(self.0 | HOT)
@@ -137,7 +140,7 @@ impl Slot {
         Self(self.0 & !HOT)
     }
 
-    /// The word while a claim of it lasts.
+    /// Returns the word during a claim.
     pub(crate) const fn claimed(self) -> Self {
         Self(self.0 & !HOT | BUSY)
     }
@@ -146,36 +149,36 @@ impl Slot {
         self.0.wrapping_add(1 << VERSION_SHIFT) & VERSION_MASK
     }
 
-    /// After a change that put the page into `frame`. It is not marked as referenced: a page that is
-    /// read once and never again is the first to go.
+    /// Returns the slot after a fill into `frame`. The accessed bit is clear: a page that is read
+    /// only once is the first to be evicted.
     pub(crate) const fn filled(self, frame: FrameNr) -> Self {
         Self((frame.get() as u64) << FRAME_SHIFT | self.next_version() | PRESENT)
     }
 
-    /// After a change of the page's bytes where they are. The mark stays.
+    /// Returns the slot after a change of the page's bytes in place. The accessed bit stays.
     pub(crate) const fn rewritten(self) -> Self {
         Self(self.0 & !VERSION_MASK | self.next_version())
     }
 
-    /// After a change that put the page into another `frame`. The mark stays.
+    /// Returns the slot after a move of the page to another `frame`. The accessed bit stays.
     pub(crate) const fn moved(self, frame: FrameNr) -> Self {
         Self(self.filled(frame).0 | self.0 & HOT)
     }
 
-    /// After a change that took the page out, and left its ghost, or none.
+    /// Returns the slot after a removal of the page that left `ghost`.
     pub(crate) fn emptied(self, ghost: Option<Ghost>) -> Self {
         let ghost = ghost.map_or(0, |ghost| HAS_GHOST | ghost.bits());
         Self(u64::from(ghost) << FRAME_SHIFT | self.next_version())
     }
 
-    /// The ghost of the page that was evicted last, if the slot is empty and has one.
+    /// Returns the ghost of the page that was evicted last, if the slot is empty and has one.
     pub(crate) fn ghost(self) -> Option<Ghost> {
         let word = self.frame();
         let has_ghost = self.0 & PRESENT == 0 && word & HAS_GHOST != 0;
         has_ghost.then(|| Ghost::from_bits(word))
     }
 
-    /// This slot, which is empty, without a ghost.
+    /// Returns this empty slot without a ghost.
     pub(crate) fn without_ghost(self) -> Self {
         debug_assert_eq!(self.state(), State::Empty);
         Self(self.0 & VERSION_MASK)
@@ -198,7 +201,7 @@ mod tests {
 
     const LAST_VERSION: u64 = VERSION_MASK >> VERSION_SHIFT;
 
-    /// Settled slots of every state, at versions around the ends of their range.
+    /// Unclaimed slots of every state, at versions around the ends of their range.
     fn slots() -> impl Iterator<Item = Slot> {
         let frames = [0, 1, (1 << FRAME_NR_BITS) - 2];
         let versions = [0, 1, LAST_VERSION - 1, LAST_VERSION];

@@ -408,6 +408,8 @@ pub const fn is_apart<T>(start: usize, len: usize, other: usize) -> bool {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
 
     #[test]
@@ -433,7 +435,6 @@ mod tests {
 
     #[test]
     fn each_thread_has_a_shard_and_all_are_there_to_be_added_up() {
-        use std::cell::RefCell;
         use std::sync::atomic::{AtomicUsize, Ordering};
 
         let shards = Shards::<AtomicUsize>::new();

@@ -231,7 +231,7 @@ fn a_file_at_its_share_that_cannot_be_cleaned_says_why() {
             background().before_write(|_, _| std::panic::resume_unwind(Box::new("made to panic")));
         let (panics, _, _) = open(&cache, &panicking);
         for (file, why) in [
-            (&by_hand, "by the program alone"),
+            (&by_hand, "only the program writes it back"),
             (&refused, "not now"),
             (&broken, "os error 5"),
             (&panics, "panicked"),
@@ -315,7 +315,7 @@ fn a_writer_that_has_the_mutex_of_its_own_hook_gets_an_error_and_no_hang() {
         let guard = mutex.lock().unwrap();
         let (nr_pages, error) = fill(&file);
         assert_eq!(error.kind(), ErrorKind::Throttled, "{error}");
-        assert!(error.to_string().contains("its hook"), "{error}");
+        assert!(error.to_string().contains("its writeback callback"), "{error}");
         drop(guard);
         file.sync_data().unwrap();
         check(&stored(backend).unwrap(), nr_pages);

@@ -93,19 +93,17 @@ impl Tree {
         })
     }
 
-    /// Opens the tree in any files of a cache with pages of 4 KiB. `open_data` opens the data file
+    /// Opens the tree in any files of a cache with pages of 4 KiB. `open` opens the data file
     /// for writing, with options that it passes through its argument, which adds the write-ahead
     /// callback.
     pub(crate) fn open_files(
         log: File,
         options: Options,
-        open_data: impl FnOnce(
-            &dyn Fn(OpenOptions) -> OpenOptions,
-        ) -> Result<File, pagewell::Error>,
+        open: impl FnOnce(&dyn Fn(OpenOptions) -> OpenOptions) -> Result<File, pagewell::Error>,
     ) -> Result<Tree, Error> {
         let (log, is_new) = Log::open(log)?;
         let log = Arc::new(log);
-        let data = open_data(&|options: OpenOptions| {
+        let data = open(&|options: OpenOptions| {
             let log = Arc::clone(&log);
             options.before_write(move |_page, lsn| {
                 log.sync_to(lsn).map_err(|error| match error {

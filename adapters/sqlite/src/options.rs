@@ -43,6 +43,7 @@ impl Options {
     }
 }
 
+/// Parses a number of bytes. The suffixes K, M and G are powers of 1024.
 fn bytes(text: &str) -> Option<u64> {
     let (digits, shift) = match text.as_bytes().last()? {
         b'K' | b'k' => (&text[..text.len() - 1], 10),

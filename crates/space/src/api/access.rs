@@ -152,7 +152,8 @@ impl<S: RefScheme> Space<S> {
     ///
     /// # Errors
     ///
-    /// As [`write`](Self::write), and [`Misaligned`](ErrorKind::Misaligned) unless `addr` is a multiple of 8.
+    /// As [`write`](Self::write), or [`Misaligned`](ErrorKind::Misaligned) unless `addr` is a
+    /// multiple of 8.
     pub fn store(&self, addr: u64, value: u64) -> Result<(), Error> {
         self.update(addr, |_| value).map(|_| ())
     }

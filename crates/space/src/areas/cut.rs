@@ -17,17 +17,18 @@
 //!
 //! # Why no copy is missed
 //!
-//! C1. A space is visited with its structure lock and its unsharing lock held. So none of its
-//! tables is being copied or moved then, and afterwards none that it uses has an entry for a page
-//! past the end, nor has a later copy of these tables. C2. A copy in a table of another space
-//! exists only because that space is linked (F3 of [`crate::areas::maps`]). A fork is linked before
-//! it has tables, and these are its parent's: if it was created before the visit of the parent, it
-//! is linked by then. So the visits go on until no unvisited space is linked. C3. A parent is
-//! visited before its forks. Otherwise a fork that was visited while linked, but without tables,
-//! would get them from its parent afterwards, with entries past the end. The visit of the parent
-//! waits for the fork operation, which holds the parent's structure lock. An area of a fork begins
-//! at the same page as its parent's and is younger, which is the order of
-//! [`Links::walk`](crate::pages::links::Links::walk).
+//! - C1. A space is visited with its structure lock and its unsharing lock held. So none of its
+//!   tables is being copied or moved then, and afterwards none that it uses has an entry for a page
+//!   past the end, nor has a later copy of these tables.
+//! - C2. A copy in a table of another space exists only because that space is linked (F3 of
+//!   [`crate::areas::maps`]). A fork is linked before it has tables, and these are its parent's: if
+//!   it was created before the visit of the parent, it is linked by then. So the visits go on until
+//!   no unvisited space is linked.
+//! - C3. A parent is visited before its forks. Otherwise a fork that was visited while linked, but
+//!   without tables, would get them from its parent afterwards, with entries past the end. The
+//!   visit of the parent waits for the fork operation, which holds the parent's structure lock. An
+//!   area of a fork begins at the same page as its parent's and is younger, which is the order of
+//!   [`Links::walk`](crate::pages::links::Links::walk).
 //!
 //! Not dropped: the copy of the page that contains the new end, and pins.
 //!
@@ -80,8 +81,8 @@ impl FileUser for FileMaps {
 
 /// Whether a file ends before the page at `addr`, whose entry the caller has claimed.
 pub(crate) fn is_cut_off<S: RefScheme>(file: &FileArea<S>, addr: u64) -> bool {
-    // ORDERING: SeqCst fence; pairs with the one in `FileMaps::cut` (store buffering: claim, then
-    // load the size; store the size, then load claims).
+    // ORDERING: SeqCst fence; pairs with the one in `FileMaps::cut` (store buffering: claim, load
+    // the size; store the size, load claims; one sees the other).
     fence(Ordering::SeqCst);
     let start = file.pos_of(addr) & !(file.file().page_size() as u64 - 1);
     start >= file.file().size()

@@ -1,7 +1,7 @@
 //! Mapping, unmapping, protecting and moving: changes of areas, under the structure lock.
 //!
-//! Tables that a change needs exclusive, where it ends within one, are acquired first, so it takes
-//! effect entirely or not at all.
+//! A change first acquires what can be missing, such as exclusive tables, so it takes effect
+//! entirely or not at all.
 //!
 //! Unmapping. A table that no area uses any more leaves the directory while writers are stopped,
 //! since a writer at work relies on its table. Entries in other tables are emptied one by one, each

@@ -1,7 +1,7 @@
 //! Selection of the pages of a range to be moved: the first step of a
 //! [migration](crate::motion::migrate).
 //!
-//! For the part of a range in one table, with the structure lock and the table held:
+//! For the part of a range in one table, with the structure lock (for reading) and the table held:
 //! 1. Load the entries, and count the pages on other nodes.
 //! 2. Allocate at most this number of frames on the node. This batch uses or frees them.
 //! 3. Claim the entries. Move pages that are mapped once; isolate others for walks.

@@ -24,18 +24,20 @@
 //!
 //! # Why the walks may stop where the counts say
 //!
-//! A1. Every entry of F is counted by its kind, from before another thread can claim it until after
-//! it is removed. A thread that creates, converts, copies or drops an entry holds its claim, or
-//! that of the entry it is copied from, and counts before the claim ends. A copy is counted even
-//! while no directory names its table. A2. A present entry of F comes only from another one: a page
-//! gets a second entry only when a table is copied. So once there are no mappings, none comes
-//! later, and the first walk is complete, whatever areas are left and whatever forks and copies of
-//! tables run. A3. A migration entry of F comes only from a present entry of F, converted by this
-//! migration, or from another migration entry. Once the count is zero, neither exists, and the
-//! second walk is complete. A4. A walk that has visited the whole family while the count is not
-//! zero has missed an entry in a table that was being copied, moved or dropped. A thread that does
-//! this waits for no migration, and ends; then the entry is found, or removed. The first walk is
-//! repeated a few times and then gives up; the second one is repeated until it is complete.
+//! - A1. Every entry of F is counted by its kind, from before another thread can claim it until
+//!   after it is removed. A thread that creates, converts, copies or drops an entry holds its
+//!   claim, or that of the entry it is copied from, and counts before the claim ends. A copy is
+//!   counted even while no directory names its table.
+//! - A2. A present entry of F comes only from another one: a page gets a second entry only when a
+//!   table is copied. So once there are no mappings, none comes later, and the first walk is
+//!   complete, whatever areas are left and whatever forks and copies of tables run.
+//! - A3. A migration entry of F comes only from a present entry of F, converted by this migration,
+//!   or from another migration entry. Once the count is zero, neither exists, and the second walk
+//!   is complete.
+//! - A4. A walk that has visited the whole family while the count is not zero has missed an entry
+//!   in a table that was being copied, moved or dropped. A thread that does this waits for no
+//!   migration, and ends; then the entry is found, or removed. The first walk is repeated a few
+//!   times and then gives up; the second one is repeated until it is complete.
 //!
 //! The published counting sets the type of the count word when the first walk ends, and so misses
 //! copies of entries that were converted before: `models::loom_published_counting_loses_a_copy`

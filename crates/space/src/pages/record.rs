@@ -93,8 +93,8 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         raw::counted_reference(self.pool, frame).try_unique().ok()
     }
 
-    /// Returns the owner of a page that the caller has isolated, or of which it has claimed an
-    /// entry.
+    /// Returns the owner of a page that the caller has isolated, or an entry of which it has
+    /// claimed.
     pub(crate) fn owner_of(self, frame: FrameNr) -> Owner {
         let record = self.pool.meta(frame);
         let (family, index) = record.owner();

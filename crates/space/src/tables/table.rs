@@ -12,8 +12,8 @@
 //!
 //! | thread | reason |
 //! |---|---|
-//! | writer at work ([`crate::supply::writers`]) | exclusive table; leaves only after a stop |
-//! | fault, change of areas: structure lock | exclusive table; leaves only under that for writing |
+//! | writer at work ([`crate::supply::writers`]) | exclusive; leaves only while writers are stopped |
+//! | fault, change of areas: structure lock | exclusive; leaves only under that lock for writing |
 //! | copier | share, which its space drops only afterwards, under the unsharing lock |
 //! | walk, pin, slow read | has a reference to the frame ([`Held`]) |
 //! | dropper of the last share | has the reference of the shares |

@@ -1,7 +1,6 @@
 //! Bounded page cache between an object store and its readers.
 //!
-//! [`PagewellStore`] wraps a store and implements [`ObjectStore`](object_store::ObjectStore)
-//! itself:
+//! [`PagewellStore`] wraps and implements an [`ObjectStore`](object_store::ObjectStore):
 //!
 //! ```
 //! # use std::sync::Arc;

@@ -1,8 +1,7 @@
 //! Open databases of this process, and their cache.
 //!
 //! A database is open once in the cache, however many connections it has, and locked against other
-//! processes from the first open to the last close. This module detects the first and the last
-//! connection.
+//! processes from the first open to the last close. Both are detected here.
 //!
 //! **The lock against other processes.** A writable database is locked like every file that
 //! Pagewell writes: by an exclusive lock of the open file description on the whole file, which
@@ -15,8 +14,7 @@
 //! **Descriptors.** Closing any descriptor of a file releases all locks that this process has on it
 //! by `F_SETLK`, and so those of SQLite's own VFS. While the exclusive lock is held, no such lock
 //! can exist. A file that could not be locked is kept open for the next attempt
-//! ([`State::unlockable`]), and one that was only read until no lock on it is left
-//! ([`State::let_go`]).
+//! ([`State::unlockable`]), and one that was only read until it has no lock ([`State::let_go`]).
 
 #![allow(unsafe_code)] // One system call.
 
@@ -102,8 +100,7 @@ pub(crate) struct Wish {
 const PERMISSIONS: u32 = 0o644;
 
 impl Wish {
-    /// Returns the mode of opening. `Always` is checked afterwards: here it would close the file on
-    /// failure.
+    /// Returns the mode of opening. `Always` is checked later: here, failure would close the file.
     fn direct(&self) -> Direct {
         match self.options.direct {
             None | Some(Direct::Never) => Direct::Never,
@@ -191,8 +188,7 @@ pub(crate) fn open(path: &Path, wish: &Wish) -> Result<Arc<Database>, Failure> {
 ///
 /// If that fails, unsynced data is dropped, as in a power loss. SQLite has not acknowledged it, and
 /// its journal or log has what it has acknowledged. SQLite keeps that file if a sync of the
-/// database fails, and the next open recovers it. Keeping the database open instead would keep it
-/// locked.
+/// database fails, and the next open recovers it. To keep the database open would keep it locked.
 #[allow(clippy::result_large_err)] // The file itself; errors are rare.
 pub(crate) fn close(database: Arc<Database>) -> Result<(), Failure> {
     let id = database.id;
@@ -285,8 +281,7 @@ impl Database {
             Comparison::Different => Ok(false),
             // Closing a descriptor would release POSIX locks of SQLite's own VFS in this process.
             Comparison::Unproven if self.is_read_only => Ok(true),
-            // This database's lock is visible through every descriptor of its file, and excludes
-            // such locks.
+            // This database's lock is visible through all descriptors, and excludes such locks.
             Comparison::Unproven => {
                 let other = fs::File::options()
                     .read(true)
@@ -371,8 +366,7 @@ impl State {
         Ok(None)
     }
 
-    /// Opens and locks a file that is not open in this process. Returns `None` if its path changed
-    /// concurrently.
+    /// Opens and locks a file that is not open here. Returns `None` if its path changed meanwhile.
     fn open_new(
         &mut self,
         cache: &Cache,
@@ -436,8 +430,7 @@ impl State {
         Ok(Some(Database::new(file, id, path, None)))
     }
 
-    /// Opens a file that this process may not write. Returns `None` if its path changed
-    /// concurrently.
+    /// Opens a file that this process may not write, or returns `None` if its path changed.
     fn open_read_only(
         &mut self,
         cache: &Cache,
@@ -538,8 +531,7 @@ impl Database {
     }
 }
 
-/// Acquires, releases or queries a lock on the bytes that SQLite's VFS for Unix locks. Returns its
-/// resulting type.
+/// Sets or queries a lock on the bytes that SQLite's VFS for Unix locks. Returns its type.
 fn lock(file: &fs::File, command: libc::c_int, kind: libc::c_int) -> io::Result<libc::c_int> {
     let mut lock = libc::flock {
         l_type: kind as libc::c_short,

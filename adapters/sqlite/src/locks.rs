@@ -2,8 +2,7 @@
 //!
 //! Other processes are excluded while the database is open ([`crate::databases`]). The states and
 //! their order are SQLite's (its page on file locking): any number of connections are SHARED; one
-//! of them may be RESERVED, then PENDING, which admits no new reader, and EXCLUSIVE once it is
-//! alone.
+//! of them may be RESERVED, then PENDING, without new readers, and EXCLUSIVE once it is alone.
 
 use std::ffi::c_int;
 

@@ -28,8 +28,7 @@ impl Process {
             return Self(std::process::id().into());
         };
         let word = number.word();
-        // ORDERING: Relaxed, here and below; only the number matters, and all threads of a process
-        // get the same.
+        // ORDERING: Relaxed, here and below; only the number matters, one for all threads.
         match word.load(Ordering::Relaxed) {
             0 => {
                 // ORDERING: Relaxed, as above.

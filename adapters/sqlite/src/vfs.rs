@@ -1,7 +1,6 @@
 //! The VFS opens main databases. SQLite's VFS for Unix does everything else: paths, time, random
-//! numbers, libraries, and all other files. Rollback journals, write-ahead logs, super-journals and
-//! temporary files are therefore SQLite's own files, which it writes by `pwrite`
-//! (`docs/adr/0039-*`).
+//! numbers, libraries, other files. Rollback journals, write-ahead logs, super-journals and
+//! temporary files are therefore SQLite's own, written by `pwrite` (`docs/adr/0039-*`).
 
 #![allow(unsafe_code)] // The boundary to C.
 

@@ -30,11 +30,10 @@
 //! references to pages are counted; tests and benchmarks compare two (feature `baselines`).
 //!
 //! Pages can be read in place without a pin ([`File::view`]), and a reader may proceed from one to
-//! the next ([`File::is_unchanged`]): `docs/guide/views-and-tokens.md` shows how to build a tree on
-//! this.
+//! the next ([`File::is_unchanged`]): `docs/guide/views-and-tokens.md` builds a tree on this.
 //!
 //! [`File`] and, for writes, `docs/durability.md` document the guarantees; `docs/ARCHITECTURE.md`
-//! the implementation.
+//! the code.
 
 #![forbid(unsafe_code)]
 
@@ -137,8 +136,7 @@ pub mod frame {
 /// # }
 /// ```
 ///
-/// Spaces in the frames of a [`Cache`], whose capacity then bounds both, with a file mapped in two
-/// ways:
+/// Spaces in the frames of a [`Cache`], whose capacity then bounds both, with a file mapped twice:
 ///
 /// ```
 /// use pagewell::space::{CacheSpaces as _, Sharing};

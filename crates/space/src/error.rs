@@ -97,8 +97,7 @@ pub enum ErrorKind {
     ReadOnly,
     /// The file belongs to another cache than the space's frames, or the space to none.
     OtherFrames,
-    /// The mapped file could not be read or written. An access of the file, or its next sync, has
-    /// details.
+    /// The mapped file could not be read or written. Accesses or syncs of the file have details.
     File(pagewell_cache::ErrorKind),
 }
 
@@ -128,8 +127,7 @@ impl ErrorKind {
     }
 }
 
-/// Error of an operation on a space. The operation has changed nothing, unless its documentation
-/// states otherwise.
+/// Error of an operation on a space. Nothing has changed, unless documented otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error {
     kind: ErrorKind,

@@ -22,8 +22,7 @@ pub(crate) fn end_of_piece(start: u64, end: u64) -> u64 {
     next.min(end)
 }
 
-/// Returns a stream of `first` and the rest of `range`, in pieces. The next ones are requested
-/// ahead.
+/// Returns a stream of `first` and the rest of `range`, in pieces, with requests ahead.
 pub(crate) fn pieces(
     answers: Answers,
     known: Arc<Known>,

@@ -188,8 +188,7 @@ fn header(page_size: u32) -> [u8; HEADER] {
     header
 }
 
-/// Reads the entries of a log, up to the first incomplete one. None for another page size or
-/// version.
+/// Reads the entries of a log, up to an incomplete one; none for another page size or version.
 fn read_log(path: &Path, page_size: u32) -> io::Result<Vec<Entry>> {
     let mut file = io::BufReader::new(File::open(path)?);
     let mut found = [0; HEADER];

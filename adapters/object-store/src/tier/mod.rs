@@ -6,8 +6,8 @@
 //! - Promises: a read returns the stored bytes, of exactly this state of the object, or nothing: a
 //!   checksum of the object's identity, the page's number and its bytes is verified first. Stored
 //!   pages survive a restart; after a crash, incompletely written ones are missing. If the disk
-//!   fails, is full or read-only, the tier stores no more pages, reports this once, and reads
-//!   continue without it.
+//!   fails, is full or read-only, the tier reports this once, stores no more pages, and reads
+//!   continue.
 //!
 //! No file is synced: the store has all data.
 

@@ -16,8 +16,8 @@
 //! # The first write to a page of a private area
 //!
 //! Under the claim of the empty entry, the page is copied from the file, at one moment, and
-//! changed. From then on it is an anonymous page. The copy has everything that the writing thread
-//! read before: the file is at least as new as then. [`crate::areas::cut`] handles concurrent
+//! changed. It is then an anonymous page. The copy has everything that the writing thread read
+//! before: the file is at least as new as then. [`crate::areas::cut`] handles concurrent
 //! truncation.
 //!
 //! Verified by `loom_shared_write_vs_cut`, `loom_shared_write_vs_unmap`,
@@ -210,8 +210,7 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         }
     }
 
-    /// Pins a file's page, and calls `is_absent` for its entry afterwards. The caller holds the
-    /// structure lock.
+    /// Pins a file's page, then calls `is_absent`. The caller holds the structure lock.
     pub(crate) fn pin(
         self,
         file: &Arc<FileArea<S>>,

@@ -21,8 +21,8 @@
 //! 5 checks that they name frames of the pool, and at worst reads there. Both happen only after the
 //! table has left this space's directory, which increments the counter (D1 of
 //! [`crate::tables::of_space`]). If step 1 loads the counter after the increment, step 2 does not
-//! find the table. If it loads it before, step 7 finds another value, once any byte of the table's
-//! new use was read.
+//! find the table. Otherwise step 7 finds another value, once any byte of the table's new use was
+//! read.
 //!
 //! The directory's entry needs no second load: while the table stays in it, only bits for writers
 //! change. This saves the read two registers, so it needs no stack memory

@@ -23,8 +23,8 @@
 //! # The slow write
 //!
 //! 1. Find the area, and check that it permits writes.
-//! 2. Get an exclusive table: create one, take over the one that no other space uses any more, or
-//!    copy a shared one.
+//! 2. Get an exclusive table: create one, take over one that no other space uses, or copy a shared
+//!    one.
 //! 3. An empty entry gets a new page of zeros. For a page that is not writable,
 //!    [`crate::words::cow`] decides, under the claim: write in place after all, or to a new copy.
 //!    Frames are allocated before the claim. Migration entries are waited for with no lock held. In
@@ -109,7 +109,7 @@ impl<'m, S: RefScheme> Writer<'m, S> {
     }
 
     /// Returns the order of the pages at `addr`, which has no table. A wrong order would split a
-    /// write within a page.
+    /// write.
     #[cold]
     #[inline(never)]
     fn order_of_area(self, addr: u64) -> u32 {
@@ -123,8 +123,8 @@ impl<'m, S: RefScheme> Writer<'m, S> {
 
     /// Changes `len` bytes at `addr`, within one page, by `change`. No other thread changes the
     /// page concurrently, reads a partial change, or forks within it. `change` may be called again
-    /// after a call on bytes that never become visible. `op` is the operation for errors, and the
-    /// log sequence number.
+    /// after a call on bytes that never become visible. `op` has the operation for errors, and an
+    /// LSN.
     #[inline]
     pub(crate) fn edit<R>(
         self,

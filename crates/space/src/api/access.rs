@@ -61,8 +61,7 @@ impl<S: RefScheme> Space<S> {
         Writer::of(&self.mm).write(addr, bytes, lsn)
     }
 
-    /// Pins the `len` bytes at `addr`, which must be in one page. Meanwhile, writes go to a copy of
-    /// the page.
+    /// Pins the `len` bytes at `addr`, in one page. Meanwhile, writes go to a copy of the page.
     ///
     /// # Errors
     ///

@@ -74,8 +74,8 @@ impl<S: RefScheme> Space<S> {
     ///
     /// # Errors
     ///
-    /// As [`unmap`](Self::unmap), and [`OutOfAddresses`](crate::ErrorKind::OutOfAddresses). No page
-    /// has moved then.
+    /// As [`unmap`](Self::unmap), and [`OutOfAddresses`](crate::ErrorKind::OutOfAddresses). Nothing
+    /// moved.
     pub fn move_to_free(&self, range: Range<u64>) -> Result<Range<u64>, Error> {
         Mapper::of(&self.mm).move_to_free(range)
     }

@@ -20,8 +20,7 @@ pub trait CacheSpaces<S: RefScheme> {
     ///
     /// # Errors
     ///
-    /// [`OutOfMemory`](crate::ErrorKind::OutOfMemory) if the system has no addresses for the
-    /// directory.
+    /// [`OutOfMemory`](crate::ErrorKind::OutOfMemory) if no addresses are left for the directory.
     fn space(&self) -> Result<Space<S>, Error>;
 }
 

@@ -54,13 +54,12 @@ impl<S: RefScheme> Spaces<S> {
     ///
     /// # Errors
     ///
-    /// [`OutOfMemory`](ErrorKind::OutOfMemory) if the system has no addresses for the directory.
+    /// [`OutOfMemory`](ErrorKind::OutOfMemory) if no addresses are left for the directory.
     pub fn space(&self) -> Result<Space<S>, Error> {
         self.space_of(DEFAULT_SPACE_BYTES)
     }
 
-    /// Creates a space with `bytes` of addresses, rounded up to a multiple of 2 MiB: at most
-    /// [`MAX_SPACE_BYTES`].
+    /// Creates a space with `bytes` of addresses, in units of 2 MiB: at most [`MAX_SPACE_BYTES`].
     ///
     /// # Errors
     ///
@@ -102,8 +101,7 @@ impl<S: RefScheme> fmt::Debug for Spaces<S> {
 /// # Guarantees
 ///
 /// - A read within one page sees a write or an atomic operation within that page entirely or not at
-///   all. Accesses of several pages are separate accesses of each page. A thread reads its own
-///   writes.
+///   all. Accesses of several pages are separate for each. A thread reads its own writes.
 /// - [`fork`](Self::fork) is one point in time for all pages: a fork that has a write has all
 ///   writes that were complete before it began.
 /// - Pages are zeros until they are written. The bytes of a [`pin`](Self::pin) do not change.

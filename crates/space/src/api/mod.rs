@@ -2,8 +2,7 @@
 //!
 //! - Owns: the handles, and the documentation of each call. Checks arguments.
 //! - May call: all modules.
-//! - Promises: the documentation of the crate's types. All methods take `&self`, from any number of
-//!   threads.
+//! - Promises: the documentation of the crate's types. All methods take `&self`, in any thread.
 
 mod access;
 mod areas;

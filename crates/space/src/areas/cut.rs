@@ -12,8 +12,8 @@
 //!
 //! By the fences, either step 3 finds the claim of step a, in the table that existed before it, and
 //! waits for d; or step c loads the new size. The lock of the file's size is held from 1 to 3. So
-//! the file has not grown again when the last copy is dropped, and a copy of its later contents is
-//! not dropped.
+//! the file has not grown again when the last copy is dropped, and no copy of later contents is
+//! dropped.
 //!
 //! # Why no copy is missed
 //!

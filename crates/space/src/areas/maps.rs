@@ -1,8 +1,7 @@
 //! From a file to the private areas that map it.
 //!
 //! Each file has an interval tree of private areas, by the first frame of the file in the area. It
-//! finds the copies of truncated pages ([`crate::areas::cut`]). Shared areas have no copies, and
-//! are not in it.
+//! finds the copies of truncated pages ([`crate::areas::cut`]). Shared areas have no copies.
 //!
 //! F3: a private area is linked before any entry of its space can name a copy of a page of the
 //! file, until none does. As F1 of [`crate::pages::family`].

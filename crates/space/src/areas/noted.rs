@@ -89,8 +89,7 @@ impl<S: RefScheme> NotedFiles<S> {
         if file.shows(addr) { work(file) } else { None }
     }
 
-    /// Notes the file of an area at `addr`. The space has `nr_tables` tables. The caller holds the
-    /// structure lock.
+    /// Notes the file of an area at `addr`, in a space of `nr_tables`. The structure lock is held.
     pub(crate) fn note(&self, file: &Arc<FileArea<S>>, addr: u64, nr_tables: usize) {
         if let Some(word) = self.word_or_new(addr, nr_tables) {
             // ORDERING: Release; publishes the value behind the pointer. Relaxed on failure:

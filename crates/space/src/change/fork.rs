@@ -23,8 +23,7 @@
 //! `loom_fork_and_unmap_between_the_walks`.
 //!
 //! Source: Zhao, Gong and Fonseca, "On-demand-fork: a microsecond fork for memory-intensive and
-//! latency-sensitive applications", EuroSys 2021, which shares the lowest level of the processor's
-//! page tables.
+//! latency-sensitive applications", EuroSys 2021, which shares the lowest level of page tables.
 
 use std::sync::Arc;
 

@@ -97,8 +97,8 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
         places.into_iter().map(|(_, frame)| frame).collect()
     }
 
-    /// Returns the number of used frames of a place, or `None` if not all of them are movable
-    /// pages. A hint.
+    /// Returns the number of used frames of a place, or `None` if some are no movable pages. A
+    /// hint.
     fn nr_movable(self, first: FrameNr, order: Order) -> Option<u32> {
         let mut nr_used = 0;
         let mut nr = first.get();

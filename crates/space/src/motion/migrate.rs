@@ -7,8 +7,7 @@
 //! 1. Allocate a frame D on the node. Under the claim of an entry that names F, isolate F, so that
 //!    no other thread migrates it, and it is not freed before the end.
 //! 2. First walk: every present entry of F becomes a migration entry, under its claim, and is
-//!    counted as one in the same step ([`crate::words::counts`]). The walk ends when F has no
-//!    mappings.
+//!    counted as one in the same step ([`crate::words::counts`]). It ends when F has no mappings.
 //! 3. Check that F has one reference, on behalf of its entries. Then there is no pin, and no thread
 //!    can pin it: that takes the claim of a present entry. Its bytes do not change any more, since
 //!    writing takes one too.
@@ -32,8 +31,8 @@
 //!   table is copied. So once there are no mappings, none comes later, and the first walk is
 //!   complete, whatever areas are left and whatever forks and copies of tables run.
 //! - A3. A migration entry of F comes only from a present entry of F, converted by this migration,
-//!   or from another migration entry. Once the count is zero, neither exists, and the second walk
-//!   is complete.
+//!   or from another migration entry. Once the count is zero, neither exists: the second walk is
+//!   complete.
 //! - A4. A walk that has visited the whole family while the count is not zero has missed an entry
 //!   in a table that was being copied, moved or dropped. A thread that does this waits for no
 //!   migration, and ends; then the entry is found, or removed. The first walk is repeated a few

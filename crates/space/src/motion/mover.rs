@@ -1,5 +1,4 @@
-//! Moves of isolated pages: steps 2 to 6 of a [migration](crate::motion::migrate), which has the
-//! protocol.
+//! Moves of isolated pages: steps 2 to 6 of a [migration](crate::motion::migrate).
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FramePool, UniqueFrame};

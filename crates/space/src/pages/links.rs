@@ -2,8 +2,7 @@
 //! lock. A family's links lead to the directory of a space ([`crate::pages::family`]), those of a
 //! file to the space ([`crate::areas::maps`]).
 //!
-//! Locks. The lock is acquired with or without the structure lock of a space. Entries are claimed
-//! with it held.
+//! Locks. With or without the structure lock of a space. Entries are claimed under the lock.
 
 use std::fmt;
 use std::ops::ControlFlow;

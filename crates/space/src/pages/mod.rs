@@ -2,8 +2,7 @@
 //!
 //! - Owns: counts of entries, and isolation ([`record`]); the owner of a page ([`owner`]); families
 //!   ([`family`]); links to areas ([`links`], over an interval tree).
-//! - May call: `supply` (only the pool), `words`. It uses no table and no space: a link leads to a
-//!   directory.
+//! - May call: `supply` (only the pool), `words`. No table and no space: links lead to directories.
 //! - Promises: every entry that names a frame is counted, in one step with its creation, conversion
 //!   and drop (I1 to I3 of [`crate::words::counts`]). The thread that makes the count zero frees
 //!   the frame, once. An area is linked while its space may have an entry of the family (F1, F2 of

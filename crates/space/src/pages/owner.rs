@@ -57,8 +57,7 @@ pub(crate) fn family_from_word(word: u64) -> Arc<Family> {
 /// Returns the family of a page that the caller has isolated.
 pub(crate) fn family_of_word(word: u64) -> Arc<Family> {
     let family = std::ptr::with_exposed_provenance::<Family>(word as usize);
-    // SAFETY: as in `family_from_word`; the metadata keeps its reference: isolated counts are not
-    // zero.
+    // SAFETY: as in `family_from_word`; an isolated page's metadata keeps its reference.
     unsafe { Arc::increment_strong_count(family) };
     // SAFETY: the strong count that was just added.
     unsafe { Arc::from_raw(family) }

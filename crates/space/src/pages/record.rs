@@ -93,8 +93,7 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         raw::counted_reference(self.pool, frame).try_unique().ok()
     }
 
-    /// Returns the owner of a page that the caller has isolated, or an entry of which it has
-    /// claimed.
+    /// Returns the owner of a page. The caller has isolated it, or claimed an entry of it.
     pub(crate) fn owner_of(self, frame: FrameNr) -> Owner {
         let record = self.pool.meta(frame);
         let (family, index) = record.owner();

@@ -54,8 +54,7 @@ impl<S: RefScheme> Supply<S> {
         &self.view
     }
 
-    /// Allocates a block, and evicts for it if none is free. ([`crate::motion::compact`] moves
-    /// pages.)
+    /// Allocates a block, and evicts for it if none is free. (Moves: [`crate::motion::compact`].)
     pub(crate) fn alloc(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
         claim::assert_none_held();
         if place == Place::Anywhere

@@ -5,8 +5,7 @@ use pagewell_frame::{FrameNr, FramePool, Order, Place, UniqueFrame};
 
 /// Source of the frames of spaces.
 ///
-/// A pool is a source. A source whose frames have other users, such as a page cache, reclaims
-/// frames from these.
+/// A pool is a source. A source with other users, such as a page cache, reclaims frames from these.
 pub trait FrameSource<S: RefScheme>: Send + Sync {
     /// Returns the pool, always the same one.
     fn pool(&self) -> &FramePool<S>;

@@ -2,8 +2,7 @@
 //!
 //! Tables cannot be moved. If each used any free frame, there would be one in every 2 MiB, and
 //! compaction could not assemble large blocks. So a whole block is allocated for many tables, and
-//! freed frames of it are reused first. The stock is freed with the last table, or when memory runs
-//! out.
+//! freed frames of it are reused first. It is freed with the last table, or for lack of memory.
 //!
 //! Locks. One, held for a few steps, without allocating a frame.
 

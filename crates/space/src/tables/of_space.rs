@@ -8,8 +8,7 @@
 //! the table is dropped ([`PageTables::set`]). If a thread finds the counter unchanged since before
 //! it loaded an entry, no share of a table that it met was dropped in between. This is one
 //! comparison for any number of tables, where a check of each entry needs its address and previous
-//! value ([`crate::access::optimistic`] has the argument). The counter has 64 bits and does not
-//! repeat.
+//! value ([`crate::access::optimistic`] has the argument). Its 64 bits do not repeat.
 
 use std::mem::offset_of;
 
@@ -120,8 +119,7 @@ impl<S: RefScheme> PageTables<S> {
     }
 
     /// Ensures that the table for `addr` is exclusive, for pages of `order`, and returns its entry.
-    /// The caller holds the structure lock, at least for reading, so the table stays there,
-    /// exclusive.
+    /// The caller holds the structure lock, at least for reading: the table stays exclusive.
     pub(crate) fn own(
         &self,
         tables: Tables<'_, S>,

@@ -12,7 +12,7 @@
 //!
 //! | thread | reason |
 //! |---|---|
-//! | writer at work ([`crate::supply::writers`]) | exclusive; leaves only while writers are stopped |
+//! | writer at work ([`crate::supply::writers`]) | exclusive; leaves only with writers stopped |
 //! | fault, change of areas: structure lock | exclusive; leaves only under that lock for writing |
 //! | copier | share, which its space drops only afterwards, under the unsharing lock |
 //! | walk, pin, slow read | has a reference to the frame ([`Held`]) |
@@ -80,8 +80,7 @@ impl<'s, S: RefScheme> Tables<'s, S> {
 
     /// Whether the caller's share is the only one, which holds until the caller's space is forked.
     pub(crate) fn is_only_share(self, table: FrameNr) -> bool {
-        // ORDERING: Acquire; pairs with the release of `drop_share`: changes by other spaces are
-        // seen.
+        // ORDERING: Acquire; pairs with the release of `drop_share`, to see other spaces' changes.
         self.shares(table).load(Ordering::Acquire) == 1
     }
 

@@ -96,7 +96,7 @@ impl Drop for Claim<'_> {
 
 #[inline(always)]
 pub(crate) fn look(word: &AtomicU64) -> Pte {
-    // ORDERING: Acquire; pairs with the release that ended the last claim: the page is seen as
+    // ORDERING: Acquire; pairs with the release that ended the last claim, to see what it
     // published.
     Pte::from_bits(word.load(Ordering::Acquire))
 }

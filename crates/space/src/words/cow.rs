@@ -20,8 +20,7 @@ pub(crate) enum Cow {
     Copy,
 }
 
-/// Decides for the holder of the claim of a present entry, in an exclusive table of a writable
-/// area.
+/// Decides for a holder of the claim of a present entry, in an exclusive table and writable area.
 ///
 /// The counts cannot grow past "mapped once" concurrently: another entry is created by copying one,
 /// and the only one is claimed. A new pin needs the claim too. An isolated page may be about to get

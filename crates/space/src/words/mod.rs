@@ -2,8 +2,7 @@
 //!
 //! - Owns: the entries of tables ([`pte`]) and of directories ([`pmd`]), the counts in a page's
 //!   metadata ([`counts`]), addresses ([`geometry`]) and the decision of a write ([`cow`]), all
-//!   pure; and two modules with atomics: the claim of a table's entry ([`claim`]) and the directory
-//!   ([`directory`]).
+//!   pure; and two with atomics: the claim of a table's entry ([`claim`]), the [`directory`].
 //! - May call: nothing of this crate.
 //! - Promises: a table's entry is changed only under its claim. Each change of it, or of a
 //!   directory's entry, increments its version. The holder of a claim neither waits nor allocates

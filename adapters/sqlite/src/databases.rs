@@ -366,7 +366,7 @@ impl State {
         Ok(None)
     }
 
-    /// Opens and locks a file that is not open here. Returns `None` if its path changed meanwhile.
+    /// Opens and locks a file that is not open here. Returns `None` if its path has changed.
     fn open_new(
         &mut self,
         cache: &Cache,

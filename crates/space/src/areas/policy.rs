@@ -36,7 +36,7 @@ impl Policy {
         }
     }
 
-    /// Returns the allowed nodes of page `page`, an index of the family in pages.
+    /// Returns the allowed nodes of page `page`, an index in its family in units of pages.
     pub(crate) fn place(self, page: u64, nr_nodes: usize) -> Place {
         match self {
             Self::Local => Place::Anywhere,
@@ -46,7 +46,7 @@ impl Policy {
         }
     }
 
-    /// Returns the limit of moves by compaction.
+    /// Returns where compaction may move pages.
     pub(crate) fn binding(self) -> Binding {
         match self {
             Self::Bind(_) => Binding::Node,

@@ -251,7 +251,7 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
         let shifted = |addr: u64| addr.wrapping_add(shift);
         self.own_tables(areas, range, Op::Move, |_| false)?;
         self.mm.forget_files(areas, range, Op::Move)?;
-        // The new place needs tables for all pages.
+        // The new place needs tables wherever the old one has some.
         self.make_tables(areas, range, shift).map_err(failed)?;
         areas.split_at_ends(range, self.mm, || self.mm.shared.next_id());
         let moved: Vec<Area<S>> = areas

@@ -291,7 +291,7 @@ impl<'m, S: RefScheme> Finder<'m, S> {
                 continue;
             };
             if !table.is_there() {
-                // Before the drop of `to_frame`.
+                // The claim ends before `to_frame` is dropped.
                 drop(claim);
                 return Found::Exchanged;
             }

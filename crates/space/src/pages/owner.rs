@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::pages::family::Family;
 
-/// Limit of moves of a page that are not requested: compaction.
+/// Limit of moves of a page by compaction, which no caller requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Binding {
     Anywhere,

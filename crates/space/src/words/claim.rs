@@ -59,7 +59,7 @@ impl<'t> Claim<'t> {
         self.before
     }
 
-    /// Orders the claim before writes of the page's bytes in place. Called between the two.
+    /// Orders the claim before writes of the page's bytes in place. The holder calls it in between.
     ///
     /// ```text
     /// writer                        optimistic reader

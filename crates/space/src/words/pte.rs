@@ -218,7 +218,7 @@ impl Pte {
         Self((frame.get() as u64) << FRAME_SHIFT | self.next_version() | state | marks)
     }
 
-    /// The entry after the page was found to be unshared, and so made writable.
+    /// The entry after the page was found to be unshared: writable.
     pub(crate) const fn reused(self) -> Self {
         self.with_marks(READABLE | WRITABLE | DIRTY)
     }

@@ -122,7 +122,6 @@ struct State {
 }
 
 enum Entry {
-    /// With the number of connections.
     Open(Arc<Database>, usize),
     /// The last connection is closing it.
     Closing,
@@ -548,7 +547,6 @@ fn lock(file: &fs::File, command: libc::c_int, kind: libc::c_int) -> io::Result<
     }
 }
 
-/// Checks that an open database has the options of a URI.
 fn check_options(database: &Database, options: &Options, path: &Path) -> Result<(), Failure> {
     let has = database.file.page_size();
     if options.page.is_some_and(|page| page != has) {

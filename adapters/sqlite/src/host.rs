@@ -201,7 +201,6 @@ impl Host {
         memory.cast()
     }
 
-    /// Returns the VFS of that name, or null.
     pub(crate) fn vfs(&self, name: &std::ffi::CStr) -> *mut sqlite3_vfs {
         // SAFETY: a C string.
         unsafe { (self.vfs_find)(name.as_ptr()) }

@@ -19,7 +19,6 @@ pub(crate) enum Level {
 }
 
 impl Level {
-    /// Converts SQLite's number, or returns `None` if it is invalid.
     pub(crate) fn of(number: c_int) -> Option<Self> {
         Some(match number {
             abi::LOCK_NONE => Self::None,

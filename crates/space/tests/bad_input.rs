@@ -52,7 +52,10 @@ fn addresses_that_are_not_mapped() {
     assert_eq!((error.op(), error.addr()), (Op::Read, Some(area.end)));
     assert_eq!(buf[..50], [9; 50]);
     assert_eq!(buf[50..], [0; 50]);
-    assert_eq!(error.to_string(), "cannot read at 0x3000: no area is mapped there");
+    assert_eq!(
+        error.to_string(),
+        "cannot read at 0x3000: no area is mapped there"
+    );
     spaces.verify(&[&space]).unwrap();
 }
 

@@ -67,7 +67,6 @@ impl Opener {
         }
     }
 
-    /// Checks whether an object is unchanged.
     async fn check(&self, location: &Path, before: Arc<Known>) -> Outcome {
         self.traffic.counters.nr_checked.add(1);
         let head = self.head(location).await?;

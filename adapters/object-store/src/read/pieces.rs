@@ -11,7 +11,6 @@ use super::answer::Answers;
 use crate::error::Shared;
 use crate::objects::known::Known;
 
-/// Maximum size of a piece.
 pub(crate) const PIECE: u64 = 4 << 20;
 
 /// Number of pieces that are requested ahead.

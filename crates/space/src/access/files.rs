@@ -88,7 +88,6 @@ impl<S: RefScheme> Fault<S> {
     }
 }
 
-/// Converts an error of the cache to one of spaces.
 pub(crate) fn of_file(error: pagewell_cache::Error) -> ErrorKind {
     match error.kind() {
         pagewell_cache::ErrorKind::OutOfRange => ErrorKind::PastEnd,
@@ -110,7 +109,6 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         Self { mm }
     }
 
-    /// See [`NotedFiles::with`](crate::areas::noted::NotedFiles::with).
     #[inline(always)]
     fn with_noted<R>(self, addr: u64, work: impl FnOnce(&FileArea<S>) -> Option<R>) -> Option<R> {
         self.mm.files.with(&self.mm.shared.writers, addr, work)

@@ -63,7 +63,6 @@ enum Attempt<'s, S: RefScheme, R> {
     Migrating(Pmd, &'s AtomicU64, Pte),
     /// The page must be copied from a file, and is not in the cache.
     Missing(Fault<S>),
-    /// The write goes to this file.
     OfFile(Arc<FileArea<S>>),
 }
 

@@ -14,7 +14,6 @@ use crate::words::directory::Directory;
 use crate::words::geometry::table_of;
 use crate::words::pte::State;
 
-/// Entries of a page that were found.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Found {
     mappings: u32,

@@ -119,7 +119,6 @@ impl<S: RefScheme> FileArea<S> {
         Order::new(order as u8).unwrap_or(Order::ZERO)
     }
 
-    /// Whether writes are permitted, and are writes to the file.
     #[inline]
     pub(crate) fn writes_file(&self) -> bool {
         self.sharing == Sharing::Shared && self.protection.allows_writes()

@@ -13,7 +13,6 @@ use crate::error::{Error, ErrorKind, Op};
 use crate::words::geometry::TABLE_BYTES;
 use crate::words::pte::Protection;
 
-/// Areas of a space: the value under its structure lock.
 pub(crate) struct Areas<S: RefScheme> {
     by_start: BTreeMap<u64, Area<S>>,
     /// End of the addresses: of the last table.

@@ -59,7 +59,6 @@ impl<'m, S: RefScheme> Forker<'m, S> {
         Self { mm }
     }
 
-    /// Creates a space that shares the tables of this one.
     pub(crate) fn fork(&self) -> Result<Arc<Mm<S>>, Error> {
         let failed = |kind| Error::new(kind, Op::Fork);
         let shared = &self.mm.shared;

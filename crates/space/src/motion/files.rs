@@ -58,7 +58,6 @@ impl<'m, S: RefScheme> FileMover<'m, S> {
         }
     }
 
-    /// Returns the first part of `range` that maps a file.
     fn next_file(&self, range: Range<u64>) -> Option<(Arc<FileArea<S>>, Range<u64>)> {
         if range.is_empty() {
             return None;

@@ -96,7 +96,6 @@ impl<'s, S: RefScheme> TableCursor<'s, S> {
     }
 }
 
-/// Walks of families of pages in a pool.
 pub(crate) struct Walker<'s, S: RefScheme> {
     supply: &'s Supply<S>,
 }

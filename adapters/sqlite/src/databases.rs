@@ -241,8 +241,9 @@ impl Database {
         };
         format!(
             concat!(
-                "{{\"capacity\":{},\"nr_frames\":{},\"nr_free\":{},\"nr_fills\":{},\"nr_evictions\":{},",
-                "\"nr_databases\":{},\"page_size\":{},\"nr_dirty\":{},\"nr_written\":{},\"transfers\":\"{}\",\"nr_fetched\":{}}}"
+                "{{\"capacity\":{},\"nr_frames\":{},\"nr_free\":{},\"nr_fills\":{},",
+                "\"nr_evictions\":{},\"nr_databases\":{},\"page_size\":{},\"nr_dirty\":{},",
+                "\"nr_written\":{},\"transfers\":\"{}\",\"nr_fetched\":{}}}"
             ),
             capacity,
             all.nr_frames,
@@ -267,7 +268,8 @@ impl Database {
         }
         Err(cannot(
             &self.path,
-            "it has a write-ahead log, and this process may not write it, so it cannot exclude writers; immutable=1 asserts that there are none",
+            "it has a write-ahead log, and this process may not write it, so it cannot exclude \
+             writers; immutable=1 asserts that there are none",
         ))
     }
 
@@ -327,7 +329,8 @@ impl State {
                 Some(asked) if asked != *capacity => {
                     if !self.open.is_empty() {
                         let text = format!(
-                            "pw_cache={asked}: the cache of this process has {capacity} bytes, and open databases"
+                            "pw_cache={asked}: the cache of this process has {capacity} bytes, and \
+                             open databases"
                         );
                         return Err(cannot(path, &text));
                     }

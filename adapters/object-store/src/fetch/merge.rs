@@ -87,7 +87,8 @@ mod tests {
             for run in &runs {
                 for nr in &run.pieces {
                     seen[*nr] += 1;
-                    prop_assert!(run.range.start <= pieces[*nr].start && pieces[*nr].end <= run.range.end);
+                    let piece = &pieces[*nr];
+                    prop_assert!(run.range.start <= piece.start && piece.end <= run.range.end);
                 }
                 prop_assert!(run.pieces.len() == 1 || run.range.end - run.range.start <= most);
             }

@@ -111,7 +111,8 @@ impl Opener {
                     || range.end - range.start != bytes.len() as u64
                 {
                     return Err(Shared::broken(format!(
-                        "{location}: a request for {asked} returned {} bytes as {range:?} of {size}",
+                        "{location}: a request for {asked} returned {} bytes as {range:?} of \
+                         {size}",
                         bytes.len()
                     )));
                 }

@@ -95,7 +95,8 @@ impl Table {
     /// Ends opening `nr`: its result becomes known, unless the object was forgotten concurrently.
     pub(crate) fn opened(&self, location: &Path, nr: u64, outcome: &Outcome) {
         let mut entries = self.entries();
-        let is_ours = matches!(entries.by_location.peek(location), Some(Entry::Opening(now, _)) if *now == nr);
+        let entry = entries.by_location.peek(location);
+        let is_ours = matches!(entry, Some(Entry::Opening(now, _)) if *now == nr);
         let gone = match outcome {
             _ if !is_ours => None,
             Ok(known) => entries
@@ -118,7 +119,8 @@ impl Table {
     pub(crate) fn forget_state(&self, known: &Arc<Known>) {
         let location = &known.meta.location;
         let mut entries = self.entries();
-        let is_known = matches!(entries.by_location.peek(location), Some(Entry::Known(now)) if Arc::ptr_eq(now, known));
+        let entry = entries.by_location.peek(location);
+        let is_known = matches!(entry, Some(Entry::Known(now)) if Arc::ptr_eq(now, known));
         let gone = if is_known {
             entries.by_location.pop(location)
         } else {

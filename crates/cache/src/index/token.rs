@@ -55,6 +55,7 @@ pub enum TokenState {
 }
 
 impl Token {
+    /// Number of the page.
     #[must_use]
     pub const fn page(self) -> u64 {
         self.page

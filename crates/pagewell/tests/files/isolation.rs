@@ -315,7 +315,10 @@ fn a_writer_that_has_the_mutex_of_its_own_hook_gets_an_error_and_no_hang() {
         let guard = mutex.lock().unwrap();
         let (nr_pages, error) = fill(&file);
         assert_eq!(error.kind(), ErrorKind::Throttled, "{error}");
-        assert!(error.to_string().contains("its writeback callback"), "{error}");
+        assert!(
+            error.to_string().contains("its writeback callback"),
+            "{error}"
+        );
         drop(guard);
         file.sync_data().unwrap();
         check(&stored(backend).unwrap(), nr_pages);

@@ -68,7 +68,8 @@ impl<S: RefScheme> Spaces<S> {
             };
             if record.kind().0 != FrameKind::Anon || counted != *found || counts.is_isolated() {
                 return Err(format!(
-                    "{frame:?} has {} mappings and {} migration entries, but is {record:?} with {counts:?}",
+                    "{frame:?} has {} mappings and {} migration entries, but is {record:?} with \
+                     {counts:?}",
                     found.mappings, found.migrations
                 ));
             }

@@ -1,15 +1,21 @@
-//! An open file: its record, and taking its pages out.
+//! Record of an open file, and removal of its pages.
 //!
-//! Owns. The record that the handles of a file share ([`record::Mapping`]); the part of the cache that its files share
-//! ([`shared::Shared`]); the word that counts a file's shares and visitors ([`users`]), and visitors
-//! that own what they visit ([`visitor`]); the user that shows its pages ([`user`]);
-//! taking pages out ([`remove`]), the file's size as others change it ([`refresh`]), and the end ([`teardown`]).
+//! Owns.
+//! - the record that the handles of a file share ([`record::Mapping`]), and the part of the cache
+//!   that its files share ([`shared::Shared`]);
+//! - the word that counts strong and weak references to a file ([`users`]), and weak references
+//!   that own their target ([`visitor`]);
+//! - the user that maps the file's pages ([`user`]);
+//! - removal of pages ([`remove`]), size changes made outside the cache ([`refresh`]), and teardown
+//!   ([`teardown`]).
 //!
-//! Calls `base`, `index`, `supply` and `dirty`. A file asks its [`Keeper`](keeper::Keeper) for services of the whole cache: to be
-//! forgotten, to have pages of any file made clean.
+//! Calls `base`, `index`, `supply` and `dirty`. A file requests services of the whole cache from
+//! its [`Keeper`](keeper::Keeper): to be removed from the registry, to have pages of any file made
+//! clean.
 //!
-//! Promises. Sizes are stored in the order on which the arguments of [`remove`] and `write::growth` rely. When the last handle,
-//! visitor and pin have gone, all frames are given back, then the storage is closed, then the file is forgotten.
+//! Promises. Sizes are stored in the order on which the arguments of [`remove`] and `write::growth`
+//! rely. After the last handle, weak reference and pin are dropped, all frames are freed, then the
+//! backend is closed, then the file is removed from the registry.
 
 pub(crate) mod keeper;
 pub(crate) mod record;

@@ -1,4 +1,5 @@
-//! The record of an open file: its index, its size, its storage, and the operations that need only these.
+//! Record of an open file: its index, its size, its backend, and the operations that need only
+//! these.
 
 use std::fmt;
 use std::io;
@@ -51,78 +52,85 @@ use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::parts::Supply;
 use crate::supply::permits::OfFile;
 
-/// The most bytes that one transfer reads from the storage.
+/// Maximum number of bytes that one transfer reads from the backend.
 const MOST_BYTES: usize = 1 << 20;
 
-/// The number of pages of a file's size for which a cache must have room.
+/// Number of pages of a file's page size that the cache must be able to hold.
 const MIN_PAGES: usize = if cfg!(loom) { 1 } else { 4 };
 
-/// How often a writer that makes a file longer waits for others of its file that were faster.
+/// Maximum number of times that a writer that extends a file waits for its quota, if other writers
+/// of the file use it up first.
 const ROUNDS_WITHIN_SHARE: usize = if cfg!(loom) { 1 } else { 16 };
 
-/// How far beyond its present size a file's index reaches, at least, so that the file can grow.
+/// Minimum number of bytes beyond the file's present size that its index covers, so that the file
+/// can grow.
 const HEADROOM_BYTES: u64 = if cfg!(loom) { 0 } else { 64 << 20 };
 
-/// The same for a file that is written to here: 1 TiB, which reserves two thousandths of that as addresses.
+/// The same for a file that is written to through this cache: 1 TiB. Its index reserves two
+/// thousandths of that as addresses.
 const HEADROOM_OF_WRITERS: u64 = if cfg!(loom) { 0 } else { 1 << 40 };
 
-/// One file's cached pages: the index, and everything else that a read of the file needs.
+/// The cached pages of one file: the index, and everything else that a read of the file needs.
 ///
-/// Every handle of the file shares one. When the last handle goes, the pages do.
+/// All handles of the file share one mapping. When the last handle is dropped, its pages are freed.
 ///
-/// Layout (`docs/adr/0022-*`): what a hit loads is written when the file is opened, and never again; it shares no cache line with
-/// anything that is. The exception is the size, which has lines of its own: a file that grows takes no other line from its readers.
-/// The counts of the `Arc` that the mapping is in are in front of it, on lines of their own too.
+/// Layout (`docs/adr/0022-*`): the fields that a hit loads are written only when the file is
+/// opened, and share no cache line with a field that is written later. The exception is the size,
+/// which has cache lines of its own, so a file that grows invalidates no other line of its readers.
+/// The counts of the `Arc` that contains the mapping precede it, on lines of their own too.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Mapping<S: RefScheme> {
     hit: Hit<S>,
-    /// The file's size. Hits load it; it is written when the file is resized.
+    /// The file's size. Hits load it; it is stored when the file is resized.
     size: Padded<AtomicU64>,
-    /// What growing files and misses write.
+    /// State that growing files and misses write.
     pub(super) growth: Padded<Growth>,
-    // Not written after the file was opened, from here on.
+    // The fields from here on are not written after the file was opened.
     path: PathBuf,
     backend: Arc<dyn Backend>,
-    /// The backend, for the engine.
+    /// The backend, as I/O engines need it.
     #[cfg(not(loom))]
     target: Target,
-    // Dropped after the backend, and before values that the program has given: a thread that opens the file anew waits for no more.
+    // Dropped after the backend, and before values of the program: a thread that opens the file
+    // again waits only for this drop.
     entry: Entry,
-    /// Some if the file may be written to.
+    /// `Some` if the file may be written to.
     writes: Option<Box<Writes>>,
-    /// The counts of its shares and visitors.
+    /// Counts of strong and weak references.
     users: pagewell_sync::Arc<Users>,
-    /// What is done to its pages on their way to the storage and back.
+    /// Page codec.
     hooks: Option<Hooks>,
-    /// What the budget is charged with for the record and for what belongs to it.
+    /// Number of bytes charged to the budget for this record and what it owns.
     pub(super) charged: usize,
     shared: pagewell_sync::Arc<Shared<S>>,
 }
 
-/// What all hits load, in one cache line.
+/// Fields that all hits load, in one cache line.
 #[derive(Debug)]
 #[repr(C, align(128))]
 struct Hit<S: RefScheme> {
-    // First what hits load least: from an index at the mapping's own address, the compiler keeps that address in one more register.
+    // The least used field comes first: if the index is at the mapping's own address, the compiler
+    // keeps that address in an additional register.
     order: Order,
     page_shift: u32,
     page_size: usize,
     index: Index<S>,
-    /// In the second line, as only tokens need it.
+    /// In the second line, since only tokens need it.
     origin: Origin,
 }
 
-/// What is written now and then while the file is open.
+/// State that is written occasionally while the file is open.
 #[derive(Debug)]
 pub(super) struct Growth {
-    /// The file's size for fills: ahead of the size when the file is found to have grown.
+    /// The file's size for fills: the number of bytes that the backend has. Stored before the size
+    /// if the file is found to have grown.
     fill_size: AtomicU64,
     /// Held while the size changes.
     pub(super) resize: Mutex<()>,
-    /// Its frames on their way into the cache.
+    /// Budget reservations of the file for frames in flight.
     in_flight: OfFile,
-    /// The user that shows its pages at addresses.
+    /// The user that maps its pages at addresses.
     user: User,
 }
 
@@ -136,12 +144,12 @@ const _: () = {
     assert!(
         offset_of!(M, size).is_multiple_of(LINES) && offset_of!(M, growth).is_multiple_of(LINES)
     );
-    // Of the pair of lines, the first has what hits load.
+    // The first line of the pair has the fields that hits load.
     assert!(offset_of!(H, index) + Index::<LockBit>::HIT_BYTES <= LINES / 2);
 };
 
-/// The mapping's place among the open files. It exists as long as the storage may be open: a thread that finds the storage
-/// locked learns from it by whom.
+/// Entry of the mapping among the open files. It exists as long as the backend may be open: a
+/// thread that finds the backend locked determines the lock's owner from it.
 #[derive(Debug)]
 struct Entry {
     keeper: Arc<dyn Keeper>,
@@ -155,16 +163,15 @@ impl Drop for Entry {
     }
 }
 
-/// How a file is open.
+/// Options of an open file.
 pub(crate) struct How {
     pub(crate) access: Access,
     pub(crate) hooks: Option<Hooks>,
-    /// The caller truncates the file to zero next, so its stored size need not be a valid one.
     pub(crate) truncates: bool,
 }
 
 impl How {
-    /// With this access, and without hooks on its bytes.
+    /// Returns options with this access, and without a page codec.
     #[cfg(any(test, loom))]
     pub(crate) fn of(access: Access) -> Self {
         Self {
@@ -175,7 +182,7 @@ impl How {
     }
 }
 
-/// The size of the file that `backend` has with this layout.
+/// Returns the size of the file, derived from the size of `backend`.
 fn told_size(backend: &dyn Backend, layout: Layout) -> io::Result<u64> {
     let stored = backend.size()?;
     layout
@@ -183,7 +190,7 @@ fn told_size(backend: &dyn Backend, layout: Layout) -> io::Result<u64> {
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, NoSuchSize(stored)))
 }
 
-/// How the size of a file with these hooks, if any, is told by that of its storage.
+/// Returns the layout of a file with these hooks.
 fn layout_of(hooks: Option<&Hooks>, page_size: usize) -> Layout {
     match hooks {
         None => Layout::Plain,
@@ -191,7 +198,7 @@ fn layout_of(hooks: Option<&Hooks>, page_size: usize) -> Layout {
     }
 }
 
-/// A size that the storage of no file in whole pages has.
+/// Error: a stored size that no file in whole pages has.
 #[derive(Debug)]
 struct NoSuchSize(u64);
 
@@ -199,7 +206,7 @@ impl fmt::Display for NoSuchSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "a storage of {} bytes, less than a page, is that of no file with hooks on its bytes",
+            "a stored size of {} bytes, less than a page, is invalid for a file with a page codec",
             self.0
         )
     }
@@ -207,7 +214,7 @@ impl fmt::Display for NoSuchSize {
 
 impl std::error::Error for NoSuchSize {}
 
-/// An error of asking for the size of a file.
+/// Classifies an error of a query of the file's size.
 fn size_error(op: Op, error: io::Error) -> Error {
     if error
         .get_ref()
@@ -218,7 +225,7 @@ fn size_error(op: Op, error: io::Error) -> Error {
     Error::from_io(op, error)
 }
 
-/// A lock of a file, held.
+/// Guard of a file's lock.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct FileLock<'m, T> {
@@ -227,7 +234,7 @@ pub(crate) struct FileLock<'m, T> {
 }
 
 impl<'m, T> FileLock<'m, T> {
-    /// Takes a lock of `mapping`.
+    /// Acquires a lock of `mapping`.
     pub(super) fn of<S: RefScheme>(mapping: &Mapping<S>, mutex: &'m Mutex<T>) -> Self {
         let order = InOrder::before_lock(mapping);
         Self {
@@ -252,11 +259,12 @@ impl<T> DerefMut for FileLock<'_, T> {
 }
 
 impl<S: RefScheme> Mapping<S> {
-    /// The budget's charge for the record itself: its fields, and about as much again for what they own.
+    /// Budget charge in bytes for the record: its fields, and about as much again for what they
+    /// own.
     pub(super) const RECORD_BYTES: usize = if cfg!(loom) { 0 } else { 2 * size_of::<Self>() };
 
-    /// An empty mapping of `backend`'s file, which is called `path` in errors. The registry knows it by `id`, which the
-    /// backend has told once, and by `number`.
+    /// Creates an empty mapping of the file of `backend`. `path` is its name in errors. The
+    /// registry identifies it by `id`, which the backend returned once, and by `number`.
     pub(crate) fn new(
         (shared, keeper): (pagewell_sync::Arc<Shared<S>>, Arc<dyn Keeper>),
         backend: Arc<dyn Backend>,
@@ -279,7 +287,7 @@ impl<S: RefScheme> Mapping<S> {
                 _ => Err(fail(ErrorKind::FileTooLarge)
                     .with_detail(format!("{size} bytes; at most {MAX_FILE_BYTES}"))),
             });
-        // An empty file to its users; the storage's size counts as unknown until it is set.
+        // The file is empty to its users. The stored size counts as unknown until it is set.
         let (size, is_size_known) = match told {
             Err(error)
                 if truncates
@@ -293,11 +301,11 @@ impl<S: RefScheme> Mapping<S> {
         let target = Target::new(Arc::clone(&backend))
             .map_err(|error| Error::from_io(Op::Open, error).with_path(&path))?;
         let order = page_size.order();
-        // Room for a few pages besides the index; without it no page could ever be replaced.
+        // The cache must hold a few pages besides the index; otherwise no page could be replaced.
         let nr_blocks = shared.supply.pool().nr_blocks(order);
         if nr_blocks < MIN_PAGES {
             return Err(fail(ErrorKind::InvalidConfig).with_detail(format!(
-                "a cache of {} frames has room for {nr_blocks} pages of {} bytes; it must have room for {MIN_PAGES}",
+                "a cache of {} frames holds {nr_blocks} pages of {} bytes; at least {MIN_PAGES} are required",
                 shared.supply.pool().nr_frames(),
                 page_size.bytes()
             )));
@@ -324,7 +332,7 @@ impl<S: RefScheme> Mapping<S> {
             charged += reserve.nr_bytes();
             writes.reserve = Some(reserve);
             if layout.has_part(size) {
-                // Who wrote it may have lost its power before it told the size.
+                // The previous writer may have lost power before it stored the size.
                 writes.set_loose_end(Some(size));
                 writes.storage_mut().may_have_rest = true;
             }
@@ -365,7 +373,8 @@ impl<S: RefScheme> Mapping<S> {
         })
     }
 
-    /// Whether this process is the one that made the cache. Hits of writes ask no more; what makes them wait asks whether it may.
+    /// Checks that this is the owning process. Write hits check no more; calls that may wait use
+    /// [`check_home`](Self::check_home).
     #[inline]
     pub(crate) fn check_process(&self, op: Op) -> Result<(), Error> {
         self.shared
@@ -374,7 +383,7 @@ impl<S: RefScheme> Mapping<S> {
             .map_err(|error| error.with_path(&self.path))
     }
 
-    /// Whether this process is the one that made the cache, and this thread may wait for others.
+    /// Checks that this is the owning process, and that this thread may wait for other threads.
     #[inline]
     pub(crate) fn check_home(&self, op: Op) -> Result<(), Error> {
         self.shared
@@ -383,18 +392,17 @@ impl<S: RefScheme> Mapping<S> {
             .map_err(|error| error.with_path(&self.path))
     }
 
-    /// What is done to its pages on their way to the storage and back.
     #[inline]
     pub(crate) fn hooks(&self) -> Option<&Hooks> {
         self.hooks.as_ref()
     }
 
-    /// How its size is told by that of its storage.
+    /// Returns the mapping between the file's size and its stored size.
     pub(crate) fn layout(&self) -> Layout {
         layout_of(self.hooks.as_ref(), self.page_size())
     }
 
-    /// Asks the storage for the file's size.
+    /// Queries the backend for the file's size.
     pub(crate) fn ask_size(&self) -> io::Result<u64> {
         told_size(&*self.backend, self.layout())
     }
@@ -405,25 +413,25 @@ impl<S: RefScheme> Mapping<S> {
             .map_err(|error| size_error(op, error).with_path(&self.path))
     }
 
-    /// The state of the mapping for writes, if it may be written to.
+    /// Returns the state for writes if the file may be written to.
     pub(crate) fn writes_if_any(&self) -> Option<&Writes> {
         self.writes.as_deref()
     }
 
-    /// How large the file may become while it is open.
+    /// Returns the maximum size of the file while it is open.
     pub(crate) fn reach(&self) -> u64 {
         (self.hit.index.capacity() << self.hit.page_shift).min(MAX_FILE_BYTES)
     }
 
-    /// Shows a new size to readers; the lock of the size is held.
+    /// Publishes a new size to readers. The lock of the size is held.
     pub(crate) fn store_size(&self, size: u64) {
-        // ORDERING: Release; pairs with the acquire in `size`: a thread that sees that the file has grown sees the
-        // pages that were written for it.
+        // ORDERING: Release; pairs with the acquire in `size`: a thread that sees that the file has
+        // grown sees the pages that were written for it.
         self.size.store(size, Ordering::Release);
     }
 
-    /// Notes how much of the file the storage has. The writeback lock is held; for a file that is not written to here, the
-    /// lock of the size.
+    /// Stores the number of bytes that the backend has. The writeback lock is held; for a file that
+    /// is not written to through this cache, the lock of the size.
     pub(crate) fn store_fill_size(&self, size: u64) {
         // ORDERING: Release; pairs with the acquire in `fill_size`.
         self.growth.fill_size.store(size, Ordering::Release);
@@ -437,30 +445,31 @@ impl<S: RefScheme> Mapping<S> {
         &self.hit.index
     }
 
-    /// What the tokens of the file's pages are made of.
+    /// Returns the identity that tokens of the file's pages share.
     #[inline(always)]
     pub(crate) fn origin(&self) -> &Origin {
         &self.hit.origin
     }
 
-    /// What has become of the page of `token`; none if it has changed.
+    /// Returns the slot of the page of `token`, or `None` if the page has changed.
     #[inline(always)]
     fn unchanged(&self, token: &Token) -> Option<Slot> {
         let seen = self.index().look(token.page())?;
         let slot = self.origin().unchanged(token, seen)?;
-        // After the slot, as a look loads them. (An index has no slots beyond `MAX_FILE_BYTES`, so the page begins where this says.)
+        // Loaded after the slot, as in a view. The shift does not overflow: an index has no slots
+        // beyond `MAX_FILE_BYTES`.
         let start = token.page() << self.page_shift();
         let len = self.size().saturating_sub(start);
         (len.min(self.page_size() as u64) == token.len() as u64).then_some(slot)
     }
 
-    /// Whether the page of `token` is as it was seen, and nobody is changing it.
+    /// Whether the page of `token` is unchanged and no thread has claimed it.
     #[inline(always)]
     pub(crate) fn is_unchanged(&self, token: &Token) -> bool {
         self.unchanged(token).is_some_and(|slot| !slot.is_busy())
     }
 
-    /// What has become of the page of `token`.
+    /// Returns the state of the page compared with `token`.
     #[inline]
     pub(crate) fn token_state(&self, token: &Token) -> TokenState {
         match self.unchanged(token) {
@@ -474,7 +483,7 @@ impl<S: RefScheme> Mapping<S> {
         &self.shared
     }
 
-    /// The part of the cache that its files share, to be kept.
+    /// Returns the `Arc` of the part of the cache that its files share.
     #[inline(always)]
     pub(crate) fn shared_arc(&self) -> &pagewell_sync::Arc<Shared<S>> {
         &self.shared
@@ -484,18 +493,17 @@ impl<S: RefScheme> Mapping<S> {
         &self.users
     }
 
-    /// The user that shows its pages at addresses.
     pub(crate) fn user(&self) -> &User {
         &self.growth.user
     }
 
-    /// The cache's frames, and what bounds them.
+    /// Returns the cache's frames and their limits.
     #[inline]
     pub(crate) fn supply(&self) -> &Supply<S> {
         &self.shared.supply
     }
 
-    /// The parts of the cache that claims of the file's slots need.
+    /// Returns the part of the cache that claims of the file's slots need.
     #[inline]
     pub(crate) fn claims(&self) -> &Claims<S> {
         &self.shared.supply.claims
@@ -510,26 +518,26 @@ impl<S: RefScheme> Mapping<S> {
         &self.backend
     }
 
-    /// The engines of the cache.
     #[cfg(not(loom))]
     pub(crate) fn engines(&self) -> &Arc<Engines> {
         self.entry.keeper.engines()
     }
 
-    /// The backend, and what engines have to know of it.
+    /// Returns the backend as I/O engines need it.
     #[cfg(not(loom))]
     pub(crate) fn target(&self) -> &Target {
         &self.target
     }
 
-    /// A job of the engine: `request`, for the backend.
+    /// Creates a job for an I/O engine: `request`, for the backend.
     #[cfg(not(loom))]
     pub(crate) fn job(&self, request: Request) -> Job {
         Job::of(self.target.clone(), request)
     }
 
-    /// Whether the storage does many requests at once, and nothing by itself that it was not asked for: then pages are read ahead apart from misses, as nobody below
-    /// does it, and written back several runs at a time.
+    /// Whether the backend processes many requests concurrently and transfers nothing that was not
+    /// requested. Then pages are read ahead separately from misses, since no layer below reads
+    /// ahead, and several page ranges are written back concurrently.
     #[cfg(not(loom))]
     pub(crate) fn is_deep(&self) -> bool {
         use pagewell_io::Transfers::Direct;
@@ -537,7 +545,6 @@ impl<S: RefScheme> Mapping<S> {
             || self.backend.deferred().is_some()
     }
 
-    /// A model has no engine.
     #[cfg(loom)]
     pub(crate) fn is_deep(&self) -> bool {
         false
@@ -547,7 +554,7 @@ impl<S: RefScheme> Mapping<S> {
         &self.path
     }
 
-    /// The owner of all files.
+    /// Returns the owner of all files.
     pub(crate) fn keeper(&self) -> &Arc<dyn Keeper> {
         &self.entry.keeper
     }
@@ -570,28 +577,27 @@ impl<S: RefScheme> Mapping<S> {
         self.hit.page_size
     }
 
-    /// The size of the file in bytes, as far as the cache knows.
+    /// Returns the size of the file in bytes, as the cache knows it.
     #[inline]
     pub(crate) fn size(&self) -> u64 {
-        // ORDERING: Acquire; pairs with the release in `store_size`. A thread that sees that the file has
-        // grown sees that the page with the zeros past its old end is gone.
+        // ORDERING: Acquire; pairs with the release in `store_size`. A thread that sees that the
+        // file has grown sees that the page with the zeros past its old end was removed.
         self.size.load(Ordering::Acquire)
     }
 
-    /// The file's size for fills.
+    /// Returns the file's size for fills.
     pub(crate) fn fill_size(&self) -> u64 {
-        // ORDERING: Acquire; pairs with the release in `store_fill_size`. The fence between this load and the
-        // claim is what matters, see `read::fill`.
+        // ORDERING: Acquire; pairs with the release in `store_fill_size`. Correctness depends on
+        // the fence between the claim and this load, see `read::fill`.
         self.growth.fill_size.load(Ordering::Acquire)
     }
 
-    /// An error of this file.
     #[cold]
     pub(crate) fn error(&self, kind: ErrorKind, op: Op) -> Error {
         Error::new(kind, op).with_path(&self.path)
     }
 
-    /// The error that there is no frame, and why.
+    /// Returns the error that no frame is available, with the reason.
     #[cold]
     pub(crate) fn out_of_frames(&self, op: Op, reason: &OutOfFrames) -> Error {
         self.error(ErrorKind::OutOfFrames, op)
@@ -599,17 +605,17 @@ impl<S: RefScheme> Mapping<S> {
             .with_detail(reason.to_string())
     }
 
-    /// The state of this mapping for writes.
+    /// Returns the state for writes, or [`ReadOnly`](ErrorKind::ReadOnly).
     pub(crate) fn writes(&self, op: Op) -> Result<&Writes, Error> {
         self.writes_if_any()
             .ok_or_else(|| self.error(ErrorKind::ReadOnly, op))
     }
 
-    /// Takes the file's writeback lock.
+    /// Acquires the file's writeback lock.
     ///
     /// # Errors
     ///
-    /// If this thread holds it, because it is in a hook of the file.
+    /// If this thread holds the lock, because it is in a callback of the file.
     pub(crate) fn lock_storage<'w>(
         &self,
         writes: &'w Writes,
@@ -619,18 +625,21 @@ impl<S: RefScheme> Mapping<S> {
         Ok(FileLock::of(self, &writes.writeback))
     }
 
-    /// Takes the lock of the file's size, which comes before the writeback lock.
+    /// Acquires the lock of the file's size. It precedes the writeback lock in the lock order.
     ///
     /// # Errors
     ///
-    /// If this thread is in a hook of the file: the holder of the lock of the size may be waiting for the hook's end.
+    /// If this thread is in a callback of the file: the holder of the lock of the size may be
+    /// waiting for the callback to return.
     pub(crate) fn lock_size(&self, writes: &Writes, op: Op) -> Result<FileLock<'_, ()>, Error> {
         self.check_no_hook(writes, op)?;
         Ok(FileLock::of(self, &self.growth.resize))
     }
 
-    /// As [`lock_size`](Self::lock_size), when the file has less than its share of the frames that may be not clean: for a write
-    /// that dirties pages with the lock in hand. Writers that come together do not exceed the share together.
+    /// As [`lock_size`](Self::lock_size), once the file is below its quota of frames that are not
+    /// clean, for a write that dirties pages while it holds the lock. Concurrent writers do not
+    /// exceed the quota together. After [`ROUNDS_WITHIN_SHARE`] attempts the lock is acquired
+    /// regardless of the quota.
     ///
     /// # Errors
     ///
@@ -640,7 +649,8 @@ impl<S: RefScheme> Mapping<S> {
         writes: &Writes,
         op: Op,
     ) -> Result<FileLock<'_, ()>, Error> {
-        // Others may use up at once what was cleaned for this one, and it is to come to an end.
+        // Other writers may immediately use up what was cleaned for this one, so the number of
+        // attempts is bounded.
         for _ in 0..ROUNDS_WITHIN_SHARE {
             self.throttle(writes)?;
             let lock = self.lock_size(writes, op)?;
@@ -651,33 +661,35 @@ impl<S: RefScheme> Mapping<S> {
         self.lock_size(writes, op)
     }
 
-    /// Looks whether this thread is in a hook of the file: then it holds the writeback lock, and others may wait for the hook's end.
+    /// Checks that this thread is not in a callback of the file. In a callback it holds the
+    /// writeback lock, and other threads may wait for the callback to return.
     ///
     /// # Errors
     ///
-    /// If it is.
+    /// [`Deadlock`](ErrorKind::Deadlock) if it is.
     pub(crate) fn check_no_hook(&self, writes: &Writes, op: Op) -> Result<(), Error> {
         check_may_wait(op).map_err(|error| error.with_path(&self.path))?;
         if InHook::is_of(&writes.in_hook) {
             return Err(self
                 .error(ErrorKind::Deadlock, op)
-                .with_detail("which is in a hook of the file"));
+                .with_detail("the calling thread is in a callback of the file"));
         }
         Ok(())
     }
 
-    /// How many pages the file has.
+    /// Returns the number of pages of the file.
     pub(crate) fn nr_pages(&self) -> PageNr {
         self.size().div_ceil(self.page_size() as u64)
     }
 
-    /// The most pages to read in one transfer: limited in bytes, and to a sixteenth of the pool.
+    /// Returns the maximum number of pages per transfer: limited in bytes, and to a sixteenth of
+    /// the pool.
     pub(crate) fn most_pages(&self) -> usize {
         let pool = self.pool().nr_frames() / 16 * FRAME_BYTES;
         (MOST_BYTES.min(pool) / self.page_size()).max(1)
     }
 
-    /// How many bytes of `page` a file of `size` bytes has.
+    /// Returns the number of bytes of `page` that a file of `size` bytes has.
     pub(crate) fn len_of(&self, page: PageNr, size: u64) -> usize {
         let start = page.checked_mul(self.page_size() as u64);
         start
@@ -685,7 +697,8 @@ impl<S: RefScheme> Mapping<S> {
             .map_or(0, |rest| rest.min(self.page_size() as u64) as usize)
     }
 
-    /// Claims the slot of `page` in its `leaf`, if it is empty.
+    /// Claims the slot of `page` in its `leaf` if the slot is empty. Returns the claim and the
+    /// slot's place: the frame of the leaf, and the position in it.
     pub(crate) fn claim_empty<'m>(
         &'m self,
         leaf: Leaf<'m, S>,
@@ -702,7 +715,8 @@ impl<S: RefScheme> Mapping<S> {
         Some((claim, place))
     }
 
-    /// Claims the slot of `page`, and waits while another thread has the claim; none if the page is not in the cache.
+    /// Claims the slot of `page`, after waiting for any other claim of it to end. Returns `None` if
+    /// the page is not resident.
     pub(crate) fn claim_present(&self, page: PageNr) -> Option<Claim<'_, S>> {
         let mut backoff = Backoff::new();
         loop {
@@ -720,7 +734,8 @@ impl<S: RefScheme> Mapping<S> {
         }
     }
 
-    /// Waits for a change of the slot of `page`, which was seen busy: a little, or until it has settled. The caller looks again.
+    /// Waits for a change of the slot of `page`, which was busy when loaded: briefly, or until the
+    /// claim has ended. The caller reloads the slot.
     #[inline]
     pub(crate) fn wait_for_change(&self, page: PageNr, backoff: &mut Backoff) {
         match self.index().look(page) {
@@ -729,8 +744,8 @@ impl<S: RefScheme> Mapping<S> {
         }
     }
 
-    /// Brings the records of dirty pages, in the file and in the cache, into line with a change of a page's state. The caller
-    /// has claimed the page's slot.
+    /// Updates the dirty-page records of the file and of the cache for a change of a page's state.
+    /// The caller has claimed the page's slot.
     pub(crate) fn note_state(
         &self,
         writes: &Writes,
@@ -746,13 +761,14 @@ impl<S: RefScheme> Mapping<S> {
         self.entry.keeper.make_room(error, self.order())
     }
 
-    /// Whether the file has its share of the frames that may be not clean.
+    /// Whether the file is at its quota of frames that are not clean.
     #[inline]
     pub(crate) fn is_at_share(&self, writes: &Writes) -> bool {
         self.shared.pressure.is_over(&writes.share)
     }
 
-    /// Whether `page` is in the cache and not clean: a hint. A write to it needs none of the share.
+    /// Whether `page` is resident and not clean: a hint. A write to such a page uses no more of the
+    /// quota.
     pub(crate) fn seems_unclean(&self, page: PageNr) -> bool {
         let seen = self.index().look(page);
         seen.is_some_and(|seen| match seen.slot.state() {
@@ -761,12 +777,13 @@ impl<S: RefScheme> Mapping<S> {
         })
     }
 
-    /// Keeps the file within its share of the frames that may be not clean: a writer that would exceed it waits until pages of
-    /// this file were made clean. No lock of the file is held, since whoever cleans it takes them.
+    /// Keeps the file within its quota of frames that are not clean: a writer that would exceed it
+    /// waits until pages of this file were made clean. The caller holds no lock of the file, since
+    /// the thread that cleans it acquires them.
     ///
     /// # Errors
     ///
-    /// [`Throttled`](ErrorKind::Throttled), if they cannot be made clean.
+    /// [`Throttled`](ErrorKind::Throttled) if no pages can be made clean.
     #[inline]
     pub(crate) fn throttle(&self, writes: &Writes) -> Result<(), Error> {
         if self.is_at_share(writes) {
@@ -775,8 +792,9 @@ impl<S: RefScheme> Mapping<S> {
         Ok(())
     }
 
-    /// Does `what`, and repeats it once if it failed for lack of frames: unclean pages may have been in the way,
-    /// even when fewer than the limit are unclean. No lock of any file is held.
+    /// Calls `what`. If it fails for lack of frames, makes pages clean and calls it once more:
+    /// pages that are not clean may have prevented eviction, even when their number is below the
+    /// limit. The caller holds no lock of any file.
     pub(crate) fn with_room<T>(&self, what: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
         match what() {
             Err(error) => {
@@ -787,7 +805,7 @@ impl<S: RefScheme> Mapping<S> {
         }
     }
 
-    /// The error of a failure to write pages back, of which every handle is told.
+    /// Records a writeback failure for all handles, and returns its error.
     pub(crate) fn write_failed(
         &self,
         writes: &Writes,

@@ -1,4 +1,4 @@
-//! Taking pages out: of a range, past the end of a file, and of a file that is torn down.
+//! Removal of pages: of a range, past the end of a file, and of a file that is torn down.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::atomic::{Ordering, fence};
@@ -11,27 +11,28 @@ use crate::index::claim::Claim;
 use crate::index::leaf::Leaf;
 use crate::mapping::record::Mapping;
 
-/// The treatment of a page that the storage does not have, or that a guard is about to replace, when pages are taken
-/// out.
+/// Treatment of a page that is not clean, or that a guard is about to replace, when pages are
+/// removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unclean {
     /// It stays.
     Keep,
-    /// It goes, and its unwritten bytes with it.
+    /// It is removed, and its unwritten bytes are lost.
     Drop,
 }
 
-/// Takes pages of a file out.
+/// Removes pages of a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Remover<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<S: RefScheme> Remover<'_, S> {
-    /// Takes the cached pages from `first` up to `end` out. Pinned pages live on under
-    /// their guards; fills in progress are waited for.
+    /// Removes the cached pages from `first` up to `end`. Pinned pages stay valid for their guards.
+    /// Waits for fills in progress.
     pub(crate) fn remove(self, first: PageNr, end: PageNr, unclean: Unclean) {
-        // ORDERING: SeqCst fence; pairs with the one in `read::fill` (store buffering: the caller has
-        // changed the file or its size, and we look for claims; a fill has claimed, and looks at the size
-        // and the file; one must see the other).
+        // ORDERING: SeqCst fence; pairs with the one in `read::fill` (store buffering: the caller
+        // has changed the file or its size, and this thread then loads slots to find claims; a fill
+        // has claimed, and then loads the size and reads the file; one of the two must see the
+        // other's change).
         fence(Ordering::SeqCst);
         let end = end.min(self.0.index().capacity());
         let mut page = first;
@@ -45,7 +46,7 @@ impl<S: RefScheme> Remover<'_, S> {
                 page += 1;
             }
         }
-        // The frames of pages of which pins were announced: free, unless there are such pins now.
+        // Frees the frames of pages that were retired, unless a hazard slot names them now.
         self.0.pool().look_at_announced();
     }
 
@@ -59,10 +60,12 @@ impl<S: RefScheme> Remover<'_, S> {
         }
     }
 
-    /// Takes a page out; false if another thread has claimed it, maybe for as long as a transfer takes.
+    /// Removes a page. Returns `false` if another thread has claimed it, possibly for as long as a
+    /// transfer takes.
     fn try_remove_page(self, page: PageNr, unclean: Unclean) -> bool {
         let mut backoff = Backoff::new();
-        // A round is repeated when another thread has claimed the slot since it was loaded, or has marked the page.
+        // Repeats if another thread has claimed the slot since it was loaded, or has set the
+        // accessed bit.
         while let Some(leaf) = self.0.index().leaf(self.0.claims(), page) {
             let position = Leaf::<S>::slot_of(page);
             // ORDERING: Acquire, as in `Index::look`.
@@ -76,7 +79,8 @@ impl<S: RefScheme> Remover<'_, S> {
                 State::Present(_) => {
                     if let Ok(claim) = Claim::try_new(self.0.claims(), leaf, position, seen) {
                         if self.forget_state(page, &claim, unclean) {
-                            // Dropping the slot's reference frees the frame, or leaves it to its guards.
+                            // Dropping the slot's reference frees the frame, or leaves it to its
+                            // guards.
                             drop(claim.empty());
                         }
                         return true;
@@ -88,7 +92,8 @@ impl<S: RefScheme> Remover<'_, S> {
         true
     }
 
-    /// Makes a claimed page clean, so that it can be taken out; false if the page has to stay.
+    /// Makes a claimed page clean, so that it can be removed. Returns `false` if the page must
+    /// stay.
     fn forget_state(self, page: PageNr, claim: &Claim<'_, S>, unclean: Unclean) -> bool {
         let (Some(writes), Some(frame)) = (self.0.writes_if_any(), claim.frame()) else {
             return true;
@@ -101,23 +106,25 @@ impl<S: RefScheme> Remover<'_, S> {
         self.0.note_state(writes, page, before, PageState::CLEAN);
         PageState::CLEAN.store(record);
         if before.is_locked() {
-            // A thread that waits for the lock has to look for the page again.
+            // A thread that waits for the page lock must look the page up again.
             self.0.claims().waits.wake(PageState::word(record));
         }
         true
     }
 
-    /// Drops the whole pages past `end`, the file's size.
+    /// Removes the whole pages past `end`, the file's size.
     pub(crate) fn drop_past_end(self, end: u64) {
         let first = end.div_ceil(self.0.page_size() as u64);
         self.remove(first, self.0.index().capacity(), Unclean::Drop);
     }
 }
 
-/// Takes the ghost of an evicted page off its empty slot: what the page will be when it comes back, it has not been before.
+/// Clears the ghost of an evicted page in its empty slot: the history does not apply to the page
+/// that will be there next.
 fn forget_ghost<S: RefScheme>(leaf: &Leaf<'_, S>, position: usize, seen: Slot) {
     if seen.ghost().is_some() {
-        // ORDERING: Relaxed; a ghost is a hint. If the slot has changed meanwhile, somebody is filling it.
+        // ORDERING: Relaxed; a ghost is a hint. If the slot has changed since it was loaded,
+        // another thread is filling it.
         let _ = leaf.slot(position).compare_exchange(
             seen.bits(),
             seen.without_ghost().bits(),

@@ -1,4 +1,4 @@
-//! The part of the cache that its files share.
+//! Part of the cache that its files share.
 
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use crate::dirty::pressure::{Limits, Pressure};
 use crate::supply::parts::Supply;
 use crate::supply::policy::Eviction;
 
-/// The part of the cache that its files share; each room below has a part of it. Pins that borrow nothing keep it, and nothing else: the pool is in it.
+/// Part of the cache that its files share, with a field for each module below. Pins that borrow
+/// nothing keep only this part, which contains the pool.
 #[derive(Debug)]
 pub(crate) struct Shared<S: RefScheme> {
     pub(crate) home: Home,
@@ -24,7 +25,7 @@ pub(crate) struct Shared<S: RefScheme> {
     next_holder: Padded<AtomicU64>,
 }
 
-// Pins and writes ask where they are at home; and look at the limits where a page is clean.
+// Pins and writes check the owning process, and load the limits if a page is clean.
 const _: () = {
     type H = Shared<LockBit>;
     let (home, len) = (offset_of!(H, home), size_of::<Home>());
@@ -35,13 +36,13 @@ const _: () = {
     );
 };
 
-/// The places to wait of a cache with these engines.
+/// Creates the wait table of a cache with these engines.
 #[cfg(not(loom))]
 fn waits_of(engines: &Arc<Engines>) -> WaitTable {
     WaitTable::with_courier(Arc::new(engines.waking().clone()))
 }
 
-/// A model has no threads but its own.
+/// A model has no waker threads.
 #[cfg(loom)]
 fn waits_of(_: &Arc<Engines>) -> WaitTable {
     WaitTable::new()
@@ -76,7 +77,8 @@ impl<S: RefScheme> Shared<S> {
         }
     }
 
-    /// A number for a guard that locks a page. It fits into a page's state: 2^60 of them are never used up.
+    /// Returns a number for a guard that locks a page. It fits into a page's state: 2^60 numbers
+    /// are never used up.
     pub(crate) fn next_holder(&self) -> u64 {
         // ORDERING: Relaxed; only the uniqueness of the number matters, and atomicity gives it.
         self.next_holder.fetch_add(1, Ordering::Relaxed)

@@ -1,4 +1,4 @@
-//! The end of an open file: everything is given back.
+//! Teardown of an open file: its frames are freed.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::thread::Backoff;
@@ -10,11 +10,11 @@ use crate::supply::charge::Charges;
 use crate::supply::leaves::Leaves;
 
 impl<S: RefScheme> Drop for Mapping<S> {
-    /// Gives all frames back. No handle is left, so nothing is filled or pinned any more. Evictions may
-    /// be under way, and are waited for. The last handle has made everything durable.
+    /// Frees all frames. No handle is left, so no page is being filled or pinned. Waits for
+    /// evictions in progress. The last handle has made the file durable.
     fn drop(&mut self) {
         if !self.shared().home.is_here() {
-            // Changes that another thread of the parent was making will never be finished.
+            // Changes that another thread of the parent was making will never be completed.
             return;
         }
         let mut from = 0;
@@ -23,7 +23,7 @@ impl<S: RefScheme> Drop for Mapping<S> {
             let pages = Leaf::<S>::first_page(leaf)..Leaf::<S>::first_page(leaf + 1);
             Remover(self).remove(pages.start, pages.end, Unclean::Drop);
             let mut backoff = Backoff::new();
-            // An eviction may hold the leaf for a moment, or take it out before we do.
+            // An eviction may hold the leaf briefly, or remove it first.
             while let Some(held) = self.index().leaf_nr(self.claims(), leaf) {
                 match Leaves(self.supply()).take(self.index(), leaf, held) {
                     Ok(unique) => drop(unique),

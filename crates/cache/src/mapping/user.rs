@@ -1,4 +1,4 @@
-//! The user that shows a file's pages at addresses, and keeps copies of them.
+//! User of a file that maps its pages at addresses, and keeps copies of them.
 
 use std::any::Any;
 use std::fmt;
@@ -6,16 +6,16 @@ use std::sync::{Arc, Weak};
 
 use pagewell_sync::{Mutex, lock};
 
-/// A user that shows a file's pages at addresses, and is told when the file gets shorter.
+/// User that maps a file's pages at addresses. It is called when the file is truncated.
 pub trait FileUser: Any + Send + Sync {
-    /// The file has become shorter: it has `size` bytes now.
+    /// Called after the file was truncated to `size` bytes.
     ///
-    /// It is called with the lock of the file's size held, so it may use the file only by the tries of
+    /// The lock of the file's size is held, so the user may access the file only by the tries of
     /// [`MappedFile`](crate::MappedFile).
     fn cut(&self, size: u64);
 }
 
-/// The user of a file, if there is one.
+/// The user of a file, if it has one.
 #[derive(Default)]
 pub(crate) struct User(Mutex<Option<Weak<dyn FileUser>>>);
 
@@ -26,7 +26,7 @@ impl fmt::Debug for User {
 }
 
 impl User {
-    /// The user. If there is none, `make` makes it. It is not kept alive.
+    /// Returns the user. If there is none, `make` creates it. The file does not keep it alive.
     pub(crate) fn get_or_make(
         &self,
         make: impl FnOnce() -> Arc<dyn FileUser>,
@@ -40,7 +40,7 @@ impl User {
         })
     }
 
-    /// Tells the user that the file has become shorter, and has `size` bytes now. The lock of the size is held.
+    /// Calls the user after the file was truncated to `size` bytes. The lock of the size is held.
     pub(crate) fn tell_cut(&self, size: u64) {
         let user = lock(&self.0).as_ref().and_then(Weak::upgrade);
         if let Some(user) = user {

@@ -1,8 +1,10 @@
-//! Visitors that own what they visit: transfers under way, and calls that other threads make.
+//! Weak references that own their target: of transfers in flight, and of calls that other threads
+//! make.
 //!
-//! They follow the protocol of `files::opened`: the thread that drops the last share of a file waits until they have left. So a
-//! transfer never is the last holder of a mapping, and a file is closed when its last handle has been dropped, and no sooner than the
-//! storage is done with its memory.
+//! They follow the protocol of `files::opened`: the thread that drops the last strong reference to
+//! a file waits until all weak references are dropped. So a transfer is never the last holder of a
+//! mapping. A file is closed when its last handle is dropped, but not before the backend no longer
+//! uses its memory.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::Arc;
@@ -11,7 +13,7 @@ use crate::mapping::record::Mapping;
 use crate::mapping::shared::Shared;
 use crate::mapping::users::Users;
 
-/// A visitor of an open file.
+/// Weak reference to an open file.
 #[derive(Debug)]
 pub(crate) struct Visitor<S: RefScheme> {
     // Dropped first.
@@ -19,7 +21,7 @@ pub(crate) struct Visitor<S: RefScheme> {
     _leaving: Leaving<S>,
 }
 
-/// A counted visitor.
+/// Decrements the count of weak references when dropped.
 #[derive(Debug)]
 struct Leaving<S: RefScheme> {
     shared: Arc<Shared<S>>,
@@ -35,7 +37,7 @@ impl<S: RefScheme> Drop for Leaving<S> {
 }
 
 impl<S: RefScheme> Visitor<S> {
-    /// A visitor of the file, if it has a share.
+    /// Creates a weak reference. Returns `None` if the file has no strong reference.
     pub(crate) fn of(mapping: &Arc<Mapping<S>>) -> Option<Self> {
         if !mapping.users().enter() {
             return None;
@@ -50,7 +52,7 @@ impl<S: RefScheme> Visitor<S> {
         })
     }
 
-    /// What it visits.
+    /// Returns the file.
     pub(crate) fn mapping(&self) -> &Arc<Mapping<S>> {
         &self.mapping
     }

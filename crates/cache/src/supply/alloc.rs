@@ -1,4 +1,4 @@
-//! Allocating: a free block, or one that reclaim finds.
+//! Allocation: a free block, or one that reclaim finds.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{AllocRequest, Order, Place, UniqueFrame};
@@ -14,9 +14,10 @@ use crate::supply::reclaim::reclaimer::Reclaimer;
 pub(crate) struct Allocator<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 
 impl<'s, S: RefScheme> Allocator<'s, S> {
-    /// A block of `order`; pages are evicted for it if necessary.
+    /// Allocates a block of `order`; evicts pages for it if necessary.
     pub(crate) fn alloc(self, order: Order) -> Result<UniqueFrame<'s, S>, OutOfFrames> {
-        // What is at hand; then a batch of pages; then whatever is free anywhere, which other threads are stopped for.
+        // First frames that are free locally; then a batch of pages; then frames that are free
+        // anywhere, for which other threads are stopped.
         let found = self.alloc_or_evict_batch(order);
         match found.or_else(|| self.0.pool().alloc(order)) {
             Some(unique) => Ok(unique),
@@ -24,7 +25,8 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
         }
     }
 
-    /// A block of `order` that is at hand, or that a batch of evicted pages gives. Not under CLOCK, which has no batches.
+    /// Allocates a block of `order` that is free locally, or from one batch of evicted pages.
+    /// Returns `None` under CLOCK, which has no batches.
     #[inline]
     fn alloc_or_evict_batch(self, order: Order) -> Option<UniqueFrame<'s, S>> {
         self.0.queues.as_ref()?;
@@ -34,8 +36,9 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
             .or_else(|| Batches(self.0).evict_for(order))
     }
 
-    /// A block of `order`, if there is one at hand, or a batch of evicted pages gives one. Under CLOCK, if there is one without evicting
-    /// pages that were referenced lately: then pages that the hand passes lose their marks, as in any round.
+    /// Allocates a block of `order` that is free locally, or from one batch of evicted pages. Under
+    /// CLOCK, allocates a free block, or one that takes no eviction of recently accessed pages;
+    /// pages that the clock hand passes lose their accessed bits, as in any pass.
     pub(crate) fn try_alloc(self, order: Order) -> Option<UniqueFrame<'s, S>> {
         if self.0.queues.is_some() {
             return self.alloc_or_evict_batch(order);
@@ -46,7 +49,7 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
             .or_else(|| Reclaimer(self.0).find_unmarked(order))
     }
 
-    /// As [`alloc`](Self::alloc), at `place`, which must be one of the pool's.
+    /// Allocates as [`alloc`](Self::alloc) does, at `place`, which must be one of the pool's.
     pub(crate) fn alloc_at(
         self,
         order: Order,
@@ -66,7 +69,7 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
         Ok(block)
     }
 
-    /// A free block on this node and no other, if there is one.
+    /// Allocates a free block on this node only. Returns `None` if there is none.
     pub(crate) fn alloc_on(self, order: Order, node: usize) -> Option<UniqueFrame<'s, S>> {
         let request = AllocRequest {
             order,

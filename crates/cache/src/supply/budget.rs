@@ -1,12 +1,12 @@
-//! The memory that the cache uses outside of its frames, counted in frames too.
+//! Memory that the cache uses outside of its frames, counted in frames.
 //!
-//! Parts of an open file that are not in a frame (its record, and what its leaves share: [`crate::index::extents`])
-//! are charged here in bytes. For every [`FRAME_BYTES`] charged, or begun, one frame of the
-//! pool is withheld: allocated, its memory given back to the system, and used for nothing. So the
+//! Parts of an open file that are not in a frame (its state, and what its leaves share:
+//! [`crate::index::extents`]) are charged here in bytes. For every [`FRAME_BYTES`] charged, rounded
+//! up, one frame of the pool is withheld: allocated, its memory discarded, and not used. So the
 //! cache as a whole stays within its capacity.
 //!
-//! Locks. Frames are allocated, and freed, without the budget's lock; its holder waits for nothing. Claims and locks of files may be
-//! held.
+//! Locks. Frames are allocated and freed without the budget's lock, and its holder waits for
+//! nothing. The caller may hold claims and locks of files.
 
 use std::ops::Range;
 
@@ -17,9 +17,9 @@ use pagewell_sync::{Mutex, lock};
 use crate::index::claims::Claims;
 use crate::supply::raw;
 
-/// The bytes charged, and the frames withheld for them.
+/// Bytes charged, and the frames withheld for them.
 #[derive(Debug, Default)]
-#[repr(align(128))] // Written by misses: no line with what hits load.
+#[repr(align(128))] // Written by misses: shares no cache line with data that hits load.
 pub(crate) struct Budget {
     state: Mutex<State>,
 }
@@ -37,22 +37,23 @@ impl State {
 }
 
 impl Budget {
-    /// The frames that are withheld at the moment, in ascending order.
+    /// Returns the frames that are currently withheld, in ascending order.
     pub(crate) fn withheld(&self) -> Vec<FrameNr> {
         let mut withheld = lock(&self.state).withheld.clone();
         withheld.sort_unstable();
         withheld
     }
 
-    /// How many frames with numbers in `frames` are withheld at the moment.
+    /// Returns the number of frames in `frames` that are currently withheld.
     pub(crate) fn nr_withheld(&self, frames: &Range<u32>) -> usize {
         let state = lock(&self.state);
         let within = |frame: &&FrameNr| frames.contains(&frame.get());
         state.withheld.iter().filter(within).count()
     }
 
-    /// Charges `bytes`, if the frames withheld already, and those in `spare`, suffice for that; returns whether it did. The
-    /// frames that it takes out of `spare` are withheld from then on.
+    /// Charges `bytes`. Returns `false`, with nothing charged, if the frames withheld already and
+    /// those in `spare` do not suffice. The frames that it removes from `spare` are withheld from
+    /// then on.
     pub(super) fn try_charge<S: RefScheme>(
         &self,
         bytes: usize,
@@ -69,7 +70,7 @@ impl Budget {
         true
     }
 
-    /// Takes back a charge of `bytes`; the frames withheld for it become free.
+    /// Reverts a charge of `bytes`; the frames withheld for it become free.
     pub(super) fn uncharge<S: RefScheme>(&self, claims: &Claims<S>, bytes: usize) {
         let surplus = {
             let mut state = lock(&self.state);

@@ -1,4 +1,5 @@
-//! What holds the frames: counted in a lap over them, to say why none became free, and whether one may in a moment.
+//! Reclaim statistics: the reasons for which frames were not freed, counted in a reclaim pass. They
+//! determine whether a frame may soon be free.
 
 use std::fmt;
 
@@ -7,28 +8,29 @@ use pagewell_frame::{FrameKind, FrameMeta, Order};
 
 use crate::base::page_state::PageState;
 
-/// Why a frame did not become free.
+/// Reason for which a frame was not freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stays {
-    /// It is free already, or part of a block that is counted with its first frame.
+    /// The frame is free already, or part of a block that is counted with its first frame.
     Free,
-    /// Its page is dirty.
+    /// The page is dirty.
     Dirty,
-    /// Its page was given to the storage, and is not durable.
+    /// The page is unsynced.
     Written,
-    /// Its page is pinned to be changed.
+    /// The page is pinned for writing.
     Locked,
-    /// Its page has other references than the index's: pins, or readers for a moment.
+    /// The page has other references than the index's: pins, or readers for a short time.
     Held,
-    /// Its page was referenced lately, and has lost its mark now.
+    /// The page was recently accessed, and its accessed bit is now clear.
     Marked,
-    /// It is a leaf in use.
+    /// The frame is a leaf in use.
     Leaf,
-    /// It is a page, or a table, of memory spaces.
+    /// The frame is a page, or a table, of memory spaces.
     OfSpaces,
-    /// It is of a range: of a program that manages it.
+    /// The frame belongs to a range that the program manages.
     Raw,
-    /// It is allocated, and not a page yet: on its way in, set aside for a write, or withheld.
+    /// The frame is allocated, and not a page yet: being filled, set aside for a write, or
+    /// withheld.
     Owned,
     /// Another thread was changing it.
     Raced,
@@ -37,8 +39,9 @@ pub(crate) enum Stays {
 const NR_REASONS: usize = Stays::Raced as usize + 1;
 
 impl Stays {
-    /// What keeps a frame from being evicted, as far as its record says: the record alone is read, and nothing claimed, so hits on
-    /// the page go on. None if an eviction may succeed. Also what the record says that the frame is.
+    /// Returns the reason for which the metadata of a frame prevents its eviction, or `None` if an
+    /// eviction may succeed; also the kind and the order from the metadata. Only the metadata is
+    /// read and nothing is claimed, so hits on the page are not affected.
     pub(crate) fn of<S: RefScheme>(record: &FrameMeta<S>) -> (Option<Self>, FrameKind, Order) {
         let (kind, order) = record.kind();
         let stays = match kind {
@@ -67,21 +70,22 @@ impl Stays {
     }
 }
 
-/// So many pages may be held by readers for a moment, one each, and more are pinned.
+/// Maximum number of pages that readers may hold for a short time, one each. If more are held, they
+/// are pinned.
 const READERS: usize = 1024;
 
-/// How many frames stay, and why.
+/// Number of frames that were not freed, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Census {
-    /// How many frames were asked for a reason.
+    /// Number of frames in the pass.
     nr_frames: usize,
     by_reason: [usize; NR_REASONS],
-    /// How many of those that are owned are withheld for memory outside of frames.
+    /// Number of owned frames that are withheld for memory outside of frames.
     nr_withheld: usize,
 }
 
 impl Census {
-    /// A census of so many frames, of which so many are withheld, before the first was looked at.
+    /// Creates empty statistics of `nr_frames` frames, `nr_withheld` of them withheld.
     pub(crate) fn of(nr_frames: usize, nr_withheld: usize) -> Self {
         Self {
             nr_frames,
@@ -94,12 +98,11 @@ impl Census {
         self.nr_frames
     }
 
-    /// Counts `nr` frames.
     pub(crate) fn note(&mut self, stays: Stays, nr: u32) {
         self.by_reason[stays as usize] += nr as usize;
     }
 
-    /// Both together.
+    /// Returns the sum of both.
     pub(crate) fn and(mut self, other: &Self) -> Self {
         self.nr_frames += other.nr_frames;
         self.nr_withheld += other.nr_withheld;
@@ -113,18 +116,18 @@ impl Census {
         self.by_reason[stays as usize]
     }
 
-    /// Whether pages have lost their marks, so that another round finds them.
+    /// Whether accessed bits were cleared, so that another pass finds their pages.
     pub(crate) fn has_unmarked(&self) -> bool {
         self.nr(Stays::Marked) != 0
     }
 
-    /// How many frames are on their way in, or set aside for a write.
+    /// Returns the number of frames that are being filled, or set aside for a write.
     fn nr_moving(&self) -> usize {
         self.nr(Stays::Owned).saturating_sub(self.nr_withheld)
     }
 
-    /// Whether a frame may become free in a moment, by what other threads are just doing. Pages do not become clean by waiting, and
-    /// pins are the program's.
+    /// Whether a frame may soon be free through operations of other threads in progress. Pages do
+    /// not become clean by waiting, and pins are the program's.
     pub(crate) fn may_change(&self) -> bool {
         let nr_held = self.nr(Stays::Held);
         self.nr(Stays::Raced) != 0
@@ -133,7 +136,7 @@ impl Census {
             || (1..=READERS).contains(&nr_held)
     }
 
-    /// How many frames have pinned pages: what remains when all else is counted.
+    /// Returns the number of frames with pinned pages: the rest once all other reasons are counted.
     fn nr_pinned(&self) -> usize {
         let all: usize = self.by_reason.iter().sum();
         self.nr_frames
@@ -141,19 +144,19 @@ impl Census {
     }
 }
 
-/// The reasons that there are, with numbers of frames.
+/// Lists the reasons that occur, with the numbers of frames.
 impl fmt::Display for Census {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nr_withheld = self.nr_withheld.min(self.nr(Stays::Owned));
         let parts = [
             (self.nr(Stays::Dirty), "dirty"),
-            (self.nr(Stays::Written), "written and not yet durable"),
+            (self.nr(Stays::Written), "unsynced"),
             (self.nr_pinned(), "pinned"),
-            (self.nr(Stays::Locked), "pinned to be changed"),
+            (self.nr(Stays::Locked), "pinned for writing"),
             (self.nr(Stays::OfSpaces), "of memory spaces"),
             (self.nr(Stays::Raw), "managed by the program"),
-            (self.nr(Stays::Leaf) + nr_withheld, "of indices"),
-            (self.nr_moving(), "on their way in"),
+            (self.nr(Stays::Leaf) + nr_withheld, "used by indexes"),
+            (self.nr_moving(), "being filled"),
             (self.nr(Stays::Free) + self.nr(Stays::Marked), "free again"),
         ];
         write!(f, "of {} frames", self.nr_frames)?;
@@ -179,7 +182,7 @@ mod tests {
         census.note(Stays::OfSpaces, 10);
         assert_eq!(
             census.to_string(),
-            "of 100 frames, 16 dirty, 1 written and not yet durable, 67 pinned, 10 of memory spaces, 3 of indices, 3 on their way in"
+            "of 100 frames, 16 dirty, 1 unsynced, 67 pinned, 10 of memory spaces, 3 used by indexes, 3 being filled"
         );
     }
 

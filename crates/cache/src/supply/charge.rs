@@ -1,4 +1,4 @@
-//! Charging the budget: finding frames to withhold for memory used outside of them.
+//! Charges to the budget: allocation of the frames that are withheld for memory outside of frames.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{Order, UniqueFrame};
@@ -12,11 +12,11 @@ use crate::supply::parts::Supply;
 pub(crate) struct Charges<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 
 impl<'s, S: RefScheme> Charges<'s, S> {
-    /// Charges `bytes`; pages are evicted for them if necessary.
+    /// Charges `bytes`; evicts pages for them if necessary.
     pub(crate) fn charge(self, bytes: usize) -> Result<(), OutOfFrames> {
-        // Frames that are allocated here belong to this call until they meet the charge: calls at
-        // the same time must neither use each other's frames, nor leave any behind. Frames that turn out
-        // unnecessary are freed when this is dropped, after the release of the budget's lock.
+        // Frames allocated here belong to this call until they meet the charge: concurrent calls
+        // must neither use each other's frames, nor leave any behind. Surplus frames are freed by
+        // the drop, after the budget's lock is released.
         let mut spare: Vec<UniqueFrame<'s, S>> = Vec::new();
         while !self.0.budget.try_charge(bytes, &mut spare) {
             let unique = Allocator(self.0).alloc(Order::ZERO)?;
@@ -26,7 +26,8 @@ impl<'s, S: RefScheme> Charges<'s, S> {
         Ok(())
     }
 
-    /// As [`charge`](Self::charge), if there are frames at hand; whether it is charged.
+    /// Charges `bytes` as [`charge`](Self::charge) does, with frames that [`Allocator::try_alloc`]
+    /// returns. Returns `false`, with nothing charged, if these do not suffice.
     #[cfg(not(loom))]
     pub(crate) fn try_charge(self, bytes: usize) -> bool {
         let mut spare: Vec<UniqueFrame<'s, S>> = Vec::new();
@@ -40,7 +41,7 @@ impl<'s, S: RefScheme> Charges<'s, S> {
         true
     }
 
-    /// Takes back a charge of `bytes`, if there are any.
+    /// Reverts a charge of `bytes`, which may be 0.
     pub(crate) fn uncharge(self, bytes: usize) {
         if bytes != 0 {
             self.0.budget.uncharge(&self.0.claims, bytes);
@@ -91,9 +92,9 @@ mod tests {
         assert_eq!(supply.pool().stats().nr_available(), 16);
     }
 
-    /// Eight files that were opened at the same moment left a cache with 61 of 64 frames. Each charge had
-    /// withheld a frame, though one would have done for all, and only a failed charge gave the
-    /// surplus back. Now a frame that a charge does not need is never withheld.
+    /// Regression test: eight files opened at the same moment left a cache with 61 of 64 frames.
+    /// Each charge had withheld a frame, though one would have sufficed for all, and only a failed
+    /// charge returned the surplus. Now a frame that a charge does not need is never withheld.
     #[test]
     fn charges_at_the_same_moment_withhold_no_more_than_one_after_the_other() {
         const THREADS: usize = 8;

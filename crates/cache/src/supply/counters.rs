@@ -1,9 +1,9 @@
-//! Statistics.
+//! Statistics of a cache.
 
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::shard::Shards;
 
-/// Events that are rare enough to be counted where they happen; hits are not.
+/// Counts of events that are rare enough to be counted where they happen; hits are not.
 #[derive(Debug, Default)]
 pub(crate) struct Counters(Shards<Counts>);
 
@@ -14,7 +14,7 @@ struct Counts {
     evictions: AtomicU64,
 }
 
-/// One of [`Counters`].
+/// Selector of one of the [`Counters`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
     Fill,
@@ -34,7 +34,7 @@ impl Counts {
 
 impl Counters {
     pub(crate) fn add(&self, event: Event, n: u64) {
-        // Statistics are no part of any protocol, and a model need not explore them.
+        // Statistics are not part of any protocol, and a model need not explore them.
         if !cfg!(loom) {
             // ORDERING: Relaxed; a statistic.
             let mine = self.0.get(self.0.own());

@@ -1,11 +1,14 @@
-//! Evicting one page, or one leaf whose slots are all empty: the record of a frame names it, and the slot is checked.
+//! Eviction of one page, or of one leaf whose slots are all empty.
 //!
-//! Protocol. The record of a page's frame says which slot of which leaf names it. The eviction takes a reference to the leaf,
-//! checks that it is a leaf, checks the slot, and claims it ([`crate::index::claim`]). So it needs no access to the mapping, nor to
-//! anything that a closing file could take away meanwhile. It waits for nothing, and passes over slots that others have claimed.
+//! Protocol. The metadata of a page's frame records the leaf and the slot that name it. The
+//! eviction takes a reference to the leaf, checks that it is a leaf, checks the slot, and claims it
+//! ([`crate::index::claim`]). So it needs no access to the mapping, nor to anything that a closing
+//! file could remove concurrently. It waits for nothing, and skips slots that other threads have
+//! claimed.
 //!
-//! A claim makes optimistic reads of the page fail. So a page that stays, since it is dirty, pinned or locked, is not claimed to find that
-//! out: its frame's record says so ([`Stays::of`]). The record is a hint, and is looked at again with the claim in hand.
+//! A claim makes optimistic reads of the page fail. So a page that is dirty, unsynced, pinned or
+//! locked is not claimed to determine that: its frame's metadata suffices ([`Stays::of`]). The
+//! metadata is a hint, and is checked again under the claim.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, Order, TryGetFrame, UniqueFrame};
@@ -20,7 +23,7 @@ use crate::supply::counters::Event;
 use crate::supply::parts::Supply;
 use crate::supply::policy::clock::Marks;
 
-/// A slot that names a page: its leaf, its position there, and its word.
+/// Slot that names a page: its leaf, its position there, and its word.
 pub(crate) type SeenSlot<'s, S> = (Leaf<'s, S>, usize, Slot);
 
 /// Evicts the content of a frame.
@@ -28,7 +31,7 @@ pub(crate) type SeenSlot<'s, S> = (Leaf<'s, S>, usize, Slot);
 pub(crate) struct Evictor<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 
 impl<'s, S: RefScheme> Evictor<'s, S> {
-    /// Evicts the content of `frame`, if that can be done at once.
+    /// Evicts the content of `frame`. Returns `None` if it cannot be evicted at once.
     pub(crate) fn try_evict(self, frame: FrameNr, marks: Marks) -> Option<UniqueFrame<'s, S>> {
         self.evict(frame, marks).ok()
     }
@@ -37,14 +40,15 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
     ///
     /// # Errors
     ///
-    /// Why it stays, if it cannot be evicted at once, and the order of its block. If the record says why, nothing is claimed.
+    /// The reason, if the content cannot be evicted at once, and the order of its block. If the
+    /// metadata contains the reason, nothing is claimed.
     #[inline]
     pub(crate) fn evict(
         self,
         frame: FrameNr,
         marks: Marks,
     ) -> Result<UniqueFrame<'s, S>, (Stays, Order)> {
-        // The record is a hint until something is held; each branch checks it.
+        // The metadata is a hint until a reference is held; each branch checks it.
         let record = self.0.pool().meta(frame);
         let (stays, kind, order) = Stays::of(record);
         let evicted = match stays {
@@ -53,13 +57,14 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
             None => self.evict_page(frame, marks),
         };
         if let Err(Stays::Held) = evicted {
-            // For the next look, if announced pins are all that may keep it.
+            // Requests a query in the next scan of the hazard slots, in case hazard protection
+            // alone keeps the frame.
             self.0.pool().doubt(frame);
         }
         evicted.map_err(|stays| (stays, order))
     }
 
-    #[inline(never)] // The looks at frames that stay have to be fast, all the way round.
+    #[inline(never)] // Checks of frames that are not freed must be fast, for a whole pass.
     fn evict_page(self, frame: FrameNr, marks: Marks) -> Result<UniqueFrame<'s, S>, Stays> {
         let (leaf, position, slot) = self.slot_of(frame).ok_or(Stays::Raced)?;
         if slot.is_hot() && marks == Marks::Respected {
@@ -73,8 +78,10 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
         Ok(unique)
     }
 
-    /// Evicts the page in `frame`, whatever its mark, if that can be done at once, and leaves its ghost. `seen` is the slot that names
-    /// it, if the caller has just looked. Also gives the frame of its leaf. The caller counts it.
+    /// Evicts the page in `frame` regardless of its accessed bit, and leaves `ghost` in the slot.
+    /// `seen` is the slot that names it, if the caller has just loaded it. Also returns the frame
+    /// of its leaf. Returns `None` if the page cannot be evicted at once. The caller counts the
+    /// eviction.
     pub(crate) fn evict_unmarked(
         self,
         frame: FrameNr,
@@ -103,9 +110,9 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
         claim.evict(ghost)
     }
 
-    /// The slot that names the page in `frame`: its leaf, its position there, and its word.
+    /// Returns the slot that names the page in `frame`: its leaf, its position there, and its word.
     pub(crate) fn slot_of(self, frame: FrameNr) -> Option<SeenSlot<'s, S>> {
-        // The record is a hint until the slot says the same.
+        // The metadata is a hint until the slot agrees.
         let (leaf, position) = self.0.pool().meta(frame).owner();
         let leaf = u32::try_from(leaf).ok()?;
         let position = position as usize;
@@ -116,28 +123,30 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
             return None;
         };
         let leaf = Leaf::from_reference(reference)?;
-        // ORDERING: Acquire; the compare-and-swap of a claim would do, but a changed slot should
-        // be noticed before it is tried.
+        // ORDERING: Acquire; the compare-and-swap of a claim would suffice, but a changed slot
+        // should be noticed before it is tried.
         let slot = Slot::from_bits(leaf.slot(position).load(Ordering::Acquire));
         (slot.state() == State::Present(frame)).then_some((leaf, position, slot))
     }
 
-    /// Takes the leaf in `frame` out of its file's index, if none of its slots is in use.
+    /// Removes the leaf in `frame` from its file's index. Returns `None` if one of its slots is in
+    /// use.
     fn try_evict_leaf(self, frame: FrameNr) -> Option<UniqueFrame<'s, S>> {
         let TryGetFrame::Taken(reference) = self.0.pool().try_get(frame) else {
             return None;
         };
         let leaf = Leaf::from_reference(reference)?;
-        // While it is held, the leaf keeps its owner. The mapping may be going away, and then takes the leaf with it.
+        // While the handle exists, the leaf keeps its owner. The mapping may be closing, and then
+        // removes the leaf itself.
         let (number, leaf_nr) = leaf.reference.meta().owner();
         let owners = self.0.owners.get()?.upgrade()?;
         owners.take_leaf(number, leaf_nr as usize, leaf)
     }
 }
 
-/// Takes the referenced mark off a slot.
+/// Clears the accessed bit of a slot, if the slot is unchanged.
 pub(crate) fn unmark<S: RefScheme>(leaf: &Leaf<'_, S>, position: usize, slot: Slot) {
-    // ORDERING: Relaxed; the mark is a hint. If the slot changed meanwhile, the mark is not ours to clear.
+    // ORDERING: Relaxed; the bit is a hint. If the slot has changed, its bit must not be cleared.
     let _ = leaf.slot(position).compare_exchange(
         slot.bits(),
         slot.without_referenced().bits(),

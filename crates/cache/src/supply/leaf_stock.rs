@@ -1,12 +1,13 @@
-//! Frames for leaves, several at a time.
+//! Frames for leaves, allocated several at a time.
 //!
-//! The memory of a leaf's frame is given back to the system (see [`crate::index::file_index`]), which takes a huge page
-//! apart if the frame is in one. A large file that is read from start to end takes a leaf into use after every
-//! 512 pages. If their frames were taken one at a time, they would lie in between the pages, and take every huge page
-//! apart. So a few frames are allocated at once and kept until they are needed; as long as memory is not fragmented,
-//! they are neighbours.
+//! The memory of a leaf's frame is discarded (see [`crate::index::file_index`]), which splits a
+//! huge page if the frame is in one. A large file that is read sequentially creates a leaf for
+//! every 512 pages. If their frames were allocated one at a time, they would lie between the pages,
+//! and split every huge page. So a few frames are allocated at once and kept until they are needed;
+//! as long as memory is not fragmented, they are contiguous.
 //!
-//! Locks. Nothing is taken or waited for under the stock's lock. Its callers may have a claim, or the lock of the maker of a leaf.
+//! Locks. Nothing is acquired or waited for under the stock's lock. The caller may hold a claim, or
+//! the leaf-creation lock.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, Order, UniqueFrame};
@@ -15,18 +16,18 @@ use pagewell_sync::{Mutex, lock};
 use crate::index::claims::Claims;
 use crate::supply::raw;
 
-/// The most frames that are allocated at once.
+/// Maximum number of frames allocated at once.
 const MOST: usize = 64;
 
-/// Frames whose memory was given back, and which no leaf has yet.
+/// Frames whose memory is discarded, and which no leaf uses yet.
 #[derive(Debug, Default)]
-#[repr(align(128))] // Written by misses: no line with what hits load.
+#[repr(align(128))] // Written by misses: shares no cache line with data that hits load.
 pub(crate) struct LeafStock {
     frames: Mutex<Vec<FrameNr>>,
 }
 
 impl LeafStock {
-    /// A frame of the stock, if there is one.
+    /// Takes a frame of the stock, if there is one.
     pub(super) fn take<'s, S: RefScheme>(
         &self,
         claims: &'s Claims<S>,
@@ -35,7 +36,8 @@ impl LeafStock {
         Some(raw::withheld(claims, frame))
     }
 
-    /// Stocks up with free frames, as far as there are any: a thousandth of the pool at the most. Small pools keep no stock.
+    /// Adds free frames to the stock, as far as there are any: at most a 1024th of the pool, and at
+    /// most [`MOST`] less one. Small pools keep no stock.
     pub(super) fn stock_up<S: RefScheme>(&self, claims: &Claims<S>) {
         let nr_more = (claims.pool.nr_frames() / 1024).clamp(1, MOST) - 1;
         let mut more = Vec::with_capacity(nr_more);
@@ -46,12 +48,12 @@ impl LeafStock {
             frame.discard();
             more.push(frame.into_withheld());
         }
-        // The lowest is used first.
+        // The lowest frame is used first.
         more.reverse();
         lock(&self.frames).append(&mut more);
     }
 
-    /// Gives the stock back to the pool.
+    /// Frees all frames of the stock.
     pub(crate) fn drain<S: RefScheme>(&self, claims: &Claims<S>) {
         let frames = std::mem::take(&mut *lock(&self.frames));
         for frame in frames {

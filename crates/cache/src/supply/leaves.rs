@@ -1,7 +1,9 @@
-//! Taking leaves into use, and out of use: the frame for a leaf's record, and the charge of what it shares with its neighbours.
+//! Creation and removal of leaves: the frame for a leaf's metadata, and the charge of what it
+//! shares with its neighbours.
 //!
-//! Of many threads that want one leaf, one makes it, and the others wait for it: so one finds memory, and evicts. A maker waits for
-//! what every request for a frame waits for (`reclaim`), and for nothing else.
+//! If several threads need one leaf, one creates it, and the others wait for it. So only one of
+//! them allocates memory and evicts. A thread that creates a leaf waits for what every request for
+//! a frame waits for (`reclaim`), and for nothing else.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{Order, UniqueFrame};
@@ -15,21 +17,22 @@ use crate::supply::charge::Charges;
 use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::parts::Supply;
 
-/// A fill may have to make a leaf: a frame for its record, and at most two that are withheld for what it shares with its
-/// neighbours. (In a model, where pools are tiny, one that is not withheld any more is found at once.)
+/// Number of frames that a fill may need to create a leaf: one for its metadata, and at most two
+/// that are withheld for what it shares with its neighbours. (In a model, where pools are tiny, a
+/// frame that is no longer withheld is found at once.)
 pub(crate) const LEAF_FRAMES: usize = if cfg!(loom) { 1 } else { 3 };
 
-/// Takes leaves into use.
+/// Creates and removes leaves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leaves<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 
 impl<'s, S: RefScheme> Leaves<'s, S> {
-    /// Gets hold of the leaf of `page` in the index of file number `owner`, and takes the leaf into use
+    /// Returns a handle of the leaf of `page` in the index of file number `owner`. Creates the leaf
     /// if it is not in use.
     ///
     /// # Errors
     ///
-    /// When there is no frame for it.
+    /// There is no frame for the leaf.
     pub(crate) fn leaf_or_new(
         self,
         index: &Index<S>,
@@ -42,7 +45,8 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
             return Ok(found);
         }
         let _making = index.lock_to_make(leaf);
-        // Another thread may have made it meanwhile. If it is just being taken out, this waits until it is.
+        // Another thread may have created it in between. If it is being removed, this waits until
+        // that is done.
         if let Some(found) = index.leaf_nr(claims, leaf) {
             return Ok(found);
         }
@@ -56,7 +60,8 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         }
     }
 
-    /// As [`leaf_or_new`](Self::leaf_or_new), if nothing has to be waited for.
+    /// Returns a handle as [`leaf_or_new`](Self::leaf_or_new) does, or `None` if that would have to
+    /// wait.
     #[cfg(not(loom))]
     pub(crate) fn try_leaf_or_new(
         self,
@@ -80,12 +85,13 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         Some(index.install_leaf(claims, owner, leaf, fresh))
     }
 
-    /// Takes leaf number `leaf` out of use if all its slots are empty, and `held`, the caller's handle, is the only one. The
-    /// frame then belongs to the caller. Nothing is waited for; claims may be held.
+    /// Removes leaf number `leaf` if all its slots are empty, and `held`, the caller's handle, is
+    /// the only one. The frame then belongs to the caller. Waits for nothing; the caller may hold
+    /// claims.
     ///
     /// # Errors
     ///
-    /// The handle, when the leaf is in use.
+    /// Returns `held` if the leaf is in use.
     pub(crate) fn take<'h>(
         self,
         index: &Index<S>,
@@ -97,11 +103,12 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         Ok(unique)
     }
 
-    /// Charges what `leaf`, which is about to be made, needs besides its slots, unless a neighbour has it already.
+    /// Charges what `leaf`, which is about to be created, needs besides its slots, unless a
+    /// neighbour has been charged for it.
     fn enter(self, index: &Index<S>, leaf: usize) -> Result<(), OutOfFrames> {
         let charges = Charges(self.0);
         let mut paid = 0;
-        // A round is repeated when a neighbour has left since this thread looked: at most as often as that happens.
+        // Repeated when a neighbour has left since the check: at most as often as that happens.
         loop {
             match index.enter(leaf, paid) {
                 Ok(surplus) => {
@@ -119,7 +126,8 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         }
     }
 
-    /// As [`enter`](Self::enter), if there are frames at hand; whether it is entered.
+    /// Charges as [`enter`](Self::enter) does. Returns `false` if no frames are available without
+    /// waiting.
     #[cfg(not(loom))]
     fn try_enter(self, index: &Index<S>, leaf: usize) -> bool {
         let charges = Charges(self.0);
@@ -146,7 +154,7 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         Charges(self.0).uncharge(index.leave(leaf));
     }
 
-    /// A frame for a leaf's record; the leaf's slots use as much memory elsewhere.
+    /// Allocates a frame for a leaf's metadata; the leaf's slots use as much memory elsewhere.
     fn alloc_frame(self) -> Result<UniqueFrame<'s, S>, OutOfFrames> {
         let (claims, stock) = (&self.0.claims, &self.0.leaf_stock);
         if let Some(frame) = stock.take(claims) {
@@ -158,7 +166,8 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         Ok(first)
     }
 
-    /// As [`alloc_frame`](Self::alloc_frame), if there is one at hand.
+    /// Allocates as [`alloc_frame`](Self::alloc_frame) does, if a frame is available without
+    /// waiting.
     #[cfg(not(loom))]
     fn try_alloc_frame(self) -> Option<UniqueFrame<'s, S>> {
         let (claims, stock) = (&self.0.claims, &self.0.leaf_stock);

@@ -1,18 +1,24 @@
-//! Free frames: allocating, evicting, and the bounds of both.
+//! Free frames: allocation, eviction, and the limits of both.
 //!
-//! Owns. Everything that decides where a free frame comes from: permits of fills ([`permits`]), transfers that will make frames
-//! evictable ([`transfers`]), memory used outside of frames ([`budget`], [`charge`]), frames for
-//! leaves ([`leaf_stock`], [`leaves`]), eviction of one page or leaf ([`evict`]), the order in which pages go ([`policy`]), rounds until one finds
-//! something ([`reclaim`]), what holds the frames if none does ([`census`], [`out_of_frames`]), and the entry ([`alloc`]). Its
-//! state is one value ([`Supply`](parts::Supply)).
+//! Owns. Every source of free frames:
+//! - budget reservations of fills ([`permits`]), and transfers that will make frames evictable
+//!   ([`transfers`]);
+//! - memory used outside of frames ([`budget`], [`charge`]), and frames for leaves ([`leaf_stock`],
+//!   [`leaves`]);
+//! - eviction of one page or leaf ([`evict`]), its order ([`policy`]), and reclaim passes
+//!   ([`reclaim`]);
+//! - reclaim statistics ([`census`], [`out_of_frames`]), and the entry point ([`alloc`]).
 //!
-//! Calls `base` and `index`. A leaf belongs to a file, which this room does not know: it asks the owner of the files through
-//! [`LeafOwners`](owners::LeafOwners).
+//! The state is one value ([`Supply`](parts::Supply)).
 //!
-//! Promises. Unclean, pinned or locked pages are not evicted, nor claimed to find that out. Nothing here waits for a claim or for the
-//! program. It waits for the storage only in a permit and in rounds during transfers. A request ends with a block, or with the reason
-//! that there is none: at once, if nothing can become free by waiting. Pages, index, sets and records together stay within the
-//! capacity.
+//! Calls `base` and `index`. A leaf belongs to a file, which this layer does not know: it calls the
+//! owner of the files through [`LeafOwners`](owners::LeafOwners).
+//!
+//! Guarantees. Pages that are not clean, pinned or locked are not evicted, nor claimed to determine
+//! that. Nothing here waits for a claim or for the program. It waits for the backend only in a
+//! reservation, and between passes while transfers are in flight. A request returns a block, or the
+//! reason that there is none: at once, if waiting cannot free a frame. Pages, index, sets and
+//! metadata together stay within the capacity.
 
 pub(crate) mod alloc;
 pub(crate) mod budget;

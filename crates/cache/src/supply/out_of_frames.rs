@@ -1,26 +1,26 @@
-//! Why there is no frame.
+//! Causes of a failed allocation.
 
 use std::fmt;
 
 use crate::supply::census::{Census, Stays};
 
-/// The reason that there are no frames.
+/// Cause of a failed allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OutOfFrames {
     /// Every frame is in use.
     InUse(Box<Census>),
-    /// There are frames, but not so many in a row.
+    /// Frames are available, but not enough contiguous ones.
     Fragmented {
-        /// How many frames in a row were wanted.
+        /// Number of contiguous frames requested.
         nr_wanted: u32,
-        /// How many are free or could be evicted.
+        /// Number of frames that are free or could be evicted.
         nr_loose: usize,
         census: Box<Census>,
     },
 }
 
 impl OutOfFrames {
-    /// How many frames are not clean.
+    /// Returns the number of frames that are not clean.
     pub(crate) fn nr_unclean(&self) -> usize {
         let (Self::InUse(census) | Self::Fragmented { census, .. }) = self;
         census.nr(Stays::Dirty) + census.nr(Stays::Written)
@@ -37,8 +37,8 @@ impl fmt::Display for OutOfFrames {
                 census,
             } => write!(
                 f,
-                "{nr_loose} frames are free or could be evicted, but nowhere {nr_wanted} in a row: \
-                 what is in use lies in between: {census}"
+                "no {nr_wanted} contiguous frames: {nr_loose} are free or could be evicted, but frames \
+                 in use lie between them: {census}"
             ),
         }
     }

@@ -1,4 +1,4 @@
-//! The parts of supply.
+//! State of the frame supply.
 
 use std::mem::offset_of;
 use std::sync::{OnceLock, Weak};
@@ -21,24 +21,26 @@ use crate::supply::policy::clock::Clock;
 use crate::supply::policy::queues::Queues;
 use crate::supply::transfers::Transfers;
 
-/// The state of supply. Its operations are types of their own: [`Allocator`](super::alloc::Allocator) and the others.
+/// State of the frame supply. Its operations are separate types:
+/// [`Allocator`](super::alloc::Allocator) and others.
 #[derive(Debug)]
 pub(crate) struct Supply<S: RefScheme> {
     pub(crate) claims: Claims<S>,
     pub(crate) clock: Clock,
-    /// Those of the default policy; none under CLOCK. Misses take the lock for many of them together.
+    /// Queues of the default policy; `None` under CLOCK. Misses acquire the lock once for many of
+    /// them.
     pub(crate) queues: Option<Padded<Mutex<Queues>>>,
     pub(crate) counters: Counters,
     pub(crate) budget: Budget,
-    /// Frames that will be free to evict soon.
+    /// Transfers that will make frames evictable.
     pub(crate) transfers: Transfers,
     pub(crate) in_flight: InFlight,
     pub(crate) leaf_stock: LeafStock,
-    /// The owner of the files that leaves belong to; none before there is a file.
+    /// Owner of the files that leaves belong to; empty before there is a file.
     pub(crate) owners: OnceLock<Weak<dyn LeafOwners<S>>>,
 }
 
-// Claims and pins load what is first; these are written by misses and evictions.
+// Claims and pins load the first fields; misses and evictions write these.
 const _: () = {
     type P = Supply<LockBit>;
     let written = [
@@ -77,7 +79,6 @@ impl<S: RefScheme> Supply<S> {
         }
     }
 
-    /// The frames.
     #[inline]
     pub(crate) fn pool(&self) -> &FramePool<S> {
         &self.claims.pool

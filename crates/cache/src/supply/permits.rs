@@ -1,18 +1,21 @@
-//! How many frames may be on their way into the cache at once.
+//! Budget reservations: the limit of frames that may be in flight into the cache.
 //!
-//! A fill has frames that nobody can evict: the page's, its neighbours', the leaf's. Without a bound,
-//! many fills together could hold the whole pool, each of them waiting for one more frame. So a fill first takes
-//! a permit, while it holds nothing else, and sleeps until there is one. All permits together are for
-//! three quarters of the pool; a fill that needs more than the stock has goes when no other has any of it.
+//! A fill has frames that cannot be evicted: those of the page, of its neighbours, and of the leaf.
+//! Without a limit, many fills together could hold the whole pool, each waiting for one more frame.
+//! So a fill first acquires a reservation, while it holds nothing else, and sleeps until it has
+//! one. All reservations together cover three quarters of the pool. A fill that needs more than the
+//! shared credit waits until no reservation uses it.
 //!
-//! Half of these are divided among the shards of the threads: a fill takes its permit there, on a line of its own, as long as there
-//! are any. The other half is one stock, behind a lock, for who finds none in its shard. (A small pool has only the stock.)
+//! Half of the credit is divided among the shards of the threads: a fill reserves there, on a cache
+//! line of its own, as long as the shard has credit. The other half is shared credit (`Stock`)
+//! behind a lock, for fills whose shard has none. (A small pool has only shared credit.)
 //!
-//! One file may have permits of the stock for as many frames as all leave free, so half of those at the most (see `dirty::pressure`,
-//! which divides dirty frames likewise). So the readers of a file whose storage hangs may use up a shard, and then wait for each
-//! other; those of other files take from the stock, and do not wait for them.
+//! One file may reserve as much of the shared credit as all files leave free, so at most half of it
+//! (see `dirty::pressure`, which divides dirty frames likewise). So the readers of a file whose
+//! backend hangs may use up a shard, and then wait for each other; those of other files use the
+//! shared credit, and do not wait for them.
 //!
-//! Locks. The lock is taken with no other lock held.
+//! Locks. The lock is acquired with no other lock held.
 
 use std::sync::PoisonError;
 #[cfg(not(loom))]
@@ -22,26 +25,26 @@ use pagewell_sync::atomic::{AtomicUsize, Ordering};
 use pagewell_sync::shard::Shards;
 use pagewell_sync::{Condvar, Mutex, MutexGuard, lock};
 
-/// The number of frames for which permits are out.
+/// Number of frames that are reserved.
 #[derive(Debug)]
 pub(crate) struct InFlight {
-    /// How many frames the permits of each shard are for.
+    /// Number of frames reserved in each shard.
     shards: Shards<AtomicUsize>,
-    /// The most that those of one shard are for.
+    /// Maximum for one shard.
     most_of_shard: usize,
     stock: Stock,
 }
 
-/// A shard is of use if its permits are for so many frames at the least: some fills with their neighbours.
+/// Minimum credit of a shard to be of use: enough for some fills with their neighbours.
 const LEAST_OF_SHARD: usize = 64;
 
-/// After how long a thread that waits for the stock looks at its shard again.
+/// Interval at which a thread that waits for shared credit checks its shard.
 #[cfg(not(loom))]
 const MOMENT: Duration = Duration::from_millis(5);
 
-/// The permits that are taken with the lock in hand.
+/// Shared credit, under a lock.
 #[derive(Debug)]
-#[repr(align(128))] // Written by misses: no line with what others load.
+#[repr(align(128))] // Written by misses: shares no cache line with data that other code loads.
 struct Stock {
     state: Mutex<State>,
     returned: Condvar,
@@ -54,13 +57,13 @@ struct State {
     nr_waiters: usize,
 }
 
-/// The number of frames of one file for which permits of the stock are out.
+/// Number of frames of shared credit that one file has reserved.
 #[derive(Debug, Default)]
 pub(crate) struct OfFile(AtomicUsize);
 
 impl OfFile {
     fn nr(&self) -> usize {
-        // ORDERING: Relaxed, here and below; the number is loaded and stored with the lock in hand.
+        // ORDERING: Relaxed, here and below; the number is loaded and stored with the lock held.
         self.0.load(Ordering::Relaxed)
     }
 
@@ -69,19 +72,19 @@ impl OfFile {
     }
 }
 
-/// The right to have so many frames in flight.
+/// Reservation of a number of in-flight frames.
 #[derive(Debug)]
 pub(crate) struct Permit<'s> {
     in_flight: &'s InFlight,
     of_file: &'s OfFile,
     shard: usize,
-    /// How many of the frames are counted in the shard, and how many in the stock.
+    /// Frames reserved in the shard, and in the shared credit.
     nr_of_shard: usize,
     nr_of_stock: usize,
 }
 
 impl InFlight {
-    /// For a pool of `nr_frames`.
+    /// Creates the credit for a pool of `nr_frames`.
     pub(crate) fn new(nr_frames: usize) -> Self {
         let shards = Shards::new();
         let all = nr_frames - nr_frames / 4;
@@ -101,13 +104,13 @@ impl InFlight {
         }
     }
 
-    /// How many threads wait for a permit.
+    /// Returns the number of threads that wait for a reservation.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn nr_waiters(&self) -> usize {
         lock(&self.stock.state).nr_waiters
     }
 
-    /// All permits there are, when none is out.
+    /// Reserves all credit. No reservation may exist.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn all<'s>(&'s self, of_file: &'s OfFile) -> Vec<Permit<'s>> {
         let of_shards = (0..self.shards.iter().len()).map(|shard| {
@@ -126,7 +129,8 @@ impl InFlight {
         all
     }
 
-    /// A permit of a file for `nr_frames`; waits until they are within the bounds, or no other permit of the stock is out.
+    /// Reserves `nr_frames` for a file. Waits until they are within the limits, or no shared credit
+    /// is reserved.
     pub(crate) fn permit<'s>(&'s self, of_file: &'s OfFile, nr_frames: usize) -> Permit<'s> {
         let mut permit = Permit {
             in_flight: self,
@@ -142,7 +146,7 @@ impl InFlight {
         permit
     }
 
-    /// As [`permit`](Self::permit), if they are within the bounds now.
+    /// Reserves as [`permit`](Self::permit) does, or returns `None` if that would have to wait.
     #[cfg(not(loom))]
     pub(crate) fn try_permit<'s>(
         &'s self,
@@ -161,15 +165,16 @@ impl InFlight {
 }
 
 impl Stock {
-    /// Whether a file with `of_file` may have `nr_frames` more, besides the first that it has.
+    /// Whether a file with `of_file` may reserve `nr_frames` more. Its quota does not apply while
+    /// it has reserved none.
     fn fits(&self, state: &State, of_file: &OfFile, nr_frames: usize) -> bool {
         let free = self.most.saturating_sub(state.nr_frames);
         let is_within_share = of_file.nr() == 0 || of_file.nr() + nr_frames <= free;
         nr_frames <= free && is_within_share
     }
 
-    /// Takes permits for `nr_frames`, and waits until there are any; unless they are to be had elsewhere, now or later. Returns whether
-    /// it took them.
+    /// Reserves `nr_frames`, and waits until they are available. Returns `false`, with nothing
+    /// reserved, if `elsewhere` returns `true` before or while it waits.
     fn take_unless(
         &self,
         mut elsewhere: impl FnMut() -> bool,
@@ -193,7 +198,8 @@ impl Stock {
         true
     }
 
-    /// Waits until permits were given back, or for a moment: a shard tells nobody of those that it has again.
+    /// Waits until credit was returned, or for [`MOMENT`]: a shard does not notify of returned
+    /// credit.
     #[cfg(not(loom))]
     fn wait<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
         let waited = self.returned.wait_timeout(state, MOMENT);
@@ -207,7 +213,7 @@ impl Stock {
         waited.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes permits for `nr_frames`, if they are within the bounds now.
+    /// Reserves `nr_frames`, if they are within the limits now.
     fn try_take(&self, of_file: &OfFile, nr_frames: usize) -> bool {
         let mut state = lock(&self.state);
         let fits = self.fits(&state, of_file, nr_frames);
@@ -231,7 +237,7 @@ impl Stock {
 }
 
 impl Permit<'_> {
-    /// Adds `nr_frames` to the permit, if they are within the bounds now.
+    /// Adds `nr_frames` to the reservation, if they are within the limits now.
     pub(crate) fn try_extend(&mut self, nr_frames: usize) -> bool {
         if self.try_extend_in_shard(nr_frames) {
             return true;
@@ -248,19 +254,20 @@ impl Permit<'_> {
         if most == 0 {
             return false;
         }
-        // ORDERING: Relaxed; a bound on a sum, which needs no more than that each change is one.
+        // ORDERING: Relaxed; a limit of a sum, which only needs atomic changes.
         let before = count.fetch_add(nr_frames, Ordering::Relaxed);
         let fits = before + nr_frames <= most;
         if fits {
             self.nr_of_shard += nr_frames;
         } else {
-            // ORDERING: Relaxed; as above. Another thread of the shard may have found no room meanwhile: it takes from the stock.
+            // ORDERING: Relaxed; as above. Another thread of the shard may have failed because of
+            // this excess: it uses the shared credit.
             count.fetch_sub(nr_frames, Ordering::Relaxed);
         }
         fits
     }
 
-    /// What the frames of this permit's shard are counted in.
+    /// Returns the count of this reservation's shard.
     fn count(&self) -> &AtomicUsize {
         self.in_flight.shards.get(self.shard)
     }
@@ -313,7 +320,8 @@ mod tests {
         drop(permits);
     }
 
-    /// Permits of the shards are not divided by file: a file that has all of a shard leaves the stock to others.
+    /// Shard credit is not divided by file: a file that uses all of a shard leaves the shared
+    /// credit to others.
     #[test]
     fn a_file_that_uses_up_its_shard_leaves_the_stock_to_others() {
         let in_flight = InFlight::new(1 << 20);

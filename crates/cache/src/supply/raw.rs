@@ -1,4 +1,5 @@
-//! The unsafe step of supply, as a safe function. Invariants of this room are the duties of its callers.
+//! The unsafe operation of the supply, as a safe function. The invariants of this module are
+//! obligations of its callers.
 
 #![allow(unsafe_code)] // See above.
 
@@ -7,8 +8,9 @@ use pagewell_frame::{FrameNr, UniqueFrame};
 
 use crate::index::claims::Claims;
 
-/// A frame that the budget, or the stock for leaves, kept as a bare number.
+/// Restores the handle of a frame that the budget, or the stock for leaves, kept as a number.
 pub(super) fn withheld<S: RefScheme>(claims: &Claims<S>, frame: FrameNr) -> UniqueFrame<'_, S> {
-    // SAFETY: (A) both took the handle apart, and take the number off their list before they call this.
+    // SAFETY: (A) both decomposed the handle, and remove the number from their list before they
+    // call this.
     unsafe { UniqueFrame::from_withheld(&claims.pool, frame) }
 }

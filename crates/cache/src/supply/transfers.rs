@@ -1,10 +1,12 @@
-//! Transfers from the storage that are under way, counted for each node.
+//! Transfers from the backend in flight, counted for each node.
 //!
-//! A frame that is being filled can be evicted once its page is published, which ends the transfer. So a request that has found
-//! nothing to evict sleeps while there are transfers to frames that it could use, until one of them ends
-//! ([`crate::supply::reclaim`]). Now and then it wakes by itself: pages may have been unpinned meanwhile, or frames freed.
+//! A frame that is being filled can be evicted once its page is published, which ends the transfer.
+//! So a request that has found nothing to evict sleeps while there are transfers to frames that it
+//! could use, until one of them ends ([`crate::supply::reclaim`]). At intervals it wakes by itself:
+//! pages may have been unpinned, or frames freed.
 //!
-//! Locks. The lock is taken by waiters, and by a transfer that ends while there are any; nothing is waited for with it in hand.
+//! Locks. The lock is acquired by waiters, and by a transfer that ends while there are any. Its
+//! holder waits for nothing.
 
 #[cfg(not(loom))]
 use std::ops::RangeInclusive;
@@ -21,7 +23,7 @@ use pagewell_sync::shard::Shards;
 use pagewell_sync::time::Instant;
 use pagewell_sync::{Condvar, Mutex, lock};
 
-/// A set of the nodes of a pool, a bit each: there are 64 at the most.
+/// Set of the nodes of a pool, at most 64, as a bit map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NodeSet(u64);
 
@@ -29,12 +31,12 @@ impl NodeSet {
     /// All nodes of any pool.
     pub(crate) const ALL: Self = Self(u64::MAX);
 
-    /// One node.
+    /// Returns the set of one node.
     pub(crate) const fn only(node: usize) -> Self {
         Self(1 << node)
     }
 
-    /// The nodes that have these frames.
+    /// Returns the set of nodes that have these frames.
     pub(crate) fn of_frames<S: RefScheme>(
         pool: &FramePool<S>,
         frames: impl Iterator<Item = FrameNr>,
@@ -51,46 +53,47 @@ impl NodeSet {
     }
 }
 
-/// How many transfers fill frames of each node.
+/// Number of transfers that fill frames of each node.
 #[derive(Debug)]
-#[repr(align(128))] // Misses look at it; requests that wait write it.
+#[repr(align(128))] // Read by misses, written by requests that wait.
 pub(crate) struct Transfers {
     of_nodes: Box<[Shards<AtomicUsize>]>,
-    /// How many threads wait for an end.
+    /// Number of threads that wait for the end of a transfer.
     nr_waiters: AtomicUsize,
-    /// How many transfers have ended while there were any.
+    /// Number of transfers that ended while a thread was waiting.
     nr_ended: Mutex<u64>,
     ended: Condvar,
 }
 
-/// How long a thread that waits for a transfer sleeps at first, and at most. What a transfer's end does not tell is found out after
-/// that: pages that were unpinned, frames that were freed.
+/// Shortest and longest sleep of a thread that waits for a transfer. It then wakes to find pages
+/// that were unpinned and frames that were freed: the end of a transfer gives no notice of these.
 #[cfg(not(loom))]
 const NAPS: RangeInclusive<Duration> = Duration::from_millis(2)..=Duration::from_millis(64);
 
-/// How long a thread waits at most while no transfer ends: a storage that hangs stops no request for another file.
+/// Maximum wait while no transfer ends, so that a backend that hangs stops no request for another
+/// file.
 #[cfg(not(loom))]
 const LONGEST: Duration = Duration::from_millis(900);
 
-/// A thread that wants to learn of ends of transfers from now on.
+/// Thread that waits for ends of transfers from now on.
 #[derive(Debug)]
 pub(crate) struct Waiter<'t> {
     transfers: &'t Transfers,
     nr_seen: u64,
     #[cfg(not(loom))]
     nap: Duration,
-    /// When the wait began, or a transfer last ended.
+    /// Time at which the wait began, or a transfer last ended.
     #[cfg(not(loom))]
     since: Instant,
 }
 
-/// A transfer that is under way. Ends also when the backend panics.
+/// Transfer in flight. It also ends when the backend panics.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Transfer<'t> {
     transfers: &'t Transfers,
     nodes: NodeSet,
-    /// Where it is counted.
+    /// Shard that counts it.
     shard: usize,
 }
 
@@ -104,9 +107,11 @@ impl Transfers {
         }
     }
 
-    /// Begins to wait, before the frames are looked at for the last time: what ends from now on is not missed for long.
+    /// Begins to wait. The caller must call this before its last scan of the frames, so that later
+    /// ends are not missed for long.
     pub(crate) fn waiter(&self) -> Waiter<'_> {
-        // ORDERING: Relaxed; a transfer that ends and does not see us yet costs one nap.
+        // ORDERING: Relaxed; a transfer that ends and does not see this waiter yet delays it by one
+        // sleep.
         self.nr_waiters.fetch_add(1, Ordering::Relaxed);
         Waiter {
             transfers: self,
@@ -118,11 +123,12 @@ impl Transfers {
         }
     }
 
-    /// Counts a transfer to frames of `nodes` until the answer is dropped.
+    /// Counts a transfer to frames of `nodes` until the guard is dropped.
     pub(crate) fn begin(&self, nodes: NodeSet) -> Transfer<'_> {
         let shard = self.of_nodes.first().map_or(0, Shards::own);
         for counts in self.counts(nodes) {
-            // ORDERING: Relaxed, here and below; a thread that waits for frames only asks whether waiting on is worthwhile.
+            // ORDERING: Relaxed, here and below; a thread that waits for frames only checks whether
+            // waiting is useful.
             counts.get(shard).fetch_add(1, Ordering::Relaxed);
         }
         Transfer {
@@ -132,10 +138,10 @@ impl Transfers {
         }
     }
 
-    /// Whether there are any to frames of `nodes`.
+    /// Whether there are transfers to frames of `nodes`.
     pub(crate) fn are_any(&self, nodes: NodeSet) -> bool {
-        // ORDERING: Relaxed; a hint. If a transfer that has just ended is missed, its frame was published or freed
-        // meanwhile, and the next round finds it.
+        // ORDERING: Relaxed; a hint. If a transfer that has just ended is missed, its frame was
+        // published or freed, and the next pass finds it.
         self.counts(nodes)
             .flat_map(Shards::iter)
             .any(|count| count.load(Ordering::Relaxed) != 0)
@@ -154,7 +160,7 @@ impl Drop for Transfer<'_> {
         for counts in self.transfers.counts(self.nodes) {
             counts.get(self.shard).fetch_sub(1, Ordering::Relaxed);
         }
-        // A model has no naps, so nobody may be missed there.
+        // A model has no timeouts, so no waiter may be missed there.
         // ORDERING: Relaxed; see `waiter`.
         if cfg!(loom) || self.transfers.nr_waiters.load(Ordering::Relaxed) != 0 {
             *lock(&self.transfers.nr_ended) += 1;
@@ -164,8 +170,8 @@ impl Drop for Transfer<'_> {
 }
 
 impl Waiter<'_> {
-    /// Sleeps until a transfer has ended since the last call, or a nap is over, which is longer each time. False if none has ended for
-    /// so long that it is not worth waiting for.
+    /// Sleeps until a transfer has ended since the last call, or until a timeout, which grows.
+    /// Returns `false` if none has ended for [`LONGEST`].
     #[cfg(not(loom))]
     #[must_use]
     pub(crate) fn wait(&mut self) -> bool {

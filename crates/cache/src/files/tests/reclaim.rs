@@ -184,7 +184,10 @@ fn pins_in_every_place_make_a_large_request_fail_without_an_eviction() {
         matches!(error, OutOfFrames::Fragmented { nr_wanted: 16, nr_loose, .. } if nr_loose > 900),
         "{error:?}"
     );
-    assert!(error.to_string().contains("16 in a row"), "{error}");
+    assert!(
+        error.to_string().contains("no 16 contiguous frames"),
+        "{error}"
+    );
     assert_eq!(nr_evicted(&files), before);
 
     // One place becomes free: that one is used, and no other.
@@ -381,10 +384,10 @@ fn when_nothing_can_be_evicted_one_look_at_each_frame_says_so_and_nothing_is_cla
     let numbers = [
         "of 4096 frames",
         "700 dirty",
-        "300 written and not yet durable",
+        "300 unsynced",
         "2000 pinned",
         "managed by the program",
-        "of indices",
+        "used by indexes",
     ];
     for part in numbers {
         assert!(text.contains(part), "{text}");

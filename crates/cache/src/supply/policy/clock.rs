@@ -1,8 +1,9 @@
-//! CLOCK (Corbató, "A paging experiment with the Multics system", 1968): hands that go round over the frames, and marks that
-//! they take off.
+//! CLOCK (Corbató, "A paging experiment with the Multics system", 1968): clock hands that pass over
+//! the frames, and accessed bits that they clear.
 //!
-//! Hands. Requests for any place share one hand over all frames; each node has a hand of its own for requests on that node. If both
-//! hands pass a page, it loses its mark to one, and is evicted by the other earlier than either alone would.
+//! Hands. Requests for any place share one hand over all frames; each node has a hand of its own
+//! for requests on that node. If both hands pass a page, one clears its accessed bit, and the other
+//! evicts it earlier than either alone would.
 
 use std::ops::Range;
 
@@ -11,30 +12,30 @@ use pagewell_frame::{FrameNr, FramePool, Order};
 use pagewell_sync::atomic::{AtomicUsize, Ordering};
 use pagewell_sync::shard::Padded;
 
-/// Whether the marks of referenced pages are respected.
+/// Whether accessed bits protect pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Marks {
     Respected,
     Ignored,
 }
 
-/// The frames that a lap goes over.
+/// Frames of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Among {
     All,
-    /// Those of one node.
+    /// The frames of one node.
     Node(usize),
-    /// Those of all nodes but one.
+    /// The frames of all nodes but one.
     Others(usize),
 }
 
-/// The positions of the hands.
+/// Positions of the clock hands.
 #[derive(Debug)]
-#[repr(align(128))] // Written by misses: no line with what hits load.
+#[repr(align(128))] // Written by misses: shares no cache line with data that hits load.
 pub(crate) struct Clock {
-    /// For laps over all frames.
+    /// For passes over all frames.
     hand: AtomicUsize,
-    /// For laps over the frames of one node.
+    /// For passes over the frames of one node.
     of_nodes: Box<[Padded<AtomicUsize>]>,
 }
 
@@ -53,10 +54,10 @@ impl Clock {
         }
     }
 
-    /// One round of the hand, by places for blocks of `order`: the first frame of each.
+    /// Returns one pass of the hand, by places for blocks of `order`: the first frame of each.
     ///
-    /// With marks respected, a place that another request's round has just visited is skipped, since
-    /// that round has taken its marks. Otherwise every place is in the round once.
+    /// With `Marks::Respected`, a place that another request's pass has just visited is skipped,
+    /// since that pass has cleared its accessed bits. Otherwise every place is visited once.
     pub(crate) fn lap<S: RefScheme>(
         &self,
         pool: &FramePool<S>,
@@ -89,38 +90,39 @@ impl Clock {
     }
 }
 
-/// How many steps of the hand a lap takes at once, at the most. A lap that goes on for long takes more of them, so that it need not
-/// change a word for each frame that all requests share.
+/// Maximum number of steps of the hand that a pass takes at once. A long pass takes more at a time,
+/// so that it does not change a word that all requests share for each frame.
 const MOST_STEPS: usize = 64;
 
-/// A round of a hand. Dropped early, it gives back the steps that it has taken and not used, unless the hand has moved on.
+/// Pass of a clock hand. The drop returns the steps that it has taken and not used, unless the hand
+/// has moved since.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Lap<'c> {
     hand: &'c AtomicUsize,
-    /// How many frames a place has.
+    /// Number of frames of a place.
     len: usize,
     /// The first place.
     first: usize,
     nr_places: usize,
     passed_over: Range<u32>,
     marks: Marks,
-    /// The step with which it began.
+    /// The step with which the pass began.
     start: Option<usize>,
     /// The place of the next step.
     place: usize,
-    /// The steps that are taken and not used yet.
+    /// Steps taken and not used yet.
     taken: Range<usize>,
-    /// Where the hand was when they were taken.
+    /// Position of the hand after these steps were taken.
     hand_after: usize,
-    /// How many places it has visited.
+    /// Number of places visited.
     nr_visited: usize,
-    /// Whether others have visited the rest.
+    /// Whether other passes have visited the rest.
     is_over: bool,
 }
 
 impl Lap<'_> {
-    /// Whether every place was visited, by this lap alone.
+    /// Whether this pass alone has visited every place.
     pub(crate) fn is_complete(&self) -> bool {
         let is_alone = match self.start {
             Some(start) => self.hand_after / self.len == start + self.nr_places,
@@ -129,7 +131,7 @@ impl Lap<'_> {
         self.nr_visited == self.nr_places && (is_alone || self.marks == Marks::Ignored)
     }
 
-    /// Takes steps of the hand, and uses the first; false when the round is over.
+    /// Takes steps of the hand, and uses the first. Returns `false` if the pass is over.
     #[cold]
     fn take_steps(&mut self) -> bool {
         let nr_left = self.nr_places - self.nr_visited;
@@ -137,18 +139,19 @@ impl Lap<'_> {
         if nr == 0 {
             return false;
         }
-        // ORDERING: Relaxed; the hand only spreads the work. Two requests never get the same step of
-        // it, by atomicity, but for steps that were given back.
+        // ORDERING: Relaxed; the hand only distributes the work. By atomicity no two requests get
+        // the same step, except for returned steps.
         let before = self.hand.fetch_add(nr * self.len, Ordering::Relaxed);
         let step = before / self.len;
         self.hand_after = before + nr * self.len;
-        // With marks ignored the lap goes on from its first place on, whatever others take.
+        // With `Marks::Ignored` the pass continues from its first place, whatever steps other
+        // passes take.
         if self.marks == Marks::Respected || self.start.is_none() {
             self.place = step % self.nr_places;
         }
         let end = *self.start.get_or_insert(step) + self.nr_places;
         if self.marks == Marks::Respected && step >= end {
-            // Others have taken the rest of this round.
+            // Other passes have taken the rest.
             self.taken = step..step + nr;
             self.is_over = true;
             return false;
@@ -168,7 +171,7 @@ impl Iterator for Lap<'_> {
                 return None;
             }
             let frame = (self.first + self.place * self.len) as u32;
-            // A division for each place would take longer than the look at its record.
+            // A division for each place would take longer than the load of its metadata.
             self.place += 1;
             if self.place == self.nr_places {
                 self.place = 0;
@@ -185,7 +188,8 @@ impl Drop for Lap<'_> {
     fn drop(&mut self) {
         let nr = self.taken.len();
         if nr != 0 {
-            // ORDERING: Relaxed; as above. If another request has moved the hand meanwhile, the frames are passed over in this round.
+            // ORDERING: Relaxed; as above. If another request has moved the hand since, these
+            // frames are skipped in this pass.
             let _ = self.hand.compare_exchange(
                 self.hand_after,
                 self.hand_after - nr * self.len,

@@ -1,20 +1,23 @@
-//! The order in which pages go: the eviction policy.
+//! Eviction policy: the order in which pages are evicted.
 //!
-//! Owns. The queues of the default policy, with what the crate `pagewell-policy` does not know ([`queues`]); the hands and the marks of
-//! CLOCK ([`clock`]), the baseline.
+//! Owns. The queues of the default policy, with what the crate `pagewell-policy` does not know
+//! ([`queues`]); the clock hands and accessed bits of CLOCK ([`clock`]), the baseline.
 //!
-//! Calls `base` and the pool. It says which frame is next; [`super::evict`] finds out whether its content can go.
+//! Calls `base` and the pool. It selects the next frame; [`super::evict`] determines whether its
+//! content can be evicted.
 
 pub(crate) mod clock;
 pub(crate) mod queues;
 
-/// The policies.
+/// Eviction policies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Eviction {
-    /// A window, a main queue, and ghosts: a page that comes back soon stays longer ([`pagewell_policy`]).
+    /// A probation queue, a protected queue, and ghosts: a page that is soon read again stays
+    /// longer ([`pagewell_policy`]).
     #[cfg_attr(not(loom), default)]
     Queues,
-    /// CLOCK: one hand, and a mark a page. Models and unit tests use it: it shares less, all of that in loom's atomics.
+    /// CLOCK: one hand, and an accessed bit for each page. Models and unit tests use it: it shares
+    /// less state, all of it in loom's atomics.
     #[cfg_attr(loom, default)]
     #[cfg_attr(not(any(test, loom)), allow(dead_code))]
     Clock,

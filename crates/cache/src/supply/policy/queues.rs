@@ -1,16 +1,17 @@
-//! Queues: the policy that is used by default ([`pagewell_policy`]), and leaves without pages, which it does not know.
+//! Queues of the default policy ([`pagewell_policy`]), and leaves without pages, which that crate
+//! does not know.
 //!
-//! A leaf whose last page was evicted keeps the ghosts of its pages. It also keeps a frame: so few such leaves stay, those that became
-//! empty last.
+//! A leaf whose last page was evicted keeps the ghosts of its pages. It also keeps a frame, so only
+//! few such leaves stay: those that became empty last.
 
 use std::collections::{HashSet, VecDeque};
 
 use pagewell_policy::Policy;
 
-/// Which part of the frames leaves without pages may have.
+/// Divisor: the part of the frames that leaves without pages may use.
 const SHARE_OF_EMPTY: usize = 64;
 
-/// The queues of pages, and of leaves without pages.
+/// Queues of pages, and of leaves without pages.
 #[derive(Debug)]
 pub(crate) struct Queues {
     pub(crate) policy: Policy,
@@ -18,10 +19,10 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
-    /// How much memory they take for each frame, in bytes, with the notes: a little more than they ever do.
+    /// Upper bound of the memory of the queues and the notes for each frame, in bytes.
     pub(crate) const FRAME_COST: usize = 12;
 
-    /// For a pool of `nr_frames`.
+    /// Creates the queues for a pool of `nr_frames`.
     pub(crate) fn new(nr_frames: usize) -> Self {
         Self {
             policy: Policy::new(nr_frames),
@@ -34,24 +35,26 @@ impl Queues {
     }
 }
 
-/// Leaves without pages, in the order in which they became empty. They may be in use again, or gone.
+/// Leaves without pages, in the order in which they became empty. They may be in use again, or
+/// removed.
 #[derive(Debug)]
 pub(crate) struct EmptyLeaves {
     queue: VecDeque<u32>,
-    /// Those in the queue: each is there once.
+    /// Leaves in the queue; each is in it once.
     noted: HashSet<u32>,
     most: usize,
 }
 
 impl EmptyLeaves {
-    /// Notes the frame of a leaf that has no page.
+    /// Records the frame of a leaf that has no page.
     pub(crate) fn note(&mut self, leaf: u32) {
         if self.noted.insert(leaf) {
             self.queue.push_back(leaf);
         }
     }
 
-    /// The leaf that became empty longest ago, if there are more than are kept.
+    /// Removes the leaf that became empty first. Returns `None` if no more leaves are recorded than
+    /// may stay.
     pub(crate) fn surplus(&mut self) -> Option<u32> {
         if self.queue.len() <= self.most {
             return None;

@@ -1,18 +1,23 @@
-//! Eviction in batches, as the queues say: frames are free before they are needed.
+//! Eviction in batches, in the order of the queues: frames are free before they are needed.
 //!
-//! What. A request that finds nothing free at hand takes the lock of the queues, evicts a batch of pages in the order of the policy,
-//! and takes one frame. The others are at hand for its thread's next requests, which take no lock. So of many misses one has the work,
-//! for all of them together, with the records, leaves and slots of the next pages on their way from memory meanwhile.
+//! A request that finds no free frame locally acquires the lock of the queues, evicts a batch of
+//! pages in the order of the policy, and takes one frame. The others stay free locally for the next
+//! requests of its thread, which need no lock. So one of many misses does the work for all of them,
+//! and prefetches the metadata, leaves and slots of the next pages.
 //!
-//! The batch is small where the cache is: frames that are free have no pages. No thread of the cache does this work ahead of the misses:
-//! waking it would cost the miss more than its part of the batch.
+//! In a small cache the batch is small, since free frames hold no pages. No thread of the cache
+//! does this work ahead of the misses: waking it would cost the miss more than its part of the
+//! batch.
 //!
-//! Leaves. What is evicted leaves a ghost in its slot. A leaf that has nothing but ghosts stays for a while ([`EmptyLeaves`]).
+//! Leaves. An evicted page leaves a ghost in its slot. A leaf that has only ghosts stays for some
+//! time ([`EmptyLeaves`]).
 //!
-//! Failure. A batch that finds nothing to evict says so by being empty. The request then goes on as every request under CLOCK
-//! ([`super::reclaimer`]): all free frames wherever they are, and then rounds over all frames, whose last word counts.
+//! Failure. A batch that finds nothing to evict is empty. The request then continues as every
+//! request under CLOCK ([`super::reclaimer`]): with free frames anywhere, and then with passes over
+//! all frames, which determine the result.
 //!
-//! Locks. The lock of the queues is taken with no lock of this room held. Its holder claims slots, which waits for nothing.
+//! Locks. The lock of the queues is acquired with no lock of this layer held. Its holder claims
+//! slots, which waits for nothing.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, FrameNr, Order, UniqueFrame};
@@ -26,10 +31,10 @@ use crate::supply::parts::Supply;
 use crate::supply::policy::clock::Marks;
 use crate::supply::policy::queues::{EmptyLeaves, Queues};
 
-/// A batch has so many frames at the most.
+/// Maximum number of frames of a batch.
 pub(super) const MOST: usize = 32;
 
-/// Which part of the frames a batch has at the most.
+/// Divisor: the part of the frames that a batch may have.
 const SHARE: usize = 128;
 
 /// Evicts batches of pages.
@@ -37,29 +42,31 @@ const SHARE: usize = 128;
 pub(crate) struct Batches<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 
 impl<'s, S: RefScheme> Batches<'s, S> {
-    /// Evicts a batch of pages, and gives a block of `order` of what has become free. None if there was nothing to evict, or no such
-    /// block among it; or if the policy has no queues.
+    /// Evicts a batch of pages, and returns a block of `order` from the freed frames. Returns
+    /// `None` if nothing could be evicted, if there is no such block, or if the policy has no
+    /// queues.
     #[cold]
     pub(crate) fn evict_for(self, order: Order) -> Option<UniqueFrame<'s, S>> {
         let nr_frames = self.0.pool().nr_frames();
         let batch = match order {
             Order::ZERO => (nr_frames / SHARE).clamp(1, MOST),
-            // The next page to go, which is a block if it is as large. Smaller ones, however many, would be none: they are not
-            // neighbours.
+            // The next page in the order, which is a block if it is large enough. Smaller pages,
+            // however many, form none, since they are not contiguous.
             _ => 1,
         };
         let (mut freed, _) = self.evict(batch)?;
         let found = take_block(self.0, &mut freed, order);
-        // The first is to be filled first, and a front cache gives what came last.
+        // The first frame must be used first, and a thread cache returns the last one freed.
         freed.into_iter().rev().for_each(drop);
         found
     }
 
-    /// Evicts pages of `nr` frames, if there are as many that can go, and leaves that are not kept; none if the policy has no queues.
-    /// Returns what has become free, and how many pages were evicted.
+    /// Evicts pages of `nr` frames, as far as possible, and leaves that are not kept. Returns
+    /// `None` if the policy has no queues, or else the freed blocks and the number of evicted
+    /// pages.
     ///
-    /// Pages that are next to go, but for a mark by which pins of them may be announced, are looked at then: one look for all of
-    /// them. If nothing else has become free, they are tried again.
+    /// Pages that only hazard protection keeps are queried in one scan of the hazard slots. If
+    /// nothing else has become free, the batch is then repeated.
     pub(crate) fn evict(self, nr: usize) -> Option<(Vec<UniqueFrame<'s, S>>, usize)> {
         let evicted = self.evict_once(nr);
         let nr_unmarked = self.0.pool().look_at_announced();
@@ -78,7 +85,7 @@ impl<'s, S: RefScheme> Batches<'s, S> {
         } = &mut *queues;
         let mut hand = Hand::new(self.0, empty_leaves, nr);
         policy.evict(nr, &self.0.claims.notes, &mut hand);
-        // Its leaf is let go of: it may be one of those that are evicted below.
+        // Drop the handle of its leaf, which may be one of those evicted below.
         let Hand {
             mut freed, seen, ..
         } = hand;
@@ -94,7 +101,7 @@ impl<'s, S: RefScheme> Batches<'s, S> {
     }
 }
 
-/// Takes a block of `order` out of `freed`: one as large as that, or part of a larger one.
+/// Removes a block of `order` from `freed`: one of that order, or part of a larger one.
 fn take_block<'s, S: RefScheme>(
     supply: &'s Supply<S>,
     freed: &mut Vec<UniqueFrame<'s, S>>,
@@ -107,14 +114,14 @@ fn take_block<'s, S: RefScheme>(
     supply.pool().join(vec![freed.remove(at)], order)
 }
 
-/// Whether the frame is a leaf without pages, as far as its record says.
+/// Whether the frame is a leaf without pages, according to its metadata.
 fn is_empty_leaf<S: RefScheme>(supply: &Supply<S>, frame: FrameNr) -> bool {
     let record = supply.pool().meta(frame);
     // The reference is the root's.
     record.kind().0 == FrameKind::Leaf && record.count() == 1
 }
 
-/// Evicts a leaf, if it is one still, and empty still.
+/// Evicts a leaf, if it is still one, and still empty.
 fn evict_leaf<S: RefScheme>(supply: &Supply<S>, leaf: FrameNr) -> Option<UniqueFrame<'_, S>> {
     let (kind, _) = supply.pool().meta(leaf).kind();
     (kind == FrameKind::Leaf)
@@ -122,17 +129,17 @@ fn evict_leaf<S: RefScheme>(supply: &Supply<S>, leaf: FrameNr) -> Option<UniqueF
         .flatten()
 }
 
-/// What the policy asks of the cache, for one batch.
+/// Access of the policy to the cache, for one batch.
 struct Hand<'s, 'q, S: RefScheme> {
     supply: &'s Supply<S>,
-    /// The page whose mark was looked at last: its frame, and its slot.
+    /// The page whose accessed bit was tested last: its frame, and its slot.
     seen: Option<(FrameNr, SeenSlot<'s, S>)>,
     empty_leaves: &'q mut EmptyLeaves,
     freed: Vec<UniqueFrame<'s, S>>,
 }
 
 impl<'s, 'q, S: RefScheme> Hand<'s, 'q, S> {
-    /// For a run that frees about `nr` frames.
+    /// Creates the state for a batch that frees about `nr` frames.
     fn new(supply: &'s Supply<S>, empty_leaves: &'q mut EmptyLeaves, nr: usize) -> Self {
         Self {
             supply,
@@ -142,7 +149,7 @@ impl<'s, 'q, S: RefScheme> Hand<'s, 'q, S> {
         }
     }
 
-    /// Notes the leaf in a frame if it has no pages.
+    /// Records the leaf in a frame if it has no pages.
     fn note_if_empty(&mut self, leaf: FrameNr) {
         if is_empty_leaf(self.supply, leaf) {
             self.empty_leaves.note(leaf.get());
@@ -156,10 +163,11 @@ impl<S: RefScheme> Pages for Hand<'_, '_, S> {
         let (kind, order) = self.supply.pool().meta(frame).kind();
         match kind {
             FrameKind::Page => Content::Page(order.frames()),
-            // Owned: on its way in, or withheld.
+            // Owned: being filled, or withheld.
             FrameKind::Free | FrameKind::Front | FrameKind::Owned => Content::Nothing,
             FrameKind::Leaf => {
-                // One that became empty while somebody had hold of it, or not by an eviction.
+                // A leaf that became empty while another thread had a handle, or not by an
+                // eviction.
                 self.note_if_empty(frame);
                 Content::Other
             }
@@ -198,7 +206,7 @@ impl<S: RefScheme> Pages for Hand<'_, '_, S> {
             prefetch(record);
             return;
         }
-        // A hint, as all that the record says here: it is looked at again, and checked, when the page's turn comes.
+        // A hint, as all metadata here: it is loaded again, and checked, when the page is evicted.
         let (leaf, position) = record.owner();
         let Some(leaf) = u32::try_from(leaf)
             .ok()

@@ -1,23 +1,25 @@
-//! Reclaim of blocks: frames in a row, for pages larger than a frame.
+//! Reclaim of blocks: contiguous frames, for pages larger than a frame.
 //!
-//! To evict pages one by one until some of them happen to be neighbours could take all of them. So a
-//! request first looks for a place where it is sure to succeed, as far as that is possible among other threads,
-//! and evicts only there:
+//! To evict pages one by one until some of them happen to be contiguous could take all of them. So
+//! a request first searches for a place where it is certain to succeed, as far as concurrent
+//! threads allow, and evicts only there:
 //!
-//! 1. Look at the places of a block of the wanted order, from the hand on, without changing more than marks.
-//!    A place is fit if each frame in it is free, or has a page or a leaf that nobody holds (and, in gentle
-//!    rounds, that is not marked).
-//! 2. Take the free frames of a fit place, so that no other thread allocates them.
+//! 1. Scan the places for a block of the wanted order, from the clock hand on, without changes
+//!    except to accessed bits. A place is fit if each frame in it is free, or has a page or a leaf
+//!    without other references (and, in gentle passes, without an accessed bit).
+//! 2. Allocate the free frames of a fit place, so that no other thread does.
 //! 3. Evict the rest, frame by frame.
-//! 4. Make one block of all the parts.
+//! 4. Join all parts into one block.
 //!
-//! If another thread pins a page of the place between 1 and 3, or takes a frame of it, the frames evicted in vain are
-//! freed, straight to their node, and the next place is tried: [`TRIES`] of them in a round.
+//! If another thread pins a page of the place between steps 1 and 3, or takes a frame of it, the
+//! frames evicted so far are freed, directly to their node, and the next place is tried: [`TRIES`]
+//! of them in a pass.
 //!
-//! What cannot move. A leaf in use stays in place as long as it has pages, wherever those are, and a
-//! frame that the budget withholds stays withheld. When no place is fit otherwise, a leaf is freed by
-//! evicting all its pages: leaves are in every place only where each has few pages. Withheld frames are few (one
-//! for some open files, for 512 leaves, and for each extent in use of a file that is written to) and count as pinned.
+//! Immovable frames. A leaf in use stays in place as long as it has pages, wherever those are, and
+//! a frame that the budget withholds stays withheld. If no place is fit otherwise, a leaf is freed
+//! by evicting all its pages: leaves are in every place only if each has few pages. Withheld frames
+//! are few (one for some open files, for 512 leaves, and for each leaf cluster in use of a file
+//! that is written to) and count as pinned.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, Order, TryGetFrame, UniqueFrame};
@@ -33,27 +35,27 @@ use crate::supply::policy::clock::{Among, Marks};
 use crate::supply::reclaim::effort::{Effort, Shortage};
 use crate::supply::reclaim::nodes::census_among;
 
-/// How many places a round tries that looked fit and were not.
+/// Maximum number of places in a pass that appeared fit and were not.
 const TRIES: u32 = 4;
 
-/// What a place can be used for.
+/// Use of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
-    /// Everything in it is free or can be evicted at once.
+    /// All of it is free or can be evicted at once.
     Fit,
-    /// It will be fit when frames that are being filled now are pages.
+    /// Fit once frames that are being filled are pages.
     Soon,
-    /// A round that tries harder may find it fit.
+    /// Possibly fit for a pass with more effort.
     Harder,
     Unfit,
 }
 
-/// Puts blocks together.
+/// Reclaims blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockFinder<'s, S: RefScheme>(pub(super) &'s Supply<S>);
 
 impl<'s, S: RefScheme> BlockFinder<'s, S> {
-    /// Goes round until it has put a block of `order`, which is not zero, together.
+    /// Scans until it has reclaimed a block of `order`, which is not zero.
     pub(super) fn find(
         self,
         order: Order,
@@ -88,7 +90,7 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
             }
         }
         Err(Shortage {
-            // A round that ends with the last try has looked enough, too.
+            // A pass that ends with the last try has scanned enough, too.
             is_complete: lap.is_complete() || nr_tries == TRIES,
             block: Some((order.frames(), nr_loose)),
             is_raced: nr_tries != 0,
@@ -98,8 +100,9 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         })
     }
 
-    /// What the place of a block of `order` at `first` can be used for, and how many frames in it are free or
-    /// can be evicted. If marks are respected, and only marks keep the place from being fit, takes them off its pages.
+    /// Returns the use of the place for a block of `order` at `first`, and the number of its frames
+    /// that are free or can be evicted. If accessed bits are respected, and are all that keeps the
+    /// place from being fit, clears them.
     fn look(
         self,
         first: FrameNr,
@@ -111,7 +114,7 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         if !self.0.pool().may_be_block(first, order) {
             return (Look::Unfit, 0);
         }
-        // Records change meanwhile; taking the place finds out what has changed.
+        // Metadata may change concurrently; `take_place` detects that.
         let mut is_fit = true;
         let mut is_filling = false;
         let mut has_used_leaves = false;
@@ -124,7 +127,8 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
                     match stays {
                         Stays::Leaf => has_used_leaves = true,
                         Stays::Held => {
-                            // For the next look, if announced pins are all that may keep it.
+                            // Requests a query in the next scan of the hazard slots, in case hazard
+                            // protection alone keeps the frame.
                             self.0.pool().doubt(frame);
                             is_fit = false;
                         }
@@ -152,8 +156,8 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         (look, nr_loose)
     }
 
-    /// The heads of the blocks in the place of a block of `order` at `first`: why they stay, what they are, and the number of their
-    /// frames in the place.
+    /// Returns the heads of the blocks in the place for a block of `order` at `first`: the reason
+    /// for which they stay, their kind, and the number of their frames in the place.
     fn heads(
         self,
         first: FrameNr,
@@ -173,7 +177,7 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         })
     }
 
-    /// Takes the marks off the pages in a place; whether there were any.
+    /// Clears the accessed bits of the pages in a place. Returns whether there were any.
     fn take_marks(self, first: FrameNr, order: Order) -> bool {
         let mut were_any = false;
         for (frame, _, kind, _) in self.heads(first, order) {
@@ -188,7 +192,7 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         were_any
     }
 
-    /// Takes the frames in the place of a block of `order` at `first`, and makes a block of them.
+    /// Allocates the frames in the place for a block of `order` at `first`, and joins them.
     fn take_place(
         self,
         first: FrameNr,
@@ -238,7 +242,8 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
                 }
                 State::Busy => false,
             });
-            // One reference is the root's, one is ours, and a thread that is about to change a slot has one more.
+            // One reference is the root's, one is this thread's, and a thread that is about to
+            // change a slot has one more.
             can_go && leaf.reference.meta().count() == nr_pages + 2
         })
     }
@@ -250,12 +255,13 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
                 State::Present(page) => Evictor(self.0).try_evict(page, Marks::Ignored),
                 State::Empty | State::Busy => None,
             });
-            // Not to the front caches: the pages may be in this place, where their frames are needed.
+            // Not to the thread caches: the pages may be in this place, where their frames are
+            // needed.
             self.0.pool().free_to_nodes(pages.collect());
         }
     }
 
-    /// The leaves in a place that have more references than the root's, held.
+    /// Returns handles of the leaves in a place that have more references than the root's.
     fn used_leaves(self, first: FrameNr, order: Order) -> impl Iterator<Item = Leaf<'s, S>> {
         self.heads(first, order)
             .filter(|(_, stays, _, _)| *stays == Some(Stays::Leaf))
@@ -266,9 +272,9 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
     }
 }
 
-/// The present word of a slot of a leaf.
+/// Loads a slot of a leaf, and returns its state.
 fn state_of<S: RefScheme>(leaf: &Leaf<'_, S>, position: usize) -> State {
-    // ORDERING: Acquire; a thread that goes on to evict the page checks its record against the slot again, and then
-    // sees the record as it was published.
+    // ORDERING: Acquire; a thread that then evicts the page checks its metadata against the slot
+    // again, and sees the metadata as it was published.
     Slot::from_bits(leaf.slot(position).load(Ordering::Acquire)).state()
 }

@@ -1,4 +1,5 @@
-//! How hard a round tries, what a round that found nothing has learnt, and when that is enough.
+//! Effort of a reclaim pass, the result of a pass that found nothing, and the condition for giving
+//! up.
 
 #[cfg(not(loom))]
 use std::time::Duration;
@@ -11,25 +12,26 @@ use crate::supply::census::Census;
 use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::policy::clock::Marks;
 
-/// What a round that found nothing has learnt.
+/// Result of a pass that found nothing.
 #[derive(Clone, Debug)]
 pub(super) struct Shortage {
-    /// Why the frames that were looked at stay.
+    /// Reasons for which the scanned frames were not freed.
     pub(super) census: Box<Census>,
-    /// Whether every frame was looked at.
+    /// Whether every frame was scanned.
     pub(super) is_complete: bool,
-    /// For a block: how many frames it has, and how many are free or could be evicted.
+    /// For a block: its number of frames, and the number of frames that are free or could be
+    /// evicted.
     pub(super) block: Option<(u32, usize)>,
-    /// Whether other threads were just changing what this round wanted to use.
+    /// Whether other threads were changing what this pass tried to use.
     pub(super) is_raced: bool,
-    /// Whether there will be more to find when the transfers under way have ended.
+    /// Whether there will be more to find when the transfers in flight have ended.
     pub(super) until_transfers_end: bool,
-    /// Whether a round that tries harder may find something, whatever other threads do.
+    /// Whether a pass with more effort may find something, whatever other threads do.
     pub(super) may_try_harder: bool,
 }
 
 impl Shortage {
-    /// What both rounds have learnt.
+    /// Combines the results of both passes.
     pub(super) fn and(self, other: &Self) -> Self {
         let block = match (self.block, other.block) {
             (Some((nr_wanted, nr_loose)), Some((_, more))) => Some((nr_wanted, nr_loose + more)),
@@ -45,16 +47,16 @@ impl Shortage {
         }
     }
 
-    /// Whether this is all that a request can learn but by waiting: no harder round would find more.
+    /// Whether a request can learn more only by waiting: no pass with more effort would find more.
     pub(super) fn is_final(&self, effort: Effort) -> bool {
         self.is_complete && (effort == Effort::HARDEST || !self.may_try_harder)
     }
 
-    /// Whether a frame may become free in a moment.
+    /// Whether a frame may soon be free.
     pub(super) fn may_change(&self) -> bool {
         match self.block {
             None => self.census.may_change(),
-            // What is free or can be evicted does not make a block.
+            // The frames that are free or can be evicted do not form a block.
             Some(_) => self.is_raced || self.until_transfers_end || self.census.may_change(),
         }
     }
@@ -74,25 +76,27 @@ impl Shortage {
     }
 }
 
-/// What a round does to pages and leaves.
+/// Effort of a pass: its changes to pages and leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effort {
-    /// Pages that are marked only lose their marks.
+    /// Clears the accessed bits of pages that have them, and evicts the others.
     Gentle,
-    /// Marks are ignored.
+    /// Ignores accessed bits.
     Firm,
-    /// For the sake of a block, the pages of a leaf are evicted wherever they are, so that the leaf can go.
+    /// For a block, also evicts the pages of a leaf, wherever they are, so that the leaf can be
+    /// evicted.
     Thorough,
 }
 
-/// How many rounds respect the marks: the second finds what the first has taken marks from.
+/// Number of passes that respect accessed bits: the second finds pages whose bits the first has
+/// cleared.
 const GENTLE_ROUNDS: u32 = if cfg!(loom) { 1 } else { 2 };
 
-/// After how many rounds a request for a block also takes leaves in use out of the index.
+/// Number of passes after which a request for a block also removes leaves in use from the index.
 const SPARING_ROUNDS: u32 = GENTLE_ROUNDS + 1;
 
 impl Effort {
-    /// The last resort. A model has too few frames for leaves to be in the way of a block.
+    /// The greatest effort. A model has too few frames for leaves to be in the way of a block.
     pub(super) const HARDEST: Self = if cfg!(loom) {
         Self::Firm
     } else {
@@ -117,16 +121,18 @@ impl Effort {
     }
 }
 
-/// How many frames a request looks at again in the hope that one has become free, at the most; one more round is made in any case.
+/// Maximum number of frames that a request scans again because one may have become free. At least
+/// one more pass is made.
 const LOOKS: usize = 4 << 20;
 
-/// How many rounds a request makes in that hope, and how long, at the least, unless it has looked at [`LOOKS`] frames by then. In
-/// so many rounds, each of which lets other threads run, a thread that holds a page while it copies has been on a processor.
+/// Minimum number of such passes, and their minimum duration, unless [`LOOKS`] frames were scanned
+/// by then. Each pass lets other threads run. After this number of passes, a thread that holds a
+/// page while it copies has been scheduled.
 const MOMENT_ROUNDS: usize = if cfg!(loom) { 0 } else { 64 };
 #[cfg(not(loom))]
 const MOMENT: Duration = Duration::from_millis(2);
 
-/// The rest of the patience of a request that has found nothing, though a frame may become free in a moment.
+/// Remaining retries of a request that has found nothing, although a frame may soon be free.
 #[derive(Debug, Default)]
 pub(in crate::supply) struct Patience {
     backoff: Backoff,
@@ -135,7 +141,7 @@ pub(in crate::supply) struct Patience {
 }
 
 impl Patience {
-    /// Whether to go round again over so many frames. If so, lets other threads run before.
+    /// Whether to scan `nr_frames` frames again. If so, lets other threads run first.
     pub(in crate::supply) fn has_more(&mut self, nr_frames: usize) -> bool {
         let nr_most = (LOOKS / nr_frames.max(1)).max(1);
         let nr_rounds = self.backoff.rounds() as usize;

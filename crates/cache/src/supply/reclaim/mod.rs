@@ -1,7 +1,8 @@
-//! Making frames free when there are none left.
+//! Reclaim: eviction of pages when no frame is free.
 //!
-//! Owns. Rounds over the frames until one finds something, and their end ([`reclaimer`]); how hard a round tries
-//! ([`effort`]); blocks of several frames ([`block`]); frames on certain nodes ([`nodes`]).
+//! Owns. Passes over the frames until one finds something, and their end ([`reclaimer`]); the
+//! effort of a pass ([`effort`]); batches ([`batch`]); blocks of several frames ([`block`]); frames
+//! on certain nodes ([`nodes`]).
 //!
 //! Calls the policy for the next frame, and [`super::evict`] to evict its content.
 

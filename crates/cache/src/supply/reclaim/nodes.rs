@@ -1,16 +1,17 @@
 //! Reclaim on certain nodes, for memory spaces whose areas have a policy.
 //!
-//! Which nodes. A request for any place looks among all frames. A request that prefers a node looks among its frames first, and
-//! among those of the others when a round has found nothing there. A request for a node alone looks nowhere else,
-//! since frames elsewhere are of no use to it. So pages are evicted only where that helps.
+//! Nodes. A request for any place scans all frames. A request that prefers a node scans that node's
+//! frames first, and those of the others if a pass has found nothing there. A request for one node
+//! only scans nowhere else, since other frames are of no use to it. So pages are evicted only where
+//! that helps.
 //!
-//! Dirty pages are never evicted. Reclaim does not write them back either, since it may run with locks in hand that a
-//! program's hook takes. If it has found nothing, a caller without locks has pages made clean there (`Cleaner::make_clean_at`), and
-//! asks again.
+//! Dirty pages are never evicted. Reclaim does not write them back either, since the caller may
+//! hold locks that a callback of the program acquires. If it has found nothing, a caller without
+//! locks has pages cleaned there (`Cleaner::make_clean_at`), and retries.
 //!
-//! Progress. As for any request ([`super::reclaimer`]): a request for a node alone looks at the frames of that node, and waits for
-//! transfers that fill frames *of that node*. Transfers to other nodes, of which there may always be some, do not keep it
-//! from ending.
+//! Progress. As for any request ([`super::reclaimer`]): a request for one node only scans the
+//! frames of that node, and waits for transfers that fill frames *of that node*. Transfers to other
+//! nodes, which may never cease, do not keep it from ending.
 
 use std::ops::Range;
 
@@ -22,7 +23,7 @@ use crate::supply::parts::Supply;
 use crate::supply::policy::clock::Among;
 use crate::supply::transfers::NodeSet;
 
-/// A block at `place`, if one is free.
+/// Allocates a free block at `place`, if there is one.
 pub(crate) fn alloc_free<S: RefScheme>(
     pool: &FramePool<S>,
     order: Order,
@@ -35,7 +36,7 @@ pub(crate) fn alloc_free<S: RefScheme>(
     pool.alloc_by(&request).ok()
 }
 
-/// The same place in its simplest form: where there is only one node it is everywhere.
+/// Returns the same place in its simplest form: `Anywhere` if there is only one node.
 pub(crate) fn simplest<S: RefScheme>(pool: &FramePool<S>, place: Place) -> Place {
     if pool.nr_nodes() == 1 {
         return Place::Anywhere;
@@ -43,7 +44,7 @@ pub(crate) fn simplest<S: RefScheme>(pool: &FramePool<S>, place: Place) -> Place
     place
 }
 
-/// Where the rounds of a request for `place` go: the first place, and then the second, if there is one.
+/// Returns the frames to scan for `place`: first these, and then the second ones, if any.
 pub(super) fn laps_for(place: Place) -> (Among, Option<Among>) {
     match place {
         Place::Prefer(node) => (Among::Node(node), Some(Among::Others(node))),
@@ -52,7 +53,7 @@ pub(super) fn laps_for(place: Place) -> (Among, Option<Among>) {
     }
 }
 
-/// The nodes whose frames are of use to a request for `place`.
+/// Returns the nodes whose frames are of use to a request for `place`.
 pub(super) fn nodes_for(place: Place) -> NodeSet {
     match place {
         Place::Only(node) => NodeSet::only(node),
@@ -60,7 +61,7 @@ pub(super) fn nodes_for(place: Place) -> NodeSet {
     }
 }
 
-/// A census of the frames that a lap goes over, before it has looked at any.
+/// Returns empty statistics for a pass over `among`.
 #[cold]
 pub(super) fn census_among<S: RefScheme>(supply: &Supply<S>, among: Among) -> Census {
     let pool = supply.pool();
@@ -77,7 +78,7 @@ pub(super) fn census_among<S: RefScheme>(supply: &Supply<S>, among: Among) -> Ce
     Census::of(nr_frames, nr_withheld)
 }
 
-/// The frames that are of use to a request for `place`.
+/// Returns the frames that are of use to a request for `place`.
 pub(crate) fn frames_at<S: RefScheme>(pool: &FramePool<S>, place: Place) -> Range<u32> {
     match place {
         Place::Only(node) => pool.frames_of(node),
@@ -96,7 +97,7 @@ mod tests {
         let _to_first = transfers.begin(NodeSet::only(0));
         let [first, second] = [0, 1].map(|node| nodes_for(Place::Only(node)));
         assert!(transfers.are_any(first) && !transfers.are_any(second));
-        // Other nodes are of use to it.
+        // Other nodes are of use to this request.
         assert!(transfers.are_any(nodes_for(Place::Prefer(1))));
     }
 }

@@ -1,27 +1,30 @@
-//! Rounds over the frames, until one finds what the request needs.
+//! Reclaim passes over the frames, until one finds what the request needs.
 //!
-//! Policy. A hand goes round over all frames in the order of the policy ([`crate::supply::policy::clock`]). A page that was
-//! referenced since the hand last came by loses its mark and stays; any other page is evicted. Leaves whose slots are all empty go
-//! too. For a block of several frames the hand goes by blocks ([`super::block`]); for a certain node it stays on that node
+//! Policy. A clock hand passes over all frames ([`crate::supply::policy::clock`]). If a page was
+//! accessed since the last pass, its accessed bit is cleared and it stays; any other page is
+//! evicted. Leaves whose slots are all empty are evicted too. For a block of several frames the
+//! hand moves by blocks ([`super::block`]); for a certain node it stays on that node
 //! ([`super::nodes`]).
 //!
-//! Rounds. A request makes rounds of one look at each frame, until it has its block. The first two respect the marks, and
-//! simultaneous requests share them: each step of the hand belongs to one request. Later rounds ignore the marks, and go over every
-//! frame themselves, wherever the shared hand is. So a request that reports that every frame is in use has looked at every frame.
+//! Passes. A request makes passes that scan each frame once, until it has its block. The first two
+//! respect the accessed bits, and concurrent requests share them: each step of the hand belongs to
+//! one request. Later passes ignore the bits, and each scans every frame itself, wherever the
+//! shared hand is. So a request that reports that every frame is in use has scanned every frame.
 //!
-//! Progress and failure. A round that finds nothing has counted why each frame stays ([`crate::supply::census`]), and answers
-//! by that:
-//! 1. If it has passed frames over, which others looked at, or has taken marks, or a harder round may find more: the next round.
-//! 2. If frames are on their way in from the storage, their pages can be evicted once they are there: the request sleeps until a
-//!    transfer ends. How long that takes depends on the storage; if none ends for 0.9 s, it waits no more. For a block this holds
-//!    only if such frames are all that is missing somewhere.
-//! 3. If a frame was held, claimed, or set aside, maybe for a moment: a bounded number of rounds more, without a pause
-//!    ([`Patience`]).
-//! 4. Otherwise at once: every frame has a page that is dirty, not yet durable, pinned, or of a space. None of these becomes free by
-//!    waiting. What the reason says of the numbers is what the last round has counted.
+//! Progress and failure. A pass that finds nothing has counted the reason for which each frame
+//! stays ([`crate::supply::census`]), which determines the next step: 1. If it has skipped frames
+//! that other requests scanned, or has cleared accessed bits, or a pass with more effort may find
+//! more: the next pass. 2. If frames are being filled from the backend, their pages can be evicted
+//! later: the request sleeps until a transfer ends. The duration depends on the backend; if none
+//! ends for 0.9 s, it stops waiting. For a block this applies only if such frames are all that is
+//! missing in some place. 3. If a frame was held, claimed, or set aside, possibly for a short time:
+//! a bounded number of further passes, without sleeping ([`Patience`]). 4. Otherwise it fails at
+//! once: every frame has a page that is dirty, unsynced, pinned, or of a space. None of these
+//! becomes free by waiting. The numbers in the error are those of the last pass.
 //!
-//! So if nothing can be evicted, one round says so, or two if requests share it: a load for each frame. No page is claimed for
-//! that, and hits go on. Nothing here waits for a claim. (`docs/adr/0019-*`)
+//! So if nothing can be evicted, one pass detects it, or two if requests share it, with one load
+//! for each frame. No page is claimed for that, and hits are not affected. Nothing here waits for a
+//! claim. (`docs/adr/0019-*`)
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, Order, Place, UniqueFrame};
@@ -36,19 +39,20 @@ use crate::supply::reclaim::block::BlockFinder;
 use crate::supply::reclaim::effort::{Effort, Patience, Shortage};
 use crate::supply::reclaim::nodes::{alloc_free, census_among, laps_for, nodes_for};
 
-/// How many frames more are evicted on a node for a request that can use no other. The next requests for the node find them free, and
-/// need not stop other threads to look into their front caches before they come here. A request that only prefers a node gets just its
-/// one frame: frames left over would draw requests that prefer other nodes.
+/// Number of additional frames that are evicted on a node for a request that can use no other. The
+/// next requests for the node find them free, and need not stop other threads to search their
+/// thread caches before they reclaim. A request that only prefers a node gets just its one frame:
+/// surplus frames would attract requests that prefer other nodes.
 const MORE: usize = 15;
 
-/// How many frames are looked at for that.
+/// Number of frames that are scanned for these.
 const LOOKS_FOR_MORE: usize = 4 * MORE;
 
-/// How many rounds a request makes at the most for the sake of pages that have lost their marks of announced pins. Others may set them anew
-/// meanwhile.
+/// Maximum number of passes that a request makes for pages that have lost their hazard protection,
+/// since other threads may protect them again.
 const LOOKS_AT_MARKS: usize = 8;
 
-/// Makes frames free when there are none left.
+/// Frees frames when there are none left.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reclaimer<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 
@@ -62,7 +66,7 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         let (first, then) = laps_for(place);
         let mut round: u32 = 0;
         let mut patience = Patience::default();
-        // From before the last look at the frames, so that no end of a transfer is missed.
+        // Created before the last scan of the frames, so that no end of a transfer is missed.
         let mut waiter = None;
         let mut nr_looks = 0;
         loop {
@@ -77,7 +81,7 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
                     Err(others) => shortage = shortage.and(&others),
                 }
             }
-            // Pages that have lost the mark by which pins of them may be announced can be evicted by the next round.
+            // Pages that have lost their hazard protection can be evicted by the next pass.
             let may_more = self.0.pool().look_at_announced() != 0 && nr_looks < LOOKS_AT_MARKS;
             nr_looks += usize::from(may_more);
             let is_final = shortage.is_final(effort) && !may_more;
@@ -85,7 +89,7 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
                 // The next leaf, or this request, can use frames in stock.
                 self.0.leaf_stock.drain(&self.0.claims);
             }
-            // Other threads may have freed frames, or the front caches may hold parts of a block.
+            // Other threads may have freed frames, or thread caches may hold parts of a block.
             if let Some(unique) = alloc_free(self.0.pool(), order, place) {
                 return Ok(unique);
             }
@@ -111,7 +115,7 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         }
     }
 
-    /// A block of `order`, if one round finds it without evicting pages that are marked.
+    /// Returns a block of `order`, if one pass finds it without evicting accessed pages.
     pub(crate) fn find_unmarked(self, order: Order) -> Option<UniqueFrame<'s, S>> {
         self.go_round(order, Effort::Gentle, Among::All).ok()
     }
@@ -129,12 +133,12 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         }
     }
 
-    /// Goes round until a frame was evicted.
+    /// Scans until a frame was evicted.
     fn find_frame(self, marks: Marks, among: Among) -> Result<UniqueFrame<'s, S>, Shortage> {
         let pool = self.0.pool();
         let mut lap = self.0.clock.lap(pool, Order::ZERO, marks, among);
         let mut counted = Census::default();
-        // The rest of a block whose first frame was looked at.
+        // The rest of a block whose first frame was scanned.
         let mut rest = 0..0;
         for frame in lap.by_ref() {
             if rest.contains(&frame.get()) {
@@ -164,7 +168,7 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         })
     }
 
-    /// Evicts up to `nr` pages, those without marks first; returns how many.
+    /// Evicts up to `nr` pages, those without accessed bits first. Returns their number.
     pub(crate) fn evict_pages(self, nr: usize) -> usize {
         let mut evicted = self.evict_queued(nr);
         for marks in [Marks::Respected, Marks::Respected, Marks::Ignored] {
@@ -189,7 +193,8 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         evicted
     }
 
-    /// Evicts up to `nr` pages as the queues say, as long as batches find any; returns how many.
+    /// Evicts up to `nr` pages in the order of the queues, as long as batches find any. Returns
+    /// their number.
     fn evict_queued(self, nr: usize) -> usize {
         let mut evicted = 0;
         while evicted < nr {
@@ -202,7 +207,7 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         evicted
     }
 
-    /// Evicts a few pages of a node that were not referenced lately.
+    /// Evicts a few pages of a node that were not recently accessed.
     pub(crate) fn evict_more(self, node: usize) {
         let lap = self.0.clock.lap(
             self.0.pool(),
@@ -213,7 +218,7 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         let evicted = lap
             .take(LOOKS_FOR_MORE)
             .filter_map(|frame| Evictor(self.0).try_evict(frame, Marks::Respected));
-        // To the node, where requests that are bound to it look.
+        // To the node, where requests that are bound to it search.
         self.0.pool().free_to_nodes(evicted.take(MORE).collect());
     }
 }

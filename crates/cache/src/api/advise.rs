@@ -1,4 +1,4 @@
-//! Reading ahead, by the file's own finding, or as its reader says.
+//! Readahead hints.
 
 use std::ops::Range;
 
@@ -10,20 +10,23 @@ use crate::read::ahead::Advice;
 use crate::read::prefetch::Prefetcher;
 
 impl<S: RefScheme> File<S> {
-    /// Begins to read the pages in `ranges` (of bytes) that are not in the cache, and does not wait for them; returns how many pages it has
-    /// begun to read. All are under way at once.
+    /// Begins to read the pages in `ranges` (of bytes) that are not cached, without waiting for
+    /// them. Returns the number of pages that it has begun to read, concurrently.
     ///
-    /// It is a hint: what would take waiting is not read, nor what is more than an eighth of the cache in one call, or past the end.
-    /// If reading fails, nobody is told; who wants the page reads it, and gets the error.
+    /// This is a hint. Not read are pages for which the call would have to wait, more pages than an
+    /// eighth of the cache in one call, and pages past the end. An error of a read is dropped; a
+    /// later read of the page reads it again, and returns its own error.
     ///
     /// # Errors
     ///
     /// [`Forked`](crate::ErrorKind::Forked).
     ///
     /// ```
-    /// # mod pagewell { pub use pagewell_cache::*; pub mod io { pub use pagewell_io::MemoryBackend; } }
+    /// # mod pagewell { pub use pagewell_cache::*;
+    /// #     pub mod io { pub use pagewell_io::MemoryBackend; } }
     /// # let cache = pagewell::Cache::builder().build()?;
-    /// # let file = cache.open_backend(pagewell::io::MemoryBackend::new(vec![7; 64 << 10]), "bytes")?;
+    /// # let bytes = pagewell::io::MemoryBackend::new(vec![7; 64 << 10]);
+    /// # let file = cache.open_backend(bytes, "bytes")?;
     /// // The tables of contents of two segments, which are read next.
     /// assert_eq!(file.prefetch(&[0..4096, 32768..40000])?, 3);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -39,11 +42,11 @@ impl<S: RefScheme> File<S> {
         Ok(prefetcher.submit())
     }
 
-    /// Says how the bytes in `range` are going to be read, as `posix_fadvise` does.
+    /// Declares how the bytes in `range` will be read, as `posix_fadvise` does.
     ///
-    /// [`Normal`](Advice::Normal), [`Sequential`](Advice::Sequential), [`Random`](Advice::Random) and [`Once`](Advice::Once) are said of the
-    /// handle, whatever the range, and hold until something else is said; [`Soon`](Advice::Soon) and [`NotSoon`](Advice::NotSoon) are
-    /// done at once.
+    /// [`Normal`](Advice::Normal), [`Sequential`](Advice::Sequential), [`Random`](Advice::Random)
+    /// and [`Once`](Advice::Once) apply to the handle, whatever the range, until the next of these;
+    /// [`Soon`](Advice::Soon) and [`NotSoon`](Advice::NotSoon) take effect at once.
     ///
     /// # Errors
     ///

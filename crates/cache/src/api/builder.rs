@@ -1,4 +1,4 @@
-//! How a cache is set up.
+//! Settings of a cache.
 
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -20,15 +20,16 @@ use crate::files::setup::files_with;
 use crate::supply::policy::Eviction;
 use crate::supply::policy::queues::Queues;
 
-/// The smallest cache, in frames: below this a handful of threads could hold all of it at once.
+/// Minimum size of a cache, in frames: in a smaller one a few threads could hold all frames at
+/// once.
 const MIN_FRAMES: u64 = 16;
 
-/// What one frame costs: its bytes, its record, and what the eviction policy knows of it.
+/// Memory for one frame: its bytes, its metadata, and the state of the eviction policy.
 const fn frame_cost<S: RefScheme>() -> u64 {
     (FRAME_BYTES + size_of::<FrameMeta<S>>() + Queues::FRAME_COST) as u64
 }
 
-/// How a cache is set up.
+/// Settings of a cache.
 #[derive(Clone, Debug)]
 pub struct Builder<S: RefScheme = LockBit> {
     capacity: u64,
@@ -65,8 +66,8 @@ impl Default for Builder {
 }
 
 impl<S: RefScheme> Builder<S> {
-    /// How much memory the cache may use, in bytes: pages, index and records together. Default: 64 MiB.
-    /// At least 16 frames (65 KiB), at most the memory of the machine.
+    /// Sets the memory that the cache may use, in bytes: pages, index and metadata together.
+    /// Default: 64 MiB. At least 16 frames (65 KiB), at most the memory of the machine.
     ///
     /// Not counted: a few hundred bytes for each handle, and the stacks of the threads.
     #[must_use]
@@ -75,7 +76,7 @@ impl<S: RefScheme> Builder<S> {
         self
     }
 
-    /// The page size of files that are opened without one: 4, 8, 16, 32 or 64 KiB, in bytes.
+    /// Sets the page size of files that are opened without one: 4, 8, 16, 32 or 64 KiB, in bytes.
     /// Default: 4 KiB.
     #[must_use]
     pub fn page_size(mut self, bytes: usize) -> Self {
@@ -83,74 +84,84 @@ impl<S: RefScheme> Builder<S> {
         self
     }
 
-    /// Whether the cache asks for huge pages for its memory. Default: [`HugePages::Advise`].
+    /// Sets whether the cache requests huge pages for its memory. Default: [`HugePages::Advise`].
     ///
-    /// They help reads and pins at random places of a large cache: fewer misses of the address translation, 5 to 29 % of the
-    /// time where it was measured (`docs/benchmarks.md`). Reads of few pages are as fast without. They cost memory in steps
-    /// of 2 MiB, so up to 2 MiB a memory node more than the cached pages need while the cache fills, and longer first uses: each
-    /// step is zeroed at once, and a system whose memory is fragmented may have to make room for it. A program that has many small
-    /// caches, or cannot wait there, asks for none ([`HugePages::Never`]).
+    /// Huge pages speed up reads and pins at random places of a large cache by fewer TLB misses: 5
+    /// to 29 % of the time where it was measured (`docs/benchmarks.md`). Reads of few pages are as
+    /// fast without. They take memory in steps of 2 MiB, so up to 2 MiB for each memory node more
+    /// than the cached pages need while the cache fills. First uses take longer: each step is
+    /// zeroed at once, and a system with fragmented memory may have to compact it first. A program
+    /// that has many small caches, or that cannot wait there, requests none ([`HugePages::Never`]).
     #[must_use]
     pub fn huge_pages(mut self, huge_pages: HugePages) -> Self {
         self.huge_pages = huge_pages;
         self
     }
 
-    /// The memory nodes that the cache is spread over. Default: [`Nodes::Machine`].
+    /// Sets the memory nodes that the cache is spread over. Default: [`Nodes::Machine`].
     #[must_use]
     pub fn nodes(mut self, nodes: Nodes) -> Self {
         self.nodes = nodes;
         self
     }
 
-    /// How many bytes of all files together may be dirty, or written and not known to be durable. Default: half of the capacity; at
-    /// most three quarters. One file may have as much as this leaves free: a file alone gets half of it, a second one a quarter.
-    /// So a file that cannot be written back leaves room for others. Where there are many files, each may have a few pages all the
-    /// same, up to three quarters of the capacity together, and one page in any case. At its share a write waits until pages of its
-    /// file were made durable.
+    /// Sets the number of bytes of all files together that may be dirty or unsynced (written and
+    /// not known to be durable). Default: half of the capacity; at most three quarters. One file
+    /// may use as much as this leaves free: a single file gets half of it, a second one a quarter.
+    /// So a file that cannot be written back leaves space for others. With many files, each may
+    /// have a few pages nevertheless, up to three quarters of the capacity together, and at least
+    /// one page. At its quota a write waits until pages of its file were made durable.
     #[must_use]
     pub fn dirty_limit(mut self, bytes: u64) -> Self {
         self.dirty_limit = Some(bytes);
         self
     }
 
-    /// After how long the cache makes written data durable by itself, in files that it writes back
-    /// ([`Writeback::Background`](crate::Writeback::Background)), so that their pages can be evicted. Default: 30 seconds, as
-    /// Linux's `dirty_expire_centisecs`. It looks five times a second.
+    /// Sets the age at which the cache makes written data durable by itself, in files that it
+    /// writes back ([`Writeback::Background`](crate::Writeback::Background)), so that their pages
+    /// can be evicted. Default: 30 seconds, as Linux's `dirty_expire_centisecs`. The cache checks
+    /// five times a second.
     #[must_use]
     pub fn max_dirty_age(mut self, age: Duration) -> Self {
         self.max_dirty_age = age;
         self
     }
 
-    /// How long a write to a file that has its share of dirty bytes ([`dirty_limit`](Self::dirty_limit)) waits for a call of that
-    /// file's storage, or of its hook, that does not return; then it fails with [`Throttled`](ErrorKind::Throttled). A storage
-    /// that is slow but answers is waited for as long as it takes. So that it can answer in time, a file that the cache writes back
-    /// is synced each time when the storage was given what it makes durable in about a quarter of this time. Default: 0.9 seconds.
+    /// Sets the time for which a write to a file at its quota of dirty bytes
+    /// ([`dirty_limit`](Self::dirty_limit)) waits for a call of that file's backend, or of its
+    /// writeback callback, that does not return; then the write fails with
+    /// [`Throttled`](ErrorKind::Throttled). A backend that is slow but returns is waited for
+    /// without a limit. So that it can return in time, a file that the cache writes back is synced
+    /// whenever the amount written would take about a quarter of this time to become durable.
+    /// Default: 0.9 seconds.
     #[must_use]
     pub fn stall_timeout(mut self, timeout: Duration) -> Self {
         self.stall_timeout = timeout;
         self
     }
 
-    /// How long the last close of a file, or the drop of its last handle, tries again when the storage, or the hook, has failed.
-    /// Beside that it takes as long as their calls. The drop of the cache waits as long for requests of io_uring in flight. Default: a second.
+    /// Sets the time for which the last close of a file, or the drop of its last handle, retries
+    /// when the backend or the writeback callback has failed. The duration of their calls is added
+    /// to that. The drop of the cache waits as long for io_uring requests in flight. Default: one
+    /// second.
     #[must_use]
     pub fn close_timeout(mut self, timeout: Duration) -> Self {
         self.close_timeout = timeout;
         self
     }
 
-    /// What does many transfers at once: batches of reads, reading ahead, futures, writing back. Default: io_uring, and threads where the
-    /// system has none ([`Cache::info`] says why). It is made when it is first used. A read that misses alone is done by its own thread,
-    /// with whatever engine. [`close_timeout`](Self::close_timeout) replaces that of the settings for io_uring.
+    /// Sets the engine for concurrent transfers: batches of reads, readahead, futures, writeback.
+    /// Default: io_uring, or threads if the system has none ([`Cache::info`] returns the reason).
+    /// The engine is created when it is first used. A single read that misses is done by its own
+    /// thread, whatever the engine. [`close_timeout`](Self::close_timeout) replaces that of the
+    /// settings for io_uring.
     #[must_use]
     pub fn engine(mut self, settings: Settings) -> Self {
         self.engine = settings;
         self
     }
 
-    /// For simulations: this engine does many transfers at once.
+    /// Sets the engine itself, for simulations.
     #[cfg(feature = "simulated")]
     #[must_use]
     pub fn given_engine(mut self, engine: std::sync::Arc<dyn pagewell_io::engine::Engine>) -> Self {
@@ -158,7 +169,7 @@ impl<S: RefScheme> Builder<S> {
         self
     }
 
-    /// A baseline: how pages are counted, to compare [`LockBit`], which is the default, with
+    /// Sets the reference counting scheme. A baseline, to compare [`LockBit`], the default, with
     /// [`CasLoop`](pagewell_frame::refcount::CasLoop).
     #[cfg(feature = "baselines")]
     #[must_use]
@@ -179,14 +190,15 @@ impl<S: RefScheme> Builder<S> {
         }
     }
 
-    /// Makes the cache. Its memory is reserved now and used as pages are read.
+    /// Creates the cache. Its memory is reserved now and used as pages are read.
     ///
     /// # Errors
     ///
-    /// [`InvalidConfig`](ErrorKind::InvalidConfig) or [`InvalidPageSize`](ErrorKind::InvalidPageSize)
-    /// when a setting is out of its range, [`OutOfMemory`](ErrorKind::OutOfMemory) when the system
-    /// refuses the memory, [`Unavailable`](ErrorKind::Unavailable) when it refuses an [engine](Self::engine) that nothing may stand
-    /// in for.
+    /// [`InvalidConfig`](ErrorKind::InvalidConfig) or
+    /// [`InvalidPageSize`](ErrorKind::InvalidPageSize) if a setting is out of range,
+    /// [`OutOfMemory`](ErrorKind::OutOfMemory) if the system refuses the memory,
+    /// [`Unavailable`](ErrorKind::Unavailable) if it refuses an [engine](Self::engine) for which
+    /// fallback is disabled.
     pub fn build(self) -> Result<Cache<S>, Error> {
         let invalid =
             |detail: String| Error::new(ErrorKind::InvalidConfig, Op::Build).with_detail(detail);
@@ -242,7 +254,7 @@ impl<S: RefScheme> Builder<S> {
 }
 
 impl<S: RefScheme> Builder<S> {
-    /// The settings of write-back.
+    /// Returns the settings of writeback, or a description of the invalid one.
     fn limits(&self, nr_frames: usize) -> Result<Limits, String> {
         let of_cache = Limits::of_cache(nr_frames);
         let most = (nr_frames - nr_frames / 4) as u64;
@@ -251,7 +263,7 @@ impl<S: RefScheme> Builder<S> {
             Some(bytes) => match bytes / FRAME_BYTES as u64 {
                 0 => {
                     return Err(format!(
-                        "a dirty limit of {bytes} bytes; must be a frame at least"
+                        "a dirty limit of {bytes} bytes; must be at least one frame"
                     ));
                 }
                 nr if nr > most => {
@@ -273,13 +285,13 @@ impl<S: RefScheme> Builder<S> {
     }
 }
 
-/// The memory of the machine in bytes; the largest number when the system does not say.
+/// Returns the memory of the machine in bytes, or the maximum if the system does not report it.
 fn machine_memory() -> u64 {
     system::machine_memory().unwrap_or(u64::MAX)
 }
 
 impl Cache {
-    /// How a cache is set up: capacity, page size, huge pages, nodes.
+    /// Returns a builder for a cache with the default settings.
     pub fn builder() -> Builder {
         Builder::default()
     }

@@ -1,4 +1,4 @@
-//! The cache: how it is set up, and how files are opened.
+//! The cache, and the opening of files.
 
 use std::fmt;
 use std::os::fd::AsFd as _;
@@ -26,53 +26,54 @@ use crate::supply::counters::Event;
 use crate::supply::reclaim::reclaimer::Reclaimer;
 use crate::write::growth::Grower;
 
-/// Whether transfers of an open file are as `asked`.
+/// Whether the transfers of an open file satisfy `asked`.
 fn is_met(asked: Direct, transfers: Transfers) -> bool {
     match (asked, transfers) {
         (Direct::Always, Transfers::Buffered(_))
         | (Direct::Auto, Transfers::Buffered(Buffered::NotAsked))
         | (Direct::Never, Transfers::Direct { .. }) => false,
-        // `Always` and `Auto` if it is direct, `Auto` if there was a reason against, `Never` if it is not direct.
+        // Direct transfers satisfy `Always` and `Auto`. Others satisfy `Never`, and with a reason
+        // against direct ones also `Auto`.
         _ => true,
     }
 }
 
-/// A page cache: a fixed amount of memory that holds pages of any number of files.
+/// Page cache: a fixed amount of memory that holds pages of any number of files.
 ///
-/// Handles are cheap to clone. The cache lives as long as any handle of it or of its files.
+/// Handles are cheap to clone. The cache exists as long as any handle of it or of its files.
 pub struct Cache<S: RefScheme = LockBit> {
     files: Arc<Files<S>>,
     page_size: PageSize,
 }
 
-/// What the cache has done so far, and what it holds. Hits are not counted, since a hit writes nothing.
+/// Statistics of a cache. Hits are not counted, since a hit writes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// How many frames the cache has.
+    /// Number of frames of the cache.
     pub nr_frames: usize,
-    /// How many of them are free; 0 in a child made by `fork`, which cannot look. The frames of a file are free when its
-    /// last handle has been dropped.
+    /// Number of free frames; 0 in a child made by `fork`, which cannot count them. The frames of a
+    /// file are free once its last handle is dropped.
     pub nr_free: usize,
-    /// How many pages were read from files.
+    /// Number of pages read from files.
     pub nr_fills: u64,
-    /// How many reads from files have failed.
+    /// Number of failed reads from files.
     pub nr_failed_fills: u64,
-    /// How many pages were evicted to make room.
+    /// Number of pages evicted because frames were needed.
     pub nr_evictions: u64,
-    /// How many frames hold bytes that are not known to be durable.
+    /// Number of frames with bytes that are not known to be durable.
     pub nr_unclean: usize,
 }
 
-/// What the cache does its work with.
+/// Engine of a cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Info {
-    /// The engine that does many transfers at once: `uring`, `worker` or `sync`.
+    /// Name of the engine for concurrent transfers: `uring`, `worker` or `sync`.
     pub engine: &'static str,
-    /// Why it is this one.
+    /// Reason for this engine.
     pub engine_reason: Reason,
-    /// How much the engine does at once.
+    /// Limits of its concurrency.
     pub engine_limits: Limits,
 }
 
@@ -85,37 +86,41 @@ impl<S: RefScheme> Cache<S> {
         &self.files
     }
 
-    /// The frames of this cache, to share them.
+    /// Returns the frames of this cache, for users that share them.
     pub fn frames(&self) -> CacheFrames<S> {
         CacheFrames::new(Arc::clone(&self.files))
     }
 
     /// Opens the file at `path` for reading, with the cache's page size.
     ///
-    /// A file that is already open, under whatever name, shares its pages with the new handle, and keeps the page size that it has;
-    /// its size is then read from the file again ([`File::refresh`]).
+    /// A file that is already open, under whatever name, shares its pages with the new handle, and
+    /// keeps its page size. Its size is then read from the file again ([`File::refresh`]).
     ///
     /// # Errors
     ///
     /// [`NotFound`](ErrorKind::NotFound), [`PermissionDenied`](ErrorKind::PermissionDenied),
-    /// [`InvalidPath`](ErrorKind::InvalidPath), [`NotAFile`](ErrorKind::NotAFile), [`LimitReached`](ErrorKind::LimitReached) and
-    /// [`Io`](ErrorKind::Io) for errors of the system, [`AmbiguousFile`](ErrorKind::AmbiguousFile) if another open file has the same device
+    /// [`InvalidPath`](ErrorKind::InvalidPath), [`NotAFile`](ErrorKind::NotAFile),
+    /// [`LimitReached`](ErrorKind::LimitReached) and [`Io`](ErrorKind::Io) for errors of the
+    /// system, [`AmbiguousFile`](ErrorKind::AmbiguousFile) if another open file has the same device
     /// and inode number, [`FileTooLarge`](ErrorKind::FileTooLarge) beyond
     /// [`MAX_FILE_BYTES`](crate::MAX_FILE_BYTES).
     pub fn open(&self, path: impl AsRef<Path>) -> Result<File<S>, Error> {
         self.open_with(path, &OpenOptions::new())
     }
 
-    /// As [`open`](Self::open), with options.
+    /// Opens the file at `path` as [`open`](Self::open) does, with options.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open), and [`InvalidPageSize`](ErrorKind::InvalidPageSize); [`AlreadyExists`](ErrorKind::AlreadyExists) for
-    /// `create_new`; [`Unavailable`](ErrorKind::Unavailable) if the file system supports no locks of open file descriptions, or no
-    /// direct transfers and the options require them;
-    /// [`PageSizeMismatch`](ErrorKind::PageSizeMismatch) and [`OptionsMismatch`](ErrorKind::OptionsMismatch) when the file is open
-    /// and the options name something else than the file has; [`Busy`](ErrorKind::Busy) when others have the file open for writing,
-    /// or this cache has it open for reading only.
+    /// - Those of [`open`](Self::open), and [`InvalidPageSize`](ErrorKind::InvalidPageSize).
+    /// - [`AlreadyExists`](ErrorKind::AlreadyExists) for `create_new`.
+    /// - [`Unavailable`](ErrorKind::Unavailable) if the file system supports no open file
+    ///   description locks, or no direct transfers and the options require them.
+    /// - [`PageSizeMismatch`](ErrorKind::PageSizeMismatch) and
+    ///   [`OptionsMismatch`](ErrorKind::OptionsMismatch) if the file is open with other options
+    ///   than these.
+    /// - [`Busy`](ErrorKind::Busy) if another process or cache has the file open for writing, or
+    ///   this cache has the file open for reading only.
     pub fn open_with(
         &self,
         path: impl AsRef<Path>,
@@ -127,7 +132,7 @@ impl<S: RefScheme> Cache<S> {
             .home
             .check(Op::Open)
             .map_err(|error| error.with_path(path))?;
-        // Before the file is created, or emptied.
+        // Before the file is created or truncated.
         self.page_size_of(options, path)?;
         let failed = |error| Error::of_open(error, path);
         if options.write.is_none() {
@@ -136,7 +141,8 @@ impl<S: RefScheme> Cache<S> {
             return self.open_backend_with(backend, path, options);
         }
         for _ in 0..UnlockedFile::MOST_TRIES {
-            // Before the system opens it: the system may refuse a later open what it allowed to the first.
+            // Before the system opens the file: it may refuse a second open where it allowed the
+            // first.
             if let Some(open) = self
                 .open_already(path)
                 .map_err(|error| error.with_path(path))?
@@ -145,13 +151,14 @@ impl<S: RefScheme> Cache<S> {
             }
             let unlocked = FileBackend::open_unlocked(path, &options.file).map_err(failed)?;
             let id = unlocked.id();
-            // If it waits, two descriptors of the file are open meanwhile.
+            // If this waits, two descriptors of the file are open concurrently.
             let opening = Opened::begin_to_open(&self.files, id);
             if let Opening::Already(open) = &opening {
                 same::check(open, unlocked.as_fd()).map_err(|error| error.with_path(path))?;
             }
             let begun = match opening {
-                // This call created the file, though another thread, which opens it as it is, registered it first.
+                // This call created the file, but another thread, which opens it as it is,
+                // registered it first.
                 Opening::Already(open) if options.file.requires_new() => {
                     return self.handle((open, Origin::Open), path, options, false);
                 }
@@ -160,15 +167,16 @@ impl<S: RefScheme> Cache<S> {
             };
             match unlocked.lock() {
                 Ok(Some(backend)) => {
-                    // A file that this call made has no bytes, and another thread may have written to it once it is registered.
+                    // A file that this call created has no bytes, and another thread may have
+                    // written to it once it is registered.
                     let truncates = options.file.truncates() && !options.file.requires_new();
                     let registered = self.register(backend, path, options, truncates)?;
                     drop(begun);
                     return self.handle(registered, path, options, truncates);
                 }
-                // Another file has taken its place.
+                // Another file has replaced it at the path.
                 Ok(None) => {}
-                // A caller with a backend of its own has locked the file, and has registered it by now.
+                // A caller with a backend of its own locked the file, and has registered it by now.
                 Err(error)
                     if error.kind() == std::io::ErrorKind::ResourceBusy
                         && self.files.registry.is_registered(id) => {}
@@ -177,15 +185,15 @@ impl<S: RefScheme> Cache<S> {
         }
         Err(Error::new(ErrorKind::Busy, Op::Open)
             .with_path(path)
-            .with_detail("it is replaced, or locked, again and again while it is being opened"))
+            .with_detail("the file was replaced or locked by others during each attempt"))
     }
 
-    /// Opens the file of a caller's backend; `path` is its name in errors. The backend's drop must neither wait for a
-    /// thread that opens the same file, nor open the file in this cache.
+    /// Opens the file of a caller's backend; errors call it `path`. The backend's drop must neither
+    /// wait for a thread that opens the same file, nor open the file in this cache.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn open_backend(
         &self,
         backend: impl Backend,
@@ -194,13 +202,14 @@ impl<S: RefScheme> Cache<S> {
         self.open_backend_with(backend, path, &OpenOptions::new())
     }
 
-    /// As [`open_backend`](Self::open_backend), with options. Whether the file is to be created or emptied is not asked here:
-    /// that is for whoever makes the backend.
+    /// Opens the file of a caller's backend as [`open_backend`](Self::open_backend) does, with
+    /// options. Options to create or truncate the file are ignored: that is up to the creator of
+    /// the backend.
     ///
     /// # Errors
     ///
-    /// As [`open_with`](Self::open_with), and [`ReadOnly`](ErrorKind::ReadOnly) when it is to be written to, and the backend
-    /// cannot.
+    /// Those of [`open_with`](Self::open_with), and [`ReadOnly`](ErrorKind::ReadOnly) if the
+    /// options request writing and the backend is not writable.
     pub fn open_backend_with(
         &self,
         backend: impl Backend,
@@ -220,8 +229,9 @@ impl<S: RefScheme> Cache<S> {
         self.handle(registered, &path, options, false)
     }
 
-    /// The mapping of the file that a backend holds, made as `options` say if there is none, and whether it was open already.
-    /// `truncates`: the file is truncated next, by [`handle`](Self::handle).
+    /// Returns the mapping of a backend's file, created with `options` if there is none, and
+    /// whether it was open already. `truncates`: the caller truncates the file next, by
+    /// [`handle`](Self::handle).
     fn register(
         &self,
         backend: impl Backend,
@@ -243,8 +253,9 @@ impl<S: RefScheme> Cache<S> {
         Opened::of_backend(&self.files, backend, path.to_owned(), page_size, how)
     }
 
-    /// Creates a handle of an open mapping that satisfies `options`. Truncation is the last step before the handle exists: an error before
-    /// it leaves the file unchanged, and no error leaves a handle whose drop would write.
+    /// Creates a handle of an open mapping that satisfies `options`. Truncation is the last step
+    /// before the handle exists: an error before it leaves the file unchanged, and no error leaves
+    /// a handle whose drop would write.
     fn handle(
         &self,
         (mapping, origin): (Opened<S>, Origin),
@@ -272,7 +283,8 @@ impl<S: RefScheme> Cache<S> {
         }
     }
 
-    /// Returns the mapping of the file at `path` if the file is open in this cache and its identity is proven.
+    /// Returns the mapping of the file at `path` if the file is open in this cache and its identity
+    /// is proven.
     fn open_already(&self, path: &Path) -> Result<Option<Opened<S>>, Error> {
         let Ok(id) = identity::id_at(path) else {
             return Ok(None);
@@ -290,7 +302,8 @@ impl<S: RefScheme> Cache<S> {
         Ok(same::is_proven(&open, named.as_fd())?.then_some(open))
     }
 
-    /// A handle for writing of a file that is open already, treated as `options` say.
+    /// Returns a handle for writing to a file that is open already, after the truncation that
+    /// `options` request.
     fn open_again(
         &self,
         mapping: Opened<S>,
@@ -327,8 +340,8 @@ impl<S: RefScheme> Cache<S> {
             && !mapping.hooks().is_some_and(|hooks| hooks.are(named))
         {
             let detail = match mapping.hooks() {
-                Some(_) => "it has other hooks on its bytes",
-                None => "it is open without hooks on its bytes",
+                Some(_) => "the file has another page codec",
+                None => "the file is open without a page codec",
             };
             return mismatch(ErrorKind::OptionsMismatch, detail.into());
         }
@@ -337,14 +350,14 @@ impl<S: RefScheme> Cache<S> {
                 .direct
                 .is_none_or(|direct| is_met(direct, transfers))
         {
-            let detail = format!("it is open already, {transfers}");
+            let detail = format!("the file is open already, {transfers}");
             return mismatch(ErrorKind::OptionsMismatch, detail);
         }
         let Some(named) = &options.write else {
             return Ok(Handle::Read);
         };
         let Some(writes) = mapping.writes_if_any() else {
-            let detail = "this cache has it open for reading only".into();
+            let detail = "this cache has the file open for reading only".into();
             return mismatch(ErrorKind::Busy, detail);
         };
         if let Some(detail) = writes.mismatch(named) {
@@ -366,8 +379,8 @@ impl<S: RefScheme> Cache<S> {
         Ok(Handle::Write)
     }
 
-    /// Evicts up to `nr_pages` pages that are not pinned, and returns how many it evicted. Pages that were not
-    /// read lately go first.
+    /// Evicts up to `nr_pages` pages that are not pinned, and returns their number. Recently
+    /// accessed pages are evicted last.
     pub fn reclaim(&self, nr_pages: usize) -> usize {
         if !self.files.shared.home.is_here() {
             return 0;
@@ -375,7 +388,7 @@ impl<S: RefScheme> Cache<S> {
         Reclaimer(self.files.supply()).evict_pages(nr_pages)
     }
 
-    /// What the cache has done so far, and what it holds.
+    /// Returns the statistics of the cache.
     pub fn stats(&self) -> Stats {
         let nr_free = if self.files.shared.home.is_here() {
             self.files.supply().pool().stats().nr_available()
@@ -393,7 +406,7 @@ impl<S: RefScheme> Cache<S> {
         }
     }
 
-    /// What the cache does its work with. The engine is made now, if it was not used yet.
+    /// Returns the engine of the cache, which is created now if it was not used yet.
     pub fn info(&self) -> Info {
         let Chosen { engine, reason, .. } = self.files.engines.chosen();
         Info {
@@ -403,18 +416,18 @@ impl<S: RefScheme> Cache<S> {
         }
     }
 
-    /// How many memory nodes the cache is spread over.
+    /// Returns the number of memory nodes that the cache is spread over.
     pub fn nr_nodes(&self) -> usize {
         self.files.supply().pool().nr_nodes()
     }
 
-    /// Checks the cache's frames, lists and counts; for tests. Nothing may use the cache meanwhile: neither a thread of the
-    /// program nor, if an open file is written back in the background, the cache's own thread
-    /// ([`quiesce`](Self::quiesce)).
+    /// Checks the cache's frames, lists and counts; for tests. The caller must have exclusive use
+    /// of the cache: it keeps the threads of the program from using it, and, if an open file is
+    /// written back in the background, the cache's own threads ([`quiesce`](Self::quiesce)).
     ///
     /// # Errors
     ///
-    /// A sentence that says what is wrong.
+    /// A sentence that describes the inconsistency.
     pub fn verify(&self) -> Result<(), String> {
         self.files
             .shared

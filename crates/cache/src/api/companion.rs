@@ -1,4 +1,4 @@
-//! The companion of a cache: what a crate above keeps for it, one for all who ask.
+//! Companion of a cache: a value of a higher crate, one for all callers.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use crate::api::cache::Cache;
 use crate::files::state::Companion;
 use crate::spaces::frames::CacheFrames;
 
-/// The companion of `cache`, which uses its frames too; all callers share one. If there is none yet, it is what `make` makes of
-/// the frames; if there is one of another type, the answer is none. The cache does not keep it alive. `make` may use nothing of
-/// the cache but its frames.
+/// Returns the companion of `cache`, which uses its frames too; all callers share one. If there is
+/// none, `make` creates it from the frames. Returns `None` if the companion is of another type. The
+/// cache does not keep it alive. `make` must use nothing of the cache but its frames.
 pub fn companion_or_else<S: RefScheme, T: Send + Sync + 'static>(
     cache: &Cache<S>,
     make: impl FnOnce(CacheFrames<S>) -> Arc<T>,

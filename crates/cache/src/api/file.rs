@@ -1,4 +1,4 @@
-//! Open files, as users hold them.
+//! Open files: the public handle.
 
 use std::fmt;
 use std::io;
@@ -39,37 +39,41 @@ use crate::write::pin_mut::PageGuardMut;
 use crate::writeback::discard::discard;
 use crate::writeback::flush::Flusher;
 
-/// An open file, read through the cache.
+/// Open file, read through the cache.
 ///
-/// Handles are cheap to clone; all handles of one file share its cached pages. Any number of threads
-/// may use one handle.
+/// Handles are cheap to clone; all handles of one file share its cached pages. Any number of
+/// threads may use one handle.
 ///
-/// # What is promised
+/// # Guarantees
 ///
-/// - A read within one page is atomic: it gives the page's bytes as they were at one moment. So is a [view](Self::view). A read
-///   of several pages is atomic for each page, not for all of them.
-/// - A child made by `fork` gets [`Forked`](crate::ErrorKind::Forked) from every call but a read or a view that is a hit, and
-///   changes nothing, in the file or in the cache of its parent. As long as it runs it keeps the parent's files open,
-///   and locked if they are open for writing. None of this applies to a child that only calls `exec`. A guard that
-///   the child drops may wait for ever if its page was replaced before the fork: such a child must not drop it.
-/// - When the last handle has been dropped, the file is closed: its lock is free for other processes, and its frames are
-///   free for other files, but those of pins that borrow nothing ([`pin_owned`](Self::pin_owned)), which keep their bytes. One thing keeps the file
-///   open longer: areas of memory spaces that show it. If the last handle goes in a hook, a thread of the cache closes the file
+/// - A read within one page is atomic: it returns the page's bytes as they were at one moment. So
+///   is a [view](Self::view). A read of several pages is atomic for each page, not across pages.
+/// - In a child made by `fork` every call returns [`Forked`](crate::ErrorKind::Forked), except a
+///   read or a view that is a hit, and changes nothing in the file or in the parent's cache. While
+///   the child runs it keeps the parent's files open, and locked if they are open for writing. None
+///   of this applies to a child that only calls `exec`. If a page was replaced before the fork, the
+///   drop of a guard of it in the child may wait forever: the child must not drop it.
+/// - When the last handle is dropped, the file is closed: its lock is free for other processes, and
+///   its frames are free for other files. Pins that borrow nothing ([`pin_owned`](Self::pin_owned))
+///   keep their frames and bytes. Only areas of memory spaces that map the file keep it open
+///   longer. If the last handle is dropped in a callback, a thread of the cache closes the file
 ///   later ([`Cache::quiesce`](crate::Cache::quiesce)).
-/// - Cached pages are as the file was when they were read in. A program that changes the file by other means calls
-///   [`invalidate`](Self::invalidate) or [`refresh`](Self::refresh) to see it.
-// What a hit loads is not written while the handle is shared. What misses write is on other lines, wherever the handle lies; and
-// so is the count in front of it, if a program keeps it in an `Arc`.
+/// - Cached pages are as the file was when they were filled. A program that changes the file by
+///   other means calls [`invalidate`](Self::invalidate) or [`refresh`](Self::refresh) to see the
+///   changes.
+// Fields that a hit loads are not written while the handle is shared. Fields that misses write are
+// on other cache lines, wherever the handle lies; and so is the count in front of it, if a program
+// keeps it in an `Arc`.
 #[repr(C)]
 pub struct File<S: RefScheme = LockBit> {
     _counts: Gap,
     mapping: Opened<S>,
     access: Handle,
-    /// Whether it counts as a handle no more.
+    /// Whether it is no longer counted as a handle.
     is_closed: bool,
     _hits: Gap,
     sequence: Sequence,
-    /// The failures of writing back that this handle was told of.
+    /// The writeback errors that this handle has reported.
     seen: Seen,
 }
 
@@ -80,18 +84,21 @@ const _: () = {
     assert!(offset_of!(F, seen) > offset_of!(F, sequence));
 };
 
-/// What of a file is not durable. The numbers are of the moment; writers and flushers go on.
+/// Numbers of pages of a file that are not durable. They are current at the call; writers and
+/// flushers continue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FileStats {
-    /// How many pages have bytes that the storage was not given. A page that was written to while it was written back counts here and below.
+    /// Number of pages with bytes that the backend lacks. A page that was written to during its
+    /// writeback counts here and below.
     pub nr_dirty: usize,
-    /// How many pages the storage was given, and has not reported durable.
+    /// Number of unsynced pages: passed to the backend, and not reported durable.
     pub nr_written: usize,
-    /// Of all writes with a log sequence number ([`File::write_at_lsn`]) that have returned and are not durable, none has a lower number: recovery may begin
-    /// there. None if there is no such write. It rises with each sync of all of the file that succeeds, and may be lower than it need be: until
-    /// the next sync after the one that has made the write durable, if that was under way when the write was made, and after
-    /// [`discard`](File::discard) and cuts.
+    /// Lower bound of the log sequence numbers ([`File::write_at_lsn`]) of all writes that have
+    /// returned and are not durable: recovery may begin there. `None` if there is no such write. It
+    /// rises with each successful sync of the whole file. It may be lower than necessary after
+    /// [`discard`](File::discard) and truncations; and if a write was made durable by a sync
+    /// already in progress when it was made, until the next sync.
     pub oldest_lsn: Option<u64>,
 }
 
@@ -113,10 +120,10 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// The file's state for writes, if this handle may be used for writing.
+    /// Returns the file's state for writes, if this handle may be used for writing.
     pub(super) fn writes(&self, op: Op) -> Result<&Writes, Error> {
         match op {
-            // What makes a write wait asks whether it may.
+            // Code that makes a write wait checks itself whether this thread may wait.
             Op::Write => self.mapping.check_process(op)?,
             _ => self.mapping.check_home(op)?,
         }
@@ -126,27 +133,28 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// An error if this handle may not be used for writing, or a call that waits for the file's locks would wait for this thread.
+    /// Returns an error if this handle may not be used for writing, or if a call that waits for the
+    /// file's locks would wait for this thread.
     pub(super) fn check_may_wait(&self, op: Op) -> Result<(), Error> {
         let writes = self.writes(op)?;
         self.mapping.check_no_hook(writes, op)
     }
 
-    /// Reads from byte `offset` on into `buf`; returns how many bytes were read.
+    /// Reads from byte `offset` on into `buf`. Returns the number of bytes read.
     ///
-    /// That is the length of `buf`, or less where the file ends; 0 at or past the end. Bytes of `buf`
-    /// beyond the returned length may have been set to zero.
+    /// That is the length of `buf`, or less if the file ends before; 0 at or past the end. Bytes of
+    /// `buf` beyond the returned length may have been set to zero.
     ///
-    /// Reads of cached pages write nothing that threads share, and take no lock: they copy and check
-    /// afterwards. A missing page is read from the file once, however many threads want it.
+    /// Reads of cached pages write no shared memory and acquire no lock: they copy, and check
+    /// afterwards. A missing page is read from the file once, however many threads need it.
     ///
     /// # Errors
     ///
-    /// If nothing could be read: [`Io`](crate::ErrorKind::Io) when the storage fails,
-    /// [`Truncated`](crate::ErrorKind::Truncated) when the file has become shorter behind the cache's
-    /// back, [`OutOfFrames`](crate::ErrorKind::OutOfFrames) when every page is pinned. If some pages
-    /// could be read before one failed, their bytes are returned, and the next read reports the
-    /// failure. After an error `buf` holds zeros where a failed page would have been.
+    /// If nothing could be read: [`Io`](crate::ErrorKind::Io) if the backend fails,
+    /// [`Truncated`](crate::ErrorKind::Truncated) if another program has truncated the file,
+    /// [`OutOfFrames`](crate::ErrorKind::OutOfFrames) if every page is pinned. If some pages could
+    /// be read before one failed, their bytes are returned, and the next read returns the error.
+    /// After an error `buf` has zeros in place of a failed page.
     #[inline]
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
         match Reader(&self.mapping).read_short(buf, offset) {
@@ -155,8 +163,10 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// As [`read_at`](Self::read_at), if that is a hit, within one page and of up to 64 bytes: whether all of `buf` was read. If not, nothing is known of the
-    /// bytes, and `buf` may have any; then call `read_at`. It takes no lock, waits for nobody, and calls nothing.
+    /// Reads as [`read_at`](Self::read_at) does, if that is a hit within one page of at most 64
+    /// bytes. Returns whether all of `buf` was read. If not, `buf` may have any bytes and the file
+    /// may have any state: then call `read_at`. This function acquires no lock, waits for nothing,
+    /// and calls no other code.
     #[inline(always)]
     #[must_use]
     pub fn try_read_at(&self, buf: &mut [u8], offset: u64) -> bool {
@@ -174,15 +184,16 @@ impl<S: RefScheme> File<S> {
         &self.sequence
     }
 
-    /// What its reads do beside reading.
+    /// Returns the readahead and accessed-bit policy of its reads.
     pub(super) fn guide(&self) -> OfHandle<'_, S> {
         OfHandle::new(self.mapping(), &self.sequence)
     }
 
-    /// [`read_at`](Self::read_at) for reads of any length, hits or not.
+    /// Reads as [`read_at`](Self::read_at), for any length, hits or not.
     ///
-    /// A hit within one page is done here, with few instructions and little on the stack: reads at random places overlap as far as they fit into the
-    /// processor's window, and what they store until then fits into its queue of stores (`docs/adr/0004-hit-path.md`).
+    /// A hit within one page is done here, with few instructions and a small stack frame: reads at
+    /// random places overlap as far as they fit into the processor's window, and their stores until
+    /// then fit into its store queue (`docs/adr/0004-hit-path.md`).
     #[inline(never)]
     pub(super) fn read_at_any(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
         match Reader(&self.mapping).read_page_optimistic(offset, buf) {
@@ -191,7 +202,8 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// [`read_at`](Self::read_at) for reads of several pages, and where the page is not there, or changes.
+    /// Reads as [`read_at`](Self::read_at), if several pages are read, or the page is missing or
+    /// changing.
     #[inline(never)]
     fn read_at_slowly(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
         let reader = Reader(&self.mapping);
@@ -202,52 +214,58 @@ impl<S: RefScheme> File<S> {
         reader.read_pages(buf, offset, ReadPath::Optimistic, self.guide())
     }
 
-    /// A baseline: as [`read_at`](Self::read_at), but always with a reference to each page, which the optimistic read
-    /// replaces.
+    /// Reads as [`read_at`](Self::read_at) does, but always with a reference to each page. A
+    /// baseline for the optimistic read.
     ///
     /// # Errors
     ///
-    /// As [`read_at`](Self::read_at).
+    /// See [`read_at`](Self::read_at).
     #[cfg(feature = "baselines")]
     pub fn read_at_referenced(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
         self.mapping.check_home(Op::Read)?;
         Reader(&self.mapping).read_pages(buf, offset, ReadPath::Referenced, self.guide())
     }
 
-    /// Has `look` look at page number `page` where it is, and returns its answer, if the page did not change meanwhile. No copy is
-    /// made, no reference taken, and nothing written that threads share.
+    /// Calls `look` on page number `page` in place, and returns its result if the page did not
+    /// change in between. Copies nothing, takes no reference, and writes no shared memory.
     ///
-    /// If the page has changed during the look, or was evicted, what `look` has returned is dropped, and it is called again;
-    /// after a few times, with a reference to the page, as which the page cannot change. A page that is not cached is read as by
-    /// [`read_at`](Self::read_at). The last page's view is cut at the file's size.
+    /// If the page has changed during the call, or was evicted, the result of `look` is dropped,
+    /// and it is called again; after a few attempts, with a reference to the page, under which the
+    /// page cannot change. A page that is not cached is read as by [`read_at`](Self::read_at). The
+    /// view of the last page ends at the file's size.
     ///
-    /// # What the closure may rely on
+    /// # Rules for the closure
     ///
-    /// - **Only what the view returns is true.** While the closure runs, two accesses of the [`View`] may not agree with each
-    ///   other: an offset of one state of the page may be used in another. So the closure returns what it has found, and has no
-    ///   effects that matter beside that; it may be called any number of times. What it has written to variables of its own is
-    ///   the page's after the *last* call, if the view returns `Ok`.
-    /// - **It cannot go wrong by that.** All accesses are checked, and fail with [`Torn`], which `?` passes on. A
-    ///   closure that follows offsets in a circle ends: accesses are counted, and each 64th finds out whether the page has
-    ///   changed. If it has not, the circle is in the file; then the look ends after 64 accesses for each byte of the page.
-    /// - **What it does by itself is its own.** An index into an array of its own has to be checked as any other input, or
-    ///   [`View::check`](crate::View::check) be called first; and so has a number of rounds that look at nothing. A panic goes on
-    ///   to the caller, with nothing held.
-    /// - It may use the cache as it likes: view other pages, and this one, and write to them. A look at a page that its closure
-    ///   changes is repeated, and sees the change.
+    /// - **Only the result of the view is consistent.** While the closure runs, two accesses of the
+    ///   [`View`] may see different states of the page: an offset from one state may be used in
+    ///   another. So the closure returns its result, and has no other effects that matter; it may
+    ///   be called any number of times. Values that it has stored in variables of its own are
+    ///   consistent after the *last* call, if the view returns `Ok`.
+    /// - **Inconsistent bytes are harmless.** All accesses are checked, and fail with [`Torn`],
+    ///   which `?` passes on. A closure that follows offsets in a cycle ends: accesses are counted,
+    ///   and each 64th checks whether the page has changed. If it has not, the cycle is in the
+    ///   file; then the view ends after 64 accesses for each byte of the page.
+    /// - **Other code of the closure is not checked.** An index into an array of its own must be
+    ///   checked as any other input, or [`View::check`](crate::View::check) be called first. The
+    ///   same applies to the number of iterations of a loop without accesses. A panic propagates to
+    ///   the caller, with nothing held.
+    /// - The closure may use the cache: view other pages, and this one, and write to them. A view
+    ///   of a page that its closure changes is repeated, and sees the change.
     ///
     /// # Errors
     ///
-    /// [`Malformed`](crate::ErrorKind::Malformed), with the page, when `look` has returned `Torn` though the page did not change,
-    /// or has looked too long: so it is if what the page says leads out of it. All else as [`pin`](Self::pin).
+    /// [`Malformed`](crate::ErrorKind::Malformed), with the page, if `look` has returned `Torn`
+    /// although the page did not change, or has made too many accesses: offsets in the page lead
+    /// out of it, or form a cycle. Otherwise see [`pin`](Self::pin).
     ///
     /// # Example
     ///
-    /// A node with slots: the number of keys; for each, in ascending order, where it is in the page (two bytes) and its length
-    /// (two bytes).
+    /// A node with slots: the number of keys; for each key, in ascending order, its offset in the
+    /// page (two bytes) and its length (two bytes).
     ///
     /// ```
-    /// # mod pagewell { pub use pagewell_cache::*; pub mod io { pub use pagewell_io::MemoryBackend; } }
+    /// # mod pagewell { pub use pagewell_cache::*;
+    /// #     pub mod io { pub use pagewell_io::MemoryBackend; } }
     /// use pagewell::{Cache, Error, File};
     ///
     /// /// The number of `key` in the node, or of the first larger one.
@@ -286,8 +304,10 @@ impl<S: RefScheme> File<S> {
         Viewer(&self.mapping).view(page, look, || self.guide().on_miss(page, 1))
     }
 
-    /// As [`view`](Self::view), if that is a hit: one look at a page that is cached, and that nobody changes meanwhile. None says nothing of the page; then call
-    /// `view`. It takes no lock, waits for nobody, and calls nothing but `look`.
+    /// Views as [`view`](Self::view) does, if that is a hit: one call of `look` on a page that is
+    /// cached, and that no thread changes in between. `None` does not say anything about the page:
+    /// then call `view`. This function acquires no lock, waits for nothing, and calls no code but
+    /// `look`.
     #[inline(always)]
     #[must_use]
     pub fn try_view<R, F>(&self, page: u64, mut look: F) -> Option<R>
@@ -297,43 +317,48 @@ impl<S: RefScheme> File<S> {
         Viewer(&self.mapping).view_once(page, &mut look)
     }
 
-    /// Whether the page of `token` is as it was seen by the view that the token is of, and nobody is about to change it: two loads, and
-    /// nothing is written.
+    /// Whether the page of `token` is as the view saw it that returned the token, and no thread is
+    /// about to change it. Takes two loads, and writes nothing.
     ///
-    /// So a reader goes from page to page without a pin, and finds out afterwards whether the way was right: it views a page, which names
-    /// the next one; views that; and asks whether the first is unchanged. If it is, it was so at the moment at which
-    /// the second page was what the view has seen. The order in which writers change several pages, and a whole tree, are in
+    /// So a reader can traverse pages without a pin, and check the path afterwards: it views a
+    /// page, which names the next one; views that; and checks that the first is unchanged. If so,
+    /// the first page was unchanged at the moment at which the second was as its view saw it. For
+    /// the order in which writers change several pages, and for a whole tree, see
     /// `docs/guide/views-and-tokens.md`.
     ///
-    /// What counts as a change: any write to the page, also of the same bytes, and an end of the file that moves within it; taking it out of the
-    /// cache, and moving it to another frame, though its bytes are the same then. Reading, pinning and writing
-    /// back are none. However long a token is kept, a page that has changed is not taken for unchanged; now and then an unchanged one is
-    /// taken for changed. With the token of another file the answer is `false`, and so it is after the file was closed and opened again.
+    /// Changes are: any write to the page, even of the same bytes; a change of the file's end
+    /// within it; its removal from the cache; and its move to another frame, though its bytes are
+    /// the same then. Reads, pins and writeback are not. However long a token is kept, a page that
+    /// has changed is never reported as unchanged; occasionally an unchanged one is reported as
+    /// changed. Returns `false` for the token of another file, and after the file was closed and
+    /// opened again.
     #[inline]
     #[must_use]
     pub fn is_unchanged(&self, token: &Token) -> bool {
         self.mapping.is_unchanged(token)
     }
 
-    /// As [`is_unchanged`](Self::is_unchanged), and tells a page that has changed from one that somebody has just claimed: the latter
-    /// may turn out to be unchanged, as when it was only written back.
+    /// Checks as [`is_unchanged`](Self::is_unchanged) does, and distinguishes a page that has
+    /// changed from one that another thread has just claimed: the latter may prove to be unchanged,
+    /// as after a writeback.
     #[inline]
     pub fn token_state(&self, token: &Token) -> TokenState {
         self.mapping.token_state(token)
     }
 
-    /// Pins page number `page` (the bytes from `page * page_size()` on) and gives access to its bytes
-    /// in place. They do not change while the guard exists, and the page stays in memory.
+    /// Pins page number `page` (the bytes from `page * page_size()` on) and gives access to its
+    /// bytes in place. They do not change while the guard exists, and the page stays in memory.
     ///
-    /// To pin a page that is pinned again and again, by however many threads, writes nothing that threads share: a thread announces the pin
-    /// in memory of its own (`docs/adr/0031-*`). The guard may be sent to other threads, and outlive the thread all the same.
+    /// Pins of a page that is pinned again and again, by any number of threads, write no shared
+    /// memory: a thread publishes the pin in a hazard slot of its own (`docs/adr/0031-*`). The
+    /// guard may be sent to other threads, and may outlive the thread.
     ///
-    /// The last page's guard is cut at the file's size.
+    /// The guard of the last page ends at the file's size.
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`](crate::ErrorKind::OutOfRange) when the page begins at or past the end of the file,
-    /// [`TooManyPins`](crate::ErrorKind::TooManyPins) after 2^30 of them, and the errors of
+    /// [`OutOfRange`](crate::ErrorKind::OutOfRange) if the page begins at or past the end of the
+    /// file, [`TooManyPins`](crate::ErrorKind::TooManyPins) after 2^30 pins, and the errors of
     /// [`read_at`](Self::read_at).
     #[inline]
     pub fn pin(&self, page: u64) -> Result<PageGuard<'_, S>, Error> {
@@ -343,37 +368,40 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// As [`pin`](Self::pin), if that writes nothing that threads share: of a page that is pinned again and again, and cached. None says nothing of the page; then call
-    /// `pin`. It takes no lock, and waits for nobody.
+    /// Pins as [`pin`](Self::pin) does, if that writes no shared memory: a page that is pinned
+    /// again and again, and cached. `None` does not say anything about the page: then call `pin`.
+    /// This function acquires no lock, and waits for nothing.
     #[inline(always)]
     #[must_use]
     pub fn try_pin(&self, page: u64) -> Option<PageGuard<'_, S>> {
         PageGuard::announced(&self.mapping, page)
     }
 
-    /// [`pin`](Self::pin), of pages of which pins are not announced, or not by this thread.
+    /// Pins as [`pin`](Self::pin) does, if the pin cannot be published in a hazard slot of this
+    /// thread.
     #[inline(never)]
     fn pin_by_count(&self, page: u64) -> Result<PageGuard<'_, S>, Error> {
         PageGuard::new(&self.mapping, page).map_err(|error| error.with_op(Op::Pin))
     }
 
-    /// A baseline: as [`pin`](Self::pin), but the reference to the page is always counted, where pins of pages that are pinned again and again are
-    /// announced.
+    /// Pins as [`pin`](Self::pin) does, but always counts the reference to the page. A baseline for
+    /// pins in hazard slots.
     ///
     /// # Errors
     ///
-    /// As [`pin`](Self::pin).
+    /// See [`pin`](Self::pin).
     #[cfg(feature = "baselines")]
     pub fn pin_counted(&self, page: u64) -> Result<PageGuard<'_, S>, Error> {
         PageGuard::counted(&self.mapping, page).map_err(|error| error.with_op(Op::Pin))
     }
 
-    /// As [`pin`](Self::pin), but the guard borrows nothing: it may outlive the handle, the file and the cache. It keeps the page's bytes, and the
-    /// memory that they are in; it does not keep the file open.
+    /// Pins as [`pin`](Self::pin) does, but the guard borrows nothing: it may outlive the handle,
+    /// the file and the cache. It keeps the page's bytes, and the memory that contains them; it
+    /// does not keep the file open.
     ///
     /// # Errors
     ///
-    /// As [`pin`](Self::pin).
+    /// See [`pin`](Self::pin).
     #[inline]
     pub fn pin_owned(&self, page: u64) -> Result<OwnedPageGuard<S>, Error> {
         match OwnedPageGuard::announced(&self.mapping, page) {
@@ -382,31 +410,33 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// As `pin_by_count`.
+    /// See `pin_by_count`.
     #[inline(never)]
     fn pin_owned_by_count(&self, page: u64) -> Result<OwnedPageGuard<S>, Error> {
         OwnedPageGuard::new(&self.mapping, page).map_err(|error| error.with_op(Op::Pin))
     }
 
-    /// A baseline: as [`pin_owned`](Self::pin_owned), but always counted, as [`pin_counted`](Self::pin_counted).
+    /// Pins as [`pin_owned`](Self::pin_owned) does, but always counts the reference, as
+    /// [`pin_counted`](Self::pin_counted). A baseline.
     ///
     /// # Errors
     ///
-    /// As [`pin`](Self::pin).
+    /// See [`pin`](Self::pin).
     #[cfg(feature = "baselines")]
     pub fn pin_owned_counted(&self, page: u64) -> Result<OwnedPageGuard<S>, Error> {
         OwnedPageGuard::counted(&self.mapping, page).map_err(|error| error.with_op(Op::Pin))
     }
 
-    /// How the file's bytes are transferred: past the operating system's cache, or why not; none if the storage is one of the program's
-    /// own. It may change: the system may refuse a direct transfer though it has told an alignment.
+    /// Returns the mode of the file's transfers: past the kernel's page cache, or the reason why
+    /// not. Returns `None` for a backend of the program. The mode may change: the system may refuse
+    /// a direct transfer although it has reported an alignment.
     pub fn transfers(&self) -> Option<Transfers> {
         self.mapping.backend().file_transfers()
     }
 
-    /// Drops the cached pages that have any of the bytes in `range`, so that the next read fetches
-    /// them from the file. Guards of such pages keep their bytes. Pages with writes that the file does not
-    /// have yet stay.
+    /// Removes the cached pages that have any of the bytes in `range`, so that the next read
+    /// fetches them from the file. Guards of such pages keep their bytes. Pages with writes that
+    /// the file lacks stay.
     pub fn invalidate(&self, range: Range<u64>) {
         if self.mapping.check_home(Op::Invalidate).is_err() {
             return;
@@ -415,7 +445,7 @@ impl<S: RefScheme> File<S> {
         Remover(&self.mapping).remove(pages.start, pages.end, Unclean::Keep);
     }
 
-    /// The pages that have any of the bytes in `range`.
+    /// Returns the pages that have any of the bytes in `range`.
     pub(super) fn pages_of(&self, range: Range<u64>) -> Range<u64> {
         if range.is_empty() {
             return 0..0;
@@ -424,187 +454,203 @@ impl<S: RefScheme> File<S> {
         range.start / page_size..range.end.div_ceil(page_size)
     }
 
-    /// Writes `buf` from byte `offset` on; returns how many bytes were written. These are all, unless something failed
-    /// after the first page; then the next write reports the error.
+    /// Writes `buf` from byte `offset` on. Returns the number of bytes written. These are all
+    /// bytes, unless an operation failed after the first page; then the next write reports the
+    /// error.
     ///
-    /// After the call all readers of the cache see the bytes. They are durable after [`sync_data`](Self::sync_data).
-    /// A write within one page is atomic: readers see all of it or nothing. A write past the end makes the file
-    /// longer, and the gap between the old end and `offset` reads as zeros.
+    /// After the call all readers of the cache see the bytes. They are durable after
+    /// [`sync_data`](Self::sync_data). A write within one page is atomic: readers see all of it or
+    /// nothing. A write past the end extends the file, and the gap between the old end and `offset`
+    /// reads as zeros.
     ///
     /// # Errors
     ///
     /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`FileTooLarge`](crate::ErrorKind::FileTooLarge),
-    /// [`Throttled`](crate::ErrorKind::Throttled) when the file has as many dirty pages as it may have, and they cannot be
-    /// written back ([`Builder::dirty_limit`](crate::Builder::dirty_limit)), [`OutOfFrames`](crate::ErrorKind::OutOfFrames) when
-    /// every page is pinned or cannot be written back, and the errors of [`read_at`](Self::read_at), since a write to a part of a
-    /// page reads the page first.
+    /// [`Throttled`](crate::ErrorKind::Throttled) if the file has reached its quota of dirty pages,
+    /// and they cannot be written back ([`Builder::dirty_limit`](crate::Builder::dirty_limit)),
+    /// [`OutOfFrames`](crate::ErrorKind::OutOfFrames) if every page is pinned or cannot be written
+    /// back, and the errors of [`read_at`](Self::read_at), since a write to a part of a page reads
+    /// the page first.
     pub fn write_at(&self, buf: &[u8], offset: u64) -> Result<usize, Error> {
         self.writes(Op::Write)?;
         self.tells(Writer(&self.mapping).write_bytes(buf, offset, 0))
     }
 
-    /// As [`write_at`](Self::write_at), with the log sequence number of the write; 0 for none. Before a page is given to the
-    /// storage, the hook gets the highest number of that page ([`OpenOptions::before_write`](crate::OpenOptions::before_write)).
-    /// The number says how far the log has to be durable then: of a log that is a file, take the end of the record
+    /// Writes as [`write_at`](Self::write_at) does, with the log sequence number of the write; 0
+    /// for none. Before a page is written to the backend, the writeback callback gets the highest
+    /// number of that page ([`OpenOptions::before_write`](crate::OpenOptions::before_write)). The
+    /// log must be durable up to this number then: if the log is a file, pass the end of the record
     /// ([`append`](Self::append)), not its start.
     ///
     /// # Errors
     ///
-    /// As [`write_at`](Self::write_at).
+    /// See [`write_at`](Self::write_at).
     pub fn write_at_lsn(&self, buf: &[u8], offset: u64, lsn: u64) -> Result<usize, Error> {
         self.writes(Op::Write)?;
         self.tells(Writer(&self.mapping).write_bytes(buf, offset, lsn))
     }
 
-    /// Writes `buf` at the end of the file, all of it or nothing; returns the bytes of the file that it is now.
+    /// Writes `buf` at the end of the file, all of it or nothing. Returns the byte range of the
+    /// file that it occupies.
     ///
-    /// The end of that range is a good log sequence number for a record: all bytes of the log before it are durable, so is the
-    /// record; and no record has number 0, which stands for none ([`write_at_lsn`](Self::write_at_lsn)).
+    /// The end of that range is suitable as the log sequence number of a record: if all bytes of
+    /// the log before it are durable, so is the record; and no record has number 0, which stands
+    /// for none ([`write_at_lsn`](Self::write_at_lsn)).
     ///
-    /// All of it is in the cache before any of it is written back. So the most that one call can append is what may be dirty at
-    /// once of one file, a quarter of the cache's frames ([`Builder::dirty_limit`](crate::Builder::dirty_limit)), less what the
-    /// page with the end of the file has already. Larger records are appended in parts.
+    /// All of it is cached before any of it is written back. So the maximum length of one call is
+    /// the number of bytes of one file that may be dirty at once, a quarter of the cache's frames
+    /// ([`Builder::dirty_limit`](crate::Builder::dirty_limit)), less the bytes that the page with
+    /// the end of the file has already. Append larger records in parts.
     ///
     /// # Errors
     ///
-    /// As [`write_at`](Self::write_at). [`OutOfFrames`](crate::ErrorKind::OutOfFrames) at once, before any page is evicted or
-    /// written back, when `buf` is longer than that; the message says how much would do.
+    /// Those of [`write_at`](Self::write_at). [`OutOfFrames`](crate::ErrorKind::OutOfFrames) at
+    /// once, before any page is evicted or written back, if `buf` is longer than that; the message
+    /// contains the capacity that would suffice.
     pub fn append(&self, buf: &[u8]) -> Result<Range<u64>, Error> {
         self.writes(Op::Write)?;
         self.tells(Grower(&self.mapping).append_bytes(buf, 0))
     }
 
-    /// As [`append`](Self::append), with the log sequence number of the write, as
+    /// Writes as [`append`](Self::append) does, with the log sequence number of the write, as
     /// [`write_at_lsn`](Self::write_at_lsn).
     ///
     /// # Errors
     ///
-    /// As [`write_at`](Self::write_at).
+    /// See [`write_at`](Self::write_at).
     pub fn append_lsn(&self, buf: &[u8], lsn: u64) -> Result<Range<u64>, Error> {
         self.writes(Op::Write)?;
         self.tells(Grower(&self.mapping).append_bytes(buf, lsn))
     }
 
-    /// Gives the file a new size. Bytes past it are gone; new bytes are zeros. Guards of pages that are cut off
-    /// keep their bytes. Until the storage has changed the size, everybody sees the old one.
+    /// Sets the size of the file. Bytes past it are truncated; new bytes are zeros. Guards of
+    /// truncated pages keep their bytes. Until the backend has changed the size, all threads see
+    /// the old one.
     ///
     /// # Errors
     ///
-    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`FileTooLarge`](crate::ErrorKind::FileTooLarge), and
-    /// [`Io`](crate::ErrorKind::Io) when the storage fails. After that the size is still the old one; it is the new one
-    /// if the storage has cut the file all the same, or does not tell.
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`FileTooLarge`](crate::ErrorKind::FileTooLarge),
+    /// and [`Io`](crate::ErrorKind::Io) if the backend fails. After that the size is still the old
+    /// one; it is the new one if the backend has set it nevertheless, or does not report its size.
     pub fn set_size(&self, size: u64) -> Result<(), Error> {
         self.writes(Op::Resize)?;
         self.tells(Grower(&self.mapping).resize(size))
     }
 
-    /// Pins page number `page` to be changed: gives a copy of its bytes, which replaces the page when the guard is dropped. Until
-    /// then readers see the old page, and other threads that want to write to it wait. A call that would make the guard's own
-    /// thread wait for it fails: another `pin_mut` of the page, a write to it by this file or by a memory space that shows it, an
+    /// Pins page number `page` for writing: gives a copy of its bytes, which replaces the page when
+    /// the guard is dropped. Until then readers see the old page, and other threads that write to
+    /// it wait. A call that would make the guard's own thread wait for it fails: another `pin_mut`
+    /// of the page, a write to it by this file or by a memory space that maps it, an
     /// [`append`](Self::append) or a new size that changes it.
     ///
     /// # Errors
     ///
-    /// [`Deadlock`](crate::ErrorKind::Deadlock) if this thread has such a guard of the page already,
-    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Throttled`](crate::ErrorKind::Throttled) as of [`write_at`](Self::write_at), and as
+    /// [`Deadlock`](crate::ErrorKind::Deadlock) if this thread has such a guard of the page
+    /// already, [`ReadOnly`](crate::ErrorKind::ReadOnly),
+    /// [`Throttled`](crate::ErrorKind::Throttled) as in [`write_at`](Self::write_at), and those of
     /// [`pin`](Self::pin).
     pub fn pin_mut(&self, page: u64) -> Result<PageGuardMut<'_, S>, Error> {
         self.writes(Op::Pin)?;
         self.tells(PageGuardMut::new(&self.mapping, page, IfLocked::Wait))
     }
 
-    /// As [`pin_mut`](Self::pin_mut), but does not wait for another guard of the page, so that a thread that has some pages
-    /// pinned may go for others in any order.
+    /// Pins for writing as [`pin_mut`](Self::pin_mut) does, but does not wait for another guard of
+    /// the page, so that a thread that has some pages pinned may pin others in any order.
     ///
-    /// The storage is waited for, as by `pin_mut`: a page that is not cached is read. If the file
-    /// has its share of dirty pages, some are made durable first.
+    /// It waits for the backend, as `pin_mut` does: a page that is not cached is read. If the file
+    /// has used its quota of dirty pages, some are made durable first.
     ///
     /// # Errors
     ///
-    /// [`Locked`](crate::ErrorKind::Locked) if the page is pinned to be changed, by whatever thread; all but `Deadlock` of
-    /// [`pin_mut`](Self::pin_mut).
+    /// [`Locked`](crate::ErrorKind::Locked) if any thread has the page pinned for writing, and
+    /// those of [`pin_mut`](Self::pin_mut) except `Deadlock`.
     pub fn try_pin_mut(&self, page: u64) -> Result<PageGuardMut<'_, S>, Error> {
         self.writes(Op::Pin)?;
         self.tells(PageGuardMut::new(&self.mapping, page, IfLocked::Fail))
     }
 
-    /// Drops the cached pages that have any of the bytes in `range`, with everything written to them since their last
-    /// writeback: the next read gets what the file has. If some of them were written back and are not
-    /// durable yet, the storage first makes durable what it has.
+    /// Removes the cached pages that have any of the bytes in `range`, with everything written to
+    /// them since their last writeback: the next read gets the content of the file. If some of them
+    /// were written back and are not durable yet, the backend is synced first.
     ///
     /// # Errors
     ///
-    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Io`](crate::ErrorKind::Io) when the storage fails, or when its last
-    /// sync failed, so that its content is not known, and any failure to write back that the handle was not told of yet. Nothing is
-    /// dropped then.
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Io`](crate::ErrorKind::Io) if the backend fails,
+    /// or if its last sync failed, so that its content is unknown, and any writeback error that the
+    /// handle has not reported yet. Nothing is removed then.
     pub fn discard(&self, range: Range<u64>) -> Result<(), Error> {
         let writes = self.writes(Op::Invalidate)?;
-        // Told first: whoever gets an error must find that nothing was dropped.
+        // Reported first: after an error nothing may have been removed.
         self.tell_earlier(writes, Op::Invalidate)?;
         self.tells(discard(&self.mapping, self.pages_of(range)))
     }
 
-    /// Gives the dirty pages that have any of the bytes in `range` to the storage; returns how many pages it
-    /// gave. They are not durable before [`sync_data`](Self::sync_data).
+    /// Writes the dirty pages that have any of the bytes in `range` to the backend. Returns the
+    /// number of pages written. They are not durable before [`sync_data`](Self::sync_data).
     ///
     /// # Errors
     ///
-    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), and [`Io`](crate::ErrorKind::Io) when the storage fails; the pages
-    /// are still dirty then.
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), and [`Io`](crate::ErrorKind::Io) if the backend
+    /// fails; the pages are still dirty then.
     pub fn flush(&self, range: Range<u64>) -> Result<usize, Error> {
         self.writes(Op::Flush)?;
         let result = Flusher(&self.mapping).flush(self.pages_of(range));
         self.told(result, Op::Flush)
     }
 
-    /// Makes durable everything that was written to the file before the call, and the size that reading it takes.
+    /// Makes everything durable that was written to the file before the call, and the size needed
+    /// to read it.
     ///
-    /// After an error the state of everything written since the last successful sync is unknown. All of it is
-    /// dirty again, and the next sync writes it again. Every handle is told once of each failure, also of those in
-    /// the background, by the next call that can tell.
+    /// After an error the state of everything written since the last successful sync is unknown.
+    /// All of it is dirty again, and the next sync writes it again. Every handle reports each error
+    /// once, including those in the background, by its next call that can return it.
     ///
     /// # Errors
     ///
-    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Io`](crate::ErrorKind::Io) when the storage fails,
-    /// [`Refused`](crate::ErrorKind::Refused) when the hook refuses a page; the others are made
-    /// durable all the same.
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Io`](crate::ErrorKind::Io) if the backend fails,
+    /// [`Refused`](crate::ErrorKind::Refused) if the writeback callback refuses a page; the others
+    /// are made durable nevertheless.
     pub fn sync_data(&self) -> Result<(), Error> {
         self.writes(Op::Sync)?;
         let result = Flusher(&self.mapping).sync(Sync::Data);
         self.told(result, Op::Sync)
     }
 
-    /// As [`sync_data`](Self::sync_data), and makes durable what else the system keeps of the file.
+    /// Syncs as [`sync_data`](Self::sync_data) does, and makes all other metadata of the file
+    /// durable.
     ///
     /// # Errors
     ///
-    /// As [`sync_data`](Self::sync_data).
+    /// See [`sync_data`](Self::sync_data).
     pub fn sync_all(&self) -> Result<(), Error> {
         self.writes(Op::Sync)?;
         let result = Flusher(&self.mapping).sync(Sync::All);
         self.told(result, Op::Sync)
     }
 
-    /// Makes durable what was written before the call to the pages that have any of the bytes in `range`, and the size that reading them
-    /// takes. Other dirty pages are not given to the storage. (The storage makes everything durable
-    /// that it was given, as by [`flush`](Self::flush).)
+    /// Makes everything durable that was written before the call to the pages with any of the bytes
+    /// in `range`, and the size needed to read them. Other dirty pages are not written to the
+    /// backend. (The backend makes everything durable that it has, including pages written by
+    /// [`flush`](Self::flush).)
     ///
     /// # Errors
     ///
-    /// As [`sync_data`](Self::sync_data).
+    /// See [`sync_data`](Self::sync_data).
     pub fn sync_range(&self, range: Range<u64>) -> Result<(), Error> {
         self.writes(Op::Sync)?;
         let result = Flusher(&self.mapping).sync_range(self.pages_of(range));
         self.told(result, Op::Sync)
     }
 
-    /// What of the file is not durable: what a checkpoint needs. It takes no lock for long, and waits for no storage.
+    /// Returns the numbers of pages that are not durable, and the oldest LSN, for a checkpoint.
+    /// Holds locks only briefly, and does not wait for the backend.
     pub fn stats(&self) -> FileStats {
         let mapping = &self.mapping;
         let Some(writes) = mapping.writes_if_any() else {
             return FileStats::default();
         };
-        // First: a page that becomes clean meanwhile may take its number with it, but not the other way round.
+        // Loaded first: if a page becomes clean in between, the result has its LSN without the
+        // page, and not the page without its LSN.
         let oldest_lsn = writes.oldest.get();
         let (nr_dirty, nr_written) = writes.nr_pages(mapping.nr_pages());
         FileStats {
@@ -614,7 +660,8 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// `result`. If it tells of a failure that every handle is told of once, this handle counts as told.
+    /// Returns `result`. If it is an error that every handle reports once, records that this handle
+    /// has reported it.
     pub(super) fn tells<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         if let (Err(error), Some(writes)) = (&result, self.mapping.writes_if_any())
             && let Some(cause) = error.noted_cause()
@@ -625,7 +672,7 @@ impl<S: RefScheme> File<S> {
         result
     }
 
-    /// `result` of the call `op`, or an error that this handle was not told of yet.
+    /// Returns `result` of the call `op`, or an error that this handle has not reported yet.
     pub(super) fn told<T>(&self, result: Result<T, Error>, op: Op) -> Result<T, Error> {
         let result = result.map_err(|error| error.with_op(op));
         let Some(writes) = self.mapping.writes_if_any() else {
@@ -637,7 +684,8 @@ impl<S: RefScheme> File<S> {
             error.noted_cause().or(of_storage)
         });
         if let Some(cause) = cause {
-            // The latest failure of the same cause, which stands for earlier ones. Those of others are told by the next call.
+            // The latest error of the same cause, which stands for earlier ones. The next call
+            // reports those of other causes.
             writes.errors.mark(cause, &self.seen);
             return result;
         }
@@ -645,7 +693,8 @@ impl<S: RefScheme> File<S> {
         result
     }
 
-    /// Tells the call `op` of an earlier failure that this handle was not told of yet.
+    /// Returns an earlier error that this handle has not reported yet, as an error of the call
+    /// `op`.
     fn tell_earlier(&self, writes: &Writes, op: Op) -> Result<(), Error> {
         match writes.errors.take(&self.seen) {
             Some(failure) => Err(Error::from_failure(op, failure).with_path(self.path())),
@@ -653,29 +702,30 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// Makes everything durable, and gives the handle up. A handle for reading does so only if it is the file's last: then it
-    /// closes the file, and may be the one to learn that what others have written is lost.
+    /// Makes everything durable, and closes the handle. A handle for reading does so only if it is
+    /// the file's last: then it closes the file, and may be the one to report that data written by
+    /// other handles is lost.
     ///
-    /// If the storage, or the hook, fails, it is tried again for a second
-    /// ([`Builder::close_timeout`](crate::Builder::close_timeout)). Beside that, closing takes as long as the calls of the
-    /// storage and of the hook.
+    /// If the backend or the writeback callback fails, it retries for a second
+    /// ([`Builder::close_timeout`](crate::Builder::close_timeout)). The duration of the calls of
+    /// the backend and of the callback is added to that.
     ///
-    /// A handle that is dropped instead does the same, and takes as long, but can report an error only on the program's standard
-    /// error; then what was not saved is lost.
+    /// A handle that is dropped instead does the same, and takes as long, but can report an error
+    /// only on the program's standard error; data that was not made durable is then lost.
     ///
     /// # Errors
     ///
-    /// The handle, and the error of [`sync_all`](Self::sync_all), which says how much is not durable. As long as there is a handle
-    /// the file stays open and, if it is written to, locked by this process, and nothing is lost: close it again when the storage
-    /// works.
-    #[allow(clippy::result_large_err)] // The handle as it is; who closes a file does not do so often.
+    /// The handle, and the error of [`sync_all`](Self::sync_all), which contains the amount that is
+    /// not durable. As long as there is a handle the file stays open and, if it is written to,
+    /// locked by this process, and nothing is lost: close it again once the backend works.
+    #[allow(clippy::result_large_err)] // The error contains the handle; closing is rare.
     pub fn close(mut self) -> Result<(), (Self, Error)> {
         let saved = match self.access {
             Handle::Read => Ok(()),
             Handle::Write => self.writes(Op::Sync).and_then(|writes| {
                 let earlier = writes.errors.take(&self.seen);
                 let saved = Flusher(&self.mapping).save_at_the_end();
-                // Those that the tries have met are over, or told now.
+                // Errors that occurred during the attempts are resolved, or reported now.
                 Cause::ALL
                     .into_iter()
                     .for_each(|cause| writes.errors.mark(cause, &self.seen));
@@ -687,7 +737,7 @@ impl<S: RefScheme> File<S> {
                 }
             }),
         };
-        // Only the last handle finds something to do here, and a writer's nothing that is left.
+        // Only the last handle has work to do here, and a writer has done all of it.
         match saved.and_then(|()| self.mapping.close_handle()) {
             Ok(()) => {
                 self.is_closed = true;
@@ -697,46 +747,49 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// Reads the file's present size from the storage, adopts it, and returns it. Pages that a change of size has made
-    /// wrong are dropped; other pages stay.
+    /// Reads the file's current size from the backend, adopts it, and returns it. Removes pages
+    /// that a change of size has made wrong; other pages stay.
     ///
     /// # Errors
     ///
-    /// [`Io`](crate::ErrorKind::Io) when the storage does not tell the size,
-    /// [`FileTooLarge`](crate::ErrorKind::FileTooLarge) when the file is now larger than four times its size
-    /// at open plus 64 MiB (1 TiB if this cache has it open for writing): then drop all its handles and open it anew.
+    /// [`Io`](crate::ErrorKind::Io) if the backend does not report the size,
+    /// [`FileTooLarge`](crate::ErrorKind::FileTooLarge) if the file is now larger than four times
+    /// its size at open plus 64 MiB (1 TiB if this cache has it open for writing): then drop all
+    /// its handles and open it again.
     pub fn refresh(&self) -> Result<u64, Error> {
         self.mapping.check_home(Op::Invalidate)?;
         refresh(&self.mapping, Op::Invalidate)
     }
 
-    /// A handle for a user that shows the file's pages at addresses, such as a memory space. It may do what this one may.
+    /// Returns a handle for a user that maps the file's pages, such as a memory space, with the
+    /// access rights of this one.
     pub fn mapped(&self) -> MappedFile<S> {
         MappedFile::new(self.mapping.clone(), self.access)
     }
 
-    /// The size of the file in bytes, as far as the cache knows.
+    /// Returns the size of the file in bytes, as far as the cache knows.
     pub fn size(&self) -> u64 {
         self.mapping.size()
     }
 
-    /// The size of the file's pages in bytes.
+    /// Returns the size of the file's pages in bytes.
     pub fn page_size(&self) -> usize {
         self.mapping.page_size()
     }
 
-    /// The path that the file was first opened with.
+    /// Returns the path that the file was first opened with.
     pub fn path(&self) -> &Path {
         self.mapping.path()
     }
 
-    /// Compares the file that `path` resolves to with this file. A missing file is `Different`, and so is every file if the backend of
-    /// this one has no descriptor. Releases no POSIX lock of this process.
+    /// Compares the file that `path` resolves to with this file. Returns `Different` for a missing
+    /// file, and for every file if the backend of this one has no descriptor. Releases no POSIX
+    /// lock of this process.
     ///
     /// # Errors
     ///
-    /// [`AmbiguousFile`](ErrorKind::AmbiguousFile) if `path` resolves to another file with the same device and inode number; errors of
-    /// resolving the path.
+    /// [`AmbiguousFile`](ErrorKind::AmbiguousFile) if `path` resolves to another file with the same
+    /// device and inode number; errors of resolving the path.
     pub fn compare_path(&self, path: impl AsRef<Path>) -> Result<Comparison, Error> {
         let path = path.as_ref();
         self.mapping.check_home(Op::Open)?;
@@ -763,8 +816,9 @@ impl<S: RefScheme> File<S> {
 }
 
 impl<S: RefScheme> Drop for File<S> {
-    /// Makes everything durable if this is the last handle. That is done here and not when the mapping is torn down, since pins
-    /// may keep the mapping for as long as they like. The share goes after that, and closes the file if it is the last.
+    /// Makes everything durable if this is the last handle. This happens here and not when the
+    /// mapping is torn down, since pins may keep the mapping for any time. The strong reference is
+    /// dropped afterwards, and closes the file if it is the last.
     fn drop(&mut self) {
         if !self.is_closed {
             self.mapping.drop_handle();

@@ -11,15 +11,18 @@ use crate::read::reader::Reader;
 use crate::read::view::View;
 
 impl<S: RefScheme> File<S> {
-    /// Does many reads, each as [`read_at`](Self::read_at) does it, with its own [`result`](ReadRequest::result).
+    /// Does many reads, each as [`read_at`](Self::read_at) does it, with its own
+    /// [`result`](ReadRequest::result).
     ///
-    /// Those of cached pages wait for memory together, sixteen at a time. That pays where they are at random places of a large cache; pages
-    /// that are in the processor's caches are read faster one by one (`docs/benchmarks.md`). Missing pages are read from the file at once, as
-    /// many as the engine takes ([`Builder::engine`](crate::Builder::engine)). They are done in any order, and may see writes
-    /// of other threads in any order.
+    /// Reads of cached pages overlap their memory accesses, sixteen at a time. That is faster at
+    /// random places of a large cache; pages in the processor's caches are read faster one by one
+    /// (`docs/benchmarks.md`). Missing pages are read from the file concurrently, as far as the
+    /// engine allows ([`Builder::engine`](crate::Builder::engine)). The reads are done in any
+    /// order, and may see writes of other threads in any order.
     ///
     /// ```
-    /// # mod pagewell { pub use pagewell_cache::*; pub mod io { pub use pagewell_io::MemoryBackend; } }
+    /// # mod pagewell { pub use pagewell_cache::*;
+    /// #     pub mod io { pub use pagewell_io::MemoryBackend; } }
     /// use pagewell::{Cache, ReadRequest};
     /// # use pagewell::io::MemoryBackend;
     /// # let cache = Cache::builder().build()?;
@@ -50,7 +53,7 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// Those of `requests` that have not hit, or have gone wrong.
+    /// Does those of `requests` that have not hit, or have failed.
     #[cold]
     #[inline(never)]
     fn read_others(&self, requests: &mut [ReadRequest<'_>], others: &[usize]) {
@@ -66,7 +69,8 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// Has the missing pages of requests read at once, of as many of `others` as is good; returns of how many, at least one.
+    /// Reads the missing pages of a prefix of `others` concurrently, and returns its length, which
+    /// is at least one.
     fn read_missing(&self, requests: &[ReadRequest<'_>], others: &[usize]) -> usize {
         let is_home = self.mapping().check_home(Op::Read).is_ok();
         if others.len() == 1 || !is_home {
@@ -86,13 +90,14 @@ impl<S: RefScheme> File<S> {
         nr
     }
 
-    /// Has `look` look at many pages, each as in [`view`](Self::view): it gets the place in `pages`, and the view. What each look returns
-    /// is given to `take`, with the place.
+    /// Calls `look` on many pages, each as in [`view`](Self::view), with the index in `pages` and
+    /// the view. Calls `take` with the index and the result of each view.
     ///
-    /// The first lines of cached pages are on their way from memory together.
+    /// The first cache lines of cached pages are prefetched together.
     ///
     /// ```
-    /// # mod pagewell { pub use pagewell_cache::*; pub mod io { pub use pagewell_io::MemoryBackend; } }
+    /// # mod pagewell { pub use pagewell_cache::*;
+    /// #     pub mod io { pub use pagewell_io::MemoryBackend; } }
     /// # use pagewell::io::MemoryBackend;
     /// # let cache = pagewell::Cache::builder().build()?;
     /// # let file = cache.open_backend(MemoryBackend::new(vec![7; 3 * 4096]), "bytes")?;

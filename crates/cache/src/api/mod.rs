@@ -1,10 +1,11 @@
-//! What users hold: caches and files.
+//! Public handles: caches and files.
 //!
-//! Owns. The builder of a cache ([`builder`]), the cache ([`cache`]) and its companion ([`companion`]), the options of a file
-//! ([`options`]), the file ([`mod@file`]) and what it does at many places ([`many`]), and a cache
-//! without background work ([`quiet`]).
+//! Owns. The builder of a cache ([`builder`]), the cache ([`cache`]) and its companion
+//! ([`companion`]), the options of a file ([`options`]), the file ([`mod@file`]) and its operations
+//! on many places ([`many`]), and a cache without background work ([`quiet`]).
 //!
-//! Calls every room. It checks the arguments of users, and turns outcomes into errors; the rooms below do the work.
+//! Calls every lower layer. It checks the arguments, and turns outcomes into errors; the lower
+//! layers do the work.
 
 pub(crate) mod advise;
 pub(crate) mod builder;

@@ -1,4 +1,4 @@
-//! How a file is opened.
+//! Options for opening a file.
 
 use std::sync::Arc;
 
@@ -7,12 +7,14 @@ use pagewell_io::{Direct, FileOptions};
 use crate::base::page_hooks::{Hooks, PageHooks};
 use crate::dirty::options::{BeforeWrite, WriteOptions, Writeback};
 
-/// How a file is opened.
+/// Options for opening a file.
 ///
-/// A file that is open in the cache already, if only because an area of a memory space keeps it open, stays as it is:
-/// what the options do not name is the file's. If they name another page size than the file's, opening fails with
-/// [`PageSizeMismatch`](crate::ErrorKind::PageSizeMismatch); if they name another hook, other hooks on bytes, another mode of writeback, or other transfers,
-/// with [`OptionsMismatch`](crate::ErrorKind::OptionsMismatch). Nothing has changed then: the file was not emptied.
+/// A file that is already open in the cache, if only because an area of a memory space keeps it
+/// open, stays as it is: options that are not set are the file's. If the page size differs from the
+/// file's, opening fails with [`PageSizeMismatch`](crate::ErrorKind::PageSizeMismatch). If the
+/// writeback callback, the page codec, the writeback mode or the transfers differ, it fails with
+/// [`OptionsMismatch`](crate::ErrorKind::OptionsMismatch). Nothing has changed then: the file was
+/// not truncated.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
     pub(super) page_size: Option<usize>,
@@ -23,30 +25,32 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// For reading, and nothing named.
+    /// Creates options for reading, with nothing set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The size of the file's pages: 4, 8, 16, 32 or 64 KiB, in bytes. Default: that of the open file, or else the
-    /// cache's.
+    /// Sets the size of the file's pages: 4, 8, 16, 32 or 64 KiB, in bytes. Default: that of the
+    /// open file, or else the cache's.
     #[must_use]
     pub fn page_size(mut self, bytes: usize) -> Self {
         self.page_size = Some(bytes);
         self
     }
 
-    /// Whether the file is read and written past the operating system's cache. Default: as the open file is, or else
+    /// Sets whether transfers bypass the kernel's page cache. Default: as the open file, or else
     /// [`Direct::Never`].
     ///
-    /// A cache that has the memory for what is used often wants it: each page is in memory once. Then a miss is a read of the
-    /// device, where the operating system might have had the page; and a write back goes to the device, one that is repeated soon
-    /// too. [`File::transfers`](crate::File::transfers) says what has come of it, and why.
+    /// A cache with enough memory for the frequently used pages often benefits: each page is in
+    /// memory once. A miss is then a read of the device, where the kernel might have had the page;
+    /// and a writeback reaches the device, even one that is soon repeated.
+    /// [`File::transfers`](crate::File::transfers) returns the actual mode, and the reason.
     ///
-    /// [`Direct::Always`] fails with [`Unavailable`](crate::ErrorKind::Unavailable) where the file system has no direct transfers. If
-    /// the file is open in the other way already, opening fails with [`OptionsMismatch`](crate::ErrorKind::OptionsMismatch).
+    /// [`Direct::Always`] fails with [`Unavailable`](crate::ErrorKind::Unavailable) if the file
+    /// system has no direct transfers. If the file is already open in the other mode, opening fails
+    /// with [`OptionsMismatch`](crate::ErrorKind::OptionsMismatch).
     ///
-    /// Of files at paths only: a backend of the program's own transfers as it likes.
+    /// This applies to files opened by path only: a program's backend transfers in its own way.
     #[must_use]
     pub fn direct(mut self, direct: Direct) -> Self {
         self.direct = Some(direct);
@@ -54,24 +58,29 @@ impl OpenOptions {
         self
     }
 
-    /// The hooks on the bytes of the file's pages: what becomes of a page on its way to the storage and back ([`PageHooks`]), for checksums or encryption. Default:
-    /// those of the open file, or else none.
+    /// Sets the page codec of the file ([`PageHooks`]), which encodes pages on the way to the
+    /// backend and decodes them on the way back, for checksums or encryption. Default: that of the
+    /// open file, or else none.
     ///
-    /// The file is stored in whole pages then: of `n` bytes in pages of `P` bytes it is stored in `k = n.div_ceil(P)` pages, and in `n % P` more bytes that mean
-    /// nothing. So it can be read well only with hooks that fit, with the same page size, and through a cache. A storage of 1 to `P - 1` bytes is no such file, which is
-    /// [`Corrupt`](crate::ErrorKind::Corrupt). Nothing in the file says that it was written so; a file that was written without hooks is read as
-    /// whatever they make of it.
+    /// The file is then stored in whole pages: `n` bytes in pages of `P` bytes are stored in
+    /// `k = n.div_ceil(P)` pages, and in `n % P` more bytes without a meaning. So it can be read
+    /// correctly only with a matching codec, with the same page size, and through a cache. A
+    /// backend of 1 to `P - 1` bytes is not such a file, which is
+    /// [`Corrupt`](crate::ErrorKind::Corrupt). Nothing in the file records the codec; a file that
+    /// was written without one is read as whatever the codec decodes.
     ///
-    /// Readers name the hooks too. A file that is open for writing takes memory of the cache for pages on their way: a 64th of the cache, at most 1 MiB, and at least a page.
+    /// Readers must set the codec too. A file that is open for writing uses memory of the cache for
+    /// encoded pages in flight: a 64th of the cache, at most 1 MiB, and at least a page.
     ///
     /// ```
-    /// # mod pagewell { pub use pagewell_cache::*; pub mod io { pub use pagewell_io::MemoryBackend; } }
+    /// # mod pagewell { pub use pagewell_cache::*;
+    /// #     pub mod io { pub use pagewell_io::MemoryBackend; } }
     /// use std::sync::Arc;
     ///
     /// use pagewell::io::MemoryBackend;
     /// use pagewell::{Cache, OpenOptions, OutgoingPage, PageHooks};
     ///
-    /// /// Stores each byte with all bits the other way round. (A page of ones would be stored as zeros, which is refused.)
+    /// /// Inverts all bits. (A page of ones would be encoded as zeros, which is an error.)
     /// struct Inverted;
     ///
     /// impl PageHooks for Inverted {
@@ -111,67 +120,73 @@ impl OpenOptions {
         self
     }
 
-    /// Open for writing too. Only one open file of one process can be open for writing: another gets
-    /// [`Busy`](crate::ErrorKind::Busy). Default: for reading only.
+    /// Opens the file for writing too. Only one process, with one cache, can have a file open for
+    /// writing: another one gets [`Busy`](crate::ErrorKind::Busy). Default: for reading only.
     #[must_use]
     pub fn write(mut self) -> Self {
         self.write.get_or_insert_default();
         self
     }
 
-    /// Open for writing, and create the file if there is none. A new file is durable after the first sync.
+    /// Opens the file for writing, and creates it if there is none. A new file is durable after the
+    /// first sync.
     #[must_use]
     pub fn create(mut self) -> Self {
         self.file = self.file.create();
         self.write()
     }
 
-    /// Open for writing, and create the file; fail if it exists already.
+    /// Opens the file for writing, and creates it; fails if it exists.
     #[must_use]
     pub fn create_new(mut self) -> Self {
         self.file = self.file.create_new();
         self.write()
     }
 
-    /// The permissions of a file that is created, as `open(2)` has them: those of the process's mask (`umask`) are taken away. Default: 0666. A file that is there
-    /// keeps its own.
+    /// Sets the permissions of a file that is created, as in `open(2)`: the process's `umask` is
+    /// applied. Default: 0666. An existing file keeps its own.
     #[must_use]
     pub fn mode(mut self, bits: u32) -> Self {
         self.file = self.file.mode(bits);
         self
     }
 
-    /// Open for writing, and empty the file.
+    /// Opens the file for writing, and truncates it.
     #[must_use]
     pub fn truncate(mut self) -> Self {
         self.file = self.file.truncate();
         self.write()
     }
 
-    /// Open for writing, and write dirty pages then. Default: as the open file has it, or else [`Writeback::Background`].
+    /// Opens the file for writing, and sets when dirty pages are written. Default: as the open
+    /// file, or else [`Writeback::Background`].
     #[must_use]
     pub fn writeback(mut self, mode: Writeback) -> Self {
         self.write.get_or_insert_default().mode = Some(mode);
         self
     }
 
-    /// Open for writing, and call `hook` before a page is given to the storage, with the page's number and its highest log sequence
-    /// number from [`File::write_at_lsn`](crate::File::write_at_lsn) (0 if it has none). If the hook fails, the page
-    /// is not given to the storage, and stays dirty.
+    /// Opens the file for writing, and sets the writeback callback. The cache calls `hook` before a
+    /// page is written to the backend, with the page's number and its highest log sequence number
+    /// from [`File::write_at_lsn`](crate::File::write_at_lsn) (0 if it has none). If `hook` returns
+    /// an error, the page is not written, and stays dirty.
     ///
-    /// Which thread calls it: one that asks for this very file (flush, sync, a close; with
-    /// [`page_hooks`](Self::page_hooks) also a new size or a write past the end), or a thread of the
-    /// cache. No reader does, and no thread that uses another file. So the hook may take a
-    /// lock of the program's under which the program uses *other* files of the cache, a log for example: nobody who has that lock
-    /// waits for this hook. A hook that blocks or panics stops this file alone.
+    /// The callback runs on a thread that operates on this file (flush, sync, a close; with
+    /// [`page_hooks`](Self::page_hooks) also a new size or a write past the end), or on a thread of
+    /// the cache. It never runs on a thread that only reads, or that uses another file. So it may
+    /// acquire a lock of the program under which the program uses *other* files of the cache, a log
+    /// for example: no thread that holds that lock waits for this callback. A callback that blocks
+    /// or panics stops this file only.
     ///
-    /// The hook is called with the file's writeback lock held. So it cannot flush or sync this file, make it longer or shorter,
-    /// or discard pages of it: that is an error ([`Deadlock`](crate::ErrorKind::Deadlock)). It may write to other
-    /// files, a log for example, and sync them. Keep a handle of such a file outside of the hook, or close the file: a file that
-    /// only the hook holds is dropped when this file is closed.
+    /// The callback is called with the file's writeback lock held. So it cannot flush or sync this
+    /// file, change its size, or discard pages of it: these fail with
+    /// [`Deadlock`](crate::ErrorKind::Deadlock). It may write to other files, a log for example,
+    /// and sync them. Keep a handle of such a file outside of the callback, or close the file: a
+    /// file whose only handle is in the callback is dropped when this file is closed.
     ///
-    /// Each call of this function makes another hook, also with the same closure. To open a file twice with one hook, use the same
-    /// options twice, or [`before_write_shared`](Self::before_write_shared); or name none the second time.
+    /// Each call of this function makes another callback, even with the same closure. To open a
+    /// file twice with one callback, use the same options twice, or
+    /// [`before_write_shared`](Self::before_write_shared); or set none the second time.
     #[must_use]
     pub fn before_write(
         self,
@@ -180,7 +195,8 @@ impl OpenOptions {
         self.before_write_shared(Arc::new(hook))
     }
 
-    /// As [`before_write`](Self::before_write), with a hook that can be named again.
+    /// Sets the writeback callback as [`before_write`](Self::before_write) does, with one that can
+    /// be used again.
     #[must_use]
     pub fn before_write_shared(mut self, hook: Arc<BeforeWrite>) -> Self {
         self.write.get_or_insert_default().before_write = Some(hook);

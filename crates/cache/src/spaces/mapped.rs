@@ -1,22 +1,25 @@
-//! A file whose pages are shown at addresses: the handle that memory spaces have.
+//! Mapped file: the handle of memory spaces to a file whose pages they map.
 //!
-//! Place. A space has one handle for each area that maps a file. The file's index serves as its page table: nothing of a page is
-//! kept anywhere else, so eviction, writeback, truncation and migration have no entries to look for.
+//! Place. A space has one handle for each area that maps a file. The file's index serves as its
+//! page table: no state of a page is kept anywhere else, so eviction, writeback, truncation and
+//! migration have no entries to search for.
 //!
-//! Protocol. Every access comes in two parts, as a fault of the processor does:
-//! 1. *Try* ([`MappedFile::try_read`], [`MappedFile::try_edit`], [`MappedFile::try_copy`], [`MappedFile::try_pin`]): look at the
-//!    page once. A try neither waits nor allocates, and calls neither the storage nor the program. So the locks of a space may be
-//!    held.
-//! 2. If the try says what has to be waited for ([`Tried::NotNow`]): let go of all locks, wait ([`MappedFile::wait`],
-//!    [`MappedFile::hold`]), and try again. Waiting may read from the storage, write pages back, and call the program's hook.
+//! Protocol. Every access has two parts, as a page fault does: 1. *Try* ([`MappedFile::try_read`],
+//! [`MappedFile::try_edit`], [`MappedFile::try_copy`], [`MappedFile::try_pin`]): access the page
+//! once. A try neither waits nor allocates, and calls neither the backend nor the program. So the
+//! caller may hold the locks of a space. 2. If the try returns what has to be waited for
+//! ([`Tried::NotNow`]): release all locks, wait ([`MappedFile::wait`], [`MappedFile::hold`]), and
+//! try again. Waiting may read from the backend, write pages back, and call the writeback callback.
 //!
-//! So a fork of a space does not wait for the reading of a page, and a hook may use spaces.
+//! So a fork of a space does not wait for the fill of a page, and a callback may use spaces.
 //!
-//! Progress. A try is repeated because another thread has changed the page, or has taken away what was waited for. A page that is
-//! held stays cached, so a read or a copy of it meets only the former.
+//! Progress. A try is repeated because another thread has changed the page, or has taken what was
+//! waited for. A page that is held stays cached, so a read or a copy of it is only repeated for the
+//! first reason.
 //!
-//! Cuts. A user that keeps copies of pages ([`FileUser::cut`]) is told when the file gets shorter, under the lock of the file's
-//! size: before the file can grow again, or be written to past its new end.
+//! Truncations. A user that keeps copies of pages ([`FileUser::cut`]) is called when the file is
+//! truncated, under the size lock: before the file can grow again, or be written to past its new
+//! end.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -40,19 +43,19 @@ use crate::write::lock_wait::{SeenLock, wait_while_locked};
 use crate::write::moves::{self, PageMove};
 use crate::write::page::{Attempt, Bound, PageWriter, Throttle};
 
-/// The outcome of a try.
+/// Outcome of a try.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Tried {
-    /// It was done.
+    /// The access was done.
     Done,
     /// The file ends before the access, and nothing was done.
     PastEnd,
-    /// Nothing was done: this has to be waited for first.
+    /// Nothing was done: the caller has to wait for this first.
     NotNow(Wait),
 }
 
-/// What an access has to wait for.
+/// Condition that an access has to wait for.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Wait(Why);
 
@@ -60,17 +63,17 @@ pub struct Wait(Why);
 enum Why {
     /// The page is not cached.
     Missing,
-    /// Another thread is changing the page's place.
+    /// Another thread is changing the page's slot.
     Raced,
-    /// The page is pinned to be changed.
+    /// The page is pinned for writing.
     Locked(SeenLock),
-    /// The page is held by others, so it has to be written to another frame.
+    /// The page has other references, so it has to be written to another frame.
     NeedsFrame,
-    /// The file has its share of the frames that may be not clean.
+    /// The file has used its quota of frames that are not clean.
     TooManyUnclean,
 }
 
-/// Things that a wait has prepared for the next try of an edit.
+/// Resources that a wait has prepared for the next try of an edit.
 #[derive(Debug)]
 pub struct Spare<'f, S: RefScheme = LockBit> {
     frame: Option<UniqueFrame<'f, S>>,
@@ -88,13 +91,17 @@ impl<S: RefScheme> Default for Spare<'_, S> {
     }
 }
 
-/// A page that stays cached while this exists. Its bytes may be replaced meanwhile.
+/// Page that stays cached while this exists. Its bytes may be replaced.
 #[derive(Debug)]
 pub struct HeldPage<'f, S: RefScheme = LockBit> {
     _reference: FrameRef<'f, S>,
 }
 
-/// A file whose pages are shown at addresses; see the module's text. It keeps the file open.
+/// Handle of a file whose pages are mapped. It keeps the file open.
+///
+/// Every access is a try ([`try_read`](Self::try_read) and others), which neither waits nor
+/// allocates. If it returns [`Tried::NotNow`], the caller releases its locks, [waits](Self::wait),
+/// and tries again.
 pub struct MappedFile<S: RefScheme = LockBit> {
     mapping: Opened<S>,
     access: Handle,
@@ -108,13 +115,13 @@ impl<S: RefScheme> MappedFile<S> {
         Self { mapping, access }
     }
 
-    /// The size of the file in bytes, as far as the cache knows.
+    /// Returns the size of the file in bytes, as far as the cache knows.
     #[inline]
     pub fn size(&self) -> u64 {
         self.mapping.size()
     }
 
-    /// The size of the file's pages in bytes.
+    /// Returns the size of the file's pages in bytes.
     #[inline]
     pub fn page_size(&self) -> usize {
         self.mapping.page_size()
@@ -135,8 +142,8 @@ impl<S: RefScheme> MappedFile<S> {
         self.mapping.is_same(&other.mapping)
     }
 
-    /// The one user of the file. If there is none yet, `make` makes it. None if the user is
-    /// of another type. The file does not keep it alive.
+    /// Returns the user of the file, which `make` creates if there is none. Returns `None` if the
+    /// user is of another type. The file does not keep it alive.
     pub fn user_or_else<U: FileUser>(&self, make: impl FnOnce() -> Arc<U>) -> Option<Arc<U>> {
         let user: Arc<dyn Any + Send + Sync> = self.mapping.user().get_or_make(|| make());
         user.downcast().ok()
@@ -149,15 +156,15 @@ impl<S: RefScheme> MappedFile<S> {
         )
     }
 
-    /// Fills `buf` with the bytes from `pos` on, which are of one page, if that hits. If not, `buf` may have been
-    /// written to.
+    /// Fills `buf` with the bytes from `pos` on, which must be within one page, if that is a hit.
+    /// Otherwise returns `false`, and `buf` may have been written to.
     #[inline(always)]
     pub fn try_read_hit(&self, pos: u64, buf: &mut [u8]) -> bool {
         Reader(&self.mapping).read_page_optimistic(pos, buf) == FastRead::Done
     }
 
-    /// Fills `buf` with the bytes from `pos` on, which are of one page. If the file ends within the page, the bytes past
-    /// its end are zeros.
+    /// Fills `buf` with the bytes from `pos` on, which must be within one page. If the file ends
+    /// within the page, the bytes past its end are zeros.
     ///
     /// # Errors
     ///
@@ -175,12 +182,12 @@ impl<S: RefScheme> MappedFile<S> {
         })
     }
 
-    /// Copies page number `page` to `to`, which has a page's size. If the file ends within the page, the bytes past its
-    /// end are zeros.
+    /// Copies page number `page` to `to`, which must have the page size. If the file ends within
+    /// the page, the bytes past its end are zeros.
     ///
     /// # Errors
     ///
-    /// As [`try_read`](Self::try_read).
+    /// See [`try_read`](Self::try_read).
     pub fn try_copy(&self, page: u64, to: RacyBytes<'_>) -> Result<Tried, Error> {
         self.with_page(page, |reference, len| {
             to.copy_from_racy(0, reference.bytes().slice(0, len));
@@ -188,12 +195,12 @@ impl<S: RefScheme> MappedFile<S> {
         })
     }
 
-    /// Pins page number `page`, if the file has its first `end` bytes: a reference to its frame, whose bytes do not change while
-    /// it exists.
+    /// Pins page number `page`, if the file has its first `end` bytes. Returns a reference to its
+    /// frame, whose bytes do not change while the reference exists.
     ///
     /// # Errors
     ///
-    /// As [`try_read`](Self::try_read).
+    /// See [`try_read`](Self::try_read).
     pub fn try_pin(
         &self,
         page: u64,
@@ -209,7 +216,8 @@ impl<S: RefScheme> MappedFile<S> {
         })
     }
 
-    /// Calls `work` with a reference to a cached page, and the number of its bytes that are the file's: one at least.
+    /// Calls `work` with a reference to a cached page, and the number of its bytes within the file,
+    /// at least one.
     fn with_page<'f>(
         &'f self,
         page: u64,
@@ -237,14 +245,14 @@ impl<S: RefScheme> MappedFile<S> {
         })
     }
 
-    /// Lets `change` change the `len` bytes from `pos` on, which are of one page, as a write to the file with this
-    /// log sequence number (0 for none). All of them must be within the file. `change` may be called again, if the first
-    /// call was on bytes that no reader gets to see.
+    /// Lets `change` change the `len` bytes from `pos` on, which must be within one page and within
+    /// the file, as a write with this log sequence number (0 for none). `change` may be called
+    /// again, if the first call was on bytes that no reader can see.
     ///
     /// # Errors
     ///
     /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Forked`](crate::ErrorKind::Forked);
-    /// [`OutOfRange`](crate::ErrorKind::OutOfRange) for bytes that are not of one page.
+    /// [`OutOfRange`](crate::ErrorKind::OutOfRange) for bytes that are not within one page.
     pub fn try_edit<'f, R>(
         &'f self,
         (pos, len, lsn): (u64, usize, u64),
@@ -290,12 +298,14 @@ impl<S: RefScheme> MappedFile<S> {
         not_now(why)
     }
 
-    /// Waits for what a try needs; puts things that have to be kept for the next try into `spare`. No lock is held.
+    /// Waits for what a try needs, and stores resources for the next try in `spare`. The caller
+    /// must hold no lock.
     ///
     /// # Errors
     ///
-    /// The errors of a read, or a write, of the file, [`Deadlock`](crate::ErrorKind::Deadlock) if this thread has the page pinned
-    /// to be changed; [`OutOfRange`](crate::ErrorKind::OutOfRange) where the file ends before the page.
+    /// Those of a read or a write of the file; [`Deadlock`](crate::ErrorKind::Deadlock) if this
+    /// thread has the page pinned for writing; [`OutOfRange`](crate::ErrorKind::OutOfRange) if the
+    /// file ends before the page.
     pub fn wait<'f>(
         &'f self,
         pos: u64,
@@ -308,7 +318,7 @@ impl<S: RefScheme> MappedFile<S> {
         match wait.0 {
             Why::Missing => drop(self.hold(page, 1)?),
             Why::Raced => mapping.wait_for_change(page, &mut spare.backoff),
-            // That of another cache may name any frame.
+            // The `Wait` of another cache may name any frame.
             Why::Locked(lock) => {
                 if let Some(writes) = mapping.writes_if_any()
                     && lock.frame.index() < mapping.pool().nr_frames()
@@ -331,13 +341,13 @@ impl<S: RefScheme> MappedFile<S> {
         Ok(())
     }
 
-    /// Gets page number `page` into the cache, if it is not cached, and keeps it there. Missing pages after it are read along,
-    /// up to `nr_pages` in all. No lock is held.
+    /// Fills page number `page`, if it is not cached, and keeps it cached. Fills missing pages
+    /// after it too, up to `nr_pages` in all. The caller must hold no lock.
     ///
     /// # Errors
     ///
-    /// The errors of a read of the file; [`OutOfRange`](crate::ErrorKind::OutOfRange) where the file ends before the
-    /// page.
+    /// Those of a read of the file; [`OutOfRange`](crate::ErrorKind::OutOfRange) if the file ends
+    /// before the page.
     pub fn hold(&self, page: u64, nr_pages: usize) -> Result<HeldPage<'_, S>, Error> {
         let mapping = &*self.mapping;
         mapping.check_home(Op::Read)?;
@@ -366,7 +376,8 @@ impl<S: RefScheme> Clone for MappedFile<S> {
 }
 
 impl<S: RefScheme> Drop for MappedFile<S> {
-    /// As of [`File`](crate::File): the last handle makes everything durable.
+    /// Makes everything durable if this is the last handle, as the drop of a [`File`](crate::File)
+    /// does.
     fn drop(&mut self) {
         self.mapping.drop_handle();
     }

@@ -8,7 +8,8 @@ use crate::base::error::{Error, Op};
 use crate::mapping::record::Mapping;
 use crate::mapping::visitor::Visitor;
 
-/// Has a thread of the cache make `call` of a file. The file is open until it has returned.
+/// Lets a thread of the cache make `call` of a file. The file stays open until the call has
+/// returned. Returns `None` if there is no strong reference to the file.
 pub(super) fn call<S: RefScheme, T: Send + 'static>(
     mapping: &Arc<Mapping<S>>,
     call: impl FnOnce(&Arc<Mapping<S>>) -> T + Send + 'static,
@@ -18,18 +19,18 @@ pub(super) fn call<S: RefScheme, T: Send + 'static>(
     let engines = mapping.engines();
     Some(Errand::begin(engines, key, move || {
         let answer = call(visitor.mapping());
-        // The task may be told only when the file is let go of.
+        // The task may be woken only after the reference is dropped.
         drop(visitor);
         answer
     }))
 }
 
-/// The error of a call that no thread has made.
+/// Returns the error of a call that no thread has made.
 #[cold]
 pub(super) fn given_up<S: RefScheme>(mapping: &Mapping<S>, op: Op) -> Error {
     Error::from_io(
         op,
-        std::io::Error::other("it was given up before it was begun"),
+        std::io::Error::other("the call was abandoned before it started"),
     )
     .with_path(mapping.path())
 }

@@ -1,10 +1,12 @@
-//! Calls that do not wait: futures.
+//! Futures: operations of tasks that do not block the thread.
 //!
-//! They work in any executor: no runtime is chosen, and no thread is blocked. A hit is ready at the first poll. What is missing is read by the engine, which wakes
-//! the task when it is there; what else takes waiting is done by threads of the cache (`base/errand.rs`).
+//! They work in any executor: no runtime is required, and no thread is blocked. A hit is ready at
+//! the first poll. The engine reads missing pages and wakes the task when they are resident; other
+//! operations that wait are made by threads of the cache (`base/errand.rs`).
 //!
-//! A future owns what the storage or a thread uses: a buffer goes in and comes back. So it can be dropped at any time. A read that was begun
-//! goes on, for the cache; a write or a sync that a thread of the cache has begun is done all the same.
+//! A future owns everything that the backend or a thread uses: it takes a buffer, and returns it.
+//! So it can be dropped at any time. A read that was started continues, for the cache; a write or a
+//! sync that a thread of the cache has started is completed nevertheless.
 
 mod call;
 mod pin;

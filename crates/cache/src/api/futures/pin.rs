@@ -1,4 +1,4 @@
-//! Pins.
+//! Futures of pins.
 
 use std::fmt;
 use std::future::Future;
@@ -14,7 +14,7 @@ use crate::base::error::{Error, ErrorKind, Op};
 use crate::read::pin::OwnedPageGuard;
 use crate::read::task::{Step, Waiting};
 
-/// A pin: [`File::pin_async`].
+/// Future of a pin: [`File::pin_async`].
 #[must_use = "nothing is pinned before it is polled"]
 pub struct PinPage<'f, S: RefScheme = LockBit> {
     file: &'f File<S>,
@@ -30,11 +30,11 @@ impl<S: RefScheme> fmt::Debug for PinPage<'_, S> {
 }
 
 impl<S: RefScheme> File<S> {
-    /// As [`pin_owned`](Self::pin_owned), without waiting.
+    /// Pins as [`pin_owned`](Self::pin_owned) does, without blocking.
     ///
     /// # Errors
     ///
-    /// As [`pin`](Self::pin).
+    /// See [`pin`](Self::pin).
     pub fn pin_async(&self, page: u64) -> PinPage<'_, S> {
         PinPage {
             file: self,
@@ -61,7 +61,7 @@ impl<S: RefScheme> PinPage<'_, S> {
             .find(mapping, (self.page, 1), &self.file.guide(), context.waker());
         match found? {
             Step::Done(found) => {
-                // The file may have been found to be shorter meanwhile.
+                // The file may have been found to be shorter in between.
                 let len = found.end.saturating_sub(start).min(page_size);
                 if len == 0 {
                     return Poll::Ready(Err(past_end()));

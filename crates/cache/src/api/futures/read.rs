@@ -1,4 +1,4 @@
-//! Reads.
+//! Futures of reads.
 
 use std::fmt;
 use std::future::Future;
@@ -17,10 +17,10 @@ use crate::read::prefetch::Prefetcher;
 use crate::read::reader::{FastRead, Guide, ReadPath, Reader};
 use crate::read::task::{Step, Waiting};
 
-/// A buffer, and what became of the read into it.
+/// A buffer, and the result of the read into it.
 type Outcome = (Vec<u8>, Result<usize, Error>);
 
-/// A read: [`File::read_at_async`].
+/// Future of a read: [`File::read_at_async`].
 #[must_use = "nothing is read before it is polled"]
 pub struct ReadAt<'f, S: RefScheme = LockBit> {
     file: &'f File<S>,
@@ -28,11 +28,11 @@ pub struct ReadAt<'f, S: RefScheme = LockBit> {
     offset: u64,
     done: usize,
     waiting: Waiting,
-    /// The rest of it, if a thread does it.
+    /// The rest of the read, if a thread of the cache does it.
     errand: Option<Errand<Outcome>>,
 }
 
-/// Many reads: [`File::read_many_async`].
+/// Future of many reads: [`File::read_many_async`].
 #[must_use = "nothing is read before it is polled"]
 pub struct ReadMany<'f, S: RefScheme = LockBit> {
     file: &'f File<S>,
@@ -61,23 +61,28 @@ impl<S: RefScheme> fmt::Debug for ReadMany<'_, S> {
 }
 
 impl<S: RefScheme> File<S> {
-    /// As [`read_at`](Self::read_at), without waiting. The buffer comes back, with how many bytes were read into it.
+    /// Reads as [`read_at`](Self::read_at) does, without blocking. Returns the buffer, with the
+    /// number of bytes read into it.
     ///
     /// # Errors
     ///
-    /// As [`read_at`](Self::read_at).
+    /// See [`read_at`](Self::read_at).
     ///
     /// ```
-    /// # mod pagewell { pub use pagewell_cache::*; pub mod io { pub use pagewell_io::MemoryBackend; } }
+    /// # mod pagewell { pub use pagewell_cache::*;
+    /// #     pub mod io { pub use pagewell_io::MemoryBackend; } }
     /// # fn block_on<F: std::future::Future>(future: F) -> F::Output {
     /// #     let mut future = std::pin::pin!(future);
     /// #     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     /// #     loop {
-    /// #         if let std::task::Poll::Ready(answer) = future.as_mut().poll(&mut context) { return answer; }
+    /// #         if let std::task::Poll::Ready(answer) = future.as_mut().poll(&mut context) {
+    /// #             return answer;
+    /// #         }
     /// #     }
     /// # }
     /// # let cache = pagewell::Cache::builder().build()?;
-    /// # let file = cache.open_backend(pagewell::io::MemoryBackend::new((0..=255).collect()), "bytes")?;
+    /// # let bytes = pagewell::io::MemoryBackend::new((0..=255).collect());
+    /// # let file = cache.open_backend(bytes, "bytes")?;
     /// # block_on(async {
     /// let (buf, result) = file.read_at_async(vec![0; 4], 250).await;
     /// assert_eq!((result?, &buf[..]), (4, &[250, 251, 252, 253][..]));
@@ -96,8 +101,9 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// As [`read_many`](Self::read_many), without waiting: for each offset a buffer, which comes back with how many bytes were read into it. All that
-    /// is missing is read at once, as far as that takes no waiting.
+    /// Reads as [`read_many`](Self::read_many) does, without blocking: returns the buffer of each
+    /// offset, with the number of bytes read into it. All missing pages are read concurrently, as
+    /// far as that does not wait.
     pub fn read_many_async(&self, reads: Vec<(u64, Vec<u8>)>) -> ReadMany<'_, S> {
         ReadMany {
             file: self,
@@ -110,7 +116,7 @@ impl<S: RefScheme> File<S> {
 }
 
 impl<S: RefScheme> ReadAt<'_, S> {
-    /// Copies what is there of the rest, page by page.
+    /// Copies the resident part of the rest, page by page.
     fn go_on(&mut self, context: &Context<'_>) -> Poll<Result<usize, Error>> {
         let mapping = self.file.mapping();
         if let Err(error) = mapping.check_home(Op::Read) {
@@ -139,7 +145,7 @@ impl<S: RefScheme> ReadAt<'_, S> {
                 guide.on_touch(page);
             }
             if Lookup(&**mapping).is_under_way(page) {
-                // As for a read that waits.
+                // As in a blocking read.
                 guide.on_touch(page);
             }
             let nr_pages = (off + wanted).div_ceil(page_size);
@@ -154,14 +160,14 @@ impl<S: RefScheme> ReadAt<'_, S> {
                     past_end.fill(0);
                     self.done += n;
                     if !past_end.is_empty() {
-                        // The file has just been found to end here.
+                        // The lookup found that the file ends here.
                         break;
                     }
                 }
                 Ok(Step::Pending) => return Poll::Pending,
                 Ok(Step::Call) => return self.begin_call(context),
                 Err(error) => {
-                    // As for a read that waits.
+                    // As in a blocking read.
                     if self.done == 0 && error.kind() != ErrorKind::OutOfRange {
                         return Poll::Ready(Err(error));
                     }
@@ -173,14 +179,14 @@ impl<S: RefScheme> ReadAt<'_, S> {
         Poll::Ready(Ok(self.done))
     }
 
-    /// As the read that waits does: no foreign bytes stay in what was to be the next page.
+    /// Zeros bytes of other pages in the place of the next page, as a blocking read does.
     fn zero_rest(&mut self) {
         if let Some(rest) = self.buf.get_mut(self.done..) {
             Reader(&**self.file.mapping()).wipe(rest);
         }
     }
 
-    /// Has a thread read the rest.
+    /// Lets a thread of the cache read the rest.
     #[cold]
     fn begin_call(&mut self, context: &Context<'_>) -> Poll<Result<usize, Error>> {
         let mapping = self.file.mapping();
@@ -243,7 +249,7 @@ impl<S: RefScheme> Future for ReadAt<'_, S> {
 }
 
 impl<S: RefScheme> ReadAt<'_, S> {
-    /// [`poll`](Future::poll) of any read, a hit or not.
+    /// Polls as [`poll`](Future::poll), for any read, a hit or not.
     #[inline(never)]
     fn poll_any(&mut self, context: &Context<'_>) -> Poll<Outcome> {
         let result = match self.errand {
@@ -289,7 +295,7 @@ impl<'f, S: RefScheme> Future for ReadMany<'f, S> {
 }
 
 impl<S: RefScheme> ReadMany<'_, S> {
-    /// Has the engine read what is missing.
+    /// Lets the engine read the missing pages.
     fn begin(&mut self) {
         let mapping = self.file.mapping();
         if mapping.check_home(Op::Read).is_err() {

@@ -1,4 +1,4 @@
-//! Syncs.
+//! Futures of syncs.
 
 use std::fmt;
 use std::future::Future;
@@ -14,7 +14,7 @@ use crate::base::error::{Error, Op};
 use crate::dirty::commits::Sync;
 use crate::writeback::flush::Flusher;
 
-/// A sync: [`File::sync_data_async`].
+/// Future of a sync: [`File::sync_data_async`].
 #[must_use = "nothing is made durable before it is polled"]
 pub struct SyncData<'f, S: RefScheme = LockBit> {
     file: &'f File<S>,
@@ -28,11 +28,12 @@ impl<S: RefScheme> fmt::Debug for SyncData<'_, S> {
 }
 
 impl<S: RefScheme> File<S> {
-    /// As [`sync_data`](Self::sync_data), without waiting. It makes durable what was written before it is polled first.
+    /// Syncs as [`sync_data`](Self::sync_data) does, without blocking. Covers everything written
+    /// before the first poll.
     ///
     /// # Errors
     ///
-    /// As [`sync_data`](Self::sync_data).
+    /// See [`sync_data`](Self::sync_data).
     pub fn sync_data_async(&self) -> SyncData<'_, S> {
         SyncData {
             file: self,

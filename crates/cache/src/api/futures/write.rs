@@ -1,4 +1,4 @@
-//! Writes.
+//! Futures of writes.
 
 use std::fmt;
 use std::future::Future;
@@ -22,10 +22,10 @@ use crate::write::growth::Grower;
 use crate::write::lock_wait::leave_waker;
 use crate::write::page::{Attempt, Bound, PageWriter, Throttle};
 
-/// A buffer, and what became of the call that it was given to.
+/// A buffer, and the result of the call that used it.
 type Outcome<T> = (Vec<u8>, Result<T, Error>);
 
-/// A write: [`File::write_at_async`].
+/// Future of a write: [`File::write_at_async`].
 #[must_use = "nothing is written before it is polled"]
 pub struct WriteAt<'f, S: RefScheme = LockBit> {
     file: &'f File<S>,
@@ -33,11 +33,11 @@ pub struct WriteAt<'f, S: RefScheme = LockBit> {
     offset: u64,
     done: usize,
     waiting: Waiting,
-    /// The rest of it, if a thread does it.
+    /// The rest of the write, if a thread of the cache does it.
     errand: Option<Errand<Outcome<usize>>>,
 }
 
-/// An append: [`File::append_async`].
+/// Future of an append: [`File::append_async`].
 #[must_use = "nothing is written before it is polled"]
 pub struct Append<'f, S: RefScheme = LockBit> {
     file: &'f File<S>,
@@ -61,13 +61,16 @@ impl<S: RefScheme> fmt::Debug for Append<'_, S> {
 }
 
 impl<S: RefScheme> File<S> {
-    /// As [`write_at`](Self::write_at), without waiting. The buffer comes back, with how many bytes of it were written.
+    /// Writes as [`write_at`](Self::write_at) does, without blocking. Returns the buffer, with the
+    /// number of its bytes that were written.
     ///
-    /// If it is dropped before it is ready, any part of the bytes is written, or is going to be.
+    /// If the future is dropped before it is ready, any part of the bytes is written, possibly
+    /// later.
     ///
     /// # Errors
     ///
-    /// As [`write_at`](Self::write_at). [`Deadlock`](crate::ErrorKind::Deadlock) in a hook of the file.
+    /// Those of [`write_at`](Self::write_at). [`Deadlock`](crate::ErrorKind::Deadlock) in a
+    /// callback of the file.
     pub fn write_at_async(&self, buf: Vec<u8>, offset: u64) -> WriteAt<'_, S> {
         WriteAt {
             file: self,
@@ -79,15 +82,18 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// As [`append`](Self::append), without waiting. The buffer comes back, with the bytes of the file that it is now.
+    /// Appends as [`append`](Self::append) does, without blocking. Returns the buffer, with the
+    /// byte range of the file that it occupies.
     ///
-    /// If it is dropped before it is ready, it is appended or not. Several that are begun and not awaited one after the other may be appended in
-    /// any order. A task that has a page pinned to be changed ([`pin_mut`](Self::pin_mut)) should publish that first: an append that meets
-    /// the page occupies a thread of the cache until then.
+    /// If the future is dropped before it is ready, the buffer may or may not be appended. Several
+    /// appends that are started concurrently may be made in any order. A task that has a page
+    /// pinned for writing ([`pin_mut`](Self::pin_mut)) should publish that first: until then an
+    /// append that needs the page occupies a thread of the cache.
     ///
     /// # Errors
     ///
-    /// As [`append`](Self::append). [`Deadlock`](crate::ErrorKind::Deadlock) in a hook of the file.
+    /// Those of [`append`](Self::append). [`Deadlock`](crate::ErrorKind::Deadlock) in a callback of
+    /// the file.
     pub fn append_async(&self, buf: Vec<u8>) -> Append<'_, S> {
         Append {
             file: self,
@@ -98,7 +104,7 @@ impl<S: RefScheme> File<S> {
 }
 
 impl<S: RefScheme> WriteAt<'_, S> {
-    /// Writes to the pages that are there, one by one.
+    /// Writes to the resident pages, one by one.
     fn go_on(&mut self, context: &Context<'_>) -> Poll<Result<usize, Error>> {
         let mapping = self.file.mapping();
         let writes = self.file.writes(Op::Write)?;
@@ -133,7 +139,7 @@ impl<S: RefScheme> WriteAt<'_, S> {
                         Err(error) => return Poll::Ready(self.after(error)),
                     }
                 }
-                // It is read, or waited for, as by a reader; and then looked at again.
+                // The page is filled, or waited for, as by a reader; then the write is tried again.
                 Ok(Attempt::Raced | Attempt::Missing) if bytes.len() < page_size => {
                     let guide = |_, wanted| wanted;
                     let found = self
@@ -153,7 +159,7 @@ impl<S: RefScheme> WriteAt<'_, S> {
         Poll::Ready(Ok(self.done))
     }
 
-    /// The answer if the next page fails with `error`.
+    /// Returns the result if the next page fails with `error`.
     fn after(&self, error: Error) -> Result<usize, Error> {
         match self.done {
             0 => Err(error.with_op(Op::Write)),
@@ -161,7 +167,7 @@ impl<S: RefScheme> WriteAt<'_, S> {
         }
     }
 
-    /// Has a thread write the rest.
+    /// Lets a thread of the cache write the rest.
     #[cold]
     fn begin_call(&mut self, context: &Context<'_>) -> Poll<Result<usize, Error>> {
         self.file.check_may_wait(Op::Write)?;

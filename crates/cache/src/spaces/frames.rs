@@ -22,6 +22,7 @@ impl<S: RefScheme> CacheFrames<S> {
         Self { files }
     }
 
+    /// Pool of the frames.
     pub fn pool(&self) -> &FramePool<S> {
         self.files.supply().pool()
     }

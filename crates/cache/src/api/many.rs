@@ -16,7 +16,7 @@ impl<S: RefScheme> File<S> {
     ///
     /// Reads of cached pages overlap their memory accesses, sixteen at a time. That is faster at
     /// random places of a large cache; pages in the processor's caches are read faster one by one
-    /// (`docs/benchmarks.md`). Missing pages are read from the file concurrently, as far as the
+    /// (`batch-16` of `bench read`). Missing pages are read from the file concurrently, as far as the
     /// engine allows ([`Builder::engine`](crate::Builder::engine)). The reads are done in any
     /// order, and may see writes of other threads in any order.
     ///

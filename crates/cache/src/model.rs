@@ -1,4 +1,4 @@
-//! For the models of crates above: files of a cache without the handles that only users hold.
+//! Caches and files for the models of higher crates, without the public handles.
 
 use std::sync::Arc;
 
@@ -20,20 +20,20 @@ use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{FramePool, HugePages, Nodes, PoolConfig};
 use pagewell_io::MemoryBackend;
 
-/// A cache.
+/// Cache of a model.
 #[derive(Clone, Debug)]
 pub struct ModelCache {
     files: Arc<Files<LockBit>>,
 }
 
-/// A file of a cache that can be written to. Its operations panic on errors.
+/// File of a cache, open for writing. Its operations panic on errors.
 #[derive(Clone, Debug)]
 pub struct ModelFile {
     mapping: Opened<LockBit>,
 }
 
 impl ModelCache {
-    /// A cache of so many frames, in so many nodes.
+    /// Creates a cache of `nr_frames` frames on `nr_nodes` nodes.
     pub fn new(nr_frames: usize, nr_nodes: usize) -> Self {
         let mut config = PoolConfig::new(nr_frames);
         config.nodes = Nodes::Unbound(nr_nodes);
@@ -44,12 +44,11 @@ impl ModelCache {
         }
     }
 
-    /// The cache's frames.
     pub fn frames(&self) -> CacheFrames<LockBit> {
         CacheFrames::new(Arc::clone(&self.files))
     }
 
-    /// A file with these bytes.
+    /// Opens a file with these bytes.
     pub fn file(&self, bytes: Vec<u8>) -> ModelFile {
         let backend = MemoryBackend::writable(bytes);
         let (backend, path) = (Arc::new(backend), "model".into());
@@ -65,25 +64,22 @@ impl ModelCache {
         ModelFile { mapping }
     }
 
-    /// Evicts all pages that can be evicted.
     pub fn evict_all(&self) {
         Reclaimer(self.files.supply()).evict_pages(usize::MAX);
     }
 }
 
 impl ModelFile {
-    /// A handle for a space.
+    /// Returns a handle for a space.
     pub fn mapped(&self) -> MappedFile<LockBit> {
         MappedFile::new(self.mapping.clone(), Handle::Write)
     }
 
-    /// Writes bytes.
     pub fn write(&self, pos: u64, bytes: &[u8]) {
         let nr = Writer(&self.mapping).write_bytes(bytes, pos, 0);
         assert_eq!(nr.expect("a writable page"), bytes.len());
     }
 
-    /// Reads all of the file.
     pub fn read(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.mapping.size() as usize];
         let read =
@@ -92,12 +88,10 @@ impl ModelFile {
         bytes
     }
 
-    /// Changes the size.
     pub fn resize(&self, size: u64) {
         Grower(&self.mapping).resize(size).expect("a legal size");
     }
 
-    /// Makes everything durable.
     pub fn sync(&self) {
         Flusher(&self.mapping)
             .sync(What::Data)

@@ -1,12 +1,12 @@
-//! loom models of the cache's protocols: the code that ships, with frames of two words.
+//! loom models of the cache's protocols: the shipped code, with frames of two words.
 //!
 //! Each model is named after its race. `verify/mutants` breaks the code in one place at a time and
 //! shows that the model of that place fails.
 //!
-//! This file has the common parts of the models, which are in one file for each theme.
+//! This file has the common parts of the models; each theme has a file of its own.
 //!
-//! loom explores interleavings, and stale values of relaxed and acquire loads; it does not show every
-//! reordering that weak machines do. The litmus tests in `verify/litmus` are for those.
+//! loom explores interleavings, and stale values of relaxed and acquire loads, but not every
+//! reordering of weak machines. The litmus tests in `verify/litmus` cover those.
 
 mod announced;
 mod blocks;
@@ -48,11 +48,11 @@ use pagewell_frame::refcount::{LockBit, RefScheme};
 use pagewell_frame::{FRAME_BYTES, FrameNr, FramePool, HugePages, Nodes, PoolConfig, UniqueFrame};
 use pagewell_io::{Fault, FaultBackend, MemoryBackend};
 
-/// The bytes of a page in the file, and bytes that are in none.
+/// Bytes of a page in the file, and bytes that are in no file.
 const OURS: u8 = 0xA1;
 const FOREIGN: u8 = 0xF0;
 
-/// Explores a model with at most `preemptions` forced switches.
+/// Explores a model with at most `preemptions` preemptions.
 fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     if builder.preemption_bound.is_none() {
@@ -69,7 +69,7 @@ fn pool<S: RefScheme>(nr_frames: usize) -> Arc<Files<S>> {
     files_of(FramePool::new(&config).expect("a small pool"))
 }
 
-/// A mapping of a file of `nr_pages` pages of [`OURS`].
+/// Opens a file of `nr_pages` pages of [`OURS`].
 fn mapping<S: RefScheme>(files: &Arc<Files<S>>, nr_pages: usize) -> Opened<S> {
     mapping_of(files, vec![OURS; nr_pages * FRAME_BYTES])
 }
@@ -94,14 +94,14 @@ fn open_for<S: RefScheme>(
         .0
 }
 
-/// Brings `page` in and marks it as referenced; returns its frame.
+/// Fills `page` and sets its accessed bit. Returns its frame.
 fn warm<S: RefScheme>(mapping: &Mapping<S>, page: u64) -> FrameNr {
     drop(Lookup(mapping).get(page, || 1).expect("a readable page"));
     let found = Lookup(mapping).get(page, || 1).expect("a readable page");
     found.reference.frame()
 }
 
-/// One optimistic attempt at the whole of `page`; the bytes if it succeeded.
+/// Reads all of `page` with one optimistic attempt. Returns the bytes if it succeeded.
 fn read_optimistically<S: RefScheme>(mapping: &Mapping<S>, page: u64) -> Option<Vec<u8>> {
     let mut buf = vec![0; FRAME_BYTES];
     let pos = page * FRAME_BYTES as u64;
@@ -111,7 +111,7 @@ fn read_optimistically<S: RefScheme>(mapping: &Mapping<S>, page: u64) -> Option<
     }
 }
 
-/// A token of `page`, if one look without a reference does.
+/// Returns a token of `page`, if one view without a reference succeeds.
 fn token<S: RefScheme>(mapping: &Mapping<S>, page: u64) -> Option<Token> {
     match Viewer(mapping).look(page, None, &mut |v: &View<'_>| Ok(v.token())) {
         Looked::Done(token) => Some(token),
@@ -139,20 +139,20 @@ fn scribble<S: RefScheme>(unique: &UniqueFrame<'_, S>) {
     unique.bytes().copy_from(0, &[FOREIGN; FRAME_BYTES]);
 }
 
-/// The frame of the leaf of page 0.
+/// Returns the frame of the leaf of page 0.
 fn leaf_frame<S: RefScheme>(mapping: &Mapping<S>) -> FrameNr {
     let leaf = mapping.index().leaf(mapping.claims(), 0).expect("a leaf");
     leaf.reference.frame()
 }
 
-/// Asserts that everything was given back.
+/// Asserts that every frame is free again.
 fn assert_at_rest<S: RefScheme>(files: &Files<S>) {
     files.supply().pool().verify().expect("a consistent pool");
     let stats = files.supply().pool().stats();
     assert_eq!(stats.nr_available(), stats.nr_frames, "a frame was lost");
 }
 
-/// A backend that the model controls.
+/// Backend that the model controls.
 #[derive(Debug)]
 struct SharedBackend(Arc<FaultBackend<MemoryBackend>>);
 
@@ -174,39 +174,39 @@ impl pagewell_io::Backend for SharedBackend {
     }
 }
 
-/// A mapping of `backend`'s file that can be written to.
+/// Opens the file of `backend` for writing.
 fn writable_on(files: &Arc<Files<LockBit>>, backend: impl pagewell_io::Backend) -> Opened<LockBit> {
     open_for(files, backend, Access::Write(WriteOptions::default()))
 }
 
-/// A file of [`OURS`], `len` bytes, that can be written to; nothing of it is cached.
+/// Opens a file of [`OURS`], `len` bytes, for writing, with nothing cached.
 fn cold(files: &Arc<Files<LockBit>>, len: usize) -> (Opened<LockBit>, Arc<MemoryBackend>) {
     let backend = Arc::new(MemoryBackend::writable(vec![OURS; len]));
     (writable_on(files, seen(&backend)), backend)
 }
 
-/// A storage whose calls loom sees.
+/// Returns a backend whose calls are visible to loom.
 ///
-/// loom tries the orders of dependent accesses, as far as it knows them; it does not know the bytes of a storage.
-/// Without this, loom tries a call of one thread before and after a call of another only if other accesses
-/// of both, around the calls, happen to meet; that would depend on how the code is written.
+/// loom tries the orders of dependent accesses, as far as it knows them; it does not know the bytes
+/// of a backend. Without this, loom tries a call of one thread before and after a call of another
+/// only if other accesses of both, around the calls, happen to conflict; that would depend on how
+/// the code is written.
 fn seen(backend: &Arc<MemoryBackend>) -> FaultBackend<Arc<MemoryBackend>> {
     let nr_calls = AtomicUsize::new(0);
     FaultBackend::with_script(Arc::clone(backend), move |_| {
-        // ORDERING: Relaxed; loom has to see it, and it orders nothing.
+        // ORDERING: Relaxed; loom must see the access, which orders nothing.
         nr_calls.fetch_add(1, Ordering::Relaxed);
         Fault::None
     })
 }
 
-/// A file of one page of [`OURS`] that can be written to; the page is cached and marked.
+/// Opens a file of one page of [`OURS`] for writing, with the page cached and accessed.
 fn writable(files: &Arc<Files<LockBit>>) -> (Opened<LockBit>, Arc<MemoryBackend>) {
     let (mapping, backend) = cold(files, FRAME_BYTES);
     warm(&mapping, 0);
     (mapping, backend)
 }
 
-/// Writes all of a page.
 fn write(mapping: &Mapping<LockBit>, page: u64, byte: u8) {
     let n = Writer(mapping)
         .write_bytes(&[byte; FRAME_BYTES], page * FRAME_BYTES as u64, 0)
@@ -214,7 +214,7 @@ fn write(mapping: &Mapping<LockBit>, page: u64, byte: u8) {
     assert_eq!(n, FRAME_BYTES);
 }
 
-/// The one byte that fills a page.
+/// Returns the byte that fills a page.
 #[track_caller]
 fn only_byte(bytes: &[u8]) -> u8 {
     assert_eq!(bytes.len(), FRAME_BYTES);
@@ -222,7 +222,7 @@ fn only_byte(bytes: &[u8]) -> u8 {
     bytes[0]
 }
 
-/// The storage's content of the file.
+/// Returns the file's content in the backend.
 fn stored(backend: &MemoryBackend) -> Vec<u8> {
     let size = pagewell_io::Backend::size(backend).unwrap() as usize;
     let words: Vec<_> = (0..size.div_ceil(8))
@@ -238,20 +238,20 @@ fn stored(backend: &MemoryBackend) -> Vec<u8> {
     copy
 }
 
-/// Makes everything durable.
 fn sync(mapping: &Mapping<LockBit>) {
     Flusher(mapping)
         .sync(What::Data)
         .expect("a healthy storage");
 }
 
-/// Whether page 0 still has to be given to the storage.
+/// Whether page 0 is dirty.
 fn is_dirty(mapping: &Mapping<LockBit>) -> bool {
     let writes = mapping.writes_if_any().expect("a file that is written to");
     writes.any_dirty(0..1).is_some()
 }
 
-/// Asserts that everything was written back, is durable and can be evicted, and that then everything is given back.
+/// Asserts that everything is durable after a sync and can be evicted, and that every frame is then
+/// free again.
 fn assert_clean_and_at_rest(files: &Files<LockBit>, mapping: Opened<LockBit>) {
     sync(&mapping);
     assert!(!is_dirty(&mapping));

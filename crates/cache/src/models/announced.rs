@@ -1,4 +1,5 @@
-//! Pins that are announced, against writes, evictions, cuts and moves of the page, and against the end of its file and of the cache.
+//! Pins published in hazard slots, against writes, evictions, truncations and moves of the page,
+//! and against the end of its file and of the cache.
 
 use std::sync::Arc;
 
@@ -21,10 +22,10 @@ use crate::supply::evict::Evictor;
 use crate::supply::policy::clock::Marks;
 use crate::write::moves::{PageMove, move_page};
 
-/// Marks page 0, which is cached; returns its frame.
+/// Protects page 0, which is cached, and returns its frame.
 fn mark(mapping: &Mapping<LockBit>) -> FrameNr {
     let found = Lookup(mapping).get(0, || 1).expect("a readable page");
-    // This thread has a place to announce from now on.
+    // This thread has a hazard slot from now on.
     Pinner(mapping).note_counted(0, &found.reference);
     Pinner(mapping).mark(0, &found.reference);
     let frame = found.reference.frame();
@@ -32,7 +33,8 @@ fn mark(mapping: &Mapping<LockBit>) -> FrameNr {
     frame
 }
 
-/// Pins page 0 by an announcement, if that works, and looks at it twice: the byte that it is full of.
+/// Pins page 0 in a hazard slot, if that succeeds, and reads it twice. Returns the byte that fills
+/// it.
 fn pin_announced(mapping: &Mapping<LockBit>) -> Option<u8> {
     let (hold, len) = Pinner(mapping).announced(0)?;
     assert!(hold.is_announced());
@@ -49,14 +51,14 @@ fn pin_announced(mapping: &Mapping<LockBit>) -> Option<u8> {
     Some(first)
 }
 
-/// A thread that pins page 0, which was marked before.
+/// Starts a thread that pins page 0, which is hazard-protected.
 fn pinner(
     mapping: &Arc<Mapping<LockBit>>,
     expected: impl Fn(u8) -> bool + Send + 'static,
 ) -> thread::JoinHandle<()> {
     let mapping = Arc::clone(mapping);
     thread::spawn(move || {
-        // It has a place to announce, as if it had pinned before.
+        // The thread has a hazard slot, as if it had pinned before.
         if let Ok(found) = Lookup(&mapping).get(0, || 1) {
             Pinner(&mapping).note_counted(0, &found.reference);
         }
@@ -66,7 +68,7 @@ fn pinner(
     })
 }
 
-/// A write meets a mark: the page moves, and who has it pinned sees nothing of it.
+/// A write finds a hazard-protected page: the page moves, and a pin does not see the change.
 #[test]
 fn loom_announced_pin_vs_write() {
     explore(2, || {
@@ -75,7 +77,7 @@ fn loom_announced_pin_vs_write() {
         mark(&mapping);
         let pinner = pinner(mapping.mapping(), |byte| byte == OURS || byte == 1);
         write(&mapping, 0, 1);
-        // The frame that is free now, if it is.
+        // The frame that may be free now.
         if let Some(next) = files.supply().pool().alloc(mapping.order()) {
             scribble(&next);
         }
@@ -85,7 +87,7 @@ fn loom_announced_pin_vs_write() {
     });
 }
 
-/// The hand takes the mark off, and the page is written where it is, or evicted: never while it is pinned.
+/// A scan ends the protection, and the page is evicted: never while it is pinned.
 #[test]
 fn loom_announced_pin_vs_evict() {
     explore(2, || {
@@ -94,7 +96,7 @@ fn loom_announced_pin_vs_evict() {
         let frame = mark(&mapping);
         let pinner = pinner(mapping.mapping(), |byte| byte == OURS);
         let evictor = Evictor(files.supply());
-        // Doubts the page.
+        // Requests a query of the page in the next scan.
         drop(evictor.try_evict(frame, Marks::Ignored));
         files.supply().pool().look_at_announced();
         if let Some(unique) = evictor.try_evict(frame, Marks::Ignored) {
@@ -106,7 +108,8 @@ fn loom_announced_pin_vs_evict() {
     });
 }
 
-/// The page is taken out of the cache: its frame is free when nobody has it pinned, and not before.
+/// The page is removed from the cache: its frame is free once no thread has it pinned, and not
+/// before.
 #[test]
 fn loom_announced_pin_vs_cut() {
     explore(2, || {
@@ -125,7 +128,7 @@ fn loom_announced_pin_vs_cut() {
     });
 }
 
-/// The page moves to another node: not while it is pinned.
+/// The page moves to another node, but not while it is pinned.
 #[test]
 fn loom_announced_pin_vs_move() {
     explore(2, || {
@@ -141,7 +144,7 @@ fn loom_announced_pin_vs_move() {
             .node_of(frame)
             .expect("a frame of the pool");
         let pinner = pinner(mapping.mapping(), |byte| byte == OURS);
-        // The first try takes the mark off, if nobody has the page pinned.
+        // The first try ends the protection, if no thread has the page pinned.
         let moved = (0..2).any(|_| move_page(&mapping, 0, 1 - node) == PageMove::Done);
         if moved && let Some(next) = files.supply().pool().alloc(mapping.order()) {
             scribble(&next);
@@ -151,7 +154,7 @@ fn loom_announced_pin_vs_move() {
     });
 }
 
-/// The page is marked by two threads, and written by a third.
+/// Two threads protect the page, and a third writes it.
 #[test]
 fn loom_mark_vs_write() {
     explore(2, || {
@@ -175,7 +178,8 @@ fn loom_mark_vs_write() {
     });
 }
 
-/// A thread that pins page 0, which was marked before, by a reference that borrows nothing, and lets its share of the file go before the pin.
+/// Starts a thread that pins page 0, which is hazard-protected, by a reference that borrows
+/// nothing, and drops its strong reference to the file before the pin.
 fn owner(file: Opened<LockBit>) -> thread::JoinHandle<()> {
     thread::spawn(move || {
         if let Ok(found) = Lookup(&file).get(0, || 1) {
@@ -192,7 +196,8 @@ fn owner(file: Opened<LockBit>) -> thread::JoinHandle<()> {
     })
 }
 
-/// The file is closed by its last share, whoever has that, and not by the pin, which keeps its frame and no other.
+/// The file is closed by its last strong reference, in either thread, and not by the pin, which
+/// keeps its frame and no other.
 #[test]
 fn loom_announced_owned_pin_vs_close() {
     explore(2, || {
@@ -201,7 +206,7 @@ fn loom_announced_owned_pin_vs_close() {
         mark(&mapping);
         let owner = owner(mapping.clone());
         drop(mapping);
-        // A frame that is free is somebody else's.
+        // A free frame belongs to another user.
         if let Some(next) = files.supply().pool().alloc(Order::ZERO) {
             scribble(&next);
         }
@@ -212,7 +217,7 @@ fn loom_announced_owned_pin_vs_close() {
     });
 }
 
-/// The cache goes too: its frames are there as long as the pin is, and no longer.
+/// The cache is dropped too: its frames exist as long as the pin does, and no longer.
 #[test]
 fn loom_announced_owned_pin_vs_end_of_cache() {
     explore(2, || {

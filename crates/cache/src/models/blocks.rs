@@ -1,4 +1,4 @@
-//! Blocks of frames in a row that are made free by evicting their content.
+//! Blocks of contiguous frames that are freed by evicting their content.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::supply::evict::Evictor;
 use crate::supply::policy::clock::Marks;
 use crate::write::bytes::Writer;
 
-/// Takes two frames in a row for a moment, and writes to them; whether there were any.
+/// Allocates two contiguous frames, writes to them, and frees them. Returns whether there were any.
 fn take_block(files: &Files<LockBit>) -> bool {
     let block = Allocator(files.supply()).alloc(Order::new(1).expect("an order"));
     if let Ok(block) = &block {
@@ -29,8 +29,8 @@ fn take_block(files: &Files<LockBit>) -> bool {
     block.is_ok()
 }
 
-/// Takes all free frames, with pages 0 and 1 in one place for a block of two frames, lower frame first: a block can be had only
-/// there.
+/// All free frames allocated, with pages 0 and 1 in one place for a block of two frames, lower
+/// frame first: only this place can become a block.
 struct Place<'s> {
     pages: [u64; 2],
     frames: [FrameNr; 2],
@@ -39,7 +39,7 @@ struct Place<'s> {
 
 impl<'s> Place<'s> {
     fn new(files: &'s Files<LockBit>, mapping: &Mapping<LockBit>) -> Self {
-        // With the leaf in its frame, all free frames are taken, but for two in a row.
+        // With the leaf in its frame, all free frames are allocated, except two contiguous ones.
         let frame = warm(mapping, 0);
         drop(Evictor(files.supply()).try_evict(frame, Marks::Ignored));
         let free = || files.supply().pool().alloc(Order::ZERO);
@@ -61,7 +61,7 @@ impl<'s> Place<'s> {
     }
 }
 
-/// Holds `page` for a moment, if there is a frame for it; its bytes are the file's.
+/// Pins `page` briefly, if there is a frame for it, and checks that its bytes are the file's.
 fn pin(mapping: &Mapping<LockBit>, page: u64) {
     if let Ok(Found { reference, .. }) = Lookup(mapping).get(page, || 1) {
         let mut bytes = vec![0; FRAME_BYTES];
@@ -70,8 +70,9 @@ fn pin(mapping: &Mapping<LockBit>, page: u64) {
     }
 }
 
-/// A page is pinned while its frame is wanted for a block, after the frame before it was evicted for that: the pin keeps
-/// its bytes, or finds them anew, and the frame evicted in vain is not lost.
+/// A page is pinned while its frame is needed for a block, after the frame before it was evicted
+/// for that: the pin keeps its bytes, or fills the page again, and the frame that was evicted
+/// unnecessarily is not lost.
 #[test]
 fn loom_block_vs_pin() {
     explore(2, || {
@@ -92,7 +93,7 @@ fn loom_block_vs_pin() {
     });
 }
 
-/// A page is read in while frames in a row are wanted, of which it may take one.
+/// A page is filled while contiguous frames are needed, one of which the fill may use.
 #[test]
 fn loom_block_vs_fill() {
     explore(1, || {
@@ -119,7 +120,7 @@ fn loom_block_vs_fill() {
     });
 }
 
-/// A page is written while its frame is wanted for a block: once it is dirty it stays.
+/// A page is written while its frame is needed for a block: once it is dirty it stays.
 #[test]
 fn loom_block_vs_write() {
     explore(2, || {
@@ -133,7 +134,7 @@ fn loom_block_vs_write() {
             thread::spawn(move || Writer(&mapping).write_bytes(&[1; FRAME_BYTES], pos, 0))
         };
         take_block(&files);
-        // If the page was evicted, there may have been no frame for it for a moment.
+        // If the page was evicted, there may temporarily have been no frame for it.
         let expected = match writer.join().unwrap() {
             Ok(_) => 1,
             Err(_) => OURS,

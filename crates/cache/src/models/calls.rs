@@ -1,4 +1,4 @@
-//! Calls for a file against the flushers that attend to it.
+//! Requests for a file against the flushers that attend to it.
 
 use std::sync::Arc;
 
@@ -8,33 +8,34 @@ use loom::thread;
 use super::explore;
 use crate::dirty::attendance::Attendance;
 
-/// A file, and the queue of calls.
+/// A file, and the queue of requests.
 #[derive(Default)]
 struct File {
     attendance: Attendance,
     nr_queued: AtomicUsize,
-    /// What callers want to be seen.
+    /// Stores of the callers that an attempt must see.
     done: [AtomicBool; 2],
     is_attended: AtomicBool,
-    /// What attempts have seen.
+    /// Stores that attempts have seen.
     seen: [AtomicBool; 2],
 }
 
 impl File {
     fn call(&self, caller: usize) {
-        // ORDERING: Relaxed; the call is to publish it.
+        // ORDERING: Relaxed; the request must publish it.
         self.done[caller].store(true, Ordering::Relaxed);
         if self.attendance.call() {
             self.queue();
         }
     }
 
-    /// As the lock of the queue, which orders a call's taker after its caller only if that one has put it there.
+    /// Models the lock of the queue, which orders the thread that takes a request after its caller
+    /// only if that caller has queued it.
     fn queue(&self) {
         self.nr_queued.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Takes a call, if there is one, and attends to it.
+    /// Takes a request, if there is one, and attends to it.
     fn serve(&self) -> bool {
         let take = |nr: usize| nr.checked_sub(1);
         let (order, relaxed) = (Ordering::AcqRel, Ordering::Relaxed);
@@ -58,8 +59,8 @@ impl File {
     }
 }
 
-/// Two callers, and a flusher that is at the file meanwhile: one flusher is there at a time, and each call is followed by an
-/// attempt that sees what was done before the call.
+/// Two callers, and a concurrent flusher: at most one flusher works on the file, and after each
+/// request an attempt sees what was done before the request.
 #[test]
 fn loom_call_vs_attend() {
     explore(3, || {

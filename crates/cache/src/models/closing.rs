@@ -1,4 +1,4 @@
-//! Files whose last share goes during visits.
+//! Files whose last strong reference is dropped while there are weak ones.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use crate::supply::leaves::Leaves;
 use crate::supply::policy::clock::Marks;
 use crate::writeback::flush::Flusher;
 
-/// A file is closed while a leaf of it is evicted: it is closed when its last share is gone, and not later.
+/// A file is closed while one of its leaves is evicted: it is closed when its last strong reference
+/// is dropped, and not later.
 #[test]
 fn loom_close_vs_evict_leaf() {
     explore(3, || {
@@ -36,8 +37,8 @@ fn loom_close_vs_evict_leaf() {
     });
 }
 
-/// A file is closed while a visitor makes it durable: everything is given back when its last share is
-/// gone, and not later.
+/// A file is closed while a thread with a weak reference makes it durable: everything is freed when
+/// its last strong reference is dropped, and not later.
 #[test]
 fn loom_close_vs_sync() {
     explore(2, || {
@@ -63,7 +64,8 @@ fn loom_close_vs_sync() {
     });
 }
 
-/// A file is opened again while it is being closed, and visited: it is closed when its new share goes, or was before.
+/// A file is opened again while it is being closed, and has a weak reference: it is closed when the
+/// new strong reference is dropped, or was before.
 #[test]
 fn loom_reopen_vs_close_vs_visit() {
     explore(3, || {
@@ -87,8 +89,9 @@ fn loom_reopen_vs_close_vs_visit() {
     });
 }
 
-/// As above, with a visitor that came before: the thread that drops the first share waits for it, and goes on when the file is
-/// opened again, though the visitor leaves a file that has a share.
+/// The same, with an earlier weak reference: the thread that drops the first strong reference waits
+/// for it, and continues when the file is opened again, though a strong reference exists when the
+/// weak one is dropped.
 #[test]
 fn loom_reopen_vs_who_waits_for_a_visitor() {
     explore(3, || {

@@ -1,5 +1,5 @@
-//! Syncs that several threads share, and the oldest log sequence number: the protocols of [`crate::dirty::commits`] and
-//! [`crate::dirty::oldest`], on the sets of pages that a sync goes over.
+//! Group commit, and the oldest log sequence number: the protocols of [`crate::dirty::commits`] and
+//! [`crate::dirty::oldest`], on the sets of pages that a sync walks.
 
 use std::io;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use crate::dirty::commits::{Commits, Role, Sync as What};
 use crate::dirty::oldest::Oldest;
 use crate::dirty::page_set::{PageSets, Which};
 
-/// A file of two pages, cut down to what a sync looks at.
+/// A file of two pages, reduced to what a sync accesses.
 struct Cut {
     commits: Commits,
-    /// The writeback lock, and how many syncs there were.
+    /// The writeback lock, and the number of syncs.
     writeback: Mutex<usize>,
     dirty: PageSets,
-    /// A bit for each page that the storage keeps.
+    /// One bit for each page that is durable.
     durable: AtomicUsize,
-    /// The number of the sync that fails.
+    /// Number of the sync that fails.
     fails: Option<usize>,
 }
 
@@ -67,7 +67,8 @@ impl Cut {
         for page in (0..2).filter(|page| found >> page & 1 != 0) {
             assert!(dirty.remove(page));
         }
-        // ORDERING: Relaxed; who looks has learnt of the end of the sync by a lock.
+        // ORDERING: Relaxed; a thread that loads this has learned of the end of the sync through a
+        // lock.
         self.durable.fetch_or(found, Ordering::Relaxed);
         Ok(())
     }
@@ -77,7 +78,8 @@ impl Cut {
     }
 }
 
-/// Two threads each dirty a page and commit: when a thread's call has returned, its page is durable, whoever has led.
+/// Two threads each make a page dirty and commit: when a thread's call has returned, its page is
+/// durable, whichever thread led.
 #[test]
 fn loom_commit_vs_commit() {
     explore(3, || {
@@ -95,7 +97,8 @@ fn loom_commit_vs_commit() {
     });
 }
 
-/// The same, and the first sync fails: whoever has waited for it is told, and who is told nothing has a page that is durable.
+/// The same, and the first sync fails: every thread that waited for it gets the error, and without
+/// an error the page is durable.
 #[test]
 fn loom_commit_fails_vs_follower() {
     explore(3, || {
@@ -118,8 +121,8 @@ fn loom_commit_fails_vs_follower() {
     });
 }
 
-/// A page is dirtied by a write with a number while a sync takes the numbers, finds pages, and makes them durable: as long as the page is dirty the
-/// number is there.
+/// A write with an LSN makes a page dirty while a sync takes the LSN, finds pages, and makes them
+/// durable: the LSN is reported as long as the page is dirty.
 #[test]
 fn loom_lsn_vs_sync() {
     explore(3, || {

@@ -1,4 +1,4 @@
-//! Writes that make a file longer, against reads at its end, and against the size that the storage is told.
+//! Writes that extend a file, against reads at its end, and against changes of the backend's size.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::write::growth::Grower;
 /// Half a page.
 const HALF: usize = FRAME_BYTES / 2;
 
-/// Reads the whole file; asserts that it is [`OURS`] up to `old`, and `new` from there on.
+/// Reads the whole file, and asserts that it is [`OURS`] up to `old`, and `new` from there on.
 fn assert_prefix(mapping: &Mapping<LockBit>, old: usize, new: u8, path: ReadPath) {
     let size = mapping.size() as usize;
     let mut buf = vec![0; size];
@@ -68,7 +68,7 @@ fn loom_append_vs_referenced_read() {
     explore(3, || append_vs_read(ReadPath::Referenced));
 }
 
-/// The last page is made longer in place while it is read.
+/// The last page is extended in place while it is read.
 #[test]
 fn loom_append_within_page_vs_read() {
     explore(3, || {
@@ -90,8 +90,8 @@ fn loom_append_within_page_vs_read() {
     });
 }
 
-/// A page is written past the end, beyond a gap, while the end is read: the gap is zeros, also where the last page
-/// had other bytes past the end.
+/// A page is written past the end, after a gap, while the end is read: the gap is zeros, even if
+/// the last page had other bytes past the end.
 #[test]
 fn loom_gap_vs_read() {
     explore(3, || {
@@ -123,7 +123,8 @@ fn loom_gap_vs_read() {
     });
 }
 
-/// A page is appended while everything is made durable: the next sync writes what this one has not seen.
+/// A page is appended while everything is made durable: the next sync writes what this one has not
+/// seen.
 #[test]
 fn loom_append_vs_sync() {
     explore(3, || {
@@ -149,7 +150,7 @@ fn loom_append_vs_sync() {
     });
 }
 
-/// Two threads append: each has bytes of its own, whole.
+/// Two threads append: each has a byte range of its own.
 #[test]
 fn loom_append_vs_append() {
     explore(3, || {
@@ -170,12 +171,12 @@ fn loom_append_vs_append() {
     });
 }
 
-/// The one byte that fills half a page.
+/// Returns the byte that fills half a page.
 fn only_half(bytes: &[u8], from: usize) -> u8 {
     only_byte(&bytes[from..from + HALF].repeat(2))
 }
 
-/// The last page is made longer in place while everything is made durable.
+/// The last page is extended in place while everything is made durable.
 #[test]
 fn loom_append_within_page_vs_sync() {
     explore(3, || {
@@ -194,8 +195,8 @@ fn loom_append_within_page_vs_sync() {
     });
 }
 
-/// A file of one page, none of it cached, on a storage that orders its calls, as those of the system do; `fails` says
-/// which fail.
+/// Opens a file of one page, with nothing cached, on a backend that orders its calls, as those of
+/// the operating system do; `fails` selects the calls that fail.
 fn on_ordered_storage(
     files: &Arc<Files<LockBit>>,
     fails: fn(&Operation) -> bool,
@@ -203,7 +204,7 @@ fn on_ordered_storage(
     let storage = Arc::new(MemoryBackend::writable(vec![OURS; FRAME_BYTES]));
     let nr_calls = AtomicUsize::new(0);
     let backend = FaultBackend::with_script(Arc::clone(&storage), move |operation| {
-        // ORDERING: AcqRel; accesses before a call are seen after later calls.
+        // ORDERING: AcqRel; accesses before a call are visible after later calls.
         nr_calls.fetch_add(1, Ordering::AcqRel);
         if fails(operation) {
             return Fault::Fail(std::io::Error::other("as the model wants"));
@@ -213,7 +214,8 @@ fn on_ordered_storage(
     (writable_on(files, backend), storage)
 }
 
-/// A page that is not cached is read while it is cut off: all of it is read, or the file ends before.
+/// A page that is not cached is read while it is truncated: all of it is read, or the file ends
+/// before it.
 #[test]
 fn loom_read_vs_cut() {
     explore(3, || {
@@ -235,7 +237,7 @@ fn loom_read_vs_cut() {
     });
 }
 
-/// A cut fails while the file is read: nobody sees the file shorter.
+/// A truncation fails while the file is read: no reader sees the file shorter.
 #[test]
 fn loom_read_vs_failed_cut() {
     explore(3, || {

@@ -1,4 +1,4 @@
-//! Leaves of the index that are taken out of use, made again, or used for another file.
+//! Leaves of the index that are removed, created again, or used for another file.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use crate::supply::evict::Evictor;
 use crate::supply::leaves::Leaves;
 use crate::supply::policy::clock::Marks;
 
-/// During one copy the page is evicted, its frame used for something else, the leaf taken out of use and made
-/// again, and the page filled again in the same frame: the slot must not have its old word again.
+/// During one copy the page is evicted, its frame reused, the leaf removed and created again, and
+/// the page filled again in the same frame: the slot must not repeat its old word.
 fn vs_leaf_remade(look: impl Fn(&Mapping<LockBit>) + Send + Sync + Copy + 'static) {
     explore(3, move || {
         let files = pool::<LockBit>(12);
         let mapping = mapping(&files, 4);
-        // A neighbour, so that nothing goes with the leaf that they share.
+        // A neighbour, so that nothing that they share is discarded with the leaf.
         warm(&mapping, 2);
         let frame = warm(&mapping, 0);
         let leaf_frame = leaf_frame(&mapping);
@@ -34,7 +34,8 @@ fn vs_leaf_remade(look: impl Fn(&Mapping<LockBit>) + Send + Sync + Copy + 'stati
         };
         if let Some(page) = Evictor(files.supply()).try_evict(frame, Marks::Ignored) {
             scribble(&page);
-            // Frames that are freed last are used first: the leaf's for the leaf, and then the page's for the page.
+            // Frames freed last are used first: the leaf's for the leaf, and then the page's for
+            // the page.
             drop(page);
             drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored));
             assert_eq!(warm(&mapping, 0), frame);
@@ -68,7 +69,8 @@ fn loom_pin_vs_leaf_remade() {
     });
 }
 
-/// A thread that is about to sleep on a claimed slot is not left asleep when the claim ends and the leaf goes.
+/// A thread that is about to sleep on a claimed slot is woken when the claim ends and the leaf is
+/// removed.
 #[test]
 fn loom_wait_vs_leaf_remade() {
     vs_leaf_remade(|mapping| {
@@ -80,11 +82,11 @@ fn loom_wait_vs_leaf_remade() {
     });
 }
 
-/// A leaf that has just become empty is taken out while a page of it is filled: neither is lost.
+/// A leaf that has just become empty is removed while one of its pages is filled: neither is lost.
 #[test]
 fn loom_fill_vs_evict_leaf() {
     explore(2, || {
-        // As many as both need, while the evictor has the leaf's in hand.
+        // As many frames as both need, while the evictor holds the leaf's frame.
         let files = pool::<LockBit>(6);
         let mapping = mapping(&files, 1);
         drop(Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0));
@@ -103,15 +105,15 @@ fn loom_fill_vs_evict_leaf() {
     });
 }
 
-/// An empty leaf is taken out, and its frame becomes a leaf of another file, while a page of the first
-/// file is filled: each page ends up in its own file.
+/// An empty leaf is removed, and its frame becomes a leaf of another file, while a page of the
+/// first file is filled: each page is filled in its own file.
 #[test]
 fn loom_fill_vs_leaf_reuse() {
     explore(3, || {
         let files = pool::<LockBit>(4);
         let ours = mapping(&files, 1);
         let other = mapping_of(&files, vec![FOREIGN; FRAME_BYTES]);
-        // The other file's root is charged now, so that its leaf is the next that wants a frame.
+        // The other file's root is charged now, so that its leaf is the next that needs a frame.
         drop(Leaves(files.supply()).leaf_or_new(other.index(), other.number(), 0));
         drop(Evictor(files.supply()).try_evict(leaf_frame(&other), Marks::Ignored));
         drop(Leaves(files.supply()).leaf_or_new(ours.index(), ours.number(), 0));
@@ -135,8 +137,9 @@ fn loom_fill_vs_leaf_reuse() {
     });
 }
 
-/// The only leaf of a part of the root is taken out, and with it the part's memory, while a neighbour is made: the neighbour's
-/// entry is not lost with that memory, nor is a page of its that is dirty.
+/// The only leaf of a part of the root is removed, and the part's memory discarded, while a
+/// neighbour is created: neither the neighbour's entry nor a dirty page of it is lost with that
+/// memory.
 #[test]
 fn loom_make_leaf_vs_neighbour_leaves() {
     explore(3, || {
@@ -163,7 +166,7 @@ fn loom_make_leaf_vs_neighbour_leaves() {
     });
 }
 
-/// Two threads that miss pages of one leaf: one makes it, and no frame is lost or kept.
+/// Two threads miss pages of one leaf: one creates it, and no frame is lost or kept.
 #[test]
 fn loom_make_leaf_vs_make_leaf() {
     explore(2, || {

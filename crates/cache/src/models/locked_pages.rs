@@ -25,8 +25,8 @@ use crate::writeback::flush::Flusher;
 /// Half a page.
 const HALF: usize = FRAME_BYTES / 2;
 
-/// Locks page 0, changes the copy, and puts it in place of the page, as a guard does. Returns the byte that filled the page
-/// before.
+/// Locks page 0, changes the copy, and replaces the page with it, as a guard does. Returns the
+/// previous bytes of the page.
 fn replace(mapping: &Mapping<LockBit>, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let holder = mapping.shared().next_holder();
     let (mut bytes, spare) = PageLocks(mapping)
@@ -61,8 +61,8 @@ fn loom_read_vs_pin_mut() {
     });
 }
 
-/// A page is locked and given up while it is written: the writer is woken, its write is there, and a token of before the lock is
-/// good until then.
+/// A page is locked and unlocked unchanged while it is written: the writer is woken, its write is
+/// visible, and a token from before the lock is valid until then.
 #[test]
 fn loom_cancel_vs_write() {
     explore(2, || {
@@ -85,7 +85,8 @@ fn loom_cancel_vs_write() {
     });
 }
 
-/// A page is published and stays locked: another thread that writes to it waits until it is unlocked, wherever the page has moved.
+/// A page is published and stays locked: another thread that writes to it waits until it is
+/// unlocked, wherever the page has moved.
 #[test]
 fn loom_publish_vs_write() {
     explore(2, || {
@@ -136,8 +137,8 @@ fn loom_pin_mut_vs_write() {
     });
 }
 
-/// The same, and the page is pinned, so that its replacement moves to another frame: a thread that waits for the lock waits
-/// at the record of the old frame.
+/// The same, and the page is pinned, so that its replacement moves to another frame: a thread that
+/// waits for the lock sleeps on the metadata of the old frame.
 #[test]
 fn loom_pin_mut_of_pinned_vs_write() {
     explore(2, || {
@@ -181,8 +182,8 @@ fn loom_pin_mut_vs_pin_mut() {
     });
 }
 
-/// A page is discarded while it is locked, and another thread locks the new page: the holder of the first lock
-/// replaces nothing, and does not end the second lock.
+/// A page is discarded while it is locked, and another thread locks the new page: the holder of the
+/// first lock replaces nothing, and does not end the second lock.
 #[test]
 fn loom_pin_mut_vs_discard() {
     explore(2, || {
@@ -234,8 +235,8 @@ fn loom_pin_mut_vs_invalidate() {
     });
 }
 
-/// A page is flushed while it is locked and replaced: the storage gets one version or the other, whole, and in the
-/// end the last.
+/// A page is flushed while it is locked and replaced: the backend gets one version or the other,
+/// whole, and finally the last.
 #[test]
 fn loom_pin_mut_vs_flush() {
     explore(2, || {

@@ -19,7 +19,7 @@ use crate::supply::evict::Evictor;
 use crate::supply::policy::clock::Marks;
 use crate::write::moves::{PageMove, move_out_of, move_page};
 
-/// Two nodes of a few frames each.
+/// Creates a cache of two nodes with a few frames each.
 fn two_nodes() -> Arc<Files<LockBit>> {
     let mut config = PoolConfig::new(8);
     config.nodes = Nodes::Unbound(2);
@@ -27,7 +27,7 @@ fn two_nodes() -> Arc<Files<LockBit>> {
     files_of(FramePool::new(&config).expect("a small pool"))
 }
 
-/// The node that the page in `frame` is to move to.
+/// Returns the node to which the page in `frame` must move.
 fn other_node(files: &Files<LockBit>, frame: pagewell_frame::FrameNr) -> usize {
     1 - files
         .supply()
@@ -36,7 +36,7 @@ fn other_node(files: &Files<LockBit>, frame: pagewell_frame::FrameNr) -> usize {
         .expect("a frame of the pool")
 }
 
-/// A page is read while it moves, and its old frame is used for something else.
+/// A page is read while it moves, and its old frame is reused.
 #[test]
 fn loom_move_vs_read_and_reuse() {
     explore(3, || {
@@ -53,7 +53,7 @@ fn loom_move_vs_read_and_reuse() {
         };
         let moved = move_page(&mapping, 0, other_node(&files, frame));
         assert_eq!(moved, PageMove::Done);
-        // The frame that is free now, if it comes first.
+        // The old frame, if it is free and allocated first.
         if let Some(next) = files.supply().pool().alloc(mapping.order()) {
             scribble(&next);
         }
@@ -62,7 +62,7 @@ fn loom_move_vs_read_and_reuse() {
     });
 }
 
-/// A page is written while it moves: nothing is lost, and it is dirty wherever it is.
+/// A page is written while it moves: nothing is lost, and it is dirty in either frame.
 #[test]
 fn loom_move_vs_write() {
     explore(3, || {
@@ -90,7 +90,8 @@ fn loom_move_vs_write() {
     });
 }
 
-/// A page is pinned while it moves: it was pinned where it is, or moved before.
+/// A page is pinned while it moves: it is pinned in its old frame and stays, or it has moved
+/// before.
 #[test]
 fn loom_move_vs_pin() {
     explore(3, || {
@@ -117,7 +118,7 @@ fn loom_move_vs_pin() {
     });
 }
 
-/// A page is evicted while it moves: one of the two finds nothing to do.
+/// A page is evicted while it moves: one of the two operations finds nothing to do.
 #[test]
 fn loom_move_vs_evict() {
     explore(3, || {
@@ -135,7 +136,8 @@ fn loom_move_vs_evict() {
     });
 }
 
-/// A dirty page moves, by its frame, while it is given to the storage: the bytes on their way stay, and its state goes along.
+/// A dirty page moves, by its frame, while it is written to the backend: the bytes in flight stay,
+/// and its state moves along.
 #[test]
 fn loom_move_vs_flush() {
     explore(2, || {

@@ -1,4 +1,4 @@
-//! The sets of pages: their bits against their counts.
+//! Sets of pages: their bits against their counts.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use loom::thread;
 use super::explore;
 use crate::dirty::page_set::{PageSets, Which};
 
-/// Two pages of one word are put in and taken out, each by the holder of its claim, while a third thread goes over the
-/// set: neither change undoes the other.
+/// Two pages of one word are inserted and removed, each by the holder of its claim, while a third
+/// thread walks the set: neither change undoes the other.
 #[test]
 fn loom_set_vs_set() {
     explore(3, || {
@@ -29,7 +29,8 @@ fn loom_set_vs_set() {
     });
 }
 
-/// Two pages are put into one word that was empty: each thread finds the page that it has put in, even if the other is not done.
+/// Two pages are inserted into one empty word: each thread finds the page that it has inserted,
+/// even if the other is not done.
 #[test]
 fn loom_insert_vs_insert() {
     explore(3, || {
@@ -45,8 +46,8 @@ fn loom_insert_vs_insert() {
     });
 }
 
-/// One page of a word goes, also from another set, while a thread that holds no lock goes over the set twice: it finds the other
-/// page each time.
+/// One page of a word is removed, also from another set, while a thread without a lock walks the
+/// set twice: it finds the other page each time.
 #[test]
 fn loom_insert_vs_remove() {
     explore(3, || {

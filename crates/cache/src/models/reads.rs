@@ -48,8 +48,8 @@ fn loom_read_vs_fill() {
     });
 }
 
-/// The ABA: during one copy the page is evicted, its frame used for something else, and filled again
-/// with the same page in the same frame and slot.
+/// ABA: during one copy the page is evicted, its frame reused, and filled again with the same page
+/// in the same frame and slot.
 fn read_vs_evict_and_reuse<S: RefScheme>() {
     let files = pool::<S>(4);
     let mapping = mapping(&files, 1);
@@ -85,7 +85,7 @@ fn loom_read_vs_evict_and_reuse() {
     explore(3, read_vs_evict_and_reuse::<LockBit>);
 }
 
-/// The page is replaced by newer contents while it is being read: old or new, never a mixture.
+/// The page is replaced by newer content while it is being read: old or new, never a mixture.
 #[test]
 fn loom_read_vs_replacement() {
     explore(3, || {
@@ -106,7 +106,7 @@ fn loom_read_vs_replacement() {
             })
         };
         Remover(&mapping).remove(0, 1, Unclean::Drop);
-        // Take the freed frame away, so that the new contents land in it, or in another.
+        // Allocate the freed frame, so that the new content is in it or in another one.
         warm(&mapping, 0);
         reader.join().unwrap();
         assert_eq!(
@@ -118,11 +118,12 @@ fn loom_read_vs_replacement() {
     });
 }
 
-/// A copy fails its check, and then the read ends early, or fails: no foreign byte is left in the buffer.
+/// A copy fails its check, and then the read ends early, or fails: no byte of another page is left
+/// in the buffer.
 fn failed_read_leaves_no_foreign_bytes(is_cut: bool) {
     let files = pool::<LockBit>(4);
     let content = MemoryBackend::new(vec![OURS; FRAME_BYTES]);
-    // Once the page was there, its storage fails.
+    // Once the page was filled, its backend fails.
     let is_warm = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let backend = {
         let is_warm = Arc::clone(&is_warm);
@@ -145,7 +146,7 @@ fn failed_read_leaves_no_foreign_bytes(is_cut: bool) {
         let mapping = Arc::clone(mapping.mapping());
         thread::spawn(move || {
             let mut buf = [0; FRAME_BYTES];
-            // As `File::read_at` has it.
+            // As in `File::read_at`.
             if Reader(&mapping).read_page_optimistic(0, &mut buf) == FastRead::Fallback {
                 let _ =
                     Reader(&mapping).read_pages(&mut buf, 0, ReadPath::Optimistic, |_, left| left);
@@ -171,7 +172,7 @@ fn loom_failed_read_leaves_no_foreign_bytes() {
     explore(3, || failed_read_leaves_no_foreign_bytes(true));
 }
 
-/// The storage fails, for the page that was evicted during the read.
+/// The backend fails for the page, which was evicted during the read.
 #[test]
 fn loom_failed_read_leaves_no_foreign_bytes_on_error() {
     explore(3, || failed_read_leaves_no_foreign_bytes(false));
@@ -221,7 +222,7 @@ fn loom_pin_vs_evict_cas_loop() {
     explore(3, pin_vs_evict::<CasLoop>);
 }
 
-/// A page is taken out while it is pinned: the guard keeps its bytes, and the last of the two frees
+/// A page is removed while it is pinned: the guard keeps its bytes, and the last of the two frees
 /// the frame, once.
 #[test]
 fn loom_remove_vs_unpin() {
@@ -275,7 +276,7 @@ fn loom_evict_vs_evict() {
     });
 }
 
-/// The last handle goes while an eviction is under way: every frame is given back, once.
+/// The last handle is dropped during an eviction: every frame is freed, once.
 #[test]
 fn loom_teardown_vs_evict() {
     explore(2, || {

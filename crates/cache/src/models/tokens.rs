@@ -1,4 +1,4 @@
-//! Tokens: readers that go from page to page while writers change several, and words that come back.
+//! Tokens: readers that traverse pages while writers change several, and words that repeat.
 
 use std::sync::Arc;
 
@@ -19,14 +19,15 @@ use crate::read::viewer::Viewer;
 use crate::supply::evict::Evictor;
 use crate::supply::policy::clock::Marks;
 
-/// A tree of three pages: the parent names the child that a key belongs to; a child has it, or not.
+/// A tree of three pages: the parent names the child that a key belongs to; a child has the key, or
+/// not.
 const PARENT: u64 = 0;
 const LEFT: u64 = 1;
 const RIGHT: u64 = 2;
 const HAS: u8 = 7;
 const HAS_NOT: u8 = 8;
 
-/// The first byte of a page, and a token, by one look without a reference.
+/// Returns the first byte of a page, and a token, by one view without a reference.
 fn look(mapping: &Mapping<LockBit>, page: u64) -> Option<(u8, Token)> {
     match Viewer(mapping).look(page, None, &mut |v: &View<'_>| Ok((v.u8(0)?, v.token()))) {
         Looked::Done(seen) => Some(seen),
@@ -34,8 +35,9 @@ fn look(mapping: &Mapping<LockBit>, page: u64) -> Option<(u8, Token)> {
     }
 }
 
-/// One that moves a key from the left child to the right one, and changes the parent in between, in the order of the guide:
-/// where the key goes, who says where it is, where it was. A reader that goes down finds the key, or that it has to start over.
+/// A writer moves a key from the left child to the right one, and changes the parent in between, in
+/// the order of the guide: first the new place of the key, then the page that names the place, then
+/// the old place. A reader that descends finds the key, or detects that it has to start over.
 #[test]
 fn loom_go_down_vs_split() {
     explore(2, || {
@@ -65,7 +67,8 @@ fn loom_go_down_vs_split() {
     });
 }
 
-/// The same by views that end with a reference where the page is not marked, or another thread is at it.
+/// The same with views that end with a reference if the accessed bit is clear, or another thread
+/// has claimed the page.
 #[test]
 fn loom_go_down_with_references_vs_split() {
     explore(1, || {
@@ -99,8 +102,8 @@ fn loom_go_down_with_references_vs_split() {
     });
 }
 
-/// Versions start over while a token is made, and then come back to where they were, in the same frame. Tokens count as soon as they are
-/// made, whatever becomes of the look.
+/// Versions start over while a token is made, and then reach the previous value, in the same frame.
+/// Tokens are checked as soon as they are made, whatever the result of the view.
 fn vs_versions_that_start_over(change: impl Fn(&Mapping<LockBit>) + Send + Sync + Copy + 'static) {
     explore(3, move || {
         let files = pool::<LockBit>(4);
@@ -151,20 +154,21 @@ fn loom_token_vs_versions_that_start_over() {
     vs_versions_that_start_over(|mapping| write(mapping, 0, 100));
 }
 
-/// The same by a change that has no fence between its claim and the next life, as a write of bytes has.
+/// The same by a change that has no fence between its claim and the next generation, like a write
+/// of bytes.
 #[test]
 fn loom_token_vs_touch_that_starts_over() {
     vs_versions_that_start_over(|mapping| mapping.claim_present(0).expect("a page").touch());
 }
 
-/// The page is evicted and its leaf taken out while a token is made; then the leaf is made again, at a version at which the page comes back
-/// with the same word, in the same frame.
+/// The page is evicted and its leaf removed while a token is made; then the leaf is created again,
+/// at a version at which the page repeats its word, in the same frame.
 #[test]
 fn loom_token_vs_leaf_remade() {
     explore(3, || {
         let files = pool::<LockBit>(12);
         let (mapping, _) = cold(&files, 4 * FRAME_BYTES);
-        // A neighbour, so that nothing goes with the leaf that they share.
+        // A neighbour, so that nothing that they share is discarded with the leaf.
         warm(&mapping, 2);
         let frame = warm(&mapping, 0);
         let leaf_frame = leaf_frame(&mapping);
@@ -184,7 +188,7 @@ fn loom_token_vs_leaf_remade() {
         drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored));
         let made = reader.join().unwrap();
         assert!(mapping.index().leaf(mapping.claims(), 0).is_none());
-        // As other files do that have leaves.
+        // As other files with leaves do.
         let claims = mapping.claims();
         while {
             let floor = Slot::empty_at(claims.version_floor());
@@ -203,7 +207,8 @@ fn loom_token_vs_leaf_remade() {
     });
 }
 
-/// A claim that changes nothing leaves tokens good, and is told from a change while it lasts.
+/// A claim that changes nothing keeps tokens valid, and is distinguished from a change while it
+/// lasts.
 #[test]
 fn loom_token_vs_claim() {
     explore(3, || {

@@ -24,7 +24,7 @@ use crate::supply::policy::clock::Marks;
 use crate::write::bytes::Writer;
 use crate::write::growth::Grower;
 
-/// All bytes of a page, each word by an access of its own.
+/// Returns all bytes of a page, each word by an access of its own.
 fn words(v: &View<'_>) -> Result<Vec<u8>, Torn> {
     let mut bytes = Vec::new();
     for at in (0..v.len()).step_by(8) {
@@ -33,8 +33,8 @@ fn words(v: &View<'_>) -> Result<Vec<u8>, Torn> {
     Ok(bytes)
 }
 
-/// A look that has its page taken away, and given back with the same bytes in the same frame: what it saw in between does not
-/// come out.
+/// During a view the page is evicted, its frame reused, and filled again with the same bytes in the
+/// same frame: the view does not return the bytes in between.
 #[test]
 fn loom_view_vs_evict_and_reuse() {
     explore(3, || {
@@ -64,7 +64,8 @@ fn loom_view_vs_evict_and_reuse() {
     });
 }
 
-/// The view of a page that is written meanwhile: all of a write, or nothing of it, with a reference or without.
+/// A view of a page that is written concurrently sees all of a write, or nothing of it, with a
+/// reference or without.
 #[test]
 fn loom_view_vs_write() {
     explore(2, || {
@@ -87,7 +88,7 @@ fn loom_view_vs_write() {
     });
 }
 
-/// A check in the middle of a look that passes: what was read before it is of one moment.
+/// A check that passes within a view: everything read before it is of one moment.
 #[test]
 fn loom_view_that_checks_vs_write() {
     explore(3, || {
@@ -112,7 +113,7 @@ fn loom_view_that_checks_vs_write() {
     });
 }
 
-/// A look that goes round in a circle ends, whether somebody writes to the page meanwhile or not.
+/// A view that follows a cycle ends, with or without a concurrent write to the page.
 #[test]
 fn loom_view_that_goes_round_in_circles_ends() {
     explore(1, || {
@@ -139,7 +140,8 @@ fn circle(v: &View<'_>) -> Result<(), Torn> {
     }
 }
 
-/// A page is cut, and grows again, while it is viewed: the view ends where the file did when the page had these bytes.
+/// A page is truncated, and grows again, while it is viewed: the view ends where the file ended
+/// when the page had these bytes.
 #[test]
 fn loom_view_vs_cut_and_growth() {
     explore(2, || {
@@ -165,7 +167,8 @@ fn loom_view_vs_cut_and_growth() {
     });
 }
 
-/// A page grows, and then its beginning is written, while it is viewed: a view that has the write is not cut at the old end.
+/// A page grows, and then its beginning is written, while it is viewed: a view that sees the write
+/// does not end at the old end.
 #[test]
 fn loom_view_vs_growth_and_write() {
     explore(2, || {

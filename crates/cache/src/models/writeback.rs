@@ -1,4 +1,4 @@
-//! Writeback and syncs against simultaneous writes, holds, discards and evictions.
+//! Writeback and syncs against concurrent writes, holds, discards and evictions.
 
 use std::io;
 use std::sync::Arc;
@@ -23,8 +23,9 @@ use crate::write::growth::Grower;
 use crate::writeback::discard::discard;
 use crate::writeback::flush::Flusher;
 
-/// A file of one page of [`OURS`], cached, on a storage whose first call that `fails` names fails. A failed sync
-/// is that of a system that has lost the bytes it was given, and will not remember that.
+/// Opens a file of one page of [`OURS`], with the page cached, on a backend that fails the first
+/// call that `fails` selects. A failed sync is that of a system that has lost the written bytes,
+/// and does not record that.
 fn failing(
     files: &Arc<Files<LockBit>>,
     fails: fn(&Operation) -> bool,
@@ -33,7 +34,7 @@ fn failing(
     let has_failed = AtomicBool::new(false);
     let bytes = Arc::clone(&backend);
     let faulty = FaultBackend::with_script(Arc::clone(&backend), move |operation| {
-        // ORDERING: Relaxed; only the script uses it, and it is no part of the model.
+        // ORDERING: Relaxed; only the script uses it, and it is not part of the model.
         if !fails(operation) || has_failed.swap(true, Ordering::Relaxed) {
             return Fault::None;
         }
@@ -55,8 +56,8 @@ fn is_sync(operation: &Operation) -> bool {
     matches!(operation, Operation::SyncData)
 }
 
-/// A page is written while it is on its way to the storage: the storage gets one version or the other, whole,
-/// and after the next flush the last one.
+/// A page is written while it is in flight to the backend: the backend gets one version or the
+/// other, whole, and after the next flush the last one.
 #[test]
 fn loom_write_vs_flush() {
     explore(3, || {
@@ -77,7 +78,8 @@ fn loom_write_vs_flush() {
     });
 }
 
-/// A page is written while the storage refuses to take it: it is dirty afterwards, with the bytes written last.
+/// A page is written while its writeback fails: it is dirty afterwards, with the bytes written
+/// last.
 #[test]
 fn loom_flush_fails_vs_write() {
     explore(3, || {
@@ -99,7 +101,7 @@ fn loom_flush_fails_vs_write() {
     });
 }
 
-/// A page is evicted while the storage refuses to take it: it stays.
+/// A page is evicted while its writeback fails: it stays.
 #[test]
 fn loom_flush_fails_vs_evict() {
     explore(3, || {
@@ -125,7 +127,8 @@ fn loom_flush_fails_vs_evict() {
     });
 }
 
-/// A page is written while everything is made durable: the next sync writes what this one has not seen.
+/// A page is written while everything is made durable: the next sync writes what this one has not
+/// seen.
 #[test]
 fn loom_sync_vs_write() {
     explore(3, || {
@@ -147,8 +150,8 @@ fn loom_sync_vs_write() {
     });
 }
 
-/// A page is written while a sync fails that makes the storage lose the bytes it was given: the page is dirty
-/// afterwards, whenever it was written, and the next sync gives it again.
+/// A page is written while a sync fails and the backend loses the written bytes: the page is dirty
+/// afterwards, whenever it was written, and the next sync writes it again.
 #[test]
 fn loom_sync_fails_vs_write() {
     explore(2, || {
@@ -169,7 +172,7 @@ fn loom_sync_fails_vs_write() {
     });
 }
 
-/// A page is evicted while a sync fails: it stays, and is dirty, since the storage does not have it any more.
+/// A page is evicted while a sync fails: it stays, and is dirty, since the backend has lost it.
 #[test]
 fn loom_sync_fails_vs_evict() {
     explore(3, || {
@@ -189,8 +192,8 @@ fn loom_sync_fails_vs_evict() {
     });
 }
 
-/// A page is discarded while it is given to the storage: later reads give the bytes that the storage has, and
-/// goes on to have.
+/// A page is discarded while it is written to the backend: later reads return the bytes that the
+/// backend has, and keeps.
 #[test]
 fn loom_discard_vs_flush() {
     explore(3, || {
@@ -211,7 +214,8 @@ fn loom_discard_vs_flush() {
     });
 }
 
-/// A page is discarded while it is written: the write is there afterwards, and will be written back, or it is not.
+/// A page is discarded while it is written: the write is visible afterwards, and will be written
+/// back, or it is not.
 #[test]
 fn loom_discard_vs_write() {
     explore(2, || {
@@ -233,7 +237,8 @@ fn loom_discard_vs_write() {
     });
 }
 
-/// The file is cut while a page of it is given to the storage: the bytes cut off do not come back.
+/// The file is truncated while one of its pages is written to the backend: the truncated bytes do
+/// not reappear.
 #[test]
 fn loom_flush_vs_truncate() {
     explore(3, || {

@@ -18,7 +18,7 @@ use crate::supply::reclaim::reclaimer::Reclaimer;
 use crate::write::bytes::Writer;
 use crate::write::growth::Grower;
 
-/// A read while the page is written: all of the write, or nothing of it, on both paths.
+/// A read while the page is written: all of the write, or nothing of it.
 #[test]
 fn loom_read_vs_write() {
     explore(3, || {
@@ -42,7 +42,7 @@ fn loom_read_vs_write() {
     });
 }
 
-/// As above, with a reference.
+/// The same, with a reference.
 #[test]
 fn loom_referenced_read_vs_write() {
     explore(3, || {
@@ -130,7 +130,8 @@ fn loom_write_vs_evict() {
     });
 }
 
-/// The file is cut while a page of it is written: the write is there, or the page is not.
+/// The file is truncated while one of its pages is written: the write is visible, or the page is
+/// removed.
 #[test]
 fn loom_write_vs_truncate() {
     explore(3, || {
@@ -148,7 +149,7 @@ fn loom_write_vs_truncate() {
         let written = stored(&backend);
         assert_eq!(written.len() as u64, size);
         assert!(written.iter().all(|b| *b == 1), "{written:x?}");
-        // The bytes cut off do not come back.
+        // The truncated bytes do not reappear.
         Grower(&mapping)
             .resize(FRAME_BYTES as u64)
             .expect("a healthy storage");
@@ -159,7 +160,8 @@ fn loom_write_vs_truncate() {
     });
 }
 
-/// All of a missing page is written while it is cut off: the write is there, or the page is not.
+/// All of a missing page is written while it is truncated: the write is visible, or the page is
+/// removed.
 #[test]
 fn loom_create_vs_truncate() {
     explore(3, || {
@@ -185,7 +187,7 @@ fn loom_create_vs_truncate() {
     });
 }
 
-/// All of a missing page is written while another thread reads it in: the write stays.
+/// All of a missing page is written while another thread fills it: the write stays.
 #[test]
 fn loom_fill_vs_whole_write() {
     explore(2, || {
@@ -207,7 +209,7 @@ fn loom_fill_vs_whole_write() {
     });
 }
 
-/// The same with two threads that read it in.
+/// The same with two threads that fill it.
 #[test]
 fn loom_two_fills_vs_whole_write() {
     explore(1, || {
@@ -231,8 +233,9 @@ fn loom_two_fills_vs_whole_write() {
     });
 }
 
-/// All that the file has of a page is written, so nothing of the page has to be read. Meanwhile the file gets longer, the
-/// bytes added to the page are made durable, and the page is evicted: these bytes are not lost.
+/// All of the file's bytes of a page are written, so nothing of the page has to be read.
+/// Concurrently the file grows, the bytes added to the page are made durable, and the page is
+/// evicted: these bytes are not lost.
 #[test]
 fn loom_whole_write_vs_growth() {
     explore(1, || {
@@ -260,8 +263,8 @@ fn loom_whole_write_vs_growth() {
     });
 }
 
-/// A page is held each time that it is written, so that it moves to another frame and back while it is read: all of
-/// one write, or nothing of it.
+/// A page is pinned each time that it is written, so that it moves to another frame and back while
+/// it is read: all of one write, or nothing of it.
 #[test]
 fn loom_read_vs_two_moves() {
     explore(3, || {

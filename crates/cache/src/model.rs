@@ -44,6 +44,7 @@ impl ModelCache {
         }
     }
 
+    /// Returns the cache's frames.
     pub fn frames(&self) -> CacheFrames<LockBit> {
         CacheFrames::new(Arc::clone(&self.files))
     }
@@ -64,6 +65,7 @@ impl ModelCache {
         ModelFile { mapping }
     }
 
+    /// Evicts all pages that can be evicted.
     pub fn evict_all(&self) {
         Reclaimer(self.files.supply()).evict_pages(usize::MAX);
     }
@@ -75,11 +77,13 @@ impl ModelFile {
         MappedFile::new(self.mapping.clone(), Handle::Write)
     }
 
+    /// Writes `bytes` from `pos` on.
     pub fn write(&self, pos: u64, bytes: &[u8]) {
         let nr = Writer(&self.mapping).write_bytes(bytes, pos, 0);
         assert_eq!(nr.expect("a writable page"), bytes.len());
     }
 
+    /// Reads the whole file.
     pub fn read(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.mapping.size() as usize];
         let read =
@@ -88,10 +92,12 @@ impl ModelFile {
         bytes
     }
 
+    /// Sets the size of the file.
     pub fn resize(&self, size: u64) {
         Grower(&self.mapping).resize(size).expect("a legal size");
     }
 
+    /// Makes everything durable.
     pub fn sync(&self) {
         Flusher(&self.mapping)
             .sync(What::Data)

@@ -48,11 +48,11 @@ use crate::writeback::flush::Flusher;
 ///
 /// - A read within one page is atomic: it returns the page's bytes as they were at one moment. So
 ///   is a [view](Self::view). A read of several pages is atomic for each page, not across pages.
-/// - In a child made by `fork` every call returns [`Forked`](crate::ErrorKind::Forked), except a
-///   read or a view that is a hit, and changes nothing in the file or in the parent's cache. While
-///   the child runs it keeps the parent's files open, and locked if they are open for writing. None
-///   of this applies to a child that only calls `exec`. If a page was replaced before the fork, the
-///   drop of a guard of it in the child may wait forever: the child must not drop it.
+/// - In a child made by `fork` only reads and views that are hits succeed. Every other call returns
+///   [`Forked`](crate::ErrorKind::Forked) and changes nothing, in the file or in the parent's
+///   cache. While the child runs it keeps the parent's files open, and locked if they are open for
+///   writing. None of this applies to a child that only calls `exec`. The child must not drop a
+///   guard of a page that was replaced before the fork: the drop may wait forever.
 /// - When the last handle is dropped, the file is closed: its lock is free for other processes, and
 ///   its frames are free for other files. Pins that borrow nothing ([`pin_owned`](Self::pin_owned))
 ///   keep their frames and bytes. Only areas of memory spaces that map the file keep it open
@@ -164,9 +164,9 @@ impl<S: RefScheme> File<S> {
     }
 
     /// Reads as [`read_at`](Self::read_at) does, if that is a hit within one page of at most 64
-    /// bytes. Returns whether all of `buf` was read. If not, `buf` may have any bytes and the file
-    /// may have any state: then call `read_at`. This function acquires no lock, waits for nothing,
-    /// and calls no other code.
+    /// bytes. Returns whether all of `buf` was read. If not, `buf` may have any bytes, and the file
+    /// may still have the bytes requested: then call `read_at`. This function acquires no lock,
+    /// waits for nothing, and calls no other code.
     #[inline(always)]
     #[must_use]
     pub fn try_read_at(&self, buf: &mut [u8], offset: u64) -> bool {
@@ -305,9 +305,8 @@ impl<S: RefScheme> File<S> {
     }
 
     /// Views as [`view`](Self::view) does, if that is a hit: one call of `look` on a page that is
-    /// cached, and that no thread changes in between. `None` does not say anything about the page:
-    /// then call `view`. This function acquires no lock, waits for nothing, and calls no code but
-    /// `look`.
+    /// cached, and that no thread changes in between. On `None` call `view`: it says nothing about
+    /// the page. This function acquires no lock, waits for nothing, and calls no code but `look`.
     #[inline(always)]
     #[must_use]
     pub fn try_view<R, F>(&self, page: u64, mut look: F) -> Option<R>
@@ -369,8 +368,8 @@ impl<S: RefScheme> File<S> {
     }
 
     /// Pins as [`pin`](Self::pin) does, if that writes no shared memory: a page that is pinned
-    /// again and again, and cached. `None` does not say anything about the page: then call `pin`.
-    /// This function acquires no lock, and waits for nothing.
+    /// again and again, and cached. On `None` call `pin`: it says nothing about the page. This
+    /// function acquires no lock, and waits for nothing.
     #[inline(always)]
     #[must_use]
     pub fn try_pin(&self, page: u64) -> Option<PageGuard<'_, S>> {

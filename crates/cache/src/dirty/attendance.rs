@@ -19,7 +19,6 @@ use pagewell_sync::atomic::{AtomicUsize, Ordering};
 const CALLED: usize = 1 << 0;
 const ATTENDED: usize = 1 << 1;
 
-/// Request and attendance state of one file.
 #[derive(Debug, Default)]
 pub(crate) struct Attendance(AtomicUsize);
 

@@ -94,7 +94,6 @@ pub(crate) struct Stopped<'c>(#[cfg_attr(loom, allow(dead_code))] &'c Calls);
 
 #[cfg(loom)]
 impl Calls {
-    /// A model has no flushers.
     pub(crate) fn call(&self, _: Call) {}
 
     pub(crate) fn stop(&self) -> Stopped<'_> {
@@ -177,7 +176,7 @@ impl Calls {
         self.lock().are_stopped
     }
 
-    /// Whether a caller holds a [`Stopped`] or waits for one.
+    /// Whether a caller holds a [`Stopped`], or waits for one.
     pub(crate) fn are_to_stop(&self) -> bool {
         self.lock().nr_stops != 0
     }

@@ -15,14 +15,12 @@ use pagewell_sync::{Mutex, lock};
 
 use crate::dirty::hook::this_thread;
 
-/// Owners of the page locks of one file.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     /// Guards that lock pages, or are about to, by the number of their lock.
     open: Padded<Mutex<HashMap<u64, Owner>>>,
 }
 
-/// Owner of a guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     /// The guard belongs to this thread ([`this_thread`]) and stays with it.

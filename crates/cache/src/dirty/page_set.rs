@@ -10,8 +10,9 @@
 //!
 //! Protocol. The holder of a page's claim inserts and removes the page, so no two threads change
 //! the same bit concurrently. A word of bits and a word of counts are shared by pages, and change
-//! by read-modify-writes only: 1. Insert: increment the count; set the bit. 2. Remove: clear the
-//! bit; decrement the count.
+//! by read-modify-writes only:
+//! 1. Insert: increment the count; set the bit.
+//! 2. Remove: clear the bit; decrement the count.
 //!
 //! A count is the sum of what the threads that claimed the pages have added, and each adds before
 //! it subtracts. So as long as a page is in a set, the count of its cluster is not zero at any

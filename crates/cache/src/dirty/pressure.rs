@@ -11,11 +11,11 @@
 //! Source: dynamic thresholds (Choudhury and Hahne, "Dynamic queue length thresholds for
 //! shared-memory packet switches", 1998), with a factor of 1. Beyond the limit there is a ceiling,
 //! three quarters of the cache. Up to the ceiling each file may use a minimum quota (a sixteenth of
-//! what is left up to it), whatever the others have, and at least one page.
+//! what is left up to it), whatever the others have. In any case it may use one page.
 //!
 //! A write that makes a page dirty at its file's quota waits until pages of *that file* were made
 //! clean. Writes to a page that is not clean already are always allowed. From half of the quota on
-//! the flushers clean the file's pages, so that writers rarely reach the quota.
+//! the flushers clean the file's pages, so that writers do not reach the quota.
 //!
 //! A count is incremented before the page is dirty, and writers check it before they make a page
 //! dirty. So each thread may exceed a quota by the pages that it makes dirty in one operation.
@@ -55,7 +55,8 @@ impl Limits {
     /// Long enough for an interrupted call, or for a server that restarts its connection.
     pub(crate) const CLOSE: Duration = Duration::from_secs(1);
 
-    /// Returns the defaults for a cache of `nr_frames` frames: half of them may be not clean.
+    /// Returns the defaults for a cache of `nr_frames` frames: at most half of them may be not
+    /// clean.
     pub(crate) fn of_cache(nr_frames: usize) -> Self {
         Self {
             nr_frames: (nr_frames / 2).max(1),
@@ -203,8 +204,8 @@ impl Changed {
 
 #[cfg(not(loom))]
 impl Waiter<'_> {
-    /// Sleeps until `look` returns `None`, which it calls again after each notification. Otherwise
-    /// `look` returns the maximum time to sleep before the next call.
+    /// Calls `look` now, and after each notification, until it returns `None`. Otherwise `look`
+    /// returns the maximum time to sleep before the next call.
     pub(crate) fn wait(&self, mut look: impl FnMut() -> Option<Duration>) {
         let changed = self.0;
         let mut guard = pagewell_sync::lock(&changed.lock);

@@ -73,7 +73,6 @@ const PAUSE_OF_WRITERS: Duration = Duration::from_millis(100);
 #[cfg(not(loom))]
 const MOST_DOUBLINGS: u32 = 5;
 
-/// Known state of one file's writeback.
 #[derive(Debug, Default)]
 pub(crate) struct Service {
     /// Request and attendance state. It lets at most one flusher work on the file, however long it

@@ -2,7 +2,6 @@
 
 use crate::dirty::pace::Pace;
 
-/// Known state of a file's backend.
 #[derive(Debug)]
 pub(crate) struct Storage {
     /// Whether the backend's size is the one that fills use. If not, the backend has failed, and

@@ -38,7 +38,6 @@ pub(crate) struct Writes {
     /// while its size is set. So at most one version of a page and one size are in flight at a
     /// time.
     pub(crate) writeback: Padded<Mutex<Storage>>,
-    /// Group commit.
     pub(crate) commits: Commits,
     /// Oldest log sequence number that may not be durable.
     pub(crate) oldest: Oldest,

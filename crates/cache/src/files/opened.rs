@@ -40,10 +40,10 @@
 //! before, to make everything durable. So it waits here for nothing that it has not waited for
 //! there.
 //!
-//! A callback must not wait: it may run on a thread with a weak reference, and would wait for that
-//! reference. So if the last strong reference is dropped in a callback, a flusher drops it later.
-//! If the last handle is dropped there, the flusher gets a strong reference of its own, makes the
-//! file durable, and drops it.
+//! In a callback the drop waits for nothing: the callback may run on a thread with a weak
+//! reference, and would wait for that reference. So if the last strong reference is dropped in a
+//! callback, a flusher drops it later. If the last handle is dropped there, the flusher gets a
+//! strong reference of its own, makes the file durable, and drops it.
 //!
 //! A thread has a weak reference to one file at a time, or briefly to a second one for the eviction
 //! of a leaf.

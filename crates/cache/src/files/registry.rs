@@ -12,7 +12,6 @@ use crate::files::share::Share;
 use crate::mapping::record::Mapping;
 use crate::mapping::users::Users;
 
-/// Open files of a cache.
 #[derive(Debug)]
 pub(crate) struct Registry<S: RefScheme> {
     tables: Mutex<Tables<S>>,

@@ -24,7 +24,6 @@ pub(crate) fn files_of<S: RefScheme>(pool: FramePool<S>) -> Arc<Files<S>> {
     files_with(pool, limits, Eviction::Clock, Engines::default())
 }
 
-/// Creates a cache on the frames of `pool`, without files.
 pub(crate) fn files_with<S: RefScheme>(
     pool: FramePool<S>,
     limits: Limits,

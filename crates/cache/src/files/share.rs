@@ -1,4 +1,4 @@
-//! Counted strong reference to an open file, for handing over.
+//! Counted strong references to open files.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::Arc;

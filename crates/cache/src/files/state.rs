@@ -39,7 +39,6 @@ impl<S: RefScheme> Files<S> {
 
 #[cfg(not(loom))]
 impl<S: RefScheme> Drop for Files<S> {
-    /// Ends the threads of the cache.
     fn drop(&mut self) {
         // In a forked child another thread of the parent may have held the lock.
         if self.shared.home.is_here() {

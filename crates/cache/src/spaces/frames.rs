@@ -22,7 +22,7 @@ impl<S: RefScheme> CacheFrames<S> {
         Self { files }
     }
 
-    /// Pool of the frames.
+    /// Returns the pool.
     pub fn pool(&self) -> &FramePool<S> {
         self.files.supply().pool()
     }

@@ -4,12 +4,13 @@
 //! page table: no state of a page is kept anywhere else, so eviction, writeback, truncation and
 //! migration have no entries to search for.
 //!
-//! Protocol. Every access has two parts, as a page fault does: 1. *Try* ([`MappedFile::try_read`],
-//! [`MappedFile::try_edit`], [`MappedFile::try_copy`], [`MappedFile::try_pin`]): access the page
-//! once. A try neither waits nor allocates, and calls neither the backend nor the program. So the
-//! caller may hold the locks of a space. 2. If the try returns what has to be waited for
-//! ([`Tried::NotNow`]): release all locks, wait ([`MappedFile::wait`], [`MappedFile::hold`]), and
-//! try again. Waiting may read from the backend, write pages back, and call the writeback callback.
+//! Protocol. Every access has two parts, as a page fault does:
+//! 1. *Try* ([`MappedFile::try_read`], [`MappedFile::try_edit`], [`MappedFile::try_copy`],
+//!    [`MappedFile::try_pin`]): access the page once. A try neither waits nor allocates, and calls
+//!    neither the backend nor the program. So the caller may hold the locks of a space.
+//! 2. If the try returns what has to be waited for ([`Tried::NotNow`]): release all locks, wait
+//!    ([`MappedFile::wait`], [`MappedFile::hold`]), and try again. Waiting may read from the
+//!    backend, write pages back, and call the writeback callback.
 //!
 //! So a fork of a space does not wait for the fill of a page, and a callback may use spaces.
 //!

@@ -129,8 +129,8 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
         (slot.state() == State::Present(frame)).then_some((leaf, position, slot))
     }
 
-    /// Removes the leaf in `frame` from its file's index. Returns `None` if one of its slots is in
-    /// use.
+    /// Removes the leaf in `frame` from its file's index. Returns `None` if the leaf is in use, or
+    /// its file is not open.
     fn try_evict_leaf(self, frame: FrameNr) -> Option<UniqueFrame<'s, S>> {
         let TryGetFrame::Taken(reference) = self.0.pool().try_get(frame) else {
             return None;

@@ -14,11 +14,11 @@
 //! Calls `base` and `index`. A leaf belongs to a file, which this layer does not know: it calls the
 //! owner of the files through [`LeafOwners`](owners::LeafOwners).
 //!
-//! Guarantees. Pages that are not clean, pinned or locked are not evicted, nor claimed to determine
-//! that. Nothing here waits for a claim or for the program. It waits for the backend only in a
-//! reservation, and between passes while transfers are in flight. A request returns a block, or the
-//! reason that there is none: at once, if waiting cannot free a frame. Pages, index, sets and
-//! metadata together stay within the capacity.
+//! Guarantees. Dirty, unsynced, pinned and locked pages are not evicted, and not claimed to detect
+//! that they are. Nothing here waits for a claim or for the program. It waits for the backend only
+//! in a reservation, and between passes while transfers are in flight. A request returns a block,
+//! or the reason that there is none: at once, if waiting cannot free a frame. Pages, index, sets
+//! and metadata together stay within the capacity.
 
 pub(crate) mod alloc;
 pub(crate) mod budget;

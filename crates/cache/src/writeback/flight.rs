@@ -8,13 +8,15 @@
 //! by one thread at a time, as its authors expect.
 //!
 //! Protocol, in addition to that of writing pages ([`super`]), with the writeback lock held
-//! throughout: 1. Before the first range: the backend has a known size. From here on its size is
-//! unknown until all ranges have completed. 2. For each range: its pages are unsynced, and the
-//! callback has returned. The range keeps its references; its request is submitted to the engine.
+//! throughout:
+//! 1. Before the first range: the backend has a known size. From here on its size is unknown until
+//!    all ranges have completed.
+//! 2. For each range: its pages are unsynced, and the callback has returned. The range keeps its
+//!    references; its request is submitted to the engine.
 //! 3. When the request completes: the range is written, or its pages are dirty again. Only now the
-//! references are dropped. 4. Before any other call of the backend: no request is in flight. If a
-//! request has failed, the size is requested from the backend, as after a failed call
-//! ([`super::size`]).
+//!    references are dropped.
+//! 4. Before any other call of the backend: no request is in flight. If a request has failed, the
+//!    size is requested from the backend, as after a failed call ([`super::size`]).
 //!
 //! Concurrent ranges do not overlap, so W3 holds whatever their order.
 //!

@@ -17,14 +17,15 @@
 //!
 //! # Protocol of writing pages to the backend
 //!
-//! With the file's writeback lock held, for a range of consecutive dirty pages: 1. Claim each
-//! page's slot; its state becomes *unsynced* (`written`); take a reference to its frame, so that a
-//! writer moves the page instead of changing its bytes; end the claim. 2. Call the writeback
-//! callback. If there is a page codec, it encodes a copy in the file's reserve
-//! ([`crate::dirty::reserve`]), which is written instead. Write the range to the backend in one
-//! request. If there are several ranges and the backend supports concurrent requests, up to 32 are
-//! in flight ([`flight`]). 3. When the request completes, drop the references. If the backend
-//! failed or panicked, claim each slot again; the state becomes *dirty* again.
+//! With the file's writeback lock held, for a range of consecutive dirty pages:
+//! 1. Claim each page's slot; its state becomes *unsynced* (`written`); take a reference to its
+//!    frame, so that a writer moves the page instead of changing its bytes; end the claim.
+//! 2. Call the writeback callback. If there is a page codec, it encodes a copy in the file's
+//!    reserve ([`crate::dirty::reserve`]), which is written instead. Write the range to the backend
+//!    in one request. If there are several ranges and the backend supports concurrent requests, up
+//!    to 32 are in flight ([`flight`]).
+//! 3. When the request completes, drop the references. If the backend failed or panicked, claim
+//!    each slot again; the state becomes *dirty* again.
 //!
 //! A page that is written to between steps 1 and 3 is dirty and unsynced: the next flush writes it
 //! again.

@@ -1,4 +1,4 @@
-//! Range of consecutive pages in flight to the backend.
+//! Page ranges in flight to the backend.
 
 use std::io;
 use std::ops::Range;

@@ -25,7 +25,7 @@
 //!   a flush the backend gets the size of all pages that may follow
 //!   ([`reach_pages`](StorageSize::reach_pages)); after the last one, the size that encodes the end
 //!   of the file ([`know_size`](StorageSize::know_size)). In between the size is *not known*, but
-//!   is that of a longer file: more pages, of which those that were not written are holes.
+//!   is that of a longer file, in which pages that were not written are holes.
 //! - P2: where a new page is created, the backend has zeros, whatever part of the earlier changes
 //!   survives a power loss. The bytes past the last whole page, which only encode the size, would
 //!   otherwise be those of a truncated page, and become part of a page once the backend grows. So a

@@ -7,7 +7,6 @@ use crate::base::page_state::PageState;
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
 
-/// Changes the states of pages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct States<'m, S: RefScheme>(pub(super) &'m Mapping<S>);
 

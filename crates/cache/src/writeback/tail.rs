@@ -12,17 +12,19 @@
 //! end is *loose* ([`Writes::loose_end`]). A thread that opens the file for writing also checks it,
 //! so that what an earlier program left is durably removed before this one writes anything.
 //!
-//! Protocol, with the size lock held, before the file grows past a loose end: 1. Fill the page. 2.
-//! Acquire the writeback lock. If the page is dirty, write it to the backend, which then has zeros
-//! there. 3. Otherwise claim the page, so that it stays resident, and no other thread reads it from
-//! the backend while it changes there. Read it from the backend, and decode it. If there are zeros
-//! after the end, or the page is a hole, nothing more is to be done. This is nearly always so. 4.
-//! If not: set them to zeros, encode the page, write it, and make that durable: a power loss must
-//! not leave the old page and a later size. If that fails the page is dirty, so nothing of it is
-//! lost.
+//! Protocol, with the size lock held, before the file grows past a loose end:
+//! 1. Fill the page.
+//! 2. Acquire the writeback lock. If the page is dirty, write it to the backend, which then has
+//!    zeros there.
+//! 3. Otherwise claim the page, so that it stays resident, and no other thread reads it from the
+//!    backend while it changes there. Read it from the backend, and decode it. If there are zeros
+//!    after the end, or the page is a hole, nothing more is to be done. This is nearly always so.
+//! 4. If not: set them to zeros, encode the page, write it, and make that durable: a power loss
+//!    must not leave the old page and a later size. If that fails the page is dirty, so nothing of
+//!    it is lost.
 //!
-//! The claim is held for two transfers and two codec calls, which wait for nothing (their calls of
-//! the cache fail), as a fill holds it for one.
+//! The claim is held for two transfers and two codec calls, which wait for nothing (calls of the
+//! cache fail in a codec), as a fill holds it for one.
 //!
 //! Verified by: `crates/pagewell/tests/page_hooks` (`what_was_cut_off_does_not_come_back*`,
 //! `a_page_that_was_written_before_its_size*`).
@@ -53,7 +55,6 @@ pub(crate) enum Tail {
     Missing,
 }
 
-/// Checks the last page of a file that is about to grow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TailKeeper<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 

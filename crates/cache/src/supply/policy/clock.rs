@@ -91,7 +91,7 @@ impl Clock {
 }
 
 /// Maximum number of steps of the hand that a pass takes at once. A long pass takes more at a time,
-/// so that it does not change a word that all requests share for each frame.
+/// so that it does not change, for each frame, a word that all requests share.
 const MOST_STEPS: usize = 64;
 
 /// Pass of a clock hand. The drop returns the steps that it has taken and not used, unless the hand

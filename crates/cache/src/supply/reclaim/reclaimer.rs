@@ -12,15 +12,18 @@
 //! shared hand is. So a request that reports that every frame is in use has scanned every frame.
 //!
 //! Progress and failure. A pass that finds nothing has counted the reason for which each frame
-//! stays ([`crate::supply::census`]), which determines the next step: 1. If it has skipped frames
-//! that other requests scanned, or has cleared accessed bits, or a pass with more effort may find
-//! more: the next pass. 2. If frames are being filled from the backend, their pages can be evicted
-//! later: the request sleeps until a transfer ends. The duration depends on the backend; if none
-//! ends for 0.9 s, it stops waiting. For a block this applies only if such frames are all that is
-//! missing in some place. 3. If a frame was held, claimed, or set aside, possibly for a short time:
-//! a bounded number of further passes, without sleeping ([`Patience`]). 4. Otherwise it fails at
-//! once: every frame has a page that is dirty, unsynced, pinned, or of a space. None of these
-//! becomes free by waiting. The numbers in the error are those of the last pass.
+//! stays ([`crate::supply::census`]), which determines the next step:
+//! 1. If it has skipped frames that other requests scanned, or has cleared accessed bits, or a pass
+//!    with more effort may find more: the next pass.
+//! 2. If frames are being filled from the backend, their pages can be evicted later: the request
+//!    sleeps until a transfer ends. The duration depends on the backend; if none ends for 0.9 s, it
+//!    stops waiting. For a block this applies only if such frames are all that is missing in some
+//!    place.
+//! 3. If a frame was held, claimed, or set aside, possibly for a short time: a bounded number of
+//!    further passes, without sleeping ([`Patience`]).
+//! 4. Otherwise it fails at once: every frame has a page that is dirty, unsynced, pinned, or of a
+//!    space. None of these becomes free by waiting. The numbers in the error are those of the last
+//!    pass.
 //!
 //! So if nothing can be evicted, one pass detects it, or two if requests share it, with one load
 //! for each frame. No page is claimed for that, and hits are not affected. Nothing here waits for a

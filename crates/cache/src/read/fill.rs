@@ -1,17 +1,21 @@
-//! The fill: reading missing pages from the storage.
+//! Fill: read of missing pages from the backend.
 //!
-//! Protocol. Get a permit ([`crate::supply::permits`]). Claim the page's empty slot, so that concurrent misses of one page read
-//! it once: the others wait for the claim to end. Allocate a frame, which may evict: only the thread that fills the page does
-//! so. Read into the frame, have the hooks on bytes turn it back if there are any ([`crate::base::page_hooks`]), zero the bytes past the end of the file, publish the frame, end the claim. Missing neighbours that the
-//! caller wants too are claimed, given frames, and read in the same transfer, as far as that needs no waiting (C3 of
-//! [`crate::index::claim`]).
+//! Protocol.
+//! 1. Reserve frames of the budget ([`crate::supply::permits`]). Claim the page's empty slot, so
+//!    that concurrent misses of one page read it once: the other threads wait for the claim to end.
+//!    Allocate a frame, which may evict; only the thread that fills the page does so.
+//! 2. Claim missing neighbours that the caller needs too, and allocate their frames, as far as that
+//!    needs no waiting (C3 of [`crate::index::claim`]). They are read in the same transfer.
+//! 3. Read into the frames, decode the pages if the file has a codec ([`crate::base::page_hooks`]),
+//!    and zero the bytes past the end of the file.
+//! 4. Publish the frames and end the claims.
 //!
-//! With the claim in hand, the search for a frame may wait for transfers of other fills. These have all that they need,
-//! and wait for the storage alone.
+//! While it holds the claim, the allocation of a frame may wait for transfers of other fills. These
+//! have all that they need, and wait only for the backend.
 //!
-//! Failure. An error leaves every slot as it was and frees the frames; waiting threads then try
-//! themselves. A failed transfer of several pages is repeated for the first page alone, so that an
-//! unreadable page does not make its neighbours unreadable.
+//! Failure. An error restores every slot and frees the frames; waiting threads then try themselves.
+//! A failed transfer of several pages is repeated for the first page alone, so that an unreadable
+//! page does not make its neighbours unreadable.
 
 use std::io;
 
@@ -37,30 +41,32 @@ use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::permits::Permit;
 use crate::supply::transfers::{NodeSet, Transfer};
 
-/// The outcome of a fill.
+/// Outcome of a fill.
 #[derive(Debug)]
 #[must_use]
 pub(crate) enum Fill<'m, S: RefScheme> {
-    /// The page was read; a reference to its frame, and how many bytes of it are the file's.
+    /// The page was read: a reference to its frame, and the number of its bytes that are the
+    /// file's.
     Filled(FrameRef<'m, S>, usize),
-    /// Another thread has claimed or filled the page: look again.
+    /// Another thread has claimed or filled the page: look the page up again.
     Raced,
-    /// Another thread is cutting the file, or has just cut it: look again when the cut is over.
+    /// Another thread is truncating the file, or has just truncated it: look the page up again
+    /// after the truncation.
     Cut,
 }
 
-/// A page that is about to be read.
+/// Page that is about to be read.
 #[derive(Debug)]
 struct Pending<'m, S: RefScheme> {
-    // Dropped in this order: the frame is free before a thread that waits for the slot wants one.
+    // Dropped in this order: the frame is free before a thread that waits for the slot needs one.
     frame: UniqueFrame<'m, S>,
     claim: Claim<'m, S>,
-    /// The slot's place: the frame of its leaf, and the position in the leaf.
+    /// Place of the slot: the frame of its leaf, and the position in the leaf.
     place: (u64, u64),
-    /// How many bytes of the page the storage has.
+    /// Number of bytes of the page that the backend has.
     len: usize,
-    /// How many bytes of the page the file has: more, if the file is written to and the storage does not have
-    /// all of it yet. The additional bytes are zeros.
+    /// Number of bytes of the page that the file has. It exceeds `len` if the file is written to
+    /// and the backend does not have all of it yet. The additional bytes are zeros.
     readable: usize,
 }
 
@@ -76,33 +82,35 @@ impl<'m, S: RefScheme> Pending<'m, S> {
     }
 }
 
-/// Pages that are about to be read in one transfer, and all that the transfer needs.
+/// Pages that are about to be read in one transfer, with everything that the transfer needs.
 #[derive(Debug)]
 pub(super) struct Batch<'m, S: RefScheme> {
-    // Dropped in this order. The transfer comes after the pages: until then their frames may become pages that can be evicted.
+    // Dropped in this order. The transfer is dropped after the pages: until then their frames may
+    // become pages that can be evicted.
     first: Pending<'m, S>,
     more: Vec<Pending<'m, S>>,
     transfer: Option<Transfer<'m>>,
     _permit: Permit<'m>,
     filler: Filler<'m, S>,
-    /// The number of the first page.
+    /// Number of the first page.
     page: PageNr,
-    /// The size of the file that the storage is asked for.
+    /// File size up to which the backend is read.
     size: u64,
 }
 
-/// What became of a transfer.
+/// Outcome of a transfer.
 pub(super) enum Landed {
-    /// So many pages were read, at least one.
+    /// This many pages were read, at least one.
     Pages(usize),
-    /// None, since another thread is cutting the file, or has just cut it.
+    /// No page was read, since another thread is truncating the file, or has just truncated it.
     Cut,
 }
 
-/// Turns pages back into what they were before the hooks on bytes changed them.
+/// Decodes pages with the file's codec.
 struct Restorer<'m> {
     hooks: &'m Hooks,
-    /// The hook gets a page that nobody else sees: other threads may still be looking at the frame, and find out afterwards that it was none of theirs.
+    /// Private copy for the codec. The frame is not passed to it: optimistic readers of the frame's
+    /// previous page may still load from the frame, and detect afterwards that it was reused.
     page: Vec<u8>,
 }
 
@@ -114,7 +122,7 @@ impl<'m> Restorer<'m> {
         }
     }
 
-    /// Turns `bytes`, which were read as page number `page`, back; unless they are a hole, which they stay.
+    /// Decodes `bytes`, which were read as page number `page`. A hole stays as it is.
     fn restore(&mut self, page: PageNr, bytes: RacyBytes<'_>) -> io::Result<()> {
         self.page.resize(bytes.len(), 0);
         bytes.copy_to(0, &mut self.page);
@@ -140,7 +148,7 @@ impl<S: RefScheme> Clone for Filler<'_, S> {
 impl<S: RefScheme> Copy for Filler<'_, S> {}
 
 impl<'m, S: RefScheme> Filler<'m, S> {
-    /// Reads `page`, and missing pages after it up to `want` pages in all.
+    /// Reads `page`, and missing pages after it, up to `want` pages in all.
     pub(crate) fn fill(self, page: PageNr, want: usize) -> Result<Fill<'m, S>, Error> {
         let Some(mut batch) = self.prepare(page, want)? else {
             return Ok(Fill::Raced);
@@ -163,14 +171,14 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         }
     }
 
-    /// All that a fill of `page` needs, and of missing pages after it up to `want` in all, as far as those take no waiting. None if another
-    /// thread was faster.
+    /// Prepares a fill of `page`, and of missing pages after it up to `want` in all, as far as
+    /// those need no waiting. Returns `None` if another thread has claimed or filled `page`.
     fn prepare(self, page: PageNr, want: usize) -> Result<Option<Batch<'m, S>>, Error> {
         let out_of_frames = |reason: OutOfFrames| self.0.out_of_frames(Op::Read, &reason);
         self.check(page)?;
 
-        // 1. A permit; the leaf, the claim, and last a frame. With the claim in hand this waits only
-        // for the storage; it waits for the permit with nothing in hand.
+        // 1. Reserve; then the leaf, the claim, and last a frame. While the claim is held this
+        //    waits only for the backend. The reservation is waited for with nothing held.
         let page_frames = self.0.order().frames() as usize;
         let permit = self
             .0
@@ -190,7 +198,8 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         self.batch(first, permit, page, want).map(Some)
     }
 
-    /// As [`prepare`](Self::prepare), and waits for nothing. None also if it would have to.
+    /// As [`prepare`](Self::prepare), without waiting. Also returns `None` if it would have to
+    /// wait.
     #[cfg(not(loom))]
     pub(super) fn try_prepare(
         self,
@@ -214,7 +223,8 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         }
     }
 
-    /// Whether the file has `page`, as far as fills know.
+    /// Checks that this thread may wait, and that the file has `page` as far as fills are
+    /// concerned.
     fn check(self, page: PageNr) -> Result<(), Error> {
         check_may_wait(Op::Read).map_err(|error| error.with_path(self.0.path()))?;
         if self.0.len_of(page, self.readable_size(self.0.fill_size())) == 0
@@ -225,7 +235,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         Ok(())
     }
 
-    /// A batch that begins with `first`, which is `page`.
+    /// Creates a batch that begins with `first`, which is `page`.
     fn batch(
         self,
         mut first: Pending<'m, S>,
@@ -233,7 +243,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         page: PageNr,
         want: usize,
     ) -> Result<Batch<'m, S>, Error> {
-        // 2. The same for its neighbours, as far as it goes without waiting.
+        // 2. The same for its neighbours, as far as it needs no waiting.
         let page_frames = self.0.order().frames() as usize;
         let mut more = Vec::new();
         if want > 1 {
@@ -249,12 +259,13 @@ impl<'m, S: RefScheme> Filler<'m, S> {
                 more.push(pending);
             }
         }
-        // The size must be the one after the claims: a thread that changes it first stores it, and then
-        // waits for the claims of the pages that it makes wrong.
-        // ORDERING: SeqCst fence; pairs with the one in `Remover::remove` (store buffering: we claim, and
-        // look at the size and the file; they change either, and look for claims; one must see the other).
+        // The size is loaded after the claims: a thread that changes it first stores it, and then
+        // waits for the claims of the pages that the change invalidates.
+        // ORDERING: SeqCst fence; pairs with the one in `Remover::remove` (store buffering: this
+        // thread has claimed, and then loads the size and reads the file; a thread that changes
+        // either then loads slots to find claims; one of the two must see the other's change).
         fence(Ordering::SeqCst);
-        // Loaded once: if the file has grown since, the storage is still asked only for this much.
+        // Loaded once: if the file has grown since, the backend is still read only up to this size.
         let size = self.0.fill_size();
         let readable = self.readable_size(size);
         for (pending, page) in std::iter::once(&mut first).chain(&mut more).zip(page..) {
@@ -276,7 +287,8 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         })
     }
 
-    /// How far the file can be read if its storage has `fill_size` bytes: further, if the file is written to.
+    /// Returns the size up to which the file can be read if its backend has `fill_size` bytes. It
+    /// is larger if the file is written to.
     fn readable_size(self, fill_size: u64) -> u64 {
         match self.0.writes_if_any() {
             Some(_) => fill_size.max(self.0.size()),
@@ -284,14 +296,15 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         }
     }
 
-    /// Whether a cut through this cache has made the file shorter than `fill_size` bytes, or is under way: then a transfer of
-    /// that many bytes may fall short although nothing is wrong with the file.
+    /// Whether a truncation through this cache has made the file shorter than `fill_size` bytes, or
+    /// is in progress. Then a transfer of that many bytes may be short without an error.
     fn is_being_cut(self, fill_size: u64) -> bool {
-        // In this order: when the cut is over, the new size is stored.
+        // In this order: when the truncation has ended, the new size is stored.
         self.0.writes_if_any().is_some_and(Writes::is_cutting) || self.0.fill_size() < fill_size
     }
 
-    /// Claims `page` and finds a frame for it, unless it is cached already or either takes waiting.
+    /// Claims `page` and allocates a frame for it. Returns `None` if the page is not missing or
+    /// either needs waiting.
     fn try_neighbour(self, page: PageNr) -> Option<Pending<'m, S>> {
         let leaf = self.0.index().leaf(self.0.claims(), page)?;
         let (claim, place) = self.0.claim_empty(leaf, page)?;
@@ -299,7 +312,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         Some(Pending::new(frame, claim, place))
     }
 
-    /// Publishes a page that was read; with `extra` 1, returns a reference for the caller.
+    /// Publishes a page that was read. If `extra` is 1, returns a reference for the caller.
     fn publish(self, pending: Pending<'m, S>, extra: u32) -> Option<FrameRef<'m, S>> {
         let Pending {
             frame,
@@ -307,14 +320,14 @@ impl<'m, S: RefScheme> Filler<'m, S> {
             place,
             ..
         } = pending;
-        // One reference for the slot, besides the caller's.
+        // One reference for the slot, in addition to the caller's.
         let private = [PageState::CLEAN.bits(), 0];
         let frame = publish::page(frame, place, private, 1 + extra);
         claim.fill(frame);
         (extra == 1).then(|| raw::published(self.0.claims(), frame))
     }
 
-    /// The error of a transfer, which is counted.
+    /// Counts a failed transfer, and returns its error.
     pub(super) fn failed(self, error: std::io::Error) -> Error {
         self.0.supply().counters.add(Event::FailedFill, 1);
         Error::from_io(Op::Read, error).with_path(self.0.path())
@@ -326,18 +339,17 @@ impl<'m, S: RefScheme> Batch<'m, S> {
         std::iter::once(&self.first).chain(&self.more)
     }
 
-    /// How many pages it is of.
     #[cfg(not(loom))]
     pub(super) fn nr_pages(&self) -> usize {
         1 + self.more.len()
     }
 
-    /// Whether the storage has no byte of it yet: the file is being written to, and its end is longer here.
+    /// Whether the backend has no byte of the batch yet: the file was extended in the cache.
     pub(super) fn is_of_zeros(&self) -> bool {
         self.first.len == 0
     }
 
-    /// Counts the transfer, which is about to begin.
+    /// Registers the transfer, which is about to begin.
     pub(super) fn begin(&mut self) {
         let supply = self.filler.0.supply();
         let frames = self.all().map(|pending| pending.frame.frame());
@@ -345,13 +357,13 @@ impl<'m, S: RefScheme> Batch<'m, S> {
         self.transfer = Some(supply.transfers.begin(nodes));
     }
 
-    /// Where the transfer begins in the file.
+    /// Returns the position of the transfer in the file.
     pub(super) fn pos(&self) -> u64 {
         self.page * self.filler.0.page_size() as u64
     }
 
-    /// The memory to read into. A storage that wants whole blocks gets whole pages, and so does one that has whole pages: what it reads past the end of the
-    /// file is overwritten with zeros.
+    /// Returns the memory to read into. It consists of whole pages if the backend requires
+    /// alignment or stores whole pages; bytes past the end of the file are overwritten with zeros.
     pub(super) fn bufs(&self) -> impl Iterator<Item = RacyBytes<'_>> {
         let is_whole = self.filler.0.hooks().is_some() || self.filler.0.backend().alignment() > 1;
         self.all().map(move |pending| match is_whole {
@@ -360,24 +372,25 @@ impl<'m, S: RefScheme> Batch<'m, S> {
         })
     }
 
-    /// 3. Reads them all, by the storage's call; returns how many bytes.
+    /// 3. Reads all pages by a call of the backend. Returns the number of bytes.
     fn read(&self) -> std::io::Result<usize> {
         let (backend, pos) = (self.filler.0.backend(), self.pos());
         if self.more.is_empty()
             && let Some(buf) = self.bufs().next()
         {
-            // A page alone takes no memory.
+            // A single page needs no allocation.
             return backend.read_at(&[buf], pos);
         }
         backend.read_at(&self.bufs().collect::<Vec<_>>(), pos)
     }
 
-    /// What has become of it, as `read` bytes were read. Pages are whole from now on: bytes past the end of the file read as zeros, whatever
-    /// the frames had before; and as they were before the hooks on bytes changed them.
+    /// Processes a transfer that read `read` bytes. Decodes the pages and zeros their bytes past
+    /// the end of the file, whatever the frames contained before.
     ///
     /// # Errors
     ///
-    /// [`Truncated`](ErrorKind::Truncated) if there is nothing to read. [`Corrupt`](ErrorKind::Corrupt) if the hooks refuse the first page.
+    /// [`Truncated`](ErrorKind::Truncated) if nothing was read. [`Corrupt`](ErrorKind::Corrupt) if
+    /// the codec refuses the first page.
     pub(super) fn landed(&self, mut read: usize) -> Result<Landed, Error> {
         let mut nr_read = 0;
         let mut restorer = self.filler.0.hooks().map(Restorer::new);
@@ -395,7 +408,7 @@ impl<'m, S: RefScheme> Batch<'m, S> {
                 && let Err(error) = restorer.restore(page, bytes)
             {
                 if nr_read != 0 {
-                    // Who wants that page finds out.
+                    // A reader of that page gets the error from its own fill.
                     break;
                 }
                 self.filler.0.supply().counters.add(Event::FailedFill, 1);
@@ -423,7 +436,7 @@ impl<'m, S: RefScheme> Batch<'m, S> {
         Err(mapping.error(ErrorKind::Truncated, Op::Read))
     }
 
-    /// 4. Publishes the first `nr` pages, with a reference to the first one. The rest is given back.
+    /// 4. Publishes the first `nr` pages, and returns a reference to the first one. Frees the rest.
     fn publish_first(self, nr: usize) -> Fill<'m, S> {
         let len = self.first.readable;
         match self.publish(nr, 1) {
@@ -432,13 +445,12 @@ impl<'m, S: RefScheme> Batch<'m, S> {
         }
     }
 
-    /// Publishes the first `nr` pages. The rest is given back.
+    /// Publishes the first `nr` pages, and frees the rest.
     #[cfg(not(loom))]
     pub(super) fn publish_all(self, nr: usize) {
         drop(self.publish(nr, 0));
     }
 
-    /// Publishes a page of zeros.
     pub(super) fn publish_zeros(self) -> Fill<'m, S> {
         let bytes = self.first.frame.bytes();
         bytes.zero(0, bytes.len());
@@ -446,7 +458,7 @@ impl<'m, S: RefScheme> Batch<'m, S> {
     }
 
     fn publish(self, nr: usize, extra: u32) -> Option<FrameRef<'m, S>> {
-        // Dropped in the opposite order.
+        // Dropped in reverse order.
         let Self {
             _permit,
             transfer: _transfer,

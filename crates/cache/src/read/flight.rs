@@ -1,26 +1,33 @@
-//! Fills that overlap: what a transfer needs is owned by its request, and not by a thread's stack.
+//! Overlapping fills: the request owns what its transfer needs, instead of a thread's stack.
 //!
-//! Protocol. A thread prepares a fill as ever ([`crate::read::fill`]), but takes only what needs no waiting, and gives it to the engine. Who
-//! completes the request publishes the pages, or gives all back, and ends the claims. Threads and tasks that want one of the pages find its
-//! slot claimed, and wait for that claim as for any other; they need not know who fills it.
+//! Protocol. A thread prepares a fill as usual ([`crate::read::fill`]), but acquires only what
+//! needs no waiting, and submits it to the I/O engine. The thread that completes the request
+//! publishes the pages, or frees all frames, and ends the claims. Threads and tasks that need one
+//! of the pages find its slot claimed and wait for the claim as for any other.
 //!
-//! While a lane of its own has flights under way, a thread waits for nothing but the lane: it holds their claims (C3 of
-//! [`crate::index::claim`]), and only it sees to their end.
+//! While a thread has fills in flight in a submission context of its own, it waits for nothing but
+//! that context: it holds the claims of these fills (C3 of [`crate::index::claim`]), and no other
+//! thread completes them.
 //!
-//! Keeping. A flight visits its file ([`crate::mapping::visitor`]): whoever drops the last share waits until it has landed.
+//! Lifetime. An in-flight fill has a weak reference to its file ([`crate::mapping::visitor`]): the
+//! thread that drops the last strong reference waits until the fill has completed.
 //!
-//! Hooks on bytes. They turn pages back before these are published, which may take long, or block. The completion runs on a thread that all files need, of the engine or of a
-//! storage, or on one that has other flights to complete. So it gives the flight, with all that it has, to a thread that is there for that
+//! Page codecs. Pages are decoded before they are published, which may take long, or block. The
+//! completion runs on a thread of the engine or of a backend, which all files need, or on a thread
+//! that has other fills to complete. Therefore it passes the fill to a decoder thread
 //! ([`Engines::restore`](crate::base::engines::Engines::restore)).
 //!
-//! Wakers. A completion may run on the engine's thread, which all files need. So other threads call the wakers of tasks
-//! ([`Engines`](crate::base::engines::Engines)), after the completion has let go of the file: a task that is run by its waker may drop the
-//! file's last handle, which waits for other requests. Only if the system has no thread to give does the completion call them itself.
+//! Wakers. A completion may run on the engine's thread, which all files need. Therefore waker
+//! threads call the wakers of tasks ([`Engines`](crate::base::engines::Engines)), after the
+//! completion has dropped its reference to the file: a waker may run a task that drops the file's
+//! last handle, which waits for other requests. The completion calls the wakers itself only if the
+//! system provides no thread.
 //!
-//! Failure. Every slot is as it was. The error is told in the flight's [`Report`], if somebody has one; it is there before the claims end.
-//! Who has none looks again, finds the slot empty, and tries itself.
+//! Failure. Every slot is restored. The error is stored in the fill's [`Report`], if it has one,
+//! before the claims end. A reader without a report looks the page up again, finds the slot empty,
+//! and tries itself.
 
-#![allow(unsafe_code)] // What a flight borrows from its own visitor; memory for the system.
+#![allow(unsafe_code)] // A flight borrows from its own visitor, and lends memory to the kernel.
 
 use std::fmt;
 use std::io;
@@ -37,7 +44,7 @@ use crate::mapping::record::Mapping;
 use crate::mapping::visitor::Visitor;
 use crate::read::fill::{Batch, Fill, Filler, Landed};
 
-/// What became of a flight, for who asks.
+/// Outcome of an in-flight fill, for the task that started it.
 #[derive(Debug, Default)]
 pub(crate) struct Report(Mutex<Outcome>);
 
@@ -45,13 +52,13 @@ pub(crate) struct Report(Mutex<Outcome>);
 enum Outcome {
     #[default]
     Open,
-    /// Of a transfer of several pages: the first may be readable by itself.
+    /// A transfer of several pages failed. The first page may be readable by itself.
     FailedTogether,
     Failed(Error),
 }
 
 impl Report {
-    /// The error of a page alone, once.
+    /// Returns the error of a fill of one page, once.
     pub(crate) fn take_error(&self) -> Option<Error> {
         let mut outcome = lock(&self.0);
         match mem::take(&mut *outcome) {
@@ -63,15 +70,16 @@ impl Report {
         }
     }
 
-    /// Whether it is to be tried again with one page.
+    /// Whether a transfer of several pages failed, so that one page is to be tried alone.
     pub(crate) fn has_failed_together(&self) -> bool {
         matches!(*lock(&self.0), Outcome::FailedTogether)
     }
 }
 
-/// A fill under way.
+/// In-flight fill.
 struct Flight<S: RefScheme> {
-    /// Borrows from the mapping that `visitor` has, and so is dropped first. None when it is.
+    /// Borrows from the mapping that `visitor` references, and so is dropped first. `None` once it
+    /// was dropped.
     batch: Option<Batch<'static, S>>,
     visitor: Visitor<S>,
     report: Option<Arc<Report>>,
@@ -83,17 +91,17 @@ impl<S: RefScheme> fmt::Debug for Flight<S> {
     }
 }
 
-/// What is to become of a page that is missing.
+/// Outcome of the preparation of a fill.
 pub(crate) enum Departure {
-    /// The transfer is to be given to the engine; it is of so many pages.
+    /// The transfer is to be submitted to the engine; with its number of pages.
     Ready(Job, usize),
-    /// The page is there: it was one of zeros.
+    /// The page is resident: it consisted of zeros.
     There,
-    /// Another thread was faster, or it would take waiting.
+    /// Another thread has claimed or filled the page, or the fill would have to wait.
     NotNow,
 }
 
-/// Prepares fills that overlap.
+/// Prepares overlapping fills.
 #[derive(Debug)]
 pub(crate) struct Flights<'m, S: RefScheme>(pub(crate) &'m Arc<Mapping<S>>);
 
@@ -106,7 +114,8 @@ impl<S: RefScheme> Clone for Flights<'_, S> {
 impl<S: RefScheme> Copy for Flights<'_, S> {}
 
 impl<S: RefScheme> Flights<'_, S> {
-    /// Prepares a fill of `page`, and of missing pages after it up to `want` in all. Nothing is waited for.
+    /// Prepares a fill of `page`, and of missing pages after it up to `want` in all, without
+    /// waiting.
     ///
     /// # Errors
     ///
@@ -132,23 +141,25 @@ impl<S: RefScheme> Flights<'_, S> {
         batch.begin();
         let (pos, nr_pages) = (batch.pos(), batch.nr_pages());
         let spans = match nr_pages {
-            // Takes no memory.
+            // Needs no allocation.
             1 => batch.bufs().next().map(|buf| Spans::from(Span::from(buf))),
             _ => None,
         };
         let spans =
             spans.unwrap_or_else(|| batch.bufs().map(Span::from).collect::<Vec<_>>().into());
-        // SAFETY: only the lifetime differs. What the batch borrows is in the mapping behind the visitor's `Arc`, whose address does not
-        // change when the visitor moves, and which is there as long as the visitor is. The flight drops the batch before the visitor: by the
-        // order of its fields, and where `complete` takes it apart. Nothing hands out what has the lifetime.
+        // SAFETY: only the lifetime differs. The batch borrows from the mapping behind the
+        // visitor's `Arc`, whose address does not change when the visitor moves, and which exists
+        // as long as the visitor. The flight drops the batch before the visitor: by the order of
+        // its fields, and in `land`. No function passes on a value with the extended lifetime.
         let batch = unsafe { mem::transmute::<Batch<'_, S>, Batch<'static, S>>(batch) };
         let flight = Flight {
             batch: Some(batch),
             visitor,
             report,
         };
-        // SAFETY: (a) the memory is that of frames which the batch owns, in a pool that the visitor's mapping has a share of; the completion
-        // owns both, and lets go of neither before it is called. (b) The frames are no pages yet: their slots are claimed, and name none.
+        // SAFETY: (a) the memory is that of frames which the batch owns, in a pool that the
+        // visitor's mapping keeps. The completion owns both and drops neither before it is called.
+        // (b) The frames are not pages yet: their slots are claimed and name no frame.
         let request = unsafe { Request::read(pos, spans, Box::new(flight)) };
         Ok(Departure::Ready(self.0.job(request), nr_pages))
     }
@@ -171,7 +182,7 @@ impl<S: RefScheme> Completion for Flight<S> {
 }
 
 impl<S: RefScheme> Flight<S> {
-    /// The end of the flight.
+    /// Completes the fill.
     fn land(self: Box<Self>, result: io::Result<usize>) {
         keep_wakers(move || {
             let Self {
@@ -187,7 +198,7 @@ impl<S: RefScheme> Flight<S> {
     }
 }
 
-/// Publishes what was read, or tells why nothing was.
+/// Publishes the pages that were read, or reports the error.
 fn land<S: RefScheme>(
     batch: Batch<'_, S>,
     result: io::Result<usize>,

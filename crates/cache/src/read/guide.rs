@@ -1,4 +1,4 @@
-//! What the reads of a handle do beside reading: they read ahead, and note what is used.
+//! Readahead and accessed bits of a handle's reads.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::Arc;
@@ -9,7 +9,7 @@ use crate::read::ahead::{Ahead, Sequence, Way};
 use crate::read::prefetch::Prefetcher;
 use crate::read::reader::Guide;
 
-/// What the reads of a handle do beside reading.
+/// Readahead and accessed-bit policy of a handle.
 #[derive(Debug)]
 pub(crate) struct OfHandle<'h, S: RefScheme> {
     mapping: &'h Arc<Mapping<S>>,
@@ -17,12 +17,11 @@ pub(crate) struct OfHandle<'h, S: RefScheme> {
 }
 
 impl<'h, S: RefScheme> OfHandle<'h, S> {
-    /// For a handle of the file with this sequence.
     pub(crate) fn new(mapping: &'h Arc<Mapping<S>>, sequence: &'h Sequence) -> Self {
         Self { mapping, sequence }
     }
 
-    /// Has the engine read these.
+    /// Submits reads of these pages to the engine.
     #[cold]
     fn begin(&self, ahead: Ahead) {
         let mut prefetcher = Prefetcher::new(self.mapping);

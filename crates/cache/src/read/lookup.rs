@@ -1,17 +1,18 @@
-//! The referenced lookup: from a page to a reference to its frame, filling the page if it is missing.
+//! Referenced lookup: from a page to a reference to its frame. Fills the page if it is missing.
 //!
 //! Place. Pins, the referenced read, and every read that the optimistic read gives up.
 //!
-//! Protocol. Load the slot; take a reference to the frame that the slot names; check
-//! that the slot is unchanged. If it is, the reference is to the page. If not, the frame may have been reused
-//! between the load and the `try_get`: the reference is dropped again, and
-//! the thread that drops the last one frees the frame.
+//! Protocol. Load the slot; take a reference to the frame that the slot names; check that the slot
+//! is unchanged. If it is, the reference is to the page. If not, the frame may have been reused
+//! between the load and the `try_get`. The reference is then dropped, and the thread that drops the
+//! last one frees the frame.
 //!
-//! The bytes of a frame with a reference do not change (a page is written before it is
-//! published), so a copy under the reference needs no validation of its own.
+//! The bytes of a frame with a reference do not change (a page is written before it is published),
+//! so a copy under the reference needs no validation of its own.
 //!
-//! Progress. A round is repeated only after another thread has changed the slot or is about to. For a fill
-//! and a cut of the file the lookup sleeps; everything else lasts a few steps.
+//! Progress. An attempt is repeated only after another thread has changed the slot or is about to.
+//! During a fill and a truncation of the file the lookup sleeps; every other case lasts a few
+//! steps.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameRef, TryGetFrame};
@@ -27,23 +28,23 @@ use crate::index::leaf::Leaf;
 use crate::mapping::record::Mapping;
 use crate::read::fill::{Fill, Filler};
 
-/// A page, held.
+/// Referenced page.
 #[derive(Debug)]
 pub(crate) struct Found<'m, S: RefScheme> {
     pub(crate) reference: FrameRef<'m, S>,
-    /// The size of the file at a moment when this was its page, or less: the page's bytes from this position
-    /// of the file on are not the file's. (A later size may be that of a file that has been
-    /// shorter or longer in between, of which this page knows nothing.)
+    /// At most the size that the file had at a moment when this frame was its page: the page's
+    /// bytes from this position of the file on are not the file's. (A later size may be that of a
+    /// file that was truncated or extended in between, which this page does not reflect.)
     pub(crate) end: u64,
 }
 
-/// Looks pages of a file up.
+/// Looks up pages of a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lookup<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<'m, S: RefScheme> Lookup<'m, S> {
-    /// A reference to the frame of `page`. A missing page is filled, along with missing neighbours
-    /// up to `ahead` pages in all; `ahead` is called once, and only for a fill.
+    /// Returns a reference to the frame of `page`. A missing page is filled, along with missing
+    /// neighbours up to `ahead` pages in all. `ahead` is called at most once, and only for a fill.
     pub(crate) fn get(
         self,
         page: PageNr,
@@ -62,7 +63,7 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
                         backoff.wait();
                         continue;
                     }
-                    // As `Seen::wait_for_claim`, by which hits would have an instruction more.
+                    // As `Seen::wait_for_claim`, which would add an instruction to hits.
                     State::Busy if backoff.rounds() < WATCHES => {
                         backoff.wait();
                         continue;
@@ -94,9 +95,10 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         }
     }
 
-    /// A reference to the frame of `page`, and how many bytes of it the file has, for the operation `op`.
+    /// Returns a reference to the frame of `page`, and the number of its bytes that the file has,
+    /// for the operation `op`.
     ///
-    /// In line, as [`get`](Self::get) has to be compiled where its outcome is used.
+    /// Inlined, since [`get`](Self::get) must be compiled where its result is used.
     #[inline(always)]
     pub(crate) fn hold<F: Fn() -> usize + ?Sized>(
         self,
@@ -117,7 +119,7 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
             Ok(found) => found,
             Err(error) => self.get_after(error, page, &|| ahead())?,
         };
-        // The file may have been found to be shorter meanwhile.
+        // The file may have been found to be shorter since then.
         let rest = end.saturating_sub(start);
         if rest == 0 {
             return Err(past_end());
@@ -125,10 +127,10 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         Ok((reference, rest.min(self.0.page_size() as u64) as usize))
     }
 
-    /// Repeats [`get`](Self::get) if it has failed with `error` for lack of frames, and unclean pages
-    /// were in the way. No lock of any file is held. This is a function apart, called where `get` is, so that successful
-    /// lookups are compiled as if there were no second one: to pass an outcome on through memory costs seven
-    /// nanoseconds.
+    /// Repeats [`get`](Self::get) after it failed with `error` for lack of frames, if pages that
+    /// are not clean prevented eviction. The caller holds no lock of any file. A separate function,
+    /// called where `get` is, so that successful lookups are compiled as if there were no second
+    /// one: passing a result on through memory costs seven nanoseconds.
     #[cold]
     #[inline(never)]
     pub(crate) fn get_after(
@@ -141,9 +143,11 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         self.get(page, ahead)
     }
 
-    /// As [`peek`](Self::peek), and notes that `page` was used. What cannot be had at once, for whatever reason, is for [`get`](Self::get).
+    /// As [`peek`](Self::peek), and sets the accessed bit of `page`. Returns `None` if the
+    /// reference is not available at once, for any reason; [`get`](Self::get) then decides.
     ///
-    /// In line, as that is too long to be: an outcome that is passed on through memory twice costs as much as the reference.
+    /// Inlined by force, since the function is too long to be inlined otherwise: a result that is
+    /// passed on through memory twice costs as much as the reference.
     #[inline(always)]
     fn try_hit(self, page: PageNr) -> Option<Found<'m, S>> {
         let seen = self.0.index().look(page)?;
@@ -155,14 +159,16 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         Some(found)
     }
 
-    /// A reference to the frame that was `seen` in the slot, if it is still the page's.
+    /// Returns a reference to the frame that the slot named when it was loaded as `seen`, if the
+    /// frame is still the page's.
     #[inline]
     pub(crate) fn try_get_seen(self, seen: Seen<'_>) -> Result<Option<Found<'m, S>>, Error> {
         let frame = pagewell_frame::FrameNr::new(seen.slot.frame());
         match self.0.pool().try_get(frame) {
             TryGetFrame::Taken(reference) => {
-                // `try_get` acquires, so these loads come after the reference was taken. Both acquire, so
-                // they stay in this order: the file had this size while this was its page.
+                // `try_get` acquires, so these loads come after the reference was taken. Both
+                // acquire, so they stay in this order: the file had this size while this frame was
+                // its page.
                 let end = self.0.size();
                 let is_pages = seen.is_unchanged();
                 Ok(is_pages.then_some(Found { reference, end }))
@@ -172,7 +178,8 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         }
     }
 
-    /// A reference to the frame of `page`, if it is there; nothing is waited for, or noted.
+    /// Returns a reference to the frame of `page` if the page is resident, without waiting and
+    /// without setting the accessed bit.
     pub(crate) fn peek(self, page: PageNr) -> Result<Option<Found<'m, S>>, Error> {
         match self.0.index().look(page) {
             Some(seen) if matches!(seen.slot.state(), State::Present(_)) => self.try_get_seen(seen),
@@ -180,13 +187,14 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         }
     }
 
-    /// Whether somebody fills `page`, or does something else to its slot.
+    /// Whether a thread has claimed the slot of `page`, to fill it or to change it otherwise.
     pub(crate) fn is_under_way(self, page: PageNr) -> bool {
         let seen = self.0.index().look(page);
         seen.is_some_and(|seen| seen.slot.state() == State::Busy)
     }
 
-    /// Notes for the eviction policy that `page` was used, if it is there and that is not noted yet; whether it is there now, and marked.
+    /// Sets the accessed bit of `page` if the page is resident and the bit is clear. Returns
+    /// whether the page is resident.
     pub(crate) fn mark(self, page: PageNr) -> bool {
         let Some(seen) = self.0.index().look(page) else {
             return false;
@@ -198,7 +206,7 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         is_there
     }
 
-    /// Notes for the eviction policy that `page` was used. Writes only if that is not noted yet.
+    /// Sets the accessed bit of `page`. Writes only if the bit is clear.
     #[inline]
     pub(crate) fn mark_referenced(self, page: PageNr, seen: Seen<'_>) {
         if !seen.slot.is_hot() {
@@ -207,10 +215,11 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
     }
 
     fn store_referenced(self, page: PageNr, seen: Seen<'_>) {
-        // Storing to a slot takes a hold of its leaf (I3 of the index).
+        // A store to a slot requires a leaf handle (I3 of the index).
         if let Some(leaf) = self.0.index().leaf(self.0.claims(), page) {
-            // ORDERING: Relaxed; the mark is a hint, and a read-modify-write passes on what the slot's
-            // publisher released. If the slot has changed, so has the page, and the mark is void.
+            // ORDERING: Relaxed; the accessed bit is a hint, and a read-modify-write continues the
+            // release sequence of the slot's publisher. If the slot has changed, so has the page,
+            // and the bit is not set.
             let _ = leaf.slot(Leaf::<S>::slot_of(page)).compare_exchange(
                 seen.slot.bits(),
                 seen.slot.with_referenced().bits(),

@@ -1,14 +1,21 @@
-//! Reading pages: hits, lookups, fills and pins.
+//! Reads of pages: hits, lookups, fills, pins and views.
 //!
-//! Owns. The optimistic and the referenced read ([`reader`]), reads of a batch ([`many`]), the lookup from a page to a reference to its frame ([`lookup`]),
-//! the fill of missing pages ([`fill`]), fills that overlap ([`flight`]) and what begins them ([`prefetch`]), pages for tasks, which do not wait ([`task`]), the pages to read ahead ([`ahead`], [`guide`]), pins ([`pinner`], [`pin`]); views ([`viewer`]), what their closures get
-//! ([`view`]), what ends these ([`look`]), and one look with its outcome, as memory spaces have it too ([`look_at`](mod@look_at)).
+//! Owns.
+//! - the optimistic and the referenced read ([`reader`]), reads of a batch ([`many`]), and the
+//!   lookup from a page to a reference to its frame ([`lookup`]);
+//! - the fill of missing pages ([`fill`]), fills that overlap ([`flight`]) and their submission
+//!   ([`prefetch`]), and lookups for tasks, which do not block ([`task`]);
+//! - readahead ([`ahead`], [`guide`]);
+//! - pins ([`pinner`], [`pin`]);
+//! - views ([`viewer`]), the argument of their closures ([`view`]), the bound on their accesses
+//!   ([`look`]), and one attempt with its outcome, which memory spaces use too
+//!   ([`look_at`](mod@look_at)).
 //!
-//! Calls `base`, `index`, `supply`, `dirty`, `mapping`. Unclean pages are in its way only when there are no frames: then it asks the
-//! file's keeper.
+//! Calls `base`, `index`, `supply`, `dirty`, `mapping`. Only if no frame is available does it
+//! depend on pages that are not clean: it then calls the file's keeper.
 //!
-//! Promises. A read or a view within one page gives its bytes as they were at one moment. A hit writes nothing that threads share. A page
-//! is read from the storage once, however many threads want it.
+//! Promises. A read or a view within one page returns the bytes that the page had at one moment. A
+//! hit writes no shared memory. A page is read from the backend once, however many threads need it.
 
 #[cfg(not(loom))]
 pub(crate) mod ahead;

@@ -1,15 +1,22 @@
-//! Reading ahead: how many pages to read when one is missing, and which to begin with before they are wanted.
+//! Readahead: the number of pages that a miss reads, and the pages to submit before they are
+//! needed.
 //!
-//! Misses of a handle are told apart into *streams*: one that goes forward page by page, and ones that go by a constant step, forward or
-//! backward. Several go on at once in one handle. A stream reads further ahead each time, up to a limit. Any other miss reads
-//! the pages that are asked for.
+//! The misses of a handle are sorted into *streams*: one that moves forward page by page, and ones
+//! that move by a constant step, forward or backward. A handle can have several streams at once. A
+//! stream reads further ahead each time, up to a limit. Any other miss reads only the requested
+//! pages.
 //!
-//! There are two ways to read ahead. *Together*: the miss reads more pages than it needs, in one transfer; so a reader waits for a transfer now and then.
-//! *Apart*: the miss reads what it needs, while the engine reads what comes after; a page of that is *marked*, and who touches
-//! it, or waits for it, has the engine go on: then what was read ahead, and as much again, are under way together. So a reader that is slower than the storage waits for it once. The latter is for storages of which nobody else
-//! reads ahead: direct files, and those that complete later ([`Mapping::is_deep`](crate::mapping::record::Mapping)).
+//! There are two modes. *Together*: the miss reads more pages than it needs, in one transfer, so
+//! the reader occasionally waits for a transfer. *Apart*: the miss reads what it needs, while the
+//! I/O engine reads the pages after it. One of these pages is *marked*. When a thread first reads
+//! the marked page, or waits for it, the next window is submitted, so that a window and its
+//! successor are in flight together. A reader that is slower than the backend then waits for it
+//! only once. The second mode is for backends below which no other layer reads ahead: files with
+//! direct I/O, and backends that complete later
+//! ([`Mapping::is_deep`](crate::mapping::record::Mapping)).
 //!
-//! The state is a hint. It belongs to the handle; misses change it, and who first touches a marked page. Hits do not.
+//! The state is a hint and belongs to the handle. Misses and first reads of marked pages change it;
+//! hits do not.
 
 use std::ops::Range;
 
@@ -18,45 +25,48 @@ use pagewell_sync::{Mutex, try_lock};
 
 use crate::base::page::PageNr;
 
-/// The most that is read ahead together, in bytes.
+/// Maximum number of bytes that are read ahead together.
 const MOST_TOGETHER: usize = 128 << 10;
 
 /// The same for pages that are read apart: enough for a few large transfers at once.
 const MOST_APART: usize = 2 << 20;
 
-/// How many streams a handle has.
+/// Number of streams of a handle.
 const STREAMS: usize = 8;
 
-/// A miss within so many pages of a stream's last one may be its next step.
+/// A miss at a distance of less than this number of pages from a stream's last one may be its next
+/// step.
 const NEAR: u64 = 4096;
 
-/// The most steps that are read ahead at once.
+/// Maximum number of steps that are read ahead at once.
 const MOST_STEPS: u64 = 32;
 
 /// No page.
 const NONE: u64 = u64::MAX;
 
-/// How a file is going to be read, as its reader says: [`File::advise`](crate::File::advise).
+/// Expected access pattern of a handle: [`File::advise`](crate::File::advise).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Advice {
-    /// In no particular way: streams are found out.
+    /// No particular pattern: streams are detected.
     #[default]
     Normal,
-    /// In order: twice as much is read ahead, from the first miss on.
+    /// Sequential: twice as much is read ahead, from the first miss on.
     Sequential,
-    /// At random: nothing is read ahead.
+    /// Random: nothing is read ahead.
     Random,
-    /// The bytes once: what this handle reads for the first time stays as likely to be evicted as if it had not been read.
+    /// The bytes are read once: pages that this handle reads for the first time stay as likely to
+    /// be evicted as if they had not been read.
     Once,
-    /// The bytes soon: their reading begins now ([`File::prefetch`](crate::File::prefetch)).
+    /// The bytes are needed soon: their reads are submitted now
+    /// ([`File::prefetch`](crate::File::prefetch)).
     Soon,
-    /// The bytes not soon: their pages are dropped, unless they have writes that the file does not have yet
-    /// ([`File::invalidate`](crate::File::invalidate)).
+    /// The bytes are not needed soon: their pages are removed, unless they have writes that the
+    /// file does not have yet ([`File::invalidate`](crate::File::invalidate)).
     NotSoon,
 }
 
-/// Which pages to read ahead: runs of as many pages, a step from each other.
+/// Pages to read ahead: page ranges of equal length at a constant step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ahead {
     start: PageNr,
@@ -66,7 +76,7 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    /// The runs, as far as they have numbers.
+    /// Returns the page ranges, up to the first whose page numbers would overflow.
     pub(crate) fn runs(self) -> impl Iterator<Item = Range<PageNr>> {
         (0..self.nr_runs).map_while(move |nr| {
             let off = self.step.checked_mul(i64::try_from(nr).ok()?)?;
@@ -76,27 +86,27 @@ impl Ahead {
     }
 }
 
-/// What a miss is to read.
+/// Pages that a miss reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// So many pages, with its own transfer.
+    /// Number of pages to read in the miss's own transfer.
     pub(crate) now: usize,
-    /// And these, apart.
+    /// Pages to read apart.
     pub(crate) ahead: Option<Ahead>,
 }
 
-/// Whether pages are read ahead by the miss's own transfer, or apart.
+/// Mode of readahead: in the miss's own transfer, or apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Together,
     Apart,
 }
 
-/// The streams of a handle.
+/// Streams of a handle.
 #[derive(Debug)]
 pub(crate) struct Sequence {
     streams: Mutex<Streams>,
-    /// For each stream the page whose touch has the engine go on.
+    /// Marked page of each stream: a first read of it submits the next window.
     marked: [AtomicU64; STREAMS],
     most_together: u64,
     most_apart: u64,
@@ -106,23 +116,23 @@ pub(crate) struct Sequence {
 #[derive(Debug)]
 struct Streams {
     all: [Stream; STREAMS],
-    /// How many misses there were.
+    /// Number of misses and of first reads of marked pages so far.
     now: u64,
 }
 
-/// Misses that follow each other.
+/// Sequence of misses.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
-    /// Where its last miss began; or the last run that was begun, if it goes by steps.
+    /// First page of the last miss; in a stream by steps, of the last range that was submitted.
     start: PageNr,
-    /// The page after the last that was read, or begun.
+    /// Page after the last one that was read or submitted.
     next: PageNr,
-    /// How far its last miss was from the one before, and how often that was the same.
+    /// Distance between the last two misses, and number of times that it recurred.
     step: i64,
     nr_same: u32,
-    /// How many pages were read in last, or begun; or how many steps.
+    /// Number of pages that were last read or submitted; in a stream by steps, number of steps.
     window: u64,
-    /// When it was used last.
+    /// Value of [`Streams::now`] at the last use.
     used: u64,
 }
 
@@ -138,9 +148,10 @@ impl Stream {
 }
 
 impl Sequence {
-    /// A handle that has read nothing, of a file with this page size in a pool of `nr_frames`.
+    /// Creates the state of a new handle, of a file with this page size in a pool of `nr_frames`.
     pub(crate) fn new(page_size: usize, nr_frames: usize) -> Self {
-        // Readahead must not push out pages that the reader is about to reach: a sixteenth of the pool.
+        // Readahead must not evict pages that the reader is about to reach: at most a sixteenth of
+        // the pool.
         let pool = nr_frames * pagewell_frame::FRAME_BYTES / 16;
         let most = |bytes: usize| (bytes.min(pool) / page_size).max(1) as u64;
         Self {
@@ -155,7 +166,7 @@ impl Sequence {
         }
     }
 
-    /// What the reader has said.
+    /// Whether `advice` is set.
     fn has(&self, advice: Advice) -> bool {
         // ORDERING: Relaxed; a hint.
         self.advice.load(Ordering::Relaxed) == advice as u64
@@ -166,7 +177,7 @@ impl Sequence {
         self.advice.store(advice as u64, Ordering::Relaxed);
     }
 
-    /// Whether what is read for the first time is not to be noted as used.
+    /// Whether first reads leave the accessed bit clear.
     pub(crate) fn is_once(&self) -> bool {
         self.has(Advice::Once)
     }
@@ -179,7 +190,8 @@ impl Sequence {
         most << u32::from(self.has(Advice::Sequential))
     }
 
-    /// What to read, as `page` is missing, and the read itself needs `wanted` pages from there on.
+    /// Returns the pages to read for a miss of `page`. The read itself needs `wanted` pages from
+    /// there on.
     pub(crate) fn on_miss(&self, page: PageNr, wanted: usize, way: Way) -> Plan {
         let alone = Plan {
             now: wanted,
@@ -188,7 +200,7 @@ impl Sequence {
         if self.has(Advice::Random) {
             return alone;
         }
-        // Another thread of the handle has it: this one reads what it needs.
+        // Another thread of the handle holds the lock: this one reads what it needs.
         let Some(mut streams) = try_lock(&self.streams) else {
             return alone;
         };
@@ -237,7 +249,7 @@ impl Sequence {
         alone
     }
 
-    /// A stream goes on forward, with a miss of `page`.
+    /// Continues a forward stream with a miss of `page`.
     fn forward(
         &self,
         nr: usize,
@@ -271,7 +283,7 @@ impl Sequence {
         }
     }
 
-    /// The next window of a stream that goes forward.
+    /// Returns the next window of a forward stream.
     fn further(&self, nr: usize, stream: &mut Stream) -> Ahead {
         let ahead = Ahead {
             start: stream.next,
@@ -284,7 +296,7 @@ impl Sequence {
         ahead
     }
 
-    /// The next steps of a stream that goes by steps, of `width` pages each.
+    /// Returns the next steps of a stream by steps, of `width` pages each.
     fn by_steps(&self, nr: usize, stream: &mut Stream, width: u64, most: u64) -> Option<Ahead> {
         let nr_runs = stream.window.min(most / width.max(1)).max(1);
         let start = stream.start.checked_add_signed(stream.step)?;
@@ -294,7 +306,7 @@ impl Sequence {
             step: stream.step,
             nr_runs,
         };
-        // If it goes below 0, the next miss begins anew.
+        // If the stream would move below page 0, the next miss starts a new one.
         let off = stream.step.checked_mul(nr_runs.cast_signed())?;
         stream.start = stream.start.checked_add_signed(off).unwrap_or(start);
         stream.next = stream.start.saturating_add(width);
@@ -302,7 +314,7 @@ impl Sequence {
         Some(ahead)
     }
 
-    /// What to read, as `page` is touched for the first time since it was read.
+    /// Returns the pages to read when `page` is read for the first time since its fill.
     pub(crate) fn on_touch(&self, page: PageNr) -> Option<Ahead> {
         // ORDERING: Relaxed; a hint.
         let is_marked = |marked: &AtomicU64| marked.load(Ordering::Relaxed) == page;
@@ -328,7 +340,7 @@ impl Sequence {
 }
 
 impl Streams {
-    /// The stream whose last miss was nearest to `page`, if it was near.
+    /// Returns the stream whose last miss was nearest to `page`, if it is closer than [`NEAR`].
     fn nearest(&self, page: PageNr) -> Option<usize> {
         let distance = |stream: &Stream| stream.start.abs_diff(page);
         let near = |(_, stream): &(usize, &Stream)| stream.start != NONE && distance(stream) < NEAR;
@@ -337,7 +349,7 @@ impl Streams {
             .map(|(nr, _)| nr)
     }
 
-    /// The one that was used the longest time ago.
+    /// Returns the least recently used stream.
     fn oldest(&self) -> usize {
         let oldest = self.all.iter().enumerate();
         oldest
@@ -356,7 +368,7 @@ mod tests {
         plan.now
     }
 
-    /// The first pages of the runs, and those after the last.
+    /// First pages of the ranges, and the pages after the last.
     fn runs(ahead: Option<Ahead>) -> Vec<(PageNr, PageNr)> {
         let runs = ahead.into_iter().flat_map(Ahead::runs);
         runs.map(|run| (run.start, run.end)).collect()
@@ -402,7 +414,7 @@ mod tests {
         let touch = |page| runs(sequence.on_touch(page));
         assert_eq!(runs(miss(7).ahead), []);
         assert_eq!(runs(miss(8).ahead), [(9, 11)]);
-        // The first of what was begun is marked, and no other; and once.
+        // Only the first page of a window is marked, and only once.
         assert_eq!(touch(10), []);
         assert_eq!(touch(9), [(11, 15)]);
         assert_eq!(touch(9), []);

@@ -1,15 +1,18 @@
-//! The look: one call of a closure on a page, and what ends it.
+//! Bound on one attempt of a view: one call of its closure on a page.
 //!
-//! What a torn page says may send its reader anywhere, also round in a circle. So accesses are counted, and each [`STEP`]th finds
-//! out whether the page is still as it was. A page that does not change may have a circle too: it comes from a disk. So the
-//! number of such checks is bounded as well, by the size of the page in bytes. This leaves [`STEP`] accesses for each byte of the
-//! page, more than any way through it takes: whoever compares every one of 500 slots with every other needs as many. The bound
-//! costs nothing that the check does not cost already, and without it a file with a circle would keep a thread for ever.
+//! Inconsistent bytes of a changing page may send the closure anywhere, also into a cycle.
+//! Therefore accesses are counted, and after each [`STEP`] the attempt checks whether the page is
+//! unchanged. An unchanged page may contain a cycle too, since it comes from a disk. Therefore the
+//! number of these checks is bounded by the size of the page in bytes. This allows [`STEP`]
+//! accesses for each byte of the page, more than any valid traversal takes: comparing each of 500
+//! slots with every other takes as many. The bound costs nothing in addition to the check. Without
+//! it, a file with a cycle would occupy a thread forever.
 //!
-//! Once an access of a look has failed by a check, all later ones fail, and the look counts as torn, whatever its closure makes
-//! of that.
+//! After one access has failed by a check, all later ones of the attempt fail, and the attempt
+//! counts as inconsistent, whatever its closure returns.
 //!
-//! What is watched meanwhile is a slot of a file's index ([`OfFile`]), or what a memory space has of a page: a [`Watch`].
+//! The watched state is a slot of a file's index ([`OfFile`]), or the state of a page of a memory
+//! space: a [`Watch`].
 
 use std::cell::Cell;
 use std::fmt;
@@ -20,35 +23,38 @@ use crate::base::page::PageNr;
 use crate::index::file_index::Seen;
 use crate::index::token::{Origin, Token};
 
-/// How many accesses there are from one check to the next.
+/// Number of accesses between two checks.
 pub(crate) const STEP: u32 = 64;
 
-/// What was read of a page leads out of it, or the page has changed: leave the closure of the view.
+/// Error of an access outside a view's page, or to a page that has changed. The closure of the view
+/// returns it.
 ///
-/// The closure may return it by itself when it finds what no whole page has, a wrong checksum for example. Either way the look is
-/// repeated if the page has changed, and [`File::view`](crate::File::view) fails with [`Malformed`](crate::ErrorKind::Malformed)
-/// if it has not.
+/// The closure may also return it by itself if it finds an inconsistency, for example a wrong
+/// checksum. In each case the attempt is repeated if the page has changed, and
+/// [`File::view`](crate::File::view) fails with [`Malformed`](crate::ErrorKind::Malformed) if it
+/// has not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Torn;
 
 impl fmt::Display for Torn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("what was read leads out of the page, or the page has changed")
+        f.write_str("access outside the page, or the page has changed")
     }
 }
 
 impl std::error::Error for Torn {}
 
-/// What says whether a page that is looked at is as it was when the look began.
+/// State that shows whether a page is unchanged since an attempt began.
 pub trait Watch: Copy {
-    /// The words that have to stay as they are; none if there is a reference to the page, which keeps it as it is.
+    /// Returns the words that must be unchanged; `None` if there is a reference to the page, which
+    /// keeps it unchanged.
     fn words(&self) -> Option<Words<'_>>;
 }
 
-/// A word that says where a page is, and what it was.
+/// Word that identifies the place of a page, and its initial value.
 type Word<'w> = (&'w AtomicU64, u64);
 
-/// One word or two that say where a page is, and what they were.
+/// One or two words that identify the place of a page, and their initial values.
 #[derive(Clone, Copy, Debug)]
 pub struct Words<'w> {
     first: Word<'w>,
@@ -56,7 +62,7 @@ pub struct Words<'w> {
 }
 
 impl<'w> Words<'w> {
-    /// These words, each with what it was.
+    /// Combines words with their initial values.
     #[inline(always)]
     #[must_use]
     pub fn new(first: (&'w AtomicU64, u64), second: Option<(&'w AtomicU64, u64)>) -> Self {
@@ -64,25 +70,25 @@ impl<'w> Words<'w> {
     }
 }
 
-/// Of a view: its bytes are a page of a file.
+/// State of a view of a page of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct OfFile<'i> {
-    /// None if there is a reference.
+    /// `None` if there is a reference.
     seen: Option<Seen<'i>>,
     tokens: Tokens<'i>,
 }
 
-/// Where tokens of a page come from.
+/// Source of a page's tokens.
 #[derive(Clone, Copy, Debug)]
 enum Tokens<'i> {
-    /// They are made of the slot that was seen, of this page, of which the file has so many bytes.
+    /// They are made from the loaded slot of this page, with this number of the file's bytes in it.
     Of(&'i Origin, PageNr, usize),
-    /// There is one already.
+    /// An existing token.
     Made(&'i Token),
 }
 
 impl<'i> OfFile<'i> {
-    /// A look without a reference, at a page whose slot was `seen`.
+    /// State of an attempt without a reference, at a page whose slot was loaded as `seen`.
     #[inline(always)]
     pub(crate) fn seen(seen: Seen<'i>, origin: &'i Origin, page: PageNr, len: usize) -> Self {
         Self {
@@ -91,7 +97,7 @@ impl<'i> OfFile<'i> {
         }
     }
 
-    /// A look with a reference, at a page of which there is a token.
+    /// State of an attempt with a reference, at a page with this token.
     pub(crate) fn held(token: &'i Token) -> Self {
         Self {
             seen: None,
@@ -116,25 +122,26 @@ impl Watch for OfFile<'_> {
     }
 }
 
-/// One look at a page.
+/// One attempt of a view.
 #[derive(Debug)]
 pub(crate) struct Look<W> {
-    /// What has to stay as it is.
+    /// State that must be unchanged.
     pub(crate) watch: W,
-    /// How many accesses are left before the next check.
+    /// Number of accesses left before the next check.
     accesses: Cell<u32>,
-    /// How many checks are left; 0 once one has failed.
+    /// Number of checks left; 0 once one has failed.
     checks: Cell<u32>,
 }
 
 impl<W: Watch> Look<W> {
-    /// A look at a page of so many bytes.
+    /// Creates an attempt on a page of `page_size` bytes.
     #[inline(always)]
     pub(crate) fn new(watch: W, page_size: usize) -> Self {
         Self {
             watch,
             accesses: Cell::new(STEP),
-            // One more if the number is even, as sizes of pages are: the compiler sees that these are some.
+            // One more if the number is even, as page sizes are: the compiler can then assume that
+            // it is not zero.
             checks: Cell::new(page_size as u32 | 1),
         }
     }
@@ -151,10 +158,10 @@ impl<W: Watch> Look<W> {
         }
     }
 
-    /// Counts an access of `len` bytes: one for each 64 of them.
+    /// Counts an access of `len` bytes: one, and one more for each 64 of them.
     #[inline(always)]
     pub(crate) fn count_bytes(&self, len: usize) -> Result<(), Torn> {
-        // What is too long for a page may be counted wrongly: it gets no further than its range.
+        // A length that exceeds the page may be miscounted; the access fails at the range check.
         let more = (len / 64) as u32;
         let left = self.accesses.get().checked_sub(1);
         match left.and_then(|left| left.checked_sub(more)) {
@@ -166,10 +173,11 @@ impl<W: Watch> Look<W> {
         }
     }
 
-    /// Checks that the page is as it was, for an access that counts as `more` beside itself.
+    /// Checks that the page is unchanged, for an access that counts as `more` in addition to
+    /// itself.
     #[inline(always)]
     pub(crate) fn check(&self, more: u32) -> Result<(), Torn> {
-        // By value: what is handed over by its address would have to be in memory all the time.
+        // By value: values passed by address would have to be in memory all the time.
         let (first, second) = words(&self.watch);
         let left = checks_left(first, second, self.checks.get(), more);
         self.checks.set(left);
@@ -181,21 +189,22 @@ impl<W: Watch> Look<W> {
         Ok(())
     }
 
-    /// Whether what was seen is the page's: it is as it was when the look began, and no check has failed.
+    /// Whether the bytes read are the page's: it is unchanged since the attempt began, and no check
+    /// has failed.
     #[inline(always)]
     pub(crate) fn is_whole(&self) -> bool {
         let (first, second) = words(&self.watch);
         !self.has_failed() && is_as_it_was(first, second)
     }
 
-    /// Whether a check has failed; of a page to which there is a reference, whether the look was too long.
+    /// Whether a check has failed. With a reference to the page: whether the attempt was too long.
     #[inline(always)]
     pub(crate) fn has_failed(&self) -> bool {
         self.checks.get() == 0
     }
 }
 
-/// The words of `watch`, each as two values that fit into registers.
+/// Returns the words of `watch`, each as two values that fit into registers.
 #[inline(always)]
 fn words<W: Watch>(watch: &W) -> (Option<Word<'_>>, Option<Word<'_>>) {
     let words = watch.words();
@@ -205,7 +214,7 @@ fn words<W: Watch>(watch: &W) -> (Option<Word<'_>>, Option<Word<'_>>) {
     )
 }
 
-/// How many checks are left of `checks` after this one; 0 if it fails.
+/// Returns the number of checks that are left of `checks` after this one; 0 if it fails.
 #[cold]
 #[inline(never)]
 fn checks_left(first: Option<Word<'_>>, second: Option<Word<'_>>, checks: u32, more: u32) -> u32 {
@@ -216,13 +225,16 @@ fn checks_left(first: Option<Word<'_>>, second: Option<Word<'_>>, checks: u32, m
     }
 }
 
-/// Whether the page is as it was when the look began: what was loaded from it in between is what it had all along.
+/// Whether the page is unchanged since the attempt began. Then all bytes loaded from it in between
+/// are those that it had throughout.
 #[inline(always)]
 fn is_as_it_was(first: Option<Word<'_>>, second: Option<Word<'_>>) -> bool {
-    // ORDERING: Acquire fence; as step 5 of the optimistic read ([`crate::read::reader`]): pairs with the release fence of the
-    // thread that overwrites the frame's bytes, through the bytes, and keeps the loads below from being done before theirs.
+    // ORDERING: Acquire fence; as step 5 of the optimistic read ([`crate::read::reader`]): pairs,
+    // through the bytes, with the release fence of the thread that overwrites the frame's bytes,
+    // and orders the loads below after those of the bytes.
     fence(Ordering::Acquire);
-    // ORDERING: Acquire; who goes on from an unchanged page must not have loaded what it names before this.
+    // ORDERING: Acquire; a thread that proceeds from an unchanged page must not have loaded what
+    // the page refers to before this.
     let is = |(word, bits): Word<'_>| word.load(Ordering::Acquire) == bits;
     first.is_none_or(is) && second.is_none_or(is)
 }

@@ -1,25 +1,27 @@
-//! A look with its outcome: what views of files and of memory spaces have in common.
+//! One attempt of a view with its outcome, shared by views of files and of memory spaces.
 
 use pagewell_sync::bytes::RacySource;
 
 use crate::read::look::{Look, Torn, Watch};
 use crate::read::view::View;
 
-/// The outcome of a look.
+/// Outcome of an attempt.
 #[derive(Debug)]
 #[must_use]
 pub enum Looked<R> {
-    /// The answer, which is of the page.
+    /// Result of the closure, from consistent bytes of the page.
     Done(R),
     /// The page was changing.
     Again,
-    /// A look with a reference has to decide; or, if this one had a reference, the page leads nowhere.
+    /// An attempt with a reference has to decide; or, if this one had a reference, the page's
+    /// contents are inconsistent.
     Fallback,
-    /// It has lasted too long, with a reference.
+    /// The attempt had a reference, and made too many accesses.
     TooLong,
 }
 
-/// One look at the bytes of a page of so many bytes, or at a part of it, which `watch` watches.
+/// Makes one attempt on `bytes`, a page of `page_size` bytes or a part of it, with the state in
+/// `watch`.
 #[inline(always)]
 pub fn look_at<'v, R, W, F>(
     bytes: RacySource<'v>,

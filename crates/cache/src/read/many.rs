@@ -1,16 +1,19 @@
-//! Reading at many places at once.
+//! Batches of reads at many positions.
 //!
-//! One short read at a random place waits for two lines of memory, one after the other: its slot, and its bytes. Reads of a batch wait
-//! together. A group of them is taken through each step before any goes on to the next:
+//! One short read at a random position waits for two cache lines, one after the other: its slot,
+//! and its bytes. Reads of a batch overlap these waits. A group of them completes each step before
+//! any of them continues with the next:
 //!
-//! 1. Ask for all slots' lines.
-//! 2. Load the slots, as step 1 to 3 of the optimistic read ([`crate::read::reader`]), and ask for the lines of the bytes.
-//! 3. Copy all.
-//! 4. One acquire fence; then load all slots again.
+//! 1. Prefetch the lines of all slots.
+//! 2. Load the slots, as in steps 1 to 3 of the optimistic read ([`crate::read::reader`]), and
+//!    prefetch the lines of the bytes.
+//! 3. Copy all bytes.
+//! 4. One acquire fence; then reload all slots.
 //!
-//! The argument is that of one read: between the two loads of a slot lies the copy, and the fence between the copy and the second load.
-//! That other reads' copies lie in between too changes nothing. What did not hit, or has changed, is read by itself;
-//! what of that is missing, the engine reads together before ([`crate::read::flight`]).
+//! The argument is that for one read: its copy lies between the two loads of its slot, and the
+//! fence lies between the copy and the second load. Copies of other reads in between do not matter.
+//! Each request that does not hit, or whose slot has changed, is then read by itself; the I/O
+//! engine first reads the missing pages of these requests together ([`crate::read::flight`]).
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::atomic::{Ordering, fence};
@@ -20,26 +23,28 @@ use crate::base::page::PageNr;
 use crate::read::raw;
 use crate::read::reader::Reader;
 
-/// How many reads go together. More of them are no faster: a processor waits for ten to twenty lines at a time.
+/// Maximum number of reads in a group. A larger group is not faster: a processor waits for ten to
+/// twenty lines at a time.
 pub(crate) const GROUP: usize = 16;
 
-/// How many lines of a read's bytes are asked for; the processor finds the rest of a longer one by itself.
+/// Maximum number of lines of a read that are prefetched; the processor's own prefetcher detects
+/// the rest of a longer one.
 const MOST_LINES: usize = 4;
 const LINE: usize = 64;
 
-/// One of many reads: [`File::read_many`](crate::File::read_many).
+/// One read of a batch: [`File::read_many`](crate::File::read_many).
 #[derive(Debug)]
 pub struct ReadRequest<'b> {
-    /// The byte of the file to begin at.
+    /// Position in the file.
     pub offset: u64,
-    /// What to read into.
+    /// Buffer to read into.
     pub buf: &'b mut [u8],
-    /// What [`File::read_at`](crate::File::read_at) returns; how many bytes were read.
+    /// Number of bytes read, as [`File::read_at`](crate::File::read_at) returns it.
     pub result: Result<usize, Error>,
 }
 
 impl<'b> ReadRequest<'b> {
-    /// A request to fill `buf` with the bytes from `offset` on.
+    /// Creates a request to fill `buf` with the bytes from `offset` on.
     pub fn new(offset: u64, buf: &'b mut [u8]) -> Self {
         Self {
             offset,
@@ -50,12 +55,13 @@ impl<'b> ReadRequest<'b> {
 }
 
 impl<S: RefScheme> Reader<'_, S> {
-    /// Reads what hits of up to [`GROUP`] requests. Returns a bit for each of the others.
+    /// Performs those of up to [`GROUP`] requests that hit. Returns a bit for each of the others.
     #[inline]
     pub(crate) fn read_group(self, requests: &mut [ReadRequest<'_>]) -> u32 {
         let nr = requests.len().min(GROUP);
         let requests = &mut requests[..nr];
-        // Loaded before the first atomic access; otherwise the compiler must load them again after each.
+        // Loaded before the first atomic access; otherwise the compiler must reload them after
+        // each.
         let (page_shift, page_size) = (self.0.page_shift(), self.0.page_size());
         let (index, view) = (self.0.index().looker(), self.0.index().view());
         let split = |pos: u64| (pos >> page_shift, pos as usize & (page_size - 1));
@@ -71,7 +77,8 @@ impl<S: RefScheme> Reader<'_, S> {
             if let Some(slot) = index.look(page)
                 && slot.slot.is_hot()
                 && off + len <= page_size
-                // After the slot, as step 3 of the optimistic read. The sum cannot overflow: see there.
+                // After the slot, as step 3 of the optimistic read. The sum cannot overflow: see
+                // there.
                 && pos + len as u64 <= self.0.size()
             {
                 raw::prefetch_page(view, slot.slot.frame(), off, len.min(MOST_LINES * LINE));
@@ -97,7 +104,8 @@ impl<S: RefScheme> Reader<'_, S> {
                 seen => {
                     others |= 1 << at;
                     if seen.is_some() {
-                        // Foreign bytes, which nobody is to see, whatever becomes of the other reads.
+                        // Bytes of another page, which the caller must not see, whatever the
+                        // outcome of the other reads.
                         request.buf.fill(0);
                     }
                 }
@@ -106,7 +114,8 @@ impl<S: RefScheme> Reader<'_, S> {
         others
     }
 
-    /// Asks for what views of up to [`GROUP`] pages will load first: the slots, and then the first lines of the pages.
+    /// Prefetches what views of up to [`GROUP`] pages load first: the slots, and then the first
+    /// lines of the pages.
     pub(crate) fn prefetch_pages(self, pages: &[PageNr]) {
         let index = self.0.index().looker();
         for &page in pages {

@@ -14,30 +14,33 @@ use crate::read::lookup::Lookup;
 use crate::read::pinner::Pinner;
 use crate::read::raw;
 
-/// A pinned page of a file: derefs to its bytes, which do not change while the guard exists.
+/// Pinned page of a file. Dereferences to its bytes, which do not change while the guard exists.
 ///
-/// Borrows from its [`File`](crate::File). A pinned page is not evicted; if it is
-/// invalidated meanwhile, the guard keeps its bytes.
+/// Borrows from its [`File`](crate::File). A pinned page is not evicted. If it is invalidated while
+/// pinned, the guard keeps its bytes.
 ///
-/// For code in C that reads a little past what it was given: the memory after the page can be read too, 4 KiB of it at least, as long as the guard
-/// exists. What is there is promised to nobody, and others may be writing it.
+/// For C code that reads a little past the end of its input: at least 4 KiB of memory after the
+/// page are readable too as long as the guard exists. Their contents are unspecified, and other
+/// threads may be writing them.
 pub struct PageGuard<'f, S: RefScheme = LockBit> {
     hold: Hold<'f, S>,
     len: usize,
 }
 
-/// A pinned page of a file: as [`PageGuard`], without the borrow.
+/// Pinned page of a file: as [`PageGuard`], without the borrow.
 ///
-/// The bytes stay as they are while the guard exists, whatever becomes of the page, of the file and of the cache: it keeps the memory that they are
-/// in. It does not keep the file open: that is closed when its last handle goes ([`File`](crate::File)).
+/// The bytes do not change while the guard exists, whatever happens to the page, the file and the
+/// cache: the guard keeps the memory that contains them. It does not keep the file open: the file
+/// is closed when its last handle is dropped ([`File`](crate::File)).
 pub struct OwnedPageGuard<S: RefScheme = LockBit> {
     hold: OwnedHold<Shared<S>>,
     len: usize,
 }
 
-/// A reference to the frame of `page`, and how many bytes of it the file has.
+/// Returns a reference to the frame of `page`, and the number of its bytes that the file has.
 ///
-/// In line: what is returned in memory, and stored and loaded there in pieces of other sizes, the processor waits for.
+/// Inlined: if the result were returned in memory, and stored and loaded there in pieces of
+/// different sizes, the processor would have to wait.
 #[inline(always)]
 fn pin<S: RefScheme>(
     mapping: &Mapping<S>,
@@ -48,14 +51,16 @@ fn pin<S: RefScheme>(
 }
 
 impl<'f, S: RefScheme> PageGuard<'f, S> {
-    /// A pin that is announced, if those of the page may be: nothing that threads share is written.
+    /// Pins a page by a hazard, without a write to shared memory. Returns `None` if the pin must be
+    /// counted.
     #[inline(always)]
     pub(crate) fn announced(mapping: &'f Mapping<S>, page: PageNr) -> Option<Self> {
         let (hold, len) = Pinner(mapping).announced(page)?;
         Some(Self { hold, len })
     }
 
-    /// A pin that is counted. If the page is pinned again and again, the next ones may be announced.
+    /// Pins a page by a counted reference. If this thread pins the page often, later pins may use
+    /// hazards.
     pub(crate) fn new(mapping: &'f Mapping<S>, page: PageNr) -> Result<Self, Error> {
         let (reference, len) = pin(mapping, page)?;
         Pinner(mapping).note_counted(page, &reference);
@@ -63,7 +68,7 @@ impl<'f, S: RefScheme> PageGuard<'f, S> {
         Ok(Self { hold, len })
     }
 
-    /// A pin that is counted, and nothing else: the baseline.
+    /// Pins a page by a counted reference, without the bookkeeping for hazards: the baseline.
     #[cfg(feature = "baselines")]
     pub(crate) fn counted(mapping: &'f Mapping<S>, page: PageNr) -> Result<Self, Error> {
         let (reference, len) = pin(mapping, page)?;
@@ -74,7 +79,8 @@ impl<'f, S: RefScheme> PageGuard<'f, S> {
 
 #[cfg(feature = "baselines")]
 impl<S: RefScheme> PageGuard<'_, S> {
-    /// Whether the pin is announced in memory of the thread that has made it, and not counted: for tests and benchmarks.
+    /// Whether the pin is a hazard of the thread that made it, and not counted: for tests and
+    /// benchmarks.
     pub fn is_announced(&self) -> bool {
         self.hold.is_announced()
     }
@@ -94,8 +100,8 @@ impl<S: RefScheme> OwnedPageGuard<S> {
         Ok(Self::of(mapping, page, reference, len))
     }
 
-    /// A guard of `page`, which has `len` bytes, by a counted reference to its frame. If the page is pinned again and again, the next ones may be
-    /// announced.
+    /// Creates a guard of `page`, which has `len` bytes, from a counted reference to its frame. If
+    /// this thread pins the page often, later pins may use hazards.
     pub(crate) fn of(
         mapping: &Mapping<S>,
         page: PageNr,
@@ -118,7 +124,8 @@ impl<S: RefScheme> OwnedPageGuard<S> {
 
 #[cfg(feature = "baselines")]
 impl<S: RefScheme> OwnedPageGuard<S> {
-    /// Whether the pin is announced in memory of the thread that has made it, and not counted: for tests and benchmarks.
+    /// Whether the pin is a hazard of the thread that made it, and not counted: for tests and
+    /// benchmarks.
     pub fn is_announced(&self) -> bool {
         self.hold.is_announced()
     }

@@ -1,4 +1,4 @@
-//! Beginning to read pages before they are wanted, and many missing pages at once.
+//! Submission of reads before their pages are needed, and of many missing pages at once.
 
 use std::ops::Range;
 
@@ -11,20 +11,20 @@ use crate::base::slot::State;
 use crate::mapping::record::Mapping;
 use crate::read::flight::{Departure, Flights};
 
-/// Prepares the reading of pages that are missing.
+/// Prepares reads of missing pages.
 #[derive(Debug)]
 pub(crate) struct Prefetcher<'m, S: RefScheme> {
     mapping: &'m Arc<Mapping<S>>,
     jobs: Vec<Job>,
-    /// How many pages may be begun yet.
+    /// Number of pages that may still be submitted.
     nr_left: u64,
-    /// How many pages were begun.
+    /// Number of pages prepared since the last submission.
     nr_begun: usize,
 }
 
 impl<'m, S: RefScheme> Prefetcher<'m, S> {
-    /// For a file. At most an eighth of the cache is read at once: the first page is still cached when
-    /// the last one is read.
+    /// Creates a prefetcher for a file. At most an eighth of the cache is read at once, so that the
+    /// first page is still cached when the last one is read.
     pub(crate) fn new(mapping: &'m Arc<Mapping<S>>) -> Self {
         Self {
             mapping,
@@ -35,7 +35,8 @@ impl<'m, S: RefScheme> Prefetcher<'m, S> {
         }
     }
 
-    /// Prepares the reading of what is missing of `pages`. False if that would take waiting, or it is too much: the rest is not read.
+    /// Prepares reads of the missing ones of `pages`. Returns `false`, without preparing the rest,
+    /// if that would need waiting or exceeds the limit.
     pub(crate) fn add(&mut self, pages: Range<PageNr>) -> bool {
         let end = pages.end.min(self.mapping.nr_pages());
         let mut page = pages.start;
@@ -70,7 +71,7 @@ impl<'m, S: RefScheme> Prefetcher<'m, S> {
         seen.is_none_or(|seen| seen.slot.state() == State::Empty)
     }
 
-    /// Gives all to the engine; returns how many pages are being read.
+    /// Submits all prepared reads to the engine. Returns the number of their pages.
     pub(crate) fn submit(&mut self) -> usize {
         if !self.jobs.is_empty() {
             self.mapping.engines().engine().submit_all(&mut self.jobs);
@@ -78,8 +79,9 @@ impl<'m, S: RefScheme> Prefetcher<'m, S> {
         std::mem::take(&mut self.nr_begun)
     }
 
-    /// Reads all, by this thread's own doing, and returns when they are there, or have failed; or, of a file with hooks on its bytes, are being turned back, until when
-    /// their slots are claimed.
+    /// Performs all prepared reads on this thread, and returns after they have completed or failed.
+    /// Pages of a file with a page codec may still be being decoded; until then their slots are
+    /// claimed.
     pub(crate) fn run(mut self) {
         if !self.jobs.is_empty() {
             self.mapping.engines().engine().run(&mut self.jobs);

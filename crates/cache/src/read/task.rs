@@ -1,8 +1,10 @@
-//! Pages for tasks: a lookup that leaves a waker where a thread would sleep.
+//! Page lookup for tasks: stores a waker where a thread would sleep.
 //!
-//! A page that is there is found as by a thread. One that is missing is read by the engine ([`crate::read::flight`]); one that somebody else
-//! reads or changes is waited for at its slot ([`WaitTable`](pagewell_sync::parking::WaitTable)). Where a thread would wait for something else (permits,
-//! pages to evict, a cut), it is left to a call by a thread of the cache ([`Errand`](crate::base::errand::Errand)).
+//! A resident page is found as by a thread. A missing page is read by the I/O engine
+//! ([`crate::read::flight`]). If another thread reads or changes the page, the task waits at its
+//! slot ([`WaitTable`](pagewell_sync::parking::WaitTable)). Where a thread would wait for anything
+//! else (reservations, pages to evict, a truncation), the lookup is left to an offloaded call
+//! ([`Errand`](crate::base::errand::Errand)).
 
 use std::task::Waker;
 
@@ -20,46 +22,48 @@ use crate::read::flight::{Departure, Flights, Report};
 use crate::read::lookup::{Found, Lookup};
 use crate::read::reader::Guide;
 
-/// How often a page that was read, and was gone again when its task came, is read again before a thread does it: that one cannot miss it.
+/// Maximum number of fills by a task of a page that was evicted again each time before the task
+/// ran. After that a thread fills it, which cannot miss it.
 const TRIES: u32 = 3;
 
-/// What a step has come to.
+/// Outcome of a step.
 pub(crate) enum Step<T> {
     Done(T),
-    /// The waker is left.
+    /// The waker is stored.
     Pending,
-    /// A thread has to do it, since it takes waiting.
+    /// An offloaded call must do it, since it needs waiting.
     Call,
 }
 
-/// Lookup of one page by a task: its waker, and the fills it has begun.
+/// Lookup of one page by a task: its waker, and the fills that it has started.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
-    /// The page that the other fields are about. Page 0 at first, of which they say nothing.
+    /// Page that the other fields describe. Initially page 0, with the other fields empty.
     page: PageNr,
     left: Option<Left>,
-    /// Of the fill that the task has begun.
+    /// Report of the fill that the task has started.
     report: Option<Arc<Report>>,
     nr_fills: u32,
-    /// How many transfers of several pages have failed: after one, this page is tried alone. (A number, since with padding behind a flag the
-    /// compiler moves a future in pieces across its fields, and a load of such a piece waits for the stores of both: 10 ns a hit.)
+    /// Number of failed transfers of several pages: after one, this page is tried alone. (A number
+    /// and not a flag: because of the padding after a flag, the compiler moves a future in pieces
+    /// across its fields, and a load of such a piece waits for the stores of both, 10 ns per hit.)
     nr_failed_together: u32,
 }
 
 impl Waiting {
-    /// Notes where the waker is. The one before has been taken out.
+    /// Records where the waker is stored. The previous one has been removed.
     pub(crate) fn leave(&mut self, left: Left) {
         self.left = Some(left);
     }
 
-    /// Takes the waker out.
+    /// Removes the stored waker.
     pub(crate) fn take_out<S: RefScheme>(&mut self, mapping: &Mapping<S>) {
         if let Some(left) = self.left.take() {
             left.take_out(&mapping.claims().waits);
         }
     }
 
-    /// What the fill that the task has begun has come to, if it failed.
+    /// Returns the error of the fill that the task has started, if it failed.
     fn check_report(&mut self) -> Result<(), Error> {
         let Some(report) = self.report.take() else {
             return Ok(());
@@ -68,7 +72,7 @@ impl Waiting {
         report.take_error().map_or(Ok(()), Err)
     }
 
-    /// A reference to the frame of `page`, of which the task needs `wanted` from there on.
+    /// Returns a reference to the frame of `page`. The task needs `wanted` pages from there on.
     pub(crate) fn find<'m, S: RefScheme>(
         &mut self,
         mapping: &'m Arc<Mapping<S>>,
@@ -78,7 +82,8 @@ impl Waiting {
     ) -> Result<Step<Found<'m, S>>, Error> {
         self.take_out(mapping);
         if page != self.page {
-            // The page before may have been copied without a lookup: what became of its fill says nothing of this one.
+            // The previous page may have been copied without a lookup; the result of its fill does
+            // not apply to this one.
             *self = Self {
                 page,
                 ..Self::default()
@@ -101,7 +106,7 @@ impl Waiting {
                     backoff.wait();
                 }
                 Some((seen, State::Busy)) => {
-                    // What the task reads itself takes longer than a look.
+                    // A fill by the task itself takes longer than these retries.
                     if self.report.is_none() && backoff.rounds() < WATCHES {
                         backoff.wait();
                     } else if let Some(left) = seen.leave_waker(mapping.claims(), waker) {
@@ -119,7 +124,8 @@ impl Waiting {
         }
     }
 
-    /// Has the engine read `page`; whether it does, or another thread was faster.
+    /// Submits a fill of `page` to the engine. Returns whether a fill was submitted or the page is
+    /// no longer missing.
     fn begin_fill<S: RefScheme>(
         &mut self,
         mapping: &Arc<Mapping<S>>,

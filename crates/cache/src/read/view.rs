@@ -1,7 +1,9 @@
-//! What the closure of a view gets: the bytes of a page, where they are, while others may be writing them.
+//! View: the argument of a view's closure, which accesses a page's bytes in place while other
+//! threads may write them.
 //!
-//! Every access is checked against the length, counted ([`crate::read::look`]), and gives [`Torn`] when it fails. There
-//! is no way to the bytes but copies of them (as [`RacySource`] makes them), so nothing that is read can change afterwards.
+//! Every access is checked against the length and counted ([`crate::read::look`]), and returns
+//! [`Torn`] if it fails. The bytes are accessible only as copies (as [`RacySource`] makes them), so
+//! a value that was read cannot change afterwards.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -12,20 +14,23 @@ use pagewell_sync::bytes::RacySource;
 use crate::index::token::Token;
 use crate::read::look::{Look, OfFile, Torn, Watch};
 
-/// The lengths of copies that are made in line. The fewer there are, the shorter is a closure that copies, and the likelier it is
-/// compiled in line itself. Less than this are the arrays and integers, for which there are better ways.
+/// Lengths of copies that are inlined. The fewer there are, the shorter is a closure that copies,
+/// and the more likely it is inlined itself. Below these lengths are arrays and integers, which
+/// have better methods.
 const IN_LINE: RangeInclusive<usize> = 16..=64;
 
-/// The bytes of a page, or of a part of it, as the closure of [`File::view`](crate::File::view) sees them; or that of a view of a
-/// memory space, which says so by another `W`. What is to look at both has `W` as a parameter too.
+/// Bytes of a page, or of a part of it, in the closure of [`File::view`](crate::File::view). A view
+/// of a memory space has another `W`. Code for both has `W` as a parameter too.
 ///
-/// They may change while one looks, and then two accesses do not agree with each other; what the closure returns is thrown away
-/// then, and it is called again. Positions are counted from where the view begins, and need not be aligned.
+/// The bytes may change during the closure, so that two accesses are inconsistent with each other.
+/// The closure's result is then dropped, and the closure is called again. Positions are relative to
+/// the start of the view and need not be aligned.
 ///
 /// # Errors
 ///
-/// Of all methods: [`Torn`] when what is asked for is not all in the view, however far out it is; and when the page has been
-/// found to have changed, which every 64th access looks for. The closure passes it on by `?`.
+/// All methods return [`Torn`] if the requested range is not entirely within the view, at any
+/// distance; and if the page was found to have changed, which every 64th access checks. The closure
+/// returns it with `?`.
 pub struct View<'v, W: Watch = OfFile<'v>> {
     bytes: RacySource<'v>,
     look: &'v Look<W>,
@@ -34,13 +39,13 @@ pub struct View<'v, W: Watch = OfFile<'v>> {
 /// Integers of one width: little endian, big endian.
 macro_rules! integers {
     ($($little:ident $big:ident: $type:ty,)*) => {$(
-        #[doc = concat!("The `", stringify!($type), "` at `at`, its lowest byte first.")]
+        #[doc = concat!("Reads the little-endian `", stringify!($type), "` at `at`.")]
         #[inline(always)]
         pub fn $little(&self, at: usize) -> Result<$type, Torn> {
             self.array(at).map(<$type>::from_le_bytes)
         }
 
-        #[doc = concat!("The `", stringify!($type), "` at `at`, its highest byte first.")]
+        #[doc = concat!("Reads the big-endian `", stringify!($type), "` at `at`.")]
         #[inline(always)]
         pub fn $big(&self, at: usize) -> Result<$type, Torn> {
             self.array(at).map(<$type>::from_be_bytes)
@@ -48,30 +53,32 @@ macro_rules! integers {
     )*};
 }
 
-#[allow(clippy::missing_errors_doc)] // Said once, above.
+#[allow(clippy::missing_errors_doc)] // Documented once, above.
 impl<'v, W: Watch> View<'v, W> {
     #[inline(always)]
     pub(crate) fn new(bytes: RacySource<'v>, look: &'v Look<W>) -> Self {
         Self { bytes, look }
     }
 
-    /// How many bytes there are: the page's, cut at the end of the file; or those of the part.
+    /// Returns the number of bytes: of the page, up to the end of the file; or of the part.
     #[must_use]
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether there are no bytes: so a part may be, and no page is.
+    /// Whether the view has no bytes. Only a part can be empty.
     #[must_use]
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Where the bytes are: for an interface to programs that load them in ways of their own, such as one for C. The memory stays mapped as long
-    /// as a handle of the file does, whatever becomes of the page; other threads may write to it at any time. What was loaded is the page's if
-    /// the page is [unchanged](crate::File::is_unchanged) since its [`token`](Self::token), asked after an acquire fence.
+    /// Returns the address of the bytes, for interfaces to programs that load them by other means,
+    /// such as one for C. The memory stays mapped as long as a handle of the file exists, whatever
+    /// happens to the page; other threads may write to it at any time. Loaded bytes are the page's
+    /// if the page is [unchanged](crate::File::is_unchanged) since its [`token`](Self::token),
+    /// checked after an acquire fence.
     #[cfg(not(loom))]
     #[must_use]
     #[inline(always)]
@@ -79,22 +86,24 @@ impl<'v, W: Watch> View<'v, W> {
         self.bytes.as_ptr()
     }
 
-    /// Finds out whether the page has changed since the look began. What was read before is what the page had, if not.
+    /// Checks that the page is unchanged since the view's attempt began. If so, all values read
+    /// before are consistent.
     ///
-    /// The closure need not call it for the view's sake. It does before it relies on what it has read, in ways of its own: as an
-    /// index into an array of its own, or for how often it does something that looks at nothing.
+    /// The view itself does not require this call. The closure calls it before it uses a value
+    /// outside the view: as an index into another array, or as the number of iterations of a loop
+    /// without accesses.
     #[inline]
     pub fn check(&self) -> Result<(), Torn> {
         self.look.check(0)
     }
 
-    /// The byte at `at`.
+    /// Reads the byte at `at`.
     #[inline(always)]
     pub fn u8(&self, at: usize) -> Result<u8, Torn> {
         self.array(at).map(|[byte]| byte)
     }
 
-    /// The byte at `at`, signed.
+    /// Reads the byte at `at`, signed.
     #[inline(always)]
     pub fn i8(&self, at: usize) -> Result<i8, Torn> {
         self.array(at).map(i8::from_ne_bytes)
@@ -111,7 +120,7 @@ impl<'v, W: Watch> View<'v, W> {
         i128_le i128_be: i128,
     }
 
-    /// The `N` bytes at `at`.
+    /// Reads `N` bytes at `at`.
     #[inline(always)]
     pub fn array<const N: usize>(&self, at: usize) -> Result<[u8; N], Torn> {
         if N <= 64 {
@@ -122,9 +131,9 @@ impl<'v, W: Watch> View<'v, W> {
         self.bytes.load(at).ok_or(Torn)
     }
 
-    /// Copies the bytes from `at` on to `buf`, all of which is written.
+    /// Copies the bytes from `at` on to `buf`, and fills all of it.
     ///
-    /// What is in `buf` is the page's once the view has returned.
+    /// The contents of `buf` are valid once the view has returned.
     #[inline(always)]
     pub fn copy_to(&self, at: usize, buf: &mut [u8]) -> Result<(), Torn> {
         self.look.count_bytes(buf.len())?;
@@ -137,16 +146,17 @@ impl<'v, W: Watch> View<'v, W> {
         Ok(())
     }
 
-    /// How the bytes at `at`, as many as `other` has, compare with `other`: byte by byte.
+    /// Compares the bytes at `at`, as many as `other` has, with `other`: byte by byte.
     #[inline(always)]
     pub fn compare(&self, at: usize, other: &[u8]) -> Result<Ordering, Torn> {
         self.look.count_bytes(other.len())?;
         compare_bytes(self.bytes.get(at, other.len()).ok_or(Torn)?, other).ok_or(Torn)
     }
 
-    /// How all bytes of the view compare with `other`, as slices do: byte by byte, and a beginning comes before the whole.
+    /// Compares all bytes of the view with `other`, as slices compare: byte by byte, and a prefix
+    /// is less than the whole.
     ///
-    /// With [`part`](Self::part) this compares keys of changing lengths.
+    /// With [`part`](Self::part) this compares keys of variable length.
     #[inline]
     pub fn compare_all(&self, other: &[u8]) -> Result<Ordering, Torn> {
         let both = self.len().min(other.len());
@@ -154,7 +164,7 @@ impl<'v, W: Watch> View<'v, W> {
         Ok(order.then(self.len().cmp(&other.len())))
     }
 
-    /// Whether the view begins with the bytes of `prefix`; not if it is shorter.
+    /// Whether the view begins with the bytes of `prefix`; `false` if the view is shorter.
     #[inline]
     pub fn starts_with(&self, prefix: &[u8]) -> Result<bool, Torn> {
         if prefix.len() > self.len() {
@@ -163,13 +173,13 @@ impl<'v, W: Watch> View<'v, W> {
         Ok(self.compare(0, prefix)?.is_eq())
     }
 
-    /// Whether these are exactly the bytes of `other`.
+    /// Whether the view has exactly the bytes of `other`.
     #[inline]
     pub fn equals(&self, other: &[u8]) -> Result<bool, Torn> {
         Ok(self.len() == other.len() && self.starts_with(other)?)
     }
 
-    /// The part in `range`, as a view of its own. It belongs to the same look.
+    /// Returns the part in `range` as a view of its own. It belongs to the same attempt.
     #[inline(always)]
     pub fn part(&self, range: Range<usize>) -> Result<Self, Torn> {
         let len = range.end.checked_sub(range.start).ok_or(Torn)?;
@@ -177,14 +187,16 @@ impl<'v, W: Watch> View<'v, W> {
         Ok(View::new(bytes, self.look))
     }
 
-    /// Searches `count` slots of `width` bytes each, the first of which is at `at`, by halves.
+    /// Searches `count` slots of `width` bytes each, from `at` on, by binary search.
     ///
-    /// `compare` gets the view and where a slot is in it, and says how that slot compares with what is searched for; so the slots are in
-    /// ascending order. As [`slice::binary_search_by`] it gives the number of a slot that is equal (any of them, if there are
-    /// several), or `Err` with the number of slots that are less: where such a slot would be. A `compare` that never says `Equal`
-    /// finds the border between two groups. Slots in no order, as a torn page may have, give any number up to `count`.
+    /// `compare` gets the view and the position of a slot in it, and returns how that slot compares
+    /// with the target; the slots are in ascending order. As [`slice::binary_search_by`], the
+    /// search returns the number of an equal slot (any of them, if there are several), or `Err`
+    /// with the number of slots that are less, the position of insertion. A `compare` that never
+    /// returns `Equal` finds the border between two groups. If the slots are not in order, as an
+    /// inconsistent page may have them, the result is any number up to `count`.
     ///
-    /// It takes less than 64 steps, whatever is in the page.
+    /// The search takes less than 64 steps, whatever the page contains.
     #[inline]
     pub fn search<F>(
         &self,
@@ -198,7 +210,7 @@ impl<'v, W: Watch> View<'v, W> {
     {
         self.look.count()?;
         let len = width.checked_mul(count).ok_or(Torn)?;
-        // Below, no product or sum is more than these two.
+        // No product or sum below exceeds these two.
         self.bytes.get(at, len).ok_or(Torn)?;
         let (mut low, mut high) = (0, count);
         while low < high {
@@ -214,11 +226,13 @@ impl<'v, W: Watch> View<'v, W> {
 }
 
 impl View<'_, OfFile<'_>> {
-    /// What the page is now, to be compared with what it is later ([`File::is_unchanged`](crate::File::is_unchanged)). A token is of the
-    /// whole page, whatever part the view is of.
+    /// Returns a token of the page's state, for a later comparison
+    /// ([`File::is_unchanged`](crate::File::is_unchanged)). A token is of the whole page, whatever
+    /// part the view is of.
     ///
-    /// It outlives the closure. If the page changes before the look ends, the token says so from the beginning, and the
-    /// closure is called again; so return it along with the answer, as all that is to count.
+    /// The token outlives the closure. If the page changes before the attempt ends, the token
+    /// reports the change from the start, and the closure is called again. So return the token
+    /// together with the result; only these count.
     #[must_use]
     #[inline]
     pub fn token(&self) -> Token {
@@ -232,15 +246,16 @@ impl<W: Watch> fmt::Debug for View<'_, W> {
     }
 }
 
-/// Copies all of `bytes` to `buf`, which is as long. It gets the bytes by value: a view that was handed over by its address would have
-/// to be in memory.
+/// Copies all of `bytes` to `buf`, which has the same length. The bytes are passed by value: a view
+/// passed by address would have to be in memory.
 #[inline(never)]
 fn copy_any(bytes: RacySource<'_>, buf: &mut [u8]) {
     bytes.copy_to(0, buf);
 }
 
-/// The order of all of `bytes` and `other`, which is as long: by words with the highest byte first. (None would say that it is
-/// not.) The first word decides most comparisons, and is compared in line.
+/// Compares all of `bytes` with `other`, which has the same length, by words with the highest byte
+/// first. (`None` would mean that it has not.) The first word decides most comparisons, and its
+/// comparison is inlined.
 #[inline(always)]
 fn compare_bytes(bytes: RacySource<'_>, other: &[u8]) -> Option<Ordering> {
     if let Some(first) = other.first_chunk() {
@@ -265,7 +280,8 @@ fn compare_any(bytes: RacySource<'_>, other: &[u8]) -> Option<Ordering> {
     if rest.is_empty() {
         return Some(Ordering::Equal);
     }
-    // What is left, by words that begin in what is equal; if it changes meanwhile, the answer is thrown away.
+    // Compare the rest by words that begin in the equal part. If that changes concurrently, the
+    // result is dropped.
     if let Some(last) = other.last_chunk() {
         let order =
             u64::from_be_bytes(bytes.load(other.len() - 8)?).cmp(&u64::from_be_bytes(*last));

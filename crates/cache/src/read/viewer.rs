@@ -1,35 +1,42 @@
-//! Views: a closure looks at a page where it is, and its answer counts if the page did not change meanwhile.
+//! Views: a closure reads a page in place, and its result is valid if the page did not change
+//! during the call.
 //!
 //! # Protocol
 //!
 //! That of the optimistic read ([`crate::read::reader`]), with the closure in place of the copy.
 //!
 //! ```text
-//! 1 load the slot (acquire); 2 give up unless it is hot; 3 load the file's size: where the view ends
-//! 4 the closure looks (and checks now and then: 5 and 6)
+//! 1 load the slot (acquire)
+//! 2 give up unless it is hot
+//! 3 load the file's size: the end of the view
+//! 4 call the closure (its accesses occasionally check: 5 and 6)
 //! 5 fence(Acquire)
-//! 6 load the slot again: unchanged?
+//! 6 reload the slot: unchanged?
 //! ```
 //!
-//! The edges are the same. If step 4 has loaded any byte that another page's filler or a writer has stored, step 6 sees another
-//! word. So the answer of a look that ends with the slot unchanged was made of the bytes of the page alone, all of one moment.
-//! Nothing else of the look matters: it cannot leave the page, it ends ([`crate::read::look`]), and its answer is dropped where
-//! it began.
+//! The ordering edges are the same. If step 4 has loaded any byte that the filler of another page
+//! or a writer has stored, step 6 sees another word. So if the slot is unchanged at the end of an
+//! attempt, the closure's result was computed from bytes of the page alone, all of one moment. An
+//! attempt that fails has no other effect: it cannot access memory outside the page, it ends
+//! ([`crate::read::look`]), and its result is dropped where it began.
 //!
-//! The slot may be changed by the closure itself, which may write to the page, or have it evicted: then the look is torn as by
-//! anybody else.
+//! The closure itself may change the slot, by a write to the page or by causing its eviction. The
+//! attempt is then inconsistent, as after a change by another thread.
 //!
-//! # Again, and with a reference
+//! # Retries, and the attempt with a reference
 //!
-//! A look that was torn, or that met a claim, is repeated up to [`TRIES`] times: a writer is done in a moment, and a reference
-//! would make the next one move the page (`docs/adr/0007-*`). A page that is missing or not marked is looked up, filled and
-//! marked as by any referenced read, and then the look has a reference; so has the last one. The bytes of a page with a reference
-//! do not change. So what sends a closure out of the page then is in the page, and the view fails ([`ErrorKind::Malformed`]).
+//! An inconsistent attempt, or one that met a claim, is repeated up to [`TRIES`] times: a writer
+//! finishes soon, and a reference would make the next writer move the page (`docs/adr/0007-*`). A
+//! page that is missing or whose accessed bit is clear is looked up, filled and marked accessed as
+//! by any referenced read, and the next attempt has a reference. So has the last attempt. The bytes
+//! of a page with a reference do not change. An access outside the page is then caused by the
+//! page's contents, and the view fails ([`ErrorKind::Malformed`]).
 //!
-//! Failure. Nothing is held while a closure looks without a reference, and the reference is a guard: a closure may panic.
+//! Failure. An attempt without a reference holds nothing while the closure runs, and the reference
+//! is a guard. So a closure may panic.
 //!
-//! Proved by `loom_view_vs_evict_and_reuse`, `loom_view_vs_write`, `loom_view_that_goes_round_in_circles_ends`; by the mutants
-//! `view-*`.
+//! Verified by `loom_view_vs_evict_and_reuse`, `loom_view_vs_write`,
+//! `loom_view_that_goes_round_in_circles_ends`; by the mutants `view-*`.
 
 use pagewell_frame::FrameRef;
 use pagewell_frame::refcount::RefScheme;
@@ -47,17 +54,17 @@ use crate::read::lookup::Lookup;
 use crate::read::raw;
 use crate::read::view::View;
 
-/// How many looks without a reference follow the first one.
+/// Maximum number of attempts without a reference after the first one.
 const TRIES: u32 = if cfg!(loom) { 1 } else { 4 };
 
 /// Views of pages of a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Viewer<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
-/// What a look needs: bytes, and what says whether they are the page's.
+/// Input of an attempt: bytes, and the state that shows whether they are the page's.
 type Ground<'g> = (RacySource<'g>, OfFile<'g>);
 
-/// A page with a reference, of which the file has so many bytes.
+/// Page with a reference, and the number of its bytes that the file has.
 #[derive(Debug)]
 pub(crate) struct Held<'m, S: RefScheme> {
     reference: FrameRef<'m, S>,
@@ -66,7 +73,8 @@ pub(crate) struct Held<'m, S: RefScheme> {
 }
 
 impl<'m, S: RefScheme> Viewer<'m, S> {
-    /// What one look at `page` without a reference needs; if there can be none, the outcome. The numbers are those of the module's text.
+    /// Prepares one attempt on `page` without a reference, or returns the outcome if that is
+    /// impossible. The numbered steps are those of the module documentation.
     #[inline(always)]
     fn begin<R>(self, page: PageNr) -> Result<Ground<'m>, Looked<R>> {
         // Loaded before the first atomic access, as for a read.
@@ -85,8 +93,9 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
                 Looked::Fallback
             });
         }
-        // 3. After the slot: the file had this size while this was its page, if the slot turns out unchanged. (An index has no slots
-        // beyond `MAX_FILE_BYTES`, so `start` is where the page begins.)
+        // 3. After the slot: the file had this size while this was its page, if step 6 finds the
+        //    slot unchanged. (An index has no slots beyond `MAX_FILE_BYTES`, so `start` is the
+        //    start of the page.)
         let rest = self.0.size().saturating_sub(start);
         if rest == 0 {
             return Err(Looked::Fallback);
@@ -96,10 +105,11 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
         Ok((bytes, OfFile::seen(seen, self.0.origin(), page, len)))
     }
 
-    /// One look at `page`: at what is held of it, or without a reference.
+    /// Makes one attempt on `page`: with the reference in `held`, or without a reference.
     ///
-    /// It is called where a view begins and from [`Self::again`]. Whether it goes in line is the compiler's choice: a short closure goes into
-    /// whatever calls the view, with all that it has captured in registers; a long one stands once, in this function, which is called.
+    /// Called where a view begins and from [`Self::again`]. The compiler decides whether it is
+    /// inlined: a short closure is inlined into the caller of the view, with all captured values in
+    /// registers; a long one exists once, in this function, which is called.
     #[inline]
     pub(crate) fn look<R, F>(
         self,
@@ -121,7 +131,8 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
         look_at(bytes, watch, self.0.page_size(), &mut |v| look(v))
     }
 
-    /// One look at `page` without a reference; none if it misses, or has no answer.
+    /// Makes one attempt on `page` without a reference. Returns `None` if it misses or has no
+    /// result.
     #[inline(always)]
     pub(crate) fn view_once<R, F>(self, page: PageNr, look: &mut F) -> Option<R>
     where
@@ -133,7 +144,8 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
         }
     }
 
-    /// Looks at `page` until the answer is the page's. `ahead` says how many pages to fill from a missing page on.
+    /// Repeats attempts on `page` until the result is valid. `ahead` returns the number of pages to
+    /// fill from a missing page on.
     #[inline]
     pub(crate) fn view<R, F, A>(self, page: PageNr, mut look: F, ahead: A) -> Result<R, Error>
     where
@@ -146,7 +158,8 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
         }
     }
 
-    /// Goes on after a first look that has missed. It is made again, whatever it has met, and without waiting.
+    /// Continues after a first attempt that failed. The attempt is first repeated without waiting,
+    /// whatever its outcome was.
     #[cold]
     #[inline(never)]
     fn again<R, F>(self, page: PageNr, look: &mut F, ahead: &dyn Fn() -> usize) -> Result<R, Error>
@@ -172,13 +185,14 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
         }
     }
 
-    /// A reference to `page`, which is filled if it is missing.
+    /// Returns a reference to `page`, which is filled if it is missing.
     fn hold(self, page: PageNr, ahead: &dyn Fn() -> usize) -> Result<Held<'m, S>, Error> {
         let (reference, len) = Lookup(self.0)
             .hold(page, Op::View, ahead)
             .map_err(|error| error.with_op(Op::View))?;
-        // While there is a reference to a frame, a slot that names it is of a page with the bytes that it has: they do not change, and the
-        // frame is no other page's. If the page is in another one by now, or gone, no slot names this one.
+        // While there is a reference to a frame, a slot that names the frame is that of its page:
+        // the bytes do not change, and the frame is not reused. If the page is in another frame by
+        // now, or was removed, no slot names this one.
         let token = match self.0.index().look(page) {
             Some(seen) if seen.slot.state() == State::Present(reference.frame()) => {
                 self.0.origin().token(page, seen)
@@ -187,19 +201,20 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
         };
         Ok(Held {
             reference,
-            // If the file ends elsewhere by now, the token has changed already.
+            // If the end of the file has changed by now, the token is already changed.
             token: token.of_len(len),
             len,
         })
     }
 
-    /// What `page` says led the closure of a look, which had a reference, nowhere; in too many steps, or out of it.
+    /// Returns the error for a page whose contents led the closure of an attempt with a reference
+    /// out of the page, or into too many accesses.
     fn malformed(self, page: PageNr, is_too_long: bool) -> Error {
         let error = self.0.error(ErrorKind::Malformed, Op::View).with_page(page);
         if is_too_long {
             let most = u64::from(STEP) * self.0.page_size() as u64;
             error.with_detail(format!(
-                "it was still being looked at after {most} accesses"
+                "the closure has not returned after {most} accesses"
             ))
         } else {
             error
@@ -208,7 +223,7 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
 }
 
 impl<S: RefScheme> Held<'_, S> {
-    /// What a look at it needs.
+    /// Returns the input of an attempt on the page.
     fn ground(&self) -> Ground<'_> {
         let bytes = self.reference.bytes().slice(0, self.len);
         (bytes, OfFile::held(&self.token))

@@ -14,8 +14,8 @@ use crate::write::page::{Bound, PageWriter};
 pub(crate) struct Writer<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<S: RefScheme> Writer<'_, S> {
-    /// Writes `buf` from byte `pos` of the file on; returns how many bytes it wrote: all, unless
-    /// something failed after the first page.
+    /// Writes `buf` from byte `pos` of the file on. Returns the number of bytes written: all,
+    /// unless an error occurred after the first page.
     pub(crate) fn write_bytes(self, buf: &[u8], pos: u64, lsn: u64) -> Result<usize, Error> {
         let writes = self.0.writes(Op::Write)?;
         if PageWriter(self.0).write_hit(writes, buf, pos, lsn) {
@@ -24,7 +24,7 @@ impl<S: RefScheme> Writer<'_, S> {
         self.write_any(writes, buf, pos, lsn)
     }
 
-    /// [`Self::write_bytes`], a hit or not.
+    /// [`Self::write_bytes`] if the write may not be a hit.
     #[inline(never)]
     fn write_any(self, writes: &Writes, buf: &[u8], pos: u64, lsn: u64) -> Result<usize, Error> {
         Grower(self.0).checked_end(pos, buf.len())?;
@@ -35,7 +35,8 @@ impl<S: RefScheme> Writer<'_, S> {
             let (nr, result) = self.write_some(writes, &buf[done..], pos + done as u64, lsn);
             done += nr;
             match result {
-                // If nothing was written, the file was cut meanwhile; writing the rest makes it longer again.
+                // If nothing was written, the file was truncated concurrently; writing the rest
+                // extends it again.
                 Ok(()) => {}
                 Err(error) => {
                     let error = match wait_after(self.0, writes, error) {
@@ -60,8 +61,8 @@ impl<S: RefScheme> Writer<'_, S> {
         Ok(done)
     }
 
-    /// Writes `buf` from byte `pos` on, or a part of it that begins there; returns how many bytes it wrote
-    /// before something failed.
+    /// Writes `buf` from byte `pos` on, or a part of it that begins there. Returns the number of
+    /// bytes written before an error.
     fn write_some(
         self,
         writes: &Writes,
@@ -72,11 +73,13 @@ impl<S: RefScheme> Writer<'_, S> {
         if pos + buf.len() as u64 <= self.0.size() {
             return PageWriter(self.0).write_pages(writes, buf, pos, lsn, Bound::Within);
         }
-        // At most as many pages at once as the cache surely has room for, since no writer is throttled with the lock in hand.
+        // At most as many pages at once as the cache can certainly hold, since no writer is
+        // throttled while it holds the lock of the size.
         let off = pos as usize & (self.0.page_size() - 1);
         let most = self.0.most_pages() * self.0.page_size() - off;
         let buf = &buf[..buf.len().min(most)];
-        // It dirties pages with the lock of the size in hand; any other write is throttled page by page.
+        // This write dirties pages while it holds the lock of the size; any other write is
+        // throttled page by page.
         let _resize = match self.0.lock_size_within_share(writes, Op::Write) {
             Ok(lock) => lock,
             Err(error) => return (0, Err(error)),

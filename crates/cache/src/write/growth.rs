@@ -1,29 +1,35 @@
-//! The end of a file that is written to: writes past it, appends, new sizes.
+//! End of a file that is written to: writes past it, appends, new sizes.
 //!
 //! # Protocol
 //!
-//! Writes past the end hold the lock of the file's size. Pages are there before the size says so. The page with the old
-//! end comes last, and the size is stored before its claim ends (`write_growing`). A gap
-//! between the old end and the first byte written has no pages: past the end that the storage has
-//! ([`crate::writeback::size`]), a page that is not cached is zeros.
+//! Writes past the end hold the lock of the file's size. Pages become resident before the size
+//! covers them. The page with the old end is written last, and the size is stored before its claim
+//! ends (`write_growing`). A gap between the old end and the first byte written has no pages: past
+//! the end that the backend has ([`crate::writeback::size`]), a page that is not resident reads as
+//! zeros.
 //!
-//! A cut, with the lock of the size and the writeback lock held:
-//! 1. The storage cuts the file. Until then everybody sees the old size, so a cut that fails has no effect. A fill whose
-//!    transfer falls short meanwhile sleeps until the cut is over ([`Writes::cutting`]). A storage that panics, or does not tell
-//!    whether it has cut the file, is taken to have cut it.
-//! 2. Store the size, then the size that fills go by. In this order: a fill that finds a page past the end of the storage makes it
-//!    zeros, and a reader of these zeros must see that the file is shorter.
-//! 3. Take out the pages past the new end (`Remover::remove`), and tell the file's user, which keeps copies.
+//! A truncation, with the lock of the size and the writeback lock held:
+//! 1. The backend truncates the file. Until then all threads see the old size, so a truncation that
+//!    fails has no effect. A fill whose transfer is short during this step sleeps until the
+//!    truncation has ended ([`Writes::cutting`]). If the backend panics, or does not report whether
+//!    it has truncated the file, the truncation counts as done.
+//! 2. Store the size, then the size for fills. The order matters: a fill that finds a page past the
+//!    end of the backend's file zeros it, and a reader of these zeros must see that the file is
+//!    shorter.
+//! 3. Remove the pages past the new end (`Remover::remove`), and call the file's user, which keeps
+//!    copies.
 //!
 //! # Locks
 //!
-//! The lock of the size comes before the writeback lock. A page that is pinned to be changed is waited for without it: the thread
-//! that has the guard may make the file longer first. No writer is throttled with the lock of the size in hand, since a flusher
-//! takes the writeback lock to clean the file, and others want the lock of the size. A hook, which runs with the writeback lock
-//! in hand, may write to other files.
+//! The lock of the size precedes the writeback lock. A thread waits for a page that is pinned for
+//! writing without the lock of the size: the thread that has the guard may extend the file first.
+//! No writer is throttled while it holds the lock of the size, since a flusher acquires the
+//! writeback lock to clean the file, and other threads need the lock of the size. A callback, which
+//! runs with the writeback lock held, may write to other files.
 //!
-//! Proved by `loom_append_vs_*`, `loom_gap_vs_read`, `loom_create_vs_truncate`, `loom_read_vs_cut`, `loom_read_vs_failed_cut`;
-//! the litmus tests `write-vs-truncate*`, `append-vs-read*`.
+//! Verified by `loom_append_vs_*`, `loom_gap_vs_read`, `loom_create_vs_truncate`,
+//! `loom_read_vs_cut`, `loom_read_vs_failed_cut`; the litmus tests `write-vs-truncate*`,
+//! `append-vs-read*`.
 
 use std::ops::Range;
 
@@ -43,22 +49,23 @@ use crate::write::page::{Bound, PageWriter};
 use crate::writeback::size::StorageSize;
 use crate::writeback::tail::{Tail, TailKeeper};
 
-/// The treatment of whole pages that were written when a later one fails.
+/// Treatment of whole pages that were written when a later one fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Kept,
     Dropped,
 }
 
-/// Makes a file longer, or gives it a new size.
+/// Extends a file, or changes its size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grower<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<S: RefScheme> Grower<'_, S> {
-    /// Writes `buf` from byte `pos` on and makes the file longer. The lock of the size is held.
+    /// Writes `buf` from byte `pos` on and extends the file. The lock of the size is held.
     ///
-    /// The page with the old end comes last, and the size is stored before its claim ends. Otherwise the page could be
-    /// given to the storage up to the old end, and be taken for written.
+    /// The page with the old end is written last, and the size is stored before its claim ends.
+    /// Otherwise the page could be written to the backend up to the old end, and be taken for
+    /// clean.
     pub(crate) fn write_growing(
         self,
         writes: &Writes,
@@ -81,7 +88,7 @@ impl<S: RefScheme> Grower<'_, S> {
             Remover(self.0).drop_past_end(old);
             return (0, past);
         }
-        // The pages are there: a thread that sees the size sees them.
+        // The pages are resident: a thread that sees the size sees them.
         let size = old.max(pos + (in_last + nr_past) as u64);
         if in_last == 0 {
             if nr_past != 0 {
@@ -95,26 +102,28 @@ impl<S: RefScheme> Grower<'_, S> {
             Remover(self.0).drop_past_end(old);
             return (nr, result);
         }
-        // If the old end is the end of a page, no page has stored the size. Otherwise readers keep the line that they have it in.
+        // If the old end is the end of a page, no page write has stored the size. Otherwise the
+        // store is omitted, so that readers keep the size's cache line.
         if self.0.size() != size {
             self.0.store_size(size);
         }
         (in_last + nr_past, past)
     }
 
-    /// Writes `buf` at the end of the file; returns where it is.
+    /// Appends `buf` to the file. Returns the range that it occupies.
     pub(crate) fn append_bytes(self, buf: &[u8], lsn: u64) -> Result<Range<u64>, Error> {
         let writes = self.0.writes(Op::Write)?;
-        // One of a page touches two pages at the most, and a cache has room for more.
+        // An append of one page touches at most two pages, and a cache can hold more.
         if buf.len() > self.0.page_size() {
             self.check_append(buf.len())?;
         }
         self.when_unlocked(writes, || self.try_append(writes, buf, lsn))
     }
 
-    /// Refuses an append of `len` bytes that can never be done, before anything is evicted or written back for it. Its pages are
-    /// past the end of the file until all of them are there, and dirty; so none of them can be given to the storage
-    /// before, and all have to be within what one file may have dirty.
+    /// Refuses an append of `len` bytes that can never succeed, before anything is evicted or
+    /// written back for it. Its pages are past the end of the file until all of them are resident
+    /// and dirty. So none of them can be written back before, and all must be within the dirty
+    /// limit of one file.
     #[cold]
     fn check_append(self, len: usize) -> Result<(), Error> {
         let pos = self.0.size();
@@ -130,11 +139,11 @@ impl<S: RefScheme> Grower<'_, S> {
             .0
             .error(ErrorKind::OutOfFrames, Op::Write)
             .with_detail(format!(
-                "an append of {len} bytes, all or nothing; {most} bytes of one file may be dirty at once here"
+                "an append of {len} bytes is atomic and exceeds the limit of {most} dirty bytes of one file"
             )))
     }
 
-    /// How many frames the file may have dirty, if no other has any.
+    /// Returns the maximum number of dirty frames of the file, if no other file has any.
     fn most_dirty(self) -> usize {
         match self.0.writes_if_any() {
             Some(_) => self.0.shared().pressure.limits.of_one_file(),
@@ -142,8 +151,9 @@ impl<S: RefScheme> Grower<'_, S> {
         }
     }
 
-    /// Does `what`, which takes the lock of the size, with room; and repeats it when a page was locked that it has to write to.
-    /// That is waited for here, with no lock held.
+    /// Calls `what`, which acquires the lock of the size, as [`Mapping::with_room`] does, and
+    /// repeats it if a page that it must write to was locked. Waits for that page here, with no
+    /// lock held.
     fn when_unlocked<T>(
         self,
         writes: &Writes,
@@ -171,7 +181,8 @@ impl<S: RefScheme> Grower<'_, S> {
         result.map(|()| pos..end)
     }
 
-    /// Whether an append of `len` bytes would only write to the page with the end of the file, which is not clean: a hint.
+    /// Whether an append of `len` bytes would only write to the page with the end of the file, and
+    /// that page is not clean: a hint.
     fn is_in_dirty_tail(self, len: usize) -> bool {
         let (pos, page_size) = (self.0.size(), self.0.page_size());
         let off = pos as usize & (page_size - 1);
@@ -181,40 +192,43 @@ impl<S: RefScheme> Grower<'_, S> {
         self.0.seems_unclean(pos >> self.0.page_shift())
     }
 
-    /// The end of a write of `len` bytes at `pos`, if the file can have that.
+    /// Returns the end of a write of `len` bytes at `pos`, or an error if the file cannot have that
+    /// size.
     pub(crate) fn checked_end(self, pos: u64, len: usize) -> Result<u64, Error> {
         let end = pos.checked_add(len as u64);
         end.filter(|end| *end <= self.0.reach()).ok_or_else(|| {
             self.0
                 .error(ErrorKind::FileTooLarge, Op::Write)
                 .with_detail(format!(
-                    "{len} bytes at {pos}; indexed up to {}, at most {MAX_FILE_BYTES}",
+                    "{len} bytes at {pos}: its index ends at {}, at most {MAX_FILE_BYTES}",
                     self.0.reach()
                 ))
         })
     }
 
-    /// Before the file becomes longer: nothing that the storage has after its end may become a part of it ([`crate::writeback::tail`]). The lock of the size is held.
+    /// Called before the file is extended: ensures that bytes that the backend has after the end do
+    /// not become a part of the file ([`crate::writeback::tail`]). The lock of the size is held.
     pub(crate) fn settle_end(self, writes: &Writes, op: Op) -> Result<(), Error> {
         if self.0.hooks().is_none() {
             return Ok(());
         }
         while let Some(at) = writes.loose_end() {
-            // Kept, so that it is not evicted at once.
+            // Kept, so that the page is not evicted at once.
             let _page = Lookup(self.0)
                 .get(at >> self.0.page_shift(), || 1)
                 .map_err(|error| error.with_op(op))?;
             match TailKeeper(self.0).settle(writes, at, op)? {
                 Tail::Settled => break,
-                // It was invalidated.
+                // The page was invalidated.
                 Tail::Missing => {}
             }
         }
         Ok(())
     }
 
-    /// As [`settle_end`](Self::settle_end), for who opens the file: what an earlier program has left after the end must not be there when this one makes it longer. If
-    /// it fails, whoever makes the file longer tries again, and is told.
+    /// As [`settle_end`](Self::settle_end), when the file is opened: bytes that an earlier program
+    /// left after the end must be removed before this program extends the file. If this fails, the
+    /// next call that extends the file tries again and returns the error.
     #[cfg(not(loom))]
     pub(crate) fn settle_at_open(self) {
         if let Some(writes) = self.0.writes_if_any()
@@ -228,7 +242,8 @@ impl<S: RefScheme> Grower<'_, S> {
         }
     }
 
-    /// After a cut: the page with the end goes out again, with zeros after it. The lock of the size is held.
+    /// Called after a truncation: rewrites the page with the end, with zeros after it. The lock of
+    /// the size is held.
     fn rewrite_end(self, writes: &Writes) -> Result<(), Error> {
         if self.0.hooks().is_none() {
             return Ok(());
@@ -239,20 +254,20 @@ impl<S: RefScheme> Grower<'_, S> {
         let off = at as usize & (self.0.page_size() - 1);
         let zeros = vec![0; self.0.page_size() - off];
         let edit = Edit::bytes(off, &zeros, 0);
-        // The file cannot be cut: the lock of its size is held.
+        // The file cannot be truncated: the lock of its size is held.
         let page = at >> self.0.page_shift();
         let _ = PageWriter(self.0).write_page(writes, page, edit, Bound::Growing)?;
         Ok(())
     }
 
-    /// Zeros the bytes between the end of the file and `pos` in the page with the end; fills see the bytes in other
-    /// pages as zeros. The lock of the size is held.
+    /// Zeros the bytes between the end of the file and `pos` in the page with the end. Fills read
+    /// the bytes in other pages as zeros. The lock of the size is held.
     pub(crate) fn zero_tail(self, writes: &Writes, pos: u64) -> Result<(), Error> {
         let old = self.0.size();
         let page_size = self.0.page_size() as u64;
         let tail = old % page_size;
-        // Until now a page's bytes past the end of the file mean nothing. A page that is not cached is read
-        // anew, with zeros there.
+        // Until now the page's bytes past the end of the file have no meaning. A page that is not
+        // resident is read again, with zeros there.
         let is_cached = self
             .0
             .index()
@@ -261,13 +276,13 @@ impl<S: RefScheme> Grower<'_, S> {
         if tail != 0 && is_cached {
             let zeros = vec![0; (page_size - tail).min(pos - old) as usize];
             let edit = Edit::bytes(tail as usize, &zeros, 0);
-            // The file cannot be cut: the lock of its size is held.
+            // The file cannot be truncated: the lock of its size is held.
             let _ = PageWriter(self.0).write_page(writes, old / page_size, edit, Bound::Growing)?;
         }
         Ok(())
     }
 
-    /// Gives the file a new size. Bytes past it are gone; new bytes are zeros.
+    /// Sets the size of the file. Bytes past it are removed; new bytes are zeros.
     pub(crate) fn resize(self, new: u64) -> Result<(), Error> {
         let writes = self.0.writes(Op::Resize)?;
         self.when_unlocked(writes, || self.try_resize(writes, new))
@@ -279,7 +294,7 @@ impl<S: RefScheme> Grower<'_, S> {
             return Err(self
                 .0
                 .error(ErrorKind::FileTooLarge, Op::Resize)
-                .with_detail(format!("{new} bytes; indexed up to {}", self.0.reach())));
+                .with_detail(format!("{new} bytes: its index ends at {}", self.0.reach())));
         }
         let _resize = self.0.lock_size(writes, Op::Resize)?;
         let old = self.0.size();
@@ -290,16 +305,19 @@ impl<S: RefScheme> Grower<'_, S> {
         }
         let is_cut_in_page = self.0.layout().has_part(new) && new < old;
         if is_cut_in_page {
-            // It goes out again after the cut. What cannot be read cannot be cut.
+            // The page is rewritten after the truncation. If it cannot be read, the file cannot be
+            // truncated.
             drop(
                 Lookup(self.0)
                     .get(new >> self.0.page_shift(), || 1)
                     .map_err(|error| error.with_op(Op::Resize))?,
             );
         }
-        // With this lock no page is on its way to the storage, where it would make the file longer again.
+        // While this lock is held, no page is being written to the backend, where it would extend
+        // the file again.
         let mut storage = self.0.lock_storage(writes, Op::Resize)?;
-        // A cut is told only if the storage has the bytes; growth is told now, so that it fails now.
+        // A truncation is passed to the backend only if the backend has the bytes. Growth is passed
+        // on at once, so that an error is returned now.
         let is_right = storage.is_size_known
             && if new < old {
                 self.0.fill_size() <= new
@@ -310,9 +328,11 @@ impl<S: RefScheme> Grower<'_, S> {
             Ok(())
         } else {
             StorageSize(self.0).set_storage_size(&mut storage, new, || {
-                // Shown once the cut is certain, and before fills take the bytes cut off for zeros.
+                // Published once the truncation is certain, and before fills take the removed bytes
+                // for zeros.
                 if new < old {
-                    // What is cut off of the last page is in the storage until it is written again.
+                    // The backend has the removed bytes of the last page until the page is written
+                    // again.
                     if self.0.hooks().is_some() {
                         writes.set_loose_end(is_cut_in_page.then_some(new));
                     }
@@ -320,8 +340,9 @@ impl<S: RefScheme> Grower<'_, S> {
                 }
             })
         };
-        // A cut that the storage may have done counts as done: its bytes past the new end are unknown now. A change that it
-        // has not done counts as none: nothing was dropped, and nobody has seen another size.
+        // A truncation that the backend may have done counts as done: its bytes past the new end
+        // are unknown now. A change that the backend has not done has no effect: nothing was
+        // dropped, and no thread has seen another size.
         let is_changed = match &set {
             Ok(()) => true,
             Err(not_set) => new <= old && not_set.may_be_set,
@@ -329,13 +350,14 @@ impl<S: RefScheme> Grower<'_, S> {
         if is_changed {
             self.0.store_fill_size(self.0.fill_size().min(new));
             self.0.store_size(new);
-            // A page that is being read in is waited for.
+            // Waits for pages that are being filled.
             let step = writes
                 .service
                 .begin_step(&self.0.shared().pressure, Step::Read);
             Remover(self.0).drop_past_end(new);
             drop(step);
-            // The lock of the size keeps the file from growing again; the file's user may have to wait.
+            // The lock of the size keeps the file from growing again. The writeback lock is
+            // released because the file's user may have to wait.
             drop(storage);
             if new < old {
                 self.0.user().tell_cut(new);

@@ -1,9 +1,11 @@
-//! Waiting for a page that is pinned to be changed ([`super::page_lock`]).
+//! Waits for a page that is pinned for writing ([`super::page_lock`]).
 //!
-//! A thread waits with no lock of the file held: the thread that has the guard may want any of them before it drops it. It does not
-//! wait for a guard of its own, which would last for ever: that is an error. The state of a locked page has the number of the
-//! guard's lock, and [`Groups`](crate::dirty::groups::Groups) knows whose that guard is. So only a thread that would sleep asks for
-//! the owner, and it gets a certain answer: no other thread can make a guard this thread's, or end that.
+//! A thread waits with no lock of the file held: the thread that has the guard may need any of them
+//! before it drops the guard. A wait for a guard of the same thread would never end and is an
+//! error. The state of a locked page has the number of the guard's lock, and
+//! [`Groups`](crate::dirty::groups::Groups) maps the number to the owner of the guard. So only a
+//! thread that would sleep queries the owner. The answer is stable: no other thread can make a
+//! guard this thread's, or end that.
 
 #[cfg(not(loom))]
 use std::task::Waker;
@@ -21,24 +23,24 @@ use crate::base::slot::State;
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
 
-/// The lock of a page, as it was seen.
+/// Lock of a page, as it was loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SeenLock {
-    /// Where the page was.
+    /// Frame of the page.
     pub(crate) frame: FrameNr,
-    /// The number of the lock.
+    /// Number of the lock.
     pub(crate) holder: u64,
 }
 
 impl SeenLock {
-    /// The lock of the page in `frame`, if `state`, which is its state, is locked.
+    /// Returns the lock of the page in `frame`, whose state is `state`, if the page is locked.
     pub(crate) fn of(frame: FrameNr, state: PageState) -> Option<Self> {
         let holder = state.holder();
         state.is_locked().then_some(Self { frame, holder })
     }
 }
 
-/// Sleeps while `page` is where it was seen, and locked.
+/// Sleeps while `page` is in the same frame and locked.
 ///
 /// # Errors
 ///
@@ -56,11 +58,12 @@ pub(crate) fn wait_while_locked<S: RefScheme>(
     Ok(())
 }
 
-/// Leaves `waker` for when `page` is not where it was seen any more, or not locked; unless that is so.
+/// Stores `waker`, to be called when `page` is no longer in the same frame or no longer locked.
+/// Returns `None` if that is already so.
 ///
 /// # Errors
 ///
-/// As of [`wait_while_locked`].
+/// As for [`wait_while_locked`].
 #[cfg(not(loom))]
 pub(crate) fn leave_waker<S: RefScheme>(
     mapping: &Mapping<S>,
@@ -74,7 +77,7 @@ pub(crate) fn leave_waker<S: RefScheme>(
     Ok(waits.leave_waker(word, waker, |state| is_locked(mapping, page, lock, state)))
 }
 
-/// Whether `page` is where it was seen, and locked; `state` is the word of its state.
+/// Whether `page` is in the same frame and locked. `state` is the word of the page's state.
 fn is_locked<S: RefScheme>(
     mapping: &Mapping<S>,
     page: PageNr,
@@ -86,14 +89,16 @@ fn is_locked<S: RefScheme>(
         (slot.state() == State::Present(lock.frame)).then(|| slot.bits())
     };
     let before = in_frame();
-    // ORDERING: Acquire; the thread that unlocks stores, and wakes. Acquire also keeps the second load of the slot after
-    // this: if the slot is unchanged, the frame was the page's all the time, and its word meant this. Otherwise the frame
-    // may be something else, or another page: nobody wakes us for that one, or its holder waits for us.
+    // ORDERING: Acquire; pairs with the store and wake-up of the thread that unlocks. Acquire also
+    // orders the second load of the slot after this load: if the slot is unchanged, the frame was
+    // the page's throughout, and the word was its state. Otherwise the frame may have another use,
+    // or be another page's: no thread would wake this one for that page, or its holder might wait
+    // for this thread.
     let is_locked = PageState::from_bits(state.load(Ordering::Acquire)).is_locked();
     is_locked && before.is_some() && in_frame() == before
 }
 
-/// An error if this thread has the guard of `page`.
+/// Returns [`Deadlock`](ErrorKind::Deadlock) if this thread has the guard of `page`.
 pub(crate) fn check_not_ours<S: RefScheme>(
     mapping: &Mapping<S>,
     writes: &Writes,
@@ -104,17 +109,17 @@ pub(crate) fn check_not_ours<S: RefScheme>(
         return Err(mapping
             .error(ErrorKind::Deadlock, Op::Write)
             .with_page(page)
-            .with_detail("which it has pinned to be changed"));
+            .with_detail("the calling thread has it pinned for writing"));
     }
     Ok(())
 }
 
-/// For a caller that has met `error` with a lock of the file held, and has none any more: sleeps while the page that was
-/// [`Locked`](ErrorKind::Locked) is.
+/// For a caller that got `error` while it held a lock of the file, and no longer holds one: sleeps
+/// while the page that was [`Locked`](ErrorKind::Locked) is locked.
 ///
 /// # Errors
 ///
-/// `error`, if it is another one.
+/// Returns `error` if it is of another kind.
 pub(crate) fn wait_after<S: RefScheme>(
     mapping: &Mapping<S>,
     writes: &Writes,

@@ -1,13 +1,16 @@
-//! Writing: changing bytes of pages in the cache, and the size of files.
+//! Writes to pages in the cache, and changes of file sizes.
 //!
-//! Owns. Writes within a page ([`page`]), of any length ([`bytes`]), past the end, appends and new sizes ([`growth`]); pages
-//! pinned to be changed ([`pin_mut`], [`page_lock`], [`lock_wait`]); moves of pages to other frames ([`moves`]).
+//! Owns.
+//! - writes within a page ([`page`]), of any length ([`bytes`]), past the end, appends and new
+//!   sizes ([`growth`]);
+//! - pages pinned for writing ([`pin_mut`], [`page_lock`], [`lock_wait`]);
+//! - moves of pages to other frames ([`moves`]).
 //!
-//! Calls `base`, `index`, `supply`, `dirty`, `mapping`; `read` for missing pages; `writeback` where a write has to wait
-//! for earlier ones (an earlier group, a cut of the storage).
+//! Calls `base`, `index`, `supply`, `dirty`, `mapping`; `read` for missing pages; `writeback` where
+//! a write must wait for earlier ones (an earlier write group, a truncation of the backend).
 //!
-//! Promises. A write within one page is seen whole or not at all. Pins and transfers never see bytes change. A failed write
-//! has changed nothing of the page at which it failed.
+//! Promises. A write within one page is seen as a whole or not at all. Pins and transfers never see
+//! bytes change. A failed write has changed nothing of the page at which it failed.
 
 pub(crate) mod bytes;
 pub(crate) mod growth;

@@ -1,19 +1,21 @@
-//! Moving pages to other frames: to another node, or out of the place of a large block.
+//! Moves of pages to other frames: to another node, or out of the range of a large block.
 //!
 //! Protocol.
-//! 1. Find the frame, with nothing in hand.
-//! 2. Claim the slot. Freeze the page's frame at a count of one; if another thread holds the page, it is not moved. So no pin and
-//!    no transfer ever sees it leave, and no writer is at work on it.
-//! 3. Copy the bytes; publish the new frame with the page's state and log sequence number; end the claim with the new
-//!    frame and a new version.
+//! 1. Allocate the frame, with nothing held.
+//! 2. Claim the slot. Freeze the page's frame at a count of one; if another thread has a reference
+//!    to the page, the page is not moved. So no pin and no transfer ever sees it move, and no
+//!    writer is changing it.
+//! 3. Copy the bytes; publish the new frame with the page's state and log sequence number; end the
+//!    claim with the new frame and a new version.
 //! 4. Free the old frame, which was frozen all along.
 //!
-//! A move is a write that changes nothing ([`super::page`]), so the same argument holds for readers. The sets of dirty and
-//! written pages go by the page's number, and do not change. A page that is pinned to be changed stays: threads that wait
-//! for it wait at its frame's record.
+//! A move is a write that changes no bytes ([`super::page`]), so the same argument holds for
+//! readers. The sets of dirty and unsynced pages are indexed by page number and do not change. A
+//! page that is pinned for writing is not moved: threads that wait for it sleep on the metadata of
+//! its frame.
 //!
-//! Proved by `loom_move_vs_read_and_reuse`, `loom_move_vs_write`, `loom_move_vs_pin`, `loom_move_vs_evict`,
-//! `loom_move_vs_flush`.
+//! Verified by `loom_move_vs_read_and_reuse`, `loom_move_vs_write`, `loom_move_vs_pin`,
+//! `loom_move_vs_evict`, `loom_move_vs_flush`.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, FrameNr, UniqueFrame};
@@ -27,29 +29,30 @@ use crate::supply::alloc::Allocator;
 use crate::supply::evict::Evictor;
 use crate::supply::parts::Supply;
 
-/// How often a page that others hold is tried: most hold it only for a moment.
+/// Maximum number of attempts at a page to which other threads have references: most hold them only
+/// briefly.
 const LOOKS: usize = if cfg!(loom) { 1 } else { 4 };
 
-/// The outcome of moving a page.
+/// Outcome of a page move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 #[non_exhaustive]
 pub enum PageMove {
-    /// It was moved.
+    /// The page was moved.
     Done,
-    /// It was on the node already.
+    /// The page was already on the node.
     There,
-    /// It is not cached.
+    /// The page is not resident.
     NotCached,
-    /// The node has no frame for it.
+    /// The node has no frame for the page.
     NodeFull,
-    /// It is pinned, or on its way to the storage.
+    /// The page is pinned, or is being written to the backend.
     Pinned,
-    /// Other threads were changing its place all the while.
+    /// Other threads were changing the slot in every attempt.
     Busy,
 }
 
-/// Moves a page to a frame of `node`, if it is cached.
+/// Moves a page to a frame of `node` if the page is resident.
 pub(crate) fn move_page<S: RefScheme>(mapping: &Mapping<S>, page: PageNr, node: usize) -> PageMove {
     let supply = mapping.supply();
     let mut to = None;
@@ -93,11 +96,12 @@ pub(crate) fn move_page<S: RefScheme>(mapping: &Mapping<S>, page: PageNr, node: 
     failure
 }
 
-/// Moves the page in `frame` to `to`, a block of its size; returns the old block.
+/// Moves the page in `frame` to `to`, a block of its size. Returns the old block.
 ///
 /// # Errors
 ///
-/// `to`, when it is a block of another pool, there is no page in the frame, or another thread holds it.
+/// Returns `to` if it is a block of another pool, `frame` has no page of its size, the page's slot
+/// is being changed, or the page is locked or has another reference.
 pub(crate) fn move_out_of<'s, S: RefScheme>(
     supply: &'s Supply<S>,
     frame: FrameNr,
@@ -122,7 +126,7 @@ pub(crate) fn move_out_of<'s, S: RefScheme>(
     if !look_at_pins(supply, frame) {
         return Err(to);
     }
-    // Once more, from the beginning: the claim has ended.
+    // Try once more from the start: the claim has ended.
     match Evictor(supply).slot_of(frame) {
         Some((leaf, position, slot)) => {
             match Claim::try_new(&supply.claims, leaf, position, slot) {
@@ -134,8 +138,8 @@ pub(crate) fn move_out_of<'s, S: RefScheme>(
     }
 }
 
-/// Looks whether announced pins keep the page in `frame`, if they are all that may; whether the mark by which they might be is gone, so that
-/// another try may succeed.
+/// Queries `frame`, in case hazards prevent its freeze, and scans. Returns whether any frame has
+/// lost its protection, so that another attempt may succeed.
 fn look_at_pins<S: RefScheme>(supply: &Supply<S>, frame: FrameNr) -> bool {
     supply.pool().doubt(frame);
     supply.pool().look_at_announced() != 0

@@ -1,4 +1,4 @@
-//! Writing within a page.
+//! Writes within a page.
 //!
 //! # Protocol
 //!
@@ -8,29 +8,31 @@
 //! 2 freeze the page's frame at a count of 1
 //! 3 fence(Release)       (`UniqueFrame::bytes`) copy the bytes
 //! 4 write the bytes                             fence(Acquire)
-//! 5 unfreeze; end the claim: new version        load the slot again: unchanged?
+//! 5 unfreeze; end the claim: new version        reload the slot: unchanged?
 //! ```
 //!
-//! A reader that has copied any byte of step 4 sees `busy` or the new version, by the fences. So a read within
-//! one page has all of a write or nothing of it.
+//! A reader that has copied any byte of step 4 sees `busy` or the new version, by the fences. So a
+//! read within one page has all of a write or nothing of it.
 //!
-//! If the frame cannot be frozen, there is another reference: a pin, a referenced read, a transfer to the
-//! storage. Then the page moves: the writer copies it to a new frame, writes there, and puts the new frame into the
-//! slot. So pins and transfers never see bytes change, and nobody waits for them. The count alone decides that,
-//! as for an eviction: a pin either has its reference before the freeze, which fails, or its `try_get`
-//! fails. No fence between the count and the slot is needed (`docs/adr/0007-*`).
+//! If the frame cannot be frozen, another reference exists: a pin, a referenced read, or a transfer
+//! to the backend. Then the page moves: the writer copies it to a new frame, writes there, and
+//! stores the new frame in the slot. So pins and transfers never see bytes change, and no writer
+//! waits for them. The count alone decides that, as for an eviction: a pin either has its reference
+//! before the freeze, which fails, or its `try_get` fails. No fence between the count and the slot
+//! is needed (`docs/adr/0007-*`).
 //!
-//! New frames are found with no claim in hand: finding one may evict, and wait.
+//! New frames are allocated with no claim held: the allocation may evict, and wait.
 //!
-//! # What is not read
+//! # Pages that are not read
 //!
-//! A missing page is read in first, unless all of its bytes that the file has are written, or the
-//! storage has none of it.
+//! A missing page is filled first, unless all of its bytes that the file has are written, or the
+//! backend has none of the page.
 //!
 //! Writes past the end are in [`super::growth`], page locks in [`super::page_lock`].
 //!
-//! Proved by `loom_read_vs_write`, `loom_read_vs_two_moves`, `loom_write_vs_*`, `loom_*_vs_whole_write`; the litmus tests
-//! `optimistic-read-vs-write*`, `optimistic-read-vs-move*`, `pin-vs-rewrite*`.
+//! Verified by `loom_read_vs_write`, `loom_read_vs_two_moves`, `loom_write_vs_*`,
+//! `loom_*_vs_whole_write`; the litmus tests `optimistic-read-vs-write*`,
+//! `optimistic-read-vs-move*`, `pin-vs-rewrite*`.
 
 use pagewell_frame::UniqueFrame;
 use pagewell_frame::refcount::RefScheme;
@@ -52,28 +54,30 @@ use crate::supply::leaves::Leaves;
 use crate::write::lock_wait::{SeenLock, check_not_ours, wait_while_locked};
 use crate::write::raw;
 
-/// Whether a write may make the file longer.
+/// Whether a write may extend the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bound {
-    /// No: it writes within the file, or comes too late.
+    /// No: it writes within the file, or the file was truncated before it.
     Within,
-    /// Yes: the lock of the file's size is held, so the file cannot be cut.
+    /// Yes: the lock of the file's size is held, so the file cannot be truncated.
     Growing,
-    /// The same; with the page of the old end, this becomes the size.
+    /// As `Growing`; the write to the page of the old end stores this size.
     GrowingTo(u64),
 }
 
-/// Whether a write stops at the file's share of the frames that may be not clean ([`crate::dirty::pressure`]).
+/// Whether a write stops at the file's quota of frames that are not clean
+/// ([`crate::dirty::pressure`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Throttle {
     /// Yes, if it would make a clean page dirty.
     AtShare,
-    /// No: locks are held, or the writer has waited already.
+    /// No: locks are held, or the writer has already waited.
     Not,
 }
 
 impl Bound {
-    /// A write past the end has locks in hand: it was throttled before.
+    /// Returns the throttling of a write. A write past the end holds locks and was throttled
+    /// before.
     const fn throttle(self) -> Throttle {
         match self {
             Self::Within => Throttle::AtShare,
@@ -82,30 +86,30 @@ impl Bound {
     }
 }
 
-/// The outcome of writing within a page.
+/// Outcome of a write within a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Wrote {
     Done,
-    /// Nothing: the file was cut meanwhile, and ends before.
+    /// Nothing was written: the file was truncated concurrently, and ends before.
     Cut,
 }
 
-/// The outcome of one attempt to write to a page.
+/// Outcome of one attempt to write to a page.
 #[must_use]
 pub(crate) enum Attempt {
     Done,
-    /// The file was cut.
+    /// The file was truncated.
     Cut,
-    /// Another thread was changing the slot: look again.
+    /// Another thread was changing the slot: look the page up again.
     Raced,
-    /// The page is held, and has to move, but there is no frame for it yet.
+    /// The page has another reference and must move, but there is no frame for it yet.
     NeedsFrame,
     /// The page is locked.
     Locked(SeenLock),
-    /// The page is clean, and the file has its share of the frames that may be not clean.
+    /// The page is clean, and the file is at its quota of frames that are not clean.
     Throttled,
-    /// The page is not cached.
+    /// The page is not resident.
     Missing,
 }
 
@@ -114,8 +118,8 @@ pub(crate) enum Attempt {
 pub(crate) struct PageWriter<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<'m, S: RefScheme> PageWriter<'m, S> {
-    /// Writes `buf` from byte `pos` on; returns how many bytes it wrote before the file was found cut, or
-    /// something failed.
+    /// Writes `buf` from byte `pos` on. Returns the number of bytes written before the file was
+    /// found truncated, or an error occurred.
     pub(crate) fn write_pages(
         self,
         writes: &Writes,
@@ -140,15 +144,17 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         (done, Ok(()))
     }
 
-    /// Writes `buf` from byte `pos` on, if that is a hit: within one page, which is cached, with no other reference, and may be written at once. If
-    /// not, nothing is written.
+    /// Writes `buf` from byte `pos` on if the write is a hit: within one page, which is resident,
+    /// without another reference, and may be written at once. Returns `false` otherwise; nothing is
+    /// then written.
     ///
-    /// One attempt as [`Self::write_page`] makes it, compiled by itself: without a frame for the page to move to, most of it falls away.
+    /// One attempt as [`Self::write_page`] makes it, compiled separately: without a frame for a
+    /// move, most of its code is eliminated.
     #[inline(always)]
     pub(crate) fn write_hit(self, writes: &Writes, buf: &[u8], pos: u64, lsn: u64) -> bool {
         let page_size = self.0.page_size();
         let off = pos as usize & (page_size - 1);
-        // (An empty one touches no page.)
+        // (An empty write touches no page.)
         if buf.is_empty() || buf.len() > page_size - off {
             return false;
         }
@@ -158,8 +164,9 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         matches!(attempt, Ok(Attempt::Done))
     }
 
-    /// Writes within one page. A page that is locked is waited for; if the file is to grow, which means that the lock of its size
-    /// is held, that is the error [`Locked`](ErrorKind::Locked) instead ([`wait_after`](crate::write::lock_wait::wait_after)).
+    /// Writes within one page. Waits for a page that is locked. If the file may grow, which means
+    /// that the lock of its size is held, returns the error [`Locked`](ErrorKind::Locked) instead
+    /// ([`wait_after`](crate::write::lock_wait::wait_after)).
     pub(crate) fn write_page(
         self,
         writes: &Writes,
@@ -188,7 +195,8 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
                     return Err(self.0.error(ErrorKind::Locked, Op::Write).with_page(page));
                 }
                 Attempt::Throttled => {
-                    // Once: others may dirty as much again at once, and this is to come to an end.
+                    // Only once: other writers may immediately dirty as many pages again, and this
+                    // loop must terminate.
                     self.0.throttle(writes)?;
                     throttle = Throttle::Not;
                 }
@@ -207,7 +215,8 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
                             _ => {}
                         }
                     } else {
-                        // Read-modify-write. If the page is gone again at the next look, this is repeated.
+                        // Read-modify-write. If the page is evicted before the next lookup, this is
+                        // repeated.
                         drop(
                             Lookup(self.0)
                                 .get(page, || 1)
@@ -225,7 +234,8 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
             .map_err(|reason| self.0.out_of_frames(Op::Write, &reason))
     }
 
-    /// The frame that was set aside, if it can have a page of this file: a program may have got it for another file.
+    /// Returns the spare frame if it fits a page of this file: the program may have obtained it for
+    /// another file.
     fn take_spare(self, spare: &mut Option<UniqueFrame<'m, S>>) -> Option<UniqueFrame<'m, S>> {
         let fits = |spare: &UniqueFrame<'_, S>| {
             std::ptr::eq(spare.pool(), self.0.pool()) && spare.order() == self.0.order()
@@ -233,7 +243,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         spare.take().filter(fits)
     }
 
-    /// Whether `edit` can be written to a missing page without reading any of it.
+    /// Whether `edit` can be written to a missing page without a read of the page.
     fn is_whole(self, page: PageNr, edit: Edit<impl Change>) -> bool {
         let start = page * self.0.page_size() as u64;
         let of_file = self
@@ -259,7 +269,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         match seen.slot.state() {
             State::Empty => return Ok(Attempt::Missing),
             State::Busy => return Ok(Attempt::Raced),
-            // The page's bytes are on their way while the slot and the frame are claimed.
+            // The prefetch overlaps the claim of the slot and the freeze of the frame.
             State::Present(frame) => {
                 let (view, range) = (self.0.index().view(), edit.range());
                 let page = (frame, self.0.page_size());
@@ -305,21 +315,23 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         self.0.note_state(writes, page, state, after);
         writes.oldest.note(edit.lsn);
         self.grow(page, bound);
-        // Dropping the slot's reference leaves the old frame to its other holders.
+        // Dropping the slot's reference leaves the old frame to the holders of its other
+        // references.
         drop(claim.replace(unique, after, lsn));
         Ok(Attempt::Done)
     }
 
     /// Whether the file ends before the end of an edit that must be within it. The slot is claimed.
     fn is_cut(self, page: PageNr, edit: Edit<impl Change>, bound: Bound) -> bool {
-        // ORDERING: SeqCst fence; pairs with the one in `Remover::remove` (store buffering: we claim, and look at the
-        // size; a thread that cuts the file stores the size, and looks for claims; one must see the other).
+        // ORDERING: SeqCst fence; pairs with the one in `Remover::remove` (store buffering: this
+        // thread has claimed, and then loads the size; a thread that truncates the file stores the
+        // size, and then loads slots to find claims; one of the two must see the other's change).
         fence(Ordering::SeqCst);
         bound == Bound::Within
             && page * self.0.page_size() as u64 + edit.range().end as u64 > self.0.size()
     }
 
-    /// Puts a missing page into the cache with the bytes of `edit`, and zeros around them.
+    /// Creates a missing page with the bytes of `edit`, and zeros around them.
     fn try_create_page(
         self,
         writes: &Writes,
@@ -337,8 +349,9 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         if self.is_cut(page, edit, bound) {
             return Ok(Attempt::Cut);
         }
-        // Checked again with the claim in hand: the file may have grown, so that the edit is not all of
-        // the page any more. A thread that shrinks the file removes the page after us.
+        // Checked again while the claim is held: the file may have grown, so that the edit no
+        // longer covers the page. A thread that truncates the file removes the page after this
+        // write.
         if !self.is_whole(page, edit) {
             return Ok(Attempt::Raced);
         }
@@ -360,7 +373,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         Ok(Attempt::Done)
     }
 
-    /// Stores the size with the page of the old end, whose slot is claimed.
+    /// Stores the size with the write to the page of the old end, whose slot is claimed.
     fn grow(self, page: PageNr, bound: Bound) {
         if let Bound::GrowingTo(size) = bound
             && page == self.0.size() >> self.0.page_shift()

@@ -1,9 +1,10 @@
-//! Page locks: a page that is pinned to be changed keeps other writers waiting until it is replaced.
+//! Page locks: a page that is pinned for writing keeps other writers waiting until it is replaced.
 //!
-//! The lock is in the page's state, which is in its frame's record and changes under the claim of its slot. A thread that waits for
-//! it sleeps by that word ([`super::lock_wait`]). A locked page is neither moved nor evicted.
+//! The lock is in the page's state, which is in the metadata of its frame and changes under the
+//! claim of its slot. A thread that waits for the lock sleeps on that word ([`super::lock_wait`]).
+//! A locked page is neither moved nor evicted.
 //!
-//! Proved by the models of `models/locked_pages.rs`.
+//! Verified by the models of `models/locked_pages.rs`.
 
 use pagewell_frame::UniqueFrame;
 use pagewell_frame::refcount::RefScheme;
@@ -17,32 +18,33 @@ use crate::read::lookup::{Found, Lookup};
 use crate::write::lock_wait::{SeenLock, wait_while_locked};
 use crate::write::page::PageWriter;
 
-/// What to do about a page that is locked already.
+/// Behaviour if the page is already locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IfLocked {
     Wait,
     Fail,
 }
 
-/// What becomes of the lock of a page that is replaced.
+/// Treatment of the lock of a page that is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ThenLock {
     Ends,
     Stays,
 }
 
-/// Locks pages that are pinned to be changed.
+/// Locks of pages that are pinned for writing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageLocks<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<'m, S: RefScheme> PageLocks<'m, S> {
-    /// Locks a page of the file for [`replace_locked`](Self::replace_locked); returns a copy of its bytes, and a frame. The
-    /// caller keeps the owner of the lock noted until the page is unlocked.
+    /// Locks a page of the file for [`replace_locked`](Self::replace_locked). Returns a copy of its
+    /// bytes, and a spare frame. The caller keeps the owner of the lock recorded until the page is
+    /// unlocked.
     ///
     /// # Errors
     ///
-    /// If the page is locked: [`Locked`](ErrorKind::Locked), or [`Deadlock`](ErrorKind::Deadlock) if it is to be waited for and
-    /// this thread has the guard. The errors of a read of the page.
+    /// If the page is locked: [`Locked`](ErrorKind::Locked), or [`Deadlock`](ErrorKind::Deadlock)
+    /// if the call is to wait and this thread has the guard. The errors of a read of the page.
     pub(crate) fn lock_page(
         self,
         page: PageNr,
@@ -76,7 +78,8 @@ impl<'m, S: RefScheme> PageLocks<'m, S> {
             if len == 0 {
                 return Err(self.0.error(ErrorKind::OutOfRange, Op::Pin));
             }
-            // The slot's reference keeps the frame while the claim lasts, and no other thread writes to it.
+            // The slot's reference keeps the frame while the claim is held, and no other thread
+            // writes to the frame.
             let mut bytes = vec![0; len].into_boxed_slice();
             self.0
                 .pool()
@@ -88,8 +91,8 @@ impl<'m, S: RefScheme> PageLocks<'m, S> {
         }
     }
 
-    /// Unlocks a page, and leaves it as it is: its slot has the word that it had before, and who has a token of the page finds it
-    /// unchanged. If the page is gone, or is another one by now, there is nothing to do.
+    /// Unlocks a page without changing it: its slot gets its previous word, so tokens of the page
+    /// stay unchanged. Does nothing if the page was removed, or is another one by now.
     pub(crate) fn unlock(self, page: PageNr, holder: u64) {
         let Some(claim) = self.0.claim_present(page) else {
             return;
@@ -104,12 +107,14 @@ impl<'m, S: RefScheme> PageLocks<'m, S> {
         }
         state.unlocked().store(record);
         drop(claim);
-        // The frame may be another page's by now, of which nobody is woken in vain but to look again.
+        // The frame may be another page's by now. Its waiting threads then wake up needlessly and
+        // check again.
         self.0.claims().waits.wake(PageState::word(record));
     }
 
-    /// Puts the bytes of `edit` in place of a locked page's, and unlocks it, or does not. If the page is gone, because the
-    /// file was cut or the page discarded, there is nothing to replace.
+    /// Replaces the bytes of a locked page by those of `edit`, and unlocks it or not, as `then`
+    /// says. Does nothing if the page was removed, because the file was truncated or the page
+    /// discarded.
     pub(crate) fn replace_locked(
         self,
         page: PageNr,

@@ -1,8 +1,9 @@
-//! A page pinned to be changed: a guard with a copy of the page's bytes.
+//! Page pinned for writing: a guard with a copy of the page's bytes.
 //!
-//! There are two such guards. One is of the thread that has made it, and stays there; so a call of that thread that would wait for the
-//! guard is found, and is an error ([`super::lock_wait`]). The other is of no thread, and may be sent. What is left of either after its bytes
-//! were published is a third one, which keeps other writers away.
+//! There are two such guards. One belongs to the thread that has made it, and stays there; so a
+//! call of that thread that would wait for the guard is detected and fails ([`super::lock_wait`]).
+//! The other belongs to no thread and may be sent. After the bytes of the first are published, a
+//! third one remains, which keeps other writers away.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -19,54 +20,56 @@ use crate::dirty::groups::Undecided;
 use crate::mapping::record::Mapping;
 use crate::write::page_lock::{IfLocked, PageLocks, ThenLock};
 
-/// A page that is about to be replaced: derefs to a copy of its bytes, which becomes the page when the guard is
-/// dropped.
+/// Guard of a page that is about to be replaced. Dereferences to a copy of its bytes, which becomes
+/// the page when the guard is dropped.
 ///
-/// Until then all readers see the old page, and other threads that want to write to it wait. A call of the thread that has the
-/// guard that would wait for it fails with [`Deadlock`](crate::ErrorKind::Deadlock). The guard stays on its thread; to send it to
-/// another, [`detach`](Self::detach) it.
+/// Until then all readers see the old page, and other threads that write to the page wait. If the
+/// thread that has the guard makes a call that would wait for it, the call fails with
+/// [`Deadlock`](crate::ErrorKind::Deadlock). The guard stays on its thread;
+/// [`detach`](Self::detach) makes one that can be sent.
 pub struct PageGuardMut<'f, S: RefScheme = LockBit> {
     locked: LockedPage<'f, S>,
     /// As a guard of a mutex: shared, but not sent.
     stays: PhantomData<MutexGuard<'f, ()>>,
 }
 
-/// As a [`PageGuardMut`], but of no thread: it may be sent to any. A thread that has one and wants to write to the page by other
-/// means waits for itself.
+/// As a [`PageGuardMut`], but belongs to no thread and may be sent to any. A thread that has one
+/// and writes to the page by other means deadlocks.
 pub struct DetachedPageGuardMut<'f, S: RefScheme = LockBit> {
     locked: LockedPage<'f, S>,
 }
 
-/// A page whose new bytes all readers see, and that other threads which want to write to it still wait for, until this is dropped: see
-/// [`PageGuardMut::publish`].
+/// Guard of a page whose new bytes are published to all readers. Other threads that write to the
+/// page wait until this guard is dropped: see [`PageGuardMut::publish`].
 pub struct PublishedPage<'f, S: RefScheme = LockBit> {
     locked: LockedPage<'f, S>,
     /// As in [`PageGuardMut`].
     stays: PhantomData<MutexGuard<'f, ()>>,
 }
 
-/// What becomes of a locked page when its guard is dropped.
+/// Treatment of a locked page when its guard is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AtEnd {
-    /// It is replaced, and unlocked.
+    /// The page is replaced and unlocked.
     Replaced,
-    /// It is unlocked, and stays as it is.
+    /// The page is unlocked and otherwise unchanged.
     Unlocked,
 }
 
-/// A locked page, and a copy of its bytes, which replaces the page when this is dropped.
+/// Locked page with a copy of its bytes, which replaces the page when this value is dropped.
 struct LockedPage<'f, S: RefScheme> {
     mapping: &'f Mapping<S>,
     page: PageNr,
-    /// The number of the lock.
+    /// Number of the lock.
     holder: u64,
-    /// Memory of the guard's own, and not the frame: stale optimistic readers may be copying from any frame, and
-    /// a plain slice does not allow that.
+    /// Memory of the guard, and not the frame: optimistic readers of a reused frame may be copying
+    /// from any frame, which a plain slice does not allow.
     bytes: Box<[u8]>,
-    /// The log sequence number of the change.
+    /// Log sequence number of the change.
     lsn: u64,
     at_end: AtEnd,
-    /// Set aside, so that dropping the guard cannot fail: used if others hold the page then.
+    /// Spare frame, so that dropping the guard cannot fail: used if the page has other references
+    /// then.
     spare: Option<UniqueFrame<'f, S>>,
     /// Dropped after the page was replaced.
     undecided: Option<Undecided<'f>>,
@@ -103,17 +106,20 @@ impl<'f, S: RefScheme> PageGuardMut<'f, S> {
         Ok(Self { locked, stays })
     }
 
-    /// Gives the change a log sequence number. Before the page is given to the storage, the hook gets the highest number of
-    /// that page ([`OpenOptions::before_write`](crate::OpenOptions::before_write)).
+    /// Sets the log sequence number of the change. Before the page is written to the backend, the
+    /// writeback callback gets the highest number of that page
+    /// ([`OpenOptions::before_write`](crate::OpenOptions::before_write)).
     pub fn set_lsn(&mut self, lsn: u64) {
         self.locked.lsn = lsn;
     }
 
-    /// Puts the bytes in place of the page: from now on all readers see them. Other writers still wait, until what this returns is dropped.
+    /// Replaces the page's bytes: from now on all readers see the new ones. Other writers still
+    /// wait, until the returned guard is dropped.
     ///
-    /// Who changes several pages says by this in which order readers get to see them, and lets other writers in when they have seen all of
-    /// them. In which order a tree is to be changed, and why the pages stay locked, is in `docs/guide/views-and-tokens.md`. For one page,
-    /// dropping the guard does both.
+    /// A program that changes several pages uses this to define the order in which readers see the
+    /// changes, and admits other writers after all of them are visible.
+    /// `docs/guide/views-and-tokens.md` describes the order for a tree, and why the pages stay
+    /// locked. For one page, dropping the guard does both.
     pub fn publish(mut self) -> PublishedPage<'f, S> {
         self.locked.publish();
         PublishedPage {
@@ -122,12 +128,13 @@ impl<'f, S: RefScheme> PageGuardMut<'f, S> {
         }
     }
 
-    /// Gives the guard up: the page stays as it is, and so do [tokens](crate::Token) of it.
+    /// Releases the guard without a change: the page stays as it is, and so do
+    /// [tokens](crate::Token) of it.
     pub fn cancel(mut self) {
         self.locked.at_end = AtEnd::Unlocked;
     }
 
-    /// Makes the guard one of no thread, which may be sent to another.
+    /// Converts the guard into one that belongs to no thread and can be sent.
     #[must_use = "the page is replaced when this is dropped"]
     pub fn detach(self) -> DetachedPageGuardMut<'f, S> {
         self.locked.owner(Undecided::detach);
@@ -148,7 +155,7 @@ impl<'f, S: RefScheme> DetachedPageGuardMut<'f, S> {
         self.locked.at_end = AtEnd::Unlocked;
     }
 
-    /// Makes the guard one of this thread.
+    /// Converts the guard into one of this thread.
     #[must_use = "the page is replaced when this is dropped"]
     pub fn attach(self) -> PageGuardMut<'f, S> {
         self.locked.owner(Undecided::attach);
@@ -188,7 +195,7 @@ impl<S: RefScheme> DerefMut for DetachedPageGuardMut<'_, S> {
 }
 
 impl<'f, S: RefScheme> LockedPage<'f, S> {
-    /// Says whose the guard is; in a child it is nobody's business.
+    /// Records the owner of the guard. Does nothing in a fork.
     fn owner(&self, set: fn(&Undecided<'f>)) {
         if let Some(undecided) = &self.undecided
             && self.mapping.shared().home.is_here()
@@ -199,14 +206,14 @@ impl<'f, S: RefScheme> LockedPage<'f, S> {
 }
 
 impl<S: RefScheme> LockedPage<'_, S> {
-    /// Puts the bytes in place of the page's.
+    /// Replaces the page's bytes.
     fn replace(&mut self, then: ThenLock) {
         let edit = Edit::whole(&self.bytes, self.lsn);
         let lock = (self.holder, then);
         PageLocks(self.mapping).replace_locked(self.page, lock, edit, self.spare.take());
     }
 
-    /// The same before the end; in a child nothing.
+    /// Replaces the page's bytes before the guard is dropped. Does nothing in a fork.
     fn publish(&mut self) {
         if self.mapping.shared().home.is_here() {
             self.replace(ThenLock::Stays);
@@ -218,7 +225,7 @@ impl<S: RefScheme> LockedPage<'_, S> {
 impl<S: RefScheme> Drop for LockedPage<'_, S> {
     fn drop(&mut self) {
         if !self.mapping.shared().home.is_here() {
-            // In a child this changes nothing, and its locks may never be released.
+            // In a fork this changes nothing, and its locks may never be released.
             std::mem::forget(self.undecided.take());
             std::mem::forget(self.spare.take());
             return;

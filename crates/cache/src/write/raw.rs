@@ -1,16 +1,16 @@
-//! The unsafe step of writes, as a safe function that checks what it needs.
+//! Unsafe step of writes, as a safe function that checks its requirements.
 
-#![allow(unsafe_code)] // See above.
+#![allow(unsafe_code)] // See the module documentation.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FrameView};
 
-/// Prefetches the first of the `len` bytes of a page from byte `off` of it on, which are about to be written. The
-/// page begins at `frame`, which a slot of the caller's index has named.
+/// Prefetches the first of the `len` bytes of a page from its byte `off` on, which are about to be
+/// written. The page begins at `frame`, which a slot of the caller's index has named.
 ///
 /// # Panics
 ///
-/// When the bytes are not all in a page of `page_size` bytes.
+/// If the bytes are not all within a page of `page_size` bytes.
 #[inline(always)]
 #[track_caller]
 pub(super) fn expect_write<S: RefScheme>(
@@ -20,8 +20,9 @@ pub(super) fn expect_write<S: RefScheme>(
     len: usize,
 ) {
     let inside = off <= page_size && len <= page_size - off;
-    assert!(inside, "an edit that is not within a page");
-    // SAFETY: (P) views are kept in indices, and those in mappings, which own a share of the pool. (F) slots only ever name
-    // blocks of the pool, of the size of the file's pages. (W) nothing is written.
+    assert!(inside, "the edit is not within a page");
+    // SAFETY: (P) views are kept in indices, and those in mappings, which own a strong reference to
+    // the pool. (F) Slots only name blocks of the pool, of the file's page size. (W) Nothing is
+    // written.
     unsafe { view.bytes(frame.get(), off, len) }.expect_write();
 }

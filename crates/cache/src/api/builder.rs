@@ -268,7 +268,8 @@ impl<S: RefScheme> Builder<S> {
                 }
                 nr if nr > most => {
                     return Err(format!(
-                        "a dirty limit of {bytes} bytes; must be at most {}, three quarters of the cache",
+                        "a dirty limit of {bytes} bytes; must be at most {}, three quarters of the \
+                         cache",
                         most * FRAME_BYTES as u64
                     ));
                 }

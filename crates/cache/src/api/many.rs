@@ -16,8 +16,8 @@ impl<S: RefScheme> File<S> {
     ///
     /// Reads of cached pages overlap their memory accesses, sixteen at a time. That is faster at
     /// random places of a large cache; pages in the processor's caches are read faster one by one
-    /// (`batch-16` of `bench read`). Missing pages are read from the file concurrently, as far as the
-    /// engine allows ([`Builder::engine`](crate::Builder::engine)). The reads are done in any
+    /// (`batch-16` of `bench read`). Missing pages are read from the file concurrently, as far as
+    /// the engine allows ([`Builder::engine`](crate::Builder::engine)). The reads are done in any
     /// order, and may see writes of other threads in any order.
     ///
     /// ```

@@ -305,7 +305,8 @@ impl<S: RefScheme> Mapping<S> {
         let nr_blocks = shared.supply.pool().nr_blocks(order);
         if nr_blocks < MIN_PAGES {
             return Err(fail(ErrorKind::InvalidConfig).with_detail(format!(
-                "a cache of {} frames holds {nr_blocks} pages of {} bytes; at least {MIN_PAGES} are required",
+                "a cache of {} frames holds {nr_blocks} pages of {} bytes; at least {MIN_PAGES} \
+                 are required",
                 shared.supply.pool().nr_frames(),
                 page_size.bytes()
             )));

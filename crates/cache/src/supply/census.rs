@@ -182,7 +182,8 @@ mod tests {
         census.note(Stays::OfSpaces, 10);
         assert_eq!(
             census.to_string(),
-            "of 100 frames, 16 dirty, 1 unsynced, 67 pinned, 10 of memory spaces, 3 used by indexes, 3 being filled"
+            "of 100 frames, 16 dirty, 1 unsynced, 67 pinned, 10 of memory spaces, 3 used by \
+             indexes, 3 being filled"
         );
     }
 

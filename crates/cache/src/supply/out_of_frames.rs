@@ -37,8 +37,8 @@ impl fmt::Display for OutOfFrames {
                 census,
             } => write!(
                 f,
-                "no {nr_wanted} contiguous frames: {nr_loose} are free or could be evicted, but frames \
-                 in use lie between them: {census}"
+                "no {nr_wanted} contiguous frames: {nr_loose} are free or could be evicted, but \
+                 frames in use lie between them: {census}"
             ),
         }
     }

@@ -26,7 +26,10 @@ struct StoredAsZeros;
 
 impl std::fmt::Display for StoredAsZeros {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the page codec encodes a page that is not zeros as zeros, which would be read as a hole")
+        f.write_str(
+            "the page codec encodes a page that is not zeros as zeros, which would be read \
+             as a hole",
+        )
     }
 }
 

@@ -75,7 +75,8 @@ fn cool(mapping: &Mapping<LockBit>, page: u64) {
 fn pages_on(files: &Files<LockBit>, mapping: &Mapping<LockBit>, node: usize) -> Vec<u64> {
     let is_there = |page: &u64| {
         let seen = mapping.index().look(*page).map(|seen| seen.slot.state());
-        matches!(seen, Some(State::Present(frame)) if files.supply().pool().node_of(frame) == Some(node))
+        let pool = files.supply().pool();
+        matches!(seen, Some(State::Present(frame)) if pool.node_of(frame) == Some(node))
     };
     (0..4 * NR_FRAMES as u64).filter(is_there).collect()
 }

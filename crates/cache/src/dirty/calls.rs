@@ -76,7 +76,6 @@ impl State {
     }
 }
 
-/// Task of the watcher.
 #[cfg(not(loom))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watch {
@@ -152,7 +151,6 @@ impl Calls {
         }
     }
 
-    /// Ends the work on a request.
     pub(crate) fn done(&self) {
         self.lock().nr_busy -= 1;
         self.watched.notify_all();
@@ -171,7 +169,6 @@ impl Calls {
         self.lock().nr_threads -= 1;
     }
 
-    /// Whether requests are stopped.
     pub(crate) fn are_stopped(&self) -> bool {
         self.lock().are_stopped
     }

@@ -50,7 +50,6 @@ pub(crate) enum Sync {
 
 #[derive(Debug, Default)]
 pub(crate) struct Commits {
-    /// The commit that threads can still join.
     forming: Padded<Mutex<Option<Forming>>>,
 }
 
@@ -72,7 +71,6 @@ pub(crate) struct Commit {
 #[derive(Debug)]
 enum Outcome {
     Returned(Result<(), Error>),
-    /// The leader unwound: the callback or the backend panicked.
     Unwound,
 }
 

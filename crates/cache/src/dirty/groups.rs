@@ -41,7 +41,6 @@ impl Undecided<'_> {
         lock(&self.groups.open).insert(self.holder, owner);
     }
 
-    /// Makes this thread the owner of the guard.
     pub(crate) fn attach(&self) {
         self.set(Owner::Thread(this_thread()));
     }

@@ -53,7 +53,6 @@ impl Which {
     }
 }
 
-/// Sets of a file.
 #[derive(Debug)]
 pub(crate) struct PageSets {
     /// For each leaf cluster the bits of its pages, set by set.
@@ -91,7 +90,6 @@ impl PageSets {
     }
 }
 
-/// One set of pages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageSet<'s> {
     sets: &'s PageSets,

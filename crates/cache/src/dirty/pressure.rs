@@ -30,7 +30,6 @@ use pagewell_sync::time::Instant;
 
 use crate::dirty::calls::Calls;
 
-/// Writeback settings of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// Limit of frames that are not clean, in all files.
@@ -81,7 +80,6 @@ const LEAST: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Pressure {
     pub(crate) limits: Limits,
-    /// Number of frames that are not clean, in all files.
     nr_unclean: Padded<AtomicUsize>,
     /// Number of frames that have become clean so far.
     nr_cleaned: Padded<AtomicUsize>,
@@ -118,7 +116,6 @@ impl Pressure {
         self.nr_unclean.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of frames that have become clean so far, in all files.
     pub(crate) fn nr_cleaned(&self) -> usize {
         self.nr_cleaned.load(Ordering::Relaxed)
     }
@@ -129,7 +126,6 @@ impl Pressure {
         share.nr.fetch_add(nr, Ordering::Relaxed)
     }
 
-    /// Subtracts `nr` frames from the count of a file.
     pub(crate) fn sub(&self, share: &Share, nr: usize) {
         self.nr_unclean.fetch_sub(nr, Ordering::Relaxed);
         share.nr.fetch_sub(nr, Ordering::Relaxed);
@@ -175,7 +171,6 @@ pub(crate) struct Changed {
     told: pagewell_sync::Condvar,
 }
 
-/// Thread that waits for a change.
 #[cfg(not(loom))]
 #[derive(Debug)]
 pub(crate) struct Waiter<'c>(&'c Changed);
@@ -192,7 +187,6 @@ impl Changed {
         Waiter(self)
     }
 
-    /// Wakes the waiters.
     pub(crate) fn tell(&self) {
         // ORDERING: Relaxed; see `waiter`.
         if self.nr_waiters.load(Ordering::Relaxed) != 0 {
@@ -266,7 +260,6 @@ mod tests {
         Pressure::new(Limits::of_cache(nr_frames))
     }
 
-    /// Adds frames one by one until the quota is used.
     fn fill(pressure: &Pressure, share: &Share) -> usize {
         while !pressure.is_over(share) {
             pressure.add(share, 1);

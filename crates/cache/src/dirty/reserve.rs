@@ -22,11 +22,9 @@ const NR_CHUNKS: usize = 8;
 /// Divisor: the part of the cache's memory that the reserve of one file may use.
 const SHARE: usize = 64;
 
-/// Memory for encoded pages in flight.
 #[derive(Debug)]
 pub(crate) struct Reserve {
     free: Mutex<Vec<Aligned>>,
-    /// Number of pages of a chunk.
     nr_pages: usize,
     nr_bytes: usize,
 }

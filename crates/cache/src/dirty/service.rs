@@ -31,11 +31,8 @@ use crate::dirty::pressure::Pressure;
 pub(crate) enum Step {
     /// The writeback callback of the program.
     Hook,
-    /// A write of the backend.
     Write,
-    /// A sync of the backend.
     Sync,
-    /// A change of size of the backend.
     Resize,
     /// A read of the backend by a reader: a page that is being filled cannot be removed.
     Read,
@@ -88,7 +85,6 @@ pub(crate) struct Service {
 struct State {
     /// The call in progress, and its start time.
     step: Option<(Step, Instant)>,
-    /// Time at which the last call returned.
     last_return: Option<Instant>,
     /// Whether the next attempt must make everything durable, whatever is dirty.
     is_urgent: bool,

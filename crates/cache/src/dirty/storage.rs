@@ -24,12 +24,10 @@ pub(crate) struct Storage {
     /// Of a file in whole pages: whether it was truncated since the last successful sync
     /// ([`crate::writeback::size`], P2).
     pub(crate) is_cut: bool,
-    /// Amount written since the last sync.
     pub(crate) pace: Pace,
 }
 
 impl Storage {
-    /// State of a file that was just opened.
     pub(crate) fn at_open(is_size_known: bool) -> Self {
         Self {
             is_size_known,

@@ -32,14 +32,12 @@ use crate::dirty::storage::Storage;
 /// A write to a page that is dirty already loads the number of errors, which has a cache line of
 /// its own, and fields that do not change once the file is open; the others are padded.
 pub(crate) struct Writes {
-    /// Dirty pages and unsynced pages.
     sets: PageSets,
     /// Writeback lock. Held while pages are written to the backend, while the backend syncs, and
     /// while its size is set. So at most one version of a page and one size are in flight at a
     /// time.
     pub(crate) writeback: Padded<Mutex<Storage>>,
     pub(crate) commits: Commits,
-    /// Oldest log sequence number that may not be durable.
     pub(crate) oldest: Oldest,
     pub(crate) errors: Errors,
     pub(crate) mode: Writeback,
@@ -62,14 +60,12 @@ pub(crate) struct Writes {
     pub(crate) share: Share,
     /// Time since which there are any.
     pub(crate) since: Padded<Since>,
-    /// State of its writeback.
     pub(crate) service: Padded<Service>,
 }
 
 /// No page has bytes past the end of the file.
 const NO_LOOSE_END: u64 = u64::MAX;
 
-/// Guard of a truncation of the backend.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Cutting<'w> {
@@ -94,7 +90,6 @@ impl Writes {
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Counts a handle of the file.
     pub(crate) fn add_handle(&self) {
         // ORDERING: Relaxed; a thread that creates a handle has the mapping, and nothing is
         // published.
@@ -112,7 +107,6 @@ impl Writes {
         self.nr_handles.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// Whether no handle is left.
     pub(crate) fn is_unhandled(&self) -> bool {
         // ORDERING: Acquire; pairs with the release in `remove_handle`: the writes of the handles
         // are visible.

@@ -47,7 +47,6 @@ const FOR_OLD_CALLS: Duration = Duration::from_millis(200);
 #[cfg(not(loom))]
 const FOR_MORE: Duration = Duration::from_millis(200);
 
-/// Waits for pages to be cleaned.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cleaner<'f, S: RefScheme>(pub(crate) &'f Files<S>);
 
@@ -323,7 +322,6 @@ fn throttled<S: RefScheme>(mapping: &Mapping<S>, why: impl Into<String>) -> Erro
         .with_detail(why)
 }
 
-/// Returns the obstacle that `error` describes.
 #[cfg(not(loom))]
 pub(super) fn obstacle_of(error: &Error) -> Obstacle {
     let source = std::error::Error::source(error)

@@ -60,10 +60,8 @@ thread_local! {
 /// Threads of a cache, which operate on the cache's state (`T`).
 pub(crate) struct Flushers<T> {
     calls: Arc<Calls>,
-    /// Scan of the watcher.
     #[cfg_attr(loom, allow(dead_code))]
     watch: fn(&Arc<T>),
-    /// Function with which a flusher serves a request.
     #[cfg_attr(loom, allow(dead_code))]
     serve: fn(&Arc<T>, Call),
     pub(super) is_started: Mutex<bool>,
@@ -143,7 +141,6 @@ struct Rounds {
     holder: ThreadMark,
 }
 
-/// Guard of [`Rounds`].
 #[must_use]
 struct Round<'r> {
     holder: &'r ThreadMark,

@@ -79,7 +79,6 @@ use crate::mapping::record::{How, Mapping};
 use crate::mapping::users::Users;
 use crate::writeback::flush::Flusher;
 
-/// Strong reference to an open file.
 #[derive(Debug)]
 pub(crate) struct Opened<S: RefScheme> {
     mapping: pagewell_sync::Arc<Mapping<S>>,

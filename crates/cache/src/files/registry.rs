@@ -33,7 +33,6 @@ struct Tables<S: RefScheme> {
 }
 
 impl<S: RefScheme> Tables<S> {
-    /// Returns the registered mappings of the file `id`.
     fn mappings(&self, id: FileId) -> impl Iterator<Item = &Weak<Mapping<S>>> {
         let numbers = self.by_file.get(&id).into_iter().flatten();
         numbers.filter_map(|number| self.by_number.get(number).map(|(mapping, _)| mapping))
@@ -48,7 +47,6 @@ impl<S: RefScheme> Tables<S> {
 /// A mapping, without keeping it alive, and the counts of its references.
 pub(crate) type Registered<S> = (Weak<Mapping<S>>, Arc<Users>);
 
-/// Whether a mapping was open already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Open,
@@ -139,18 +137,15 @@ impl<S: RefScheme> Registry<S> {
         lock(&self.tables).by_file.contains_key(&id)
     }
 
-    /// Returns the entry with this number, if there is one.
     pub(super) fn registered(&self, number: u64) -> Option<Registered<S>> {
         lock(&self.tables).by_number.get(&number).cloned()
     }
 
-    /// Returns the mapping with this number, if it still exists.
     pub(super) fn mapping(&self, number: u64) -> Option<Arc<Mapping<S>>> {
         let (mapping, _) = self.registered(number)?;
         mapping.upgrade()
     }
 
-    /// Returns the numbers of all open mappings.
     pub(super) fn numbers(&self) -> Vec<u64> {
         let mut numbers: Vec<u64> = lock(&self.tables).by_number.keys().copied().collect();
         numbers.sort_unstable();

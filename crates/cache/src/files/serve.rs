@@ -33,7 +33,6 @@ pub(super) fn watch<S: RefScheme>(files: &Arc<Files<S>>) {
 #[cfg(loom)]
 pub(super) fn watch<S: RefScheme>(_: &Arc<Files<S>>) {}
 
-/// Serves a request.
 pub(super) fn serve<S: RefScheme>(files: &Arc<Files<S>>, call: Call) {
     match call {
         #[cfg(not(loom))]

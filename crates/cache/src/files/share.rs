@@ -12,7 +12,6 @@ use crate::mapping::record::Mapping;
 pub(super) struct Share<S: RefScheme>(Arc<Mapping<S>>);
 
 impl<S: RefScheme> Share<S> {
-    /// Counts a strong reference.
     pub(super) fn count(mapping: Arc<Mapping<S>>) -> Self {
         let users = mapping.users();
         if users.add_share() {
@@ -21,7 +20,6 @@ impl<S: RefScheme> Share<S> {
         Self(mapping)
     }
 
-    /// Wraps a reference that the caller has counted.
     pub(super) fn of_counted(mapping: Arc<Mapping<S>>) -> Self {
         Self(mapping)
     }

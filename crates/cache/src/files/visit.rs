@@ -10,7 +10,6 @@ use crate::files::state::Files;
 use crate::mapping::record::Mapping;
 use crate::mapping::users::Users;
 
-/// Weak reference to an open file.
 #[derive(Debug)]
 pub(crate) struct Visit<'s, S: RefScheme> {
     // Dropped first.
@@ -18,7 +17,6 @@ pub(crate) struct Visit<'s, S: RefScheme> {
     _leaving: Leaving<'s, S>,
 }
 
-/// Counted weak reference.
 #[derive(Debug)]
 struct Leaving<'s, S: RefScheme> {
     files: &'s Files<S>,

@@ -19,7 +19,6 @@ use crate::mapping::record::Mapping;
 use crate::read::reader::{ReadPath, Reader};
 use crate::write::growth::Grower;
 
-/// Half a page.
 const HALF: usize = FRAME_BYTES / 2;
 
 /// Reads the whole file, and asserts that it is [`OURS`] up to `old`, and `new` from there on.

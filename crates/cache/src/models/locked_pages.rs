@@ -22,7 +22,6 @@ use crate::write::page_lock::{IfLocked, PageLocks, ThenLock};
 use crate::writeback::discard::discard;
 use crate::writeback::flush::Flusher;
 
-/// Half a page.
 const HALF: usize = FRAME_BYTES / 2;
 
 /// Locks page 0, changes the copy, and replaces the page with it, as a guard does. Returns the

@@ -17,7 +17,6 @@ use pagewell_sync::{Mutex, lock};
 use crate::index::claims::Claims;
 use crate::supply::raw;
 
-/// Bytes charged, and the frames withheld for them.
 #[derive(Debug, Default)]
 #[repr(align(128))] // Written by misses: shares no cache line with data that hits load.
 pub(crate) struct Budget {

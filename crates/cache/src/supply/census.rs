@@ -13,9 +13,7 @@ use crate::base::page_state::PageState;
 pub(crate) enum Stays {
     /// The frame is free already, or part of a block that is counted with its first frame.
     Free,
-    /// The page is dirty.
     Dirty,
-    /// The page is unsynced.
     Written,
     /// The page is pinned for writing.
     Locked,
@@ -77,7 +75,6 @@ const READERS: usize = 1024;
 /// Number of frames that were not freed, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Census {
-    /// Number of frames in the pass.
     nr_frames: usize,
     by_reason: [usize; NR_REASONS],
     /// Number of owned frames that are withheld for memory outside of frames.
@@ -102,7 +99,6 @@ impl Census {
         self.by_reason[stays as usize] += nr as usize;
     }
 
-    /// Returns the sum of both.
     pub(crate) fn and(mut self, other: &Self) -> Self {
         self.nr_frames += other.nr_frames;
         self.nr_withheld += other.nr_withheld;

@@ -7,7 +7,6 @@ use crate::supply::alloc::Allocator;
 use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::parts::Supply;
 
-/// Charges the budget ([`super::budget`]).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Charges<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 

@@ -14,7 +14,6 @@ struct Counts {
     evictions: AtomicU64,
 }
 
-/// Selector of one of the [`Counters`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
     Fill,

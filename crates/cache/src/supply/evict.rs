@@ -26,7 +26,6 @@ use crate::supply::policy::clock::Marks;
 /// Slot that names a page: its leaf, its position there, and its word.
 pub(crate) type SeenSlot<'s, S> = (Leaf<'s, S>, usize, Slot);
 
-/// Evicts the content of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evictor<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 

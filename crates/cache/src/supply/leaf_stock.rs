@@ -27,7 +27,6 @@ pub(crate) struct LeafStock {
 }
 
 impl LeafStock {
-    /// Takes a frame of the stock, if there is one.
     pub(super) fn take<'s, S: RefScheme>(
         &self,
         claims: &'s Claims<S>,
@@ -53,7 +52,6 @@ impl LeafStock {
         lock(&self.frames).append(&mut more);
     }
 
-    /// Frees all frames of the stock.
     pub(crate) fn drain<S: RefScheme>(&self, claims: &Claims<S>) {
         let frames = std::mem::take(&mut *lock(&self.frames));
         for frame in frames {

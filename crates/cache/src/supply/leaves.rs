@@ -22,7 +22,6 @@ use crate::supply::parts::Supply;
 /// frame that is no longer withheld is found at once.)
 pub(crate) const LEAF_FRAMES: usize = if cfg!(loom) { 1 } else { 3 };
 
-/// Creates and removes leaves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leaves<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 
@@ -132,7 +131,6 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
     fn try_enter(self, index: &Index<S>, leaf: usize) -> bool {
         let charges = Charges(self.0);
         let mut paid = 0;
-        // As in `enter`.
         loop {
             match index.enter(leaf, paid) {
                 Ok(surplus) => {

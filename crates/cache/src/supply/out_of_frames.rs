@@ -4,10 +4,8 @@ use std::fmt;
 
 use crate::supply::census::{Census, Stays};
 
-/// Cause of a failed allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OutOfFrames {
-    /// Every frame is in use.
     InUse(Box<Census>),
     /// Frames are available, but not enough contiguous ones.
     Fragmented {

@@ -30,7 +30,6 @@ use pagewell_sync::{Condvar, Mutex, MutexGuard, lock};
 pub(crate) struct InFlight {
     /// Number of frames reserved in each shard.
     shards: Shards<AtomicUsize>,
-    /// Maximum for one shard.
     most_of_shard: usize,
     stock: Stock,
 }
@@ -42,7 +41,6 @@ const LEAST_OF_SHARD: usize = 64;
 #[cfg(not(loom))]
 const MOMENT: Duration = Duration::from_millis(5);
 
-/// Shared credit, under a lock.
 #[derive(Debug)]
 #[repr(align(128))] // Written by misses: shares no cache line with data that other code loads.
 struct Stock {
@@ -84,7 +82,6 @@ pub(crate) struct Permit<'s> {
 }
 
 impl InFlight {
-    /// Creates the credit for a pool of `nr_frames`.
     pub(crate) fn new(nr_frames: usize) -> Self {
         let shards = Shards::new();
         let all = nr_frames - nr_frames / 4;
@@ -104,7 +101,6 @@ impl InFlight {
         }
     }
 
-    /// Returns the number of threads that wait for a reservation.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn nr_waiters(&self) -> usize {
         lock(&self.stock.state).nr_waiters
@@ -267,7 +263,6 @@ impl Permit<'_> {
         fits
     }
 
-    /// Returns the count of this reservation's shard.
     fn count(&self) -> &AtomicUsize {
         self.in_flight.shards.get(self.shard)
     }

@@ -28,10 +28,8 @@ use pagewell_sync::{Condvar, Mutex, lock};
 pub(crate) struct NodeSet(u64);
 
 impl NodeSet {
-    /// All nodes of any pool.
     pub(crate) const ALL: Self = Self(u64::MAX);
 
-    /// Returns the set of one node.
     pub(crate) const fn only(node: usize) -> Self {
         Self(1 << node)
     }
@@ -93,7 +91,6 @@ pub(crate) struct Waiter<'t> {
 pub(crate) struct Transfer<'t> {
     transfers: &'t Transfers,
     nodes: NodeSet,
-    /// Shard that counts it.
     shard: usize,
 }
 

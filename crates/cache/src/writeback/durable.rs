@@ -73,7 +73,6 @@ impl<S: RefScheme> Durable<'_, S> {
             began.elapsed(),
             self.0.shared().pressure.limits.stall,
         );
-        // A model has no time.
         #[cfg(loom)]
         let _ = given;
         settle.after = Some(PageState::synced);

@@ -160,10 +160,7 @@ mod imp {
                 self.has_failed = true;
                 let nr_pages = run.nr_pages();
                 drop(run);
-                settled(
-                    nr_pages,
-                    Err(io::Error::other("write lost: the process was forked")),
-                );
+                settled(nr_pages, Err(io::Error::other("write lost in a fork")));
             }
             if !self.has_failed {
                 storage.may_have_dirty = self.had_dirty;

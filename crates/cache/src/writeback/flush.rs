@@ -30,7 +30,6 @@ impl<S: RefScheme> Flusher<'_, S> {
         Giver(self.0).give_dirty(writes, &mut storage, pages, Next::Nothing)
     }
 
-    /// Writes `page` to the backend if it is dirty.
     pub(super) fn flush_page(
         self,
         writes: &Writes,
@@ -190,7 +189,6 @@ impl<S: RefScheme> Flusher<'_, S> {
     }
 }
 
-/// Returns the error for a panic of the callback or the backend.
 fn panicked() -> io::Error {
     io::Error::other("the writeback callback or the backend panicked")
 }

@@ -50,7 +50,7 @@ impl FirstFailure<'_> {
         match &self.failure {
             None => self.failure = Some(failure),
             Some(first) if first.cause == failure.cause => {}
-            // The first failure is returned; this one is reported later.
+            // Reported by the handles later.
             Some(_) => self.writes.errors.note(&failure),
         }
         None
@@ -95,7 +95,6 @@ impl Changes {
     }
 }
 
-/// Writes pages to the backend.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Giver<'m, S: RefScheme>(pub(super) &'m Mapping<S>);
 

@@ -35,12 +35,10 @@ impl std::fmt::Display for StoredAsZeros {
 
 impl std::error::Error for StoredAsZeros {}
 
-/// Returns the error of such a codec.
 pub(super) fn stored_as_zeros() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, StoredAsZeros)
 }
 
-/// Page in flight to the backend.
 pub(super) struct Outgoing<'m, S: RefScheme> {
     pub(super) page: PageNr,
     pub(super) reference: FrameRef<'m, S>,

@@ -77,7 +77,6 @@ impl SizeNotSet {
     }
 }
 
-/// Failure of a backend call.
 #[derive(Debug)]
 enum Failure {
     Error(io::Error),
@@ -93,7 +92,6 @@ fn caught<T>(call: impl FnOnce() -> io::Result<T>) -> Result<T, Failure> {
     }
 }
 
-/// Keeps the backend's size consistent with the file's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StorageSize<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 

@@ -23,13 +23,10 @@ pub(crate) enum Marks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Among {
     All,
-    /// The frames of one node.
     Node(usize),
-    /// The frames of all nodes but one.
     Others(usize),
 }
 
-/// Positions of the clock hands.
 #[derive(Debug)]
 #[repr(align(128))] // Written by misses: shares no cache line with data that hits load.
 pub(crate) struct Clock {
@@ -102,20 +99,17 @@ pub(crate) struct Lap<'c> {
     hand: &'c AtomicUsize,
     /// Number of frames of a place.
     len: usize,
-    /// The first place.
     first: usize,
     nr_places: usize,
     passed_over: Range<u32>,
     marks: Marks,
     /// The step with which the pass began.
     start: Option<usize>,
-    /// The place of the next step.
     place: usize,
     /// Steps taken and not used yet.
     taken: Range<usize>,
     /// Position of the hand after these steps were taken.
     hand_after: usize,
-    /// Number of places visited.
     nr_visited: usize,
     /// Whether other passes have visited the rest.
     is_over: bool,

@@ -9,7 +9,6 @@
 pub(crate) mod clock;
 pub(crate) mod queues;
 
-/// Eviction policies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Eviction {
     /// A probation queue, a protected queue, and ghosts: a page that is soon read again stays

@@ -11,7 +11,6 @@ use pagewell_policy::Policy;
 /// Divisor: the part of the frames that leaves without pages may use.
 const SHARE_OF_EMPTY: usize = 64;
 
-/// Queues of pages, and of leaves without pages.
 #[derive(Debug)]
 pub(crate) struct Queues {
     pub(crate) policy: Policy,
@@ -22,7 +21,6 @@ impl Queues {
     /// Upper bound of the memory of the queues and the notes for each frame, in bytes.
     pub(crate) const FRAME_COST: usize = 12;
 
-    /// Creates the queues for a pool of `nr_frames`.
     pub(crate) fn new(nr_frames: usize) -> Self {
         Self {
             policy: Policy::new(nr_frames),

@@ -37,7 +37,6 @@ pub(super) const MOST: usize = 32;
 /// Divisor: the part of the frames that a batch may have.
 const SHARE: usize = 128;
 
-/// Evicts batches of pages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batches<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 

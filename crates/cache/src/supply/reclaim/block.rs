@@ -50,7 +50,6 @@ enum Look {
     Unfit,
 }
 
-/// Reclaims blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockFinder<'s, S: RefScheme>(pub(super) &'s Supply<S>);
 

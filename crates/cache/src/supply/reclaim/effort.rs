@@ -31,7 +31,6 @@ pub(super) struct Shortage {
 }
 
 impl Shortage {
-    /// Combines the results of both passes.
     pub(super) fn and(self, other: &Self) -> Self {
         let block = match (self.block, other.block) {
             (Some((nr_wanted, nr_loose)), Some((_, more))) => Some((nr_wanted, nr_loose + more)),
@@ -52,7 +51,6 @@ impl Shortage {
         self.is_complete && (effort == Effort::HARDEST || !self.may_try_harder)
     }
 
-    /// Whether a frame may soon be free.
     pub(super) fn may_change(&self) -> bool {
         match self.block {
             None => self.census.may_change(),
@@ -81,7 +79,6 @@ impl Shortage {
 pub(super) enum Effort {
     /// Clears the accessed bits of pages that have them, and evicts the others.
     Gentle,
-    /// Ignores accessed bits.
     Firm,
     /// For a block, also evicts the pages of a leaf, wherever they are, so that the leaf can be
     /// evicted.

@@ -55,7 +55,6 @@ const LOOKS_FOR_MORE: usize = 4 * MORE;
 /// since other threads may protect them again.
 const LOOKS_AT_MARKS: usize = 8;
 
-/// Frees frames when there are none left.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reclaimer<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 

@@ -71,7 +71,6 @@ fn cool(mapping: &Mapping<LockBit>, page: u64) {
     }
 }
 
-/// Returns the resident pages on a node.
 fn pages_on(files: &Files<LockBit>, mapping: &Mapping<LockBit>, node: usize) -> Vec<u64> {
     let is_there = |page: &u64| {
         let seen = mapping.index().look(*page).map(|seen| seen.slot.state());
@@ -96,7 +95,6 @@ fn nr_on(files: &Files<LockBit>, blocks: &[UniqueFrame<'_, LockBit>], node: usiz
     blocks.iter().filter(is_there).count()
 }
 
-/// Pins the pages on a node.
 fn pin_on<'m>(
     files: &Files<LockBit>,
     mapping: &'m Mapping<LockBit>,

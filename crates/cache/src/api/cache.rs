@@ -333,7 +333,7 @@ impl<S: RefScheme> Cache<S> {
         if let Some(named) = options.page_size
             && named != mapping.page_size()
         {
-            let detail = format!("{} bytes, not {named}", mapping.page_size());
+            let detail = format!("open with {} bytes, not {named}", mapping.page_size());
             return mismatch(ErrorKind::PageSizeMismatch, detail);
         }
         if let Some(named) = &options.hooks

@@ -30,8 +30,8 @@ mod notes {
         static NOTES: RefCell<Vec<Note>> = const { RefCell::new(Vec::new()) };
     }
 
-    /// Adds `note`. If it is a lock, returns another file of which this thread has acquired a lock
-    /// since it entered its last callback, if there is one.
+    /// Adds `note`. If it is a lock, returns another file whose lock this thread has acquired since
+    /// it entered its last callback, if there is one.
     pub(super) fn add(note: Note) -> Option<usize> {
         // A thread that is ending has no notes any more, and the check is skipped.
         let other = NOTES.try_with(|notes| {

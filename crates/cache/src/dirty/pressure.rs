@@ -11,7 +11,7 @@
 //! Source: dynamic thresholds (Choudhury and Hahne, "Dynamic queue length thresholds for
 //! shared-memory packet switches", 1998), with a factor of 1. Beyond the limit there is a ceiling,
 //! three quarters of the cache. Up to the ceiling each file may use a minimum quota (a sixteenth of
-//! what is left up to it), whatever the others have. In any case it may use one page.
+//! the frames left up to it), whatever the others have. In any case it may use one page.
 //!
 //! A write that makes a page dirty at its file's quota waits until pages of *that file* were made
 //! clean. Writes to a page that is not clean already are always allowed. From half of the quota on

@@ -93,7 +93,7 @@ fn loom_block_vs_pin() {
     });
 }
 
-/// A page is filled while contiguous frames are needed, one of which the fill may use.
+/// A page is filled while contiguous frames are needed, and the fill may use one.
 #[test]
 fn loom_block_vs_fill() {
     explore(1, || {

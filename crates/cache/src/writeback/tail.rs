@@ -140,7 +140,8 @@ impl<S: RefScheme> TailKeeper<'_, S> {
         Ok(Some(bytes))
     }
 
-    /// Encodes the page, of which `used` bytes are within the file, and writes it to the backend.
+    /// Encodes the page, whose first `used` bytes are within the file, and writes it to the
+    /// backend.
     fn write(
         self,
         hooks: &Hooks,

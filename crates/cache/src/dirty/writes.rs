@@ -146,7 +146,10 @@ impl Writes {
     pub(crate) fn mismatch(&self, options: &WriteOptions) -> Option<String> {
         match options.mode {
             Some(mode) if mode != self.mode => {
-                return Some(format!("the writeback mode is {:?}, not {mode:?}", self.mode));
+                return Some(format!(
+                    "the writeback mode is {:?}, not {mode:?}",
+                    self.mode
+                ));
             }
             _ => {}
         }

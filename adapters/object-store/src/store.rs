@@ -400,7 +400,8 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
     }
 }
 
-/// Whether a get has no conditions, and so is answered from the cache.
+/// Whether a get requests bytes of the current state, without a condition, a version or `head`, and
+/// so is answered from the cache.
 fn is_plain(options: &GetOptions) -> bool {
     options.if_match.is_none()
         && options.if_none_match.is_none()

@@ -113,7 +113,8 @@ impl Wish {
 struct State {
     cache: Option<(Cache, u64)>,
     open: HashMap<FileId, Entry>,
-    /// Files that other processes have locked. One number may have several, on some file systems.
+    /// Files that could not be locked, kept open: this or another process has locks on them,
+    /// perhaps through SQLite's own VFS. One number may have several files, on some file systems.
     unlockable: HashMap<FileId, Vec<(PathBuf, UnlockedFile)>>,
     /// Files that were only read, with locks of others, perhaps of another VFS of this process.
     kept: Vec<Shared>,
@@ -273,8 +274,9 @@ impl Database {
         ))
     }
 
-    /// Whether `path`, which has the device and inode number of this file, resolves to it. If a
-    /// file system may give another file that number, this fails.
+    /// Whether `path`, which has the device and inode number of this file, resolves to it. Fails if
+    /// it may be another file with that number, since this database's lock is not visible through
+    /// it. A database that is only read cannot be tested in this way; it counts as the same file.
     fn is_at(&self, path: &Path) -> Result<bool, Failure> {
         let found = self.file.compare_path(path);
         match found.map_err(|error| Failure::of(&error, abi::CANTOPEN))? {
@@ -322,7 +324,8 @@ impl State {
         self.process = Some(this);
     }
 
-    /// Returns the cache. The options of the first open database determine its size.
+    /// Returns the cache; the options of the first database determine its size. While no database
+    /// is open, another `pw_cache` replaces it; without one it stays.
     fn cache_for(&mut self, options: &Options, path: &Path) -> Result<Cache, Failure> {
         if let Some((cache, capacity)) = &self.cache {
             match options.cache {

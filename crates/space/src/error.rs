@@ -46,7 +46,7 @@ impl fmt::Display for Op {
             Self::Move => "move",
             Self::Read => "read",
             Self::Write => "write",
-            Self::Atomic => "update a word",
+            Self::Atomic => "access a word",
             Self::Pin => "pin",
             Self::View => "view",
             Self::Fork => "fork",

@@ -2,7 +2,8 @@
 
 use object_store::ObjectMeta;
 
-/// Whether both are one state of an object, by entity tag and version, or else by size and time.
+/// Whether both are one state of an object: equal sizes, and equal entity tags and versions where
+/// both have them; if they share neither, equal times of the last change.
 pub(crate) fn is_same(known: &ObjectMeta, now: &ObjectMeta) -> bool {
     let has_tag = known.e_tag.is_some() && now.e_tag.is_some();
     let has_version = known.version.is_some() && now.version.is_some();

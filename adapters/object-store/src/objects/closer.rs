@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 enum Task {
     Close(Box<File>),
-    /// Drops the sender after all previous tasks.
+    /// Sends to this channel when all previous tasks are done.
     Tell(oneshot::Sender<()>),
 }
 

@@ -75,7 +75,7 @@ impl Inner {
         // ORDERING: Relaxed; as in `has_failed`.
         if !self.has_failed.swap(true, Ordering::Relaxed) {
             self.counters.nr_disk_failures.add(1);
-            tracing::warn!(%error, "the disk tier is disabled");
+            tracing::warn!(%error, "the disk tier stores no more pages");
         }
     }
 }

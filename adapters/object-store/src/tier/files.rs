@@ -5,8 +5,8 @@
 //! A header of 32 bytes, and then entries of 48: the place, the length of the page, its key, its
 //! sum, and a checksum of the entry. The last entry for a place counts. An entry is written after
 //! its page; neither is synced. After a crash, an entry may therefore name a page that is missing
-//! or incomplete, which the sum detects. Entries after an incomplete one are ignored. When the log
-//! exceeds twice the necessary length, a new one is written beside it, and renamed.
+//! or incomplete, which the sum detects. Entries after an incomplete or damaged entry are ignored.
+//! When the log exceeds twice the necessary length, a new one is written beside it, and renamed.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Read as _, Write as _};
@@ -188,7 +188,8 @@ fn header(page_size: u32) -> [u8; HEADER] {
     header
 }
 
-/// Reads the entries of a log, up to an incomplete one; none for another page size or version.
+/// Reads the entries of a log, up to an incomplete or damaged one; none for another page size or
+/// version.
 fn read_log(path: &Path, page_size: u32) -> io::Result<Vec<Entry>> {
     let mut file = io::BufReader::new(File::open(path)?);
     let mut found = [0; HEADER];

@@ -154,8 +154,9 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         file.file().try_read_hit(pos, buf) && file.no_copy(&self.mm.tables, addr) == Some(before)
     }
 
-    /// Reads a page that no entry names: zeros, or the file's bytes. Returns `None` if `is_absent`
-    /// is `false` afterwards: the caller, which holds the structure lock, retries.
+    /// Reads a page that no entry names: zeros in an area without a file, otherwise the file's
+    /// bytes. Returns `None` if `is_absent` is `false` after a read of the file: the caller, which
+    /// holds the structure lock, retries.
     pub(crate) fn read_absent(
         self,
         area: &Area<S>,

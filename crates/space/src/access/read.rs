@@ -5,9 +5,10 @@
 //!
 //! # The slow read
 //!
-//! It runs under the structure lock, with the table held and the entry claimed. A page that was
-//! never written is read as zeros, without creating it, or from the file that the area maps
-//! ([`FileAccess::read_absent`]). Migration entries are waited for with no lock held.
+//! It runs under the structure lock, with the table held if there is one, and the entry claimed if
+//! it is present. A page that was never written is read as zeros, without creating it, or from the
+//! file that the area maps ([`FileAccess::read_absent`]). Migration entries are waited for with no
+//! lock held.
 //!
 //! Verified by `loom_wait_vs_table_reuse`, `loom_private_read_vs_first_write`.
 

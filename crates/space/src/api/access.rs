@@ -61,7 +61,8 @@ impl<S: RefScheme> Space<S> {
         Writer::of(&self.mm).write(addr, bytes, lsn)
     }
 
-    /// Pins the `len` bytes at `addr`, in one page. Meanwhile, writes go to a copy of the page.
+    /// Pins the `len` bytes at `addr`, which must be in one page. While the pin exists, writes go
+    /// to a copy of the page.
     ///
     /// # Errors
     ///

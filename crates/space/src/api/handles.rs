@@ -59,7 +59,8 @@ impl<S: RefScheme> Spaces<S> {
         self.space_of(DEFAULT_SPACE_BYTES)
     }
 
-    /// Creates a space with `bytes` of addresses, in units of 2 MiB: at most [`MAX_SPACE_BYTES`].
+    /// Creates a space with `bytes` of addresses, rounded up to a multiple of 2 MiB: at most
+    /// [`MAX_SPACE_BYTES`].
     ///
     /// # Errors
     ///
@@ -100,10 +101,11 @@ impl<S: RefScheme> fmt::Debug for Spaces<S> {
 ///
 /// # Guarantees
 ///
-/// - A read within one page sees a write or an atomic operation within that page entirely or not at
-///   all. Accesses of several pages are separate for each. A thread reads its own writes.
+/// - A read or an atomic operation within one page sees every other write or atomic operation
+///   within that page entirely or not at all. Accesses of several pages are separate for each. A
+///   thread reads its own writes.
 /// - [`fork`](Self::fork) is one point in time for all pages: a fork that has a write has all
-///   writes that were complete before it began.
+///   writes that were complete before that write began.
 /// - Pages are zeros until they are written. The bytes of a [`pin`](Self::pin) do not change.
 /// - Migration and compaction change no readable byte. An access of a page in motion waits.
 /// - Dropping a space frees all memory that it does not share.

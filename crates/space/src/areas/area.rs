@@ -83,7 +83,7 @@ impl<S: RefScheme> Area<S> {
         self.first + (self.range.end - self.range.start) / FRAME_BYTES as u64
     }
 
-    /// Returns the allowed nodes of the page with this index.
+    /// Returns where the page with this index is to be allocated.
     pub(crate) fn place(&self, index: u64, nr_nodes: usize) -> Place {
         self.policy.place(index >> self.order.get(), nr_nodes)
     }

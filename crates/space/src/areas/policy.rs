@@ -36,7 +36,8 @@ impl Policy {
         }
     }
 
-    /// Returns the allowed nodes of page `page`, an index in its family in units of pages.
+    /// Returns where page `page` is to be allocated: on any node, preferably on one, or only on
+    /// one. `page` is an index in its family in units of pages.
     pub(crate) fn place(self, page: u64, nr_nodes: usize) -> Place {
         match self {
             Self::Local => Place::Anywhere,

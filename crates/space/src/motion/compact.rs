@@ -21,7 +21,8 @@
 //! no page is isolated during the wait: other threads could not migrate it, its frame would not
 //! become free when it is unmapped, and a write would copy it although it is not shared.
 //!
-//! Compaction starts when the first write of a large page finds no free block.
+//! Compaction starts by itself when a new large page finds no free block; `Spaces::alloc_block`
+//! requests it, too.
 
 use std::ops::Range;
 

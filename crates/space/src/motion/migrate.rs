@@ -16,7 +16,9 @@
 //!    kept, under its claim, and its waiters are woken. The walk ends when F has no migration
 //!    entries. Until step 6, no writer treats D as mapped once and writes it in place: more entries
 //!    may come ([`crate::words::cow`]).
-//! 6. End the isolation of D, which frees it if all its entries were dropped concurrently. Free F.
+//! 6. End the isolation of D, which drops the reference of its entries if all were dropped
+//!    concurrently. Drop the reference of F's entries, which frees F unless it is referenced
+//!    otherwise.
 //!
 //! Undo, from 2 or 3: the migration entries of F become present entries of F again. Nothing else
 //! has changed.

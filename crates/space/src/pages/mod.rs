@@ -4,9 +4,9 @@
 //!   ([`family`]); links to areas ([`links`], over an interval tree).
 //! - May call: `supply` (only the pool), `words`. No table and no space: links lead to directories.
 //! - Promises: every entry that names a frame is counted, in one step with its creation, conversion
-//!   and drop (I1 to I3 of [`crate::words::counts`]). The thread that makes the count zero frees
-//!   the frame, once. An area is linked while its space may have an entry of the family (F1, F2 of
-//!   [`family`]).
+//!   and drop (I1 to I3 of [`crate::words::counts`]). The thread that makes the count zero drops
+//!   the reference of the entries, once. An area is linked while its space may have an entry of the
+//!   family (F1, F2 of [`family`]).
 //! - Locks: that of each tree of links; entries are claimed with it held.
 
 pub(crate) mod family;

@@ -244,7 +244,7 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         }
     }
 
-    /// Ends the isolation. Frees the frame if its count is zero.
+    /// Ends the isolation. Drops the reference of the entries if the count is zero.
     pub(crate) fn end_isolation(self, frame: FrameNr) {
         debug_assert!(self.counts(frame).is_isolated());
         self.take(frame, ISOLATED);

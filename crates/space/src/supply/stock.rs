@@ -2,7 +2,8 @@
 //!
 //! Tables cannot be moved. If each used any free frame, there would be one in every 2 MiB, and
 //! compaction could not assemble large blocks. So a whole block is allocated for many tables, and
-//! freed frames of it are reused first. It is freed with the last table, or for lack of memory.
+//! freed frames of it are reused first. Its unused frames are freed with the
+//! last table, or for lack of memory.
 //!
 //! Locks. One, held for a few steps, without allocating a frame.
 
@@ -87,7 +88,7 @@ impl TableStock {
         }
     }
 
-    /// Frees all frames without a table. Returns their number.
+    /// Frees all frames of the stock. Returns their number.
     pub(crate) fn drain<S: RefScheme>(&self, pool: &FramePool<S>) -> usize {
         let free = std::mem::take(&mut lock(&self.state).free);
         let nr = free.len();

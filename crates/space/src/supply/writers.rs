@@ -1,8 +1,8 @@
 //! Writers in place, of all spaces of a pool, and how forks and unmapping stop them briefly.
 //!
-//! A writer is *at work* from its load of the directory to the end of its claim, and waits for
-//! nothing in between. A thread that stops the writers can rely on none being at work, and none
-//! starting, until it releases them. This costs a writer two plain stores
+//! A writer is *at work* from before its load of the directory until after the end of its claim,
+//! and waits for nothing in between. A thread that stops the writers can rely on none being at
+//! work, and none starting, until it releases them. This costs a writer two plain stores
 //! ([`pagewell_sync::per_thread`]).
 
 use std::fmt;

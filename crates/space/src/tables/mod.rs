@@ -3,8 +3,9 @@
 //! - Owns: the frames of tables, the number of their shares, and each space's directory.
 //! - May call: `pages` (counts copied and dropped entries), `supply`, `words`, `error`.
 //! - Promises: in a table with several shares no empty entry is filled, and none is writable (T1,
-//!   T2 of [`table`]). A table is not freed while it is held, or while the structure lock of its
-//!   space is. Waiters for a migration entry are woken when it changes or its table is removed.
+//!   T2 of [`table`]). A table is not freed while it is held. While the structure lock of its
+//!   space is held for reading, only a table that a copy has replaced in the directory is freed.
+//!   Waiters for a migration entry are woken when it changes or its table is removed.
 //! - Locks: unsharing, for exchanges of a space's tables.
 
 pub(crate) mod of_space;

@@ -1,7 +1,10 @@
 //! The claim of a page-table entry: the exclusive right to change it.
 //!
 //! Place. Faults, writes, pins, unmapping, protecting, moving, copies of tables and migration walks
-//! change entries only here, so that every change increments the version.
+//! change entries only here, so that every change increments the version. Two exceptions: the
+//! thread that drops the last share of a table, its only user, stores empty entries with version 0,
+//! and readers rely on the directory's version. A move stores the entry at its new place under the
+//! claim of the old place, with the structure lock for writing.
 //!
 //! Protocol.
 //! 1. Load the entry, and swap in the same word with `busy` set. Success is the claim.

@@ -7,7 +7,7 @@
 //!
 //! The word is in the frame's metadata. Each page-table entry that names the frame is counted once,
 //! in one of the fields, by the thread that holds the entry's claim while it creates, copies,
-//! converts or drops the entry (I1):
+//! converts or drops the entry (I1; exceptions: [`crate::words::claim`]):
 //!
 //! | change of an entry | mappings | migration entries |
 //! |---|---|---|
@@ -25,9 +25,9 @@
 //!
 //! While the word is not zero, the frame has one reference on behalf of all that is counted. The
 //! thread that makes the word zero drops this reference (I2); nothing is added to a zero.
-//! `isolated` marks both frames of a migration, the old and the new one; a frame is subject to one
-//! migration at a time. The bit keeps the frames from being freed, and shows of the new frame that
-//! its mappings may soon increase (I3).
+//! `isolated` marks both frames of a migration by walks, the old and the new one; a frame is
+//! subject to one migration at a time. The bit keeps the frames from being freed, and shows of the
+//! new frame that its mappings may soon increase (I3).
 //!
 //! Migration entries are limited to 2^24 - 1. The field is wider, so that threads that exceed the
 //! limit and are about to revert do not overflow into the isolated bit.

@@ -4,9 +4,9 @@
 //!   metadata ([`counts`]), addresses ([`geometry`]) and the decision of a write ([`cow`]), all
 //!   pure; and two with atomics: the claim of a table's entry ([`claim`]), the [`directory`].
 //! - May call: nothing of this crate.
-//! - Promises: a table's entry is changed only under its claim. Each change of it, or of a
-//!   directory's entry, increments its version. The holder of a claim neither waits nor allocates
-//!   (C1 of [`claim`]).
+//! - Promises: a table's entry is changed only under its claim (exceptions: [`claim`]). Each change
+//!   of it, or of a directory's entry, increments its version. The holder of a claim neither waits
+//!   nor allocates (C1 of [`claim`]).
 
 pub(crate) mod claim;
 pub(crate) mod counts;

@@ -19,8 +19,8 @@
 //! replaces. The top bit is 0, so a signed shift and a short mask turn the frame number into an
 //! address ([`Pte::frame_start`]).
 //!
-//! Every change is made under a claim ([`crate::words::claim`]) and increments the version: bytes
-//! written, bits changed, the frame replaced, removed or set.
+//! Every change is made under a claim (exceptions: [`crate::words::claim`]) and increments the
+//! version: bytes written, bits changed, the frame replaced, removed or set.
 //!
 //! Repeating versions. A reader misses a change only if, during one copy, its entry is changed
 //! exactly a multiple of 2^27 times and is then equal in all other bits. A change takes at least

@@ -1,8 +1,8 @@
-//! Caches, and their options.
+//! Caches and their options.
 //!
 //! - Owns: `pw_cache`, `pw_cache_options`.
 //! - Calls: `error`, `entry`, `handles`, `arguments`.
-//! - Promises: what is set is checked when the cache is made, all at once.
+//! - Promises: all settings are checked together when the cache is created.
 
 use std::ffi::{c_char, c_int};
 use std::sync::{Mutex, PoisonError};
@@ -16,13 +16,13 @@ use crate::entry::{call, call_with};
 use crate::error::{Failure, Result};
 use crate::handles::{Counted, add, tables, take, used_counted};
 
-/// A cache: memory that holds pages of any number of files. A handle; what it points to is not an address.
+/// Cache: memory that holds pages of any number of files. A handle, not an address.
 #[allow(non_camel_case_types)]
 pub struct pw_cache {
     _opaque: (),
 }
 
-/// How a cache is made. A handle; what it points to is not an address.
+/// Options of a cache. A handle, not an address.
 #[allow(non_camel_case_types)]
 pub struct pw_cache_options {
     _opaque: (),
@@ -36,50 +36,51 @@ tables! {
     CacheOptions: 2, "cache options", 1024;
 }
 
-/// Whether the cache asks for huge pages for its memory: ::pw_cache_options_set_huge_pages.
+/// Use of huge pages for the cache's memory: ::pw_cache_options_set_huge_pages.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(non_camel_case_types)]
 pub enum pw_huge_pages {
-    /// Where the system gives them to those who ask. The default.
+    /// If the system provides them on request. The default.
     PW_HUGE_PAGES_ADVISE = 0,
-    /// As the system is set up.
+    /// As the system is configured.
     PW_HUGE_PAGES_SYSTEM = 1,
-    /// None.
+    /// Never.
     PW_HUGE_PAGES_NEVER = 2,
 }
 
-/// What does many transfers at once: ::pw_cache_options_set_engine.
+/// Engine for concurrent transfers: ::pw_cache_options_set_engine.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(non_camel_case_types)]
 pub enum pw_engine {
-    /// io_uring; where there is none, threads. The default.
+    /// io_uring; if it is unavailable, threads. The default.
     PW_ENGINE_AUTO = 0,
     /// io_uring, or ::PW_ERROR_UNAVAILABLE.
     PW_ENGINE_URING = 1,
     /// Threads of the cache.
     PW_ENGINE_WORKER = 2,
-    /// Each thread does what it gives.
+    /// Each thread performs the transfers that it submits.
     PW_ENGINE_SYNC = 3,
 }
 
-/// What a cache holds, and has done so far: ::pw_cache_stats. Hits are not counted, since a hit writes nothing that threads share.
+/// Contents and counters of a cache: ::pw_cache_stats. Hits are not counted, since a hit writes no
+/// shared memory.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(non_camel_case_types)]
 pub struct pw_cache_stats {
-    /// How many frames of 4 KiB the cache has.
+    /// Number of frames of 4 KiB.
     pub nr_frames: u64,
-    /// How many of them are free.
+    /// Number of free frames.
     pub nr_free: u64,
-    /// How many pages were read from files.
+    /// Number of pages read from files.
     pub nr_fills: u64,
-    /// How many reads from files have failed.
+    /// Number of failed reads from files.
     pub nr_failed_fills: u64,
-    /// How many pages were evicted to make room.
+    /// Number of pages evicted because frames were needed.
     pub nr_evictions: u64,
-    /// How many frames have bytes that are not known to be durable.
+    /// Number of frames with bytes that are not known to be durable.
     pub nr_unclean: u64,
 }
 
@@ -87,7 +88,6 @@ fn options_used(options: *const pw_cache_options) -> Result<Counted<CacheOptions
     used_counted(options as u64)
 }
 
-/// Changes a setting.
 fn set(options: *mut pw_cache_options, change: impl FnOnce(Builder) -> Result<Builder>) -> c_int {
     call_with::<CacheOptions>(options as u64, || {
         let options = options_used(options)?;
@@ -97,9 +97,9 @@ fn set(options: *mut pw_cache_options, change: impl FnOnce(Builder) -> Result<Bu
     })
 }
 
-/// Makes options for a cache, all of them at their defaults.
+/// Creates options for a cache, with all settings at their defaults.
 ///
-/// `options`: gets the handle, to be given back with ::pw_cache_options_free.
+/// `options`: receives the handle; freed with ::pw_cache_options_free.
 ///
 /// Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 1023 of them.
 ///
@@ -109,12 +109,12 @@ pub unsafe extern "C" fn pw_cache_options_new(options: *mut *mut pw_cache_option
     call(|| {
         needed(options)?;
         let handle = add(CacheOptions(Mutex::new(Cache::builder())))?;
-        // SAFETY: the caller's duty: null, or good for writes.
+        // SAFETY: the caller's obligation: null, or valid for writes.
         unsafe { answer(options, handle as *mut _) }
     })
 }
 
-/// Gives options back. Caches that were made with them stay as they are.
+/// Frees options. Caches that were created with them are not affected.
 ///
 /// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_BUSY while another thread uses them.
 ///
@@ -127,8 +127,8 @@ pub unsafe extern "C" fn pw_cache_options_free(options: *mut pw_cache_options) -
     })
 }
 
-/// How much memory the cache may use, in bytes: pages, index and records together. The default is 64 MiB; at least 65 KiB, at most the memory of the
-/// machine, which ::pw_cache_new checks.
+/// Sets the capacity in bytes: pages, index and metadata together. The default is 64 MiB. The
+/// minimum is 65 KiB, and the maximum the memory of the machine; ::pw_cache_new checks both.
 ///
 /// Errors: ::PW_ERROR_HANDLE.
 ///
@@ -141,7 +141,8 @@ pub unsafe extern "C" fn pw_cache_options_set_capacity(
     set(options, |builder| Ok(builder.capacity(bytes)))
 }
 
-/// The page size of files that are opened without one: 4096, 8192, 16384, 32768 or 65536 bytes, which ::pw_cache_new checks. The default is 4096.
+/// Sets the page size of files that are opened without one: 4096, 8192, 16384, 32768 or 65536
+/// bytes, which ::pw_cache_new checks. The default is 4096.
 ///
 /// Errors: ::PW_ERROR_HANDLE.
 ///
@@ -154,7 +155,8 @@ pub unsafe extern "C" fn pw_cache_options_set_page_size(
     set(options, |builder| Ok(builder.page_size(bytes)))
 }
 
-/// Whether the cache asks for huge pages for its memory; they help reads at random places of a large cache, and cost memory in steps of 2 MiB.
+/// Sets the use of huge pages for the cache's memory. They speed up reads at random positions of a
+/// large cache, and use memory in steps of 2 MiB.
 ///
 /// `huge_pages`: one of ::pw_huge_pages.
 ///
@@ -176,8 +178,10 @@ pub unsafe extern "C" fn pw_cache_options_set_huge_pages(
     })
 }
 
-/// How many bytes of all files together may be dirty, or written and not known to be durable. The default is half of the capacity; at most three quarters,
-/// which ::pw_cache_new checks. A write to a file that has its share of them waits until pages of the file were made durable.
+/// Sets the maximum number of bytes of all files together that may be dirty, or written and not
+/// known to be durable. The default is half of the capacity, the maximum three quarters, which
+/// ::pw_cache_new checks. A write to a file that is at its quota waits until pages of the file were
+/// made durable.
 ///
 /// Errors: ::PW_ERROR_HANDLE.
 ///
@@ -190,7 +194,8 @@ pub unsafe extern "C" fn pw_cache_options_set_dirty_limit(
     set(options, |builder| Ok(builder.dirty_limit(bytes)))
 }
 
-/// After how many milliseconds the cache makes written data durable by itself, in files that it writes back in the background. The default is 30000.
+/// Sets the age in milliseconds after which the cache makes written data durable by itself, in
+/// files that it writes back in the background. The default is 30000.
 ///
 /// Errors: ::PW_ERROR_HANDLE.
 ///
@@ -205,8 +210,9 @@ pub unsafe extern "C" fn pw_cache_options_set_max_dirty_age(
     })
 }
 
-/// How many milliseconds a write waits for a call of its file's storage, or of its hook, that does not return; then it fails with ::PW_ERROR_THROTTLED.
-/// The default is 900.
+/// Sets the time in milliseconds that a write waits for a call of its file's backend, callback or
+/// page codec that does not return; the write then fails with ::PW_ERROR_THROTTLED. The default is
+/// 900.
 ///
 /// Errors: ::PW_ERROR_HANDLE.
 ///
@@ -221,7 +227,8 @@ pub unsafe extern "C" fn pw_cache_options_set_stall_timeout(
     })
 }
 
-/// For how many milliseconds the last close of a file tries again when the storage, or the hook, has failed. The default is 1000.
+/// Sets the time in milliseconds for which the last close of a file is retried if the backend,
+/// callback or page codec fails. The default is 1000.
 ///
 /// Errors: ::PW_ERROR_HANDLE.
 ///
@@ -236,7 +243,8 @@ pub unsafe extern "C" fn pw_cache_options_set_close_timeout(
     })
 }
 
-/// What does many transfers at once: batches of reads, reading ahead, requests of queues, writing back. ::pw_cache_engine says what has come of it.
+/// Sets the engine for concurrent transfers: batches of reads, readahead, requests of queues,
+/// writeback. ::pw_cache_engine returns the engine in use.
 ///
 /// `engine`: one of ::pw_engine.
 ///
@@ -260,14 +268,15 @@ pub unsafe extern "C" fn pw_cache_options_set_engine(
     })
 }
 
-/// Makes a cache. Its memory is reserved now, and used as pages are read.
+/// Creates a cache. Its memory is reserved now, and used as pages are read.
 ///
-/// `options`: null for the defaults; they may be given back, or used for another cache, afterwards.
+/// `options`: null for the defaults; they may be freed, or used for another cache, afterwards.
 ///
-/// `cache`: gets the handle, to be given back with ::pw_cache_close.
+/// `cache`: receives the handle; closed with ::pw_cache_close.
 ///
-/// Errors: ::PW_ERROR_CONFIG and ::PW_ERROR_PAGE_SIZE when a setting is out of its range, ::PW_ERROR_OUT_OF_MEMORY, ::PW_ERROR_UNAVAILABLE when there is no
-/// such engine, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 1023 caches.
+/// Errors: ::PW_ERROR_CONFIG and ::PW_ERROR_PAGE_SIZE if a setting is out of range,
+/// ::PW_ERROR_OUT_OF_MEMORY, ::PW_ERROR_UNAVAILABLE if the engine is unavailable,
+/// ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 1023 caches.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -285,12 +294,13 @@ pub unsafe extern "C" fn pw_cache_new(
             builder.clone()
         };
         let handle = add(OpenCache(builder.build()?))?;
-        // SAFETY: the caller's duty: null, or good for writes.
+        // SAFETY: the caller's obligation: null, or valid for writes.
         unsafe { answer(cache, handle as *mut _) }
     })
 }
 
-/// Gives a cache up. Its files stay open, and its memory is there, until the last of them is closed too; no more can be opened.
+/// Closes a cache. Its files stay open, and its memory stays allocated, until the last of them is
+/// closed too; no more files can be opened.
 ///
 /// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_BUSY while another thread uses the handle.
 ///
@@ -303,9 +313,10 @@ pub unsafe extern "C" fn pw_cache_close(cache: *mut pw_cache) -> c_int {
     })
 }
 
-/// What the cache holds, and has done so far.
+/// Returns contents and counters of the cache.
 ///
-/// `stats`: is filled in. `size`: `sizeof(struct pw_cache_stats)`; so a program works with a later library, whose structure has more fields at its end.
+/// `stats`: receives them. `size`: `sizeof(struct pw_cache_stats)`, so that a program works with a
+/// later library, whose structure has more fields at its end.
 ///
 /// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
 ///
@@ -326,16 +337,19 @@ pub unsafe extern "C" fn pw_cache_stats(
             nr_evictions: now.nr_evictions,
             nr_unclean: now.nr_unclean as u64,
         };
-        // SAFETY: the caller's duty: null, or good for writes of `size` bytes; six integers of 64 bits.
+        // SAFETY: the caller's obligation: null, or valid for writes of `size` bytes; six integers
+        // of 64 bits.
         unsafe { answer_sized(stats, size, value) }
     })
 }
 
-/// Which engine does many transfers at once, and why it is this one. It is made now, if it was not used yet.
+/// Returns the engine for concurrent transfers, and the reason for its choice. If it was not used
+/// yet, it is created now.
 ///
-/// `engine`: gets one of ::pw_engine, never ::PW_ENGINE_AUTO.
+/// `engine`: receives one of ::pw_engine, never ::PW_ENGINE_AUTO.
 ///
-/// `why`: null, or gets the reason in words, up to `size` bytes with the zero at the end; what is longer is cut.
+/// `why`: null, or receives the reason as a string of up to `size` bytes with the zero at the end;
+/// a longer one is truncated.
 ///
 /// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
 ///
@@ -358,19 +372,19 @@ pub unsafe extern "C" fn pw_cache_engine(
         if !why.is_null() && size != 0 {
             let reason = info.engine_reason.to_string();
             let nr = reason.len().min(size - 1);
-            // SAFETY: the caller's duty: good for writes of `size` bytes, of which these are less.
+            // SAFETY: the caller's obligation: valid for writes of `size` bytes; these are fewer.
             unsafe { std::ptr::copy_nonoverlapping(reason.as_ptr(), why.cast(), nr) };
             // SAFETY: as above; `nr` is below `size`.
             unsafe { why.wrapping_add(nr).write(0) };
         }
-        // SAFETY: the caller's duty: null, or good for writes.
+        // SAFETY: the caller's obligation: null, or valid for writes.
         unsafe { answer(engine, number as c_int) }
     })
 }
 
-/// Evicts pages that are not pinned, those first that were not read lately.
+/// Evicts pages that are not pinned, first those that were not read recently.
 ///
-/// `nr_pages`: how many at the most. `nr_evicted`: null, or gets how many it were.
+/// `nr_pages`: the maximum number. `nr_evicted`: null, or receives the number of evicted pages.
 ///
 /// Errors: ::PW_ERROR_HANDLE.
 ///
@@ -386,7 +400,7 @@ pub unsafe extern "C" fn pw_cache_reclaim(
         if nr_evicted.is_null() {
             return Ok(());
         }
-        // SAFETY: the caller's duty: good for writes.
+        // SAFETY: the caller's obligation: valid for writes.
         unsafe { answer(nr_evicted, nr) }
     })
 }

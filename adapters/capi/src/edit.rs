@@ -1,8 +1,9 @@
-//! Edits: pages that are pinned to be changed.
+//! Edits: pages pinned for writing.
 //!
 //! - Owns: `pw_edit`.
 //! - Calls: `error`, `entry`, `handles`, `arguments`, `file`.
-//! - Promises: an edit ends once, in the thread that has begun it. While there is one, its file's handle is not closed.
+//! - Promises: an edit ends once, in the thread that began it. While it lasts, its file's handle is
+//!   not closed.
 
 use std::ffi::{c_int, c_void};
 use std::mem::transmute;
@@ -18,18 +19,19 @@ use crate::error::{Failure, Result};
 use crate::file::{OpenFile, pw_file};
 use crate::handles::{Counted, Taken, add, tables, take, used_counted};
 
-/// A page that is being edited: ::pw_edit_begin. Of the program's own memory, which it may copy and move; all copies are one and the same edit.
+/// Page that is being edited: ::pw_edit_begin. The structure is the program's memory, which it may
+/// copy and move; all copies are the same edit.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types)]
 pub struct pw_edit {
-    /// A copy of the page's bytes, to be changed. Null when the edit is over.
+    /// Copy of the page's bytes, to be changed. Null when the edit has ended.
     pub data: *mut c_void,
-    /// How many there are: the size of a page, or less in the last one of the file.
+    /// Number of bytes: the page size, or less in the last page of the file.
     pub size: usize,
-    /// The number of the page.
+    /// Number of the page.
     pub page: u64,
-    /// Not for the program: which edit it is.
+    /// Internal: identifies the edit.
     pub opaque: u64,
 }
 
@@ -38,7 +40,7 @@ pub const PW_EDIT_TRY: c_int = 1;
 
 enum Stage {
     Editing(PageGuardMut<'static>),
-    /// It has the lock of the page until it is dropped.
+    /// It holds the lock of the page until it is dropped.
     Published(PublishedPage<'static>),
     Over,
 }
@@ -54,33 +56,36 @@ tables! {
     Edit: 6, "edit", 16384;
 }
 
-// SAFETY: only its thread and its file go from thread to thread. The stage, which must not, is used and dropped by the thread that has begun the edit alone: `taken` compares
-// threads before anybody gets at it.
+// SAFETY: only the thread id and the file are accessed by other threads. The stage, which must not
+// be sent, is accessed and dropped only by the thread that began the edit: `taken` compares thread
+// ids before it returns the edit.
 unsafe impl Send for Edit {}
-// SAFETY: as above; nothing is given out but by `taken`.
+// SAFETY: as above; only `taken` gives access.
 unsafe impl Sync for Edit {}
 
-/// The edit of a program, if it is this thread's.
+/// Takes the edit out of its handle, if it is this thread's.
 fn taken(edit: &pw_edit) -> Result<Taken<Edit>> {
     let mut taken = take::<Edit>(edit.opaque)?;
     if taken.object().thread != std::thread::current().id() {
         return Err(Failure::Ours(
             PW_ERROR_THREAD,
-            format!("page {} is edited by another", edit.page).into(),
+            format!("another thread edits page {}", edit.page).into(),
         ));
     }
     Ok(taken)
 }
 
-/// Begins to edit a page: gives a copy of its bytes, which ::pw_edit_commit puts in its place. Until then readers see the old page, and other threads that want to write to
-/// it wait. The thread itself gets ::PW_ERROR_DEADLOCK where it would wait for its own edit.
+/// Begins an edit of a page: returns a copy of its bytes, which ::pw_edit_commit puts in place of
+/// the page. Until then readers see the old page, and other threads that write to it wait. The
+/// thread itself gets ::PW_ERROR_DEADLOCK from a call that would wait for its own edit.
 ///
-/// `page_number`: the page, which is in the file. `flags`: 0 or ::PW_EDIT_TRY.
+/// `page_number`: a page of the file. `flags`: 0 or ::PW_EDIT_TRY.
 ///
-/// `edit`: is filled in; to be ended by ::pw_edit_commit or ::pw_edit_cancel, in the same thread.
+/// `edit`: is filled in; ended by ::pw_edit_commit or ::pw_edit_cancel, in the same thread.
 ///
-/// Errors: ::PW_ERROR_LOCKED with ::PW_EDIT_TRY, ::PW_ERROR_DEADLOCK if this thread edits the page already, ::PW_ERROR_READ_ONLY, ::PW_ERROR_THROTTLED, ::PW_ERROR_LIMIT after 16383 edits, and those of
-/// ::pw_pin.
+/// Errors: ::PW_ERROR_LOCKED with ::PW_EDIT_TRY, ::PW_ERROR_DEADLOCK if this thread already edits
+/// the page, ::PW_ERROR_READ_ONLY, ::PW_ERROR_THROTTLED, ::PW_ERROR_LIMIT after 16383 edits, and
+/// those of ::pw_pin.
 ///
 /// Threads: any, several with one file.
 #[unsafe(no_mangle)]
@@ -101,14 +106,15 @@ pub unsafe extern "C" fn pw_edit_begin(
             PW_EDIT_TRY => file.try_pin_mut(page_number)?,
             _ => file.pin_mut(page_number)?,
         };
-        // SAFETY: only the lifetime changes. The file is counted as in use until the guard is dropped, so it is not closed.
+        // SAFETY: only the lifetime changes. The file is counted as in use until the guard is
+        // dropped, so it is not closed.
         let guard = unsafe { transmute::<PageGuardMut<'_>, PageGuardMut<'static>>(guard) };
         let handle = add(Edit {
             stage: Stage::Editing(guard),
             thread: std::thread::current().id(),
             _file: counted,
         })?;
-        // The bytes are where they stay only now. Nobody else knows the handle yet.
+        // The address of the bytes is final only now. No other thread knows the handle yet.
         let mut taken = take::<Edit>(handle)?;
         let Stage::Editing(guard) = &mut taken.object().stage else {
             return Err(Failure::Outcome(PW_ERROR_HANDLE));
@@ -119,22 +125,25 @@ pub unsafe extern "C" fn pw_edit_begin(
             page: page_number,
             opaque: handle,
         };
-        // SAFETY: the caller's duty: good for writes.
+        // SAFETY: the caller's obligation: valid for writes.
         unsafe { answer(edit, begun) }
     })
 }
 
-/// Puts the edited bytes in place of the page, and keeps the page locked: all readers see them, and other writers wait until ::pw_edit_commit. So who edits several
-/// pages says in which order readers get to see them. `data` is to be read only from now on.
+/// Puts the edited bytes in place of the page, and keeps the page locked: all readers see the
+/// bytes, and other writers wait until ::pw_edit_commit. A program that edits several pages uses
+/// this to define the order in which readers see the changes. From now on `data` may only be read.
 ///
-/// `edit`: an edit that is not published yet. `lsn`: the log sequence number of the change, 0 for none.
+/// `edit`: an edit that is not published yet. `lsn`: the log sequence number of the change, 0 for
+/// none.
 ///
-/// Errors: ::PW_ERROR_THREAD in another thread, ::PW_ERROR_HANDLE if it is over, ::PW_ERROR_ARGUMENT if it is published already.
+/// Errors: ::PW_ERROR_THREAD in another thread, ::PW_ERROR_HANDLE if the edit has ended,
+/// ::PW_ERROR_ARGUMENT if it is already published.
 ///
-/// Threads: the one that has begun the edit.
+/// Threads: the one that began the edit.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_edit_publish(edit: *mut pw_edit, lsn: u64) -> c_int {
-    // SAFETY: the caller's duty: null, or good for reads and writes, and this call's alone.
+    // SAFETY: the caller's obligation: null, or valid for reads and writes by this call alone.
     unsafe {
         change(edit, |mut taken, _| {
             let object = taken.object();
@@ -146,32 +155,35 @@ pub unsafe extern "C" fn pw_edit_publish(edit: *mut pw_edit, lsn: u64) -> c_int 
                 }
                 stage => {
                     object.stage = stage;
-                    Err(Failure::argument("the edit is published already"))
+                    Err(Failure::argument("the edit is already published"))
                 }
             }
         })
     }
 }
 
-/// Ends an edit: puts the edited bytes in place of the page, if ::pw_edit_publish has not, and lets other writers in. The bytes are written as by ::pw_write: all readers see
-/// them now, and they are durable after a sync.
+/// Ends an edit: puts the edited bytes in place of the page, if ::pw_edit_publish has not, and
+/// unlocks the page for other writers. The bytes are written as by ::pw_write: all readers see them
+/// now, and they are durable after a sync.
 ///
-/// `edit`: is emptied. `lsn`: the log sequence number of the change, 0 for none; of no effect after ::pw_edit_publish.
+/// `edit`: is cleared. `lsn`: the log sequence number of the change, 0 for none; ignored after
+/// ::pw_edit_publish.
 ///
-/// Errors: ::PW_ERROR_THREAD in another thread, ::PW_ERROR_HANDLE if it is over, ::PW_ERROR_ARGUMENT.
+/// Errors: ::PW_ERROR_THREAD in another thread, ::PW_ERROR_HANDLE if the edit has ended,
+/// ::PW_ERROR_ARGUMENT.
 ///
-/// Threads: the one that has begun the edit.
+/// Threads: the one that began the edit.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_edit_commit(edit: *mut pw_edit, lsn: u64) -> c_int {
-    // SAFETY: the caller's duty: null, or good for reads and writes, and this call's alone.
+    // SAFETY: the caller's obligation: null, or valid for reads and writes by this call alone.
     unsafe {
         change(edit, |taken, edit| {
-            // The file is in use until the end of this.
+            // The file is in use until the end of this scope.
             let Edit { stage, _file, .. } = taken.end();
             match stage {
-                // Published as it is dropped.
+                // Published when it is dropped.
                 Stage::Editing(mut guard) => guard.set_lsn(lsn),
-                // The lock goes.
+                // Unlocks the page.
                 Stage::Published(page) => drop(page),
                 Stage::Over => {}
             }
@@ -181,16 +193,17 @@ pub unsafe extern "C" fn pw_edit_commit(edit: *mut pw_edit, lsn: u64) -> c_int {
     }
 }
 
-/// Ends an edit, and leaves the page as it is.
+/// Ends an edit without a change of the page.
 ///
-/// `edit`: is emptied.
+/// `edit`: is cleared.
 ///
-/// Errors: ::PW_ERROR_THREAD in another thread, ::PW_ERROR_HANDLE if it is over, ::PW_ERROR_ARGUMENT if it is published: that cannot be taken back.
+/// Errors: ::PW_ERROR_THREAD in another thread, ::PW_ERROR_HANDLE if the edit has ended,
+/// ::PW_ERROR_ARGUMENT if it is published, which cannot be undone.
 ///
-/// Threads: the one that has begun the edit.
+/// Threads: the one that began the edit.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_edit_cancel(edit: *mut pw_edit) -> c_int {
-    // SAFETY: the caller's duty: null, or good for reads and writes, and this call's alone.
+    // SAFETY: the caller's obligation: null, or valid for reads and writes by this call alone.
     unsafe {
         change(edit, |mut taken, edit| {
             if let Stage::Published(_) = taken.object().stage {
@@ -206,11 +219,11 @@ pub unsafe extern "C" fn pw_edit_cancel(edit: *mut pw_edit) -> c_int {
     }
 }
 
-/// Makes a call with an edit.
+/// Performs a call with an edit.
 ///
 /// # Safety
 ///
-/// (a) `edit` is null, not aligned, or good for reads and writes by this call alone.
+/// (a) `edit` is null, misaligned, or valid for reads and writes by this call alone.
 unsafe fn change(
     edit: *mut pw_edit,
     work: impl FnOnce(TakenEdit, &mut pw_edit) -> Result<()>,

@@ -1,4 +1,4 @@
-//! What every exported function goes through: panics become errors, and errors codes.
+//! Wrapper of every exported function: converts panics into errors, and errors into codes.
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,10 +7,11 @@ use crate::error::pw_error::*;
 use crate::error::{Failure, Result};
 use crate::handles::{Kind, mark_dead};
 
-/// Makes a call that is of no handle.
+/// Performs a call without a handle.
 #[inline(always)]
 pub(crate) fn call(work: impl FnOnce() -> Result<()>) -> c_int {
-    // What a panic leaves half done is of an object whose handle is dead then, or was not handed out yet.
+    // Unwind safe: an object that a panic leaves inconsistent has a handle that is dead then, or
+    // was not returned yet.
     match catch_unwind(AssertUnwindSafe(|| {
         panics::due();
         work()
@@ -21,7 +22,7 @@ pub(crate) fn call(work: impl FnOnce() -> Result<()>) -> c_int {
     }
 }
 
-/// Makes a call with a handle, which is dead if the call panics.
+/// Performs a call with a handle, which is dead if the call panics.
 #[inline(always)]
 pub(crate) fn call_with<T: Kind>(handle: u64, work: impl FnOnce() -> Result<()>) -> c_int {
     match catch_unwind(AssertUnwindSafe(|| {
@@ -37,7 +38,7 @@ pub(crate) fn call_with<T: Kind>(handle: u64, work: impl FnOnce() -> Result<()>)
     }
 }
 
-/// Whether tests may ask for panics: then each call goes the long way.
+/// Whether tests may request panics; each call then takes the general path.
 pub(crate) const fn is_test() -> bool {
     cfg!(feature = "test-panics")
 }
@@ -50,7 +51,7 @@ fn panicked(payload: Box<dyn std::any::Any + Send>) -> c_int {
         Err(payload) => match payload.downcast::<String>() {
             Ok(text) => *text,
             Err(payload) => {
-                // Its drop may panic too.
+                // Dropping the payload may panic too.
                 std::mem::forget(payload);
                 "no message".to_owned()
             }
@@ -59,7 +60,6 @@ fn panicked(payload: Box<dyn std::any::Any + Send>) -> c_int {
     Failure::Ours(PW_ERROR_PANIC, text.into()).tell()
 }
 
-/// Panics for tests.
 #[cfg(not(feature = "test-panics"))]
 mod panics {
     #[inline(always)]
@@ -75,7 +75,7 @@ mod panics {
     }
 
     pub(super) fn due() {
-        assert!(!IS_DUE.replace(false), "a panic that a test has asked for");
+        assert!(!IS_DUE.replace(false), "a panic that a test requested");
     }
 
     /// Makes the next call of this thread panic. Not in the header: for tests.

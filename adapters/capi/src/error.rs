@@ -1,8 +1,9 @@
-//! Errors: their numbers, their texts, and what a thread was told last.
+//! Errors: their numbers, their messages, and the last error of each thread.
 //!
 //! - Owns: `pw_error`, the last error of each thread.
 //! - Calls: nothing of this crate.
-//! - Promises: the numbers are stable; a text stays where it is until the next error of the same thread.
+//! - Promises: the numbers are stable; a message stays valid until the next error of the same
+//!   thread.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -13,10 +14,10 @@ use std::io;
 
 use library::{Error, ErrorKind};
 
-/// Declares `pw_error` and its texts together.
+/// Declares the messages of `pw_error`.
 macro_rules! errors {
     ($($(#[doc = $doc:literal])* $name:ident = $number:literal, $text:literal;)*) => {
-        /// `pw_error`, for tests: name, number and text of each.
+        /// Name, value, number and message of each code, for tests.
         #[cfg(test)]
         pub(crate) const ALL: &[(&str, pw_error, c_int, &CStr)] =
             &[$((stringify!($name), pw_error::$name, $number, $text)),*];
@@ -30,61 +31,68 @@ macro_rules! errors {
     };
 }
 
-/// What a call returns: 0, or one of these. The numbers are stable, and none is an `errno`; ::pw_last_errno has the system's.
+/// Result of a call: 0, or one of these. The numbers are stable, and none is an `errno`;
+/// ::pw_last_errno returns the system's.
 ///
-/// A later version may have others, and the same call may return them.
+/// A later version may have more codes, and the same call may return them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // A test finds the text of each.
+#[allow(missing_docs)] // A test checks the message of each.
 #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
 pub enum pw_error {
-    /// Nothing has gone wrong.
+    /// Success.
     PW_OK = 0,
 
-    /// The handle is not open: it is null, was closed or given back, is of another kind, or was never one. Nothing was done.
+    /// The handle is not open: it is null, was closed or freed, is of another kind, or was never a
+    /// handle. Nothing was done.
     PW_ERROR_HANDLE = 5001,
-    /// A fault of the library: an assertion has failed inside of it. The handle of the call is dead: all that can be done with it is to close it.
+    /// A fault of the library: an internal assertion failed. The handle of the call is dead and can
+    /// only be closed.
     PW_ERROR_PANIC = 5002,
-    /// An argument is out of its range: null where something is needed, a negative offset, an unknown flag. Nothing was done.
+    /// An argument is out of range: null where an object is required, a negative offset, an unknown
+    /// flag. Nothing was done.
     PW_ERROR_ARGUMENT = 5003,
-    /// The handle is in use, and was not closed: pages are pinned or edited by it, requests are on their way, or another thread is in a call with it.
+    /// The handle is in use, and was not closed: it has pinned or edited pages, or requests in
+    /// flight, or another thread is in a call with it.
     PW_ERROR_BUSY = 5004,
-    /// Only the thread that has begun the edit can do this.
+    /// Only the thread that began the edit can do this.
     PW_ERROR_THREAD = 5005,
-    /// There are as many handles of this kind as there can be.
+    /// The maximum number of handles of this kind is open.
     PW_ERROR_LIMIT = 5006,
     /// The request was canceled: ::pw_queue_cancel.
     PW_ERROR_CANCELED = 5007,
-    /// The page has changed since the view began, or was evicted. What was read of it does not count; begin again.
+    /// The page has changed since the view began, or was evicted. Bytes that were read are not
+    /// valid; begin again.
     PW_ERROR_CHANGED = 5008,
-    /// Somebody is just about to change the page, or is writing it back. Validate again, or begin again.
+    /// Another thread is about to change the page, or is writing it back. Validate again, or begin
+    /// again.
     PW_ERROR_CHANGING = 5009,
 
-    /// There is no such file.
+    /// The file does not exist.
     PW_ERROR_NOT_FOUND = 5101,
-    /// The system does not allow it.
+    /// The system denies access.
     PW_ERROR_PERMISSION = 5102,
-    /// The path names a directory, a pipe, or something else that has no bytes at positions.
+    /// The path names a directory, a pipe, or another object without bytes at positions.
     PW_ERROR_NOT_A_FILE = 5103,
-    /// A setting is out of its range; ::pw_last_error says which.
+    /// A setting is out of range; ::pw_last_error names it.
     PW_ERROR_CONFIG = 5104,
     /// The page size is not 4, 8, 16, 32 or 64 KiB.
     PW_ERROR_PAGE_SIZE = 5105,
-    /// The file is open in the cache already, with another page size.
+    /// The file is already open in the cache with another page size.
     PW_ERROR_PAGE_SIZE_MISMATCH = 5106,
-    /// The file is open in the cache already, with other options; ::pw_last_error says which.
+    /// The file is already open in the cache with other options; ::pw_last_error names them.
     PW_ERROR_OPTIONS_MISMATCH = 5107,
     /// The page begins at or past the end of the file.
     PW_ERROR_OUT_OF_RANGE = 5108,
     /// The file is, or would be, larger than the cache can index.
     PW_ERROR_FILE_TOO_LARGE = 5109,
-    /// The file has become shorter behind the cache's back.
+    /// The file was truncated outside the cache.
     PW_ERROR_TRUNCATED = 5110,
-    /// No memory of the cache could be freed; ::pw_last_error says what holds it.
+    /// No frame of the cache could be freed; ::pw_last_error gives the reasons.
     PW_ERROR_OUT_OF_FRAMES = 5111,
-    /// What the page says leads nowhere. (No function of this header returns it yet.)
+    /// The page's contents are inconsistent. (No function of this header returns this code yet.)
     PW_ERROR_MALFORMED = 5112,
-    /// The page has as many references as it can count: 2^30.
+    /// The page has the maximum number of references, 2^30.
     PW_ERROR_TOO_MANY_PINS = 5113,
     /// The system has no memory left.
     PW_ERROR_OUT_OF_MEMORY = 5114,
@@ -92,32 +100,38 @@ pub enum pw_error {
     PW_ERROR_READ_ONLY = 5115,
     /// Another process, or another cache, has the file open for writing.
     PW_ERROR_OPEN_ELSEWHERE = 5116,
-    /// The file has as many dirty pages as it may have, and they cannot be written back; ::pw_last_error says why.
+    /// The file is at its quota of dirty pages, and they cannot be written back; ::pw_last_error
+    /// gives the reason.
     PW_ERROR_THROTTLED = 5117,
-    // 5118 and 5119 had a meaning once, and get no other.
+    // 5118 and 5119 were used by earlier versions and are not assigned again.
     /// A page is being edited.
     PW_ERROR_LOCKED = 5120,
-    /// The call would wait for its own thread, which is in a hook of the file, or edits the page.
+    /// The call would wait for its own thread, which is in a callback or page codec of the file, or
+    /// edits the page.
     PW_ERROR_DEADLOCK = 5121,
-    /// The program's hook has refused a page.
+    /// A callback or page codec of the program refused a page.
     PW_ERROR_REFUSED = 5122,
-    /// This process was forked from the one that has made the cache.
+    /// This process is a fork of the one that created the cache.
     PW_ERROR_FORKED = 5123,
-    /// The system does not have what was asked for, and nothing may stand in for it; ::pw_last_error says why.
+    /// The requested facility is unavailable and fallback is disabled; ::pw_last_error gives the
+    /// reason.
     PW_ERROR_UNAVAILABLE = 5124,
-    /// The storage has failed: a full disk, say. ::pw_last_errno has the system's number.
+    /// The backend failed, for example because the disk is full. ::pw_last_errno returns the
+    /// system's number.
     PW_ERROR_IO = 5125,
-    /// The program's hook says that a page is not what it was when it was written: ::pw_open_options_set_page_hooks.
+    /// The program's page codec refused a stored page: ::pw_open_options_set_page_hooks.
     PW_ERROR_CORRUPT = 5126,
     /// ::PW_OPEN_CREATE_NEW was set, and the file exists.
     PW_ERROR_EXISTS = 5127,
     /// The path is too long, passes through a file, or has more than 40 symbolic links.
     PW_ERROR_PATH = 5128,
-    /// A limit on open files or threads, of the process or of the system, is reached; ::pw_last_error names it.
+    /// A limit on open files or threads, of the process or of the system, is reached;
+    /// ::pw_last_error names it.
     PW_ERROR_SYSTEM_LIMIT = 5129,
-    /// The identity of the file is ambiguous: its device and inode number are those of another open file, or change while the file is open.
+    /// The identity of the file is ambiguous: its device and inode number are those of another open
+    /// file, or change while the file is open.
     PW_ERROR_AMBIGUOUS_FILE = 5130,
-    /// Of a kind that this interface has no number for yet; ::pw_last_error has the text.
+    /// An error of a kind that has no number yet; ::pw_last_error returns the message.
     PW_ERROR_OTHER = 5199,
 }
 
@@ -127,37 +141,37 @@ errors! {
     PW_OK = 0, c"no error";
     PW_ERROR_HANDLE = 5001, c"not an open handle of this kind";
     PW_ERROR_PANIC = 5002, c"a fault of the library; the handle can only be closed";
-    PW_ERROR_ARGUMENT = 5003, c"an argument is out of its range";
+    PW_ERROR_ARGUMENT = 5003, c"an argument is out of range";
     PW_ERROR_BUSY = 5004, c"the handle is in use";
-    PW_ERROR_THREAD = 5005, c"only the thread that has begun the edit can do this";
-    PW_ERROR_LIMIT = 5006, c"there are as many handles of this kind as there can be";
+    PW_ERROR_THREAD = 5005, c"only the thread that began the edit can do this";
+    PW_ERROR_LIMIT = 5006, c"the maximum number of handles of this kind is open";
     PW_ERROR_CANCELED = 5007, c"the request was canceled";
     PW_ERROR_CHANGED = 5008, c"the page has changed since the view began";
-    PW_ERROR_CHANGING = 5009, c"somebody is about to change the page";
+    PW_ERROR_CHANGING = 5009, c"another thread is about to change the page";
     PW_ERROR_NOT_FOUND = 5101, c"no such file";
     PW_ERROR_PERMISSION = 5102, c"permission denied";
     PW_ERROR_NOT_A_FILE = 5103, c"not a regular file or block device";
     PW_ERROR_CONFIG = 5104, c"a setting is out of range";
     PW_ERROR_PAGE_SIZE = 5105, c"the page size must be 4, 8, 16, 32 or 64 KiB";
-    PW_ERROR_PAGE_SIZE_MISMATCH = 5106, c"the file is open already with another page size";
-    PW_ERROR_OPTIONS_MISMATCH = 5107, c"the file is open already with other options";
+    PW_ERROR_PAGE_SIZE_MISMATCH = 5106, c"the file is already open with another page size";
+    PW_ERROR_OPTIONS_MISMATCH = 5107, c"the file is already open with other options";
     PW_ERROR_OUT_OF_RANGE = 5108, c"the page begins at or past the end of the file";
     PW_ERROR_FILE_TOO_LARGE = 5109, c"the file is larger than the cache can index";
-    PW_ERROR_TRUNCATED = 5110, c"the file has become shorter since it was opened";
-    PW_ERROR_OUT_OF_FRAMES = 5111, c"no memory of the cache can be freed";
-    PW_ERROR_MALFORMED = 5112, c"what the page says leads nowhere";
-    PW_ERROR_TOO_MANY_PINS = 5113, c"the page has as many references as it can count";
+    PW_ERROR_TRUNCATED = 5110, c"the file was truncated since it was opened";
+    PW_ERROR_OUT_OF_FRAMES = 5111, c"no frame of the cache can be freed";
+    PW_ERROR_MALFORMED = 5112, c"the page's contents are inconsistent";
+    PW_ERROR_TOO_MANY_PINS = 5113, c"the page has the maximum number of references";
     PW_ERROR_OUT_OF_MEMORY = 5114, c"out of memory";
     PW_ERROR_READ_ONLY = 5115, c"the file is open for reading only";
     PW_ERROR_OPEN_ELSEWHERE = 5116, c"the file is open for writing elsewhere";
-    PW_ERROR_THROTTLED = 5117, c"the file has as many dirty pages as it may have";
+    PW_ERROR_THROTTLED = 5117, c"the file is at its quota of dirty pages";
     PW_ERROR_LOCKED = 5120, c"a page is being edited";
     PW_ERROR_DEADLOCK = 5121, c"the call would wait for its own thread";
-    PW_ERROR_REFUSED = 5122, c"the program's hook refused a page";
-    PW_ERROR_FORKED = 5123, c"this process was forked from the one that made the cache";
-    PW_ERROR_UNAVAILABLE = 5124, c"the system does not have what was asked for";
-    PW_ERROR_IO = 5125, c"the storage failed";
-    PW_ERROR_CORRUPT = 5126, c"a page is not what was written";
+    PW_ERROR_REFUSED = 5122, c"the program's callback refused a page";
+    PW_ERROR_FORKED = 5123, c"this process is a fork of the one that created the cache";
+    PW_ERROR_UNAVAILABLE = 5124, c"the requested facility is unavailable";
+    PW_ERROR_IO = 5125, c"the backend failed";
+    PW_ERROR_CORRUPT = 5126, c"the stored bytes failed verification";
     PW_ERROR_EXISTS = 5127, c"the file exists";
     PW_ERROR_PATH = 5128, c"invalid path";
     PW_ERROR_SYSTEM_LIMIT = 5129, c"resource limit reached";
@@ -165,7 +179,7 @@ errors! {
     PW_ERROR_OTHER = 5199, c"an error of a kind that has no number yet";
 }
 
-/// The code of an error of the library.
+/// Returns the code of an error of the library.
 const fn code_of(kind: ErrorKind) -> pw_error {
     match kind {
         ErrorKind::NotFound => PW_ERROR_NOT_FOUND,
@@ -200,20 +214,19 @@ const fn code_of(kind: ErrorKind) -> pw_error {
     }
 }
 
-/// Why a call has failed.
+/// Reason why a call failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The library says so.
+    /// Error of the library.
     Library(Error),
-    /// This interface does, with a text.
+    /// Error of this interface, with a message.
     Ours(pw_error, Cow<'static, str>),
-    /// The system refuses what this interface needs.
+    /// A system call that this interface needs failed.
     System(pw_error, &'static str, io::Error),
-    /// An outcome that is nobody's fault: the code says it all.
+    /// Outcome that is not a fault; the code is sufficient.
     Outcome(pw_error),
 }
 
-/// What calls return.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 impl From<Error> for Failure {
@@ -224,18 +237,18 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
-    /// A failure of the argument called `name`.
+    /// Creates the error of an invalid argument, described by `what`.
     #[cold]
     pub(crate) fn argument(what: &'static str) -> Self {
         Self::Ours(PW_ERROR_ARGUMENT, Cow::Borrowed(what))
     }
 
-    /// An unknown value of an argument.
+    /// Creates the error of an unknown value of an argument.
     #[cold]
     pub(crate) fn unknown(what: &str, value: c_int) -> Self {
         Self::Ours(
             PW_ERROR_ARGUMENT,
-            format!("{what}: there is no value {value}").into(),
+            format!("{what}: unknown value {value}").into(),
         )
     }
 
@@ -246,7 +259,7 @@ impl Failure {
         }
     }
 
-    /// The system's number: that of the cause, or the closest.
+    /// Returns the system's error number: that of the cause, or the closest one.
     pub(crate) fn errno(&self) -> c_int {
         match self {
             Self::Library(error) => {
@@ -274,14 +287,14 @@ impl Failure {
         }
     }
 
-    /// One line: what failed, of which file, why, and the causes.
+    /// Returns the message in one line: the operation, the file, the reason, and the causes.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Library(error) => {
                 let mut text = error.to_string();
                 let mut source = error.source();
                 while let Some(cause) = source {
-                    // A `String` takes whatever is written.
+                    // Writing to a `String` does not fail.
                     let _ = write!(text, ": {cause}");
                     source = cause.source();
                 }
@@ -293,15 +306,15 @@ impl Failure {
         }
     }
 
-    /// Makes it this thread's last error, and returns its code.
+    /// Stores the failure as this thread's last error, and returns its code.
     #[cold]
     pub(crate) fn tell(self) -> c_int {
         let code = self.code();
         match self {
-            // Those of validations are frequent, and have no text of their own.
+            // Outcomes of validations are frequent, and have no message of their own.
             Self::Outcome(_) => told(code, self.errno(), None),
             _ => {
-                // The text has no zero but where a path or a message brings one.
+                // Only a path or a message of another source can contain a zero.
                 let text = self.text().replace('\0', "\u{fffd}");
                 told(code, self.errno(), CString::new(text).ok());
             }
@@ -316,11 +329,11 @@ fn in_words(code: pw_error) -> &'static str {
         .unwrap_or_default()
 }
 
-/// What a thread was told last.
+/// Last error of a thread.
 struct Last {
     code: c_int,
     errno: c_int,
-    /// None: the code says it all.
+    /// `None` if the code has the only message.
     text: Option<CString>,
 }
 
@@ -329,7 +342,7 @@ thread_local! {
 }
 
 fn told(code: pw_error, errno: c_int, text: Option<CString>) {
-    // A thread that is ending, and has no variables any more, is told by the code alone.
+    // Thread-local variables of a thread that is ending may be destroyed; it gets only the code.
     let _ = LAST.try_with(|last| {
         if let Ok(mut last) = last.try_borrow_mut() {
             *last = Last {
@@ -341,11 +354,11 @@ fn told(code: pw_error, errno: c_int, text: Option<CString>) {
     });
 }
 
-/// The text of an error code.
+/// Returns the message of an error code.
 ///
-/// `code`: what a call has returned. For a number that is no code the text says so.
+/// `code`: the result of a call. Any other number has a message too, "not an error code".
 ///
-/// Returns: a text that is never null and stays for as long as the process runs.
+/// Returns: a string that is never null and stays valid until the process ends.
 ///
 /// Threads: any, at any time.
 #[unsafe(no_mangle)]
@@ -353,11 +366,13 @@ pub extern "C" fn pw_strerror(code: c_int) -> *const c_char {
     text_of(code).unwrap_or(c"not an error code").as_ptr()
 }
 
-/// What this thread was told last, in words: the operation, the path, what is wrong, and the causes, in one line.
+/// Returns the message of this thread's last error in one line: the operation, the path, the
+/// reason, and the causes.
 ///
-/// Calls that succeed leave it as it is.
+/// Calls that succeed do not change it.
 ///
-/// Returns: a text that is never null, and stays until the next error of this thread, or until the thread ends. "no error" if there was none.
+/// Returns: a string that is never null, and stays valid until the next error of this thread, or
+/// until the thread ends. "no error" if there was none.
 ///
 /// Threads: any; each has its own.
 #[unsafe(no_mangle)]
@@ -370,7 +385,8 @@ pub extern "C" fn pw_last_error() -> *const c_char {
     text.ok().flatten().unwrap_or(c"no error".as_ptr())
 }
 
-/// The code that this thread was told last; ::PW_OK if there was none. Calls that succeed leave it as it is.
+/// Returns the code of this thread's last error; ::PW_OK if there was none. Calls that succeed do
+/// not change it.
 ///
 /// Threads: any; each has its own.
 #[unsafe(no_mangle)]
@@ -379,8 +395,9 @@ pub extern "C" fn pw_last_code() -> c_int {
         .unwrap_or(0)
 }
 
-/// The `errno` behind ::pw_last_code: that of the system call that has failed, `ENOSPC` for a full disk say; or else the closest one. 0 if there was
-/// no error. Calls that succeed leave it as it is.
+/// Returns the `errno` of ::pw_last_code: that of the failed system call, for example `ENOSPC` for
+/// a full disk, or else the closest one. 0 if there was no error. Calls that succeed do not change
+/// it.
 ///
 /// Threads: any; each has its own.
 #[unsafe(no_mangle)]

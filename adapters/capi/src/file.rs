@@ -1,8 +1,9 @@
-//! Files: how they are opened and closed, and what is known of them.
+//! Files: options, open, close, and information.
 //!
 //! - Owns: `pw_file`, `pw_open_options`.
 //! - Calls: `error`, `entry`, `handles`, `arguments`, `cache`, `pins`, `hooks`.
-//! - Promises: a file is closed only when nobody uses its handle: no call, no pin, no edit, no request.
+//! - Promises: a file is closed only when its handle is not in use: by no call, pin, edit or
+//!   request.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::ManuallyDrop;
@@ -23,19 +24,20 @@ use crate::hooks::{
 };
 use crate::pins::is_pinned;
 
-/// An open file. A handle; what it points to is not an address.
+/// Open file. A handle, not an address.
 #[allow(non_camel_case_types)]
 pub struct pw_file {
     _opaque: (),
 }
 
-/// How a file is opened, beside the flags. A handle; what it points to is not an address.
+/// Options of an open, in addition to the flags. A handle, not an address.
 #[allow(non_camel_case_types)]
 pub struct pw_open_options {
     _opaque: (),
 }
 
-/// The file, always but while it is being closed, by whoever is alone with it; and after a close that has panicked.
+/// The file. It is absent only during a close, by the thread that has exclusive access, and after a
+/// close that has panicked.
 pub(crate) struct OpenFile(ManuallyDrop<File>, Presence);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,18 +51,19 @@ impl OpenFile {
         Self(ManuallyDrop::new(file), Presence::Here)
     }
 
-    /// Only for who has found the handle open: then the file is here.
+    /// For callers that have found the handle open; the file is then present.
     #[inline(always)]
     pub(crate) fn file(&self) -> &File {
         &self.0
     }
 
-    /// Closes it; nothing if it has gone.
+    /// Closes the file. Does nothing if it is absent.
     fn close(&mut self) -> Result<()> {
         if std::mem::replace(&mut self.1, Presence::Gone) == Presence::Gone {
             return Ok(());
         }
-        // SAFETY: it is here, and is not used from now on, as it has gone; until it is put back.
+        // SAFETY: the file is present. It is marked absent and so is not used from now on, until it
+        // is put back.
         let file = unsafe { ManuallyDrop::take(&mut self.0) };
         match file.close() {
             Ok(()) => Ok(()),
@@ -75,7 +78,7 @@ impl OpenFile {
 impl Drop for OpenFile {
     fn drop(&mut self) {
         if self.1 == Presence::Here {
-            // SAFETY: it is here, and nothing is used after this.
+            // SAFETY: the file is present, and nothing uses it after this.
             unsafe { ManuallyDrop::drop(&mut self.0) };
         }
     }
@@ -96,22 +99,24 @@ tables! {
     OpenFileOptions: 5, "open options", 4096;
 }
 
-/// Open for writing too. Without it, for reading only. Only one process can have a file open for writing.
+/// Open for reading and writing. Without this flag, the file is open for reading only. Only one
+/// process can have a file open for writing.
 pub const PW_OPEN_WRITE: c_int = 1;
-/// Open for writing, and create the file if there is none.
+/// Open for writing, and create the file if it does not exist.
 pub const PW_OPEN_CREATE: c_int = 2;
 /// Open for writing, and create the file; fail if it exists.
 pub const PW_OPEN_CREATE_NEW: c_int = 4;
-/// Open for writing, and empty the file.
+/// Open for writing, and truncate the file to zero bytes.
 pub const PW_OPEN_TRUNCATE: c_int = 8;
-/// Past the operating system's cache, where the file system can do that: ::pw_file_info says what has come of it.
+/// Use direct I/O, bypassing the operating system's cache, if the file system supports it:
+/// ::pw_file_info returns the result.
 pub const PW_OPEN_DIRECT: c_int = 16;
-/// Past the operating system's cache, or ::PW_ERROR_UNAVAILABLE.
+/// Use direct I/O, or fail with ::PW_ERROR_UNAVAILABLE.
 pub const PW_OPEN_DIRECT_ALWAYS: c_int = 32;
-/// Open for writing, and write dirty pages only when the program asks for it; else they are written soon, in the background.
+/// Open for writing, and write dirty pages only when the program requests it. Otherwise they are
+/// written soon, in the background.
 pub const PW_OPEN_MANUAL: c_int = 64;
 
-/// All flags.
 const ALL_FLAGS: c_int = PW_OPEN_WRITE
     | PW_OPEN_CREATE
     | PW_OPEN_CREATE_NEW
@@ -120,7 +125,6 @@ const ALL_FLAGS: c_int = PW_OPEN_WRITE
     | PW_OPEN_DIRECT_ALWAYS
     | PW_OPEN_MANUAL;
 
-/// Changes a setting.
 fn set(options: *mut pw_open_options, change: impl FnOnce(&mut Opening) -> Result<()>) -> c_int {
     call_with::<OpenFileOptions>(options as u64, || {
         let options = used_counted::<OpenFileOptions>(options as u64)?;
@@ -129,9 +133,10 @@ fn set(options: *mut pw_open_options, change: impl FnOnce(&mut Opening) -> Resul
     })
 }
 
-/// Makes options for files, all of them at their defaults. They may be used for any number of files, also of several caches.
+/// Creates options for an open, with all settings at their defaults. They may be used for any
+/// number of files, also of several caches.
 ///
-/// `options`: gets the handle, to be given back with ::pw_open_options_free.
+/// `options`: receives the handle; freed with ::pw_open_options_free.
 ///
 /// Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 4095 of them.
 ///
@@ -141,12 +146,13 @@ pub unsafe extern "C" fn pw_open_options_new(options: *mut *mut pw_open_options)
     call(|| {
         needed(options)?;
         let handle = add(OpenFileOptions(Mutex::default()))?;
-        // SAFETY: the caller's duty: null, or good for writes.
+        // SAFETY: the caller's obligation: null, or valid for writes.
         unsafe { answer(options, handle as *mut _) }
     })
 }
 
-/// Gives options back. Files that were opened with them stay as they are, and keep their hook.
+/// Frees options. Files that were opened with them are not affected, and keep their callback and
+/// page codec.
 ///
 /// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_BUSY while another thread uses them.
 ///
@@ -159,8 +165,8 @@ pub unsafe extern "C" fn pw_open_options_free(options: *mut pw_open_options) -> 
     })
 }
 
-/// The size of the file's pages: 4096, 8192, 16384, 32768 or 65536 bytes, or 0 for that of the open file, or else the cache's, which is the default.
-/// ::pw_open checks it.
+/// Sets the file's page size: 4096, 8192, 16384, 32768 or 65536 bytes; or 0, the default, for that
+/// of the open file, or else the cache's. ::pw_open checks it.
 ///
 /// Errors: ::PW_ERROR_HANDLE.
 ///
@@ -176,7 +182,8 @@ pub unsafe extern "C" fn pw_open_options_set_page_size(
     })
 }
 
-/// The permissions of a file that is created, as `open` has them: those of the process's mask (`umask`) are taken away. The default is 0666; a file that is there keeps its own.
+/// Sets the permissions of a file that is created, as in `open`: the process's mask (`umask`) is
+/// removed from them. The default is 0666. An existing file keeps its own.
 ///
 /// Errors: ::PW_ERROR_HANDLE.
 ///
@@ -192,20 +199,23 @@ pub unsafe extern "C" fn pw_open_options_set_mode(
     })
 }
 
-/// A hook that is called before a page of the file is given to the storage, for write-ahead logs: it makes the log durable up to the page's log
-/// sequence number, or refuses the page. It makes the options such for writing.
+/// Sets a writeback callback, for write-ahead logs. It is called before a page of the file is
+/// written to the backend: it makes the log durable up to the page's log sequence number, or
+/// refuses the page. The options then open files for writing.
 ///
-/// `hook`: the function; null for none. `user`: what it is called with.
+/// `hook`: the function; null for none. `user`: the pointer that is passed to it.
 ///
-/// `release`: null, or is called with `user` once nobody calls the hook any more: neither these options nor a file have it.
+/// `release`: null, or called with `user` once no thread can call the callback any more: neither
+/// these options nor a file have it.
 ///
-/// Who calls the hook: a thread that asks for this very file (flush, sync, a close; with page
-/// hooks also a new size or a write past the end), or a thread of the
-/// cache; several at once. No reader does. It may use other files of the cache, a log for example. Of its own file it must not ask for anything that
-/// waits for writing back: that is ::PW_ERROR_DEADLOCK.
+/// The callback is called by a thread that makes a call for this file (flush, sync, close; with a
+/// page codec also a new size or a write past the end), or by a thread of the cache, by several at
+/// once. No reader calls it. It may use other files of the cache, a log for example. It must not
+/// make a call with its own file that waits for writeback: that is ::PW_ERROR_DEADLOCK.
 ///
-/// Each call of this function makes another hook. To open a file a second time while it is open, use the same options, or options without a
-/// hook; with another one ::pw_open fails with ::PW_ERROR_OPTIONS_MISMATCH.
+/// Each call of this function creates another callback. To open a file a second time while it is
+/// open, use the same options, or options without a callback; with another one ::pw_open fails with
+/// ::PW_ERROR_OPTIONS_MISMATCH.
 ///
 /// Errors: ::PW_ERROR_HANDLE; then `release` is not called.
 ///
@@ -227,25 +237,35 @@ pub unsafe extern "C" fn pw_open_options_set_before_write(
     })
 }
 
-/// Hooks on the bytes of pages, on their way to the storage and back: checksums, encryption, compression within the page.
+/// Sets a page codec, which transforms the bytes of pages on the way to the backend and back:
+/// checksums, encryption, compression within the page.
 ///
-/// The file is stored in whole pages then, and only who opens it with hooks that fit reads it well. Who uses the cache never sees what is stored: `after_read` gives
-/// back the bytes that `before_write` was given. Room for a checksum or a tag is in the page: the program leaves some bytes of each page alone, zeros for
-/// example, which `before_write` replaces and `after_read` restores. It makes no options for writing: readers need the hooks as well.
+/// The file is then stored in whole pages and can be read only with a matching codec. Users of the
+/// cache never see the stored form: `after_read` restores the bytes that `before_write` received. A
+/// checksum or a tag is stored in the page itself: the program leaves some bytes of each page
+/// unused, for example zero; `before_write` replaces them, and `after_read` restores them. The
+/// options do not open files for writing: readers need the codec as well.
 ///
-/// `before_write`, `after_read`: the functions; both null for none. `hole`: null, or is asked of pages of which the storage has zeros only, which nobody has written or of which everything
-/// was lost; without it they are zeros. `user`: what they are called with.
+/// `before_write`, `after_read`: the functions; both null for none. `hole`: null, or called for
+/// pages whose stored bytes are zeros, which were never written or entirely lost;
+/// without it they read as zeros. `user`: the pointer that is passed to the functions.
 ///
-/// `release`: null, or is called with `user` once nobody calls the hooks any more: neither these options nor a file have them.
+/// `release`: null, or called with `user` once no thread can call the codec any more: neither these
+/// options nor a file have it.
 ///
-/// Who calls them: `before_write` whoever writes the file back, a thread of the program or of the cache, one at a time for a file; after the hook of
-/// ::pw_open_options_set_before_write, if there is one too. `after_read` and `hole` the thread that has missed a page, or one of the cache, several at once. They keep who wants the
-/// page waiting, and must not use any cache in a way that may wait: that is ::PW_ERROR_DEADLOCK. Calls with the file that hit are fine, but for ::pw_close, which is ::PW_ERROR_BUSY.
+/// `before_write` is called by the thread that writes the file back, of the program or of the
+/// cache, one at a time for a file; after the callback of ::pw_open_options_set_before_write, if
+/// there is one too. `after_read` and `hole` are called by the thread that missed a page, or by one
+/// of the cache, several at once. They delay the threads that need the page, and must not use any
+/// cache in a way that may wait: that is ::PW_ERROR_DEADLOCK. Calls with the file that hit are
+/// allowed, except ::pw_close, which is ::PW_ERROR_BUSY.
 ///
-/// Each call of this function makes other hooks. To open a file a second time while it is open, use the same options, or options without hooks; with others ::pw_open fails
-/// with ::PW_ERROR_OPTIONS_MISMATCH.
+/// Each call of this function creates another codec. To open a file a second time while it is open,
+/// use the same options, or options without a codec; with another one ::pw_open fails with
+/// ::PW_ERROR_OPTIONS_MISMATCH.
 ///
-/// Errors: ::PW_ERROR_HANDLE; ::PW_ERROR_ARGUMENT if one of `before_write` and `after_read` is null, or both are and `hole` is not; then `release` is not called.
+/// Errors: ::PW_ERROR_HANDLE; ::PW_ERROR_ARGUMENT if only one of `before_write` and `after_read` is
+/// null, or both are and `hole` is not; then `release` is not called.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -269,7 +289,7 @@ pub unsafe extern "C" fn pw_open_options_set_page_hooks(
             (None, None, None) => None,
             _ => {
                 return Err(Failure::argument(
-                    "hooks on bytes are two functions, or none",
+                    "a page codec requires both functions, or neither",
                 ));
             }
         };
@@ -277,7 +297,7 @@ pub unsafe extern "C" fn pw_open_options_set_page_hooks(
     })
 }
 
-/// The options of the library that flags and options make.
+/// Converts flags and options into the library's options.
 fn open_options(flags: c_int, opening: Opening) -> Result<OpenOptions> {
     if flags & !ALL_FLAGS != 0 {
         return Err(Failure::unknown("flags", flags));
@@ -325,16 +345,21 @@ fn open_options(flags: c_int, opening: Opening) -> Result<OpenOptions> {
     Ok(options)
 }
 
-/// Opens a file. All handles of one file share its pages, whatever name it was opened by.
+/// Opens a file. All handles of one file share its pages, whatever name the file was opened by.
 ///
-/// `path`: as the system has it, in any encoding. `flags`: 0 for reading only, or any of `PW_OPEN_...`. `options`: null for the defaults.
+/// `path`: as in the system, in any encoding. `flags`: 0 for reading only, or any of `PW_OPEN_...`.
+/// `options`: null for the defaults.
 ///
-/// `file`: gets the handle, to be given back with ::pw_close.
+/// `file`: receives the handle; closed with ::pw_close.
 ///
-/// Errors: ::PW_ERROR_NOT_FOUND, ::PW_ERROR_PERMISSION, ::PW_ERROR_PATH, ::PW_ERROR_NOT_A_FILE, ::PW_ERROR_SYSTEM_LIMIT and ::PW_ERROR_IO as the system says;
-/// ::PW_ERROR_EXISTS with ::PW_OPEN_CREATE_NEW; ::PW_ERROR_AMBIGUOUS_FILE when the file system gives it the number of another file that is open; ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_PAGE_SIZE; ::PW_ERROR_PAGE_SIZE_MISMATCH and ::PW_ERROR_OPTIONS_MISMATCH when the file is
-/// open, and has others; ::PW_ERROR_OPEN_ELSEWHERE when others have it open for writing, or this cache has it open for reading only;
-/// ::PW_ERROR_UNAVAILABLE, ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 65535 files.
+/// Errors: ::PW_ERROR_NOT_FOUND, ::PW_ERROR_PERMISSION, ::PW_ERROR_PATH, ::PW_ERROR_NOT_A_FILE,
+/// ::PW_ERROR_SYSTEM_LIMIT and ::PW_ERROR_IO as the system reports them; ::PW_ERROR_EXISTS with
+/// ::PW_OPEN_CREATE_NEW; ::PW_ERROR_AMBIGUOUS_FILE if the file system gives the file the number of
+/// another file that is open; ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_PAGE_SIZE;
+/// ::PW_ERROR_PAGE_SIZE_MISMATCH and ::PW_ERROR_OPTIONS_MISMATCH if the file is open with others;
+/// ::PW_ERROR_OPEN_ELSEWHERE if another process or cache has it open for writing, or this cache has
+/// it open for reading only; ::PW_ERROR_UNAVAILABLE, ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE,
+/// ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 65535 files.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -348,7 +373,7 @@ pub unsafe extern "C" fn pw_open(
     call_with::<OpenCache>(cache as u64, || {
         needed(file)?;
         let cache = used_counted::<OpenCache>(cache as u64)?;
-        // SAFETY: the caller's duty: null, or a text.
+        // SAFETY: the caller's obligation: null, or a string.
         let path = unsafe { checked_path(path) }?;
         let opening = if options.is_null() {
             Opening::default()
@@ -359,15 +384,15 @@ pub unsafe extern "C" fn pw_open(
         };
         let opened = cache.0.open_with(path, &open_options(flags, opening)?)?;
         let handle = add(OpenFile::new(opened))?;
-        // SAFETY: the caller's duty: null, or good for writes.
+        // SAFETY: the caller's obligation: null, or valid for writes.
         unsafe { answer(file, handle as *mut _) }
     })
 }
 
-/// Another handle of the same open file, which may do what the first may. Each handle has its own streams of reading ahead, its own advice, and is told of each
-/// failure to write back.
+/// Creates another handle of the same open file, with the same permissions. Each handle has its own
+/// readahead streams and its own advice, and gets each writeback failure reported.
 ///
-/// `file`: the first handle. `other`: gets the new one, to be given back with ::pw_close.
+/// `file`: the first handle. `other`: receives the new one; closed with ::pw_close.
 ///
 /// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT.
 ///
@@ -378,21 +403,25 @@ pub unsafe extern "C" fn pw_dup(file: *mut pw_file, other: *mut *mut pw_file) ->
         needed(other)?;
         let file = used_counted::<OpenFile>(file as u64)?;
         let handle = add(OpenFile::new(file.file().clone()))?;
-        // SAFETY: the caller's duty: null, or good for writes.
+        // SAFETY: the caller's obligation: null, or valid for writes.
         unsafe { answer(other, handle as *mut _) }
     })
 }
 
-/// Makes everything durable that was written, if the file is open for writing, and gives the handle up. If the storage, or the hook, fails, it tries
-/// again for a second (::pw_cache_options_set_close_timeout).
+/// Closes the handle. If the file is open for writing, everything written is first made durable. If
+/// the backend, callback or page codec fails, the close is retried for a second
+/// (::pw_cache_options_set_close_timeout).
 ///
-/// If this fails the handle is as it was, and nothing is lost: close it again when the storage works. A program that ends without closing loses what
-/// was not synced.
+/// After an error the handle is unchanged, and nothing is lost: close it again when the backend
+/// works. A program that ends without closing loses what was not synced.
 ///
-/// Errors: ::PW_ERROR_BUSY at once, and nothing was done, while pages are pinned or edited by this handle, requests with it are on their way, or another thread is in a
-/// call with it; those of ::pw_sync_all; ::PW_ERROR_UNAVAILABLE if the system refuses `membarrier(2)` after it has granted it; ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE.
+/// Errors: ::PW_ERROR_BUSY at once, and nothing was done, while pages are pinned or edited by this
+/// handle, requests with it are in flight, or another thread is in a call with it; those of
+/// ::pw_sync_all; ::PW_ERROR_UNAVAILABLE if the system refuses `membarrier(2)` after it has granted
+/// it; ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE.
 ///
-/// Threads: any. A call of another thread with the handle has its effect, or ::PW_ERROR_BUSY or ::PW_ERROR_HANDLE.
+/// Threads: any. A concurrent call of another thread with the handle takes effect, or returns
+/// ::PW_ERROR_BUSY or ::PW_ERROR_HANDLE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_close(file: *mut pw_file) -> c_int {
     call_with::<OpenFile>(file as u64, || {
@@ -400,7 +429,7 @@ pub unsafe extern "C" fn pw_close(file: *mut pw_file) -> c_int {
         if is_pinned(file as u64) {
             return Err(Failure::Ours(
                 PW_ERROR_BUSY,
-                "pages are pinned by the file's handle".into(),
+                "the file's handle has pinned pages".into(),
             ));
         }
         taken.object().close()?;
@@ -409,31 +438,32 @@ pub unsafe extern "C" fn pw_close(file: *mut pw_file) -> c_int {
     })
 }
 
-/// What is known of a file: ::pw_file_info.
+/// Information about a file: ::pw_file_info.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(non_camel_case_types)]
 pub struct pw_file_info {
-    /// The size of the file in bytes, as far as the cache knows.
+    /// Size of the file in bytes, as the cache knows it.
     pub size: i64,
-    /// The size of its pages in bytes.
+    /// Page size in bytes.
     pub page_size: u64,
-    /// To what transfers past the operating system's cache are aligned, in bytes; 0 if they go through that cache.
+    /// Alignment in bytes of direct I/O; 0 if transfers go through the operating system's cache.
     pub direct_alignment: u64,
-    /// How many pages have bytes that the storage was not given.
+    /// Number of dirty pages: their bytes were not written to the backend.
     pub nr_dirty: u64,
-    /// How many pages the storage was given, and has not reported durable.
+    /// Number of pages that were written to the backend, which has not reported them durable.
     pub nr_written: u64,
-    /// Not used: 0.
+    /// Unused: 0.
     pub reserved: u64,
-    /// Of all writes with a log sequence number that have returned and are not durable, none has a lower number: recovery may begin here.
-    /// `UINT64_MAX` if there is no such write.
+    /// Lower bound of the log sequence numbers of all writes that have one, have returned and are
+    /// not durable: recovery may begin here. `UINT64_MAX` if there is no such write.
     pub oldest_lsn: u64,
 }
 
-/// What is known of a file, and what of it is not durable.
+/// Returns information about a file, with the part of it that is not durable.
 ///
-/// `info`: is filled in. `size`: `sizeof(struct pw_file_info)`; so a program works with a later library, whose structure has more fields at its end.
+/// `info`: receives it. `size`: `sizeof(struct pw_file_info)`, so that a program works with a later
+/// library, whose structure has more fields at its end.
 ///
 /// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
 ///
@@ -460,14 +490,15 @@ pub unsafe extern "C" fn pw_file_info(
             reserved: 0,
             oldest_lsn: stats.oldest_lsn.unwrap_or(u64::MAX),
         };
-        // SAFETY: the caller's duty: null, or good for writes of `size` bytes; seven integers of 64 bits.
+        // SAFETY: the caller's obligation: null, or valid for writes of `size` bytes; seven
+        // integers of 64 bits.
         unsafe { answer_sized(info, size, value) }
     })
 }
 
-/// The size of the file in bytes, as far as the cache knows.
+/// Returns the size of the file in bytes, as the cache knows it.
 ///
-/// `size`: gets it.
+/// `size`: receives it.
 ///
 /// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
 ///
@@ -476,17 +507,19 @@ pub unsafe extern "C" fn pw_file_info(
 pub unsafe extern "C" fn pw_size(file: *mut pw_file, size: *mut i64) -> c_int {
     call_with::<OpenFile>(file as u64, || {
         let now = with(file as u64, |file: &OpenFile| Ok(file.file().size()))?;
-        // SAFETY: the caller's duty: null, or good for writes.
+        // SAFETY: the caller's obligation: null, or valid for writes.
         unsafe { answer(size, signed(now)) }
     })
 }
 
-/// Reads the file's present size from the storage, and adopts it: for a file that others change. Pages that a change of size has made wrong are dropped.
+/// Queries the file's present size from the backend, and adopts it: for a file that is changed
+/// outside the cache. Pages that a change of size invalidates are removed.
 ///
-/// `size`: null, or gets it.
+/// `size`: null, or receives the size.
 ///
-/// Errors: ::PW_ERROR_IO, ::PW_ERROR_FILE_TOO_LARGE when the file has grown to more than four times the size that it was opened with, and by more than 64 MiB (close all
-/// its handles, and open it anew); ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE.
+/// Errors: ::PW_ERROR_IO, ::PW_ERROR_FILE_TOO_LARGE if the file has grown to more than four times
+/// the size that it was opened with, and by more than 64 MiB (close all its handles, and open it
+/// again); ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -496,7 +529,7 @@ pub unsafe extern "C" fn pw_refresh(file: *mut pw_file, size: *mut i64) -> c_int
         if size.is_null() {
             return Ok(());
         }
-        // SAFETY: the caller's duty: good for writes.
+        // SAFETY: the caller's obligation: valid for writes.
         unsafe { answer(size, signed(now)) }
     })
 }

@@ -1,28 +1,31 @@
-//! The C interface of Pagewell: `pagewell.h`, which cbindgen makes of this crate, and the functions behind it.
+//! C interface of Pagewell: `pagewell.h`, which cbindgen generates from this crate, and the
+//! functions behind it.
 //!
-//! The header is the documentation: what a C program may rely on is said there, at the functions, which are here. How handles are made safe is said in
-//! `handles`, how pins are in `pins`, how requests are in `queue`.
+//! The header is the documentation: the functions in this crate carry the comments that it
+//! contains. The module `handles` describes why handles are safe, `pins` describes pins, and
+//! `queue` requests.
 //!
-//! | room | what |
+//! | module | contents |
 //! |---|---|
-//! | `error` | codes, texts, the last error of a thread |
-//! | `handles` | from a number to an object, and who may close |
-//! | `arguments` | pointers, sizes and offsets, checked |
-//! | `entry` | what every call goes through: panics become errors |
-//! | `pins` | where pins are kept |
-//! | `cache` | caches, their options |
-//! | `hooks` | functions of the program's that files call |
-//! | `file` | files: options, opening, closing, what is known of them |
+//! | `error` | codes, messages, the last error of a thread |
+//! | `handles` | mapping from a number to an object; permission to close |
+//! | `arguments` | checks of pointers, sizes and offsets |
+//! | `entry` | wrapper of every call: converts panics into errors |
+//! | `pins` | storage of pins |
+//! | `cache` | caches and their options |
+//! | `hooks` | functions of the program that files call |
+//! | `file` | files: options, open, close, information |
 //! | `read` | reads, pins, views, advice |
 //! | `write` | writes, syncs |
-//! | `edit` | pages that are pinned to be changed |
-//! | `queue` | requests that do not wait |
+//! | `edit` | pages pinned for writing |
+//! | `queue` | asynchronous requests |
 //!
-//! A room calls rooms above it in this table only. `modelled.rs` is the root of another crate: of what has models (`models/capi`).
+//! A module calls only modules above it in this table. `modelled.rs` is the root of another crate,
+//! which contains the modules that have models (`models/capi`).
 
-// The duties of the callers, which are C programs, are in the header.
+// The obligations of the callers, which are C programs, are in the header.
 #![allow(clippy::missing_safety_doc)]
-// Answers are taken whole by the calls that are exported.
+// The exported calls have many parameters.
 #![allow(clippy::too_many_arguments)]
 // In C they are `struct pw_file`.
 #![allow(non_camel_case_types)]
@@ -53,9 +56,9 @@ pub use self::queue::*;
 pub use self::read::*;
 pub use self::write::*;
 
-/// The version of the library, as "0.1.0".
+/// Returns the version of the library, for example "0.1.0".
 ///
-/// Returns: a text that is never null and stays for as long as the process runs.
+/// Returns: a string that is never null and stays valid until the process ends.
 ///
 /// Threads: any, at any time.
 #[unsafe(no_mangle)]

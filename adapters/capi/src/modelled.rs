@@ -1,4 +1,5 @@
-//! What of this crate has models, as a crate of its own: `models/capi` compiles it with loom's atomics.
+//! Root of the crate `models/capi`: the modules of this crate that have models, compiled with
+//! loom's atomics.
 
 mod handles;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A cell whose use the protocol orders; in the models it is loom's, which checks that.
+//! Cell with accesses that the protocol orders. In models it is loom's, which checks that order.
 
 #[cfg(loom)]
 pub(crate) use loom::cell::UnsafeCell;
@@ -17,13 +17,13 @@ impl<T> UnsafeCell<T> {
         Self(std::cell::UnsafeCell::new(value))
     }
 
-    /// The value, which nobody may be changing.
+    /// Accesses the value, which no thread may be changing.
     #[inline(always)]
     pub(crate) fn with<R>(&self, work: impl FnOnce(*const T) -> R) -> R {
         work(self.0.get())
     }
 
-    /// The value, which nobody else may be using.
+    /// Accesses the value, which no other thread may be using.
     #[inline(always)]
     pub(crate) fn with_mut<R>(&self, work: impl FnOnce(*mut T) -> R) -> R {
         work(self.0.get())

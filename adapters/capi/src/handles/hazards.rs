@@ -1,7 +1,9 @@
-//! Which thread is in which call: a line a thread. The module's text has the protocol.
+//! Calls that threads are in: one hazard slot (`Line`) per thread. The protocol is in the
+//! documentation of the parent module.
 //!
-//! A line is lent to a thread until that ends, and then to another one. A thread without a line counts: there are so many more, it is ending, or the system
-//! has no `membarrier(2)`.
+//! A hazard slot is assigned to a thread until the thread ends, and then to another one. A thread
+//! without one counts its calls: because all hazard slots are assigned, the thread is ending, or
+//! the system lacks `membarrier(2)`.
 
 use std::sync::PoisonError;
 
@@ -12,43 +14,46 @@ use pagewell_sync::thread::Backoff;
 
 use super::cell::Mutex;
 
-/// How often a closer looks at a line that has its handle before it gives up. Calls that are hits are over in a moment.
+/// Maximum number of times that a closing thread reloads a hazard slot with its handle. Calls that
+/// are hits end soon.
 const PATIENCE: u32 = if cfg!(loom) { 1 } else { 20 };
 
-/// The light fence, for which the closer's `membarrier(2)` pays: lines are lent only where there is that call.
+/// Light fence, paired with the closing thread's `membarrier(2)`. Hazard slots are assigned only if
+/// that system call is available.
 #[inline(always)]
 fn light() {
-    // ORDERING: the compiler may not move the store of the line behind the load of the word; the heavy fence makes the processor keep them in order (E1).
+    // ORDERING: prevents the compiler from moving the store to the hazard slot behind the load of
+    // the word; the heavy fence makes the processor keep them in order (E1).
     #[cfg(not(loom))]
     std::sync::atomic::compiler_fence(Ordering::SeqCst);
-    // ORDERING: SeqCst, E1; under loom the heavy fence is one alike.
+    // ORDERING: SeqCst, E1; under loom the heavy fence is the same.
     #[cfg(loom)]
     pagewell_sync::atomic::fence(Ordering::SeqCst);
 }
 
 pub(crate) struct Line {
-    /// The handle of the call that the thread is in, or 0.
+    /// Handle of the call that the thread is in, or 0.
     handle: AtomicU64,
-    /// The line's number, once it was lent.
+    /// Number of the hazard slot, once it was assigned.
     number: AtomicU64,
 }
 
 impl Line {
-    /// Which one it is.
+    /// Returns the number of the hazard slot.
     #[inline(always)]
     pub(crate) fn number(&self) -> usize {
-        // ORDERING: Relaxed; its thread has stored it.
+        // ORDERING: Relaxed; its own thread has stored it.
         self.number.load(Ordering::Relaxed) as usize
     }
 }
 
-/// The lines that were lent and belong to nobody, and the first that was never lent.
+/// Hazard slots that were assigned and are unused now, and the first one that was never assigned.
 struct Numbers {
     free: Vec<usize>,
     next: usize,
 }
 
-/// Lines for so many threads.
+/// Hazard slots for `N` threads.
 pub(super) struct Lines<const N: usize> {
     lines: [Padded<Line>; N],
     numbers: Mutex<Numbers>,
@@ -87,7 +92,7 @@ impl<const N: usize> Lines<N> {
         }
     }
 
-    /// Lends a line to a thread, if there is one.
+    /// Assigns a hazard slot to a thread. Returns `None` if all are in use.
     pub(super) fn lend(&self) -> Option<&Line> {
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
         let number = match numbers.free.pop() {
@@ -100,22 +105,24 @@ impl<const N: usize> Lines<N> {
         };
         drop(numbers);
         let line = &self.lines[number].0;
-        // ORDERING: Relaxed; for this thread alone, and the mutex orders it after what the one before has done.
+        // ORDERING: Relaxed; only this thread uses it, and the mutex orders the store after the
+        // accesses of the previous thread.
         line.number.store(number as u64, Ordering::Relaxed);
         Some(line)
     }
 
-    /// Takes a line back from the thread that it was lent to, which is in no call.
+    /// Takes a hazard slot back from its thread, which is in no call.
     pub(super) fn take_back(&self, line: &Line) {
         let number = line.number();
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
         numbers.free.push(number);
     }
 
-    /// Steps c and d: whether a call with `handle`, which is being closed, is announced.
+    /// Steps c and d: returns whether a call with `handle`, which is being closed, is published.
     pub(super) fn is_announced(&self, handle: u64, fences: Fences) -> Result<bool, Refused> {
         fences.heavy()?;
-        // A thread that is lent a new line only now has the mutex after us, and sees the word changed.
+        // A thread that is assigned a never-used slot later acquires the mutex after this thread,
+        // and sees the word changed.
         let nr = self
             .numbers
             .lock()
@@ -123,7 +130,7 @@ impl<const N: usize> Lines<N> {
             .next;
         for Padded(line) in &self.lines[..nr] {
             let mut backoff = Backoff::new();
-            // ORDERING: Acquire, E2: of whatever the line has in place of the handle.
+            // ORDERING: Acquire, E2, whatever value replaces the handle.
             while line.handle.load(Ordering::Acquire) == handle {
                 if backoff.rounds() >= PATIENCE {
                     return Ok(true);
@@ -135,27 +142,28 @@ impl<const N: usize> Lines<N> {
     }
 }
 
-/// A thread's line has a handle, as long as this exists.
+/// Published call: a hazard slot contains the handle as long as this value exists.
 pub(super) struct Announced<'l> {
     line: &'l Line,
     handle: u64,
 }
 
 impl<'l> Announced<'l> {
-    /// Steps 1 and 2, by the thread whose line it is. None if that is in a call already: then this one has to be counted.
+    /// Steps 1 and 2, by the thread of the hazard slot. Returns `None` if that thread is already in
+    /// a call; the new call must then be counted.
     #[inline(always)]
     pub(super) fn begin(line: &'l Line, handle: u64) -> Option<Self> {
-        // ORDERING: Relaxed; only this thread stores to its line.
+        // ORDERING: Relaxed; only this thread stores to its hazard slot.
         if line.handle.load(Ordering::Relaxed) != 0 {
             return None;
         }
-        // ORDERING: Release, E2: a closer of the handle of an earlier call may find this one in its place. E1 is by the fence.
+        // ORDERING: Release, E2: a closing thread of the handle of an earlier call may load this
+        // one instead. E1 is ensured by the fence.
         line.handle.store(handle, Ordering::Release);
         light();
         Some(Self { line, handle })
     }
 
-    /// Which handle.
     #[inline(always)]
     pub(super) fn handle(&self) -> u64 {
         self.handle

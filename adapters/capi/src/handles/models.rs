@@ -1,10 +1,11 @@
-//! Models of the races of handles, explored by loom, which also checks that nobody uses an object while somebody else takes it out.
+//! Models of the races of handles, explored by loom. loom also checks that no thread uses an object
+//! while another thread takes it out.
 //!
 //! `cd models && cargo test --profile loom -p pagewell-capi-handles`
 //!
-//! What breaks them is in `verify/mutants/capi.mutants` (`handle-*`).
+//! `verify/mutants/capi.mutants` has changes that these models reject (`handle-*`).
 
-// Not loom's: who shares the table is no part of the model.
+// Not loom's `Arc`: sharing of the table is not part of the model.
 use std::sync::Arc;
 
 use loom::cell::UnsafeCell as Watched;
@@ -16,10 +17,10 @@ use super::cell::Mutex;
 use super::hazards::{Announced, Line, Lines};
 use super::table::{Free, Refusal, Slot, Table};
 
-/// An object that says whose it is, and is watched.
+/// Object with the number of its owner, whose accesses loom checks.
 struct Object(Watched<u32>);
 
-/// A table, and lines for two threads.
+/// Table, and hazard slots for two threads.
 struct World {
     slots: Vec<Slot<Object>>,
     free: Mutex<Free>,
@@ -28,7 +29,7 @@ struct World {
 }
 
 impl World {
-    /// With `nr` slots, the first of which is never used.
+    /// Creates a table with `nr` slots. Slot 0 is never used.
     fn new(nr: usize) -> Arc<Self> {
         Arc::new(Self {
             slots: (0..nr).map(|_| Slot::new()).collect(),
@@ -46,36 +47,36 @@ impl World {
         self.table().add(Object(Watched::new(whose))).unwrap()
     }
 
-    /// An announced call, which looks at the object: whose it is, unless the handle is refused.
+    /// Performs a published call. Returns the owner of the object, unless the handle is refused.
     fn look(&self, line: &Line, handle: u64) -> Result<u32, Refusal> {
         let announced = Announced::begin(line, handle).unwrap();
         let object = self.table().announced(&announced)?;
-        // SAFETY: loom checks that nobody changes it.
+        // SAFETY: loom checks that no thread changes the object.
         Ok(object.0.with(|whose| unsafe { *whose }))
     }
 
-    /// The same of a counted call.
+    /// Performs a counted call, as above.
     fn look_counted(&self, handle: u64) -> Result<u32, Refusal> {
         let counted = self.table().counted(handle)?;
-        // SAFETY: loom checks that nobody changes it.
+        // SAFETY: loom checks that no thread changes the object.
         Ok(counted.0.with(|whose| unsafe { *whose }))
     }
 
-    /// Closes a handle, and uses the object as only its owner may.
+    /// Closes a handle, and accesses the object exclusively.
     fn close(&self, handle: u64) -> Result<u32, Refusal> {
         let is_announced = |handle| self.lines.is_announced(handle, self.fences);
         let mut taken = self.table().take(handle, is_announced)?;
-        // SAFETY: loom checks that nobody uses it.
+        // SAFETY: loom checks that no other thread uses the object.
         taken.object().0.with_mut(|whose| unsafe { *whose += 100 });
         Ok(taken.end().0.into_inner())
     }
 
-    /// The same, but the object goes back: whether it got so far.
+    /// As above, but puts the object back. Returns whether it was taken.
     fn close_in_vain(&self, handle: u64) -> bool {
         let is_announced = |handle| self.lines.is_announced(handle, self.fences);
         let taken = self.table().take(handle, is_announced);
         if let Ok(mut taken) = taken {
-            // SAFETY: loom checks that nobody uses it.
+            // SAFETY: loom checks that no other thread uses the object.
             taken.object().0.with_mut(|whose| unsafe { *whose += 100 });
             return true;
         }
@@ -83,19 +84,20 @@ impl World {
     }
 }
 
-/// Whether a call with the handle of object 1, which somebody closes, was answered as it should be.
+/// Checks the result of a call with the handle of object 1, which another thread closes.
 fn is_told(seen: Result<u32, Refusal>) -> bool {
     matches!(seen, Ok(1) | Err(Refusal::Closing | Refusal::Closed))
 }
 
 fn model(work: impl Fn() + Sync + Send + 'static) {
     let mut model = Builder::new();
-    // Exhaustive within the bound; without one some take minutes.
+    // Exhaustive within the bound; without one some models take minutes.
     model.preemption_bound = model.preemption_bound.or(Some(3));
     model.check(work);
 }
 
-/// An announced call against a close: one is told of the other, or both are, and the object is used by one at a time.
+/// A published call against a close: at least one of them sees the other, and one thread at a time
+/// uses the object.
 #[test]
 fn loom_announced_call_vs_close() {
     model(|| {
@@ -121,7 +123,7 @@ fn loom_announced_call_vs_close() {
     });
 }
 
-/// The same of a counted call. It is refused by a close that turns out to be in vain, too.
+/// A counted call against a close. A close that fails may refuse the call, too.
 #[test]
 fn loom_counted_call_vs_close() {
     model(|| {
@@ -143,7 +145,7 @@ fn loom_counted_call_vs_close() {
     });
 }
 
-/// A count that was taken over from another one keeps the object, though the first has gone.
+/// A count that was copied from another one keeps the object, even after the first has ended.
 #[test]
 fn loom_count_taken_over_vs_close() {
     model(|| {
@@ -156,7 +158,7 @@ fn loom_count_taken_over_vs_close() {
                 let first = table.counted(handle).ok()?;
                 let second = first.again();
                 drop(first);
-                // SAFETY: loom checks that nobody changes it.
+                // SAFETY: loom checks that no thread changes the object.
                 Some(second.0.with(|whose| unsafe { *whose }))
             }
         });
@@ -168,7 +170,7 @@ fn loom_count_taken_over_vs_close() {
     });
 }
 
-/// Two close one handle: one of them does.
+/// Two threads close one handle: exactly one of them succeeds.
 #[test]
 fn loom_close_vs_close() {
     model(|| {
@@ -188,7 +190,7 @@ fn loom_close_vs_close() {
     });
 }
 
-/// A close that is in vain against one that is not: what the first leaves behind is what the second finds.
+/// A close that fails against one that succeeds: the second finds the state that the first leaves.
 #[test]
 fn loom_close_vs_close_and_call() {
     model(|| {
@@ -200,7 +202,7 @@ fn loom_close_vs_close_and_call() {
             let world = Arc::clone(&world);
             move || world.close(handle)
         });
-        // SAFETY: loom checks that nobody changes it.
+        // SAFETY: loom checks that no thread changes the object.
         assert_eq!(counted.0.with(|whose| unsafe { *whose }), 1);
         drop(counted);
         let results = [world.close(handle), other.join().unwrap()];
@@ -210,7 +212,8 @@ fn loom_close_vs_close_and_call() {
     });
 }
 
-/// A close that changes the object and puts it back, as one of a file that cannot be written: a call sees it before or after, or is refused.
+/// A close that changes the object and puts it back, as the close of a file that cannot be written:
+/// a call sees it before or after, or is refused.
 #[test]
 fn loom_close_in_vain_vs_call() {
     model(|| {
@@ -235,7 +238,7 @@ fn loom_close_in_vain_vs_call() {
     });
 }
 
-/// Two closes that change the object and put it back: one after the other.
+/// Two closes that change the object and put it back, one after the other.
 #[test]
 fn loom_closes_in_vain() {
     model(|| {
@@ -251,7 +254,7 @@ fn loom_closes_in_vain() {
     });
 }
 
-/// A stale handle against the one that has its slot now: it is never taken for that, by a call of either kind.
+/// A stale handle against the current handle of its slot: neither kind of call takes it for that.
 #[test]
 fn loom_stale_handle_vs_reuse() {
     model(|| {
@@ -274,7 +277,7 @@ fn loom_stale_handle_vs_reuse() {
     });
 }
 
-/// The same of a counted call, which may stand in the new one's way for a moment.
+/// A stale handle in a counted call, which may briefly delay a close of the current one.
 #[test]
 fn loom_stale_handle_counted_vs_reuse() {
     model(|| {
@@ -304,7 +307,7 @@ fn loom_stale_handle_counted_vs_reuse() {
     });
 }
 
-/// A handle that is handed to another thread without further ado: its object is there.
+/// A handle that is passed to another thread without synchronization: its object is present.
 #[test]
 fn loom_new_handle_vs_call() {
     model(|| {
@@ -319,7 +322,7 @@ fn loom_new_handle_vs_call() {
             }
         });
         assert_eq!(world.close(first), Ok(101));
-        // As programs do that keep handles where they were: the number may be known before.
+        // As in programs that reuse the memory of a handle: the number may be known before.
         assert_eq!(world.add(2), next);
         let (announced, counted) = call.join().unwrap();
         assert!(
@@ -334,7 +337,8 @@ fn loom_new_handle_vs_call() {
     });
 }
 
-/// A call in a call, as of a hook: it is not announced, and the outer one is as long as it lasts.
+/// A call within a call, as in a callback: it is not published, and the outer one lasts at least as
+/// long.
 #[test]
 fn loom_call_in_a_call_vs_close() {
     model(|| {
@@ -347,7 +351,7 @@ fn loom_call_in_a_call_vs_close() {
                 let announced = Announced::begin(line, outer).unwrap();
                 let object = world.table().announced(&announced).ok()?;
                 drop(Announced::begin(line, inner));
-                // SAFETY: loom checks that nobody changes it.
+                // SAFETY: loom checks that no thread changes the object.
                 Some(object.0.with(|whose| unsafe { *whose }))
             }
         });
@@ -361,7 +365,8 @@ fn loom_call_in_a_call_vs_close() {
     });
 }
 
-/// A thread goes from one handle to the next: who closes the first, and finds the second in the line, has seen the end of the first call.
+/// A thread goes from one handle to the next: a thread that closes the first, and finds the second
+/// in the hazard slot, has seen the end of the first call.
 #[test]
 fn loom_next_call_vs_close() {
     model(|| {
@@ -385,7 +390,7 @@ fn loom_next_call_vs_close() {
     });
 }
 
-/// A thread ends, and its line goes to another one: a closer misses neither.
+/// A thread ends, and its hazard slot is assigned to another one: a closing thread misses neither.
 #[test]
 fn loom_end_of_thread_vs_close() {
     model(|| {
@@ -412,7 +417,8 @@ fn loom_end_of_thread_vs_close() {
     });
 }
 
-/// Lines of threads that are there at once are different ones, and there are no more than there are.
+/// Threads that run concurrently have different hazard slots, and at most as many are assigned as
+/// exist.
 #[test]
 fn loom_lines_are_lent_to_one_at_a_time() {
     model(|| {
@@ -431,7 +437,8 @@ fn loom_lines_are_lent_to_one_at_a_time() {
     });
 }
 
-/// A call panics while somebody tries to close: the handle is dead or closed, and a dead one can be closed.
+/// A call panics while another thread tries to close: the handle is dead or closed, and a dead one
+/// can be closed.
 #[test]
 fn loom_panic_vs_close() {
     model(|| {

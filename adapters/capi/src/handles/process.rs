@@ -1,9 +1,12 @@
-//! What of handles the process has: a table a kind, one set of lines, and each thread's own. The module's text has the protocol.
+//! Handle state of the process: a table per kind, one set of hazard slots, and each thread's own.
+//! The protocol is in the documentation of the parent module.
 //!
-//! A thread has the address of its line in a variable of its own, from its first announced call until it ends.
+//! A thread-local variable has the address of the thread's hazard slot, from the first published
+//! call of the thread until it ends.
 //!
-//! On x86-64 Linux the variable is one of the initial-exec model, which takes one load where a variable of a shared library takes a call. A library that is loaded by
-//! `dlopen` finds room for its eight bytes in what the loader keeps for that.
+//! On x86-64 Linux the variable uses the initial-exec model, which takes one load where a variable
+//! of a shared library takes a call. A library that is loaded by `dlopen` places its eight bytes in
+//! the space that the loader reserves for that.
 
 use std::sync::OnceLock;
 
@@ -16,21 +19,22 @@ use super::table::{self, Refusal, Table};
 use crate::error::pw_error::*;
 use crate::error::{Failure, Result};
 
-/// Threads beyond have no line.
+/// Maximum number of threads with a hazard slot.
 pub(crate) const NR_LINES: usize = 1024;
 
 static LINES: Lines<NR_LINES> = Lines::new();
 
 static FENCES: OnceLock<Fences> = OnceLock::new();
 
-/// Not zero in the process that has made the first handle. None where the system does not tell children.
+/// Nonzero in the process that created the first handle. `None` if the system cannot distinguish
+/// forks.
 static HOME: OnceLock<Option<WipedOnFork>> = OnceLock::new();
 
-/// A kind of handles: the type of their objects.
+/// Kind of handles: the type of their objects.
 pub(crate) trait Kind: Sized + 'static {
-    /// How it is called in errors.
+    /// Name in errors.
     const NAME: &'static str;
-    /// How many slots it has.
+    /// Number of table slots.
     const NR: usize;
     fn table() -> Table<'static, Self>;
 }
@@ -38,7 +42,7 @@ pub(crate) trait Kind: Sized + 'static {
 pub(crate) type Counted<T> = table::Counted<'static, T>;
 pub(crate) type Taken<T> = table::Taken<'static, T>;
 
-/// Tables, each of a kind: its type, number, name and how many slots.
+/// Declares tables, each with the type, number and name of its kind, and its number of slots.
 macro_rules! tables {
     ($($kind:ty: $number:literal, $name:literal, $nr:expr;)*) => {$(
         impl $crate::handles::Kind for $kind {
@@ -57,7 +61,7 @@ macro_rules! tables {
 }
 pub(crate) use tables;
 
-/// The failure of a call.
+/// Returns the failure of a call.
 #[cold]
 #[inline(never)]
 fn failure<T: Kind>(refusal: Refusal) -> Failure {
@@ -66,11 +70,11 @@ fn failure<T: Kind>(refusal: Refusal) -> Failure {
         Refusal::Null => (PW_ERROR_HANDLE, format!("the {name} is null")),
         Refusal::Closed => (
             PW_ERROR_HANDLE,
-            format!("the {name} was closed, or never was one"),
+            format!("the {name} was closed, or never existed"),
         ),
         Refusal::Dead => (
             PW_ERROR_PANIC,
-            format!("an earlier call with the {name} has failed inside of the library"),
+            format!("an earlier call with the {name} failed by an internal error"),
         ),
         Refusal::Closing => (PW_ERROR_BUSY, format!("the {name} is being closed")),
         Refusal::InCall => (
@@ -79,18 +83,19 @@ fn failure<T: Kind>(refusal: Refusal) -> Failure {
         ),
         Refusal::InUse => (
             PW_ERROR_BUSY,
-            format!("calls, edits, files or requests are under way with the {name}"),
+            format!("calls, edits, files or requests still use the {name}"),
         ),
         Refusal::NoFence => (
             PW_ERROR_UNAVAILABLE,
             "the system refuses membarrier(2), which it has granted before".into(),
         ),
-        Refusal::Full => (PW_ERROR_LIMIT, format!("{} of the kind {name}", T::NR - 1)),
+        Refusal::Full => (PW_ERROR_LIMIT, format!("{} of kind {name}", T::NR - 1)),
     };
     Failure::Ours(code, detail.into())
 }
 
-/// Makes a handle of `object`. Before the first one the process is registered for the heavy fence: there is nothing to announce yet.
+/// Creates a handle of `object`. The process is registered for the heavy fence before its first
+/// handle exists, so before any call can be published.
 pub(crate) fn add<T: Kind>(object: T) -> Result<u64> {
     FENCES.get_or_init(Fences::new);
     HOME.get_or_init(|| {
@@ -102,17 +107,17 @@ pub(crate) fn add<T: Kind>(object: T) -> Result<u64> {
     T::table().add(object).map_err(failure::<T>)
 }
 
-/// Whether this process is a child, by `fork`, of the one that has made the first handle.
+/// Whether this process is a fork of the one that created the first handle.
 #[inline(always)]
 pub(crate) fn is_forked() -> bool {
     match HOME.get() {
-        // ORDERING: Relaxed; a child has one thread when it begins, and its word is zero from then on.
+        // ORDERING: Relaxed; a fork starts with one thread, and its word is zero from then on.
         Some(Some(home)) => home.word().load(Ordering::Relaxed) == 0,
         _ => false,
     }
 }
 
-/// The thread's variable: the address of its line, or 0.
+/// The thread's variable: the address of its hazard slot, or 0.
 #[cfg(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu"))]
 mod own {
     use std::arch::{asm, global_asm};
@@ -132,7 +137,7 @@ mod own {
     #[inline(always)]
     pub(super) fn get() -> usize {
         let line: usize;
-        // SAFETY: loads eight bytes of the thread's own, which are there as long as the thread is.
+        // SAFETY: loads eight thread-local bytes, which exist as long as the thread.
         unsafe {
             asm!(
                 "mov {line}, qword ptr [rip + pagewell_capi_line@GOTTPOFF]",
@@ -145,7 +150,7 @@ mod own {
     }
 
     pub(super) fn set(line: usize) {
-        // SAFETY: stores to the same bytes, which nothing else knows.
+        // SAFETY: stores to the same bytes, which no other code accesses.
         unsafe {
             asm!(
                 "mov {at}, qword ptr [rip + pagewell_capi_line@GOTTPOFF]",
@@ -176,7 +181,7 @@ mod own {
     }
 }
 
-/// This thread's line, if it has one.
+/// Returns this thread's hazard slot, if it has one.
 #[inline(always)]
 pub(crate) fn own_line() -> Option<&'static Line> {
     let line = own::get() as *const Line;
@@ -184,12 +189,12 @@ pub(crate) fn own_line() -> Option<&'static Line> {
     unsafe { line.as_ref() }
 }
 
-/// Gives the line back when the thread ends.
+/// Returns the hazard slot when the thread ends.
 struct Return;
 
 impl Drop for Return {
     fn drop(&mut self) {
-        // From here on the thread has none: `RETURN` cannot be had again.
+        // From here on the thread has no hazard slot: `RETURN` cannot be initialized again.
         if let Some(line) = own_line() {
             own::set(0);
             LINES.take_back(line);
@@ -201,7 +206,8 @@ thread_local! {
     static RETURN: Return = const { Return };
 }
 
-/// Has this thread lent a line, if there is one for it, and the closer pays for both fences.
+/// Assigns this thread a hazard slot, if one is unused and the fences are asymmetric, so that only
+/// closing threads pay for them.
 #[cold]
 #[inline(never)]
 fn assign() -> Option<&'static Line> {
@@ -213,7 +219,7 @@ fn assign() -> Option<&'static Line> {
     Some(line)
 }
 
-/// Announces a call with a handle; none where it has to be counted.
+/// Publishes a call with a handle. Returns `None` if the call must be counted.
 #[inline(always)]
 fn announce(handle: u64) -> Option<Announced<'static>> {
     let line = match own_line() {
@@ -223,7 +229,8 @@ fn announce(handle: u64) -> Option<Announced<'static>> {
     Announced::begin(line, handle)
 }
 
-/// Does `work` with the object of a handle: for calls that call nothing of the program's but hooks on bytes.
+/// Calls `work` with the object of a handle, for calls that call no function of the program except
+/// the page codec.
 #[inline(always)]
 pub(crate) fn with<T: Kind, R>(handle: u64, work: impl FnOnce(&T) -> Result<R>) -> Result<R> {
     let Some(announced) = announce(handle) else {
@@ -235,8 +242,9 @@ pub(crate) fn with<T: Kind, R>(handle: u64, work: impl FnOnce(&T) -> Result<R>) 
     answer
 }
 
-/// Does `work`, which neither waits nor panics, with the object of a handle and this thread's line; none, and nothing was done, where that takes more than an announcement: the handle is
-/// none, or the thread has no line, or is in a call.
+/// Calls `work`, which neither waits nor panics, with the object of a handle and this thread's
+/// hazard slot. Returns `None`, without calling it, if a published call is not sufficient: the
+/// handle is not open, or the thread has no hazard slot or is in a call.
 #[inline(always)]
 pub(crate) fn with_shortly<T: Kind, R>(
     handle: u64,
@@ -249,23 +257,23 @@ pub(crate) fn with_shortly<T: Kind, R>(
     Some(answer)
 }
 
-/// The object of a handle, for any call.
+/// Returns the object of a handle, for any call.
 #[inline(never)]
 pub(crate) fn used_counted<T: Kind>(handle: u64) -> Result<Counted<T>> {
     T::table().counted(handle).map_err(failure::<T>)
 }
 
-/// Makes the handle of a call that has panicked a dead one.
+/// Marks the handle of a call that has panicked as dead.
 #[cold]
 pub(crate) fn mark_dead<T: Kind>(handle: u64) {
     T::table().mark_dead(handle);
 }
 
-/// Takes an object out, if nobody is using it.
+/// Takes an object out, if no call uses it.
 pub(crate) fn take<T: Kind>(handle: u64) -> Result<Taken<T>> {
     let is_announced = |handle| match FENCES.get() {
         Some(fences) => LINES.is_announced(handle, *fences),
-        // There is no handle yet.
+        // No handle exists yet.
         None => Ok(false),
     };
     T::table().take(handle, is_announced).map_err(failure::<T>)

@@ -1,4 +1,5 @@
-//! A table of handles: slots, in which objects are. The module's text has the protocol.
+//! Table of handles: slots that contain objects. The protocol is in the documentation of the parent
+//! module.
 
 use std::collections::VecDeque;
 use std::mem::forget;
@@ -12,41 +13,43 @@ use pagewell_sync::atomic::{AtomicU64, Ordering};
 use super::cell::{Mutex, UnsafeCell};
 use super::hazards::Announced;
 
-/// A handle's bits: slot, generation, kind; and three that only the word of a slot has.
+/// Bits of a handle: slot, generation, kind; and three that only the word of a slot has.
 const SLOT_BITS: u32 = 16;
 const KIND_SHIFT: u32 = 56;
 const HANDLE_BITS: u32 = 61;
 const GENERATIONS: u64 = 1 << (KIND_SHIFT - SLOT_BITS);
 const CLOSING: u64 = 1 << HANDLE_BITS;
-/// A call with it has panicked.
+/// A call with the handle has panicked.
 const DEAD: u64 = 1 << 62;
 const FREE: u64 = 1 << 63;
-/// So many slots rest before one of them is used again, so that their generations last.
+/// Minimum number of free slots before one of them is reused, so that the generations last.
 const REST: usize = if cfg!(loom) { 1 } else { 64 };
 
-/// A handle. Kinds are 1 to 31, slots below 2^16.
+/// Returns a handle. Kinds are 1 to 31, slots below 2^16.
 const fn handle_of(kind: u64, generation: u64, slot: usize) -> u64 {
     kind << KIND_SHIFT | generation << SLOT_BITS | slot as u64
 }
 
-/// The generation of a handle, or of a word.
+/// Returns the generation of a handle, or of a word.
 const fn generation_of(word: u64) -> u64 {
     (word >> SLOT_BITS) % GENERATIONS
 }
 
-/// Whether a number could be a handle: not zero, which is the word of a slot that was never used, and none of the bits that only words have. Or else a program could name a slot
-/// that is free or being closed, by the very word that says so.
+/// Whether a number can be a handle: not zero, which is the word of a slot that was never used, and
+/// without the bits that only words have. Otherwise a program could pass the word of a slot that is
+/// free or being closed, and match it.
 #[inline(always)]
 const fn may_be(handle: u64) -> bool {
     handle.wrapping_sub(1) >> HANDLE_BITS == 0
 }
 
-/// Whether a slot may be used again after this handle: its generations are not used up.
+/// Whether a slot may be reused after this handle: its generations are not used up.
 const fn has_more(handle: u64) -> bool {
     generation_of(handle) + 1 < GENERATIONS
 }
 
-/// Why a handle is none, of a slot with this word. Of the word that was found wanting, and not of another look: that may find the handle open again.
+/// Returns the reason why `handle` does not match a slot with `word`. The word is the one that did
+/// not match, and is not reloaded: the handle may be open again by then.
 const fn refusal(handle: u64, word: u64) -> Refusal {
     if handle == 0 {
         Refusal::Null
@@ -61,63 +64,66 @@ const fn refusal(handle: u64, word: u64) -> Refusal {
     }
 }
 
-/// Why a handle cannot be used, closed or made.
+/// Reason why a handle cannot be used, closed or created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// It is zero.
+    /// The handle is zero.
     Null,
-    /// It is not open, or never was.
+    /// The handle is not open, or never existed.
     Closed,
-    /// A call with it has panicked.
+    /// A call with the handle has panicked.
     Dead,
-    /// Somebody is closing it.
+    /// Another thread is closing the handle.
     Closing,
-    /// A call with it is announced.
+    /// A call with the handle is published.
     InCall,
-    /// Calls with it are counted, or what else keeps it open.
+    /// Calls with the handle are counted, or other users keep it open.
     InUse,
-    /// The heavy fence was refused.
+    /// The system refused the heavy fence.
     NoFence,
-    /// All slots are taken.
+    /// All slots are in use.
     Full,
 }
 
-/// The slots that were used and are free, the one that is free for the longest time first; and the first that was never used.
+/// Used slots that are free, in the order in which they were freed; and the first slot that was
+/// never used.
 pub(crate) struct Free {
     used: VecDeque<usize>,
     next: usize,
 }
 
 impl Free {
-    /// That of a new table. Slot 0 is never used.
+    /// State of a new table. Slot 0 is never used.
     pub(crate) const NEW: Self = Self {
         used: VecDeque::new(),
         next: 1,
     };
 }
 
-/// All zeros at first, so that a table takes memory as it is used.
+/// Slot of a table. Initially all zeros, so that a table uses memory only as it is filled.
 #[repr(C, align(128))]
 pub(crate) struct Slot<T> {
-    /// 0 before the first use; the handle, with `CLOSING` or `DEAD` maybe; or the last one and `FREE`.
+    /// 0 before the first use; the handle, possibly with `CLOSING` or `DEAD`; or the last handle
+    /// with `FREE`.
     word: AtomicU64,
     /// The object, in a box of its own, as long as the slot is not free.
     object: UnsafeCell<*mut T>,
-    /// Calls that are counted, and what else keeps the handle from being closed.
+    /// Number of counted calls and of other users that keep the handle from being closed.
     users: Apart,
 }
 
-/// On another cache line than what announced calls load.
+/// On another cache line than the fields that published calls load.
 #[repr(align(64))]
 struct Apart(AtomicU64);
 
-// SAFETY: the object is reached by the protocol alone, which hands it from thread to thread and shares it.
+// SAFETY: the object is accessed only by the protocol, which passes it between threads and shares
+// it.
 unsafe impl<T: Send + Sync> Sync for Slot<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Send for Slot<T> {}
 
 impl<T> Slot<T> {
-    // Only to fill static tables with.
+    // Only to initialize static tables.
     #[cfg(not(loom))]
     #[allow(clippy::declare_interior_mutable_const)]
     pub(crate) const NEW: Self = Self {
@@ -135,21 +141,22 @@ impl<T> Slot<T> {
         }
     }
 
-    /// The object.
+    /// Returns the object.
     ///
     /// # Safety
     ///
-    /// (a) The slot is not free, and nobody takes the object out as long as the answer is used.
+    /// (a) The slot is not free, and no thread takes the object out as long as the result is used.
     #[inline(always)]
     unsafe fn object<'o>(&self) -> &'o T {
-        // SAFETY: (a); only who fills a slot or takes the object out stores to the cell.
+        // SAFETY: (a); only the thread that fills a slot or takes the object out stores to the
+        // cell.
         let object = self.object.with(|object| unsafe { *object });
-        // SAFETY: (a); it was made by `Box::into_raw` in `add`.
+        // SAFETY: (a); the object was made by `Box::into_raw` in `add`.
         unsafe { &*object }
     }
 }
 
-/// A table of one kind.
+/// Table of one kind.
 pub(crate) struct Table<'t, T> {
     kind: u64,
     slots: &'t [Slot<T>],
@@ -165,25 +172,25 @@ impl<T> Clone for Table<'_, T> {
 impl<T> Copy for Table<'_, T> {}
 
 impl<'t, T> Table<'t, T> {
-    /// As many slots as a power of two, 2^16 at the most.
+    /// Creates a table. The number of slots is a power of two, at most 2^16.
     #[inline(always)]
     pub(crate) fn new(kind: u64, slots: &'t [Slot<T>], free: &'t Mutex<Free>) -> Self {
         Self { kind, slots, free }
     }
 
-    /// The slot that a handle names, if it were one of this kind.
+    /// Returns the slot that a handle names if it is of this kind.
     #[inline(always)]
     fn slot(self, handle: u64) -> &'t Slot<T> {
         &self.slots[handle as usize & (self.slots.len() - 1)]
     }
 
-    /// Makes a handle of `object`.
+    /// Creates a handle of `object`.
     pub(super) fn add(self, object: T) -> Result<u64, Refusal> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let is_all_used = free.next == self.slots.len();
         let (number, generation) = if is_all_used || free.used.len() >= REST {
             let number = free.used.pop_front().ok_or(Refusal::Full)?;
-            // ORDERING: Relaxed; the mutex orders it after the store that has freed the slot.
+            // ORDERING: Relaxed; the mutex orders it after the store that freed the slot.
             let last = self.slots[number].word.load(Ordering::Relaxed);
             (number, generation_of(last) + 1)
         } else {
@@ -194,14 +201,15 @@ impl<'t, T> Table<'t, T> {
         let handle = handle_of(self.kind, generation, number);
         let slot = &self.slots[number];
         let object = Box::into_raw(Box::new(object));
-        // SAFETY: the slot is free, and this thread has taken its number off the list: nobody else uses the cell before the word says so.
+        // SAFETY: the slot is free, and this thread has taken its number off the list: no other
+        // thread uses the cell before the word permits it.
         slot.object.with_mut(|place| unsafe { *place = object });
         // ORDERING: Release, E3.
         slot.word.store(handle, Ordering::Release);
         Ok(handle)
     }
 
-    /// Step 3: the object of an announced call, as long as that is.
+    /// Step 3: returns the object of a published call, for as long as the call is published.
     #[inline(always)]
     pub(super) fn announced<'a>(self, announced: &'a Announced<'_>) -> Result<&'a T, Refusal> {
         let handle = announced.handle();
@@ -211,25 +219,27 @@ impl<'t, T> Table<'t, T> {
         if word != handle || !may_be(handle) {
             return Err(refusal(handle, word));
         }
-        // SAFETY: (a) the slot had the handle after the announcement, so the object was there and no closer had it; a closer that comes later finds the
-        // announcement (E1), which lasts as long as the answer does.
+        // SAFETY: (a) the slot had the handle after the publication, so the object was present and
+        // no thread had closed the handle. A thread that closes it later finds the published call
+        // (E1), which lasts as long as the result.
         Ok(unsafe { slot.object() })
     }
 
-    /// The object of a handle, for a counted call.
+    /// Returns the object of a handle, for a counted call.
     pub(super) fn counted(self, handle: u64) -> Result<Counted<'t, T>, Refusal> {
         let slot = self.slot(handle);
-        // First, so that stale handles do not count in the way of whoever has the slot now.
-        // ORDERING: Relaxed; it is loaded again.
+        // Checked first, so that stale handles do not increment the count of the slot's current
+        // handle.
+        // ORDERING: Relaxed; the word is loaded again.
         let word = slot.word.load(Ordering::Relaxed);
         if !may_be(handle) || word != handle {
             return Err(refusal(handle, word));
         }
-        // ORDERING: AcqRel, E1: acquires the closing if a closer has looked at the count before; releases nothing that is needed, but goes on with what others
-        // have released (E2).
+        // ORDERING: AcqRel, E1: acquires the closing if the closing thread has changed the count
+        // before. Releases nothing of its own, but continues what other threads have released (E2).
         slot.users.0.fetch_add(1, Ordering::AcqRel);
         let counted = Counted { slot };
-        // ORDERING: Acquire, E3; it comes after the count, which acquires (E1).
+        // ORDERING: Acquire, E3; the load comes after the count, which acquires (E1).
         let word = slot.word.load(Ordering::Acquire);
         if word != handle {
             return Err(refusal(handle, word));
@@ -237,20 +247,23 @@ impl<'t, T> Table<'t, T> {
         Ok(counted)
     }
 
-    /// Makes the handle of a call that has panicked a dead one, also while somebody tries to close it. One that is not open any more stays as it is.
+    /// Marks the handle of a call that has panicked as dead, even while another thread tries to
+    /// close it. A handle that is not open any more is not changed.
     #[cold]
     pub(super) fn mark_dead(self, handle: u64) {
         let mark = |word: u64| (may_be(handle) && word & !CLOSING == handle).then_some(word | DEAD);
-        // ORDERING: Relaxed, both; it publishes nothing, and hands on what the word has published (a read-modify-write).
+        // ORDERING: Relaxed, both; it publishes nothing, and continues what the word has published
+        // (a read-modify-write).
         let marked =
             self.slot(handle)
                 .word
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, mark);
-        // It was closed, or is dead already.
+        // The handle was closed, or is already dead.
         let _ = marked.is_err();
     }
 
-    /// Steps a to d: takes the object out, if nobody is using it. `is_announced` passes the heavy fence, and says whether a line has the handle.
+    /// Steps a to d: takes the object out, if no call uses it. `is_announced` executes the heavy
+    /// fence, and returns whether a hazard slot has the handle.
     pub(super) fn take(
         self,
         handle: u64,
@@ -261,8 +274,9 @@ impl<'t, T> Table<'t, T> {
             return Err(refusal(handle, 0));
         }
         let swap = |before| {
-            // ORDERING: AcqRel: acquires what was done to the object before, and comes before step b and the heavy fence (E1). (The heavy fence would do for the
-            // former, too.) Failures are told, and order nothing.
+            // ORDERING: AcqRel: acquires earlier changes of the object, and comes before step b and
+            // the heavy fence (E1). (For the former, the heavy fence would suffice, too.) Failures
+            // are reported, and order nothing.
             slot.word.compare_exchange(
                 before,
                 before | CLOSING,
@@ -281,8 +295,8 @@ impl<'t, T> Table<'t, T> {
             slot,
             handle,
         };
-        // ORDERING: AcqRel, E1: a change of the word, and not a load, so that a call that counts later acquires the closing; acquires the ends of those that
-        // have counted earlier (E2).
+        // ORDERING: AcqRel, E1: a change of the word, and not a load, so that a call that counts
+        // later acquires the closing; acquires the ends of those that have counted earlier (E2).
         if slot.users.0.fetch_add(0, Ordering::AcqRel) != 0 {
             return Err(Refusal::InUse);
         }
@@ -294,15 +308,15 @@ impl<'t, T> Table<'t, T> {
     }
 }
 
-/// An object that is in use by a counted call; as long as this exists it is not closed.
+/// Object in use by a counted call. The handle is not closed as long as this value exists.
 pub(crate) struct Counted<'t, T> {
     slot: &'t Slot<T>,
 }
 
 impl<T> Counted<'_, T> {
-    /// Another one.
+    /// Counts another use.
     pub(crate) fn again(&self) -> Self {
-        // ORDERING: Relaxed; there is one already.
+        // ORDERING: Relaxed; one use is already counted.
         self.slot.users.0.fetch_add(1, Ordering::Relaxed);
         Self { slot: self.slot }
     }
@@ -319,13 +333,15 @@ impl<T> Deref for Counted<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: (a) the slot had the handle after the count was up, so the object was there and no closer had it; a closer that comes later
-        // finds the count (E1), and leaves the object where it is.
+        // SAFETY: (a) the slot had the handle after the count was incremented, so the object was
+        // present and no thread had closed the handle. A thread that closes it later finds the
+        // count (E1), and leaves the object in place.
         unsafe { self.slot.object() }
     }
 }
 
-/// An object that nobody else can reach; goes back to its slot when this is dropped, unless it is taken out.
+/// Object to which no other thread has access. It returns to its slot when this value is dropped,
+/// unless it is taken out.
 pub(crate) struct Taken<'t, T> {
     table: Table<'t, T>,
     slot: &'t Slot<T>,
@@ -333,28 +349,30 @@ pub(crate) struct Taken<'t, T> {
 }
 
 impl<T> Taken<'_, T> {
-    /// The object, which nobody else uses.
+    /// Returns the object, which no other thread uses.
     pub(crate) fn object(&mut self) -> &mut T {
         self.slot.object.with_mut(|object| {
-            // SAFETY: the word says that it is being closed, no call is counted or announced (steps a to d), and no other closer gets past the word: the cell
-            // is this value's alone.
+            // SAFETY: the word says that the handle is being closed, no call is counted or
+            // published (steps a to d), and no other closing thread gets past the word: only this
+            // value accesses the cell.
             let object = unsafe { *object };
-            // SAFETY: as above, of the object.
+            // SAFETY: as above, for the object.
             unsafe { &mut *object }
         })
     }
 
-    /// Step e: ends the handle, and gives the object out.
+    /// Step e: ends the handle, and returns the object.
     pub(crate) fn end(self) -> T {
         // SAFETY: as in `object`.
         let object = self
             .slot
             .object
             .with_mut(|object| unsafe { ptr::replace(object, ptr::null_mut()) });
-        // SAFETY: as in `object`; it was made by `Box::into_raw` in `add`, and the slot has it no more.
+        // SAFETY: as in `object`; the object was made by `Box::into_raw` in `add`, and the slot no
+        // longer has it.
         let object = unsafe { Box::from_raw(object) };
-        // A swap, as a call that has panicked may be marking the word.
-        // ORDERING: Relaxed; whoever fills the slot next has the mutex first.
+        // A swap, since a call that has panicked may concurrently mark the word.
+        // ORDERING: Relaxed; the thread that fills the slot next acquires the mutex first.
         self.slot.word.swap(self.handle | FREE, Ordering::Relaxed);
         if has_more(self.handle) {
             let mut free = self
@@ -372,7 +390,8 @@ impl<T> Taken<'_, T> {
 
 impl<T> Drop for Taken<'_, T> {
     fn drop(&mut self) {
-        // ORDERING: Release; what was done to the object meanwhile comes before (E3). The mark of a call that has panicked meanwhile stays.
+        // ORDERING: Release; changes of the object come before (E3). The mark of a call that has
+        // panicked in the meantime stays.
         self.slot.word.fetch_and(!CLOSING, Ordering::Release);
     }
 }
@@ -395,7 +414,7 @@ mod tests {
         assert_eq!(generation_of(all | FREE), GENERATIONS - 1);
     }
 
-    /// The words of slots, whatever they say, are handles to nobody.
+    /// The words of slots, in any state, are not handles.
     #[test]
     fn no_word_that_is_not_a_handle_is_taken_for_one() {
         let slots = [const { Slot::NEW }; 4];
@@ -429,7 +448,7 @@ mod tests {
         assert_eq!(table.take(open, |_| Ok(false)).unwrap().end(), 6);
     }
 
-    /// A slot whose generations are used up is never used again: its handles would repeat.
+    /// A slot whose generations are used up is never reused: its handles would repeat.
     #[test]
     fn generations_do_not_repeat() {
         let slots = [const { Slot::NEW }; 2];
@@ -438,7 +457,7 @@ mod tests {
         let first = table.add(()).unwrap();
         assert_eq!(generation_of(first), 1);
         table.take(first, |_| Ok(false)).unwrap().end();
-        // As if it had been used so often.
+        // As if the slot had been used that often.
         let last = handle_of(1, GENERATIONS - 2, 1);
         slots[1].word.store(last | FREE, Ordering::Relaxed);
         let last = table.add(()).unwrap();

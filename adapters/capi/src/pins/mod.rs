@@ -1,32 +1,43 @@
-//! Pins: pages that C programs read where they are.
+//! Pins: pages that C programs read in place.
 //!
-//! - Owns: `pw_page`, the slots that pins are kept in.
+//! - Owns: `pw_page`, the slots that contain pins.
 //! - Calls: `error`, `handles`.
-//! - Promises: a pin is given back once: a `pw_page` that was given back, or a copy of it, or any other bytes in its place, is an error. While a file has a
-//!   pin its handle is not closed.
+//! - Promises: a pin is released once: a `pw_page` that was released, or a copy of it, or any other
+//!   bytes in its place, is an error. While a file has a pin its handle is not closed.
 //!
-//! # What
+//! # Concepts
 //!
-//! A pin is kept in a *slot*, which is never given back to an allocator; the program has the slot's number and its *serial*, which does not repeat. Slots are taken
-//! from a list of the thread's own, so a pin writes to no memory that threads share; and they may be given back by any thread, which puts another thread's slot on
-//! that thread's second list. To give back is a compare-and-swap of the serial, so that of several tries one succeeds.
+//! A pin is stored in a *slot*, which is never freed; the program has the slot's number and its
+//! *serial*, which does not repeat. A thread takes slots from a list of its own, so a pin writes no
+//! shared memory. Any thread may release a pin, and puts a slot of another thread on that thread's
+//! second list. A release is a compare-and-swap of the serial, so exactly one of several attempts
+//! succeeds.
 //!
 //! # Invariants
 //!
-//! - I1. A slot's serial ends with its state: free (0), live (1), ending (2). Only its taker makes it live, and only who has swapped live for ending touches the pin.
-//! - I2. The first list of a thread is that thread's alone, by the number of its line, which is handed on through a mutex; threads without a line have one under a mutex.
-//!   The second list is pushed to, one slot at a time, and taken as a whole: so a slot that comes back meanwhile does no harm.
+//! - I1. A slot's serial ends with its state: free (0), live (1), ending (2). Only the thread that
+//!   took the slot makes it live, and only the thread that swapped live for ending accesses the
+//!   pin.
+//! - I2. The first list of a thread belongs to that thread alone, by the number of its hazard slot,
+//!   which is passed on through a mutex; threads without one share a list under a mutex. The second
+//!   list is pushed to, one slot at a time, and taken as a whole: so a slot that concurrently
+//!   returns to the list is harmless.
 //!
 //! # Ordering edges
 //!
-//! - E1. A live serial is stored (release) after the pin and its file. Who ends the pin acquires it by the swap, and a closer by a load.
-//! - E2. A free serial is stored (release) after the pin was dropped: a closer that sees it (acquire) may close the file.
-//!   A slot that is live for another file by then has that file's handle stored by a release, too: who finds it there (acquire) has seen the end of the pin before.
-//! - E3. A closer looks here after it has found that no call with the file is under way: so it sees the pins that such calls have made (the line's store
-//!   is a release, after the serial's).
+//! - E1. A live serial is stored (release) after the pin and its file. The thread that ends the pin
+//!   acquires it by the swap, and a closing thread by a load.
+//! - E2. A free serial is stored (release) after the pin was dropped: a closing thread that sees it
+//!   (acquire) may close the file. If the slot is live for another file by then, that file's handle
+//!   was stored by a release, too: a closing thread that finds it there (acquire) has seen the end
+//!   of the earlier pin.
+//! - E3. A closing thread checks the slots after it has found that no call with the file is in
+//!   progress: so it sees the pins that such calls have made (the store to the hazard slot is a
+//!   release, after the serial's).
 //!
-//! Proved by: the models in `models`, one for each race (`cd models && cargo test --profile loom -p pagewell-capi-handles`, from the root of the repository), and the mutants
-//! `pin-slot-*` of `verify/mutants/capi.mutants`, which they reject.
+//! Verified by: the models in `models`, one for each race
+//! (`cd models && cargo test --profile loom -p pagewell-capi-handles`, from the root of the
+//! repository), and the mutants `pin-slot-*` of `verify/mutants/capi.mutants`, which they reject.
 
 mod slots;
 
@@ -42,18 +53,19 @@ use crate::error::pw_error::*;
 use crate::error::{Failure, Result};
 use crate::handles::{Line, NR_LINES, is_forked, own_line};
 
-/// A pinned page: ::pw_pin. Of the program's own memory, which it may copy and move; all copies are one and the same pin.
+/// Pinned page: ::pw_pin. The structure is the program's memory, which it may copy and move; all
+/// copies are the same pin.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types)]
 pub struct pw_page {
-    /// The page's bytes, which nobody changes until the page is unpinned. Null when it was.
+    /// The page's bytes, which do not change until the page is unpinned. Null afterwards.
     pub data: *const c_void,
-    /// How many there are: the size of a page, or less in the last one of the file.
+    /// Number of bytes: the page size, or less in the last page of the file.
     pub size: usize,
-    /// The number of the page.
+    /// Number of the page.
     pub page: u64,
-    /// Not for the program: which pin it is.
+    /// Internal: identifies the pin.
     pub opaque: [u64; 2],
 }
 
@@ -67,11 +79,12 @@ impl pw_page {
     };
 }
 
-/// What keeps a page.
+/// Guard of a pinned page.
 pub(crate) enum Pinned {
-    /// It borrows from the file whose handle the slot has.
+    /// Borrows from the file whose handle the slot has.
     OfFile(PageGuard<'static>),
-    /// In memory of its own, so that a slot is a line: these are pins of requests, which allocate anyhow.
+    /// In memory of its own, so that a slot is one cache line: these are pins of requests, which
+    /// allocate anyway.
     Owned(Box<OwnedPageGuard>),
 }
 
@@ -89,12 +102,12 @@ static CHUNKS: [AtomicPtr<Chunk>; NR_CHUNKS] =
 static NR_USED_CHUNKS: Mutex<usize> = Mutex::new(0);
 
 const NR_THREADS: usize = NR_LINES;
-/// A thread's, by the number of its line; and those of threads without one.
+/// Lists of each thread, by the number of its hazard slot; and those shared by threads without one.
 static LISTS: [Padded<Lists>; NR_THREADS + 1] = [const { Padded(Lists::new()) }; NR_THREADS + 1];
-/// For the last lists.
+/// Guards the shared lists.
 static OF_NOBODY: Mutex<()> = Mutex::new(());
 
-/// The number of this thread's lists, and the right to use them.
+/// Returns the number of this thread's lists, and the guard for their use.
 #[inline(always)]
 fn own_lists() -> (usize, Option<MutexGuard<'static, ()>>) {
     match own_line() {
@@ -106,18 +119,18 @@ fn own_lists() -> (usize, Option<MutexGuard<'static, ()>>) {
     }
 }
 
-/// The slot with a number from a list, or from a program, which may be any.
+/// Returns the slot with a number, which comes from a list, or from a program and may then be any.
 #[inline(always)]
 fn slot(number: u64) -> Option<&'static Slot> {
     let index = usize::try_from(number.wrapping_sub(1)).ok()?;
-    // ORDERING: Acquire; the chunk's slots were made before.
+    // ORDERING: Acquire; the chunk's slots were initialized before.
     let chunk = CHUNKS.get(index / CHUNK)?.load(Ordering::Acquire);
-    // SAFETY: null, or a chunk, which is never given back.
+    // SAFETY: null, or a chunk, which is never freed.
     let chunk = unsafe { chunk.as_ref() }?;
     Some(&chunk[index % CHUNK])
 }
 
-/// Takes a free slot of this thread's.
+/// Takes a free slot of this thread.
 fn claim() -> Result<&'static Slot> {
     let (number, _guard) = own_lists();
     let lists = &LISTS[number].0;
@@ -129,7 +142,7 @@ fn claim() -> Result<&'static Slot> {
     Ok(slot)
 }
 
-/// Fills the lists of this thread, which are empty, with a new chunk.
+/// Fills the empty lists of this thread with a new chunk.
 #[cold]
 #[inline(never)]
 fn refill(lists: &Lists, owner: usize) -> Result<()> {
@@ -139,14 +152,14 @@ fn refill(lists: &Lists, owner: usize) -> Result<()> {
     let Some(place) = CHUNKS.get(*nr_used) else {
         return Err(Failure::Ours(
             PW_ERROR_LIMIT,
-            format!("{} pins", NR_CHUNKS * CHUNK).into(),
+            format!("{} pins exist", NR_CHUNKS * CHUNK).into(),
         ));
     };
     let base = *nr_used * CHUNK;
     let chunk: &'static Chunk = Box::leak(Box::new(std::array::from_fn(|at| {
         Slot::new(owner, base + at + 1)
     })));
-    // ORDERING: Release; the slots are made.
+    // ORDERING: Release; the slots are initialized.
     place.store(ptr::from_ref(chunk).cast_mut(), Ordering::Release);
     *nr_used += 1;
     for slot in chunk.iter().rev() {
@@ -167,7 +180,8 @@ fn give_back(slot: &'static Slot) {
     }
 }
 
-/// Keeps a pin of page number `page`, made by the file with this handle; says how the program sees it.
+/// Stores a pin of page number `page`, made by the file with handle `file`. Returns the structure
+/// for the program.
 ///
 /// # Safety
 ///
@@ -179,7 +193,7 @@ pub(crate) unsafe fn keep(file: u64, page: u64, pinned: Pinned) -> Result<pw_pag
         Pinned::Owned(guard) => guard,
     };
     let (data, size) = (bytes.as_ptr().cast(), bytes.len());
-    // SAFETY: (a) it was claimed just now.
+    // SAFETY: (a) the slot was claimed just now.
     let opaque = unsafe { slot.fill(file, pinned) };
     Ok(pw_page {
         data,
@@ -189,13 +203,16 @@ pub(crate) unsafe fn keep(file: u64, page: u64, pinned: Pinned) -> Result<pw_pag
     })
 }
 
-/// As [`keep`], of a pin that `pin` makes, for a thread whose list has a slot; none if it has not, or there is no such pin.
+/// As [`keep`], of a pin that `pin` makes, for a thread whose list has a slot. Returns `None` if
+/// the list has no slot, or there is no such pin.
 ///
-/// It moves the pin once: what is stored in parts and loaded as a whole, as by a move, the processor waits for.
+/// Moves the pin once: a move loads as a whole what was stored in parts, and the processor waits
+/// for that.
 ///
 /// # Safety
 ///
-/// (a) The pin borrows from the file of `file`, with which the caller is in a call. (b) `line` is this thread's.
+/// (a) The pin borrows from the file of `file`, with which the caller is in a call. (b) `line` is
+/// this thread's.
 #[inline(always)]
 pub(crate) unsafe fn keep_shortly(
     line: &Line,
@@ -209,7 +226,7 @@ pub(crate) unsafe fn keep_shortly(
     let guard = pin()?;
     let (data, size) = (guard.as_ptr().cast(), guard.len());
     lists.take_off(slot);
-    // SAFETY: (a) it was taken off the list.
+    // SAFETY: (a) the slot was taken off the list.
     let opaque = unsafe { slot.fill(file, Pinned::OfFile(guard)) };
     Some(pw_page {
         data,
@@ -224,17 +241,17 @@ pub(crate) unsafe fn keep_shortly(
 pub(crate) fn end(page: &mut pw_page) -> Result<()> {
     let [number, serial] = page.opaque;
     if is_forked() {
-        // What the pin is announced in belongs to the parent.
+        // The hazard slot of the pin belongs to the parent.
         return Err(Failure::Outcome(PW_ERROR_FORKED));
     }
     let none = || {
         Failure::Ours(
             PW_ERROR_HANDLE,
-            "the page was unpinned already, or never was pinned".into(),
+            "the page was already unpinned, or never pinned".into(),
         )
     };
     let slot = slot(number).ok_or_else(none)?;
-    // The file that a pin borrows from is open, since its closer finds this slot.
+    // The file that a pin borrows from is open, since a closing thread finds this slot.
     let ended = slot.empty(serial, |pinned| match pinned {
         Pinned::OfFile(guard) => drop(guard),
         Pinned::Owned(guard) => drop_owned(guard),
@@ -247,13 +264,13 @@ pub(crate) fn end(page: &mut pw_page) -> Result<()> {
     Ok(())
 }
 
-/// Apart, so that the other kind is dropped in line.
+/// Separate, so that the drop of the other kind is inlined.
 #[inline(never)]
 fn drop_owned(guard: Box<OwnedPageGuard>) {
     drop(guard);
 }
 
-/// Whether pages are pinned by this handle of a file, with which no call is under way.
+/// Whether pages are pinned by this handle of a file, with which no call is in progress.
 pub(crate) fn is_pinned(file: u64) -> bool {
     let nr_used = *NR_USED_CHUNKS
         .lock()
@@ -262,6 +279,6 @@ pub(crate) fn is_pinned(file: u64) -> bool {
         .filter_map(slot)
         .any(|slot| slot.is_of(file))
 }
-// Any thread may give a pin back.
+// Any thread may release a pin.
 const fn may_be_sent<T: Send>() {}
 const _: () = may_be_sent::<Pinned>();

@@ -1,10 +1,11 @@
-//! Models of the races of pins, explored by loom, which also checks that nobody uses a pin while somebody else ends it.
+//! Models of the races of pins, explored by loom. loom also checks that no thread uses a pin while
+//! another thread ends it.
 //!
 //! `cd models && cargo test --profile loom -p pagewell-capi-handles`
 //!
-//! What breaks them is in `verify/mutants/capi.mutants` (`pin-slot-*`).
+//! `verify/mutants/capi.mutants` has changes that these models reject (`pin-slot-*`).
 
-// Not loom's: who shares the slots is no part of the model.
+// Not loom's `Arc`: sharing of the slots is not part of the model.
 use std::sync::Arc;
 
 use loom::cell::UnsafeCell as Watched;
@@ -13,15 +14,15 @@ use loom::thread;
 
 use crate::pin_slots::{Lists, Slot};
 
-/// A file, which pins look at, and which is taken out when it is closed.
+/// File that pins access, and that is taken out when it is closed.
 struct File(Watched<u32>);
 
-/// A pin: it uses its file when it ends.
+/// Pin that accesses its file when it ends.
 struct Pin(Arc<File>);
 
 impl Pin {
     fn end(self) {
-        // SAFETY: loom checks that nobody changes it.
+        // SAFETY: loom checks that no thread changes the file.
         self.0.0.with(|value| assert_eq!(unsafe { *value }, 1));
     }
 }
@@ -37,10 +38,10 @@ struct World {
 }
 
 impl World {
-    /// With `nr` slots on the list of thread 0.
+    /// Creates `nr` slots on the list of thread 0.
     fn new(nr: usize) -> Arc<Self> {
         let file = || Arc::new(File(Watched::new(1)));
-        // Slots live for ever.
+        // Slots are never freed.
         let slots: Vec<&'static Slot<Pin>> = (1..=nr)
             .map(|number| &*Box::leak(Box::new(Slot::new(0, number))))
             .collect();
@@ -56,7 +57,7 @@ impl World {
         })
     }
 
-    /// Pins, by thread 0.
+    /// Pins, on thread 0.
     fn pin(&self, handle: u64) -> Option<[u64; 2]> {
         if self.lists.first().is_none() {
             self.lists.take_over();
@@ -67,11 +68,11 @@ impl World {
             FILE => &self.file,
             _ => &self.other,
         };
-        // SAFETY: (a) it was taken off.
+        // SAFETY: (a) the slot was taken off the list.
         Some(unsafe { slot.fill(handle, Pin(Arc::clone(file))) })
     }
 
-    /// Ends a pin, by this thread; whether there was one.
+    /// Ends a pin on this thread. Returns whether there was one.
     fn unpin(&self, [number, serial]: [u64; 2], me: usize) -> bool {
         let slot = self.slots[number as usize - 1];
         let ended = slot.empty(serial, Pin::end);
@@ -83,11 +84,12 @@ impl World {
         ended
     }
 
-    /// Closes the file, with which no call is under way, unless it is pinned; whether it did.
+    /// Closes the file, with which no call is in progress, unless it is pinned. Returns whether it
+    /// was closed.
     fn close(&self) -> bool {
         let is_pinned = self.slots.iter().any(|slot| slot.is_of(FILE));
         if !is_pinned {
-            // SAFETY: loom checks that nobody uses it.
+            // SAFETY: loom checks that no other thread uses the file.
             self.file.0.with_mut(|value| unsafe { *value = 2 });
         }
         !is_pinned
@@ -96,12 +98,12 @@ impl World {
 
 fn model(work: impl Fn() + Sync + Send + 'static) {
     let mut model = Builder::new();
-    // Exhaustive within the bound; without one some take minutes.
+    // Exhaustive within the bound; without one some models take minutes.
     model.preemption_bound = model.preemption_bound.or(Some(3));
     model.check(work);
 }
 
-/// Two threads give one pin back: one of them does.
+/// Two threads release one pin: exactly one of them succeeds.
 #[test]
 fn loom_unpin_vs_unpin() {
     model(|| {
@@ -114,14 +116,14 @@ fn loom_unpin_vs_unpin() {
         let nr = u32::from(world.unpin(pin, 0)) + u32::from(other.join().unwrap());
         assert_eq!(nr, 1);
         assert!(!world.unpin(pin, 0));
-        // The slot is there again, with another serial.
+        // The slot is available again, with another serial.
         let again = world.pin(FILE).unwrap();
         assert_ne!(again, pin);
         assert!(world.unpin(again, 0));
     });
 }
 
-/// A file is closed while its last pin is given back.
+/// A file is closed while its last pin is released.
 #[test]
 fn loom_unpin_vs_close() {
     model(|| {
@@ -137,7 +139,7 @@ fn loom_unpin_vs_close() {
     });
 }
 
-/// The slot of the last pin of a file has one of another file by the time that the closer looks.
+/// The slot of the last pin of a file has a pin of another file when the closing thread checks it.
 #[test]
 fn loom_pin_of_another_file_vs_close() {
     model(|| {
@@ -157,7 +159,8 @@ fn loom_pin_of_another_file_vs_close() {
     });
 }
 
-/// A pin is handed to another thread, which gives it back; the owner of the slot takes it again meanwhile, if it can.
+/// A pin is passed to another thread, which releases it; the owner of the slot concurrently takes
+/// the slot again, if it can.
 #[test]
 fn loom_unpin_elsewhere_vs_pin() {
     model(|| {
@@ -172,7 +175,7 @@ fn loom_unpin_elsewhere_vs_pin() {
         for other in others {
             other.join().unwrap();
         }
-        // Two in all, each once.
+        // Two in total, each once.
         let mut live: Vec<[u64; 2]> = early.into_iter().collect();
         while let Some(pin) = world.pin(OTHER) {
             live.push(pin);

@@ -1,4 +1,5 @@
-//! Slots that pins are kept in, and the lists that free ones are on. The module's text has the protocol.
+//! Slots that contain pins, and the lists of free ones. Invariants and ordering edges are in the
+//! documentation of the parent module.
 
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -11,25 +12,25 @@ const STATES: u64 = 4;
 const LIVE: u64 = 1;
 const ENDING: u64 = 2;
 
-/// A slot for a `P`. It is never given back to an allocator.
+/// Slot for a `P`. It is never freed.
 #[repr(align(64))]
 pub(crate) struct Slot<P: 'static> {
     serial: AtomicU64,
-    /// The handle of the file.
+    /// Handle of the file.
     file: AtomicU64,
     pinned: UnsafeCell<MaybeUninit<P>>,
-    /// On a list: the next one, or none.
+    /// On a list: the next slot, or null.
     next: AtomicPtr<Slot<P>>,
-    /// Whose list it is of.
+    /// Number of the owner's lists.
     owner: u32,
     number: u32,
 }
 
-// SAFETY: the pin is touched by one thread at a time (I1), and may be sent.
+// SAFETY: one thread at a time accesses the pin (I1), which may be sent.
 unsafe impl<P: Send> Sync for Slot<P> {}
 
 impl<P> Slot<P> {
-    /// A free one, of a thread's lists; numbers are counted from 1.
+    /// Creates a free slot of a thread's lists. Numbers are counted from 1.
     pub(crate) fn new(owner: usize, number: usize) -> Self {
         Self {
             serial: AtomicU64::new(0),
@@ -41,13 +42,14 @@ impl<P> Slot<P> {
         }
     }
 
-    /// Whose list it is of.
+    /// Returns the number of the owner's lists.
     #[inline(always)]
     pub(crate) fn owner(&self) -> usize {
         self.owner as usize
     }
 
-    /// Makes a slot a live one, with this pin, of the file with this handle. What the program knows it by: its number, and its serial.
+    /// Makes the slot live, with this pin, of the file with this handle. Returns the words by which
+    /// the program identifies the pin: the slot's number and its serial.
     ///
     /// # Safety
     ///
@@ -55,19 +57,21 @@ impl<P> Slot<P> {
     #[inline(always)]
     pub(crate) unsafe fn fill(&self, file: u64, pinned: P) -> [u64; 2] {
         self.pinned.with_mut(|cell| {
-            // SAFETY: (a); so nobody else touches the cell (I1).
+            // SAFETY: (a); so no other thread accesses the cell (I1).
             unsafe { (*cell).write(pinned) };
         });
-        // ORDERING: Release, E2: who closes the file that the slot was live for before, and finds this one in its place, has seen the end of that pin.
+        // ORDERING: Release, E2: a thread that closes the file for which the slot was live before,
+        // and finds this one in its place, has seen the end of that pin.
         self.file.store(file, Ordering::Release);
-        // ORDERING: Relaxed; nobody else stores it while the slot is free.
+        // ORDERING: Relaxed; no other thread stores the serial while the slot is free.
         let serial = self.serial.load(Ordering::Relaxed) + LIVE;
         // ORDERING: Release, E1.
         self.serial.store(serial, Ordering::Release);
         [self.number.into(), serial]
     }
 
-    /// Ends the pin with this serial, which may be any number, by `end`; whether there was one. The slot is free then, and goes back to a list.
+    /// Ends the pin with this serial, which may be any number, by `end`. Returns whether there was
+    /// one; the slot is then free, and the caller puts it back on a list.
     #[inline(always)]
     pub(crate) fn empty(&self, serial: u64, end: impl FnOnce(P)) -> bool {
         if serial % STATES != LIVE {
@@ -82,9 +86,10 @@ impl<P> Slot<P> {
             return false;
         }
         let pinned = self.pinned.with_mut(|cell| {
-            // SAFETY: it was live, so there is a pin; and this thread has ended it (I1): the cell is its own.
+            // SAFETY: the slot was live, so it has a pin; and this thread has ended the pin (I1),
+            // so only it accesses the cell.
             let cell = unsafe { &mut *cell };
-            // SAFETY: as above; nobody reads it again.
+            // SAFETY: as above; no thread reads the pin again.
             unsafe { cell.assume_init_read() }
         });
         end(pinned);
@@ -93,29 +98,30 @@ impl<P> Slot<P> {
         true
     }
 
-    /// Whether it has a pin of the file with this handle, with which no call is under way.
+    /// Whether the slot has a pin of the file with this handle, with which no call is in progress.
     pub(crate) fn is_of(&self, file: u64) -> bool {
         // ORDERING: Acquire, E1 and E2.
         let state = self.serial.load(Ordering::Acquire) % STATES;
-        // ORDERING: Acquire, E2: it may be another file by now.
+        // ORDERING: Acquire, E2: the slot may be of another file by now.
         state != 0 && self.file.load(Ordering::Acquire) == file
     }
 }
 
-/// The lists of a thread: its own, and one for slots that others give back.
+/// Lists of a thread: its own, and one for slots that other threads return.
 pub(crate) struct Lists<P: 'static> {
     mine: AtomicPtr<Slot<P>>,
     from_others: AtomicPtr<Slot<P>>,
 }
 
-/// The slot at the begin of a list, or none.
+/// Returns the first slot of a list, or `None`.
 #[inline(always)]
 fn at<P>(slot: *mut Slot<P>) -> Option<&'static Slot<P>> {
-    // SAFETY: lists have addresses of slots that live for ever, or null at their ends.
+    // SAFETY: lists contain addresses of slots that are never freed, and null at their ends.
     unsafe { slot.as_ref() }
 }
 
-/// A slot as lists have it: nothing but its atomics and its cell is written to through that.
+/// Returns the address of a slot for a list. Through that address only its atomics and its cell are
+/// written.
 #[inline(always)]
 fn address<P>(slot: &'static Slot<P>) -> *mut Slot<P> {
     ptr::from_ref(slot).cast_mut()
@@ -138,39 +144,40 @@ impl<P> Lists<P> {
         }
     }
 
-    /// The first slot of the first list, by the thread whose lists they are.
+    /// Returns the first slot of the first list. Called by the thread that owns the lists.
     #[inline(always)]
     pub(crate) fn first(&self) -> Option<&'static Slot<P>> {
-        // ORDERING: Relaxed; this thread's alone (I2).
+        // ORDERING: Relaxed; only this thread accesses it (I2).
         at(self.mine.load(Ordering::Relaxed))
     }
 
-    /// Takes the first slot, which is this, off the first list, by the thread whose lists they are.
+    /// Takes `first`, the first slot, off the first list. Called by the thread that owns the lists.
     #[inline(always)]
     pub(crate) fn take_off(&self, first: &'static Slot<P>) {
-        // ORDERING: Relaxed, both; this thread's alone (I2).
+        // ORDERING: Relaxed, both; only this thread accesses them (I2).
         self.mine
             .store(first.next.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Puts a free slot on the first list, by the thread whose lists they are.
+    /// Puts a free slot on the first list. Called by the thread that owns the lists.
     #[inline(always)]
     pub(crate) fn put(&self, slot: &'static Slot<P>) {
-        // ORDERING: Relaxed, all; this thread's alone (I2).
+        // ORDERING: Relaxed, all; only this thread accesses them (I2).
         slot.next
             .store(self.mine.load(Ordering::Relaxed), Ordering::Relaxed);
         self.mine.store(address(slot), Ordering::Relaxed);
     }
 
-    /// Puts a free slot on the second list, by any thread.
+    /// Puts a free slot on the second list. Called by any thread.
     #[inline(never)]
     pub(crate) fn give(&self, slot: &'static Slot<P>) {
-        // ORDERING: Relaxed; the swap says whether it is still so.
+        // ORDERING: Relaxed; the swap fails if the value has changed.
         let mut first = self.from_others.load(Ordering::Relaxed);
         loop {
             // ORDERING: Relaxed; the swap publishes it.
             slot.next.store(first, Ordering::Relaxed);
-            // ORDERING: Release: the owner's swap acquires `next`, and what was done with the slot. Tried again only when somebody else has put one there.
+            // ORDERING: Release: the owner's swap acquires `next`, and earlier accesses to the
+            // slot. Retried only if another thread has put a slot there.
             match self.from_others.compare_exchange_weak(
                 first,
                 address(slot),
@@ -183,11 +190,13 @@ impl<P> Lists<P> {
         }
     }
 
-    /// Makes the second list the first one, which is empty, by the thread whose lists they are; whether it has any slot.
+    /// Makes the second list the first one, which is empty. Called by the thread that owns the
+    /// lists. Returns whether the list has any slot.
     pub(crate) fn take_over(&self) -> bool {
-        // ORDERING: Acquire; the slots were put there by releases, each of which goes on in the next (a sequence of swaps).
+        // ORDERING: Acquire; the slots were put there by releases, and each release continues in
+        // the next one (a release sequence of swaps).
         let given_back = self.from_others.swap(ptr::null_mut(), Ordering::Acquire);
-        // ORDERING: Relaxed; this thread's alone (I2).
+        // ORDERING: Relaxed; only this thread accesses it (I2).
         self.mine.store(given_back, Ordering::Relaxed);
         !given_back.is_null()
     }

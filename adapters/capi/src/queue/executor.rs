@@ -1,4 +1,5 @@
-//! Requests, from their futures to their completions, and the list of those that are to be polled. The module's text has the protocol.
+//! Requests, from their futures to their completions, and the list of those to be polled. The
+//! protocol is in the documentation of the parent module.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{c_int, c_void};
@@ -20,35 +21,38 @@ use crate::file::OpenFile;
 use crate::handles::Counted;
 use crate::pins::{self, Pinned, pw_page};
 
-/// What has become of a request; what a ::pw_callback gets.
+/// Result of a request, passed to its ::pw_callback.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types)]
 pub struct pw_completion {
-    /// The request's number, which its submission has given.
+    /// Number of the request, as returned by its submission.
     pub request: u64,
-    /// ::PW_OK, or why it has failed; ::pw_last_error has the text during the callback.
+    /// ::PW_OK, or the error; ::pw_last_error returns the message during the callback.
     pub error: c_int,
-    /// The `errno` behind it, as ::pw_last_errno.
+    /// The `errno` of the error, as ::pw_last_errno.
     pub error_errno: c_int,
-    /// How many bytes were read or written.
+    /// Number of bytes read or written.
     pub size: usize,
-    /// Of ::pw_submit_append: where the bytes begin. Else where they were asked for, or 0.
+    /// For ::pw_submit_append, the position of the first byte. Otherwise the requested position, or
+    /// 0.
     pub offset: i64,
-    /// Of ::pw_submit_pin: the page, which the program gives back with ::pw_unpin. Else empty.
+    /// For ::pw_submit_pin, the page, which the program releases with ::pw_unpin. Otherwise empty.
     pub page: pw_page,
 }
 
-/// Is called once for each request, by a thread that is in ::pw_queue_run. It may do anything, also submit, cancel and run, but close the queue.
+/// Completion callback, called once for each request, by a thread that is in ::pw_queue_run. It may
+/// make any call, also submit, cancel and run, except closing the queue.
 ///
-/// `completion`: what has become of it; only during the call. `user`: what the submission was given.
+/// `completion`: the result; valid only during the call. `user`: the pointer that was passed to the
+/// submission.
 ///
 /// It must return: no exception, `longjmp` or end of the thread may lead out of it.
 #[allow(non_camel_case_types)]
 pub type pw_callback =
     Option<unsafe extern "C" fn(completion: *const pw_completion, user: *mut c_void)>;
 
-/// What a future has brought.
+/// Result of a future.
 pub(super) enum Outcome {
     Read(Vec<u8>, Result<usize>),
     Written(Result<usize>),
@@ -63,18 +67,18 @@ pub(super) type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 enum Stage {
     Working(Work),
     Done(Outcome),
-    /// Its callback is being called, or was.
+    /// Its callback is being called, or was called.
     Over,
 }
 
-/// What a request is asked for, as far as its completion needs it.
+/// Parameters of a request that its completion needs.
 #[derive(Clone, Copy)]
 pub(super) struct Asked {
-    /// Of a read.
+    /// For a read.
     pub(super) buf: *mut c_void,
     pub(super) size: usize,
     pub(super) offset: i64,
-    /// Of a pin.
+    /// For a pin.
     pub(super) page: u64,
 }
 
@@ -87,35 +91,36 @@ impl Asked {
     };
 }
 
-/// The program's side of a request.
+/// The program's part of a request.
 #[derive(Clone, Copy)]
 pub(super) struct Program {
     pub(super) callback: unsafe extern "C" fn(*const pw_completion, *mut c_void),
     pub(super) user: *mut c_void,
     pub(super) asked: Asked,
-    /// The handle of the file.
+    /// Handle of the file.
     pub(super) file: u64,
 }
 
-// SAFETY: the header asks for a function that any thread which runs the queue may call, and leaves the buffer to the library meanwhile.
+// SAFETY: the header requires a function that any thread which runs the queue may call, and leaves
+// the buffer to the library until then.
 unsafe impl Send for Program {}
 // SAFETY: as above; it is only copied.
 unsafe impl Sync for Program {}
 
-/// A request. It is its own waker.
+/// Request, which is its own waker.
 struct Request {
     number: u64,
     program: Program,
-    /// In use until just before the callback, which may close it.
+    /// Counted as in use until just before the callback, which may close the file.
     file: Mutex<Option<Counted<OpenFile>>>,
     stage: Mutex<Stage>,
     is_listed: AtomicBool,
     queue: Arc<Executor>,
 }
 
-/// The requests of a queue.
+/// Requests of a queue.
 pub(super) struct Executor {
-    /// Readable as long as something is on the list.
+    /// Readable while the list is not empty.
     event: OwnedFd,
     state: Mutex<State>,
 }
@@ -123,7 +128,7 @@ pub(super) struct Executor {
 #[derive(Default)]
 struct State {
     listed: VecDeque<Arc<Request>>,
-    /// Those whose callback was not called yet.
+    /// Requests whose callback was not called yet.
     requests: HashMap<u64, Arc<Request>>,
     last: u64,
 }
@@ -139,18 +144,19 @@ impl Wake for Request {
 }
 
 impl Request {
-    /// Puts it on the list, if it is not there: step 2.
+    /// Step 2: puts the request on the list, at most once.
     fn list(self: &Arc<Self>) {
-        // ORDERING: AcqRel: what was done before is seen by the poll that follows a cleared flag, and the other way round.
+        // ORDERING: AcqRel: earlier operations of the waker are visible to the poll that follows a
+        // cleared flag, and vice versa.
         if !self.is_listed.swap(true, Ordering::AcqRel) {
             let mut state = lock(&self.queue.state);
             state.listed.push_back(Arc::clone(self));
-            // Under the lock, so that the descriptor says what the list does.
+            // Under the lock, so that the descriptor agrees with the list.
             self.queue.signal();
         }
     }
 
-    /// Polls it, if it is still at work.
+    /// Polls the request if its future is not complete.
     fn poll(self: &Arc<Self>) -> Option<Outcome> {
         let mut stage = lock(&self.stage);
         if let Stage::Working(work) = &mut *stage {
@@ -169,18 +175,19 @@ impl Request {
         }
     }
 
-    /// Tells the program, which may use its file and its queue in the callback.
+    /// Calls the callback, which may use the file and the queue.
     fn finish(&self, outcome: Outcome) {
         let (completion, failure) = self.completion(outcome);
         if let Some(failure) = failure {
             failure.tell();
         }
         drop(lock(&self.file).take());
-        // SAFETY: the header asks for a function that may be called so, and that returns.
+        // SAFETY: the header requires a function that may be called with these arguments, and that
+        // returns.
         unsafe { (self.program.callback)(&raw const completion, self.program.user) };
     }
 
-    /// What has become of it, for the program, and the failure.
+    /// Returns the result for the program, and the failure.
     fn completion(&self, outcome: Outcome) -> (pw_completion, Option<Failure>) {
         let program = self.program;
         let mut completion = pw_completion {
@@ -199,8 +206,8 @@ impl Request {
             }
             Outcome::Synced(result) => result,
             Outcome::Read(bytes, result) => result.map(|size| {
-                // SAFETY: the submission has checked the buffer, and it is the library's until the callback begins; the bytes are no more
-                // than it has, and are memory of another owner.
+                // SAFETY: the submission has checked the buffer, which belongs to the library until
+                // the callback begins. The bytes are at most its size, and are in other memory.
                 unsafe {
                     std::ptr::copy_nonoverlapping(
                         bytes.as_ptr(),
@@ -211,7 +218,7 @@ impl Request {
                 completion.size = size;
             }),
             Outcome::Pinned(result) => result.and_then(|guard| {
-                // SAFETY: (a) it does not borrow.
+                // SAFETY: (a) the pin does not borrow.
                 completion.page = unsafe {
                     pins::keep(
                         program.file,
@@ -234,7 +241,7 @@ impl Request {
 
 impl Executor {
     pub(super) fn new() -> Result<Self> {
-        // SAFETY: the call takes numbers only.
+        // SAFETY: the call takes only numbers.
         let event = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if event < 0 {
             let error = io::Error::last_os_error();
@@ -244,7 +251,7 @@ impl Executor {
             };
             return Err(Failure::System(code, "eventfd", error));
         }
-        // SAFETY: a new descriptor, which nobody else has.
+        // SAFETY: a new descriptor, which has no other owner.
         let event = unsafe { OwnedFd::from_raw_fd(event) };
         Ok(Self {
             event,
@@ -252,12 +259,12 @@ impl Executor {
         })
     }
 
-    /// Readable as long as something is on the list.
+    /// Returns the descriptor, which is readable while the list is not empty.
     pub(super) fn fd(&self) -> RawFd {
         self.event.as_raw_fd()
     }
 
-    /// How many requests there are whose callback was not called yet.
+    /// Returns the number of requests whose callback was not called yet.
     pub(super) fn nr_requests(&self) -> usize {
         lock(&self.state).requests.len()
     }
@@ -265,26 +272,27 @@ impl Executor {
     /// Makes the descriptor readable.
     fn signal(&self) {
         let one = 1_u64;
-        // SAFETY: our own descriptor, and eight bytes. It fails when the count is full, and then it is readable.
+        // SAFETY: a descriptor of this value, and eight bytes. The call fails if the counter is
+        // full, and the descriptor is then readable.
         unsafe { libc::write(self.event.as_raw_fd(), (&raw const one).cast(), 8) };
     }
 
-    /// Takes a request off the list; makes the descriptor say whether there are more.
+    /// Takes a request off the list, and makes the descriptor show whether there are more.
     fn next(&self) -> Option<Arc<Request>> {
         let mut state = lock(&self.state);
         let request = state.listed.pop_front()?;
         if state.listed.is_empty() {
             let mut count = 0_u64;
-            // SAFETY: our own descriptor, which does not block, and eight bytes.
+            // SAFETY: a descriptor of this value, which does not block, and eight bytes.
             unsafe { libc::read(self.event.as_raw_fd(), (&raw mut count).cast(), 8) };
         }
         drop(state);
-        // ORDERING: AcqRel, as in `list`: a waker from now on lists it again.
+        // ORDERING: AcqRel, as in `list`: a waker from now on lists the request again.
         request.is_listed.swap(false, Ordering::AcqRel);
         Some(request)
     }
 
-    /// Waits until something is on the list, or the time is over: whether there is.
+    /// Waits until the list is not empty, or until the deadline. Returns `false` after a timeout.
     fn wait(&self, until: Option<Instant>) -> Result<bool> {
         let mut event = libc::pollfd {
             fd: self.event.as_raw_fd(),
@@ -295,11 +303,11 @@ impl Executor {
             None => -1,
             Some(until) => {
                 let rest = until.saturating_duration_since(Instant::now());
-                // Up, so that the time is over when it returns.
+                // Rounded up, so that the deadline has passed on return.
                 c_int::try_from(rest.as_nanos().div_ceil(1_000_000)).unwrap_or(c_int::MAX)
             }
         };
-        // SAFETY: one structure of our own.
+        // SAFETY: one structure of this function.
         match unsafe { libc::poll(&raw mut event, 1, timeout) } {
             0 => Ok(false),
             1.. => Ok(true),
@@ -310,7 +318,7 @@ impl Executor {
         }
     }
 
-    /// Takes a new request: step 1.
+    /// Step 1: accepts a new request.
     pub(super) fn submit(
         self: &Arc<Self>,
         program: Program,
@@ -341,7 +349,8 @@ impl Executor {
         }
         number
     }
-    /// Step 3: calls up to `max` callbacks, and waits for the first one until then; how many were called.
+    /// Step 3: calls up to `max` callbacks, and waits for the first one until the deadline. Returns
+    /// the number of callbacks called.
     pub(super) fn run(&self, max: usize, until: Option<Instant>) -> Result<usize> {
         let mut nr = 0;
         while nr < max {
@@ -361,7 +370,7 @@ impl Executor {
         Ok(nr)
     }
 
-    /// Step 4: cancels a request, if it is still at work; whether it was.
+    /// Step 4: cancels a request if its future is not complete. Returns whether it was canceled.
     pub(super) fn cancel(&self, number: u64) -> bool {
         let Some(request) = lock(&self.state).requests.get(&number).cloned() else {
             return false;

@@ -1,4 +1,4 @@
-//! Queues, as programs have them. The module's text has the protocol.
+//! Queues, as programs have them. The protocol is in the documentation of the parent module.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::error::Failure;
 use crate::error::pw_error::*;
 use crate::handles::{add, tables, take, used_counted};
 
-/// Requests that are on their way, and their completions. A handle; what it points to is not an address.
+/// Queue: requests in flight, and their completions. A handle, not an address.
 #[allow(non_camel_case_types)]
 pub struct pw_queue {
     _opaque: (),
@@ -23,11 +23,12 @@ tables! {
     Queue: 7, "queue", 1024;
 }
 
-/// Makes a queue.
+/// Creates a queue.
 ///
-/// `queue`: gets the handle, to be given back with ::pw_queue_close.
+/// `queue`: receives the handle; closed with ::pw_queue_close.
 ///
-/// Errors: ::PW_ERROR_SYSTEM_LIMIT when there is no descriptor left, ::PW_ERROR_IO, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 1023 queues.
+/// Errors: ::PW_ERROR_SYSTEM_LIMIT if no descriptor is left, ::PW_ERROR_IO, ::PW_ERROR_ARGUMENT,
+/// ::PW_ERROR_LIMIT after 1023 queues.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -35,14 +36,15 @@ pub unsafe extern "C" fn pw_queue_new(queue: *mut *mut pw_queue) -> c_int {
     call(|| {
         needed(queue)?;
         let handle = add(Queue(Arc::new(Executor::new()?)))?;
-        // SAFETY: the caller's duty: null, or good for writes.
+        // SAFETY: the caller's obligation: null, or valid for writes.
         unsafe { answer(queue, handle as *mut _) }
     })
 }
 
-/// Gives a queue back.
+/// Closes a queue.
 ///
-/// Errors: ::PW_ERROR_BUSY, and nothing was done, while it has requests whose callback was not called yet, or a thread is in a call with it; ::PW_ERROR_HANDLE.
+/// Errors: ::PW_ERROR_BUSY, and nothing was done, while it has requests whose callback was not
+/// called yet, or a thread is in a call with it; ::PW_ERROR_HANDLE.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -61,9 +63,10 @@ pub unsafe extern "C" fn pw_queue_close(queue: *mut pw_queue) -> c_int {
     })
 }
 
-/// A descriptor that is readable when ::pw_queue_run has something to do: for `poll` and `epoll`. It is the queue's; nothing else may be done with it.
+/// Returns a descriptor that is readable when ::pw_queue_run has work to do: for `poll` and
+/// `epoll`. It belongs to the queue; no other operation on it is allowed.
 ///
-/// `fd`: gets it.
+/// `fd`: receives the descriptor.
 ///
 /// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
 ///
@@ -72,18 +75,20 @@ pub unsafe extern "C" fn pw_queue_close(queue: *mut pw_queue) -> c_int {
 pub unsafe extern "C" fn pw_queue_fd(queue: *mut pw_queue, fd: *mut c_int) -> c_int {
     call_with::<Queue>(queue as u64, || {
         let event = used_counted::<Queue>(queue as u64)?.0.fd();
-        // SAFETY: the caller's duty: null, or good for writes.
+        // SAFETY: the caller's obligation: null, or valid for writes.
         unsafe { answer(fd, event) }
     })
 }
 
-/// Goes on with requests, and calls the callbacks of those that are done.
+/// Continues requests, and calls the callbacks of those that are complete.
 ///
-/// `max`: how many callbacks at the most. `timeout`: how many milliseconds to wait for the first one; 0 for not at all, -1 for as long as it takes.
+/// `max`: the maximum number of callbacks. `timeout`: the time in milliseconds to wait for the
+/// first one; 0 for no wait, -1 for no limit.
 ///
-/// `nr_done`: null, or gets how many were called; 0 when the time is over.
+/// `nr_done`: null, or receives the number of callbacks called; 0 after a timeout.
 ///
-/// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_IO. Those of requests are told to their callbacks.
+/// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_IO. Errors of requests are passed to
+/// their callbacks.
 ///
 /// Threads: any, several with one queue.
 #[unsafe(no_mangle)]
@@ -95,7 +100,7 @@ pub unsafe extern "C" fn pw_queue_run(
 ) -> c_int {
     call_with::<Queue>(queue as u64, || {
         let used = used_counted::<Queue>(queue as u64)?;
-        // A callback may do what it likes with the handle, but close it.
+        // A callback may use the handle in any way, except closing it.
         let executor = Arc::clone(&used.0);
         let until = match timeout {
             -1 => None,
@@ -106,17 +111,19 @@ pub unsafe extern "C" fn pw_queue_run(
         if nr_done.is_null() {
             return Ok(());
         }
-        // SAFETY: the caller's duty: good for writes.
+        // SAFETY: the caller's obligation: valid for writes.
         unsafe { answer(nr_done, nr) }
     })
 }
 
-/// Cancels a request: its callback gets ::PW_ERROR_CANCELED. What the storage, or a thread of the cache, has begun goes on; a write, an append or a sync may be done all the
-/// same, or in part. The buffer is the library's until the callback.
+/// Cancels a request: its callback gets ::PW_ERROR_CANCELED. An operation that the backend, or a
+/// thread of the cache, has started continues; a write, an append or a sync may be performed
+/// nevertheless, or in part. The buffer belongs to the library until the callback.
 ///
-/// `request`: the number that the submission has given.
+/// `request`: the number that the submission returned.
 ///
-/// Errors: ::PW_ERROR_HANDLE, of the queue, or if the request is none, or done: then its callback gets, or has got, what has become of it.
+/// Errors: ::PW_ERROR_HANDLE, of the queue, or if there is no such request, or it is complete: its
+/// callback then gets, or has got, its result.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -126,7 +133,7 @@ pub unsafe extern "C" fn pw_queue_cancel(queue: *mut pw_queue, request: u64) -> 
         if !used.0.cancel(request) {
             return Err(Failure::Ours(
                 PW_ERROR_HANDLE,
-                format!("request {request} is done, or never was one").into(),
+                format!("request {request} is complete, or never existed").into(),
             ));
         }
         Ok(())

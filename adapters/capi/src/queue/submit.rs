@@ -1,4 +1,4 @@
-//! Requests of each kind. The module's text has the protocol.
+//! Requests of each kind. The protocol is in the documentation of the parent module.
 
 use std::ffi::{c_int, c_void};
 use std::future::Future;
@@ -12,7 +12,7 @@ use crate::error::{Failure, Result};
 use crate::file::{OpenFile, pw_file};
 use crate::handles::{Counted, used_counted};
 
-/// Where a submission goes, and who is told.
+/// Destination of a submission, and its callback.
 struct Submission {
     queue: *mut pw_queue,
     file: *mut pw_file,
@@ -22,11 +22,12 @@ struct Submission {
 }
 
 impl Submission {
-    /// Checks it, has its arguments checked and taken by `prepare`, which says what is asked for and makes the maker of the future; and submits that.
+    /// Checks the submission and submits its request. `prepare` checks and takes the arguments; it
+    /// returns the request's parameters and the constructor of its future.
     ///
     /// # Safety
     ///
-    /// (a) `request` is null, or good for writes.
+    /// (a) `request` is null, or valid for writes.
     unsafe fn make<W, F>(self, prepare: impl FnOnce() -> Result<(Asked, W)>) -> c_int
     where
         W: FnOnce(Counted<OpenFile>) -> F,
@@ -55,7 +56,7 @@ impl Submission {
     }
 }
 
-/// Makes a vector of so many zeros; an error where the system has no memory for it.
+/// Returns a vector of `size` zeros, or an error if the system has no memory for it.
 fn zeros(size: usize) -> Result<Vec<u8>> {
     let mut buf = Vec::new();
     buf.try_reserve_exact(size)
@@ -64,7 +65,7 @@ fn zeros(size: usize) -> Result<Vec<u8>> {
     Ok(buf)
 }
 
-/// Makes a copy of the program's bytes.
+/// Copies the program's bytes.
 fn copied(given: &[u8]) -> Result<Vec<u8>> {
     let mut buf = Vec::new();
     buf.try_reserve_exact(given.len()).map_err(|_| {
@@ -77,13 +78,17 @@ fn copied(given: &[u8]) -> Result<Vec<u8>> {
     Ok(buf)
 }
 
-/// Reads as ::pw_read, without waiting. The callback gets how many bytes were read.
+/// Reads as ::pw_read, without waiting. The callback gets the number of bytes read.
 ///
-/// `buf`: gets the bytes; it is the library's until the callback. `request`: null, or gets the number of the request. `callback`, `user`: what is called when it is done.
+/// `buf`: receives the bytes; it belongs to the library until the callback. `request`: null, or
+/// receives the number of the request. `callback`, `user`: the function that is called on
+/// completion, and its argument.
 ///
-/// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_OUT_OF_MEMORY; then there is no callback. All else goes to the callback.
+/// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_OUT_OF_MEMORY; there is then no
+/// callback. All other errors are passed to the callback.
 ///
-/// Threads: any, several with one queue and one file. Until the callback ::pw_close of the file is ::PW_ERROR_BUSY.
+/// Threads: any, several with one queue and one file. Until the callback, ::pw_close of the file is
+/// ::PW_ERROR_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_submit_read(
     queue: *mut pw_queue,
@@ -117,13 +122,14 @@ pub unsafe extern "C" fn pw_submit_read(
             Outcome::Read(vec, result.map_err(Failure::from))
         }))
     };
-    // SAFETY: (a) the caller's duty.
+    // SAFETY: (a) the caller's obligation.
     unsafe { to.make(prepare) }
 }
 
-/// Writes as ::pw_write, without waiting. The callback gets how many bytes were written.
+/// Writes as ::pw_write, without waiting. The callback gets the number of bytes written.
 ///
-/// `buf`: is copied; the program has it back when this returns. `request`, `callback`, `user`: as of ::pw_submit_read.
+/// `buf`: is copied; the program may reuse it when this call returns. `request`, `callback`,
+/// `user`: as for ::pw_submit_read.
 ///
 /// Errors: as ::pw_submit_read.
 ///
@@ -147,7 +153,8 @@ pub unsafe extern "C" fn pw_submit_write(
         request,
     };
     let prepare = || {
-        // SAFETY: the caller's duty: null, or good for reads of `size` bytes, which nobody writes to.
+        // SAFETY: the caller's obligation: null, or valid for reads of `size` bytes, to which no
+        // thread writes.
         let (vec, at) = (
             copied(unsafe { bytes(buf, size) }?)?,
             checked_offset(offset)?,
@@ -162,13 +169,15 @@ pub unsafe extern "C" fn pw_submit_write(
             Outcome::Written(result.map_err(Failure::from))
         }))
     };
-    // SAFETY: (a) the caller's duty.
+    // SAFETY: (a) the caller's obligation.
     unsafe { to.make(prepare) }
 }
 
-/// Appends as ::pw_append, without waiting. The callback gets where the bytes begin. Several that are on their way at once may be appended in any order.
+/// Appends as ::pw_append, without waiting. The callback gets the position of the first byte.
+/// Several appends in flight at once may be performed in any order.
 ///
-/// `buf`: is copied; the program has it back when this returns. `request`, `callback`, `user`: as of ::pw_submit_read.
+/// `buf`: is copied; the program may reuse it when this call returns. `request`, `callback`,
+/// `user`: as for ::pw_submit_read.
 ///
 /// Errors: as ::pw_submit_read.
 ///
@@ -191,7 +200,8 @@ pub unsafe extern "C" fn pw_submit_append(
         request,
     };
     let prepare = || {
-        // SAFETY: the caller's duty: null, or good for reads of `size` bytes, which nobody writes to.
+        // SAFETY: the caller's obligation: null, or valid for reads of `size` bytes, to which no
+        // thread writes.
         let vec = copied(unsafe { bytes(buf, size) }?)?;
         let asked = Asked {
             size,
@@ -203,13 +213,13 @@ pub unsafe extern "C" fn pw_submit_append(
             Outcome::Appended(place.map_err(Failure::from))
         }))
     };
-    // SAFETY: (a) the caller's duty.
+    // SAFETY: (a) the caller's obligation.
     unsafe { to.make(prepare) }
 }
 
-/// Syncs as ::pw_sync_data, without waiting: what was written before this call.
+/// Syncs as ::pw_sync_data, without waiting, everything that was written before this call.
 ///
-/// `request`, `callback`, `user`: as of ::pw_submit_read.
+/// `request`, `callback`, `user`: as for ::pw_submit_read.
 ///
 /// Errors: as ::pw_submit_read.
 ///
@@ -234,13 +244,13 @@ pub unsafe extern "C" fn pw_submit_sync_data(
             Outcome::Synced(file.file().sync_data_async().await.map_err(Failure::from))
         }))
     };
-    // SAFETY: (a) the caller's duty.
+    // SAFETY: (a) the caller's obligation.
     unsafe { to.make(prepare) }
 }
 
 /// Pins as ::pw_pin, without waiting. The callback gets the page.
 ///
-/// `page_number`: the page. `request`, `callback`, `user`: as of ::pw_submit_read.
+/// `page_number`: the page. `request`, `callback`, `user`: as for ::pw_submit_read.
 ///
 /// Errors: as ::pw_submit_read.
 ///
@@ -271,6 +281,6 @@ pub unsafe extern "C" fn pw_submit_pin(
             Outcome::Pinned(pinned.map_err(Failure::from))
         }))
     };
-    // SAFETY: (a) the caller's duty.
+    // SAFETY: (a) the caller's obligation.
     unsafe { to.make(prepare) }
 }

@@ -304,7 +304,7 @@ static void hooks_on_bytes(struct pw_cache *cache, const char *folder) {
   int first = put_byte(path, 4096, 1);
   OK(pw_invalidate(file, 0, 0));
   RETURNS(PW_ERROR_CORRUPT, pw_read(file, got, 6, 4096, &nr));
-  CHECK(strstr(pw_last_error(), "the hook has returned -5") != NULL);
+  CHECK(strstr(pw_last_error(), "the callback returned -5") != NULL);
   put_byte(path, 4096, first);
   /* A hole that is refused. */
   seen.refuse_holes = ENODATA;

@@ -19,7 +19,7 @@ int main(int argc, char **argv) {
 
   pw_test_panic();
   RETURNS(PW_ERROR_PANIC, pw_read(file, buf, 5, 0, &nr));
-  CHECK(strstr(pw_last_error(), "a panic that a test has asked for") != NULL);
+  CHECK(strstr(pw_last_error(), "a panic that a test requested") != NULL);
   RETURNS(PW_ERROR_PANIC, pw_read(file, buf, 5, 0, &nr));
   RETURNS(PW_ERROR_PANIC, pw_sync_data(file));
   /* It can be closed, as any other handle, and what was written is saved. */

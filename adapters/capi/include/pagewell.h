@@ -19,9 +19,9 @@
  * Caches, files, options and queues are *handles*: pointers that point to no memory, and that only
  * this library can use. A handle that is null, was closed, or never existed, in whatever thread, is
  * ::PW_ERROR_HANDLE; it is never taken for another one that is open, and nothing is done. A handle
- * that another thread is using is not closed: ::PW_ERROR_BUSY. After ::PW_ERROR_PANIC, a fault of the
- * library, the handle of the call is dead: all other calls with it return ::PW_ERROR_PANIC too, and
- * it can be closed.
+ * that another thread is using is not closed: ::PW_ERROR_BUSY. After ::PW_ERROR_PANIC, a fault of
+ * the library, the handle of the call is dead: all other calls with it return ::PW_ERROR_PANIC too,
+ * and it can be closed.
  *
  * Structures that a call fills in (pw_page, pw_edit, pw_view, pw_completion) are the program's
  * memory. Two threads may not use one at the same time, unless both only read it.
@@ -31,11 +31,11 @@
  *
  * @section threads Threads, signals, fork
  *
- * All functions may be called by any thread, several at once, unless a function says otherwise. None
- * may be called in a signal handler.
+ * All functions may be called by any thread, several at once, unless a function says otherwise.
+ * None may be called in a signal handler.
  *
- * A child of `fork` gets ::PW_ERROR_FORKED from all calls that are not hits, and changes nothing, in
- * the file or in the cache of its parent.
+ * A child of `fork` gets ::PW_ERROR_FORKED from all calls that are not hits, and changes nothing,
+ * in the file or in the cache of its parent.
  *
  * @section begin Example
  *

@@ -139,8 +139,8 @@ impl<S: RefScheme> Grower<'_, S> {
             .0
             .error(ErrorKind::OutOfFrames, Op::Write)
             .with_detail(format!(
-                "an append of {len} bytes is atomic and exceeds the limit of {most} dirty bytes of \
-                 one file"
+                "an append of {len} bytes is atomic; at most {most} bytes of one file may be dirty \
+                 at once"
             )))
     }
 

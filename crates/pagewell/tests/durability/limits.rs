@@ -229,7 +229,7 @@ fn an_append_that_cannot_fit_is_refused_before_anything_is_done_for_it<S: RefSch
         assert_eq!(error.kind(), ErrorKind::OutOfFrames, "{error}");
         let text = error.to_string();
         assert!(text.contains(&format!("{len} bytes")), "{text}");
-        assert!(text.contains(&format!("{most} dirty bytes")), "{text}");
+        assert!(text.contains(&format!("{most} bytes")), "{text}");
     }
     assert_eq!(cache.stats().nr_evictions, evicted);
     assert_eq!(nr_calls.load(Ordering::Relaxed), 0, "calls of the storage");

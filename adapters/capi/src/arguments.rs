@@ -148,7 +148,6 @@ pub(crate) unsafe fn items_to_read<'a, T>(items: *const T, nr: usize) -> Result<
     Ok(unsafe { std::slice::from_raw_parts(items, nr) })
 }
 
-/// Checks an offset in a file.
 #[inline(always)]
 pub(crate) fn offset(offset: i64) -> Result<u64> {
     u64::try_from(offset).map_err(|_| Failure::argument("an offset or a size is negative"))

@@ -179,7 +179,6 @@ errors! {
     PW_ERROR_OTHER = 5199, c"an error of a kind that has no number yet";
 }
 
-/// Returns the code of an error of the library.
 const fn code_of(kind: ErrorKind) -> pw_error {
     match kind {
         ErrorKind::NotFound => PW_ERROR_NOT_FOUND,
@@ -329,7 +328,6 @@ fn in_words(code: pw_error) -> &'static str {
         .unwrap_or_default()
 }
 
-/// Last error of a thread.
 struct Last {
     code: c_int,
     errno: c_int,

@@ -106,7 +106,6 @@ pub struct pw_read_request {
     pub error: c_int,
 }
 
-/// Whether any two of the buffers share a byte.
 fn overlap(requests: &[pw_read_request]) -> bool {
     let ends =
         |request: &pw_read_request| (request.buf as usize, request.buf as usize + request.size);
@@ -217,7 +216,6 @@ pub unsafe extern "C" fn pw_pin(file: *mut pw_file, page_number: u64, page: *mut
     unsafe { pin_any(file, page_number, page) }
 }
 
-/// [`pw_pin`] of any page.
 #[inline(never)]
 unsafe fn pin_any(file: *mut pw_file, page_number: u64, page: *mut pw_page) -> c_int {
     call_with::<OpenFile>(file as u64, || {
@@ -365,7 +363,6 @@ fn place_and_token(view: &View<'_>) -> std::result::Result<(*const u8, usize, To
     Ok((view.as_ptr(), view.len(), view.token()))
 }
 
-/// [`pw_view_begin`] of any page.
 #[inline(never)]
 unsafe fn view_any(file: *mut pw_file, page_number: u64, view: *mut pw_view) -> c_int {
     call_with::<OpenFile>(file as u64, || {
@@ -415,7 +412,6 @@ pub unsafe extern "C" fn pw_view_validate(view: *const pw_view) -> c_int {
     unsafe { validate_any(view) }
 }
 
-/// [`pw_view_validate`] of a page that may have changed.
 #[inline(never)]
 unsafe fn validate_any(view: *const pw_view) -> c_int {
     call(|| {

@@ -14,7 +14,6 @@ use crate::error::Result;
 use crate::file::{OpenFile, pw_file};
 use crate::handles::used_counted;
 
-/// Performs a call with a file.
 fn with(file: *mut pw_file, work: impl FnOnce(&File) -> Result<()>) -> c_int {
     call_with::<OpenFile>(file as u64, || {
         work(used_counted::<OpenFile>(file as u64)?.file())

@@ -39,7 +39,6 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Returns the number of the hazard slot.
     #[inline(always)]
     pub(crate) fn number(&self) -> usize {
         // ORDERING: Relaxed; its own thread has stored it.

@@ -61,7 +61,6 @@ macro_rules! tables {
 }
 pub(crate) use tables;
 
-/// Returns the failure of a call.
 #[cold]
 #[inline(never)]
 fn failure<T: Kind>(refusal: Refusal) -> Failure {
@@ -181,7 +180,6 @@ mod own {
     }
 }
 
-/// Returns this thread's hazard slot, if it has one.
 #[inline(always)]
 pub(crate) fn own_line() -> Option<&'static Line> {
     let line = own::get() as *const Line;
@@ -269,7 +267,6 @@ pub(crate) fn mark_dead<T: Kind>(handle: u64) {
     T::table().mark_dead(handle);
 }
 
-/// Takes an object out, if no call uses it.
 pub(crate) fn take<T: Kind>(handle: u64) -> Result<Taken<T>> {
     let is_announced = |handle| match FENCES.get() {
         Some(fences) => LINES.is_announced(handle, *fences),

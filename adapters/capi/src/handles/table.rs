@@ -67,7 +67,6 @@ const fn refusal(handle: u64, word: u64) -> Refusal {
 /// Reason why a handle cannot be used, closed or created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The handle is zero.
     Null,
     /// The handle is not open, or never existed.
     Closed,
@@ -156,7 +155,6 @@ impl<T> Slot<T> {
     }
 }
 
-/// Table of one kind.
 pub(crate) struct Table<'t, T> {
     kind: u64,
     slots: &'t [Slot<T>],
@@ -184,7 +182,6 @@ impl<'t, T> Table<'t, T> {
         &self.slots[handle as usize & (self.slots.len() - 1)]
     }
 
-    /// Creates a handle of `object`.
     pub(super) fn add(self, object: T) -> Result<u64, Refusal> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let is_all_used = free.next == self.slots.len();

@@ -70,7 +70,6 @@ pub struct pw_page {
 }
 
 impl pw_page {
-    /// No pin.
     pub(crate) const NONE: Self = Self {
         data: ptr::null(),
         size: 0,
@@ -168,7 +167,6 @@ fn refill(lists: &Lists, owner: usize) -> Result<()> {
     Ok(())
 }
 
-/// Puts a free slot on its owner's list.
 #[inline(always)]
 fn give_back(slot: &'static Slot) {
     let owner = slot.owner();

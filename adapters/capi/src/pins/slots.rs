@@ -42,7 +42,6 @@ impl<P> Slot<P> {
         }
     }
 
-    /// Returns the number of the owner's lists.
     #[inline(always)]
     pub(crate) fn owner(&self) -> usize {
         self.owner as usize

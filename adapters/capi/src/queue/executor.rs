@@ -52,7 +52,6 @@ pub struct pw_completion {
 pub type pw_callback =
     Option<unsafe extern "C" fn(completion: *const pw_completion, user: *mut c_void)>;
 
-/// Result of a future.
 pub(super) enum Outcome {
     Read(Vec<u8>, Result<usize>),
     Written(Result<usize>),
@@ -118,7 +117,6 @@ struct Request {
     queue: Arc<Executor>,
 }
 
-/// Requests of a queue.
 pub(super) struct Executor {
     /// Readable while the list is not empty.
     event: OwnedFd,
@@ -259,17 +257,14 @@ impl Executor {
         })
     }
 
-    /// Returns the descriptor, which is readable while the list is not empty.
     pub(super) fn fd(&self) -> RawFd {
         self.event.as_raw_fd()
     }
 
-    /// Returns the number of requests whose callback was not called yet.
     pub(super) fn nr_requests(&self) -> usize {
         lock(&self.state).requests.len()
     }
 
-    /// Makes the descriptor readable.
     fn signal(&self) {
         let one = 1_u64;
         // SAFETY: a descriptor of this value, and eight bytes. The call fails if the counter is

@@ -56,7 +56,6 @@ impl Submission {
     }
 }
 
-/// Returns a vector of `size` zeros, or an error if the system has no memory for it.
 fn zeros(size: usize) -> Result<Vec<u8>> {
     let mut buf = Vec::new();
     buf.try_reserve_exact(size)
@@ -65,7 +64,6 @@ fn zeros(size: usize) -> Result<Vec<u8>> {
     Ok(buf)
 }
 
-/// Copies the program's bytes.
 fn copied(given: &[u8]) -> Result<Vec<u8>> {
     let mut buf = Vec::new();
     buf.try_reserve_exact(given.len()).map_err(|_| {

@@ -18,7 +18,6 @@ pub(crate) struct Edit<C> {
     pub(crate) lsn: u64,
 }
 
-/// Change of a range of bytes.
 pub(crate) trait Change: Copy {
     /// Whether the result is independent of the old bytes.
     const REPLACES: bool;
@@ -79,7 +78,6 @@ impl Change for Made<'_> {
 }
 
 impl<'b> Edit<&'b [u8]> {
-    /// Creates an edit that writes `bytes`, starting at byte `off` of a page.
     pub(crate) fn bytes(off: usize, bytes: &'b [u8], lsn: u64) -> Self {
         let change = bytes;
         Self { off, change, lsn }
@@ -92,7 +90,6 @@ impl<'b> Edit<&'b [u8]> {
 }
 
 impl<'b> Edit<Made<'b>> {
-    /// Creates an edit in which `make` changes `range` of a page.
     pub(crate) fn made(range: Range<usize>, make: &'b dyn Fn(RacyBytes<'_>), lsn: u64) -> Self {
         let (off, len) = (range.start, range.len());
         let change = Made { len, make };
@@ -123,8 +120,6 @@ impl<C: Change> Edit<C> {
         if C::REPLACES { self.range() } else { 0..0 }
     }
 
-    /// Returns the page's log sequence number after this edit. `record` is the metadata of the
-    /// page's frame.
     pub(crate) fn lsn_after<S: RefScheme>(self, record: &FrameMeta<S>) -> u64 {
         let [_, lsn] = record.private();
         lsn.max(self.lsn)
@@ -136,7 +131,6 @@ impl<C: Change> Edit<C> {
     }
 }
 
-/// Copies a page except for the bytes in `hole`.
 pub(crate) fn copy_around(from: RacySource<'_>, to: RacyBytes<'_>, hole: Range<usize>) {
     let mut piece = [0; FRAME_BYTES];
     let len = from.len();

@@ -67,7 +67,6 @@ mod imp {
             engines
         }
 
-        /// Returns the I/O engine and the reason for its choice.
         pub(crate) fn chosen(&self) -> &Chosen {
             self.chosen
                 .get_or_init(|| Chosen::or_threads(self.settings))

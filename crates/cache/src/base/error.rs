@@ -182,7 +182,6 @@ impl Cause {
 }
 
 impl From<io::Error> for Failure {
-    /// Attributes the error to the backend.
     fn from(error: io::Error) -> Self {
         let cause = Cause::Storage;
         Self {
@@ -202,7 +201,6 @@ struct Inner {
     op: Op,
     path: Option<PathBuf>,
     detail: Option<String>,
-    /// Page that caused the error.
     page: Option<u64>,
     /// `Some` if the error is also reported to each handle of the file, once.
     noted: Option<Cause>,
@@ -226,7 +224,6 @@ impl Error {
         }))
     }
 
-    /// Classifies an error of the operating system.
     #[cold]
     pub(crate) fn from_io(op: Op, source: io::Error) -> Self {
         let kind = of_files(&source).unwrap_or_else(|| match source.kind() {
@@ -277,7 +274,6 @@ impl Error {
         self
     }
 
-    /// Records the number of frames that are not clean, for an error for lack of frames.
     pub(crate) fn with_unclean(mut self, nr_frames: usize) -> Self {
         self.0.nr_unclean = nr_frames;
         self
@@ -317,7 +313,6 @@ impl Error {
         self
     }
 
-    /// Returns the page that caused the error, if it is known.
     pub(crate) fn page(&self) -> Option<u64> {
         self.0.page
     }
@@ -333,7 +328,6 @@ impl Error {
         self.0.noted
     }
 
-    /// Replaces the operation.
     pub(crate) fn with_op(mut self, op: Op) -> Self {
         self.0.op = op;
         self

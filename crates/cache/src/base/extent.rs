@@ -5,13 +5,11 @@ use pagewell_frame::FRAME_WORDS;
 
 use crate::base::page::PageNr;
 
-/// Number of leaves in a cluster.
 pub(crate) const EXTENT_LEAVES: usize = if cfg!(loom) { 1 } else { 16 };
 
 /// Number of pages in a cluster. With pages of 4 KiB they cover 32 MiB.
 pub(crate) const EXTENT_PAGES: PageNr = (EXTENT_LEAVES * FRAME_WORDS) as PageNr;
 
-/// Number of words for one bit per page of a cluster.
 pub(crate) const EXTENT_BIT_WORDS: usize = EXTENT_PAGES.div_ceil(u64::BITS as PageNr) as usize;
 
 /// Number of words of a cluster for bits of its pages: one page of the system's memory, with up to

@@ -29,7 +29,6 @@ mod imp {
     }
 
     impl Home {
-        /// Records the calling process as the owner.
         pub(crate) fn here() -> Self {
             let mark = WipedOnFork::new();
             if let Some(mark) = &mark {
@@ -42,7 +41,6 @@ mod imp {
             }
         }
 
-        /// Whether the caller runs in the owning process.
         #[inline]
         pub(crate) fn is_here(&self) -> bool {
             match &self.mark {
@@ -53,7 +51,6 @@ mod imp {
             }
         }
 
-        /// Returns the process id of the owner.
         pub(crate) fn process(&self) -> u32 {
             self.process
         }

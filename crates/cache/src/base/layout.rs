@@ -30,7 +30,6 @@ pub(crate) enum Layout {
 }
 
 impl Layout {
-    /// Returns the stored size of a file of `size` bytes.
     pub(crate) const fn stored(self, size: u64) -> u64 {
         match self {
             Self::Plain => size,

@@ -12,7 +12,6 @@ use crate::base::error::Error;
 /// Cache callbacks: services of the whole cache that a file uses. The owner of all files implements
 /// them.
 pub(crate) trait Keeper: fmt::Debug + Send + Sync {
-    /// Returns the engines of the cache.
     fn engines(&self) -> &Arc<Engines>;
 
     /// Removes the file `id` from the registry. It was torn down, and its backend is closed. Does

@@ -89,7 +89,6 @@ pub(crate) struct Mapping<S: RefScheme> {
     // The fields from here on are not written after the file was opened.
     path: PathBuf,
     backend: Arc<dyn Backend>,
-    /// The backend, as I/O engines need it.
     #[cfg(not(loom))]
     target: Target,
     // Dropped after the backend, and before values of the program: a thread that opens the file
@@ -130,7 +129,6 @@ pub(super) struct Growth {
     pub(super) resize: Mutex<()>,
     /// Budget reservations of the file for frames in flight.
     in_flight: OfFile,
-    /// The user that maps its pages at addresses.
     user: User,
 }
 
@@ -171,7 +169,6 @@ pub(crate) struct How {
 }
 
 impl How {
-    /// Returns options with this access, and without a page codec.
     #[cfg(any(test, loom))]
     pub(crate) fn of(access: Access) -> Self {
         Self {
@@ -190,7 +187,6 @@ fn told_size(backend: &dyn Backend, layout: Layout) -> io::Result<u64> {
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, NoSuchSize(stored)))
 }
 
-/// Returns the layout of a file with these hooks.
 fn layout_of(hooks: Option<&Hooks>, page_size: usize) -> Layout {
     match hooks {
         None => Layout::Plain,
@@ -214,7 +210,6 @@ impl fmt::Display for NoSuchSize {
 
 impl std::error::Error for NoSuchSize {}
 
-/// Classifies an error of a query of the file's size.
 fn size_error(op: Op, error: io::Error) -> Error {
     if error
         .get_ref()
@@ -234,7 +229,6 @@ pub(crate) struct FileLock<'m, T> {
 }
 
 impl<'m, T> FileLock<'m, T> {
-    /// Acquires a lock of `mapping`.
     pub(super) fn of<S: RefScheme>(mapping: &Mapping<S>, mutex: &'m Mutex<T>) -> Self {
         let order = InOrder::before_lock(mapping);
         Self {
@@ -398,7 +392,6 @@ impl<S: RefScheme> Mapping<S> {
         self.hooks.as_ref()
     }
 
-    /// Returns the mapping between the file's size and its stored size.
     pub(crate) fn layout(&self) -> Layout {
         layout_of(self.hooks.as_ref(), self.page_size())
     }
@@ -408,13 +401,11 @@ impl<S: RefScheme> Mapping<S> {
         told_size(&*self.backend, self.layout())
     }
 
-    /// As [`ask_size`](Self::ask_size), for the operation `op`.
     pub(crate) fn asked_size(&self, op: Op) -> Result<u64, Error> {
         self.ask_size()
             .map_err(|error| size_error(op, error).with_path(&self.path))
     }
 
-    /// Returns the state for writes if the file may be written to.
     pub(crate) fn writes_if_any(&self) -> Option<&Writes> {
         self.writes.as_deref()
     }
@@ -446,7 +437,6 @@ impl<S: RefScheme> Mapping<S> {
         &self.hit.index
     }
 
-    /// Returns the identity that tokens of the file's pages share.
     #[inline(always)]
     pub(crate) fn origin(&self) -> &Origin {
         &self.hit.origin
@@ -470,7 +460,6 @@ impl<S: RefScheme> Mapping<S> {
         self.unchanged(token).is_some_and(|slot| !slot.is_busy())
     }
 
-    /// Returns the state of the page compared with `token`.
     #[inline]
     pub(crate) fn token_state(&self, token: &Token) -> TokenState {
         match self.unchanged(token) {
@@ -484,7 +473,6 @@ impl<S: RefScheme> Mapping<S> {
         &self.shared
     }
 
-    /// Returns the `Arc` of the part of the cache that its files share.
     #[inline(always)]
     pub(crate) fn shared_arc(&self) -> &pagewell_sync::Arc<Shared<S>> {
         &self.shared
@@ -498,13 +486,11 @@ impl<S: RefScheme> Mapping<S> {
         &self.growth.user
     }
 
-    /// Returns the cache's frames and their limits.
     #[inline]
     pub(crate) fn supply(&self) -> &Supply<S> {
         &self.shared.supply
     }
 
-    /// Returns the part of the cache that claims of the file's slots need.
     #[inline]
     pub(crate) fn claims(&self) -> &Claims<S> {
         &self.shared.supply.claims
@@ -524,13 +510,11 @@ impl<S: RefScheme> Mapping<S> {
         self.entry.keeper.engines()
     }
 
-    /// Returns the backend as I/O engines need it.
     #[cfg(not(loom))]
     pub(crate) fn target(&self) -> &Target {
         &self.target
     }
 
-    /// Creates a job for an I/O engine: `request`, for the backend.
     #[cfg(not(loom))]
     pub(crate) fn job(&self, request: Request) -> Job {
         Job::of(self.target.clone(), request)
@@ -555,7 +539,6 @@ impl<S: RefScheme> Mapping<S> {
         &self.path
     }
 
-    /// Returns the owner of all files.
     pub(crate) fn keeper(&self) -> &Arc<dyn Keeper> {
         &self.entry.keeper
     }
@@ -586,7 +569,6 @@ impl<S: RefScheme> Mapping<S> {
         self.size.load(Ordering::Acquire)
     }
 
-    /// Returns the file's size for fills.
     pub(crate) fn fill_size(&self) -> u64 {
         // ORDERING: Acquire; pairs with the release in `store_fill_size`. Correctness depends on
         // the fence between the claim and this load, see `read::fill`.
@@ -598,7 +580,6 @@ impl<S: RefScheme> Mapping<S> {
         Error::new(kind, op).with_path(&self.path)
     }
 
-    /// Returns the error that no frame is available, with the reason.
     #[cold]
     pub(crate) fn out_of_frames(&self, op: Op, reason: &OutOfFrames) -> Error {
         self.error(ErrorKind::OutOfFrames, op)
@@ -678,7 +659,6 @@ impl<S: RefScheme> Mapping<S> {
         Ok(())
     }
 
-    /// Returns the number of pages of the file.
     pub(crate) fn nr_pages(&self) -> PageNr {
         self.size().div_ceil(self.page_size() as u64)
     }

@@ -21,7 +21,6 @@ pub(crate) enum Unclean {
     Drop,
 }
 
-/// Removes pages of a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Remover<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 

@@ -36,7 +36,6 @@ const _: () = {
     );
 };
 
-/// Creates the wait table of a cache with these engines.
 #[cfg(not(loom))]
 fn waits_of(engines: &Arc<Engines>) -> WaitTable {
     WaitTable::with_courier(Arc::new(engines.waking().clone()))

@@ -15,7 +15,6 @@ pub trait FileUser: Any + Send + Sync {
     fn cut(&self, size: u64);
 }
 
-/// The user of a file, if it has one.
 #[derive(Default)]
 pub(crate) struct User(Mutex<Option<Weak<dyn FileUser>>>);
 

@@ -52,7 +52,6 @@ impl<S: RefScheme> Visitor<S> {
         })
     }
 
-    /// Returns the file.
     pub(crate) fn mapping(&self) -> &Arc<Mapping<S>> {
         &self.mapping
     }

@@ -31,7 +31,6 @@ const MOST_TOGETHER: usize = 128 << 10;
 /// The same for pages that are read apart: enough for a few large transfers at once.
 const MOST_APART: usize = 2 << 20;
 
-/// Number of streams of a handle.
 const STREAMS: usize = 8;
 
 /// A miss at a distance of less than this number of pages from a stream's last one may be its next
@@ -41,7 +40,6 @@ const NEAR: u64 = 4096;
 /// Maximum number of steps that are read ahead at once.
 const MOST_STEPS: u64 = 32;
 
-/// No page.
 const NONE: u64 = u64::MAX;
 
 /// Expected access pattern of a handle: [`File::advise`](crate::File::advise).
@@ -148,7 +146,6 @@ impl Stream {
 }
 
 impl Sequence {
-    /// Creates the state of a new handle, of a file with this page size in a pool of `nr_frames`.
     pub(crate) fn new(page_size: usize, nr_frames: usize) -> Self {
         // Readahead must not evict pages that the reader is about to reach: at most a sixteenth of
         // the pool.
@@ -166,7 +163,6 @@ impl Sequence {
         }
     }
 
-    /// Whether `advice` is set.
     fn has(&self, advice: Advice) -> bool {
         // ORDERING: Relaxed; a hint.
         self.advice.load(Ordering::Relaxed) == advice as u64
@@ -249,7 +245,6 @@ impl Sequence {
         alone
     }
 
-    /// Continues a forward stream with a miss of `page`.
     fn forward(
         &self,
         nr: usize,
@@ -349,7 +344,6 @@ impl Streams {
             .map(|(nr, _)| nr)
     }
 
-    /// Returns the least recently used stream.
     fn oldest(&self) -> usize {
         let oldest = self.all.iter().enumerate();
         oldest
@@ -368,7 +362,6 @@ mod tests {
         plan.now
     }
 
-    /// First pages of the ranges, and the pages after the last.
     fn runs(ahead: Option<Ahead>) -> Vec<(PageNr, PageNr)> {
         let runs = ahead.into_iter().flat_map(Ahead::runs);
         runs.map(|run| (run.start, run.end)).collect()

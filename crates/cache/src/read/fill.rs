@@ -41,7 +41,6 @@ use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::permits::Permit;
 use crate::supply::transfers::{NodeSet, Transfer};
 
-/// Outcome of a fill.
 #[derive(Debug)]
 #[must_use]
 pub(crate) enum Fill<'m, S: RefScheme> {
@@ -135,7 +134,6 @@ impl<'m> Restorer<'m> {
     }
 }
 
-/// Reads missing pages of a file.
 #[derive(Debug)]
 pub(crate) struct Filler<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
@@ -235,7 +233,6 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         Ok(())
     }
 
-    /// Creates a batch that begins with `first`, which is `page`.
     fn batch(
         self,
         mut first: Pending<'m, S>,
@@ -357,7 +354,6 @@ impl<'m, S: RefScheme> Batch<'m, S> {
         self.transfer = Some(supply.transfers.begin(nodes));
     }
 
-    /// Returns the position of the transfer in the file.
     pub(super) fn pos(&self) -> u64 {
         self.page * self.filler.0.page_size() as u64
     }

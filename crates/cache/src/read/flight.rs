@@ -101,7 +101,6 @@ pub(crate) enum Departure {
     NotNow,
 }
 
-/// Prepares overlapping fills.
 #[derive(Debug)]
 pub(crate) struct Flights<'m, S: RefScheme>(pub(crate) &'m Arc<Mapping<S>>);
 

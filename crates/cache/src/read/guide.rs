@@ -9,7 +9,6 @@ use crate::read::ahead::{Ahead, Sequence, Way};
 use crate::read::prefetch::Prefetcher;
 use crate::read::reader::Guide;
 
-/// Readahead and accessed-bit policy of a handle.
 #[derive(Debug)]
 pub(crate) struct OfHandle<'h, S: RefScheme> {
     mapping: &'h Arc<Mapping<S>>,

@@ -78,12 +78,10 @@ pub struct OfFile<'i> {
     tokens: Tokens<'i>,
 }
 
-/// Source of a page's tokens.
 #[derive(Clone, Copy, Debug)]
 enum Tokens<'i> {
     /// They are made from the loaded slot of this page, with this number of the file's bytes in it.
     Of(&'i Origin, PageNr, usize),
-    /// An existing token.
     Made(&'i Token),
 }
 
@@ -125,7 +123,6 @@ impl Watch for OfFile<'_> {
 /// One attempt of a view.
 #[derive(Debug)]
 pub(crate) struct Look<W> {
-    /// State that must be unchanged.
     pub(crate) watch: W,
     /// Number of accesses left before the next check.
     accesses: Cell<u32>,
@@ -134,7 +131,6 @@ pub(crate) struct Look<W> {
 }
 
 impl<W: Watch> Look<W> {
-    /// Creates an attempt on a page of `page_size` bytes.
     #[inline(always)]
     pub(crate) fn new(watch: W, page_size: usize) -> Self {
         Self {
@@ -146,7 +142,6 @@ impl<W: Watch> Look<W> {
         }
     }
 
-    /// Counts an access.
     #[inline(always)]
     pub(crate) fn count(&self) -> Result<(), Torn> {
         match self.accesses.get().checked_sub(1) {

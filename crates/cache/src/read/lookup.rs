@@ -38,7 +38,6 @@ pub(crate) struct Found<'m, S: RefScheme> {
     pub(crate) end: u64,
 }
 
-/// Looks up pages of a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lookup<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 

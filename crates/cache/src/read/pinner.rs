@@ -41,7 +41,6 @@ use crate::mapping::record::Mapping;
 use crate::mapping::shared::Shared;
 use crate::read::raw;
 
-/// Pins pages of a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pinner<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 

@@ -26,7 +26,6 @@ use crate::read::reader::Guide;
 /// ran. After that a thread fills it, which cannot miss it.
 const TRIES: u32 = 3;
 
-/// Outcome of a step.
 pub(crate) enum Step<T> {
     Done(T),
     /// The waker is stored.
@@ -56,7 +55,6 @@ impl Waiting {
         self.left = Some(left);
     }
 
-    /// Removes the stored waker.
     pub(crate) fn take_out<S: RefScheme>(&mut self, mapping: &Mapping<S>) {
         if let Some(left) = self.left.take() {
             left.take_out(&mapping.claims().waits);

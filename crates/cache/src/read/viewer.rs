@@ -57,7 +57,6 @@ use crate::read::view::View;
 /// Maximum number of attempts without a reference after the first one.
 const TRIES: u32 = if cfg!(loom) { 1 } else { 4 };
 
-/// Views of pages of a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Viewer<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
@@ -223,7 +222,6 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
 }
 
 impl<S: RefScheme> Held<'_, S> {
-    /// Returns the input of an attempt on the page.
     fn ground(&self) -> Ground<'_> {
         let bytes = self.reference.bytes().slice(0, self.len);
         (bytes, OfFile::held(&self.token))

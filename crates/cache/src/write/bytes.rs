@@ -9,7 +9,6 @@ use crate::write::growth::{Grower, Part};
 use crate::write::lock_wait::wait_after;
 use crate::write::page::{Bound, PageWriter};
 
-/// Writes bytes to a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Writer<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 

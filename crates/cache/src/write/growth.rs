@@ -56,7 +56,6 @@ pub(crate) enum Part {
     Dropped,
 }
 
-/// Extends a file, or changes its size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grower<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 

@@ -26,9 +26,7 @@ use crate::mapping::record::Mapping;
 /// Lock of a page, as it was loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SeenLock {
-    /// Frame of the page.
     pub(crate) frame: FrameNr,
-    /// Number of the lock.
     pub(crate) holder: u64,
 }
 

@@ -86,7 +86,6 @@ impl Bound {
     }
 }
 
-/// Outcome of a write within a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Wrote {
@@ -105,7 +104,6 @@ pub(crate) enum Attempt {
     Raced,
     /// The page has another reference and must move, but there is no frame for it yet.
     NeedsFrame,
-    /// The page is locked.
     Locked(SeenLock),
     /// The page is clean, and the file is at its quota of frames that are not clean.
     Throttled,
@@ -113,7 +111,6 @@ pub(crate) enum Attempt {
     Missing,
 }
 
-/// Writes to pages of a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageWriter<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 

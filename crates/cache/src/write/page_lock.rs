@@ -32,7 +32,6 @@ pub(crate) enum ThenLock {
     Stays,
 }
 
-/// Locks of pages that are pinned for writing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageLocks<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 

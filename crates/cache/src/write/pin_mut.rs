@@ -60,12 +60,10 @@ enum AtEnd {
 struct LockedPage<'f, S: RefScheme> {
     mapping: &'f Mapping<S>,
     page: PageNr,
-    /// Number of the lock.
     holder: u64,
     /// Memory of the guard, and not the frame: optimistic readers of a reused frame may be copying
     /// from any frame, which a plain slice does not allow.
     bytes: Box<[u8]>,
-    /// Log sequence number of the change.
     lsn: u64,
     at_end: AtEnd,
     /// Spare frame, so that dropping the guard cannot fail: used if the page has other references
@@ -206,7 +204,6 @@ impl<'f, S: RefScheme> LockedPage<'f, S> {
 }
 
 impl<S: RefScheme> LockedPage<'_, S> {
-    /// Replaces the page's bytes.
     fn replace(&mut self, then: ThenLock) {
         let edit = Edit::whole(&self.bytes, self.lsn);
         let lock = (self.holder, then);

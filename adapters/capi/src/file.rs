@@ -51,7 +51,7 @@ impl OpenFile {
         Self(ManuallyDrop::new(file), Presence::Here)
     }
 
-    /// For callers that have found the handle open; the file is then present.
+    /// Returns the file. The caller has found the handle open, so the file is present.
     #[inline(always)]
     pub(crate) fn file(&self) -> &File {
         &self.0

@@ -39,7 +39,7 @@ impl PageState {
     /// Returns the word of a frame's metadata that has the page's state, to load it or to wait for
     /// it.
     #[inline(always)]
-    #[allow(unsafe_code)] // The duty of `FrameMeta::state`.
+    #[allow(unsafe_code)] // The requirement of `FrameMeta::state`.
     pub(crate) fn word<S: RefScheme>(record: &FrameMeta<S>) -> &AtomicU64 {
         // SAFETY: (W) only `store` stores to the word. The callers of `store` have claimed the slot
         // that names the frame; or the slot named it until their claim ended and they own its

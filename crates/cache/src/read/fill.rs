@@ -285,7 +285,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
     }
 
     /// Returns the size up to which the file can be read if its backend has `fill_size` bytes. It
-    /// is larger if the file is written to.
+    /// may be larger if the file is written to.
     fn readable_size(self, fill_size: u64) -> u64 {
         match self.0.writes_if_any() {
             Some(_) => fill_size.max(self.0.size()),

@@ -206,8 +206,8 @@ impl<S: RefScheme> Grower<'_, S> {
         })
     }
 
-    /// Called before the file is extended: ensures that bytes that the backend has after the end do
-    /// not become a part of the file ([`crate::writeback::tail`]). The lock of the size is held.
+    /// Ensures, before the file is extended, that bytes that the backend has after the end do not
+    /// become a part of the file ([`crate::writeback::tail`]). The lock of the size is held.
     pub(crate) fn settle_end(self, writes: &Writes, op: Op) -> Result<(), Error> {
         if self.0.hooks().is_none() {
             return Ok(());
@@ -242,8 +242,8 @@ impl<S: RefScheme> Grower<'_, S> {
         }
     }
 
-    /// Called after a truncation: rewrites the page with the end, with zeros after it. The lock of
-    /// the size is held.
+    /// Rewrites the page with the end after a truncation, with zeros after the end. The lock of the
+    /// size is held.
     fn rewrite_end(self, writes: &Writes) -> Result<(), Error> {
         if self.0.hooks().is_none() {
             return Ok(());

@@ -112,8 +112,8 @@ pub(crate) fn check_not_ours<S: RefScheme>(
     Ok(())
 }
 
-/// For a caller that got `error` while it held a lock of the file, and no longer holds one: sleeps
-/// while the page that was [`Locked`](ErrorKind::Locked) is locked.
+/// Sleeps while the page of a [`Locked`](ErrorKind::Locked) error is locked. The caller got `error`
+/// while it held a lock of the file, and no longer holds one.
 ///
 /// # Errors
 ///

@@ -216,7 +216,6 @@ const fn code_of(kind: ErrorKind) -> pw_error {
 /// Reason why a call failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Error of the library.
     Library(Error),
     /// Error of this interface, with a message.
     Ours(pw_error, Cow<'static, str>),
@@ -236,13 +235,11 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
-    /// Creates the error of an invalid argument, described by `what`.
     #[cold]
     pub(crate) fn argument(what: &'static str) -> Self {
         Self::Ours(PW_ERROR_ARGUMENT, Cow::Borrowed(what))
     }
 
-    /// Creates the error of an unknown value of an argument.
     #[cold]
     pub(crate) fn unknown(what: &str, value: c_int) -> Self {
         Self::Ours(

@@ -52,7 +52,6 @@ struct Numbers {
     next: usize,
 }
 
-/// Hazard slots for `N` threads.
 pub(super) struct Lines<const N: usize> {
     lines: [Padded<Line>; N],
     numbers: Mutex<Numbers>,

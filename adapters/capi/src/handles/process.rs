@@ -261,7 +261,6 @@ pub(crate) fn used_counted<T: Kind>(handle: u64) -> Result<Counted<T>> {
     T::table().counted(handle).map_err(failure::<T>)
 }
 
-/// Marks the handle of a call that has panicked as dead.
 #[cold]
 pub(crate) fn mark_dead<T: Kind>(handle: u64) {
     T::table().mark_dead(handle);

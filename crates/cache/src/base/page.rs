@@ -11,7 +11,6 @@ pub(crate) type PageNr = u64;
 /// Maximum size in bytes of a file that can be indexed: 256 TiB.
 pub const MAX_FILE_BYTES: u64 = 1 << 48;
 
-/// Page size of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageSize(Order);
 

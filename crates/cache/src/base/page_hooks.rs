@@ -179,7 +179,6 @@ impl fmt::Debug for OutgoingPage<'_> {
 }
 
 thread_local! {
-    /// Whether this thread is in a page codec.
     static IS_IN_HOOK: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -210,7 +209,6 @@ pub(crate) fn call_page_hook(hook: impl FnOnce() -> io::Result<()>) -> io::Resul
     })
 }
 
-/// Whether `bytes` contains only zeros.
 pub(crate) fn is_zeros(bytes: &[u8]) -> bool {
     // In blocks, which the compiler vectorizes.
     bytes

@@ -29,7 +29,6 @@ const LOCKED: u64 = 1 << 2;
 const HOLDER_SHIFT: u32 = 3;
 const OF_BYTES: u64 = DIRTY | WRITTEN;
 
-/// State of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageState(u64);
 

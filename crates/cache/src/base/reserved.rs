@@ -122,7 +122,6 @@ mod imp {
 
     use pagewell_sync::atomic::AtomicU64;
 
-    /// Array of words, initially zero, for models.
     #[derive(Debug)]
     pub(crate) struct Reserved(Box<[AtomicU64]>);
 

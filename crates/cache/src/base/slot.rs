@@ -55,11 +55,9 @@ const FRAME_SHIFT: u32 = 64 - FRAME_NR_BITS;
 const HAS_GHOST: u32 = 1 << Ghost::BITS;
 const _: () = assert!(Ghost::BITS < FRAME_NR_BITS);
 
-/// Word of a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot(u64);
 
-/// State of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum State {
@@ -130,7 +128,6 @@ impl Slot {
         self.0 & VERSION_MASK < before.0 & VERSION_MASK
     }
 
-    /// Returns this present slot with the accessed bit set.
     pub(crate) fn with_referenced(self) -> Self {
         debug_assert!(matches!(self.state(), State::Present(_)));
         Self(self.0 | HOT)
@@ -140,7 +137,6 @@ impl Slot {
         Self(self.0 & !HOT)
     }
 
-    /// Returns the word during a claim.
     pub(crate) const fn claimed(self) -> Self {
         Self(self.0 & !HOT | BUSY)
     }
@@ -178,7 +174,6 @@ impl Slot {
         has_ghost.then(|| Ghost::from_bits(word))
     }
 
-    /// Returns this empty slot without a ghost.
     pub(crate) fn without_ghost(self) -> Self {
         debug_assert_eq!(self.state(), State::Empty);
         Self(self.0 & VERSION_MASK)

@@ -40,7 +40,6 @@ pub(crate) struct Waiting {
     /// Page that the other fields describe. Initially page 0, with the other fields empty.
     page: PageNr,
     left: Option<Left>,
-    /// Report of the fill that the task has started.
     report: Option<Arc<Report>>,
     nr_fills: u32,
     /// Number of failed transfers of several pages: after one, this page is tried alone. (A number

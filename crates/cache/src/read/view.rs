@@ -36,7 +36,6 @@ pub struct View<'v, W: Watch = OfFile<'v>> {
     look: &'v Look<W>,
 }
 
-/// Integers of one width: little endian, big endian.
 macro_rules! integers {
     ($($little:ident $big:ident: $type:ty,)*) => {$(
         #[doc = concat!("Reads the little-endian `", stringify!($type), "` at `at`.")]

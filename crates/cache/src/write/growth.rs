@@ -109,7 +109,6 @@ impl<S: RefScheme> Grower<'_, S> {
         (in_last + nr_past, past)
     }
 
-    /// Appends `buf` to the file. Returns the range that it occupies.
     pub(crate) fn append_bytes(self, buf: &[u8], lsn: u64) -> Result<Range<u64>, Error> {
         let writes = self.0.writes(Op::Write)?;
         // An append of one page touches at most two pages, and a cache can hold more.
@@ -192,8 +191,6 @@ impl<S: RefScheme> Grower<'_, S> {
         self.0.seems_unclean(pos >> self.0.page_shift())
     }
 
-    /// Returns the end of a write of `len` bytes at `pos`, or an error if the file cannot have that
-    /// size.
     pub(crate) fn checked_end(self, pos: u64, len: usize) -> Result<u64, Error> {
         let end = pos.checked_add(len as u64);
         end.filter(|end| *end <= self.0.reach()).ok_or_else(|| {

@@ -31,7 +31,6 @@ pub(crate) struct SeenLock {
 }
 
 impl SeenLock {
-    /// Returns the lock of the page in `frame`, whose state is `state`, if the page is locked.
     pub(crate) fn of(frame: FrameNr, state: PageState) -> Option<Self> {
         let holder = state.holder();
         state.is_locked().then_some(Self { frame, holder })

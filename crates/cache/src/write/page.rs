@@ -94,7 +94,6 @@ pub(crate) enum Wrote {
     Cut,
 }
 
-/// Outcome of one attempt to write to a page.
 #[must_use]
 pub(crate) enum Attempt {
     Done,

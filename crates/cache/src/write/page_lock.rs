@@ -18,7 +18,6 @@ use crate::read::lookup::{Found, Lookup};
 use crate::write::lock_wait::{SeenLock, wait_while_locked};
 use crate::write::page::PageWriter;
 
-/// Behaviour if the page is already locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IfLocked {
     Wait,

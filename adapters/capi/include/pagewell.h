@@ -45,7 +45,8 @@
  * char buf[100];
  * size_t n;
  *
- * if (pw_cache_new(NULL, &cache) || pw_open(cache, "table.db", 0, NULL, &file) || pw_read(file, buf, sizeof buf, 123456, &n))
+ * if (pw_cache_new(NULL, &cache) || pw_open(cache, "table.db", 0, NULL, &file)
+ *     || pw_read(file, buf, sizeof buf, 123456, &n))
  *     fprintf(stderr, "%s\n", pw_last_error());
  * pw_close(file);
  * pw_cache_close(cache);

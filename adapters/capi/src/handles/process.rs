@@ -51,9 +51,14 @@ macro_rules! tables {
 
             #[inline(always)]
             fn table() -> $crate::handles::Table<'static, Self> {
-                static SLOTS: [$crate::handles::Slot<$kind>; $nr] = [const { $crate::handles::Slot::NEW }; $nr];
-                static FREE: std::sync::Mutex<$crate::handles::Free> = std::sync::Mutex::new($crate::handles::Free::NEW);
-                const { assert!($nr >= 2 && $nr <= 1 << 16 && usize::is_power_of_two($nr) && 1 <= $number && $number <= 31) };
+                static SLOTS: [$crate::handles::Slot<$kind>; $nr] =
+                    [const { $crate::handles::Slot::NEW }; $nr];
+                static FREE: std::sync::Mutex<$crate::handles::Free> =
+                    std::sync::Mutex::new($crate::handles::Free::NEW);
+                const {
+                    assert!($nr >= 2 && $nr <= 1 << 16 && usize::is_power_of_two($nr));
+                    assert!(1 <= $number && $number <= 31)
+                };
                 $crate::handles::Table::new($number, &SLOTS, &FREE)
             }
         }

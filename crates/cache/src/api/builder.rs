@@ -141,9 +141,9 @@ impl<S: RefScheme> Builder<S> {
     }
 
     /// Sets the time for which the last close of a file, or the drop of its last handle, retries
-    /// when the backend or the writeback callback has failed. The duration of their calls is added
-    /// to that. The drop of the cache waits as long for io_uring requests in flight. Default: one
-    /// second.
+    /// when the backend, the writeback callback or the page codec has failed. The duration of their
+    /// calls is added to that. The drop of the cache waits as long for io_uring requests in flight.
+    /// Default: one second.
     #[must_use]
     pub fn close_timeout(mut self, timeout: Duration) -> Self {
         self.close_timeout = timeout;

@@ -59,7 +59,7 @@ pub struct Stats {
     pub nr_fills: u64,
     /// Number of failed reads from files.
     pub nr_failed_fills: u64,
-    /// Number of pages evicted because frames were needed.
+    /// Number of pages evicted, to free frames for others or by [`reclaim`](Cache::reclaim).
     pub nr_evictions: u64,
     /// Number of frames with bytes that are not known to be durable.
     pub nr_unclean: usize,
@@ -117,8 +117,8 @@ impl<S: RefScheme> Cache<S> {
     /// - [`Unavailable`](ErrorKind::Unavailable) if the file system supports no open file
     ///   description locks, or no direct transfers and the options require them.
     /// - [`PageSizeMismatch`](ErrorKind::PageSizeMismatch) and
-    ///   [`OptionsMismatch`](ErrorKind::OptionsMismatch) if the file is open with other options
-    ///   than these.
+    ///   [`OptionsMismatch`](ErrorKind::OptionsMismatch) if the file is already open and an option
+    ///   that is set differs from that of the open file.
     /// - [`Busy`](ErrorKind::Busy) if another process or cache has the file open for writing, or
     ///   this cache has the file open for reading only.
     pub fn open_with(

@@ -151,7 +151,7 @@ impl<S: RefScheme> File<S> {
     /// # Errors
     ///
     /// If nothing could be read: [`Io`](crate::ErrorKind::Io) if the backend fails,
-    /// [`Truncated`](crate::ErrorKind::Truncated) if another program has truncated the file,
+    /// [`Truncated`](crate::ErrorKind::Truncated) if the file was truncated outside the cache,
     /// [`OutOfFrames`](crate::ErrorKind::OutOfFrames) if every page is pinned. If some pages could
     /// be read before one failed, their bytes are returned, and the next read returns the error.
     /// After an error `buf` has zeros in place of a failed page.
@@ -505,7 +505,7 @@ impl<S: RefScheme> File<S> {
     ///
     /// Those of [`write_at`](Self::write_at). [`OutOfFrames`](crate::ErrorKind::OutOfFrames) at
     /// once, before any page is evicted or written back, if `buf` is longer than that; the message
-    /// contains the capacity that would suffice.
+    /// contains the maximum length of an append at this moment.
     pub fn append(&self, buf: &[u8]) -> Result<Range<u64>, Error> {
         self.writes(Op::Write)?;
         self.tells(Grower(&self.mapping).append_bytes(buf, 0))
@@ -530,7 +530,8 @@ impl<S: RefScheme> File<S> {
     ///
     /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`FileTooLarge`](crate::ErrorKind::FileTooLarge),
     /// and [`Io`](crate::ErrorKind::Io) if the backend fails. After that the size is still the old
-    /// one; it is the new one if the backend has set it nevertheless, or does not report its size.
+    /// one; only a truncation may have taken effect: the size is the new one if the backend has
+    /// truncated the file nevertheless, or does not report its size.
     pub fn set_size(&self, size: u64) -> Result<(), Error> {
         self.writes(Op::Resize)?;
         self.tells(Grower(&self.mapping).resize(size))
@@ -575,8 +576,9 @@ impl<S: RefScheme> File<S> {
     /// # Errors
     ///
     /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Io`](crate::ErrorKind::Io) if the backend fails,
-    /// or if its last sync failed, so that its content is unknown, and any writeback error that the
-    /// handle has not reported yet. Nothing is removed then.
+    /// or if a sync has failed since the last successful sync of the whole file, so that its
+    /// content is unknown, and any writeback error that the handle has not reported yet. Nothing is
+    /// removed then.
     pub fn discard(&self, range: Range<u64>) -> Result<(), Error> {
         let writes = self.writes(Op::Invalidate)?;
         // Reported first: after an error nothing may have been removed.
@@ -607,8 +609,8 @@ impl<S: RefScheme> File<S> {
     /// # Errors
     ///
     /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Io`](crate::ErrorKind::Io) if the backend fails,
-    /// [`Refused`](crate::ErrorKind::Refused) if the writeback callback refuses a page; the others
-    /// are made durable nevertheless.
+    /// [`Refused`](crate::ErrorKind::Refused) if the writeback callback or the page codec refuses a
+    /// page; the others are made durable nevertheless.
     pub fn sync_data(&self) -> Result<(), Error> {
         self.writes(Op::Sync)?;
         let result = Flusher(&self.mapping).sync(Sync::Data);
@@ -705,9 +707,9 @@ impl<S: RefScheme> File<S> {
     /// the file's last: then it closes the file, and may be the one to report that data written by
     /// other handles is lost.
     ///
-    /// If the backend or the writeback callback fails, it retries for a second
-    /// ([`Builder::close_timeout`](crate::Builder::close_timeout)). The duration of the calls of
-    /// the backend and of the callback is added to that.
+    /// If the backend, the writeback callback or the page codec fails, it retries for a second
+    /// ([`Builder::close_timeout`](crate::Builder::close_timeout)). The duration of their calls is
+    /// added to that.
     ///
     /// A handle that is dropped instead does the same, and takes as long, but can report an error
     /// only on the program's standard error; data that was not made durable is then lost.

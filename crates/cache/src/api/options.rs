@@ -171,7 +171,8 @@ impl OpenOptions {
     /// from [`File::write_at_lsn`](crate::File::write_at_lsn) (0 if it has none). If `hook` returns
     /// an error, the page is not written, and stays dirty.
     ///
-    /// The callback runs on a thread that operates on this file (flush, sync, a close; with
+    /// The callback runs on a thread that operates on this file (flush, sync, a close; a write at
+    /// the quota while the cache is [quiesced](crate::Cache::quiesce); with
     /// [`page_hooks`](Self::page_hooks) also a new size or a write past the end), or on a thread of
     /// the cache. It never runs on a thread that only reads, or that uses another file. So it may
     /// acquire a lock of the program under which the program uses *other* files of the cache, a log

@@ -68,8 +68,8 @@ kinds! {
     /// The file was truncated outside the cache.
     Truncated = EIO, "the file was truncated since it was opened";
     /// No frames could be freed. The message gives the numbers of frames by use (dirty, pinned, of
-    /// spaces, and so on). Or an append exceeds the capacity of the cache; the message states the
-    /// capacity.
+    /// spaces, and so on). Or an append is longer than the number of bytes of one file that may be
+    /// dirty; the message states the limit.
     OutOfFrames = ENOMEM, "no frame of the cache can be freed";
     /// The page's contents are inconsistent: the closure of a view
     /// ([`File::view`](crate::File::view)) returned `Torn` although the page did not change, or it
@@ -96,8 +96,8 @@ kinds! {
     Throttled = EAGAIN, "the file is at its quota of dirty pages";
     /// A page is pinned for writing; the message may name it.
     Locked = EBUSY, "a page is pinned for writing";
-    /// The call would wait for its own thread, which is in a callback or page codec of the file, or
-    /// has the page pinned for writing. The message names the case.
+    /// The call would wait for its own thread, which is in a callback of the file or in a page
+    /// codec of any file, or has the page pinned for writing. The message names the case.
     Deadlock = EDEADLK, "the call would wait for its own thread";
     /// A callback or page codec of the program refused a page; the source is its error.
     Refused = ECANCELED, "the program's callback refused a page";

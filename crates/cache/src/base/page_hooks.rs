@@ -49,8 +49,11 @@ use crate::base::page::PageNr;
 /// `after_read` and `hole` are called by the thread that missed a page, if it reads only that page.
 /// Decoder threads of the cache call them for pages that are read together, read ahead, prefetched
 /// or awaited. Any number of threads may call them concurrently; at most eight per file are threads
-/// of the cache. A codec that blocks delays the threads that need the page, and the threads that
-/// call it; no other file waits for it.
+/// of the cache. When bytes past the end of the file are removed from the backend, the thread that
+/// extends or opens the file may call `after_read` and `before_write`, too. A codec that blocks
+/// delays the threads that need the page, and the threads that call it; other files wait for it
+/// only if codecs that block occupy all decoder threads of the cache, of which one file has at most
+/// eight.
 ///
 /// A page is claimed while `after_read` runs, and threads that wait for it sleep. So a codec must
 /// not call any cache in a way that may wait: such a call fails with

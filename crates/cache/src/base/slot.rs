@@ -18,8 +18,10 @@
 //! claimed, and the accessed bit is set. The accessed bit is a hint for the eviction policy and
 //! changes without a claim; it is clear while a claim is held.
 //!
-//! Every other change of a slot goes through a claim, which sets `busy`. The holder of the claim
-//! either restores the word, or stores a new one whose version is one higher.
+//! Two more changes need no claim: a ghost is discarded by a compare-and-swap, and the index stores
+//! to all slots of a leaf that it installs or removes. Every other change of a slot goes through a
+//! claim, which sets `busy`. The holder of the claim either restores the word, or stores a new one
+//! whose version is one higher.
 //!
 //! Distance to a repeated version: a reader is deceived only if, during one copy, its slot is
 //! changed exactly a multiple of 2^31 times and then names the same frame again. Each change takes

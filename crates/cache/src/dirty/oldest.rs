@@ -97,7 +97,7 @@ impl Oldest {
         self.since.fetch_min(before, Ordering::Release);
     }
 
-    /// Returns the LSN, or `None` if everything is durable.
+    /// Returns the LSN, or `None` if every write with an LSN is durable.
     pub(crate) fn get(&self) -> Option<u64> {
         // ORDERING: Acquire; O2: a thread that sees `since` taken sees `before` lowered. This also
         // holds if a later write has lowered `since` again, since that write continues the release

@@ -48,7 +48,8 @@ impl Limits {
     /// Age at which the kernel writes dirty pages back (`dirty_expire_centisecs`).
     pub(crate) const AGE: Duration = Duration::from_secs(30);
 
-    /// A writer returns within a second.
+    /// Below a second, so that a writer behind a call that does not return gets its error within a
+    /// second.
     pub(crate) const STALL: Duration = Duration::from_millis(900);
 
     /// Long enough for an interrupted call, or for a server that restarts its connection.

@@ -4,13 +4,14 @@ use crate::dirty::pace::Pace;
 
 #[derive(Debug)]
 pub(crate) struct Storage {
-    /// Whether the backend's size is the one that fills use. If not, the backend has failed, and
-    /// has not returned its size since.
+    /// Whether the backend's size is the one that fills use. If not, a call has failed and the
+    /// backend has not returned its size since; or writes are in progress; or, in a file in whole
+    /// pages, the end has not been set yet.
     pub(crate) is_size_known: bool,
     /// Whether the backend has reported everything written to it as durable, including the size.
     pub(crate) is_synced: bool,
-    /// Whether a sync has failed since the last successful one. If so, a reader of the backend may
-    /// get bytes that it does not keep, whatever it reports for later syncs.
+    /// Whether a sync has failed since the last successful sync of the whole file. If so, a reader
+    /// of the backend may get bytes that it does not keep, whatever it reports for later syncs.
     pub(crate) is_doubtful: bool,
     /// Whether a write has failed since the last successful sync. If so, the backend may have pages
     /// that are dirty and not durable.

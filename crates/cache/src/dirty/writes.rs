@@ -44,8 +44,8 @@ pub(crate) struct Writes {
     pub(crate) before_write: Option<Arc<BeforeWrite>>,
     /// Memory for encoded pages in flight, if the file has a page codec.
     pub(crate) reserve: Option<Reserve>,
-    /// Offset from which on the backend may have bytes in that page that are not the file's
-    /// ([`loose_end`](Self::loose_end)).
+    /// End of the file, if the backend may have bytes after it, in the page with the end, that are
+    /// not the file's ([`loose_end`](Self::loose_end)).
     loose_end: Padded<AtomicU64>,
     pub(crate) groups: Groups,
     /// The thread that is in the file's callback.
@@ -202,7 +202,7 @@ impl Writes {
     pub(crate) fn cutting<'w>(&'w self, waits: &'w WaitTable) -> Cutting<'w> {
         // ORDERING: Relaxed; a thread that met the truncation in the backend has seen this, as far
         // as the backend orders its calls (those of the operating system and in memory do).
-        // Otherwise the thread takes the file for truncated by another process, which is an error,
+        // Otherwise the thread takes the file for truncated outside the cache, which is an error,
         // but returns no wrong bytes.
         self.is_cutting.store(true, Ordering::Relaxed);
         Cutting {

@@ -69,7 +69,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
         if writes.mode == Writeback::Manual {
             return Err(throttled(
                 &mapping,
-                "only the program writes it back, and it has not",
+                "only the program makes its pages durable, and its quota is used up",
             ));
         }
         self.throttle_background(&mapping)

@@ -5,8 +5,9 @@
 //! files without keeping them open: the watcher, a flusher, a thread that waits for pages to be
 //! cleaned, and the eviction of a leaf. Each has a *weak reference* ([`super::visit`]), and the
 //! thread that drops the last strong reference waits until no weak one is left. So a file is closed
-//! when its last handle has been dropped, and not later. Pins do not keep it open: one that borrows
-//! nothing ([`OwnedPageGuard`](crate::OwnedPageGuard)) keeps its frame, and the memory that
+//! by the drop of its last strong reference, and not later, when a weak one happens to be dropped.
+//! (After a drop in a callback a flusher does this; see Waits.) Pins do not keep it open: one that
+//! borrows nothing ([`OwnedPageGuard`](crate::OwnedPageGuard)) keeps its frame, and the memory that
 //! contains the frame.
 //!
 //! # Protocol

@@ -116,10 +116,10 @@ impl<'s, S: RefScheme> Claim<'s, S> {
     /// Claims a present slot of the caller's index without a leaf handle, if it still equals
     /// `seen`.
     ///
-    /// The word of a present slot never repeats once the page is removed (I5 of the index). So if
-    /// the swap succeeds, the page was present all along, and the slot's reference has kept the
-    /// leaf in use (C2). Until the claim ends, only its holder can empty the slot, so the leaf
-    /// stays in use.
+    /// Between the load of `seen` and the swap, the word of a present slot does not repeat once the
+    /// page is removed (I5 of the index: 31 bits of version). So if the swap succeeds, the page was
+    /// present all along, and the slot's reference has kept the leaf in use (C2). Until the claim
+    /// ends, only its holder can empty the slot, so the leaf stays in use.
     ///
     /// A failed swap changes nothing. If the leaf was removed after the slot was loaded, the swap
     /// may fault in a page of zeros where memory was discarded. The next removal of the leaf

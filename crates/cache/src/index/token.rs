@@ -20,8 +20,9 @@ use crate::base::slot::{Slot, State};
 use crate::index::file_index::Seen;
 use crate::index::lives::Lives;
 
-/// Word of a token whose page was no longer resident when the token was made. It differs from every
-/// [`Slot::of_page`], since its busy bit is set.
+/// Word of a token that was changed from the start: at step 2 the slot was claimed, had no page, or
+/// had another word than the one loaded before. It differs from every [`Slot::of_page`], since its
+/// busy bit is set.
 const GONE: u64 = u64::MAX;
 
 /// State of a page of a file, as a [`View`](crate::View) read it, for a later comparison
@@ -119,7 +120,8 @@ impl Origin {
         }
     }
 
-    /// Makes a token of `page`, which was removed: it has changed.
+    /// Makes a token of `page` that counts as changed from the start: the page was removed or
+    /// moved, or its slot is claimed.
     pub(crate) fn gone(&self, page: PageNr) -> Token {
         Token {
             file: self.file,

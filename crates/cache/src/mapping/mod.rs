@@ -14,8 +14,8 @@
 //! clean.
 //!
 //! Promises. Sizes are stored in the order on which the arguments of [`remove`] and `write::growth`
-//! rely. After the last handle, weak reference and pin are dropped, all frames are freed, then the
-//! backend is closed, then the file is removed from the registry.
+//! rely. After the last handle and weak reference are dropped, the frames are freed, except those
+//! that owned pins keep; then the backend is closed, then the file is removed from the registry.
 
 pub(crate) mod keeper;
 pub(crate) mod record;

@@ -122,8 +122,8 @@ struct Hit<S: RefScheme> {
 /// State that is written occasionally while the file is open.
 #[derive(Debug)]
 pub(super) struct Growth {
-    /// The file's size for fills: the number of bytes that the backend has. Stored before the size
-    /// if the file is found to have grown.
+    /// The file's size for fills: the number of bytes of the file that the backend has (the decoded
+    /// size, not the stored one). Stored before the size if the file is found to have grown.
     fill_size: AtomicU64,
     /// Held while the size changes.
     pub(super) resize: Mutex<()>,
@@ -165,6 +165,7 @@ impl Drop for Entry {
 pub(crate) struct How {
     pub(crate) access: Access,
     pub(crate) hooks: Option<Hooks>,
+    /// The caller truncates the file to zero next, so its stored size need not be valid.
     pub(crate) truncates: bool,
 }
 
@@ -422,8 +423,8 @@ impl<S: RefScheme> Mapping<S> {
         self.size.store(size, Ordering::Release);
     }
 
-    /// Stores the number of bytes that the backend has. The writeback lock is held; for a file that
-    /// is not written to through this cache, the lock of the size.
+    /// Stores the number of bytes of the file that the backend has. The writeback lock is held; for
+    /// a file that is not written to through this cache, the lock of the size.
     pub(crate) fn store_fill_size(&self, size: u64) {
         // ORDERING: Release; pairs with the acquire in `fill_size`.
         self.growth.fill_size.store(size, Ordering::Release);
@@ -597,7 +598,7 @@ impl<S: RefScheme> Mapping<S> {
     ///
     /// # Errors
     ///
-    /// If this thread holds the lock, because it is in a callback of the file.
+    /// If this thread is in a callback of the file, where it holds the lock, or in any page codec.
     pub(crate) fn lock_storage<'w>(
         &self,
         writes: &'w Writes,
@@ -611,8 +612,8 @@ impl<S: RefScheme> Mapping<S> {
     ///
     /// # Errors
     ///
-    /// If this thread is in a callback of the file: the holder of the lock of the size may be
-    /// waiting for the callback to return.
+    /// If this thread is in a callback of the file (the holder of the lock of the size may be
+    /// waiting for the callback to return), or in any page codec.
     pub(crate) fn lock_size(&self, writes: &Writes, op: Op) -> Result<FileLock<'_, ()>, Error> {
         self.check_no_hook(writes, op)?;
         Ok(FileLock::of(self, &self.growth.resize))
@@ -643,8 +644,8 @@ impl<S: RefScheme> Mapping<S> {
         self.lock_size(writes, op)
     }
 
-    /// Checks that this thread is not in a callback of the file. In a callback it holds the
-    /// writeback lock, and other threads may wait for the callback to return.
+    /// Checks that this thread is neither in a callback of the file nor in any page codec. In a
+    /// callback it holds the writeback lock, and other threads may wait for the callback to return.
     ///
     /// # Errors
     ///

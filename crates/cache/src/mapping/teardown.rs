@@ -10,8 +10,9 @@ use crate::supply::charge::Charges;
 use crate::supply::leaves::Leaves;
 
 impl<S: RefScheme> Drop for Mapping<S> {
-    /// Frees all frames. No handle is left, so no page is being filled or pinned. Waits for
-    /// evictions in progress. The last handle has made the file durable.
+    /// Frees all frames. No handle is left, so no page is being filled. A frame that an owned pin
+    /// keeps is left to the pin ([`OwnedPageGuard`](crate::OwnedPageGuard)). Waits for evictions in
+    /// progress. The last handle has made the file durable.
     fn drop(&mut self) {
         if !self.shared().home.is_here() {
             // Changes that another thread of the parent was making will never be completed.

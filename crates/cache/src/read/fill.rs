@@ -385,8 +385,9 @@ impl<'m, S: RefScheme> Batch<'m, S> {
     ///
     /// # Errors
     ///
-    /// [`Truncated`](ErrorKind::Truncated) if nothing was read. [`Corrupt`](ErrorKind::Corrupt) if
-    /// the codec refuses the first page.
+    /// [`Truncated`](ErrorKind::Truncated) if fewer bytes were read than the first page needs, and
+    /// the file is not being truncated through this cache. [`Corrupt`](ErrorKind::Corrupt) if the
+    /// codec refuses the first page.
     pub(super) fn landed(&self, mut read: usize) -> Result<Landed, Error> {
         let mut nr_read = 0;
         let mut restorer = self.filler.0.hooks().map(Restorer::new);

@@ -11,7 +11,7 @@ use crate::read::view::View;
 pub enum Looked<R> {
     /// Result of the closure, from consistent bytes of the page.
     Done(R),
-    /// The page was changing.
+    /// The page was changing or claimed, or an attempt without a reference made too many accesses.
     Again,
     /// An attempt with a reference has to decide; or, if this one had a reference, the page's
     /// contents are inconsistent.

@@ -7,8 +7,9 @@
 //! between the load and the `try_get`. The reference is then dropped, and the thread that drops the
 //! last one frees the frame.
 //!
-//! The bytes of a frame with a reference do not change (a page is written before it is published),
-//! so a copy under the reference needs no validation of its own.
+//! The bytes of a frame with a reference besides the slot's do not change (a page is written before
+//! it is published, or while its frame is frozen, and no freeze succeeds while there is another
+//! reference), so a copy under the reference needs no validation of its own.
 //!
 //! Progress. An attempt is repeated only after another thread has changed the slot or is about to.
 //! During a fill and a truncation of the file the lookup sleeps; every other case lasts a few
@@ -193,7 +194,7 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
     }
 
     /// Sets the accessed bit of `page` if the page is resident and the bit is clear. Returns
-    /// whether the page is resident.
+    /// whether the page is resident and its slot is not claimed.
     pub(crate) fn mark(self, page: PageNr) -> bool {
         let Some(seen) = self.0.index().look(page) else {
             return false;

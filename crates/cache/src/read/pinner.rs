@@ -25,8 +25,9 @@
 //! claim of the page's slot, so the holder of a claim knows whether the frame is protected, except
 //! that scans may remove the protection ([`pagewell_frame::FrameMeta::is_marked`]).
 //!
-//! Every other pin is counted: if the page is missing, not hot, or being moved; if its frame is not
-//! protected; or if the thread has no hazard slot left.
+//! Every other pin is counted: if the page is missing, not hot, past the end of the file, or its
+//! slot has changed by step 5; if its frame is not protected; if the thread has no hazard slot
+//! left; or in a fork.
 //!
 //! Verified by `loom_announced_pin_vs_write`, `loom_announced_pin_vs_evict`,
 //! `loom_announced_pin_vs_cut`, `loom_announced_pin_vs_move`; the litmus tests `announce-*`; the

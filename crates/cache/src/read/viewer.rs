@@ -17,8 +17,9 @@
 //! The ordering edges are the same. If step 4 has loaded any byte that the filler of another page
 //! or a writer has stored, step 6 sees another word. So if the slot is unchanged at the end of an
 //! attempt, the closure's result was computed from bytes of the page alone, all of one moment. An
-//! attempt that fails has no other effect: it cannot access memory outside the page, it ends
-//! ([`crate::read::look`]), and its result is dropped where it began.
+//! attempt that fails does not matter otherwise to the protocol: it cannot access memory outside
+//! the page, it ends ([`crate::read::look`]), and its result is dropped where it began. Effects of
+//! the closure itself are not undone.
 //!
 //! The closure itself may change the slot, by a write to the page or by causing its eviction. The
 //! attempt is then inconsistent, as after a change by another thread.
@@ -191,7 +192,8 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
             .map_err(|error| error.with_op(Op::View))?;
         // While there is a reference to a frame, a slot that names the frame is that of its page:
         // the bytes do not change, and the frame is not reused. If the page is in another frame by
-        // now, or was removed, no slot names this one.
+        // now, or was removed, no slot names this one; if the slot is claimed, the page may be
+        // about to change. In each of these cases the token counts as changed.
         let token = match self.0.index().look(page) {
             Some(seen) if seen.slot.state() == State::Present(reference.frame()) => {
                 self.0.origin().token(page, seen)

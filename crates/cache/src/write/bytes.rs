@@ -23,7 +23,7 @@ impl<S: RefScheme> Writer<'_, S> {
         self.write_any(writes, buf, pos, lsn)
     }
 
-    /// [`Self::write_bytes`] if the write may not be a hit.
+    /// [`Self::write_bytes`] after the attempt at a hit has failed.
     #[inline(never)]
     fn write_any(self, writes: &Writes, buf: &[u8], pos: u64, lsn: u64) -> Result<usize, Error> {
         Grower(self.0).checked_end(pos, buf.len())?;

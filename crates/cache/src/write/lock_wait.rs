@@ -116,7 +116,7 @@ pub(crate) fn check_not_ours<S: RefScheme>(
 ///
 /// # Errors
 ///
-/// Returns `error` if it is of another kind.
+/// Returns `error` if it is of another kind or names no page.
 pub(crate) fn wait_after<S: RefScheme>(
     mapping: &Mapping<S>,
     writes: &Writes,

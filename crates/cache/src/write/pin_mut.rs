@@ -56,7 +56,8 @@ enum AtEnd {
     Unlocked,
 }
 
-/// Locked page with a copy of its bytes, which replaces the page when this value is dropped.
+/// Locked page with a copy of its bytes. Its drop replaces and unlocks the page, or only unlocks
+/// it, as `at_end` says, and does nothing in a fork.
 struct LockedPage<'f, S: RefScheme> {
     mapping: &'f Mapping<S>,
     page: PageNr,

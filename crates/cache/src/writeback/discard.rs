@@ -31,7 +31,8 @@ pub(crate) fn discard<S: RefScheme>(
     }
     if storage.is_doubtful && writes.any_dirty(pages.clone()).is_some() {
         return Err(mapping.error(ErrorKind::Io, Op::Invalidate).with_detail(
-            "an earlier sync failed, and the state of the backend is unknown until a sync succeeds",
+            "an earlier sync failed, and the state of the backend is unknown until a sync of \
+             the whole file succeeds",
         ));
     }
     // The removal waits for pages that are being filled.

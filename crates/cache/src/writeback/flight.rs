@@ -67,7 +67,7 @@ mod imp {
         /// `None` once the result was processed.
         runs: Vec<Option<Run<'m, S>>>,
         results: Results,
-        /// The backend's state before the first range.
+        /// `Storage::may_have_dirty` before the first range.
         had_dirty: bool,
         has_failed: bool,
         /// Of a file in whole pages: whether the backend's size was known before the first range,
@@ -215,8 +215,8 @@ mod imp {
                 };
                 match &result {
                     Ok(_) => {
-                        // S1 of `size`: earlier bytes that are not written yet are resident, and
-                        // are not read from the backend.
+                        // S1 of `size`: bytes at lower offsets that are not written yet are
+                        // resident, and are not read from the backend.
                         let fill_size = self.mapping.fill_size().max(run.end());
                         self.mapping.store_fill_size(fill_size);
                         if let Some(writes) = self.mapping.writes_if_any()

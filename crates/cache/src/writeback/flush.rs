@@ -97,7 +97,7 @@ impl<S: RefScheme> Flusher<'_, S> {
     }
 
     /// Makes everything durable when the last handle is closed. Retries for some time if the
-    /// backend or the callback fails.
+    /// backend, the callback or the page codec fails.
     pub(crate) fn save_at_the_end(self) -> Result<(), Error> {
         let mut tries = Tries::begin(self.0.shared().pressure.limits.close);
         loop {
@@ -176,8 +176,8 @@ impl<S: RefScheme> Flusher<'_, S> {
         let size = self.0.size().min(end);
         let refused = match Giver(self.0).give_dirty(writes, storage, pages, Next::Sync) {
             Ok(_) => None,
-            // The callback refused some pages, which stay dirty. The pages that were written are
-            // made durable nevertheless.
+            // The callback or the page codec refused some pages, which stay dirty. The pages that
+            // were written are made durable nevertheless.
             Err(error) if error.kind() == ErrorKind::Refused => Some(error),
             Err(error) => return Err(error),
         };

@@ -23,8 +23,8 @@ use crate::writeback::size::StorageSize;
 /// Step that follows once pages were written to the backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// None for now: a page that is written to again before that step need not be written back
-    /// twice.
+    /// None for now: for a page that is written to again before that step, the backend need not
+    /// write to its device twice.
     Nothing,
     /// A sync, at some later time. No more is written than can be made durable soon
     /// ([`crate::dirty::pace`]).

@@ -2,9 +2,9 @@
 //!
 //! The backend is shorter than the file while pages past its end are dirty; readers see the gap as
 //! zeros (`read::fill`). A failed call may have changed the size nevertheless. Then the size is
-//! requested from the backend; if that fails, its size is set before anything else is written. A
-//! backend that panics in such a call counts as failed: the panic resumes once the state is
-//! consistent with that.
+//! requested from the backend; if that fails, its size is set before anything else is written.
+//! After a panic of the backend in such a call, its size counts as unknown and is not requested:
+//! the panic resumes once the state is consistent with that.
 //!
 //! Invariants, with the writeback lock held, and the size known.
 //! - S1: fills use the size of the backend. So no byte that was truncated is read, now or after the
@@ -61,8 +61,8 @@ use crate::writeback::durable::Durable;
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct SizeNotSet {
-    /// Whether the backend may have the requested size nevertheless: it returned that size, or an
-    /// error.
+    /// Whether the backend may have the requested size nevertheless: it returned that size; its
+    /// size is unknown, after an error or a panic; or a file in whole pages was truncated in part.
     pub(crate) may_be_set: bool,
     why: Failure,
 }
@@ -206,7 +206,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
             // were truncated, and the backend still has to be truncated.
             Some(now) if now > self.0.fill_size() && !was_known => {}
             // Longer, and its size was known before: zeros. Shorter, and not the requested size:
-            // another process has truncated the file, and a reader of the missing bytes gets an
+            // the file was truncated outside the cache, and a reader of the missing bytes gets an
             // error.
             Some(now) => {
                 self.0.store_fill_size(self.0.fill_size().max(now));

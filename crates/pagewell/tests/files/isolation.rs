@@ -1,5 +1,6 @@
-//! One file's trouble stays its own: its storage hangs or fails, its hook blocks, panics or refuses, its pages are held; and
-//! whoever uses another file reads, writes, syncs and closes as if nothing were the matter.
+//! One file's trouble stays its own: its storage hangs or fails, its hook blocks, panics or
+//! refuses, its pages are held; and whoever uses another file reads, writes, syncs and closes as if
+//! nothing were the matter.
 
 use std::collections::HashSet;
 use std::io;
@@ -226,12 +227,13 @@ fn a_file_at_its_share_that_cannot_be_cleaned_says_why() {
             Operation::Write { .. } => Fault::Fail(errno(EIO)),
             _ => Fault::None,
         });
-        // Not by `panic!`: where backtraces are printed, that takes as long as a hook that does not return.
+        // Not by `panic!`: where backtraces are printed, that takes as long as a hook that does not
+        // return.
         let panicking =
             background().before_write(|_, _| std::panic::resume_unwind(Box::new("made to panic")));
         let (panics, _, _) = open(&cache, &panicking);
         for (file, why) in [
-            (&by_hand, "only the program writes it back"),
+            (&by_hand, "only the program makes its pages durable"),
             (&refused, "not now"),
             (&broken, "os error 5"),
             (&panics, "panicked"),
@@ -255,8 +257,9 @@ fn a_file_at_its_share_that_cannot_be_cleaned_says_why() {
     });
 }
 
-/// A program's mutex around its log, which the hook of the data takes to make the log durable: with a log that reached the
-/// limit of dirty frames, its append waited for the data's write-back, which waited in the hook.
+/// A program's mutex around its log, which the hook of the data takes to make the log durable: with
+/// a log that reached the limit of dirty frames, its append waited for the data's write-back, which
+/// waited in the hook.
 #[test]
 fn a_mutex_around_a_log_may_be_taken_by_the_hook_too() {
     bounded_by(LIMIT, "a log and its data", || {
@@ -355,7 +358,8 @@ fn hooks_run_on_threads_of_the_cache_or_on_one_that_asked_for_the_file() {
         let large = cache
             .open_backend_with(large, "large", &OpenOptions::new().page_size(16 * PAGE))
             .unwrap();
-        // Small dirty pages are where the large ones want to be, so that readers have to wait for write-back.
+        // Small dirty pages are where the large ones want to be, so that readers have to wait for
+        // write-back.
         for round in 0..20_u8 {
             for page in (0..120).step_by(4) {
                 small.write_at(&[round; 10], page * PAGE as u64).unwrap();
@@ -494,7 +498,8 @@ fn the_last_close_tries_again() {
     });
 }
 
-/// A thread that wanted the cache to be quiet waited for a storage that hung, and until then nobody else was written back.
+/// A thread that wanted the cache to be quiet waited for a storage that hung, and until then nobody
+/// else was written back.
 #[test]
 fn who_waits_for_a_quiet_cache_keeps_no_writer_waiting() {
     bounded_by(LIMIT, "a cache that is to be quiet", || {
@@ -526,7 +531,8 @@ fn who_waits_for_a_quiet_cache_keeps_no_writer_waiting() {
     });
 }
 
-/// One page that the hook refused kept all others of the file from becoming durable, and so its writers from going on.
+/// One page that the hook refused kept all others of the file from becoming durable, and so its
+/// writers from going on.
 #[test]
 fn what_a_hook_refuses_keeps_nothing_else_from_becoming_durable() {
     bounded_by(LIMIT, "a refusal", || {
@@ -550,7 +556,8 @@ fn what_a_hook_refuses_keeps_nothing_else_from_becoming_durable() {
     });
 }
 
-/// The last writer went while its storage failed, and the reader that closed the file was told that all was well.
+/// The last writer went while its storage failed, and the reader that closed the file was told that
+/// all was well.
 #[test]
 fn a_reader_that_closes_a_file_is_told_what_is_lost() {
     bounded_by(LIMIT, "a reader's close", || {
@@ -579,7 +586,8 @@ fn a_reader_that_closes_a_file_is_told_what_is_lost() {
     });
 }
 
-/// A storage that makes so many bytes durable in a second: a sync takes as long as what was written since the last one needs.
+/// A storage that makes so many bytes durable in a second: a sync takes as long as what was written
+/// since the last one needs.
 fn slow_storage(bytes_per_second: u64) -> Arc<FaultBackend<MemoryBackend>> {
     let nr_unsynced = AtomicU64::new(0);
     let backend = MemoryBackend::writable(Vec::new());
@@ -598,14 +606,15 @@ fn slow_storage(bytes_per_second: u64) -> Arc<FaultBackend<MemoryBackend>> {
     }))
 }
 
-/// A cache of slow backends: twice the default limit of one call, since a busy machine delays the thread of a call that
-/// sleeps, too.
+/// A cache of slow backends: twice the default limit of one call, since a busy machine delays the
+/// thread of a call that sleeps, too.
 fn slow_cache(nr_frames: u64) -> Cache<LockBit> {
     let timeout = Duration::from_millis(1800);
     builder(nr_frames).stall_timeout(timeout).build().unwrap()
 }
 
-/// One sync of a file's share took longer than a storage may hang, and all the while writers got errors.
+/// One sync of a file's share took longer than a storage may hang, and all the while writers got
+/// errors.
 #[test]
 fn a_storage_that_needs_long_for_much_makes_writers_slow_and_does_not_fail_them() {
     bounded_by(LIMIT, "a slow storage", || {
@@ -626,7 +635,8 @@ fn a_storage_that_needs_long_for_much_makes_writers_slow_and_does_not_fail_them(
     });
 }
 
-/// The same, where the pages are given to the storage in the background, few at a time, and only then writers come to the share.
+/// The same, where the pages are given to the storage in the background, few at a time, and only
+/// then writers come to the share.
 #[test]
 fn what_was_written_in_the_background_does_not_make_a_later_sync_long() {
     bounded_by(LIMIT, "a slow storage", || {
@@ -717,15 +727,16 @@ impl Backend for Begins {
     }
 }
 
-/// What a program had flushed was left to one long call. A storage that can begin is to begin with all of it first, in pieces.
+/// What a program had flushed was left to one long call. A storage that can begin is to begin with
+/// all of it first, in pieces.
 #[test]
 fn what_the_program_has_flushed_is_made_durable_in_pieces() {
     bounded_by(LIMIT, "flushes and syncs", || {
         // So large, and so patient, that no page is too many or too old.
         let builder = builder::<LockBit>(256 * FRAMES).max_dirty_age(2 * LIMIT);
         let cache = builder.build().unwrap();
-        // A thread of the cache, which looks five times a second, may sync what was flushed before the program does: it
-        // has then learnt the speed of that backend, and another one is tried.
+        // A thread of the cache, which looks five times a second, may sync what was flushed before
+        // the program does: it has then learnt the speed of that backend, and another one is tried.
         let mut nr_unknown = 0;
         for round in 0..=u8::MAX {
             if nr_unknown == 5 {

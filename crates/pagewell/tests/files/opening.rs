@@ -143,12 +143,12 @@ fn another_option_than_the_files_is_an_error_and_changes_nothing() {
         (
             OpenOptions::new().before_write_shared(other_hook),
             ErrorKind::OptionsMismatch,
-            "hook",
+            "callback",
         ),
         (
             OpenOptions::new().before_write(|_, _| Ok(())),
             ErrorKind::OptionsMismatch,
-            "hook",
+            "callback",
         ),
         (
             OpenOptions::new().writeback(Writeback::Background),

@@ -728,8 +728,7 @@ int pw_cache_options_free(struct pw_cache_options *options);
  *
  * Threads: any.
  */
-int pw_cache_options_set_capacity(struct pw_cache_options *options,
-                                  uint64_t bytes);
+int pw_cache_options_set_capacity(struct pw_cache_options *options, uint64_t bytes);
 
 /**
  * Sets the page size of files that are opened without one: 4096, 8192, 16384, 32768 or 65536
@@ -739,8 +738,7 @@ int pw_cache_options_set_capacity(struct pw_cache_options *options,
  *
  * Threads: any.
  */
-int pw_cache_options_set_page_size(struct pw_cache_options *options,
-                                   size_t bytes);
+int pw_cache_options_set_page_size(struct pw_cache_options *options, size_t bytes);
 
 /**
  * Sets the use of huge pages for the cache's memory. They speed up reads at random positions of a
@@ -752,8 +750,7 @@ int pw_cache_options_set_page_size(struct pw_cache_options *options,
  *
  * Threads: any.
  */
-int pw_cache_options_set_huge_pages(struct pw_cache_options *options,
-                                    int huge_pages);
+int pw_cache_options_set_huge_pages(struct pw_cache_options *options, int huge_pages);
 
 /**
  * Sets the maximum number of bytes of all files together that may be dirty, or written and not
@@ -765,8 +762,7 @@ int pw_cache_options_set_huge_pages(struct pw_cache_options *options,
  *
  * Threads: any.
  */
-int pw_cache_options_set_dirty_limit(struct pw_cache_options *options,
-                                     uint64_t bytes);
+int pw_cache_options_set_dirty_limit(struct pw_cache_options *options, uint64_t bytes);
 
 /**
  * Sets the age in milliseconds after which the cache makes written data durable by itself, in
@@ -776,8 +772,7 @@ int pw_cache_options_set_dirty_limit(struct pw_cache_options *options,
  *
  * Threads: any.
  */
-int pw_cache_options_set_max_dirty_age(struct pw_cache_options *options,
-                                       uint64_t milliseconds);
+int pw_cache_options_set_max_dirty_age(struct pw_cache_options *options, uint64_t milliseconds);
 
 /**
  * Sets the time in milliseconds that a write waits for a call of its file's backend, callback or
@@ -788,8 +783,7 @@ int pw_cache_options_set_max_dirty_age(struct pw_cache_options *options,
  *
  * Threads: any.
  */
-int pw_cache_options_set_stall_timeout(struct pw_cache_options *options,
-                                       uint64_t milliseconds);
+int pw_cache_options_set_stall_timeout(struct pw_cache_options *options, uint64_t milliseconds);
 
 /**
  * Sets the time in milliseconds for which the last close of a file is retried if the backend,
@@ -799,8 +793,7 @@ int pw_cache_options_set_stall_timeout(struct pw_cache_options *options,
  *
  * Threads: any.
  */
-int pw_cache_options_set_close_timeout(struct pw_cache_options *options,
-                                       uint64_t milliseconds);
+int pw_cache_options_set_close_timeout(struct pw_cache_options *options, uint64_t milliseconds);
 
 /**
  * Sets the engine for concurrent transfers: batches of reads, readahead, requests of queues,
@@ -812,8 +805,7 @@ int pw_cache_options_set_close_timeout(struct pw_cache_options *options,
  *
  * Threads: any.
  */
-int pw_cache_options_set_engine(struct pw_cache_options *options,
-                                int engine);
+int pw_cache_options_set_engine(struct pw_cache_options *options, int engine);
 
 /**
  * Creates a cache. Its memory is reserved now, and used as pages are read.
@@ -828,8 +820,7 @@ int pw_cache_options_set_engine(struct pw_cache_options *options,
  *
  * Threads: any.
  */
-int pw_cache_new(const struct pw_cache_options *options,
-                 struct pw_cache **cache);
+int pw_cache_new(const struct pw_cache_options *options, struct pw_cache **cache);
 
 /**
  * Closes a cache. Its files stay open, and its memory stays allocated, until the last of them is
@@ -851,9 +842,7 @@ int pw_cache_close(struct pw_cache *cache);
  *
  * Threads: any.
  */
-int pw_cache_stats(struct pw_cache *cache,
-                   struct pw_cache_stats *stats,
-                   size_t size);
+int pw_cache_stats(struct pw_cache *cache, struct pw_cache_stats *stats, size_t size);
 
 /**
  * Returns the engine for concurrent transfers, and the reason for its choice. If it was not used
@@ -896,10 +885,7 @@ int pw_cache_reclaim(struct pw_cache *cache, size_t nr_pages, size_t *nr_evicted
  *
  * Threads: any, several with one file.
  */
-int pw_edit_begin(struct pw_file *file,
-                  uint64_t page_number,
-                  int flags,
-                  struct pw_edit *edit);
+int pw_edit_begin(struct pw_file *file, uint64_t page_number, int flags, struct pw_edit *edit);
 
 /**
  * Puts the edited bytes in place of the page, and keeps the page locked: all readers see the
@@ -914,8 +900,7 @@ int pw_edit_begin(struct pw_file *file,
  *
  * Threads: the one that began the edit.
  */
-int pw_edit_publish(struct pw_edit *edit,
-                    uint64_t lsn);
+int pw_edit_publish(struct pw_edit *edit, uint64_t lsn);
 
 /**
  * Ends an edit: puts the edited bytes in place of the page, if ::pw_edit_publish has not, and
@@ -930,8 +915,7 @@ int pw_edit_publish(struct pw_edit *edit,
  *
  * Threads: the one that began the edit.
  */
-int pw_edit_commit(struct pw_edit *edit,
-                   uint64_t lsn);
+int pw_edit_commit(struct pw_edit *edit, uint64_t lsn);
 
 /**
  * Ends an edit without a change of the page.
@@ -1016,8 +1000,7 @@ int pw_open_options_free(struct pw_open_options *options);
  *
  * Threads: any.
  */
-int pw_open_options_set_page_size(struct pw_open_options *options,
-                                  size_t bytes);
+int pw_open_options_set_page_size(struct pw_open_options *options, size_t bytes);
 
 /**
  * Sets the permissions of a file that is created, as in `open`: the process's mask (`umask`) is
@@ -1027,8 +1010,7 @@ int pw_open_options_set_page_size(struct pw_open_options *options,
  *
  * Threads: any.
  */
-int pw_open_options_set_mode(struct pw_open_options *options,
-                             uint32_t bits);
+int pw_open_options_set_mode(struct pw_open_options *options, uint32_t bits);
 
 /**
  * Sets a writeback callback, for write-ahead logs. It is called before a page of the file is
@@ -1133,8 +1115,7 @@ int pw_open(struct pw_cache *cache,
  *
  * Threads: any.
  */
-int pw_dup(struct pw_file *file,
-           struct pw_file **other);
+int pw_dup(struct pw_file *file, struct pw_file **other);
 
 /**
  * Closes the handle. If the file is open for writing, everything written is first made durable. If
@@ -1164,9 +1145,7 @@ int pw_close(struct pw_file *file);
  *
  * Threads: any.
  */
-int pw_file_info(struct pw_file *file,
-                 struct pw_file_info *info,
-                 size_t size);
+int pw_file_info(struct pw_file *file, struct pw_file_info *info, size_t size);
 
 /**
  * Returns the size of the file in bytes, as the cache knows it.
@@ -1191,8 +1170,7 @@ int pw_size(struct pw_file *file, int64_t *size);
  *
  * Threads: any.
  */
-int pw_refresh(struct pw_file *file,
-               int64_t *size);
+int pw_refresh(struct pw_file *file, int64_t *size);
 
 /**
  * Creates a queue.
@@ -1226,8 +1204,7 @@ int pw_queue_close(struct pw_queue *queue);
  *
  * Threads: any.
  */
-int pw_queue_fd(struct pw_queue *queue,
-                int *fd);
+int pw_queue_fd(struct pw_queue *queue, int *fd);
 
 /**
  * Continues requests, and calls the callbacks of those that are complete.
@@ -1242,10 +1219,7 @@ int pw_queue_fd(struct pw_queue *queue,
  *
  * Threads: any, several with one queue.
  */
-int pw_queue_run(struct pw_queue *queue,
-                 size_t max,
-                 int timeout,
-                 size_t *nr_done);
+int pw_queue_run(struct pw_queue *queue, size_t max, int timeout, size_t *nr_done);
 
 /**
  * Cancels a request: its callback gets ::PW_ERROR_CANCELED. An operation that the backend, or a
@@ -1259,8 +1233,7 @@ int pw_queue_run(struct pw_queue *queue,
  *
  * Threads: any.
  */
-int pw_queue_cancel(struct pw_queue *queue,
-                    uint64_t request);
+int pw_queue_cancel(struct pw_queue *queue, uint64_t request);
 
 /**
  * Reads as ::pw_read, without waiting. The callback gets the number of bytes read.
@@ -1371,11 +1344,7 @@ int pw_submit_pin(struct pw_queue *queue,
  *
  * Threads: any, several with one file.
  */
-int pw_read(struct pw_file *file,
-            void *buf,
-            size_t size,
-            int64_t offset,
-            size_t *nr_read);
+int pw_read(struct pw_file *file, void *buf, size_t size, int64_t offset, size_t *nr_read);
 
 /**
  * Performs many reads, each as ::pw_read, in any order. Those of cached pages overlap their memory
@@ -1390,9 +1359,7 @@ int pw_read(struct pw_file *file,
  *
  * Threads: any, several with one file.
  */
-int pw_read_many(struct pw_file *file,
-                 struct pw_read_request *requests,
-                 size_t count);
+int pw_read_many(struct pw_file *file, struct pw_read_request *requests, size_t count);
 
 /**
  * Pins a page, so that its bytes can be read in place. They do not change while the page is
@@ -1407,9 +1374,7 @@ int pw_read_many(struct pw_file *file,
  *
  * Threads: any, several with one file.
  */
-int pw_pin(struct pw_file *file,
-           uint64_t page_number,
-           struct pw_page *page);
+int pw_pin(struct pw_file *file, uint64_t page_number, struct pw_page *page);
 
 /**
  * Releases a pinned page. Its bytes must not be used any more.
@@ -1447,9 +1412,7 @@ int pw_unpin(struct pw_page *page);
  *
  * Threads: any, several with one file.
  */
-int pw_view_begin(struct pw_file *file,
-                  uint64_t page_number,
-                  struct pw_view *view);
+int pw_view_begin(struct pw_file *file, uint64_t page_number, struct pw_view *view);
 
 /**
  * Checks whether the page was unchanged throughout since ::pw_view_begin. If so, all bytes loaded
@@ -1485,10 +1448,7 @@ int pw_view_validate(const struct pw_view *view);
  *
  * Threads: any, several with one view.
  */
-int pw_view_copy(const struct pw_view *view,
-                 size_t offset,
-                 void *buf,
-                 size_t size);
+int pw_view_copy(const struct pw_view *view, size_t offset, void *buf, size_t size);
 
 /**
  * Sets the expected access pattern, as `posix_fadvise`. The first four values of ::pw_advice apply
@@ -1500,10 +1460,7 @@ int pw_view_copy(const struct pw_view *view,
  *
  * Threads: any, several with one file.
  */
-int pw_advise(struct pw_file *file,
-              int64_t offset,
-              int64_t length,
-              int advice);
+int pw_advise(struct pw_file *file, int64_t offset, int64_t length, int advice);
 
 /**
  * Submits reads of the missing pages of some ranges, all at once, without waiting for them. It is
@@ -1517,10 +1474,7 @@ int pw_advise(struct pw_file *file,
  *
  * Threads: any, several with one file.
  */
-int pw_prefetch(struct pw_file *file,
-                const struct pw_range *ranges,
-                size_t count,
-                size_t *nr_pages);
+int pw_prefetch(struct pw_file *file, const struct pw_range *ranges, size_t count, size_t *nr_pages);
 
 /**
  * Removes cached pages, so that the next read fetches them from the file: for a file that is
@@ -1533,9 +1487,7 @@ int pw_prefetch(struct pw_file *file,
  *
  * Threads: any, several with one file.
  */
-int pw_invalidate(struct pw_file *file,
-                  int64_t offset,
-                  int64_t length);
+int pw_invalidate(struct pw_file *file, int64_t offset, int64_t length);
 
 /**
  * Writes bytes to a file. All readers of the cache see them after the call; they are durable after
@@ -1556,11 +1508,7 @@ int pw_invalidate(struct pw_file *file,
  *
  * Threads: any, several with one file.
  */
-int pw_write(struct pw_file *file,
-             const void *buf,
-             size_t size,
-             int64_t offset,
-             size_t *nr_written);
+int pw_write(struct pw_file *file, const void *buf, size_t size, int64_t offset, size_t *nr_written);
 
 /**
  * As ::pw_write, with the log sequence number of the write; 0 for none. Before a page is written
@@ -1571,12 +1519,7 @@ int pw_write(struct pw_file *file,
  *
  * Threads: any, several with one file.
  */
-int pw_write_lsn(struct pw_file *file,
-                 const void *buf,
-                 size_t size,
-                 int64_t offset,
-                 uint64_t lsn,
-                 size_t *nr_written);
+int pw_write_lsn(struct pw_file *file, const void *buf, size_t size, int64_t offset, uint64_t lsn, size_t *nr_written);
 
 /**
  * Appends bytes to a file, all of them or none.
@@ -1589,10 +1532,7 @@ int pw_write_lsn(struct pw_file *file,
  *
  * Threads: any, several with one file.
  */
-int pw_append(struct pw_file *file,
-              const void *buf,
-              size_t size,
-              int64_t *offset);
+int pw_append(struct pw_file *file, const void *buf, size_t size, int64_t *offset);
 
 /**
  * As ::pw_append, with the log sequence number of the write, as ::pw_write_lsn.
@@ -1612,8 +1552,7 @@ int pw_append_lsn(struct pw_file *file, const void *buf, size_t size, uint64_t l
  *
  * Threads: any, several with one file.
  */
-int pw_set_size(struct pw_file *file,
-                int64_t size);
+int pw_set_size(struct pw_file *file, int64_t size);
 
 /**
  * Writes dirty pages to the backend. They are not durable before a sync.
@@ -1626,10 +1565,7 @@ int pw_set_size(struct pw_file *file,
  *
  * Threads: any, several with one file.
  */
-int pw_flush(struct pw_file *file,
-             int64_t offset,
-             int64_t length,
-             size_t *nr_pages);
+int pw_flush(struct pw_file *file, int64_t offset, int64_t length, size_t *nr_pages);
 
 /**
  * Makes durable everything that was written to the file before the call, and the size that is
@@ -1679,9 +1615,7 @@ int pw_sync_range(struct pw_file *file, int64_t offset, int64_t length);
  *
  * Threads: any, several with one file.
  */
-int pw_discard(struct pw_file *file,
-               int64_t offset,
-               int64_t length);
+int pw_discard(struct pw_file *file, int64_t offset, int64_t length);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -1474,7 +1474,10 @@ int pw_advise(struct pw_file *file, int64_t offset, int64_t length, int advice);
  *
  * Threads: any, several with one file.
  */
-int pw_prefetch(struct pw_file *file, const struct pw_range *ranges, size_t count, size_t *nr_pages);
+int pw_prefetch(struct pw_file *file,
+                const struct pw_range *ranges,
+                size_t count,
+                size_t *nr_pages);
 
 /**
  * Removes cached pages, so that the next read fetches them from the file: for a file that is
@@ -1508,7 +1511,11 @@ int pw_invalidate(struct pw_file *file, int64_t offset, int64_t length);
  *
  * Threads: any, several with one file.
  */
-int pw_write(struct pw_file *file, const void *buf, size_t size, int64_t offset, size_t *nr_written);
+int pw_write(struct pw_file *file,
+             const void *buf,
+             size_t size,
+             int64_t offset,
+             size_t *nr_written);
 
 /**
  * As ::pw_write, with the log sequence number of the write; 0 for none. Before a page is written
@@ -1519,7 +1526,12 @@ int pw_write(struct pw_file *file, const void *buf, size_t size, int64_t offset,
  *
  * Threads: any, several with one file.
  */
-int pw_write_lsn(struct pw_file *file, const void *buf, size_t size, int64_t offset, uint64_t lsn, size_t *nr_written);
+int pw_write_lsn(struct pw_file *file,
+                 const void *buf,
+                 size_t size,
+                 int64_t offset,
+                 uint64_t lsn,
+                 size_t *nr_written);
 
 /**
  * Appends bytes to a file, all of them or none.
@@ -1541,7 +1553,11 @@ int pw_append(struct pw_file *file, const void *buf, size_t size, int64_t *offse
  *
  * Threads: any, several with one file.
  */
-int pw_append_lsn(struct pw_file *file, const void *buf, size_t size, uint64_t lsn, int64_t *offset);
+int pw_append_lsn(struct pw_file *file,
+                  const void *buf,
+                  size_t size,
+                  uint64_t lsn,
+                  int64_t *offset);
 
 /**
  * Sets the size of a file, as `ftruncate`. Bytes past it are removed; new bytes are zeros. Pinned

@@ -237,8 +237,8 @@ fn a_page_that_was_changed_in_the_storage_is_found_by_its_checksum() {
             ));
             assert_eq!(
                 String::from_utf8_lossy(&output.stdout),
-                "page 0: this is page 0\npage 1: a page is not what was written\npage 2: this is \
-                 page 2\n"
+                "page 0: this is page 0\npage 1: the stored bytes failed verification\n\
+                 page 2: this is page 2\n"
             );
         }
     }

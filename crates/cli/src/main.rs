@@ -19,7 +19,7 @@
 //!
 //! `unsafe` lives in few files: `bench/crew/shared.rs` (memory shared by worker processes), `bench/data/mapped.rs`
 //! (mappings of files), `bench/cases/tree/peers/lmdb.rs` (the same), `bench/cases/fork/process.rs` `info/io_uring.rs` and `replay/resident.rs`
-//! (system calls), `replay/engines/mapped.rs` (a mapping), and in `bench/cases/alloc`
+//! (system calls), `interrupt.rs` (whether a signal is ignored), `replay/engines/mapped.rs` (a mapping), and in `bench/cases/alloc`
 //! those of the allocators whose interface asks for it, and of blocks that threads pass on as numbers.
 
 #![deny(unsafe_code)]

@@ -1,5 +1,6 @@
 //! A run: the cells of the plan one after the other, and the report.
 
+use std::mem;
 use std::time::Duration;
 
 use pagewell_sim::Policy;
@@ -40,7 +41,16 @@ pub(crate) fn run(settings: &Settings) -> Result<(), Failure> {
     }
     let mut measured = Vec::new();
     for bench in Bench::ALL {
-        measured.extend(run.bench(bench, &plan, &mut users)?);
+        match run.bench(bench, &plan, &mut users) {
+            Ok(cells) => measured.extend(cells),
+            Err(failure) => {
+                let cells = mem::take(&mut run.unreported);
+                if !cells.is_empty() {
+                    run.report(&cells, "")?;
+                }
+                return Err(failure);
+            }
+        }
     }
     if run.has_tables {
         run.show(&report::summary(&measured))?;
@@ -113,7 +123,9 @@ pub(crate) fn screen(
         run.progress
             .note(&format!("left out: {}", left_out.join("; ")));
     }
-    interrupt::check()?;
+    if hit_ratios.is_none() {
+        return Err(Failure::Interrupted);
+    }
     match left_out.as_slice() {
         [] => Ok(()),
         reasons => Err(Failure::because("not measured", reasons.join("; "))),
@@ -153,6 +165,8 @@ struct Run<'a> {
     progress: Progress,
     /// Whether each benchmark prints its tables.
     has_tables: bool,
+    /// The measured cells whose table is not printed yet: shown if the run ends early.
+    unreported: Vec<Measured>,
 }
 
 impl<'a> Run<'a> {
@@ -179,6 +193,7 @@ impl<'a> Run<'a> {
             cpus,
             progress: Progress::new(durations.sum()),
             has_tables,
+            unreported: Vec::new(),
         };
         if plan.cells().next().is_some() {
             plan.notes.iter().for_each(|note| run.progress.note(note));
@@ -286,6 +301,7 @@ impl Run<'_> {
                 if self.settings.format == Format::Json {
                     self.progress.aside(|| report::print(&shares))?;
                 }
+                self.unreported.push(shares.clone());
                 measured.push(shares);
             }
         }
@@ -410,10 +426,12 @@ impl Run<'_> {
         if self.settings.format == Format::Json {
             self.progress.aside(|| report::print(&measured))?;
         }
+        self.unreported.push(measured.clone());
         Ok(measured)
     }
 
-    fn report(&self, measured: &[Measured], files: &str) -> Result<(), Failure> {
+    fn report(&mut self, measured: &[Measured], files: &str) -> Result<(), Failure> {
+        self.unreported.clear();
         match self.has_tables {
             true => self.show(&report::report(measured, files)),
             false => Ok(()),

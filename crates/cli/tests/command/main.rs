@@ -5,6 +5,7 @@
 mod crash_test;
 mod files;
 mod info;
+mod interrupted;
 mod json;
 mod processes;
 mod replay;

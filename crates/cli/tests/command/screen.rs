@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::Stdio;
-use std::thread;
-use std::time::Duration;
 
+use pagewell_testkit::wait;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -90,7 +89,7 @@ fn interrupted_it_shows_what_it_has_and_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let nr_files = || fs::read_dir(folder.path()).unwrap().count();
     for (format, signal) in [("table", Signal::INT), ("json", Signal::TERM)] {
-        let mut child = pagewell(&format!("--seconds 0.2 --format {format}"))
+        let child = pagewell(&format!("--seconds 0.2 --format {format}"))
             .env("PATH", "")
             .env("TMPDIR", folder.path())
             .stdout(Stdio::piped())
@@ -98,10 +97,7 @@ fn interrupted_it_shows_what_it_has_and_leaves_no_file() {
             .spawn()
             .unwrap();
         // Only some cells have a file with a name; others follow them.
-        while nr_files() == 0 {
-            assert!(child.try_wait().unwrap().is_none(), "no file had a name");
-            thread::sleep(Duration::from_millis(1));
-        }
+        wait::until("a file has a name", || nr_files() > 0);
         kill_process(Pid::from_child(&child), signal).unwrap();
         let output = child.wait_with_output().unwrap();
         let shown = String::from_utf8(output.stdout).unwrap();

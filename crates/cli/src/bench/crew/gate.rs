@@ -5,9 +5,11 @@
 //!
 //! # Protocol
 //!
-//! 1. Every worker notes the gate's generation and then counts itself in.
+//! 1. Every worker reads the gate's generation and then counts itself in, unless
+//!    the gate is abandoned: then it fails, the last worker too.
 //! 2. The last one resets the count, writes the start, and moves the generation.
-//! 3. The others wait until the generation has moved, and read the start.
+//! 3. The others wait until the generation has moved, and read the start. They
+//!    fail if the gate is abandoned before.
 //!
 //! The next generation cannot begin before all have left this one: each worker
 //! counts itself in again only after it has read the start.
@@ -46,7 +48,8 @@ impl Gate {
         // ORDERING: Relaxed; this worker has seen every earlier generation, and
         // the next one needs its own arrival.
         let generation = self.generation.load(Ordering::Relaxed);
-        // The last worker, or the only one, does not wait.
+        // The last worker does not wait (nor does one that is alone), so that only this check
+        // stops it. A worker that passes it before the gate is abandoned works one more slice.
         self.go_on()?;
         // ORDERING: AcqRel, both ends of E1.
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == crew {

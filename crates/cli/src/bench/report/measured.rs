@@ -6,7 +6,7 @@ use crate::bench::crew::{Bound, Speeds};
 use crate::bench::plan::Cell;
 
 /// A cell with the figures of all engines.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::bench) struct Measured {
     pub(in crate::bench) cell: Cell,
     /// In the case's unit, `[engine][round]`.

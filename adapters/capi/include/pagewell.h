@@ -34,6 +34,13 @@
  * All functions may be called by any thread, several at once, unless a function says otherwise.
  * None may be called in a signal handler.
  *
+ * Threads of the library have all signals blocked but SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP and
+ * SIGSYS: handlers of the program run in its own threads. Callbacks and page codecs may run in
+ * threads of the library, with the same signals blocked.
+ *
+ * A program that exits without ::pw_close does not sync: the writes of the last 0.2 seconds and
+ * more may be lost.
+ *
  * A child of `fork` gets ::PW_ERROR_FORKED from all calls that are not hits, and changes nothing,
  * in the file or in the cache of its parent.
  *
@@ -188,7 +195,8 @@ enum pw_error {
    */
   PW_ERROR_OUT_OF_RANGE = 5108,
   /**
-   * The file is, or would be, larger than the cache can index.
+   * The file is, or would be, larger than the cache can index, or than its device, its file
+   * system or the limit of the process (RLIMIT_FSIZE) allows.
    */
   PW_ERROR_FILE_TOO_LARGE = 5109,
   /**

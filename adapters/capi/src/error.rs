@@ -84,7 +84,8 @@ pub enum pw_error {
     PW_ERROR_OPTIONS_MISMATCH = 5107,
     /// The page begins at or past the end of the file.
     PW_ERROR_OUT_OF_RANGE = 5108,
-    /// The file is, or would be, larger than the cache can index.
+    /// The file is, or would be, larger than the cache can index, or than its device, its file
+    /// system or the limit of the process (RLIMIT_FSIZE) allows.
     PW_ERROR_FILE_TOO_LARGE = 5109,
     /// The file was truncated outside the cache.
     PW_ERROR_TRUNCATED = 5110,
@@ -156,7 +157,7 @@ errors! {
     PW_ERROR_PAGE_SIZE_MISMATCH = 5106, c"the file is already open with another page size";
     PW_ERROR_OPTIONS_MISMATCH = 5107, c"the file is already open with other options";
     PW_ERROR_OUT_OF_RANGE = 5108, c"the page begins at or past the end of the file";
-    PW_ERROR_FILE_TOO_LARGE = 5109, c"the file is larger than the cache can index";
+    PW_ERROR_FILE_TOO_LARGE = 5109, c"the file is too large";
     PW_ERROR_TRUNCATED = 5110, c"the file was truncated since it was opened";
     PW_ERROR_OUT_OF_FRAMES = 5111, c"no frame of the cache can be freed";
     PW_ERROR_MALFORMED = 5112, c"the page's contents are inconsistent";

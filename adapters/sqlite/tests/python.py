@@ -1,6 +1,7 @@
 """What a user of Python's own sqlite3 does with the extension. Arguments: the extension, a folder."""
 
 import os
+import signal
 import sqlite3
 import sys
 import threading
@@ -57,6 +58,20 @@ for wrong in ("pw_cache=x", "pw_nothing=1"):
     else:
         raise AssertionError(wrong)
 copy.close()
+
+# Signals that the only thread of the program has blocked are pending: no thread of the extension takes them.
+signal.signal(signal.SIGUSR1, lambda *_: failures.append("handled"))
+waited_for = {signal.SIGTERM, signal.SIGUSR1}
+signal.pthread_sigmask(signal.SIG_BLOCK, waited_for)
+with db:
+    db.execute("UPDATE t SET body = zeroblob(200) WHERE id < 1000")
+for number in waited_for:
+    os.kill(os.getpid(), number)
+with db:
+    db.execute("UPDATE t SET body = zeroblob(200) WHERE id < 1000")
+assert {signal.sigtimedwait(waited_for, 0).si_signo for _ in waited_for} == waited_for
+signal.pthread_sigmask(signal.SIG_UNBLOCK, waited_for)
+assert not failures, failures
 
 # A child made by fork has its parent's connections. They fail there, before anything is written; its own databases are as everywhere.
 child = os.fork()

@@ -79,6 +79,10 @@ impl<B: Backend> Backend for Plugged<B> {
         self.do_unless_pulled(|inner| inner.set_size(size))
     }
 
+    fn check_size(&self, size: u64) -> io::Result<()> {
+        self.inner.check_size(size)
+    }
+
     fn sync_data(&self) -> io::Result<()> {
         self.do_unless_pulled(B::sync_data)
     }

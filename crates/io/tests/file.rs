@@ -120,25 +120,9 @@ fn a_writer_in_another_process_keeps_this_one_away_until_it_ends() {
     }
 }
 
-/// Forks; the child runs `child` and ends, and whether it has returned true is returned here.
+/// Runs `child` in a child made by `fork`; whether it has returned true.
 fn in_a_child(child: impl FnOnce() -> bool) -> bool {
-    // SAFETY: this process is one of a single test; the child calls what is safe after a fork with the
-    // system's C library, whose allocator is, and ends without running anything else.
-    match unsafe { libc::fork() } {
-        0 => {
-            let code = libc::c_int::from(!child());
-            // SAFETY: it ends the process.
-            unsafe { libc::_exit(code) }
-        }
-        -1 => panic!("{}", io::Error::last_os_error()),
-        id => {
-            let mut status = 0;
-            // SAFETY: the status is there to be written.
-            let waited = unsafe { libc::waitpid(id, &raw mut status, 0) };
-            assert_eq!(waited, id);
-            libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
-        }
-    }
+    pagewell_testkit::in_child(|| i32::from(!child())) == 0
 }
 
 #[test]
@@ -185,7 +169,7 @@ fn a_child_neither_ends_the_lock_of_its_parent_nor_prolongs_it() {
         assert_busy(open(&path));
 
         let (mut wait, go) = io::pipe().unwrap();
-        // SAFETY: as in `in_a_child`.
+        // SAFETY: the child only waits for its parent, and ends without running anything else.
         let id = unsafe { libc::fork() };
         if id == 0 {
             drop(go);
@@ -288,6 +272,20 @@ fn what_has_no_bytes_at_positions_is_not_opened_for_writing() {
         create(Path::new("")).unwrap_err().kind(),
         io::ErrorKind::NotFound
     );
+
+    // The kernel makes their bytes when they are read.
+    for path in [
+        "/proc/self/status",
+        "/proc/version",
+        "/sys/kernel/mm/transparent_hugepage/enabled",
+    ] {
+        if let Ok(bytes) = std::fs::read(path) {
+            assert!(!bytes.is_empty());
+            let error = FileBackend::open(Path::new(path)).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{path}");
+            assert!(error.to_string().contains("size"), "{error}");
+        }
+    }
 
     let socket = dir.path().join("socket");
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();

@@ -7,34 +7,11 @@ use std::sync::{Arc, mpsc};
 
 use pagewell_io::engine::Job;
 use pagewell_io::{Backend, Direct, FileBackend, FileOptions, Forked};
+use pagewell_testkit::in_child;
 
 use support::{Memory, content, engines, write};
 
 mod support;
-
-/// Runs `body` in a child; returns what it returned.
-fn in_child(body: impl FnOnce() -> i32) -> i32 {
-    // SAFETY: the child runs `body` and ends, without unwinding or running destructors of this process. Other threads may hold locks of the
-    // allocator; the C library takes care of its own, which Rust uses.
-    let pid = unsafe { libc::fork() };
-    assert_ne!(pid, -1);
-    if pid == 0 {
-        // SAFETY: it touches no memory. The signal ends a child that waits for ever.
-        unsafe { libc::alarm(60) };
-        let code = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or(99);
-        // SAFETY: ends the child at once.
-        unsafe { libc::_exit(code) };
-    }
-    let mut status = 0;
-    // SAFETY: a child of this process; the answer has room.
-    assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
-    assert!(
-        libc::WIFEXITED(status),
-        "the child died of signal {}",
-        libc::WTERMSIG(status)
-    );
-    libc::WEXITSTATUS(status)
-}
 
 #[test]
 fn a_child_gets_errors_and_its_parent_all_of_its_reads() {

@@ -2,7 +2,6 @@
 
 #![cfg(all(target_os = "linux", not(loom)))]
 
-use std::io;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -10,6 +9,7 @@ use std::sync::mpsc;
 
 use pagewell_io::engine::{Choice, Chosen, Engine, Job, Reason, Refusal, Settings};
 use pagewell_io::{Backend, Direct, FileBackend, FileOptions};
+use pagewell_testkit::refuse;
 
 use support::{Memory, content, write};
 
@@ -36,44 +36,6 @@ fn apart(name: &str, body: impl FnOnce(&Path)) {
         String::from_utf8_lossy(&output.stdout)
     );
     eprint!("{said}");
-}
-
-/// From now on `call` fails with `errno`, in all threads of this process.
-fn forbid(call: libc::c_long, errno: i32) {
-    let statement = |code: u32, k: u32| libc::sock_filter {
-        code: code as u16,
-        jt: 0,
-        jf: 0,
-        k,
-    };
-    let answer = libc::SECCOMP_RET_ERRNO | (errno as u32 & libc::SECCOMP_RET_DATA);
-    let mut filter = [
-        // The number of the call is the first word of what the filter sees.
-        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0),
-        libc::sock_filter {
-            jf: 1,
-            ..statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, call as u32)
-        },
-        statement(libc::BPF_RET | libc::BPF_K, answer),
-        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW),
-    ];
-    let program = libc::sock_fprog {
-        len: filter.len() as u16,
-        filter: filter.as_mut_ptr(),
-    };
-    // SAFETY: numbers only.
-    let result = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
-    assert_eq!(result, 0);
-    // SAFETY: the program is there during the call.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_seccomp,
-            libc::SECCOMP_SET_MODE_FILTER,
-            libc::SECCOMP_FILTER_FLAG_TSYNC,
-            &raw const program,
-        )
-    };
-    assert_eq!(result, 0, "{}", io::Error::last_os_error());
 }
 
 fn limit(resource: libc::__rlimit_resource_t, to: u64) {
@@ -155,7 +117,7 @@ fn has_uring() -> bool {
 #[test]
 fn a_sandbox_that_forbids_it() {
     apart("a_sandbox_that_forbids_it", |path| {
-        forbid(libc::SYS_io_uring_setup, libc::EPERM);
+        refuse(libc::SYS_io_uring_setup, libc::EPERM);
         assert_falls_back(path, Refusal::Refused(libc::EPERM), "forbidden");
     });
 }
@@ -163,7 +125,7 @@ fn a_sandbox_that_forbids_it() {
 #[test]
 fn a_kernel_that_has_none() {
     apart("a_kernel_that_has_none", |path| {
-        forbid(libc::SYS_io_uring_setup, libc::ENOSYS);
+        refuse(libc::SYS_io_uring_setup, libc::ENOSYS);
         assert_falls_back(path, Refusal::Refused(libc::ENOSYS), "has no io_uring");
     });
 }
@@ -171,7 +133,7 @@ fn a_kernel_that_has_none() {
 #[test]
 fn no_memory_for_it() {
     apart("no_memory_for_it", |path| {
-        forbid(libc::SYS_io_uring_setup, libc::ENOMEM);
+        refuse(libc::SYS_io_uring_setup, libc::ENOMEM);
         assert_falls_back(path, Refusal::Refused(libc::ENOMEM), "RLIMIT_MEMLOCK");
     });
 }
@@ -179,7 +141,7 @@ fn no_memory_for_it() {
 #[test]
 fn a_kernel_that_knows_none_of_its_flags() {
     apart("a_kernel_that_knows_none_of_its_flags", |path| {
-        forbid(libc::SYS_io_uring_setup, libc::EINVAL);
+        refuse(libc::SYS_io_uring_setup, libc::EINVAL);
         assert_falls_back(path, Refusal::Refused(libc::EINVAL), "rejected io_uring");
     });
 }
@@ -190,7 +152,7 @@ fn a_sandbox_that_lets_rings_be_made_and_not_entered() {
         "a_sandbox_that_lets_rings_be_made_and_not_entered",
         |path| {
             if has_uring() {
-                forbid(libc::SYS_io_uring_enter, libc::EPERM);
+                refuse(libc::SYS_io_uring_enter, libc::EPERM);
                 assert_falls_back(path, Refusal::Refused(libc::EPERM), "forbidden");
             }
         },
@@ -253,7 +215,7 @@ fn a_sandbox_that_comes_while_requests_are_under_way() {
                 let request = memory.read(0, &[1 << 20], move |result| done.send(result).unwrap());
                 chosen.engine.submit(Job::new(Arc::clone(&file), request));
             }
-            forbid(libc::SYS_io_uring_enter, libc::EPERM);
+            refuse(libc::SYS_io_uring_enter, libc::EPERM);
             assert_works(&*chosen.engine, &file);
             for _ in 0..1500 {
                 let result = is_done
@@ -281,8 +243,35 @@ fn a_sandbox_that_comes_later() {
         };
         let file = file(path);
         assert_works(&*chosen.engine, &file);
-        forbid(libc::SYS_io_uring_enter, libc::EPERM);
+        refuse(libc::SYS_io_uring_enter, libc::EPERM);
         assert_works(&*chosen.engine, &file);
         assert_works(&*chosen.engine, &file);
     });
+}
+
+#[test]
+fn directory_without_a_sync_does_not_fail_that_of_a_file() {
+    apart(
+        "directory_without_a_sync_does_not_fail_that_of_a_file",
+        |path| {
+            let options = FileOptions::new().create();
+            // The data of a file is synced by `fdatasync`.
+            for errno in [libc::EINVAL, libc::EOPNOTSUPP, libc::ENOSYS] {
+                refuse(libc::SYS_fsync, errno);
+                let file = FileBackend::open_writable(path, &options).unwrap();
+                write(&file, 0, b"bytes").unwrap();
+                file.sync_data().unwrap();
+                file.sync_data().unwrap();
+                std::fs::remove_file(path).unwrap();
+            }
+            for errno in [libc::EIO, libc::EACCES] {
+                refuse(libc::SYS_fsync, errno);
+                let file = FileBackend::open_writable(path, &options).unwrap();
+                for _ in 0..2 {
+                    let error = file.sync_data().unwrap_err();
+                    assert_eq!(error.raw_os_error(), Some(errno));
+                }
+            }
+        },
+    );
 }

@@ -1,9 +1,6 @@
 //! A child made by `fork` gets errors, and changes nothing of its parent's. Apart from other tests, since a child keeps
 //! their files open, and locked, while it runs.
 
-#![allow(unsafe_code)] // Forking.
-
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pagewell::refcount::{LockBit, RefScheme};
@@ -21,24 +18,13 @@ support::for_both_schemes! {
     a_child_finds_no_lock_that_another_thread_has_taken
 }
 
-/// Runs `body` in a child made by `fork`; whether it returned, within a minute.
+/// Runs `body` in a child made by `fork`; whether it returned.
 fn in_child(body: impl FnOnce()) -> bool {
-    // SAFETY: the child runs the body, which takes no lock that another thread of this process may have had (but
-    // the allocator's, which the C library sees to), and ends without returning from here.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0, "fork");
-    if child == 0 {
-        // SAFETY: no memory is touched; a child that waits for something for ever is ended by the signal.
-        unsafe { libc::alarm(60) };
-        let code = i32::from(catch_unwind(AssertUnwindSafe(body)).is_err());
-        // SAFETY: ends the process without running what the test harness would do at its end.
-        unsafe { libc::_exit(code) };
-    }
-    let mut status = 0;
-    // SAFETY: the child is ours, and `status` outlives the call.
-    let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
-    assert_eq!(waited, child);
-    libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+    let status = pagewell_testkit::in_child(|| {
+        body();
+        0
+    });
+    status == 0
 }
 
 #[track_caller]

@@ -118,6 +118,11 @@ impl Backend for Liar {
         }
     }
 
+    fn check_size(&self, size: u64) -> io::Result<()> {
+        self.call();
+        self.inner.check_size(size)
+    }
+
     fn begin_sync(&self, range: Range<u64>) -> io::Result<()> {
         self.call();
         self.inner.begin_sync(range)

@@ -15,8 +15,10 @@
 //! | [`per_thread`] | one value for each thread, which other threads can still access |
 //! | [`prefetch`] | cache-line prefetch, and a hint for register allocation |
 //! | [`raced`] | a value initialized once, without waiting for another thread |
+//! | [`reserve`] | addresses for large arrays |
 //! | `simulated` | locks, atomics, threads and time of a simulation, scheduled from a seed |
 //! | [`shard`] | thread numbers; values that do not share cache lines |
+//! | `signals` | the signal mask of the library's threads |
 //! | [`thread`] | yielding, sleeping, starting threads |
 //! | [`time`] | instants |
 //! | [`wiped`] | a word that reads zero in a forked child |
@@ -37,7 +39,9 @@ pub mod parking;
 pub mod per_thread;
 pub mod prefetch;
 pub mod raced;
+pub mod reserve;
 pub mod shard;
+mod signals;
 #[cfg(all(feature = "simulated", not(loom)))]
 pub mod simulated;
 pub mod thread;

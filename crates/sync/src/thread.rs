@@ -1,5 +1,6 @@
 //! Backoff for short waits, sleeping, and threads of a cache.
 
+pub use crate::signals::spawn;
 #[cfg(all(feature = "simulated", not(loom)))]
 pub use crate::simulated::{sleep, spawn_named};
 #[cfg(not(any(feature = "simulated", loom)))]
@@ -49,15 +50,12 @@ impl Backoff {
     }
 }
 
-/// Starts a detached thread.
+/// Starts a detached thread, as [`spawn`] does.
 ///
 /// # Errors
 ///
 /// The system's error.
 #[cfg(not(any(feature = "simulated", loom)))]
 pub fn spawn_named(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-    std::thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(work)
-        .map(drop)
+    spawn(name, work).map(drop)
 }

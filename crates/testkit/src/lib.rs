@@ -6,11 +6,13 @@
 //! | module | what |
 //! |---|---|
 //! | [`mod@alone`] | tests that need a process of their own |
+//! | [`fork`] | children made by `fork` |
 //! | [`rng`] | a small deterministic generator |
 //! | [`seed`] | the seed of a test: printed when the test fails, taken from the environment to replay |
 //! | [`mod@content`] | bytes from a seed; words that name their place |
 //! | [`scratch`] | folders and files of a test, and whether there is room for them |
 //! | [`machine`] | the processor's name, for figures |
+//! | [`mod@refuse`] | system calls that are refused |
 //! | [`resident`] | what the operating system has of a file in its own cache |
 //! | [`skip`] | a report of tests that this machine cannot run |
 //! | [`wait`] | waiting for other threads, never for longer than is reasonable |
@@ -21,9 +23,11 @@
 
 pub mod alone;
 pub mod content;
+pub mod fork;
 pub mod history;
 pub mod machine;
 pub mod model;
+pub mod refuse;
 pub mod resident;
 pub mod rng;
 pub mod scratch;
@@ -33,5 +37,7 @@ pub mod wait;
 
 pub use alone::alone;
 pub use content::content;
+pub use fork::in_child;
+pub use refuse::{refuse, refuse_command};
 pub use rng::Rng;
 pub use seed::Seed;

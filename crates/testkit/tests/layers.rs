@@ -37,6 +37,40 @@ fn imports_go_to_lower_modules() {
     assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
 }
 
+/// Threads that are started elsewhere take the signals of the program.
+#[test]
+fn threads_are_started_in_one_place() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut sources = Vec::new();
+    for folders in [
+        &[
+            "crates/cache",
+            "crates/frame",
+            "crates/io",
+            "crates/pagewell",
+        ][..],
+        &["crates/policy", "crates/space", "crates/sync"],
+        &["adapters/capi", "adapters/object-store", "adapters/sqlite"],
+    ] {
+        for folder in folders {
+            read(&root, &Path::new(folder).join("src"), &mut sources);
+        }
+    }
+    let starts = |(_, module, text): &&Source| {
+        // Threads of models, and the control of a simulation.
+        let is_model = ["models", "simulated"]
+            .iter()
+            .any(|name| module.contains(&name.to_string()));
+        let code = product_code(text);
+        let calls = ["thread::Builder", "thread::{Builder", "thread::spawn("];
+        let mut calls = calls.into_iter().chain(["thread::scope("]);
+        !is_model && calls.any(|call| code.contains(call))
+    };
+    let found = sources.iter().filter(starts);
+    let paths: Vec<_> = found.map(|(path, ..)| path).collect();
+    assert_eq!(paths, [Path::new("crates/sync/src/signals.rs")]);
+}
+
 fn parse_table(text: &str) -> Result<Vec<Folder<'_>>, String> {
     let mut folders: Vec<Folder<'_>> = Vec::new();
     let is_content = |line: &&str| !line.is_empty() && !line.starts_with('#');

@@ -327,9 +327,15 @@ static void no_space(struct pw_cache *cache, const char *folder) {
   limit = before;
   limit.rlim_cur = 4096;
   CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+  REFUSED(PW_ERROR_FILE_TOO_LARGE, pw_write(file, buf, sizeof buf, 0, &nr));
+  CHECK(strstr(pw_last_error(), "RLIMIT_FSIZE") != NULL);
+  /* Lowered after the file has begun to grow, it is noticed at a sync. */
+  CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
+  OK(pw_write(file, buf, 1, 0, &nr));
+  CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
   OK(pw_write(file, buf, sizeof buf, 0, &nr));
   REFUSED(PW_ERROR_IO, pw_sync_data(file));
-  CHECK(pw_last_errno() == EFBIG);
+  CHECK(pw_last_errno() == EFBIG && strstr(pw_last_error(), "RLIMIT_FSIZE") != NULL);
   REFUSED(PW_ERROR_IO, pw_close(file));
   CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
   /* Nothing was lost. */

@@ -4,7 +4,9 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 enum { THREADS = 4, ROUNDS = 50 };
 
@@ -272,6 +274,42 @@ static void hooks_on_bytes_of_several_threads(const char *folder) {
   OK(pw_close(inverted));
 }
 
+static volatile sig_atomic_t nr_handled;
+
+static void handle(int signal) {
+  (void)signal;
+  nr_handled++;
+}
+
+/* Signals that the program has blocked in its only thread are not handled, and not fatal, in threads of the library. */
+static void signals_that_are_blocked(const char *folder) {
+  struct pw_open_options *how;
+  struct pw_file *file;
+  struct timespec none = {0, 0};
+  struct sigaction action;
+  sigset_t blocked, before;
+  size_t nr;
+  OK(pw_open_options_new(&how));
+  OK(pw_open(cache, path_in(folder, "signals"), PW_OPEN_CREATE, how, &file));
+  OK(pw_open_options_free(how));
+  OK(pw_write(file, "dirty", 5, 0, &nr));
+  OK(pw_sync_data(file));
+  memset(&action, 0, sizeof action);
+  action.sa_handler = handle;
+  CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+  CHECK(sigemptyset(&blocked) == 0 && sigaddset(&blocked, SIGTERM) == 0 && sigaddset(&blocked, SIGUSR1) == 0);
+  CHECK(pthread_sigmask(SIG_BLOCK, &blocked, &before) == 0);
+  CHECK(kill(getpid(), SIGUSR1) == 0 && kill(getpid(), SIGTERM) == 0);
+  OK(pw_write(file, "again", 5, 0, &nr));
+  OK(pw_sync_data(file));
+  CHECK(nr_handled == 0);
+  CHECK(sigdelset(&blocked, SIGUSR1) == 0);
+  CHECK(sigtimedwait(&blocked, NULL, &none) == SIGTERM);
+  CHECK(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+  CHECK(nr_handled == 1);
+  OK(pw_close(file));
+}
+
 int main(int argc, char **argv) {
   CHECK(argc == 2);
   path = make_file(argv[1], "file", 10000);
@@ -282,6 +320,7 @@ int main(int argc, char **argv) {
   queues_of_several_threads();
   hooks_that_call(argv[1]);
   hooks_on_bytes_of_several_threads(argv[1]);
+  signals_that_are_blocked(argv[1]);
   OK(pw_cache_close(cache));
   return 0;
 }

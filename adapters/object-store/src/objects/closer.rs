@@ -6,10 +6,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread;
 use std::time::Duration;
 
 use pagewell::File;
+use pagewell_sync::thread::spawn;
 use tokio::sync::oneshot;
 
 use crate::error::generic;
@@ -40,22 +40,20 @@ impl Closer {
         let (sender, tasks): (_, Receiver<Task>) = channel();
         let nr_waiting = Arc::<AtomicUsize>::default();
         let of_thread = Arc::clone(&nr_waiting);
-        thread::Builder::new()
-            .name("pagewell-closer".into())
-            .spawn(move || {
-                for task in tasks {
-                    match task {
-                        Task::Close(file) => {
-                            drop(file);
-                            // ORDERING: Relaxed; an independent number.
-                            of_thread.fetch_sub(1, Ordering::Relaxed);
-                        }
-                        // The receiver may be dropped.
-                        Task::Tell(sender) => drop(sender.send(())),
+        let work = move || {
+            for task in tasks {
+                match task {
+                    Task::Close(file) => {
+                        drop(file);
+                        // ORDERING: Relaxed; an independent number.
+                        of_thread.fetch_sub(1, Ordering::Relaxed);
                     }
+                    // The receiver may be dropped.
+                    Task::Tell(sender) => drop(sender.send(())),
                 }
-            })
-            .map_err(generic)?;
+            }
+        };
+        spawn("pagewell-closer", work).map_err(generic)?;
         Ok(Self {
             tasks: sender,
             nr_waiting,

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
+
+use pagewell_sync::thread::spawn;
 
 use super::files::{Entry, Log, PageFile, open};
 use super::slots::Slots;
@@ -107,9 +109,7 @@ impl Tier {
         });
         let (sender, waiting) = sync_channel(most_waiting);
         let of_thread = Arc::clone(&inner);
-        let writer = thread::Builder::new()
-            .name("pagewell-tier".into())
-            .spawn(move || of_thread.write_all(log, &waiting))?;
+        let writer = spawn("pagewell-tier", move || of_thread.write_all(log, &waiting))?;
         Ok(Self {
             inner,
             sender: Some(sender),

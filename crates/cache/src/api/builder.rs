@@ -67,7 +67,8 @@ impl Default for Builder {
 
 impl<S: RefScheme> Builder<S> {
     /// Sets the memory that the cache may use, in bytes: pages, index and metadata together.
-    /// Default: 64 MiB. At least 16 frames (65 KiB), at most the memory of the machine.
+    /// Default: 64 MiB. At least 16 frames (65 KiB), at most the memory of the machine,
+    /// and the limit of the control group of the process (versions 1 and 2).
     ///
     /// Not counted: a few hundred bytes for each handle, and the stacks of the threads.
     #[must_use]
@@ -211,12 +212,14 @@ impl<S: RefScheme> Builder<S> {
                 MIN_FRAMES * frame_cost::<S>()
             )));
         }
-        let machine = machine_memory();
-        if self.capacity > machine || nr_frames > MAX_FRAMES as u64 {
+        // Unknown limits do not bind.
+        let memory = system::memory_limit().unwrap_or(u64::MAX);
+        if self.capacity > memory || nr_frames > MAX_FRAMES as u64 {
             return Err(invalid(format!(
-                "a capacity of {} bytes; must be at most {}",
+                "a capacity of {} bytes; must be at most {}, the memory of the machine or the \
+                 limit of the process's control group",
                 self.capacity,
-                machine.min(MAX_FRAMES as u64 * frame_cost::<S>())
+                memory.min(MAX_FRAMES as u64 * frame_cost::<S>())
             )));
         }
         let limits = self.limits(nr_frames as usize).map_err(invalid)?;
@@ -284,11 +287,6 @@ impl<S: RefScheme> Builder<S> {
             close: self.close_timeout,
         })
     }
-}
-
-/// Returns the memory of the machine in bytes, or the maximum if the system does not report it.
-fn machine_memory() -> u64 {
-    system::machine_memory().unwrap_or(u64::MAX)
 }
 
 impl Cache {

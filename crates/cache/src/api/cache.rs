@@ -41,6 +41,32 @@ fn is_met(asked: Direct, transfers: Transfers) -> bool {
 /// Page cache: a fixed amount of memory that holds pages of any number of files.
 ///
 /// Handles are cheap to clone. The cache exists as long as any handle of it or of its files.
+///
+/// # Threads and signals
+///
+/// A cache has threads of its own, for writeback and for concurrent transfers. They have all
+/// signals blocked but those that the kernel sends for a fault of the thread itself (SIGSEGV,
+/// SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS). So handlers of the program run in its own threads,
+/// and a signal that these have blocked stays pending. Callbacks, page codecs, wakers and backends
+/// may be called in threads of the cache, with the same signals blocked; a child process that is
+/// started there inherits them. An interval timer of the process (SIGPROF) counts for the program's
+/// threads only.
+///
+/// # Limits of the process
+///
+/// - Descriptors: one for each file that is open for reading, and for each one that is open for
+///   writing; another for its directory until the first sync. io_uring has two, and one for each
+///   thread that waits for a batch of transfers at the same time, of which up to 16 stay open.
+/// - Addresses: a file that is open for writing reserves 2.13 GiB (pages of 4 KiB) for its index,
+///   to grow by 1 TiB, and 8.5 bytes for each page of four times its size; less with larger pages.
+///   One that is open for reading reserves 8 bytes for each page of four times its size and 64 MiB.
+///   After `mlockall(MCL_FUTURE)` they are not locked; the capacity is. A later
+///   `mlockall(MCL_CURRENT)` locks and fills all of them, unless with `MCL_ONFAULT`. Without
+///   privilege, RLIMIT_MEMLOCK must permit them.
+/// - Sizes of files (RLIMIT_FSIZE): a write that extends a file past the limit fails. If the limit
+///   is below the size of the file, or is lowered later, the sync fails. A thread of the program
+///   that writes back in a sync then gets SIGXFSZ, as for `write(2)`; threads of the cache have it
+///   blocked.
 pub struct Cache<S: RefScheme = LockBit> {
     files: Arc<Files<S>>,
     page_size: PageSize,

@@ -61,6 +61,8 @@ use crate::writeback::flush::Flusher;
 /// - Cached pages are as the file was when they were filled. A program that changes the file by
 ///   other means calls [`invalidate`](Self::invalidate) or [`refresh`](Self::refresh) to see the
 ///   changes.
+/// - A handle that is not dropped syncs nothing: one in a `static`, or at an exit by
+///   [`std::process::exit`]. Then writes of the last 0.2 seconds and more may be lost.
 // Fields that a hit loads are not written while the handle is shared. Fields that misses write are
 // on other cache lines, wherever the handle lies; and so is the count in front of it, if a program
 // keeps it in an `Arc`.

@@ -1,16 +1,19 @@
 //! I/O engine and helper threads of a cache.
 //!
 //! The engine is created at its first use: a program that only hits, or has only one transfer at a
-//! time, needs none, and an engine of io_uring has a thread and a ring.
+//! time, needs none, and an engine of io_uring has a thread and a ring. If it is refused for lack
+//! of descriptors, threads or memory, threads serve in its place, and its creation is tried again,
+//! at most once a second.
 
 #[cfg(not(loom))]
 mod imp {
     #[cfg(feature = "simulated")]
     use std::sync::Arc;
-    use std::sync::OnceLock;
+    use std::sync::{Mutex, OnceLock, PoisonError, TryLockError};
+    use std::time::{Duration, Instant};
 
     use pagewell_io::engine::{
-        Chosen, Engine, Refusal, Settings, WakerThreads, WorkerEngine, WorkerSettings,
+        Chosen, Engine, Reason, Refusal, Settings, WakerThreads, WorkerEngine, WorkerSettings,
     };
 
     /// Settings of the I/O engine; the engine once it is created; and three sets of threads that do
@@ -25,10 +28,17 @@ mod imp {
     pub(crate) struct Engines {
         settings: Settings,
         chosen: OnceLock<Chosen>,
+        /// Threads in place of an engine that a limit refuses for the time being.
+        interim: OnceLock<Chosen>,
+        /// Time of the last attempt to create the engine. Held during an attempt.
+        tried: Mutex<Option<Instant>>,
         callers: OnceLock<WorkerEngine>,
         restorers: OnceLock<WorkerEngine>,
         waking: WakerThreads,
     }
+
+    /// Minimum time between two attempts to create an engine that a limit has refused.
+    const RETRY: Duration = Duration::from_secs(1);
 
     /// Maximum number of threads that make offloaded calls, and of those for one file. The latter
     /// is as many as take part in one group commit.
@@ -68,8 +78,35 @@ mod imp {
         }
 
         pub(crate) fn chosen(&self) -> &Chosen {
-            self.chosen
-                .get_or_init(|| Chosen::or_threads(self.settings))
+            match self.chosen.get() {
+                Some(chosen) => chosen,
+                None => self.choose(),
+            }
+        }
+
+        #[cold]
+        fn choose(&self) -> &Chosen {
+            let is_tried_now = matches!(self.tried.try_lock(), Err(TryLockError::WouldBlock));
+            if let (Some(interim), true) = (self.interim.get(), is_tried_now) {
+                return interim;
+            }
+            let mut tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(chosen) = self.chosen.get() {
+                return chosen;
+            }
+            if let (Some(interim), Some(tried)) = (self.interim.get(), &*tried)
+                && tried.elapsed() < RETRY
+            {
+                return interim;
+            }
+            let chosen = Chosen::or_threads(self.settings);
+            *tried = Some(Instant::now());
+            match chosen.reason {
+                Reason::NoUring(refusal) if refusal.may_pass() => {
+                    self.interim.get_or_init(|| chosen)
+                }
+                _ => self.chosen.get_or_init(|| chosen),
+            }
         }
 
         /// Submits a call that may wait to the threads for offloaded calls. `key` identifies the

@@ -50,7 +50,8 @@ kinds! {
     /// The identity of the file is ambiguous: its device and inode number are those of another open
     /// file, or change while the file is open. The file was neither read nor changed.
     AmbiguousFile = ENOTUNIQ, "the file's identity is ambiguous";
-    /// The path names a directory, a pipe, or another object without bytes at positions.
+    /// The path names a directory, a pipe, or another object without bytes at positions; or a file
+    /// without a size, as those of procfs and sysfs.
     NotAFile = EISDIR, "not a regular file or block device";
     /// A setting is out of range; the message names it.
     InvalidConfig = EINVAL, "a setting is out of range";
@@ -63,8 +64,9 @@ kinds! {
     OptionsMismatch = EINVAL, "the file is already open with other options";
     /// The page begins at or past the end of the file.
     OutOfRange = ENXIO, "the page begins at or past the end of the file";
-    /// The file is larger than the cache can index.
-    FileTooLarge = EFBIG, "the file is larger than the cache can index";
+    /// The file is, or would be, larger than the cache can index, or than its device, its file
+    /// system or the limit of the process (RLIMIT_FSIZE) allows. The message names the limit.
+    FileTooLarge = EFBIG, "the file is too large";
     /// The file was truncated outside the cache.
     Truncated = EIO, "the file was truncated since it was opened";
     /// No frames could be freed. The message gives the numbers of frames by use (dirty, pinned, of
@@ -258,6 +260,10 @@ impl Error {
             Cause::Pins => Self::new(ErrorKind::TooManyPins, op).with_source(error),
             Cause::Hook => Self::new(ErrorKind::Refused, op).with_source(error),
         };
+        let error = match remedy(&error) {
+            Some(remedy) => error.with_detail(remedy),
+            None => error,
+        };
         match page {
             Some(page) => error.with_page(page),
             None => error,
@@ -317,6 +323,12 @@ impl Error {
         self.0.page
     }
 
+    /// Whether a signal interrupted the call of the backend.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        let source = std::error::Error::source(self).and_then(|error| error.downcast_ref());
+        source.is_some_and(|error: &io::Error| error.kind() == io::ErrorKind::Interrupted)
+    }
+
     /// Marks the error as also reported to the handles of the file.
     pub(crate) fn noted(mut self, cause: Cause) -> Self {
         self.0.noted = Some(cause);
@@ -352,6 +364,19 @@ impl Error {
     /// Returns the path of the file, if the operation has one.
     pub fn path(&self) -> Option<&Path> {
         self.0.path.as_deref()
+    }
+}
+
+/// Returns what makes writeback possible again, if the backend's error shows it.
+fn remedy(error: &Error) -> Option<&'static str> {
+    let source = std::error::Error::source(error)?.downcast_ref::<io::Error>()?;
+    match source.kind() {
+        io::ErrorKind::FileTooLarge => {
+            Some("past a limit on the size of files: raise it (RLIMIT_FSIZE), or truncate the file")
+        }
+        io::ErrorKind::StorageFull => Some("free some space"),
+        io::ErrorKind::QuotaExceeded => Some("free some space, or raise the quota"),
+        _ => None,
     }
 }
 

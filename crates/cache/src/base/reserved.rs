@@ -9,6 +9,7 @@ mod imp {
     use std::ptr::NonNull;
 
     use pagewell_sync::atomic::AtomicU64;
+    use pagewell_sync::reserve::map_zeros;
 
     /// Granularity in bytes at which memory is used and discarded.
     const UNIT: usize = 4096;
@@ -31,27 +32,8 @@ mod imp {
         /// Reserves `len` zero words. Returns `None` if the system denies the addresses.
         pub(crate) fn new(len: usize) -> Option<Self> {
             let bytes = len.checked_mul(size_of::<AtomicU64>())?.max(1);
-            // SAFETY: a new private anonymous mapping at an address of the kernel's choice touches
-            // no existing memory.
-            let start = unsafe {
-                libc::mmap(
-                    std::ptr::null_mut(),
-                    bytes,
-                    libc::PROT_READ | libc::PROT_WRITE,
-                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                    -1,
-                    0,
-                )
-            };
-            if start == libc::MAP_FAILED {
-                return None;
-            }
-            // Huge pages would use memory where nothing was written. A failure of the advice is
-            // harmless.
-            // SAFETY: the range was just mapped; the advice does not change its contents.
-            let _ = unsafe { libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE) };
             Some(Self {
-                start: NonNull::new(start.cast())?,
+                start: map_zeros(bytes).ok()?.cast(),
                 len,
                 can_discard: crate::base::system::system_page_bytes() == Some(UNIT as u64),
             })
@@ -110,7 +92,7 @@ mod imp {
     impl Drop for Reserved {
         fn drop(&mut self) {
             let bytes = (self.len * size_of::<AtomicU64>()).max(1);
-            // SAFETY: the mapping that `new` created; nothing borrows from it any more.
+            // SAFETY: the mapping of `map_zeros`; nothing borrows from it any more.
             let _ = unsafe { libc::munmap(self.start.as_ptr().cast(), bytes) };
         }
     }

@@ -2,14 +2,25 @@
 
 use crate::dirty::pace::Pace;
 
+/// What is known to be durable of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// As at the open, and unknown: the open may have created the file, and its last writer may not
+    /// have synced it.
+    AsOpened,
+    /// Something was written to the backend since, or its size was set.
+    Changed,
+    /// The backend has reported everything written to it as durable, including the size.
+    Durable,
+}
+
 #[derive(Debug)]
 pub(crate) struct Storage {
     /// Whether the backend's size is the one that fills use. If not, a call has failed and the
     /// backend has not returned its size since; or writes are in progress; or, in a file in whole
     /// pages, the end has not been set yet.
     pub(crate) is_size_known: bool,
-    /// Whether the backend has reported everything written to it as durable, including the size.
-    pub(crate) is_synced: bool,
+    pub(crate) durability: Durability,
     /// Whether a sync has failed since the last successful sync of the whole file. If so, a reader
     /// of the backend may get bytes that it does not keep, whatever it reports for later syncs.
     pub(crate) is_doubtful: bool,
@@ -32,8 +43,7 @@ impl Storage {
     pub(crate) fn at_open(is_size_known: bool) -> Self {
         Self {
             is_size_known,
-            // The opening may have created the file, and its last writer may not have synced it.
-            is_synced: false,
+            durability: Durability::AsOpened,
             is_doubtful: false,
             may_have_dirty: false,
             pages_end: 0,

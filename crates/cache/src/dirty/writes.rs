@@ -47,6 +47,8 @@ pub(crate) struct Writes {
     /// End of the file, if the backend may have bytes after it, in the page with the end, that are
     /// not the file's ([`loose_end`](Self::loose_end)).
     loose_end: Padded<AtomicU64>,
+    /// Size to which the backend has said that the file can grow.
+    checked_size: Padded<AtomicU64>,
     pub(crate) groups: Groups,
     /// The thread that is in the file's callback.
     pub(crate) in_hook: Padded<ThreadMark>,
@@ -113,6 +115,19 @@ impl Writes {
         self.nr_handles.load(Ordering::Acquire) == 0
     }
 
+    /// Returns the size to which the backend has said that the file can grow.
+    pub(crate) fn checked_size(&self) -> u64 {
+        // ORDERING: Relaxed; an independent number, a hint that may be outdated.
+        self.checked_size.load(Ordering::Relaxed)
+    }
+
+    /// Records that the backend has said that the file can grow to `size` bytes.
+    pub(crate) fn note_checked_size(&self, size: u64) {
+        // ORDERING: Relaxed, as in `checked_size`. The larger of two concurrent values may be lost:
+        // then the backend is asked again.
+        self.checked_size.store(size, Ordering::Relaxed);
+    }
+
     /// Creates the state. Returns `None` if the address space cannot be reserved.
     pub(crate) fn new(
         nr_pages: u64,
@@ -132,6 +147,7 @@ impl Writes {
             before_write,
             reserve: None,
             loose_end: Padded(AtomicU64::new(NO_LOOSE_END)),
+            checked_size: Padded(AtomicU64::new(0)),
             groups: Groups::default(),
             in_hook: Padded::default(),
             is_cutting: Padded(AtomicBool::new(false)),

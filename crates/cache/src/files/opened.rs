@@ -220,6 +220,9 @@ impl<S: RefScheme> Opened<S> {
 
     fn tell_loss(&self, error: &Error) {
         use std::io::Write;
+        if !Flusher(self).would_lose() {
+            return;
+        }
         if !self.writes_if_any().is_some_and(Writes::is_unhandled) {
             // The file was opened again in between: the new handle has the written data.
             return;

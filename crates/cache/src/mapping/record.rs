@@ -312,7 +312,13 @@ impl<S: RefScheme> Mapping<S> {
         };
         let reach = (4 * size + headroom).min(MAX_FILE_BYTES);
         let nr_pages = reach.div_ceil(page_size.bytes() as u64);
-        let no_addresses = || fail(ErrorKind::OutOfMemory);
+        let no_addresses = || {
+            fail(ErrorKind::OutOfMemory).with_detail(format!(
+                "no addresses for the index of a file of up to {reach} bytes, 8.5 bytes for each \
+                 of {nr_pages} pages: {}",
+                pagewell_sync::reserve::limits()
+            ))
+        };
         let nr_pages = Index::<S>::capacity_for(nr_pages).ok_or_else(no_addresses)?;
         let mut writes = match access {
             Access::Read => None,

@@ -26,7 +26,7 @@ impl<S: RefScheme> Writer<'_, S> {
     /// [`Self::write_bytes`] after the attempt at a hit has failed.
     #[inline(never)]
     fn write_any(self, writes: &Writes, buf: &[u8], pos: u64, lsn: u64) -> Result<usize, Error> {
-        Grower(self.0).checked_end(pos, buf.len())?;
+        Grower(self.0).checked_end(writes, pos, buf.len())?;
         let mut done = 0;
         let mut has_made_room = false;
         while done < buf.len() {

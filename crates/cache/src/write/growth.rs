@@ -32,6 +32,7 @@
 //! `append-vs-read*`.
 
 use std::ops::Range;
+use std::{fmt, io};
 
 use pagewell_frame::refcount::RefScheme;
 
@@ -113,7 +114,7 @@ impl<S: RefScheme> Grower<'_, S> {
         let writes = self.0.writes(Op::Write)?;
         // An append of one page touches at most two pages, and a cache can hold more.
         if buf.len() > self.0.page_size() {
-            self.check_append(buf.len())?;
+            self.check_append(writes, buf.len())?;
         }
         self.when_unlocked(writes, || self.try_append(writes, buf, lsn))
     }
@@ -123,9 +124,9 @@ impl<S: RefScheme> Grower<'_, S> {
     /// and dirty. So none of them can be written back before, and all must be within the dirty
     /// limit of one file.
     #[cold]
-    fn check_append(self, len: usize) -> Result<(), Error> {
+    fn check_append(self, writes: &Writes, len: usize) -> Result<(), Error> {
         let pos = self.0.size();
-        self.checked_end(pos, len)?;
+        self.checked_end(writes, pos, len)?;
         let most_pages = self.most_dirty() >> self.0.order().get();
         let page_size = self.0.page_size();
         // The page with the end counts as one.
@@ -174,7 +175,7 @@ impl<S: RefScheme> Grower<'_, S> {
         };
         self.settle_end(writes, Op::Write)?;
         let pos = self.0.size();
-        let end = self.checked_end(pos, buf.len())?;
+        let end = self.checked_end(writes, pos, buf.len())?;
         // All or nothing: pages placed past the end are dropped.
         let (_, result) = self.write_growing(writes, buf, pos, lsn, Part::Dropped);
         result.map(|()| pos..end)
@@ -191,16 +192,74 @@ impl<S: RefScheme> Grower<'_, S> {
         self.0.seems_unclean(pos >> self.0.page_shift())
     }
 
-    pub(crate) fn checked_end(self, pos: u64, len: usize) -> Result<u64, Error> {
+    /// Returns the end of a write of `len` bytes from byte `pos` on.
+    ///
+    /// # Errors
+    ///
+    /// [`FileTooLarge`](ErrorKind::FileTooLarge) if the file cannot have this end.
+    pub(crate) fn checked_end(self, writes: &Writes, pos: u64, len: usize) -> Result<u64, Error> {
         let end = pos.checked_add(len as u64);
-        end.filter(|end| *end <= self.0.reach()).ok_or_else(|| {
-            self.0
-                .error(ErrorKind::FileTooLarge, Op::Write)
-                .with_detail(format!(
+        let end = end.filter(|end| *end <= self.0.reach()).ok_or_else(|| {
+            self.too_large(
+                Op::Write,
+                format_args!(
                     "{len} bytes at {pos}: its index ends at {}, at most {MAX_FILE_BYTES}",
                     self.0.reach()
-                ))
-        })
+                ),
+            )
+        })?;
+        if end > writes.checked_size() && end > self.0.size() {
+            self.check_size(writes, Op::Write, end)?;
+        }
+        Ok(end)
+    }
+
+    fn too_large(self, op: Op, detail: impl fmt::Display) -> Error {
+        let error = self.0.error(ErrorKind::FileTooLarge, op);
+        error.with_detail(detail.to_string())
+    }
+
+    /// Requests from the backend whether the file can have `size` bytes. An error of a write past a
+    /// limit would otherwise only be returned by a later sync, and by each one after it, until the
+    /// file is truncated.
+    ///
+    /// The answer is kept. Usually the whole index is within the limits, so that the backend is
+    /// asked once.
+    #[cold]
+    fn check_size(self, writes: &Writes, op: Op, size: u64) -> Result<(), Error> {
+        let layout = self.0.layout();
+        // In a file in whole pages a smaller size may take more bytes, but less than a page more.
+        let rest = if layout.is_of_pages() {
+            self.0.page_size() as u64 - 1
+        } else {
+            0
+        };
+        let check = |size| {
+            let stored = layout.pages_end(size).max(size) + rest;
+            self.0.backend().check_size(stored)
+        };
+        let reach = self.0.reach();
+        // Near a limit, enough that not each of many appends asks.
+        let ahead = (size + (size / 8).max(1 << 20)).min(reach);
+        for more in [reach, ahead] {
+            if check(more).is_ok() {
+                writes.note_checked_size(more);
+                return Ok(());
+            }
+        }
+        match check(size) {
+            Ok(()) => {
+                writes.note_checked_size(size);
+                Ok(())
+            }
+            Err(error) => Err(match error.kind() {
+                io::ErrorKind::FileTooLarge => {
+                    let error_of_size = self.too_large(op, format_args!("{size} bytes: {error}"));
+                    error_of_size.with_source(error)
+                }
+                _ => Error::from_io(op, error).with_path(self.0.path()),
+            }),
+        }
     }
 
     /// Ensures, before the file is extended, that bytes that the backend has after the end do not
@@ -288,10 +347,15 @@ impl<S: RefScheme> Grower<'_, S> {
 
     fn try_resize(self, writes: &Writes, new: u64) -> Result<(), Error> {
         if new > self.0.reach() {
-            return Err(self
-                .0
-                .error(ErrorKind::FileTooLarge, Op::Resize)
-                .with_detail(format!("{new} bytes: its index ends at {}", self.0.reach())));
+            let end = self.0.reach();
+            return Err(self.too_large(
+                Op::Resize,
+                format_args!("{new} bytes: its index ends at {end}"),
+            ));
+        }
+        // In a file in whole pages a smaller size may take more bytes.
+        if new > writes.checked_size() && (new > self.0.size() || self.0.layout().is_of_pages()) {
+            self.check_size(writes, Op::Resize, new)?;
         }
         let _resize = self.0.lock_size(writes, Op::Resize)?;
         let old = self.0.size();

@@ -9,7 +9,7 @@ use crate::base::page_state::PageState;
 use crate::dirty::commits::Sync;
 use crate::dirty::options::Writeback;
 use crate::dirty::service::Step;
-use crate::dirty::storage::Storage;
+use crate::dirty::storage::{Durability, Storage};
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
 use crate::writeback::most_pages;
@@ -76,7 +76,7 @@ impl<S: RefScheme> Durable<'_, S> {
         #[cfg(loom)]
         let _ = given;
         settle.after = Some(PageState::synced);
-        storage.is_synced = true;
+        storage.durability = Durability::Durable;
         storage.is_cut = false;
         storage.may_have_dirty = false;
         storage.is_doubtful = was_doubtful;

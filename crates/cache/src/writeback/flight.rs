@@ -40,9 +40,10 @@ mod imp {
     use pagewell_io::engine::{Lane, Request, Span};
     use pagewell_sync::{Mutex, lock};
 
+    use crate::base::error::Failure;
     use crate::dirty::reserve::Reserve;
     use crate::dirty::service::Step;
-    use crate::dirty::storage::Storage;
+    use crate::dirty::storage::{Durability, Storage};
     use crate::mapping::record::Mapping;
     use crate::writeback::run::Run;
     use crate::writeback::size::StorageSize;
@@ -88,7 +89,7 @@ mod imp {
                 StorageSize(mapping).know_size(storage)?;
             }
             let was_known = storage.is_size_known;
-            storage.is_synced = false;
+            storage.durability = Durability::Changed;
             storage.is_size_known = false;
             Ok(Self {
                 mapping,
@@ -111,7 +112,7 @@ mod imp {
             &mut self,
             storage: &mut Storage,
             run: Run<'m, S>,
-            settled: &mut impl FnMut(usize, io::Result<()>),
+            settled: &mut impl FnMut(usize, Result<(), Failure>),
         ) {
             storage.pace.note_request(run.end() - run.start());
             let nr = self
@@ -149,7 +150,7 @@ mod imp {
         pub(in crate::writeback) fn finish(
             mut self,
             storage: &mut Storage,
-            settled: &mut impl FnMut(usize, io::Result<()>),
+            settled: &mut impl FnMut(usize, Result<(), Failure>),
         ) {
             while self.lane.nr_in_flight() != 0 {
                 self.wait(usize::MAX, settled);
@@ -160,7 +161,10 @@ mod imp {
                 self.has_failed = true;
                 let nr_pages = run.nr_pages();
                 drop(run);
-                settled(nr_pages, Err(io::Error::other("write lost in a fork")));
+                settled(
+                    nr_pages,
+                    Err(io::Error::other("write lost in a fork").into()),
+                );
             }
             if !self.has_failed {
                 storage.may_have_dirty = self.had_dirty;
@@ -182,7 +186,7 @@ mod imp {
         /// Waits for a page range, if these ranges use all of the reserve.
         pub(in crate::writeback) fn make_room(
             &mut self,
-            settled: &mut impl FnMut(usize, io::Result<()>),
+            settled: &mut impl FnMut(usize, Result<(), Failure>),
         ) {
             let reserve = self
                 .mapping
@@ -195,7 +199,7 @@ mod imp {
             }
         }
 
-        fn wait(&mut self, nr: usize, settled: &mut impl FnMut(usize, io::Result<()>)) {
+        fn wait(&mut self, nr: usize, settled: &mut impl FnMut(usize, Result<(), Failure>)) {
             let step = self.mapping.writes_if_any().map(|writes| {
                 writes
                     .service
@@ -207,7 +211,7 @@ mod imp {
         }
 
         /// Step 3, for all requests that have completed.
-        fn settle(&mut self, settled: &mut impl FnMut(usize, io::Result<()>)) {
+        fn settle(&mut self, settled: &mut impl FnMut(usize, Result<(), Failure>)) {
             let results = std::mem::take(&mut *lock(&self.results));
             for (nr, result) in results {
                 let Some(mut run) = self.runs[nr].take() else {
@@ -230,8 +234,9 @@ mod imp {
                     Err(_) => self.has_failed = true,
                 }
                 let nr_pages = run.nr_pages();
+                let result = result.map(drop).map_err(|error| run.failed(error));
                 drop(run);
-                settled(nr_pages, result.map(drop));
+                settled(nr_pages, result);
             }
         }
     }
@@ -245,7 +250,8 @@ mod imp {
 
     use pagewell_frame::refcount::RefScheme;
 
-    use crate::dirty::storage::Storage;
+    use crate::base::error::Failure;
+    use crate::dirty::storage::{Durability, Storage};
     use crate::mapping::record::Mapping;
     use crate::writeback::run::Run;
 
@@ -261,14 +267,14 @@ mod imp {
             &mut self,
             _: &mut Storage,
             _: Run<'m, S>,
-            _: &mut impl FnMut(usize, io::Result<()>),
+            _: &mut impl FnMut(usize, Result<(), Failure>),
         ) {
             match self.0 {}
         }
 
         pub(in crate::writeback) fn make_room(
             &mut self,
-            _: &mut impl FnMut(usize, io::Result<()>),
+            _: &mut impl FnMut(usize, Result<(), Failure>),
         ) {
             match self.0 {}
         }
@@ -276,7 +282,7 @@ mod imp {
         pub(in crate::writeback) fn finish(
             self,
             _: &mut Storage,
-            _: &mut impl FnMut(usize, io::Result<()>),
+            _: &mut impl FnMut(usize, Result<(), Failure>),
         ) {
             match self.0 {}
         }

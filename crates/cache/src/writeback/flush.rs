@@ -10,11 +10,11 @@ use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page::PageNr;
 use crate::dirty::commits::{Lead, Role, Sync, Unwound};
 use crate::dirty::order::InOrder;
-use crate::dirty::storage::Storage;
+use crate::dirty::storage::{Durability, Storage};
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
 use crate::writeback::durable::Durable;
-use crate::writeback::give::{Giver, Next};
+use crate::writeback::give::{Giver, Next, is_interrupted};
 use crate::writeback::size::StorageSize;
 
 /// Writes back the pages of a file, and makes them durable.
@@ -89,7 +89,7 @@ impl<S: RefScheme> Flusher<'_, S> {
 
     /// Whether the backend is known to have everything durably.
     fn is_durable(self, writes: &Writes, storage: &Storage) -> bool {
-        storage.is_synced
+        storage.durability == Durability::Durable
             && storage.is_size_known
             && self.0.size() == self.0.fill_size()
             && writes.any_dirty(0..self.0.nr_pages()).is_none()
@@ -118,6 +118,18 @@ impl<S: RefScheme> Flusher<'_, S> {
                 .0
                 .write_failed(self.0.writes(Op::Sync)?, Op::Sync, panicked()))
         })
+    }
+
+    /// Whether anything would be lost if the file were closed now: a write, or a size that was set.
+    pub(crate) fn would_lose(self) -> bool {
+        let Some(writes) = self.0.writes_if_any() else {
+            return false;
+        };
+        let is_changed = self
+            .0
+            .lock_storage(writes, Op::Sync)
+            .map_or(true, |storage| storage.durability == Durability::Changed);
+        is_changed || writes.share.nr() != 0 || self.0.size() != self.0.fill_size()
     }
 
     /// Describes what would be lost if the file were closed now.
@@ -174,19 +186,57 @@ impl<S: RefScheme> Flusher<'_, S> {
         let end = pages.end.saturating_mul(self.0.page_size() as u64);
         // The size at the start: later pages that extend the file are not waited for.
         let size = self.0.size().min(end);
+        for _ in 0..MAX_INTERRUPTED {
+            match self.try_sync_pages(writes, storage, pages.clone(), what, size) {
+                // A signal handler of the program ran. The interrupted call may have dropped pages
+                // that it could not write, so that they are written again: they are dirty now, as
+                // after any failed sync.
+                Err(Failed::Interrupted) => {}
+                Err(Failed::With(error)) => return Err(error),
+                Ok(()) => return Ok(()),
+            }
+        }
+        Err(self.0.write_failed(
+            writes,
+            Op::Sync,
+            io::Error::from(io::ErrorKind::Interrupted),
+        ))
+    }
+
+    fn try_sync_pages(
+        self,
+        writes: &Writes,
+        storage: &mut Storage,
+        pages: Range<PageNr>,
+        what: Sync,
+        size: u64,
+    ) -> Result<(), Failed> {
         let refused = match Giver(self.0).give_dirty(writes, storage, pages, Next::Sync) {
             Ok(_) => None,
             // The callback or the page codec refused some pages, which stay dirty. The pages that
             // were written are made durable nevertheless.
             Err(error) if error.kind() == ErrorKind::Refused => Some(error),
-            Err(error) => return Err(error),
+            Err(error) if error.is_interrupted() => return Err(Failed::Interrupted),
+            Err(error) => return Err(Failed::With(error)),
         };
-        StorageSize(self.0)
+        let synced = StorageSize(self.0)
             .tell_size(storage, size)
-            .and_then(|()| Durable(self.0).sync_storage(writes, storage, what))
-            .map_err(|error| self.0.write_failed(writes, Op::Sync, error))?;
-        refused.map_or(Ok(()), Err)
+            .and_then(|()| Durable(self.0).sync_storage(writes, storage, what));
+        match synced {
+            Ok(()) => refused.map_or(Ok(()), |error| Err(Failed::With(error))),
+            Err(error) if is_interrupted(&error) => Err(Failed::Interrupted),
+            Err(error) => Err(Failed::With(self.0.write_failed(writes, Op::Sync, error))),
+        }
     }
+}
+
+/// Maximum number of attempts at a sync that signals interrupt.
+const MAX_INTERRUPTED: u32 = 100;
+
+/// Outcome of an attempt that did not succeed.
+enum Failed {
+    Interrupted,
+    With(Error),
 }
 
 fn panicked() -> io::Error {

@@ -95,6 +95,11 @@ impl Changes {
     }
 }
 
+/// Whether a signal handler of the program has interrupted a call of the backend.
+pub(super) fn is_interrupted(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::Interrupted
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Giver<'m, S: RefScheme>(pub(super) &'m Mapping<S>);
 
@@ -169,7 +174,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
             if is_deep && flight.is_none() && has_more() {
                 flight = failures.note(Flight::begin(self.0, storage));
             }
-            let mut settled = |nr_pages, result| {
+            let mut settled = |nr_pages, result: Result<(), Failure>| {
                 if failures.note(result).is_some() {
                     nr_taken += nr_pages;
                 }
@@ -178,10 +183,12 @@ impl<'m, S: RefScheme> Giver<'m, S> {
                 flight.give(storage, run, &mut settled);
             } else {
                 if let Some(last) = last.take().filter(|_| next == Next::Sync) {
-                    settled(0, Durable(self.0).begin_sync(writes, storage, last));
+                    let begun = Durable(self.0).begin_sync(writes, storage, last);
+                    settled(0, begun.map_err(Failure::from));
                 }
                 let (nr_pages, bytes) = (run.nr_pages(), run.stored());
                 let given = self.give(storage, &mut run);
+                let given = given.map_err(|error| run.failed(error));
                 // Pages that were not written are dirty again before anything is made durable.
                 drop(run);
                 last = given.is_ok().then_some(bytes);
@@ -193,7 +200,8 @@ impl<'m, S: RefScheme> Giver<'m, S> {
                 }
                 last = None;
                 // Otherwise the next sync would take long.
-                settled(0, Durable(self.0).sync_storage(writes, storage, Sync::Data));
+                let synced = Durable(self.0).sync_storage(writes, storage, Sync::Data);
+                settled(0, synced.map_err(Failure::from));
             }
         }
         if let Some(flight) = flight {
@@ -209,6 +217,10 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         }
         match failures.failure {
             None => Ok(nr_taken),
+            // The caller repeats it.
+            Some(failure) if next == Next::Sync && is_interrupted(&failure.error) => {
+                Err(Error::from_failure(Op::Flush, failure).with_path(self.0.path()))
+            }
             Some(failure) => Err(self.0.write_failed(writes, Op::Flush, failure)),
         }
     }

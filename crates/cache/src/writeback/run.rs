@@ -86,6 +86,14 @@ impl<'m, S: RefScheme> Run<'m, S> {
         self.outgoing.len()
     }
 
+    /// Returns the failure of its write, which names the first page.
+    pub(super) fn failed(&self, error: io::Error) -> Failure {
+        Failure {
+            page: self.outgoing.first().map(|outgoing| outgoing.page),
+            ..error.into()
+        }
+    }
+
     /// Returns the offset of its first byte in the file; 0 if it is empty.
     pub(super) fn start(&self) -> u64 {
         let first = self.outgoing.first().map_or(0, |outgoing| outgoing.page);

@@ -53,7 +53,7 @@ use crate::base::page::PageNr;
 use crate::base::page_hooks::is_zeros;
 use crate::dirty::commits::Sync;
 use crate::dirty::service::{InStep, Step};
-use crate::dirty::storage::Storage;
+use crate::dirty::storage::{Durability, Storage};
 use crate::mapping::record::Mapping;
 use crate::writeback::durable::Durable;
 
@@ -110,7 +110,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
             self.know_size(storage)?;
         }
         let was_known = std::mem::replace(&mut storage.is_size_known, false);
-        storage.is_synced = false;
+        storage.durability = Durability::Changed;
         storage.pace.note_request(end - start);
         // Stays `true` unless the call succeeds, also after a panic.
         let had_dirty = std::mem::replace(&mut storage.may_have_dirty, true);
@@ -169,7 +169,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
                 why: Failure::Error(error),
             })?;
         }
-        storage.is_synced = false;
+        storage.durability = Durability::Changed;
         let was_known = std::mem::replace(&mut storage.is_size_known, false);
         let _step = self.begin_step(Step::Resize);
         let why = match caught(|| self.set_stored(storage, size)) {
@@ -229,7 +229,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
     /// backend may have past it were truncated, were never the file's, or are dirty.
     pub(super) fn know_size(self, storage: &mut Storage) -> io::Result<()> {
         if !storage.is_size_known {
-            storage.is_synced = false;
+            storage.durability = Durability::Changed;
             let _step = self.begin_step(Step::Resize);
             self.set_stored(storage, self.0.fill_size())?;
             storage.is_size_known = true;
@@ -245,7 +245,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
             return self.know_size(storage);
         }
         self.settle_cut(storage)?;
-        storage.is_synced = false;
+        storage.durability = Durability::Changed;
         storage.is_size_known = false;
         storage.pages_end = storage.pages_end.max(wanted);
         let _step = self.begin_step(Step::Resize);

@@ -39,7 +39,10 @@ impl fmt::Display for PoolError {
                     "cannot create a pool with {nr} memory nodes: must be 1 to {MAX_NODES}"
                 )
             }
-            Self::Memory { bytes, .. } => write!(f, "cannot reserve {bytes} bytes of memory"),
+            Self::Memory { bytes, .. } => {
+                let limits = pagewell_sync::reserve::limits();
+                write!(f, "cannot reserve {bytes} bytes of memory: {limits}")
+            }
         }
     }
 }

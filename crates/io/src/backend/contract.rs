@@ -37,6 +37,10 @@ pub struct FileId {
 /// - Both continue transfers that the system cuts short or interrupts.
 /// - `set_size` to less than the size discards the bytes past it for good: if the file grows again,
 ///   they read as zeros. A larger size extends the file with zeros. An error leaves either size.
+/// - `check_size` fails with [`FileTooLarge`](io::ErrorKind::FileTooLarge) if a write that extends
+///   the file to this size would fail because of the size. Success guarantees nothing. The cache
+///   may ask for sizes far past any write, keeps the answer, and holds locks: the call changes
+///   nothing, and does not block.
 /// - `sync_data` makes durable every write and every size that returned before the call, and the
 ///   name of a file that this backend has created. `sync_all` adds times and permissions.
 /// - `size` returns the current size in bytes.
@@ -100,6 +104,14 @@ pub trait Backend: Debug + Send + Sync + 'static {
     fn set_size(&self, size: u64) -> io::Result<()> {
         let _ = size;
         Err(read_only())
+    }
+
+    /// Returns an error if the file cannot grow to `size` bytes: the device ends before, or a limit
+    /// on the sizes of files is smaller. The cache calls it before it accepts a write that extends
+    /// the file, which reaches the backend later.
+    fn check_size(&self, size: u64) -> io::Result<()> {
+        let _ = size;
+        Ok(())
     }
 
     /// Permits the storage to start writeback of `range`. Guarantees nothing before the next sync.
@@ -211,6 +223,10 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
 
     fn set_size(&self, size: u64) -> io::Result<()> {
         (**self).set_size(size)
+    }
+
+    fn check_size(&self, size: u64) -> io::Result<()> {
+        (**self).check_size(size)
     }
 
     fn begin_sync(&self, range: Range<u64>) -> io::Result<()> {

@@ -257,6 +257,10 @@ impl<B: Backend> Backend for FaultBackend<B> {
         self.simple(&Operation::SetSize { size }, |inner| inner.set_size(size))
     }
 
+    fn check_size(&self, size: u64) -> io::Result<()> {
+        self.inner.check_size(size)
+    }
+
     fn begin_sync(&self, range: Range<u64>) -> io::Result<()> {
         self.inner.begin_sync(range)
     }

@@ -42,6 +42,18 @@ pub enum Refusal {
     NotHere,
 }
 
+impl Refusal {
+    /// Whether a later attempt may succeed: the process or the system had reached a limit.
+    #[must_use]
+    pub fn may_pass(self) -> bool {
+        let passing = [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EAGAIN];
+        match self {
+            Self::Refused(errno) | Self::NoThread(errno) => passing.contains(&errno),
+            Self::Lacks(_) | Self::NotHere => false,
+        }
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |errno: i32| std::io::Error::from_raw_os_error(errno);

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,13 +18,15 @@ use super::identity::{self, AmbiguousFile};
 use super::options::FileOptions;
 use super::owner::Owner;
 use super::place::Place;
-use super::{lock, open, sync, transfer};
+use super::{largest, lock, open, place, sync, transfer};
 use crate::backend::{
     Backend, FileId, Kind as What, RawFile, Request, Sealed, Transfers, read_only, too_large,
 };
 
 /// A regular file or a block device, read with `preadv` and written with `pwritev` (or `pread` and
 /// `pwrite`), through the kernel's page cache or past it.
+///
+/// It has one descriptor, and one of the directory from an open for writing to the first sync.
 ///
 /// After a fork, only the process that opened the file can use it: in the child, every call fails
 /// with [`Forked`](super::Forked). The lock of a writer ends when the process that opened the file
@@ -92,9 +95,9 @@ impl FileBackend {
     /// - [`io::ErrorKind::ResourceBusy`]: the file is open for writing elsewhere, in this or
     ///   another process, or is replaced repeatedly.
     /// - [`io::ErrorKind::AlreadyExists`]: the file exists, and the options require a new one.
-    /// - [`io::ErrorKind::PermissionDenied`] also if the directory of the file is not readable: it
-    ///   could not be synced.
-    /// - [`io::ErrorKind::InvalidInput`] also if a block device is to be truncated.
+    /// - [`io::ErrorKind::PermissionDenied`] also if the file would be created in a directory that
+    ///   is not readable: the directory could not be synced.
+    /// - [`io::ErrorKind::Unsupported`] also if a block device is to be truncated.
     pub fn open_writable(path: &Path, options: &FileOptions) -> io::Result<Self> {
         for _ in 0..UnlockedFile::MOST_TRIES {
             if let Some(locked) = Self::open_unlocked(path, options)?.lock()? {
@@ -125,6 +128,7 @@ impl FileBackend {
     fn new(file: File, access: Access, direct: Direct) -> io::Result<Self> {
         let (id, mode) = identity::id_and_mode(file.as_fd())?;
         let kind = match mode & libc::S_IFMT {
+            libc::S_IFREG if has_no_size(&file)? => return Err(no_size()),
             libc::S_IFREG => Kind::Regular,
             libc::S_IFBLK => Kind::BlockDevice,
             libc::S_IFDIR => return Err(io::ErrorKind::IsADirectory.into()),
@@ -246,7 +250,15 @@ impl UnlockedFile {
             return Err((self, error));
         }
         match self.is_in_place() {
-            Ok(true) => Ok(Some(self.backend)),
+            Ok(true) => {
+                if let Ok(mut place) = self.backend.place() {
+                    place.forget_entry();
+                    if self.backend.kind == Kind::BlockDevice {
+                        place.unsynced.clear();
+                    }
+                }
+                Ok(Some(self.backend))
+            }
             Ok(false) => Ok(None),
             Err(error) => {
                 lock::release(&self.backend.file);
@@ -278,6 +290,35 @@ fn refine(error: io::Error) -> io::Error {
         Some(libc::ENXIO) => not_a_file(),
         _ => error,
     }
+}
+
+/// Whether the file has bytes and no size, or a size that is not that of its bytes: its file system
+/// makes the bytes when they are read.
+fn has_no_size(file: &File) -> io::Result<bool> {
+    let size = file.metadata()?.len();
+    // Most files of sysfs have the size of a page, whatever their bytes.
+    let is_page = size == place::system_page_bytes();
+    if size != 0 && !is_page {
+        return Ok(false);
+    }
+    if place::is_synthetic(file)? {
+        let mut bytes = vec![0; size as usize];
+        return Ok(size == 0 || file.read_exact_at(&mut bytes, 0).is_err());
+    }
+    if size != 0 {
+        return Ok(false);
+    }
+    // A file of any other file system (FUSE with `direct_io`) is recognized by a read. One that
+    // fails proves nothing: the first read of the user returns the error.
+    let nr = file.read_at(&mut [0], 0).unwrap_or(0);
+    Ok(nr != 0 && file.metadata()?.len() == 0)
+}
+
+fn no_size() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "the file system reports no size for the file",
+    )
 }
 
 fn not_a_file() -> io::Error {
@@ -339,7 +380,7 @@ impl Backend for FileBackend {
                 return Ok(());
             }
             return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
+                io::ErrorKind::Unsupported,
                 "cannot change the size of a block device",
             ));
         }
@@ -349,6 +390,22 @@ impl Backend for FileBackend {
         let _alone = self.direct.is_asked().then(|| self.gate.alone());
         // The standard library repeats this call if it is interrupted.
         self.file.set_len(size)
+    }
+
+    fn check_size(&self, size: u64) -> io::Result<()> {
+        self.check_writable()?;
+        match self.kind {
+            Kind::Regular => {
+                // A direct write of the tail is one of a whole block.
+                let unit = self.direct.unit().unwrap_or(1) as u64;
+                largest::check(
+                    &self.file,
+                    size.checked_next_multiple_of(unit).unwrap_or(size),
+                )
+            }
+            // Asked again each time: a device may have grown.
+            Kind::BlockDevice => largest::check_device(self.size_now()?, size),
+        }
     }
 
     fn begin_sync(&self, range: Range<u64>) -> io::Result<()> {

@@ -14,19 +14,22 @@ use super::step::FailedStep;
 
 /// Locks the whole of `file`, including bytes appended later. Fails with
 /// [`io::ErrorKind::ResourceBusy`] if another open file description holds the lock, and with
-/// [`io::ErrorKind::Unsupported`] if the file system does not support such locks.
+/// [`io::ErrorKind::Unsupported`] if the file system does not support such locks, or a sandbox
+/// refuses them.
 pub(super) fn take(file: &File) -> io::Result<()> {
     set(file, libc::F_WRLCK).map_err(|error| match error.raw_os_error() {
         Some(libc::EAGAIN | libc::EACCES) => io::Error::new(
             io::ErrorKind::ResourceBusy,
             "the file is open for writing elsewhere",
         ),
-        Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP | libc::ENOTTY) => FailedStep::error(
-            io::ErrorKind::Unsupported,
-            "cannot lock the file: its file system does not support locks of open file \
-             descriptions (F_OFD_SETLK)",
-            error,
-        ),
+        Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP | libc::ENOTTY | libc::EPERM) => {
+            FailedStep::error(
+                io::ErrorKind::Unsupported,
+                "cannot lock the file: its file system does not support locks of open file \
+                 descriptions (F_OFD_SETLK), or a sandbox refuses them",
+                error,
+            )
+        }
         _ => FailedStep::error(error.kind(), "cannot lock the file", error),
     })
 }

@@ -14,6 +14,7 @@
 //! | `gate` | mutual exclusion between whole-block and partial-block writes |
 //! | `sync` | syncs that are not repeated after an interruption |
 //! | `begun` | bound on the writes in flight to the device before a sync |
+//! | `largest` | limits on the size of a file |
 //! | `lock` | write lock that excludes a second writer |
 //! | `identity` | file identity beyond device and inode number |
 //! | `open` | opening by path: leases, pipes |
@@ -32,8 +33,9 @@
 //!
 //! Synced data is unreachable if no name leads to it after a loss of power. The first sync of every
 //! file opened for writing therefore also syncs its directory, whichever program created the file:
-//! an earlier run may have created it and been killed before it could sync. Directories above it
-//! are the responsibility of the programs that created them.
+//! an earlier run may have created it and been killed before it could sync. It does not if the file
+//! system has no sync of directories, or if the file exists and its directory is not readable.
+//! Directories above it are the responsibility of the programs that created them.
 //!
 //! # Direct transfers
 //!
@@ -54,6 +56,7 @@ mod direct;
 mod file_backend;
 mod gate;
 pub mod identity;
+mod largest;
 mod lock;
 mod open;
 mod options;

@@ -28,7 +28,8 @@ const MAX_LINKS: usize = 40;
 /// Directory entry of a file, and the directories that may not be durable.
 #[derive(Debug)]
 pub(super) struct Place {
-    /// `None` if opened by a magic link of procfs, such as `/proc/self/fd/3`, without a name.
+    /// `None` if opened by a magic link of procfs, such as `/proc/self/fd/3`, without a name; and
+    /// once the file is locked.
     entry: Option<Entry>,
     /// The directories to be synced before a sync of the file may succeed.
     pub(super) unsynced: Vec<Arc<File>>,
@@ -43,8 +44,9 @@ struct Entry {
 /// Reason why a path has no entry.
 #[derive(Debug)]
 enum NoEntry {
-    /// The directory is searchable and not readable, so it cannot be synced.
-    Unreadable(io::Error),
+    /// The directory is searchable and not readable, so it cannot be synced. The entry serves only
+    /// to find out whether it still leads to the file.
+    Unreadable(Entry, io::Error),
     /// The path ends with `/`, `.` or `..`.
     Directory,
     Other(io::Error),
@@ -85,14 +87,31 @@ impl Place {
     ) -> io::Result<(Self, File)> {
         let (found, by_procfs) = find(path);
         let is_creating = flags & libc::O_CREAT != 0;
-        if !by_procfs && let Err(NoEntry::Unreadable(failed) | NoEntry::Other(failed)) = found {
-            // A file that could not be synced is not created. Nor is it opened: closing it would
-            // release POSIX locks of this process.
-            return Err(match identity::named(path) {
-                Err(error) if !is_creating || error.kind() != io::ErrorKind::NotFound => error,
-                _ => failed,
-            });
-        }
+        let found = match found {
+            // A file whose name could not be made durable is not created. One that exists needs no
+            // sync of its directory from the program, which may not be allowed to read it.
+            Err(NoEntry::Unreadable(entry, failed)) if !by_procfs => {
+                if flags & libc::O_EXCL != 0 {
+                    return Err(failed);
+                }
+                let file =
+                    open::at_path(path, flags & !libc::O_CREAT, mode).map_err(
+                        |error| match error.kind() {
+                            io::ErrorKind::NotFound if is_creating => failed,
+                            _ => error,
+                        },
+                    )?;
+                let (entry, unsynced) = (Some(entry), Vec::new());
+                return Ok((Self { entry, unsynced }, file));
+            }
+            Err(NoEntry::Other(failed)) if !by_procfs => {
+                return Err(match identity::named(path) {
+                    Err(error) if !is_creating || error.kind() != io::ErrorKind::NotFound => error,
+                    _ => failed,
+                });
+            }
+            found => found,
+        };
         let file = open::at_path(path, flags, mode)?;
         let entry = match found {
             Ok(entry) if !by_procfs => Some(entry),
@@ -119,19 +138,32 @@ impl Place {
         }
     }
 
+    /// Ends the use of the entry. The directory stays open until it is synced.
+    pub(super) fn forget_entry(&mut self) {
+        self.entry = None;
+    }
+
     /// Syncs the directories that may not be durable.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         while let Some(directory) = self.unsynced.first() {
             match sync::all(directory) {
                 Ok(()) => {}
                 // The file system has no sync of directories, and none is needed or possible.
-                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+                Err(error) if is_unsupported(&error) => {}
                 Err(error) => return Err(error),
             }
             self.unsynced.remove(0);
         }
         Ok(())
     }
+}
+
+/// Whether the error of a sync says that there is no such call, and not that it has failed.
+fn is_unsupported(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EINVAL | libc::EOPNOTSUPP | libc::ENOSYS)
+    )
 }
 
 impl Entry {
@@ -169,7 +201,7 @@ fn find(path: &Path) -> (Result<Entry, NoEntry>, bool) {
                     let directory = Arc::new(directory);
                     return match unreadable {
                         None => Ok(Entry { directory, name }),
-                        Some(error) => Err(NoEntry::Unreadable(error)),
+                        Some(error) => Err(NoEntry::Unreadable(Entry { directory, name }, error)),
                     };
                 }
                 Err(error) => return Err(error.into()),
@@ -226,12 +258,46 @@ fn read_link(directory: &File, name: &CStr) -> io::Result<PathBuf> {
     Ok(OsString::from_vec(text).into())
 }
 
+#[allow(clippy::unnecessary_cast)] // The types differ between C libraries.
 fn is_procfs(directory: &File) -> io::Result<bool> {
+    is_on(directory, &[libc::PROC_SUPER_MAGIC as i64])
+}
+
+/// Whether the file is one of the kernel's own, whose bytes are made when they are read.
+#[allow(clippy::unnecessary_cast)] // The types differ between C libraries.
+pub(super) fn is_synthetic(file: &File) -> io::Result<bool> {
+    /// `CONFIGFS_MAGIC` of the kernel.
+    const CONFIGFS: i64 = 0x6265_6570;
+    is_on(
+        file,
+        &[
+            libc::PROC_SUPER_MAGIC as i64,
+            libc::SYSFS_MAGIC as i64,
+            libc::DEBUGFS_MAGIC as i64,
+            libc::TRACEFS_MAGIC as i64,
+            libc::SECURITYFS_MAGIC as i64,
+            libc::CGROUP_SUPER_MAGIC as i64,
+            libc::CGROUP2_SUPER_MAGIC as i64,
+            CONFIGFS,
+        ],
+    )
+}
+
+/// Whether the type of the file system of `file`, as in `statfs`, is one of `types`.
+#[allow(clippy::unnecessary_cast)] // The types differ between C libraries.
+fn is_on(file: &File, types: &[i64]) -> io::Result<bool> {
     let mut answer = MaybeUninit::<libc::statfs>::uninit();
-    // SAFETY: the directory is open, and the answer has room.
-    again(|| unsafe { libc::fstatfs(directory.as_raw_fd(), answer.as_mut_ptr()) })?;
+    // SAFETY: the file is open, and the answer has room.
+    again(|| unsafe { libc::fstatfs(file.as_raw_fd(), answer.as_mut_ptr()) })?;
     // SAFETY: the call has succeeded, so the answer is initialized.
-    Ok(unsafe { answer.assume_init() }.f_type == libc::PROC_SUPER_MAGIC)
+    let answer = unsafe { answer.assume_init() };
+    Ok(types.contains(&(answer.f_type as i64)))
+}
+
+/// Size of the system's pages in bytes; 0 if it reports none.
+pub(super) fn system_page_bytes() -> u64 {
+    // SAFETY: sysconf only reads its argument.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(0)
 }
 
 /// Device and inode number of the entry `name` in `directory`.

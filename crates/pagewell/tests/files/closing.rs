@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::support::{self, PAGE, cache};
@@ -661,4 +661,113 @@ fn engines_end_with_their_caches() {
     }
     // Threads for blocking calls are not joined, and end when they see that.
     pagewell_testkit::wait::until("the threads end", || held() == before);
+}
+
+/// Storage whose syncs give the errors of `next`, one after the other.
+fn failing_syncs(
+    next: impl Fn() -> Option<io::ErrorKind> + Send + Sync + 'static,
+) -> FaultBackend<MemoryBackend> {
+    FaultBackend::with_script(MemoryBackend::writable(vec![1; 100]), move |operation| {
+        match operation {
+            Operation::SyncData | Operation::SyncAll => match next() {
+                Some(kind) => Fault::Fail(kind.into()),
+                None => Fault::None,
+            },
+            _ => Fault::None,
+        }
+    })
+}
+
+/// Symptom: a loss of 0 KiB was reported for a file to which nothing was written.
+#[test]
+#[allow(unsafe_code)] // Standard error goes to a file.
+fn loss_is_reported_only_of_what_was_written() {
+    use std::os::fd::AsRawFd;
+
+    if !pagewell_testkit::alone("closing::loss_is_reported_only_of_what_was_written") {
+        return;
+    }
+    let told = tempfile::NamedTempFile::new().unwrap();
+    // SAFETY: both descriptors are open.
+    assert_eq!(unsafe { libc::dup2(told.as_raw_fd(), 2) }, 2);
+    let cache = Cache::builder()
+        .close_timeout(std::time::Duration::ZERO)
+        .build()
+        .unwrap();
+    let work: [fn(&File); 4] = [
+        |_| (),
+        |file| {
+            file.read_at(&mut [0; 10], 0).unwrap();
+            file.sync_data().unwrap_err();
+        },
+        |file| assert_eq!(file.write_at(b"bytes", 0).unwrap(), 5),
+        |file| file.set_size(50).unwrap(),
+    ];
+    for (work, is_lost) in work.into_iter().zip([false, false, true, true]) {
+        let backend = failing_syncs(|| Some(io::ErrorKind::Other));
+        let options = OpenOptions::new().write();
+        let file = cache.open_backend_with(backend, "file", &options).unwrap();
+        work(&file);
+        let before = told.as_file().metadata().unwrap().len();
+        drop(file);
+        let after = told.as_file().metadata().unwrap().len();
+        assert_eq!(after > before, is_lost);
+    }
+}
+
+/// The system may have dropped a page that it could not write.
+#[test]
+fn interrupted_sync_is_repeated_with_all_that_was_written() {
+    for (nr_interrupted, is_given_up) in [(3, false), (150, true)] {
+        let left = AtomicUsize::new(nr_interrupted);
+        let backend = Arc::new(failing_syncs(move || {
+            let less = |nr: usize| nr.checked_sub(1);
+            let is_left = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+            is_left.ok().map(|_| io::ErrorKind::Interrupted)
+        }));
+        let cache = Cache::builder().build().unwrap();
+        let options = OpenOptions::new().writeback(Writeback::Manual);
+        let storage = Arc::clone(&backend);
+        let file = cache.open_backend_with(storage, "file", &options).unwrap();
+        file.write_at(b"bytes", 0).unwrap();
+        let result = file.sync_data();
+        match is_given_up {
+            false => result.unwrap(),
+            true => {
+                let error = io::Error::from(result.unwrap_err());
+                assert_eq!(error.kind(), io::ErrorKind::Interrupted);
+            }
+        }
+        assert_eq!(backend.nr_sync_datas(), backend.nr_writes());
+        file.close().map_err(|(_, error)| error).unwrap();
+    }
+
+    // Interrupted before the last page is written.
+    let left = AtomicUsize::new(2);
+    let backend = Arc::new(FaultBackend::with_script(
+        MemoryBackend::writable(Vec::new()),
+        move |operation| match operation {
+            Operation::Write { pos: 8192.., .. } => {
+                let less = |nr: usize| nr.checked_sub(1);
+                match left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less) {
+                    Ok(_) => Fault::Fail(io::ErrorKind::Interrupted.into()),
+                    Err(_) => Fault::None,
+                }
+            }
+            _ => Fault::None,
+        },
+    ));
+    let cache = Cache::builder().build().unwrap();
+    let options = OpenOptions::new().writeback(Writeback::Manual);
+    let storage = Arc::clone(&backend);
+    let file = cache.open_backend_with(storage, "file", &options).unwrap();
+    for page in [0, 2, 4] {
+        file.write_at(b"bytes", page * PAGE as u64).unwrap();
+    }
+    file.sync_data().unwrap();
+    assert_eq!(file.stats().nr_dirty, 0);
+    assert_eq!(backend.nr_writes(), 5);
+    // No handle reports what has passed.
+    file.sync_data().unwrap();
+    file.close().map_err(|(_, error)| error).unwrap();
 }

@@ -10,11 +10,15 @@ mod faults;
 mod futures;
 mod history;
 mod isolation;
+mod limits;
 mod many;
 mod model;
 mod opening;
 mod overlap;
+mod refused;
 mod scans;
+mod signals;
+mod sizes;
 mod smoke;
 #[path = "../support/mod.rs"]
 mod support;

@@ -20,6 +20,7 @@ mod imp {
     use std::sync::Arc;
 
     use pagewell_sync::atomic::AtomicU64;
+    use pagewell_sync::reserve::map_zeros;
 
     #[derive(Debug)]
     struct Mapping {
@@ -51,24 +52,7 @@ mod imp {
         /// Reserves `len` zeros. Returns `None` if `len` is 0 or the system has no addresses.
         pub(crate) fn new(len: usize) -> Option<Self> {
             let bytes = len.checked_mul(size_of::<AtomicU64>()).filter(|n| *n > 0)?;
-            // SAFETY: a new private mapping at an address of the kernel's choice affects no memory.
-            let start = unsafe {
-                libc::mmap(
-                    std::ptr::null_mut(),
-                    bytes,
-                    libc::PROT_READ | libc::PROT_WRITE,
-                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                    -1,
-                    0,
-                )
-            };
-            if start == libc::MAP_FAILED {
-                return None;
-            }
-            // Huge pages would use memory where there are no tables. A failure is ignored.
-            // SAFETY: the range was just mapped; the advice does not change its contents.
-            let _ = unsafe { libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE) };
-            let start = NonNull::new(start.cast())?;
+            let start = map_zeros(bytes).ok()?.cast();
             let mapping = Arc::new(Mapping { start, len });
             Some(Self {
                 start,
@@ -92,7 +76,7 @@ mod imp {
     impl Drop for Mapping {
         fn drop(&mut self) {
             let bytes = self.len * size_of::<AtomicU64>();
-            // SAFETY: the mapping that `new` created; no handle is left, nor a borrow of one.
+            // SAFETY: the mapping of `map_zeros`; no handle is left, nor a borrow of one.
             let _ = unsafe { libc::munmap(self.start.as_ptr().cast(), bytes) };
         }
     }

@@ -9,6 +9,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use crate::signals;
+
 /// Exit code of a process whose simulated threads deadlock or do not terminate.
 pub const STUCK: i32 = 3;
 
@@ -306,12 +308,11 @@ fn enter(me: usize) {
 
 /// Starts a detached thread, in this thread's simulation if any. Fails with the system's error.
 pub fn spawn_named(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    let builder = std::thread::Builder::new().name(name.to_owned());
     if !is_here() {
-        return builder.spawn(work).map(drop);
+        return signals::spawn(name, work).map(drop);
     }
     let new = with_world(add_thread);
-    let spawned = builder.spawn(move || {
+    let spawned = signals::spawn(name, move || {
         enter(new);
         work();
     });

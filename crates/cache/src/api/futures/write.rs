@@ -108,7 +108,7 @@ impl<S: RefScheme> WriteAt<'_, S> {
     fn go_on(&mut self, context: &Context<'_>) -> Poll<Result<usize, Error>> {
         let mapping = self.file.mapping();
         let writes = self.file.writes(Op::Write)?;
-        Grower(&**mapping).checked_end(self.offset, self.buf.len())?;
+        Grower(&**mapping).checked_end(writes, self.offset, self.buf.len())?;
         let page_size = mapping.page_size();
         let mut backoff = Backoff::new();
         while self.done < self.buf.len() {

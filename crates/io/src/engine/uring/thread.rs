@@ -31,6 +31,7 @@ use std::time::Duration;
 
 use io_uring::{opcode, types};
 use pagewell_sync::parking::keep_wakers;
+use pagewell_sync::thread::spawn;
 
 use super::pool::Pool;
 use super::ring::{Outcome, Ring, Use};
@@ -213,23 +214,21 @@ pub(super) fn start(settings: UringSettings, pool: &Arc<Pool>) -> Result<Handle,
     let (pool, for_thread) = (Arc::clone(pool), Arc::clone(&inbox));
     let (answer, is_there) = mpsc::channel();
     let (over, is_over) = mpsc::channel::<()>();
-    let thread = thread::Builder::new()
-        .name("pagewell-uring".into())
-        .spawn(move || {
-            // Dropped last.
-            let _over = over;
-            // Created here: only the thread that created it may enter it.
-            match Ring::new(settings.depth, Use::OneThread) {
-                Ok(ring) => {
-                    let _ = answer.send(Ok(tid()));
-                    Thread::new(ring, for_thread, pool).run();
-                }
-                Err(refusal) => {
-                    let _ = answer.send(Err(refusal));
-                }
+    let work = move || {
+        // Dropped last.
+        let _over = over;
+        // Created here: only the thread that created it may enter it.
+        match Ring::new(settings.depth, Use::OneThread) {
+            Ok(ring) => {
+                let _ = answer.send(Ok(tid()));
+                Thread::new(ring, for_thread, pool).run();
             }
-        })
-        .map_err(|error| Refusal::NoThread(errno(&error)))?;
+            Err(refusal) => {
+                let _ = answer.send(Err(refusal));
+            }
+        }
+    };
+    let thread = spawn("pagewell-uring", work).map_err(|error| Refusal::NoThread(errno(&error)))?;
     match is_there.recv() {
         Ok(answer) => answer.map(|tid| Handle {
             inbox,

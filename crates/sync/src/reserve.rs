@@ -1,0 +1,89 @@
+//! Reservation of addresses for arrays of which little is ever used.
+
+#![allow(unsafe_code)] // A mapping.
+
+use std::io;
+use std::ptr::{self, NonNull};
+
+/// Maps `bytes` bytes of zeros, private, readable and writable, at an address that the kernel
+/// chooses. They use memory where they are written, also in a process that has called
+/// `mlockall(MCL_FUTURE)` before: the range is not locked. The caller unmaps them.
+///
+/// # Errors
+///
+/// The system's error: no bytes, no addresses (RLIMIT_AS, RLIMIT_DATA, vm.overcommit_memory), or
+/// more than RLIMIT_MEMLOCK in a process that locks its future memory.
+pub fn map_zeros(bytes: usize) -> io::Result<NonNull<u8>> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // Without access, so that nothing is read in. After `mlockall(MCL_FUTURE)` the mapping is
+    // locked, and all of it would be.
+    // SAFETY: a new mapping at an address of the kernel's choice affects no existing memory.
+    let start = unsafe { libc::mmap(ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the new mapping, which has no contents. Not locked, it stays as it is.
+    let _ = unsafe { libc::munlock(start, bytes) };
+    // SAFETY: the new mapping, to which there are no references.
+    let result = unsafe { libc::mprotect(start, bytes, libc::PROT_READ | libc::PROT_WRITE) };
+    if result != 0 {
+        let error = io::Error::last_os_error();
+        // SAFETY: as above.
+        let _ = unsafe { libc::munmap(start, bytes) };
+        return Err(error);
+    }
+    // Huge pages would use memory where nothing was written. A failure of the advice is harmless.
+    // SAFETY: the new mapping; the advice does not change its contents.
+    let _ = unsafe { libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE) };
+    NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+}
+
+/// Describes the limits because of which the system may refuse to reserve addresses or memory.
+pub fn limits() -> String {
+    let limit = |resource| {
+        let mut limit = libc::rlimit {
+            rlim_cur: libc::RLIM_INFINITY,
+            rlim_max: libc::RLIM_INFINITY,
+        };
+        // SAFETY: the pointer is valid for writes. Should the call fail, the limit stays infinite.
+        let _ = unsafe { libc::getrlimit(resource, &raw mut limit) };
+        Some(limit.rlim_cur).filter(|bytes| *bytes != libc::RLIM_INFINITY)
+    };
+    let mut limits = Vec::new();
+    if let Some(bytes) = limit(libc::RLIMIT_AS) {
+        limits.push(format!("RLIMIT_AS is {bytes} bytes"));
+    }
+    if let Some(bytes) = limit(libc::RLIMIT_DATA) {
+        limits.push(format!("RLIMIT_DATA is {bytes} bytes"));
+    }
+    // Counts only where memory is locked, by `mlockall`.
+    if let Some(bytes) = limit(libc::RLIMIT_MEMLOCK) {
+        limits.push(format!(
+            "RLIMIT_MEMLOCK, for a process that has called mlockall, is {bytes} bytes"
+        ));
+    }
+    limits.push("vm.overcommit_memory may limit the memory of all processes".to_owned());
+    limits.join("; ")
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn range_is_of_zeros_and_can_be_written() {
+        let bytes = 1 << 30;
+        let start = map_zeros(bytes).unwrap();
+        for at in [0, 1 << 20, bytes - 1] {
+            // SAFETY: within the range.
+            let mut byte = unsafe { start.add(at) };
+            // SAFETY: mapped, initialized to zero, and used by nothing else.
+            let byte = unsafe { byte.as_mut() };
+            assert_eq!(std::mem::replace(byte, 7), 0);
+        }
+        // SAFETY: the range of this test; no reference is left.
+        assert_eq!(unsafe { libc::munmap(start.as_ptr().cast(), bytes) }, 0);
+        assert!(map_zeros(0).is_err());
+        assert!(map_zeros(1 << 50).is_err());
+    }
+}

@@ -12,11 +12,11 @@ use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 use crate::backend::{Backend, FileId, gather, read_only, scatter, too_large, total_len};
 
-/// Device number of all backends in memory; no device of the system has it.
+/// Device number of all backends in memory. No device of the system has this number.
 const DEVICE: u64 = u64::MAX;
 
-/// A file that is a vector of bytes. Each backend is a separate file. Its bytes live as long as the
-/// backend, so its syncs only count.
+/// A file that is a vector of bytes. Each backend is a separate file, whose bytes live as long as
+/// the backend. A sync does nothing except increment a counter.
 #[derive(Debug)]
 pub struct MemoryBackend {
     bytes: RwLock<Vec<u8>>,
@@ -28,7 +28,7 @@ pub struct MemoryBackend {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
     Read,
-    /// Also writable; the file may grow to this many bytes.
+    /// Reads and writes; the file may grow to this number of bytes.
     Write {
         limit: usize,
     },
@@ -46,8 +46,8 @@ impl MemoryBackend {
         Self::with_access(bytes, Access::Write { limit })
     }
 
-    /// As [`writable`](Self::writable), on a storage that is full at `limit` bytes: calls that
-    /// would make the file longer fail with [`io::ErrorKind::StorageFull`].
+    /// Creates a writable file as on a device that is full at `limit` bytes: calls that would make
+    /// the file longer fail with [`io::ErrorKind::StorageFull`].
     pub fn writable_up_to(limit: usize, bytes: Vec<u8>) -> Self {
         Self::with_access(bytes, Access::Write { limit })
     }
@@ -66,14 +66,14 @@ impl MemoryBackend {
         }
     }
 
-    /// Changes the bytes without notice to a cache, as another process could.
+    /// Changes the bytes without notifying a cache, like another process.
     pub fn modify(&self, change: impl FnOnce(&mut Vec<u8>)) {
         change(&mut self.exclusive());
     }
 
-    /// Number of syncs of either kind so far.
+    /// Returns the number of syncs of either kind so far.
     pub fn nr_syncs(&self) -> u64 {
-        // ORDERING: Relaxed; a statistic.
+        // ORDERING: Relaxed; the count is a statistic and orders nothing.
         self.nr_syncs.load(Ordering::Relaxed)
     }
 
@@ -85,7 +85,7 @@ impl MemoryBackend {
         self.bytes.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Maximum size of the file. Fails if the file is read-only.
+    /// Returns the maximum size of the file, or an error if the file is read-only.
     fn limit(&self) -> io::Result<usize> {
         match self.access {
             Access::Read => Err(read_only()),
@@ -95,13 +95,14 @@ impl MemoryBackend {
 
     fn sync(&self) -> io::Result<()> {
         self.limit()?;
-        // ORDERING: Relaxed; a statistic.
+        // ORDERING: Relaxed; the count is a statistic and orders nothing.
         self.nr_syncs.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 }
 
-/// Extends `bytes` with zeros to `len`, which is larger.
+/// Extends `bytes` with zeros to `len`, which must be larger than the present length. Fails, with
+/// `bytes` unchanged, if `len` exceeds `limit` or memory is short.
 fn grow(bytes: &mut Vec<u8>, len: usize, limit: usize) -> io::Result<()> {
     if len > limit {
         return Err(io::ErrorKind::StorageFull.into());
@@ -122,7 +123,7 @@ fn file_size(end: u64) -> io::Result<usize> {
 impl Backend for MemoryBackend {
     fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
         let bytes = self.shared();
-        // Under loom other threads run at the copy, and would wait for this lock forever.
+        // Under loom, other threads run during the copy. They would wait for this lock forever.
         #[cfg(loom)]
         let bytes = {
             let copy = bytes.clone();
@@ -149,7 +150,7 @@ impl Backend for MemoryBackend {
 
     fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
         let limit = self.limit()?;
-        // Before the lock is acquired, for the same reason as in a read.
+        // Copy before the lock is acquired, for the same reason as in a read.
         let new = gather(bufs);
         if new.is_empty() {
             return Ok(());

@@ -1,17 +1,17 @@
 //! Eviction policy: chooses the pages to evict from metadata alone.
 //!
-//! The page cache drives this code; so does the simulator, with pages that do not exist. The policy
-//! knows frames, whether their pages were accessed, and how long a returning page was absent. A hit
-//! calls nothing here: it sets the page's accessed bit if that is clear. A thread that fills a
-//! frame leaves a [note](Notes) for it. A thread that needs frames calls [`Policy::evict`], under
-//! its own lock.
+//! The page cache drives this code, and so does the simulator, which has no page contents. The
+//! input of the policy is the frames, the accessed bits of their pages, and for each returning page
+//! the time since its eviction. A hit calls no function of this crate; it only sets the page's
+//! accessed bit if the bit is clear. A thread that fills a frame leaves a [note](Notes) for that
+//! frame. A thread that needs frames calls [`Policy::evict`], under a lock that the cache provides.
 //!
 //! | module | content |
 //! |---|---|
 //! | `words` | value types: ghosts, notes, entries, and the state of a frame |
 //! | `notes` | lock-free notes from the threads that fill frames |
 //! | `rings` | queues of entries, in chunks |
-//! | `places` | queue position of each frame, also after its page has moved |
+//! | `places` | queue position of each frame, even after its page has moved |
 //! | `rules` | eviction and admission decisions, without side effects |
 //! | `pages` | the trait that a cache implements |
 //! | `run` | an eviction pass, from new pages to evictions |

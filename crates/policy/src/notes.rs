@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::words::{Ghost, Note};
 
-/// A word for each frame: the last event that the policy has not processed.
+/// A word for each frame, with the last event in the frame that the policy has not processed.
 ///
-/// The thread that fills a frame writes it, and the policy reads it in its next pass. A late or
-/// lost note costs the page only its queue position. Notes for invalid frames are dropped.
+/// The thread that fills a frame, or moves a page to it, stores the note, and the policy takes the
+/// note in a later pass. A late or lost note costs the page only its queue position. Notes for
+/// frames that do not exist are dropped.
 #[derive(Debug)]
 pub struct Notes(Box<[AtomicU32]>);
 
@@ -20,28 +21,30 @@ impl Notes {
 
     /// Records that a page was filled into `frame`, whose slot held `ghost`.
     ///
-    /// Called once the page is resident, since the policy may look it up at once.
+    /// The caller makes this call after the page has become resident, since the policy may query
+    /// the page immediately.
     pub fn arrived(&self, frame: u32, ghost: Option<Ghost>) {
         self.note(frame, Note::Arrived(ghost));
     }
 
-    /// Records that the page in `from` has moved to `to`. It keeps its queue position.
+    /// Records that the page in `from` has moved to `to`, so that the page keeps its queue
+    /// position.
     ///
-    /// Called before `from` can be filled again.
+    /// The caller makes this call before `from` can be filled again.
     pub fn moved(&self, from: u32, to: u32) {
         let Some(word) = self.0.get(from as usize) else {
             return;
         };
-        // An unread note moves with the page: the swap gives it either to this call or to the
-        // policy.
-        // ORDERING: Relaxed; as in `note`.
+        // A note that the policy has not taken moves with the page: the swap gives the note either
+        // to this call or to the policy.
+        // ORDERING: Relaxed; a note publishes no other memory, as in `note`.
         let unread = match word.load(Ordering::Relaxed) {
             0 => 0,
             _ => word.swap(0, Ordering::Relaxed),
         };
         let note = match Note::from_bits(unread) {
             Note::Nothing => Note::MovedFrom(from),
-            // The page is back in the frame where the policy recorded it.
+            // The page is back in the frame in which the policy recorded it.
             Note::MovedFrom(home) if home == to => Note::Nothing,
             unread => unread,
         };
@@ -50,37 +53,38 @@ impl Notes {
 
     fn note(&self, frame: u32, note: Note) {
         if let Some(word) = self.0.get(frame as usize) {
-            // ORDERING: Relaxed; a note publishes nothing. The policy queries the cache about the
-            // page before it acts, and revisits a frame whose note it does not see yet.
+            // ORDERING: Relaxed; a note publishes no other memory. The policy queries the cache
+            // about the page before it acts, and examines a frame again later if it does not see
+            // the frame's note yet.
             word.store(note.bits(), Ordering::Relaxed);
         }
     }
 
-    /// Takes the note of a frame, and clears it.
+    /// Returns the note of a frame, and clears it.
     pub(crate) fn take(&self, frame: u32) -> Note {
         let Some(word) = self.0.get(frame as usize) else {
             return Note::Nothing;
         };
-        // ORDERING: Relaxed; as in `note`.
+        // ORDERING: Relaxed; a note publishes no other memory, as in `note`.
         match word.load(Ordering::Relaxed) {
             0 => Note::Nothing,
             _ => Note::from_bits(word.swap(0, Ordering::Relaxed)),
         }
     }
 
-    /// Restores a note that was taken, unless there is a newer one.
+    /// Restores a note that [`take`](Self::take) has returned, unless the frame has a newer one.
     pub(crate) fn put_back(&self, frame: u32, note: Note) {
         if let Some(word) = self.0.get(frame as usize) {
             let (old, new) = (0, note.bits());
-            // ORDERING: Relaxed; as in `note`.
+            // ORDERING: Relaxed; a note publishes no other memory, as in `note`.
             let _ = word.compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
-    /// Loads the word of a frame into the processor's cache, before it is taken.
+    /// Loads the word of a frame into the processor's cache. The result has no meaning.
     pub(crate) fn touch(&self, frame: u32) -> u32 {
         let word = self.0.get(frame as usize);
-        // ORDERING: Relaxed; the value is not used.
+        // ORDERING: Relaxed; no decision depends on the value.
         word.map_or(0, |word| word.load(Ordering::Relaxed))
     }
 }

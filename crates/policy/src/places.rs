@@ -1,14 +1,16 @@
 //! Queue position of each frame.
 //!
 //! Invariants.
-//! - I1: each frame is in exactly one queue, at one position; a popped frame is in none.
-//! - I2: a queue's size is that of its pages, in frames; `Limbo` and `Others` count entries.
+//! - I1: each frame is in exactly one queue, at one position, except that a popped frame is in no
+//!   queue.
+//! - I2: the size of `Window` and `Main` is the number of frames of their pages. The size of
+//!   `Limbo` and `Others` is the number of their entries.
 //! - I3: a frame has at most two entries. A second one is *taken*: it stands for another frame.
 //!
-//! A page that moves to another frame keeps its position. The entry there still names the old
-//! frame, because finding it would take a search. So `taken` maps that entry to the new frame, and
-//! the old frame gets another entry, with the other turn. Few pages move, so `taken` is small. If
-//! it is full, the page gets a new position.
+//! A page that moves to another frame keeps its position. The entry at that position still names
+//! the old frame, because changing the entry would require a search for it. Instead, `taken` maps
+//! the entry to the new frame, and the old frame later gets another entry, with the other turn. Few
+//! pages move, so `taken` is small. If `taken` is full, a moved page gets a new position.
 
 use std::collections::HashMap;
 
@@ -22,13 +24,14 @@ pub(crate) const IDLE: u8 = 1;
 pub(crate) struct Places {
     standings: Vec<Standing>,
     rings: Rings,
-    /// Frames from here on were never examined. They are the first of `Limbo`, without entries.
+    /// First frame that was never examined. This frame and all later ones are the first frames of
+    /// `Limbo`, and have no entries in `rings`.
     fresh: u32,
-    /// By entry: the frame that it stands for, if it names another.
+    /// For each taken entry, the frame for which it stands.
     taken: HashMap<Entry, u32>,
-    /// By frame: the entry that stands for it, if that names another.
+    /// Inverse of `taken`: for each frame, the taken entry that stands for it, if any.
     seats: HashMap<u32, Entry>,
-    /// Unclassified frames that had no page when examined, and were not evicted from since.
+    /// Number of unclassified frames that had no page when a pass examined them ([`IDLE`]).
     nr_idle: u32,
     sizes: [u64; Queue::ALL.len()],
     /// Number of evicted frames.
@@ -42,7 +45,8 @@ const fn most_taken(nr_frames: usize) -> usize {
 
 impl Places {
     pub(crate) const fn bytes(nr_frames: usize) -> usize {
-        // A `std` table has at most 2 * 8 / 7 buckets for each item, of the item and a byte.
+        // A hash table of `std` has at most 2 * 8 / 7 buckets for each item. A bucket has the size
+        // of the item and one byte.
         let item = size_of::<Entry>() + size_of::<u32>() + 1;
         let tables = 2 * (most_taken(nr_frames) * 16 / 7 + 16) * item;
         nr_frames * size_of::<Standing>() + Rings::bytes(nr_frames) + tables
@@ -72,14 +76,15 @@ impl Places {
         self.standings[frame as usize]
     }
 
-    /// Loads the standing of a frame into the processor's cache, before the frame is popped.
+    /// Loads the standing of a frame into the processor's cache. The result has no meaning.
     pub(crate) fn touch(&self, frame: u32) -> u32 {
         self.standings
             .get(frame as usize)
             .map_or(0, |standing| standing.nr_frames())
     }
 
-    /// Number of entries of a queue.
+    /// Returns the number of entries of a queue. For `Limbo`, frames that were never examined count
+    /// too.
     pub(crate) fn len(&self, queue: Queue) -> u32 {
         let fresh = match queue {
             Queue::Limbo => self.standings.len() as u32 - self.fresh,
@@ -88,7 +93,7 @@ impl Places {
         self.rings.len(queue) + fresh
     }
 
-    /// The time: the number of evicted frames.
+    /// Returns the time, which is the number of evicted frames.
     pub(crate) const fn now(&self) -> Epoch {
         self.now
     }
@@ -97,12 +102,12 @@ impl Places {
         self.now = self.now.after(nr_frames);
     }
 
-    /// Approximate time for which the first frame has been in a queue.
+    /// Returns the approximate time for which the first frame of a queue has been in the queue.
     pub(crate) fn waited(&self, queue: Queue) -> u32 {
         self.rings.waited(queue, self.now)
     }
 
-    /// Number of frames of the pages in a queue.
+    /// Returns the size of a queue, in frames (I2).
     pub(crate) const fn size(&self, queue: Queue) -> u64 {
         self.sizes[queue as usize]
     }
@@ -124,7 +129,7 @@ impl Places {
         Some(frame)
     }
 
-    /// Subtracts a frame from the counts of the queue that it has left.
+    /// Subtracts a frame from the counts of the queue from which it was popped.
     fn leave(&mut self, frame: u32, queue: Queue) {
         let standing = self.standing(frame);
         self.sizes[queue as usize] -= u64::from(standing.nr_frames());
@@ -150,7 +155,8 @@ impl Places {
         self.standings[frame as usize] = standing.in_queue(standing.queue(), age);
     }
 
-    /// Number of unclassified frames without a page for long: in a free list, or in other use.
+    /// Returns the number of unclassified frames that had no page when a pass examined them: they
+    /// are in a free list or in another use.
     pub(crate) const fn nr_idle(&self) -> u32 {
         self.nr_idle
     }
@@ -165,11 +171,11 @@ impl Places {
             .push(standing.queue(), Entry::new(frame, turn), self.now);
     }
 
-    /// Gives the position of the page in `from` to `to`, which is in no queue; `from` is then in
-    /// none.
+    /// Gives the position of the page in `from` to the frame `to`, which is in no queue. Afterwards
+    /// `from` is in no queue.
     ///
-    /// Returns `false`, and changes nothing, if `from` is `to`, has no known page or does not
-    /// exist, or if there is no room for another taken entry.
+    /// Returns `false`, and changes nothing, if `from` is `to`, does not exist or is not in
+    /// `Window` or `Main`, or if no further entry can be taken.
     pub(crate) fn hand_over(&mut self, from: u32, to: u32) -> bool {
         if from == to || from as usize >= self.standings.len() {
             return false;
@@ -193,13 +199,14 @@ impl Places {
         self.seats.remove(&from);
         self.taken.insert(seat, to);
         self.seats.insert(to, seat);
-        // The size of the queue is unchanged: it is the same page.
+        // The size of the queue is unchanged, since the page is the same.
         let turn = self.standing(to).turn();
         self.standings[to as usize] = standing.with_turn(turn);
         true
     }
 
-    /// Returns the frame that an entry stands for, and calls `found` if the entry is taken.
+    /// Returns the frame for which an entry stands. Calls `found` with this frame if the entry is
+    /// taken.
     fn stands_for<'s>(&'s mut self, entry: Entry, found: impl FnOnce(&'s mut Self, u32)) -> u32 {
         if self.taken.is_empty() {
             return entry.frame();
@@ -213,8 +220,8 @@ impl Places {
         }
     }
 
-    /// Writes the frames that will be popped next, at most `into.len()` and maybe fewer than there
-    /// are. Returns their number.
+    /// Writes frames that will be popped next to `into`, and returns their number. Fewer than
+    /// `into.len()` frames may be written even if the queue has more.
     pub(crate) fn ahead(&self, queue: Queue, into: &mut [u32]) -> usize {
         if queue == Queue::Limbo && (self.fresh as usize) < self.standings.len() {
             let nr = into.len().min(self.standings.len() - self.fresh as usize);

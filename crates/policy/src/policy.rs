@@ -1,4 +1,4 @@
-//! Policy of a cache: the state kept from pass to pass.
+//! State of a cache's eviction policy, which is kept between passes.
 
 use crate::notes::Notes;
 use crate::pages::Pages;
@@ -17,8 +17,8 @@ impl Policy {
     /// Maximum number of frames of a policy.
     pub const MAX_FRAMES: usize = (1 << 30) - 1;
 
-    /// Creates the policy for frames `0..nr_frames`, all without a page. Panics if there are more
-    /// than [`Policy::MAX_FRAMES`].
+    /// Creates the policy for the frames `0..nr_frames`, all without pages. Panics if `nr_frames`
+    /// exceeds [`Policy::MAX_FRAMES`].
     #[must_use]
     pub fn new(nr_frames: usize) -> Self {
         assert!(nr_frames <= Self::MAX_FRAMES, "too many frames");
@@ -28,14 +28,14 @@ impl Policy {
         }
     }
 
-    /// Memory of the policy and its [`Notes`], in bytes.
+    /// Returns the memory that a policy of `nr_frames` frames and its [`Notes`] need, in bytes.
     #[must_use]
     pub const fn bytes(nr_frames: usize) -> usize {
         size_of::<Self>() + Places::bytes(nr_frames) + nr_frames * size_of::<u32>()
     }
 
-    /// Evicts pages of up to `nr` frames, or a few more if the last page is large. Returns the
-    /// number of frames.
+    /// Evicts pages until `nr` frames have been freed, or fewer if the pass reaches its bounds. The
+    /// last page may free more frames than needed. Returns the number of freed frames.
     pub fn evict(&mut self, nr: usize, notes: &Notes, pages: &mut impl Pages) -> usize {
         let mut run = Run::new((&mut self.places, &mut self.rules), nr, notes, pages);
         run.sort_in(nr);

@@ -2,22 +2,22 @@
 
 use crate::words::{Entry, Epoch, Queue};
 
-/// Entries in a chunk: a cache line.
+/// Number of entries of a chunk, which together are a cache line.
 const CHUNK: usize = 16;
 
-/// No chunk.
+/// Number that stands for no chunk.
 const NONE: u32 = u32::MAX;
 
-/// All queues. Together they hold at most one entry for each frame.
+/// All queues. Together they have at most as many entries as the pool has frames.
 #[derive(Debug)]
 pub(crate) struct Rings {
     entries: Vec<Entry>,
-    /// For each chunk, the next one in its ring or in the list of free chunks.
+    /// For each chunk, the next chunk of the same queue or of the list of free chunks.
     next: Vec<u32>,
     /// For each chunk, the epoch in which its first entry was pushed.
     since: Vec<Epoch>,
     free: u32,
-    /// First chunk that was never used.
+    /// First chunk that was never used. All later chunks are unused too.
     unused: u32,
     rings: [Ring; Queue::ALL.len()],
 }
@@ -25,10 +25,10 @@ pub(crate) struct Rings {
 #[derive(Clone, Copy, Debug)]
 struct Ring {
     head: u32,
-    /// Position of the first entry in the first chunk.
+    /// Position of the first entry, in the first chunk.
     first: u32,
     tail: u32,
-    /// End of the entries in the last chunk.
+    /// Position after the last entry, in the last chunk.
     end: u32,
     len: u32,
 }
@@ -45,7 +45,7 @@ impl Ring {
 
 impl Rings {
     const fn nr_chunks(nr_frames: usize) -> usize {
-        // The first and the last chunk of each ring may have a single entry.
+        // The first and the last chunk of each queue may be nearly empty.
         nr_frames / CHUNK + 1 + 2 * Queue::ALL.len()
     }
 
@@ -59,7 +59,7 @@ impl Rings {
     pub(crate) fn new(nr_frames: usize) -> Self {
         let nr_chunks = Self::nr_chunks(nr_frames);
         Self {
-            // Zeroes of the system's, until they are used.
+            // The system provides these zeros, and allocates their memory only when they are used.
             entries: vec![Entry::default(); nr_chunks * CHUNK],
             next: vec![0; nr_chunks],
             since: vec![Epoch::default(); nr_chunks],
@@ -73,7 +73,7 @@ impl Rings {
         self.rings[ring as usize].len
     }
 
-    /// Panics if there are more entries than frames.
+    /// Appends `entry`. Panics if the queues then have more entries than there are frames.
     pub(crate) fn push(&mut self, into: Queue, entry: Entry, now: Epoch) {
         let mut ring = self.rings[into as usize];
         if ring.tail == NONE || ring.end as usize == CHUNK {
@@ -115,7 +115,8 @@ impl Rings {
         Some(entry)
     }
 
-    /// Approximate age of the first entry, in evictions: interpolated between two chunks.
+    /// Returns the approximate time since the first entry was pushed, in evictions, interpolated
+    /// between the times of two chunks.
     pub(crate) fn waited(&self, ring: Queue, now: Epoch) -> u32 {
         let ring = self.rings[ring as usize];
         if ring.len == 0 {
@@ -128,11 +129,13 @@ impl Rings {
             self.since[self.next[ring.head as usize] as usize]
         };
         let span = u64::from(next.since(since)) * u64::from(ring.first) / CHUNK as u64;
-        // Epochs wrap, so a queue that was skipped for very long may be older than the result.
+        // Epochs wrap, so if no pass has examined this queue for a very long time, the result may
+        // be too small.
         now.since(since).saturating_sub(span as u32)
     }
 
-    /// Up to `nr` entries that will be popped next. Fewer if a chunk ends.
+    /// Returns the entries that will be popped next: at most `nr`, and fewer if the chunk ends
+    /// before.
     pub(crate) fn ahead(&self, ring: Queue, nr: usize) -> &[Entry] {
         let ring = self.rings[ring as usize];
         if ring.len == 0 {
@@ -187,7 +190,8 @@ mod tests {
     use std::collections::VecDeque;
 
     proptest! {
-        /// One entry for each frame always fits, however the entries are distributed.
+        /// One entry for each frame always fits, whatever the distribution of the entries over the
+        /// queues.
         #[test]
         fn rings_are_queues(
             nr_frames in 1..400_usize,

@@ -1,26 +1,31 @@
 //! Eviction and admission decisions.
 //!
-//! Time is counted in evicted frames. `Window` is the probation queue, `Main` the protected queue.
+//! Time is counted in evicted frames. `Window` is the probation queue, and `Main` is the protected
+//! queue.
 //!
-//! - **Begin.** A page starts in the probation queue. While memory fills up, pages go on to the
-//!   protected queue, which has room.
-//! - **Probation queue.** A page passes through it twice. Accesses before the end of the first pass
-//!   do not count: they belong to the access that read the page, as in a program that reads in
-//!   small pieces, or to readahead (a correlation window, as in 2Q and Clock2Q+). At the end of the
-//!   second, an accessed page moves to the protected queue. Others are evicted, and leave a ghost.
-//! - **Protected queue.** The clock hand clears a page's accessed bit and increments its age, or
-//!   else decrements its age. A page with a clear bit and age 0 is evicted.
-//! - **Returns.** The ghost of a page gives its *distance*, the minimum time for which it was
-//!   unused ([`Rules::distance`]). The page replaces the one at the head of the protected queue if
-//!   that one has been unused for clearly longer ([`Rules::is_unused_for`]). The loser gets another
-//!   trial in the probation queue. So a loop larger than the cache does not flush the protected
-//!   queue, whose pages were all used within one cycle. This is the rule of LIRS (Jiang and Zhang,
-//!   SIGMETRICS 2002), with a clock hand in place of its stack.
-//! - **Sizes.** If a page returns soon after it left the probation queue, that queue is too small;
-//!   if it had left the protected queue, too large. "Soon" is the same number of evictions from
-//!   either queue, so both cases indicate the benefit of a few more frames there (as in ARC,
-//!   Megiddo and Modha, FAST 2003). If hardly any page of the protected queue is found accessed,
-//!   every return to the probation queue counts.
+//! - **Begin.** A page starts in the probation queue. While memory is being filled and the
+//!   protected queue has room, most pages go on to the protected queue.
+//! - **Probation queue.** A new page passes through it twice. Accesses before the end of the first
+//!   pass do not count: they belong to the access that filled the page, as in a program that reads
+//!   in small pieces, or to readahead (a correlation window, as in 2Q and Clock2Q+). At the end of
+//!   the second pass, a page that was accessed again moves to the protected queue. Other pages are
+//!   evicted, and leave a ghost.
+//! - **Protected queue.** If a page's accessed bit is set, the clock hand clears the bit and
+//!   increments the page's age. If the bit is clear, the hand decrements the age, or evicts the
+//!   page if its age is 0.
+//! - **Returns.** The ghost of a returning page gives the page's *distance*, the minimum time for
+//!   which it was unused ([`Rules::distance`]). If the page at the head of the protected queue has
+//!   been unused for clearly longer ([`Rules::is_unused_for`]), the returning page replaces it, and
+//!   the replaced page passes through the probation queue once. If no such page exists, the
+//!   returning page starts in the probation queue. A loop larger than the cache therefore does not
+//!   flush the protected queue, all of whose pages were used within one cycle of the loop. This is
+//!   the rule of LIRS (Jiang and Zhang, SIGMETRICS 2002), with a clock hand in place of its stack.
+//! - **Sizes.** If a page returns soon after its eviction from the probation queue, that queue is
+//!   too small. If it returns soon after its eviction from the protected queue, the probation queue
+//!   is too large. "Soon" is the same number of evictions from the page's own queue in both cases,
+//!   so both indicate the benefit of a few more frames for that queue (as in ARC, Megiddo and
+//!   Modha, FAST 2003). If passes find hardly any page of the protected queue accessed, "soon" is
+//!   as many evictions as the cache has frames.
 
 use crate::words::{Epoch, From, Ghost, MAX_AGE, Queue};
 
@@ -29,7 +34,7 @@ use crate::words::{Epoch, From, Ghost, MAX_AGE, Queue};
 #[must_use]
 pub(crate) enum Verdict {
     Evict,
-    /// Moves to the end of a queue, with an age.
+    /// The page moves to the end of this queue, with this age.
     To(Queue, u8),
 }
 
@@ -38,7 +43,7 @@ pub(crate) enum Verdict {
 pub(crate) struct Sizes {
     pub(crate) window: u64,
     pub(crate) main: u64,
-    /// Both, and the unclassified frames that are not idle.
+    /// Frames of both queues, and unclassified frames that are not idle.
     pub(crate) all: u64,
 }
 
@@ -62,7 +67,7 @@ impl Share {
         }
     }
 
-    /// This fraction of `nr`.
+    /// Returns this fraction of `nr`.
     const fn of(self, nr: u32) -> u64 {
         (nr as u64 * self.0 as u64) / Self::ONE as u64
     }
@@ -70,31 +75,33 @@ impl Share {
 
 #[derive(Debug)]
 pub(crate) struct Rules {
-    /// Target size of the probation queue, in 1 / [`STEPS`] frames; set by the first return.
+    /// Target size of the probation queue, in units of 1 / [`STEPS`] frames. `None` before the
+    /// first return of a page.
     target: Option<u64>,
-    /// Whether the protected queue accepts pages that were not accessed again.
+    /// Set while the protected queue accepts pages that were not accessed again.
     is_filling: bool,
-    /// Counter of the pages offered to it while it fills.
+    /// Number of pages offered to the protected queue while it is being filled.
     nr_offered: u32,
-    /// Fraction of the evicted pages that were from the protected queue.
+    /// Recent fraction of the evicted pages that came from the protected queue.
     from_main: Share,
-    /// Fraction of the examined pages of the protected queue that were found accessed.
+    /// Recent fraction of the examined pages of the protected queue that were found accessed.
     used: Share,
 }
 
 /// Number of early returns that change the target by one frame.
 const STEPS: u64 = 4;
 
-/// Divisors of the number of all frames: initial, minimum and maximum target. (While the protected
-/// queue is useless, the maximum is 7/8.)
+/// Divisors of the number of frames that yield the initial, minimum and maximum target. (While the
+/// protected queue is useless, the maximum is 7/8 of the frames.)
 const FIRST: u64 = 32;
 const LEAST: u64 = 64;
 const MOST: u64 = 2;
 
-/// Divisor of the number of all frames: returns within the quotient, in evictions, are early.
+/// Divisor of the number of frames. A return within the quotient, in evictions, is early ("soon").
 const SOON: u64 = 16;
 
-/// The protected queue is useless if less than 1 / `HARDLY` of its pages is found accessed.
+/// The protected queue counts as useless if passes find fewer than 1 / `HARDLY` of its pages
+/// accessed.
 const HARDLY: u32 = 32;
 
 impl Rules {
@@ -108,7 +115,7 @@ impl Rules {
         }
     }
 
-    /// Target size of the probation queue, in frames.
+    /// Returns the target size of the probation queue, in frames.
     fn target(&self, sizes: Sizes) -> u64 {
         let target = match self.target {
             Some(parts) => parts / STEPS,
@@ -117,19 +124,22 @@ impl Rules {
         target.clamp(1, sizes.all.max(1))
     }
 
-    /// Starts to fill the protected queue: it is nearly empty, or memory was free.
+    /// Starts to fill the protected queue, because it is nearly empty or more pages were filled
+    /// than evicted.
     pub(crate) const fn begin_to_fill(&mut self) {
         self.is_filling = true;
     }
 
-    /// Whether the protected queue is nearly empty, as after removals other than by eviction.
+    /// Returns `true` if the protected queue is nearly empty, for example after pages were removed
+    /// without eviction.
     pub(crate) const fn is_main_empty(&self, sizes: Sizes) -> bool {
         sizes.main * 16 < sizes.all
     }
 
-    /// Whether the protected queue is being filled and has room. Filling ends once it has none.
+    /// Returns `true` if the protected queue is being filled and has room. If it has no room, ends
+    /// the filling.
     pub(crate) fn has_room(&mut self, sizes: Sizes) -> bool {
-        // The frames that one pass frees do not count as room.
+        // Frames that a pass frees do not count as room.
         let batch = (sizes.all / 64).clamp(1, 64);
         if sizes.main + self.target(sizes) + batch >= sizes.all {
             self.is_filling = false;
@@ -161,7 +171,8 @@ impl Rules {
         self.target = Some(new.clamp(sizes.all * STEPS / LEAST, sizes.all * STEPS));
     }
 
-    /// Minimum time for which a returning page was unused.
+    /// Returns the minimum time for which a returning page was unused: the time since its eviction,
+    /// and the time that it must have spent in its queue before.
     pub(crate) const fn distance(ghost: Ghost, now: Epoch, sizes: Sizes) -> u64 {
         let in_queue = match ghost.from() {
             From::Window => sizes.window,
@@ -170,14 +181,15 @@ impl Rules {
         ghost.age(now) as u64 + in_queue
     }
 
-    /// Whether a page with a clear accessed bit, at the head of its queue after `waited` evictions,
-    /// has been unused for clearly longer than `distance`. Cycles of a loop differ slightly in
-    /// their number of evictions, and pages of equal value need not trade places.
+    /// Returns `true` if a page with a clear accessed bit, which was in its queue for `waited`
+    /// evictions, has been unused for clearly longer than `distance`: by more than a quarter. The
+    /// margin is needed because cycles of a loop differ slightly in their number of evictions, and
+    /// pages of equal value need not trade places.
     pub(crate) const fn is_unused_for(waited: u32, distance: u64) -> bool {
         4 * waited as u64 > 5 * distance
     }
 
-    /// The queue whose first page is examined next.
+    /// Returns the queue whose first page is to be examined next.
     pub(crate) fn next(&self, sizes: Sizes) -> Queue {
         if sizes.window >= self.target(sizes) {
             Queue::Window
@@ -208,7 +220,7 @@ impl Rules {
             return Verdict::To(Queue::Main, 0);
         }
         if self.is_filling && self.has_room(sizes) {
-            // Some are evicted, so that a pass ends.
+            // Every sixteenth page is evicted, so that a pass ends.
             self.nr_offered = self.nr_offered.wrapping_add(1);
             if !self.nr_offered.is_multiple_of(16) {
                 return Verdict::To(Queue::Main, 0);
@@ -217,7 +229,7 @@ impl Rules {
         Verdict::Evict
     }
 
-    /// Ghost of a page that is evicted now from `queue`, where it had this age.
+    /// Returns the ghost of a page that is evicted now from `queue`, in which it had this age.
     pub(crate) const fn ghost(queue: Queue, age: u8, now: Epoch) -> Ghost {
         Ghost::new(now, Self::from(queue, age))
     }

@@ -1,15 +1,15 @@
 //! Eviction pass:
 //! 1. Classify frames in `Limbo`, mostly those filled since the last pass.
-//! 2. Examine a few of `Others`: they may have a page by now.
+//! 2. Examine a few frames of `Others`, which may have received a page since.
 //! 3. Examine the first pages of the probation and the protected queue, according to the
 //!    [rules](crate::rules), until enough are evicted.
 //!
-//! Bounds. The number of frames to evict bounds the number that a pass examines. A pass may evict
-//! fewer, if pages cannot be evicted or are in use.
+//! Bounds. The number of frames to evict bounds the number of frames that a pass examines. A pass
+//! may therefore evict fewer frames, if many pages cannot be evicted.
 //!
 //! Unevictable pages. A dirty, pinned or claimed page is moved to the end of its queue. While a
-//! file is being written, the probation queue may have no others. A pass that has met a few more of
-//! them than it must evict continues with the other queue.
+//! file is being written, the probation queue may have only such pages. A pass that has met too
+//! many unevictable pages in a queue ([`STAYING`]) continues with the other queue.
 
 use crate::notes::Notes;
 use crate::pages::{Content, Pages};
@@ -20,24 +20,25 @@ use crate::words::{Ghost, Note, Queue};
 /// Number of levels of [`Pages::prefetch`].
 const NR_LEVELS: u8 = 3;
 
-/// Frames prefetched together: maximum, and minimum if few frames are to be evicted.
+/// Bounds of the number of frames that are prefetched together: at most `AHEAD`, and at least `FEW`
+/// even in passes that evict fewer frames.
 const AHEAD: usize = 16;
 const FEW: usize = 4;
 
-/// Maximum number of page moves that are followed at once.
+/// Maximum length of a chain of page moves that is followed at once.
 const MOST_MOVES: usize = 64;
 
-/// A pass for `nr` frames that met more than `STAYING * nr + SOME_STAYING` unevictable pages in a
-/// queue turns to the other one.
+/// A pass for `nr` frames that has met more than `STAYING * nr + SOME_STAYING` unevictable pages in
+/// a queue continues with the other queue.
 const STAYING: u32 = 2;
 const SOME_STAYING: u32 = 16;
 
-/// Pages that a pass evicts.
+/// Rule by which a pass selects the pages to evict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effort {
-    /// Those that the rules choose.
+    /// Evicts the pages that the rules choose.
     Easy,
-    /// Any page.
+    /// Evicts any evictable page.
     Hard,
 }
 
@@ -46,16 +47,19 @@ pub(crate) struct Run<'r, P> {
     rules: &'r mut Rules,
     notes: &'r Notes,
     pages: &'r mut P,
-    /// Number of frames at the head of each queue that are loaded already.
+    /// For each queue, number of frames at its head whose data is prefetched already.
     loaded: [usize; Queue::ALL.len()],
     /// Number of frames that are prefetched together.
     nr_at_once: usize,
-    /// Whether more pages were filled than frames were evicted.
+    /// Set during classification while more pages are waiting than were evicted, except for the
+    /// last pages.
     is_backlog: bool,
-    /// Number of unevictable pages met in each queue, and the maximum before a switch of queues.
+    /// For each queue, number of unevictable pages that this pass has found in it. While the number
+    /// of only one queue exceeds `most_staying`, the pass uses the other queue.
     nr_staying: [u32; Queue::ALL.len()],
     most_staying: u32,
-    /// Number of pages of the protected queue that may still be examined for returning pages.
+    /// Number of pages of the protected queue that this pass may still examine to find a place for
+    /// a returning page.
     nr_challenges: usize,
 }
 
@@ -93,7 +97,8 @@ impl<'r, P: Pages> Run<'r, P> {
         }
         let most = nr.saturating_mul(8).saturating_add(64).min(len);
         for done in 0..most {
-            // The last `nr` go to the probation queue, from which they can be evicted.
+            // The last `nr` frames are classified normally, so that pages can be evicted from the
+            // probation queue.
             self.is_backlog = is_backlog && done + nr < most;
             let Some((frame, note)) = self.pop(Queue::Limbo) else {
                 break;
@@ -108,7 +113,7 @@ impl<'r, P: Pages> Run<'r, P> {
         if others == 0 {
             return;
         }
-        // About as often as the pages are examined.
+        // Examine these frames about as often as the pages.
         let pages = self.places.size(Queue::Window) + self.places.size(Queue::Main);
         let share = (nr as u64).saturating_mul(others) / (pages + 1) + 1;
         for _ in 0..share.min(others).min(4 * nr as u64 + 1) {
@@ -119,10 +124,12 @@ impl<'r, P: Pages> Run<'r, P> {
         }
     }
 
-    /// Evicts pages of about `nr` frames, and returns their number of frames.
+    /// Examines and evicts pages until `nr` frames are freed or the bound is reached. Returns the
+    /// number of freed frames.
     pub(crate) fn go(&mut self, nr: usize) -> usize {
         let mut nr_evicted = 0;
-        // The first half of the tries follows the rules; the second evicts any evictable page.
+        // The first half of the attempts follows the rules. The second half evicts any evictable
+        // page.
         let easy = nr.saturating_mul(16).saturating_add(64);
         for look in 0..easy.saturating_mul(2) {
             if nr_evicted >= nr {
@@ -144,14 +151,16 @@ impl<'r, P: Pages> Run<'r, P> {
         nr_evicted
     }
 
-    /// The queue whose first page is examined next; `None` if both are empty.
+    /// Returns the queue whose first page is to be examined next, or `None` if both queues are
+    /// empty.
     fn next(&self) -> Option<Queue> {
         let queue = self.rules.next(self.sizes());
         let other = match queue {
             Queue::Window => Queue::Main,
             _ => Queue::Window,
         };
-        // If the probation queue has only newly written pages, do not go through them each time.
+        // If the probation queue has only newly written pages, do not examine all of them in each
+        // pass.
         let has_staying = |queue: Queue| self.nr_staying[queue as usize] > self.most_staying;
         let (queue, other) = match has_staying(queue) && !has_staying(other) {
             true => (other, queue),
@@ -166,7 +175,7 @@ impl<'r, P: Pages> Run<'r, P> {
     /// an evicted page goes to `Limbo`.
     fn look(&mut self, queue: Queue, frame: u32, note: Note, effort: Effort) -> usize {
         if note != Note::Nothing {
-            // Another page was filled or moved here since.
+            // Another page was filled into or moved to this frame since it was queued.
             let age = self.places.standing(frame).age();
             return match self.settle_but_moved(frame, note) {
                 Some(moved) => {
@@ -206,17 +215,18 @@ impl<'r, P: Pages> Run<'r, P> {
     /// Classifies a popped frame whose state is unknown.
     fn settle(&mut self, frame: u32, note: Note) {
         if let Some(moved) = self.settle_but_moved(frame, note) {
-            // The position of the moved page was in `Limbo`.
+            // The moved page inherits a position in `Limbo`, so it is classified like a new page.
             let _ = self.settle_one(moved, Note::Nothing);
         }
     }
 
-    /// Like [`Run::settle`]. If the page that was in `frame` is found in another frame, returns
-    /// that frame, which inherits the popped position.
+    /// Classifies a popped frame like [`Run::settle`]. If the page that was in `frame` has moved to
+    /// another frame, returns that frame, which inherits the popped position.
     fn settle_but_moved(&mut self, frame: u32, note: Note) -> Option<u32> {
         let start = frame;
         let mut next = self.settle_one(frame, note);
-        // The frame that a page has left may have received another moved page, and so on.
+        // The frame that a page has left may have received another moved page, so follow the chain
+        // of moves.
         for _ in 0..MOST_MOVES {
             let frame = next?;
             let note = self.notes.take(frame);
@@ -230,7 +240,8 @@ impl<'r, P: Pages> Run<'r, P> {
         None
     }
 
-    /// Like [`Run::settle`]. Returns the frame that lost its position to `frame`, if one did.
+    /// Classifies a single frame. If `frame` takes over the position of another frame, returns that
+    /// frame, which is then in no queue.
     fn settle_one(&mut self, frame: u32, note: Note) -> Option<u32> {
         let nr_frames = match self.pages.content(frame) {
             Content::Page(nr_frames) => nr_frames,
@@ -242,7 +253,7 @@ impl<'r, P: Pages> Run<'r, P> {
         let ghost = match note {
             Note::MovedFrom(from) if self.places.hand_over(from, frame) => return Some(from),
             Note::Arrived(ghost) => ghost,
-            // There is no note, it is not visible yet, or the position was not handed over.
+            // The frame has no visible note, or the position could not be handed over.
             Note::MovedFrom(_) | Note::Nothing => None,
         };
         let queue = self.admit(ghost);
@@ -250,7 +261,7 @@ impl<'r, P: Pages> Run<'r, P> {
         None
     }
 
-    /// Queues a frame without a page.
+    /// Appends a frame without an evictable page to `Limbo` or `Others`.
     fn put_empty(&mut self, frame: u32, content: Content) {
         match content {
             Content::Other => self.places.push(frame, Queue::Others, 0, 1),
@@ -260,7 +271,7 @@ impl<'r, P: Pages> Run<'r, P> {
         }
     }
 
-    /// Chooses the queue of a filled page.
+    /// Returns the queue for a page that was filled, and adapts the rules to a returning page.
     fn admit(&mut self, ghost: Option<Ghost>) -> Queue {
         let sizes = self.sizes();
         if self.is_backlog && self.rules.has_room(sizes) {
@@ -279,7 +290,8 @@ impl<'r, P: Pages> Run<'r, P> {
     }
 
     /// Demotes a page of the protected queue that has been unused for clearly longer than
-    /// `distance`, and returns whether there was one. A returning page takes its place.
+    /// `distance`, so that a returning page can take its place. Returns `false` if no such page was
+    /// found.
     fn takes_a_place(&mut self, distance: u64) -> bool {
         while self.nr_challenges > 0 {
             self.nr_challenges -= 1;
@@ -290,7 +302,7 @@ impl<'r, P: Pages> Run<'r, P> {
                 return false;
             };
             if note != Note::Nothing {
-                // The frame has changed since; it is classified later.
+                // The content of the frame has changed since it was queued. Classify it later.
                 self.notes.put_back(frame, note);
                 self.places.push(frame, Queue::Limbo, 0, 1);
                 continue;
@@ -325,7 +337,7 @@ impl<'r, P: Pages> Run<'r, P> {
 
     fn sizes(&self) -> Sizes {
         let [window, main] = [Queue::Window, Queue::Main].map(|queue| self.places.size(queue));
-        // Frames that were free for long are no room for pages: threads cache them.
+        // Idle frames do not count as room for pages, since thread caches may hold them.
         let limbo = self.places.size(Queue::Limbo);
         let all = limbo - u64::from(self.places.nr_idle()) + window + main;
         Sizes { window, main, all }
@@ -341,7 +353,7 @@ impl<'r, P: Pages> Run<'r, P> {
         Some((frame, self.notes.take(frame)))
     }
 
-    /// Prefetches the data of the first frames of a queue, and returns their number.
+    /// Prefetches the data of the first frames of a queue, and returns the number of these frames.
     fn load(&mut self, queue: Queue) -> usize {
         let mut frames = [0; AHEAD];
         let frames = &mut frames[..self.nr_at_once];
@@ -350,7 +362,7 @@ impl<'r, P: Pages> Run<'r, P> {
         for &frame in frames {
             self.pages.prefetch(frame, 0);
         }
-        // Overlaps with the prefetches above. The loads do not depend on each other.
+        // These loads overlap with the prefetches above, and do not depend on each other.
         let known = frames
             .iter()
             .map(|&frame| self.notes.touch(frame) | self.places.touch(frame));

@@ -20,7 +20,7 @@ enum Frame {
         stays: bool,
     },
     Tail,
-    /// In use for something else.
+    /// The frame is in another use.
     Leaf,
 }
 
@@ -143,7 +143,8 @@ impl Pages for Cache {
 
 /// Maximum number of calls of a pass, other than prefetches.
 fn most_calls(nr: usize) -> usize {
-    // Examining a page takes three calls. Any page may prove to have moved from elsewhere.
+    // Examining a page takes three calls. For any page, the pass may find that it has moved from
+    // another frame.
     67 * (nr * 32 + 128) + 65 * (nr * 4 + 64) + 65 * (nr * 4 + 1)
 }
 
@@ -398,8 +399,9 @@ impl Policy {
     }
 }
 
-/// Sequential write of a file through a cache that may be dirty to a quarter. A newly written page
-/// is unevictable until it is clean, and the probation queue has only such pages.
+/// Sequential write of a file through a cache of whose pages at most a quarter may be dirty. A
+/// newly written page is unevictable until it is clean, and the probation queue has only such
+/// pages.
 #[test]
 fn pages_that_were_just_written_are_not_gone_round_for_each_run() {
     const NR: u32 = 1024;

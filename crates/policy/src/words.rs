@@ -2,10 +2,10 @@
 
 /// Time and queue of a page's eviction, kept until the page is filled again.
 ///
-/// A word of [`Ghost::BITS`] bits. The cache keeps it in the page's slot as long as that costs
-/// nothing; it may be lost at any time. Time is counted in evictions, modulo a power of two, so a
-/// very old ghost may look young. Its page is then admitted as if recently used, and must be used
-/// again to stay.
+/// A ghost has [`Ghost::BITS`] bits. The cache keeps it in the page's slot as long as that costs no
+/// memory, so a ghost may be lost at any time. Time is counted in evicted frames, modulo a power of
+/// two, so a very old ghost may look young. Its page is then admitted as if it had been used
+/// recently, and is evicted later unless it is used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ghost(u32);
 
@@ -13,7 +13,7 @@ impl Ghost {
     /// Maximum number of bits of [`Ghost::bits`].
     pub const BITS: u32 = 29;
 
-    /// Decodes [`Ghost::bits`]; bits above the lowest [`Ghost::BITS`] are dropped.
+    /// Decodes [`Ghost::bits`]. Bits above the lowest [`Ghost::BITS`] are ignored.
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits & ((1 << Self::BITS) - 1))
@@ -29,7 +29,7 @@ impl Ghost {
         Self(epoch.0 << 1 | from as u32)
     }
 
-    /// Number of evicted frames since, modulo 2^28.
+    /// Returns the number of frames evicted since the ghost was created, modulo 2^28.
     pub(crate) const fn age(self, now: Epoch) -> u32 {
         now.0.wrapping_sub(self.0 >> 1) & Epoch::MASK
     }
@@ -61,7 +61,7 @@ impl Epoch {
         Self(epoch & Self::MASK)
     }
 
-    /// Number of frames evicted between `then` and this.
+    /// Returns the number of frames evicted from `then` to `self`, modulo 2^28.
     pub(crate) const fn since(self, then: Self) -> u32 {
         self.0.wrapping_sub(then.0) & Self::MASK
     }
@@ -126,11 +126,11 @@ impl Queue {
 
 pub(crate) const MAX_AGE: u8 = 3;
 
-/// Maximum order of a page that is recorded; larger pages count as this.
+/// Maximum recorded order of a page. Larger pages are recorded with this order.
 const MAX_ORDER: u8 = 7;
 
-/// State of a frame: its queue (bits 0 and 1), its age there (2 and 3), the order of its page (4 to
-/// 6), and the turn of its current entry (7).
+/// State of a frame: its queue (bits 0 and 1), its age in this queue (bits 2 and 3), the order of
+/// its page (bits 4 to 6), and the turn of its latest entry (bit 7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Standing(u8);
 
@@ -144,17 +144,17 @@ impl Standing {
         }
     }
 
-    /// At most [`MAX_AGE`].
+    /// Returns the age of the frame in its queue, at most [`MAX_AGE`].
     pub(crate) const fn age(self) -> u8 {
         self.0 >> 2 & 3
     }
 
-    /// Number of frames of its page, or 1.
+    /// Returns the number of frames of the frame's page, or 1 if it has none.
     pub(crate) const fn nr_frames(self) -> u32 {
         1 << (self.0 >> 4 & 7)
     }
 
-    /// The turn of the frame's latest entry in a queue.
+    /// Returns the turn of the frame's latest entry in a queue.
     pub(crate) const fn turn(self) -> Turn {
         Turn(self.0 >> 7)
     }
@@ -182,7 +182,7 @@ impl Standing {
     }
 }
 
-/// Distinguishes two entries of one frame, after a moved page has taken the older one.
+/// Distinguishes the two entries that one frame has after a moved page has taken the older one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Turn(u8);
 

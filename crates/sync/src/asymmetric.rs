@@ -1,10 +1,12 @@
-//! Asymmetric fence: a full fence for a frequent and a rare side.
+//! Asymmetric fences: pairs of a light fence, for a frequent operation, and a heavy fence, for a
+//! rare one.
 //!
-//! Full fences on both sides exclude store buffering (each side stores, then loads what the other
-//! side stores). Here the frequent side calls [`Fences::light`], the rare side [`Fences::heavy`],
+//! If each side stores to its own location and then loads the other side's, store buffering can
+//! make both loads miss the other side's store. Full fences between store and load on both sides
+//! exclude this. Here the frequent side calls [`Fences::light`], the rare side [`Fences::heavy`],
 //! and the rare side bears the cost of both. During `membarrier(2)` every running thread of the
-//! process executes a full barrier. A thread that is not running executed one when it was
-//! descheduled. The light fence only keeps the compiler from moving the store past the load.
+//! process executes a full barrier. A thread that is not running executed a full barrier when it
+//! was descheduled. The light fence only keeps the compiler from moving the store past the load.
 //!
 //! ```text
 //! frequent side          rare side
@@ -13,9 +15,10 @@
 //! load B                 load A          at least one of them sees the other's store
 //! ```
 //!
-//! Without `membarrier(2)`, and always under loom, both are `SeqCst` fences.
+//! Without `membarrier(2)`, and always under loom, both functions are `SeqCst` fences.
 //!
-//! Verified by the models of [`crate::per_thread`], whose twin without the light fence fails.
+//! Verified by the models of [`crate::per_thread`], which fail with the mutants that omit one of
+//! the two fences.
 //!
 //! Source: membarrier(2), `MEMBARRIER_CMD_PRIVATE_EXPEDITED`; Goldblatt, "Asymmetric fences", WG21
 //! P1202.
@@ -24,14 +27,16 @@
 
 use crate::atomic::{Ordering, fence};
 
-/// Fences available to this process. All users of one pair of locations must use the same.
+/// The kind of fences that this process uses. All threads that access one pair of locations must
+/// use copies of the same `Fences` value. Otherwise a light fence that only restrains the compiler
+/// could meet a heavy fence that does not call `membarrier(2)`, and the two would order nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Fences {
     has_membarrier: bool,
 }
 
-/// Error of [`Fences::heavy`]: the system refused a call that it had granted before, for example
-/// because a sandbox was set up since.
+/// Error of [`Fences::heavy`]: the system refuses `membarrier(2)` although the registration
+/// succeeded, for example because a sandbox was set up afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused;
 
@@ -43,14 +48,15 @@ impl Fences {
         }
     }
 
-    /// Uses full fences only: for systems without `membarrier(2)`, and for tests of that case.
+    /// Uses full fences on both sides, as on systems without `membarrier(2)`. For tests of that
+    /// case.
     pub fn symmetric() -> Self {
         Self {
             has_membarrier: false,
         }
     }
 
-    /// Whether the rare side bears the cost, so that the light fence emits no instruction.
+    /// Returns `true` if the rare side bears the cost: the light fence then emits no instruction.
     pub fn is_asymmetric(self) -> bool {
         self.has_membarrier
     }
@@ -71,10 +77,11 @@ impl Fences {
     ///
     /// # Errors
     ///
-    /// [`Refused`]: nothing is ordered, so the caller must not access the other side's data.
+    /// [`Refused`]: the accesses of the two sides are not ordered, so the caller must not access
+    /// the other side's data.
     pub fn heavy(self) -> Result<(), Refused> {
-        // ORDERING: SeqCst; orders this thread's accesses, and pairs with `light` if that is a
-        // fence.
+        // ORDERING: SeqCst; orders this thread's accesses, and pairs with the fence of `light` if
+        // the fences are symmetric.
         fence(Ordering::SeqCst);
         if self.has_membarrier {
             imp::barrier()?;
@@ -94,7 +101,7 @@ mod imp {
     use super::Refused;
 
     fn membarrier(command: libc::c_int) -> bool {
-        // SAFETY: the call takes numbers only.
+        // SAFETY: the system call accesses no memory of the caller: its arguments are numbers.
         unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
     }
 

@@ -1,4 +1,5 @@
-//! `UnsafeCell` with loom's interface, whose exclusive use models check, and [`Life`].
+//! `UnsafeCell` with loom's interface, so that models check its exclusive use; lifetimes for models
+//! ([`Life`]).
 
 #[cfg(loom)]
 pub(crate) use loom::cell::UnsafeCell;
@@ -6,8 +7,9 @@ pub(crate) use loom::cell::UnsafeCell;
 #[cfg(not(loom))]
 pub(crate) use plain::UnsafeCell;
 
-/// Lifetime of a value that its users keep alive by a protocol of their own, or by reference
-/// counts. Models check that each use happens before the end; in other builds it does nothing.
+/// Lifetime of a value whose users keep it alive by a protocol of their own or by reference counts.
+/// Models check that each use happens before the end of the lifetime. In other builds the functions
+/// do nothing.
 #[derive(Debug)]
 pub struct Life {
     #[cfg(loom)]
@@ -38,8 +40,8 @@ impl Life {
         self.cell.with(|_| ());
     }
 
-    /// Records that an owner drops its reference: its uses happen before the end. (The count of an
-    /// `Arc` orders them too, but models do not see that.)
+    /// Records that an owner drops its reference, so that the owner's uses happen before the end of
+    /// the lifetime. (The count of an `Arc` orders them too, but models do not see that count.)
     #[inline(always)]
     pub fn share_goes() {
         // ORDERING: AcqRel, like the count of an `Arc` and the fence after its last decrement.
@@ -47,7 +49,7 @@ impl Life {
         NR_GONE.fetch_add(1, crate::atomic::Ordering::AcqRel);
     }
 
-    /// Ends the lifetime. Every use must happen before.
+    /// Ends the lifetime. A model fails if a recorded use does not happen before this call.
     #[inline(always)]
     pub fn end(&mut self) {
         #[cfg(loom)]
@@ -71,7 +73,7 @@ mod plain {
     #[derive(Debug)]
     pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
-    /// Pointer to the value; `deref` requires exclusive use.
+    /// Pointer to the value of a cell, from [`UnsafeCell::get_mut`].
     pub(crate) struct MutPtr<T>(*mut T);
 
     impl<T> UnsafeCell<T> {
@@ -88,11 +90,12 @@ mod plain {
     impl<T> MutPtr<T> {
         /// # Safety
         ///
-        /// (A) The cell outlives the reference; nothing else uses its value while that lives.
+        /// (A) The cell outlives the reference, and no other access to its value occurs during the
+        /// reference's lifetime.
         #[allow(clippy::mut_from_ref)] // As loom's.
         #[inline]
         pub(crate) unsafe fn deref(&self) -> &mut T {
-            // SAFETY: (A); the pointer is that of a cell.
+            // SAFETY: (A), and the pointer comes from `UnsafeCell::get_mut`.
             unsafe { &mut *self.0 }
         }
     }

@@ -1,10 +1,17 @@
 //! Atomics, locks and reference-counted pointers that record accesses to possibly shared memory,
 //! for the one test that counts them, built with `--cfg pagewell_counted`.
 //!
-//! Recorded: each store and each read-modify-write of an atomic (including a failed
-//! compare-and-swap, which acquires the line as well), each `SeqCst` fence, each lock acquisition
-//! (by [`lock`](crate::lock) and similar functions; not the release), each change of the count of
-//! an [`Arc`]. Not recorded: loads, and accesses to page bytes.
+//! These accesses are recorded:
+//!
+//! - each store and each read-modify-write of an atomic, including a failed compare-and-swap, which
+//!   acquires the cache line as well;
+//! - each `SeqCst` fence;
+//! - each lock acquisition by [`lock`](crate::lock) and the functions beside it, but not the
+//!   release;
+//! - each change of the counts of an [`Arc`], except the drop of a [`Weak`], and each attempt to
+//!   upgrade a [`Weak`].
+//!
+//! Loads and accesses to page bytes are not recorded.
 
 #![allow(unsafe_code)] // Counted pointers as addresses.
 
@@ -32,7 +39,7 @@ pub enum Kind {
 pub struct Note {
     /// Kind of the access.
     pub kind: Kind,
-    /// Source file of the access, or the type whose reference count changed.
+    /// Source file of the access, or the name of the type whose reference count changed.
     pub site: &'static str,
     /// Line in the file; 0 for a reference count.
     pub line: u32,
@@ -42,7 +49,7 @@ thread_local! {
     static NOTES: RefCell<Option<Vec<Note>>> = const { RefCell::new(None) };
 }
 
-/// Runs `work`, and returns its result with the accesses of this thread.
+/// Runs `work`, and returns its result together with the accesses that this thread made in it.
 pub fn noted<R>(work: impl FnOnce() -> R) -> (R, Vec<Note>) {
     NOTES.set(Some(Vec::new()));
     let result = work();
@@ -51,7 +58,7 @@ pub fn noted<R>(work: impl FnOnce() -> R) -> (R, Vec<Note>) {
 
 fn note_at(kind: Kind, site: &'static str, line: u32) {
     let note = Note { kind, site, line };
-    // A thread that is ending records nothing.
+    // While a thread destroys its thread-locals, its accesses are not recorded.
     let _ = NOTES.try_with(|notes| {
         if let Ok(mut notes) = notes.try_borrow_mut()
             && let Some(notes) = &mut *notes
@@ -67,7 +74,7 @@ pub(crate) fn note(kind: Kind) {
     note_at(kind, place.file(), place.line());
 }
 
-/// Like that of `std`; records a `SeqCst` fence.
+/// `std`'s fence, recorded if `order` is `SeqCst`.
 #[track_caller]
 pub fn fence(order: Ordering) {
     if order == Ordering::SeqCst {
@@ -79,7 +86,7 @@ pub fn fence(order: Ordering) {
 /// Defines an atomic of `std` that records stores and read-modify-writes.
 macro_rules! atomic {
     ($name:ident, $value:ty, [$($change:ident),*]) => {
-        /// Like that of `std`.
+        /// `std`'s atomic, with stores and read-modify-writes recorded.
         #[derive(Debug, Default)]
         #[repr(transparent)]
         pub struct $name(std::sync::atomic::$name);
@@ -176,7 +183,7 @@ atomic!(
     ]
 );
 
-/// Like that of `std`, for sized values; records changes of the count.
+/// `std`'s `Arc` for sized values, with changes of its counts recorded.
 pub struct Arc<T>(std::sync::Arc<T>);
 
 #[allow(missing_docs)] // As those of `std`.
@@ -255,7 +262,7 @@ impl<T: fmt::Debug> fmt::Debug for Arc<T> {
     }
 }
 
-/// Like that of `std`.
+/// `std`'s `Weak`, with changes of the counts recorded, except by a drop.
 #[derive(Debug)]
 pub struct Weak<T>(std::sync::Weak<T>);
 

@@ -1,8 +1,9 @@
 //! Synchronization primitives of Pagewell.
 //!
 //! Code above this crate takes its atomics from here, from `std` or `loom`, so the models explore
-//! the code that ships. (The notes of `pagewell-policy`, which depends on nothing, use `std`'s
-//! atomics directly. They are relaxed hints: they order nothing, and no model sees them.)
+//! the code that ships. The exception is `pagewell-policy`, which depends on no crate: its notes
+//! use `std`'s atomics directly. The notes are hints with relaxed accesses, which order no other
+//! memory, and no model covers them.
 //!
 //! | module | content |
 //! |---|---|
@@ -25,7 +26,8 @@
 
 #![deny(unsafe_code)]
 
-// Page numbers are 64 bits wide and index arrays. 64-bit words are loaded and stored atomically.
+// Page numbers are 64 bits wide, and the code indexes arrays by them. 64-bit words are loaded and
+// stored atomically.
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("Pagewell needs a 64-bit target");
 
@@ -64,10 +66,10 @@ pub use simulated::{
 #[cfg(not(any(feature = "simulated", loom)))]
 pub use std::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Locks `mutex`, ignoring poison: the data is consistent whenever user code could unwind.
-/// (Backends and callbacks run with at most these locks held: a file's size lock, its writeback
-/// lock, and, in a thread that keeps the cache quiet, `rounds`. The data that these guard is
-/// consistent before every call.)
+/// Locks `mutex`, ignoring poison: the data is consistent whenever user code could unwind. Backends
+/// and callbacks run with at most three locks held: a file's size lock, its writeback lock and, in
+/// a thread that keeps the cache quiet, the lock `rounds`. The data that these locks guard is
+/// consistent before every such call.
 #[cfg_attr(pagewell_counted, track_caller)]
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     note_lock();
@@ -105,7 +107,8 @@ pub fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Records a lock acquisition by the caller's caller, in the test that counts them.
+/// Records a lock acquisition by one of the four functions above, with their caller's location.
+/// Does nothing except in the build that counts acquisitions.
 #[cfg_attr(pagewell_counted, track_caller)]
 #[inline(always)]
 fn note_lock() {

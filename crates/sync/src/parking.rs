@@ -1,4 +1,5 @@
-//! Waiting for a word to change, for as long as I/O takes. Threads sleep; tasks leave a waker.
+//! Waits for a change of a word, for waits that may last as long as I/O. A thread sleeps; a task
+//! registers a waker.
 //!
 //! ```text
 //! waiter                                        waker
@@ -8,22 +9,24 @@
 //! 4 woken: from 3 on; else count itself out     d lock the bucket, wake all waiters in it
 //! ```
 //!
-//! By the fences, either the waiter's load of the word (3) sees the change (a), or the waker's load
-//! of the count (c) sees the waiter counted in (1). In the second case the waker locks the bucket
-//! after the waiter has gone to sleep, which releases the lock, and wakes it. So a wake-up without
-//! waiters costs one fence. Words of one bucket share its wake-ups: a thread that is woken for
-//! another word sleeps again.
+//! Because of the two fences, either the waiter's load of the word (3) sees the change (a), or the
+//! waker's load of the count (c) sees the waiter counted in (1). In the second case the waker
+//! acquires the bucket's lock only after the waiter has gone to sleep, which releases the lock, and
+//! then wakes the waiter. A wake-up without waiters costs one fence and one load. Words of one
+//! bucket share its wake-ups: a thread that is woken for another word loads its own word and sleeps
+//! again.
 //!
 //! # Tasks
 //!
 //! A task does steps 1 to 3 too ([`WaitTable::leave_waker`]), but registers its waker instead of
-//! sleeping. It stays counted until the waker is removed, by step d or by the task itself
-//! ([`Left`]). So the same argument applies.
+//! sleeping. The task stays counted until its waker is removed, either by step d or by the task
+//! itself ([`Left`]), so the same argument applies.
 //!
-//! A task's waker is user code: it may do anything, such as run the task at once. So no waker is
-//! called under a lock, nor while its thread holds a resource that the program could wait for. Step
-//! d passes the wakers to the table's [`Courier`], which calls them where that is allowed. Within
-//! [`keep_wakers`] they are deferred until the work is done.
+//! A task's waker is user code and may do anything, such as run the task at once. Therefore no
+//! waker is called by a thread that holds a lock or another resource that the program could wait
+//! for. Step d passes the wakers to the table's [`Courier`], which calls them in a thread that
+//! holds no such resource. Within [`keep_wakers`] the wakers are passed on only when the work has
+//! ended.
 //!
 //! Verified by `tests/loom_parking.rs`, which fails with the mutants of `verify/mutants`.
 
@@ -38,7 +41,7 @@ use crate::atomic::{AtomicUsize, Ordering, fence};
 use crate::shard::Padded;
 use crate::{Condvar, Mutex, lock};
 
-/// Number of buckets: enough that unrelated waits rarely collide.
+/// Number of buckets, so large that waits for different words rarely share one.
 #[cfg(not(any(loom, feature = "simulated")))]
 const BUCKETS: usize = 64;
 /// One bucket, so that nothing in a simulation or a model depends on addresses.
@@ -53,7 +56,8 @@ struct Bucket {
     changed: Condvar,
 }
 
-/// Wakers registered in a bucket: by registration number, with the address of the word.
+/// Wakers registered in a bucket, by registration number. Each is stored with the address of its
+/// word.
 #[derive(Debug, Default)]
 struct Wakers {
     left: BTreeMap<u64, (usize, Waker)>,
@@ -70,20 +74,21 @@ impl Wakers {
 
 /// Calls wakers in a context that holds no resource that a program could wait for.
 pub trait Courier: fmt::Debug + Send + Sync {
-    /// Schedules calls of all `wakers`, soon. The calling thread does not call them before this
-    /// returns, unless there is no other thread.
+    /// Schedules prompt calls of all `wakers`. The calling thread does not call them before this
+    /// function returns, unless no other thread can.
     fn deliver(&self, wakers: Vec<Waker>);
 }
 
 thread_local! {
-    /// Wakers that this thread's wake-ups found and that [`keep_wakers`] defers.
+    /// Wakers that wake-ups of this thread removed, and that [`keep_wakers`] defers. `None` outside
+    /// [`keep_wakers`].
     static KEPT: RefCell<Option<Vec<Batch>>> = const { RefCell::new(None) };
 }
 
 /// Wakers removed from a table, and the courier of that table.
 #[derive(Debug)]
 struct Batch {
-    /// `None`: this thread calls them itself.
+    /// `None`: the thread that delivers the batch calls the wakers itself.
     courier: Option<Arc<dyn Courier>>,
     wakers: Vec<Waker>,
 }
@@ -105,15 +110,15 @@ impl Batch {
     }
 }
 
-/// Calls `waker`, and returns even if it panics. The panic hook has reported the panic. The payload
-/// is leaked, because its drop could panic again.
+/// Calls `waker`, and returns even if the call panics: the panic hook has then reported the panic.
+/// The payload is leaked, because its drop could panic again.
 pub fn call_waker(waker: Waker) {
     let call = AssertUnwindSafe(|| waker.wake());
     catch_unwind(call).unwrap_or_else(std::mem::forget);
 }
 
-/// Runs `work`, then delivers the wakers that its wake-ups found, also if `work` panics. A nested
-/// call leaves the delivery to the outermost one.
+/// Runs `work`, then delivers the wakers that wake-ups in `work` removed, even if `work` panics. A
+/// nested call leaves the delivery to the outermost call.
 pub fn keep_wakers<R>(work: impl FnOnce() -> R) -> R {
     struct Deliver;
     impl Drop for Deliver {
@@ -134,7 +139,8 @@ pub fn keep_wakers<R>(work: impl FnOnce() -> R) -> R {
 
 /// Threads and tasks that wait for words to change, in buckets by the word's address.
 pub struct WaitTable {
-    /// Padded: a thread that has changed a word loads only the count of its bucket.
+    /// Padded, because a thread that has changed a word usually loads nothing but the count of the
+    /// word's bucket.
     buckets: Box<[Padded<Bucket>; BUCKETS]>,
     courier: Option<Arc<dyn Courier>>,
 }
@@ -156,15 +162,16 @@ pub struct Left {
 }
 
 impl Left {
-    /// Removes the waker, if it was not called.
+    /// Removes the waker, unless a wake-up has removed it already.
     pub fn take_out(self, table: &WaitTable) {
         let bucket = &table.buckets[self.bucket];
         let taken = lock(&bucket.lock).left.remove(&self.nr);
         if taken.is_some() {
-            // ORDERING: Relaxed; as at the end of `wait_while`.
+            // ORDERING: Relaxed; a waker that still sees the old count locks the bucket
+            // unnecessarily, but misses no waiter.
             bucket.nr_waiters.fetch_sub(1, Ordering::Relaxed);
         }
-        // The waker is dropped here, without the lock: its drop is user code.
+        // The waker is dropped here, after the lock is released, because its drop is user code.
     }
 }
 
@@ -175,7 +182,8 @@ impl Default for WaitTable {
 }
 
 impl WaitTable {
-    /// Creates a table without a courier, for tests: a thread that wakes tasks calls their wakers.
+    /// Creates a table without a courier: the thread that wakes tasks calls their wakers itself.
+    /// For words for which only threads wait, for models and for tests.
     pub fn new() -> Self {
         Self::with(None)
     }
@@ -203,9 +211,10 @@ impl WaitTable {
         &self.buckets[self.bucket_nr(word)]
     }
 
-    /// Registers `waker`, to be called when `word` is changed, or returns `None` if `must_wait`
-    /// returns `false`. `must_wait` runs with the bucket locked, so it may only load the word.
-    /// While the waker is registered, the word's address must not be reused for another word.
+    /// Registers `waker` for the next [`wake`](Self::wake) of `word`. Returns `None`, and registers
+    /// nothing, if `must_wait` returns `false`. `must_wait` runs with the bucket locked, so it may
+    /// only load the word. While the waker is registered, the word's address must not be reused for
+    /// another word.
     pub fn leave_waker<T>(
         &self,
         word: &T,
@@ -214,12 +223,12 @@ impl WaitTable {
     ) -> Option<Left> {
         let bucket_nr = self.bucket_nr(word);
         let bucket = &self.buckets[bucket_nr];
-        // User code, so before the lock.
+        // `clone` is user code, so it runs before the lock is acquired.
         let waker = waker.clone();
         let mut wakers = lock(&bucket.lock);
         // ORDERING: Relaxed; as in `wait_while`.
         bucket.nr_waiters.fetch_add(1, Ordering::Relaxed);
-        // ORDERING: SeqCst fence; as in `wait_while`.
+        // ORDERING: SeqCst fence; pairs with the fence in `wake`, as in `wait_while`.
         fence(Ordering::SeqCst);
         if !must_wait(word) {
             // ORDERING: Relaxed; as in `wait_while`.
@@ -237,8 +246,8 @@ impl WaitTable {
         })
     }
 
-    /// Sleeps until `must_wait` returns `false`. It runs with the bucket locked, so it may only
-    /// load the word.
+    /// Sleeps until `must_wait` returns `false`. `must_wait` runs with the bucket locked, so it may
+    /// only load the word.
     pub fn wait_while<T>(&self, word: &T, mut must_wait: impl FnMut(&T) -> bool) {
         let bucket = self.bucket(word);
         let mut guard = lock(&bucket.lock);
@@ -252,17 +261,20 @@ impl WaitTable {
                 .wait(guard)
                 .unwrap_or_else(std::sync::PoisonError::into_inner);
         }
-        // ORDERING: Relaxed; a waker that still sees this thread counted wakes no thread.
+        // ORDERING: Relaxed; a waker that still sees this thread counted locks the bucket
+        // unnecessarily, but misses no waiter.
         bucket.nr_waiters.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Wakes all threads and tasks that wait for `word`, which the caller has changed before.
+    /// Wakes all threads and tasks that wait for `word`. The caller changes the word before this
+    /// call, in any memory order.
     #[inline]
     pub fn wake<T>(&self, word: &T) {
-        // ORDERING: SeqCst fence; pairs with the one in `wait_while`.
+        // ORDERING: SeqCst fence; pairs with the fences in `wait_while` and `leave_waker` (store
+        // buffering).
         fence(Ordering::SeqCst);
         let bucket = self.bucket(word);
-        // ORDERING: Relaxed; ordered by the fence.
+        // ORDERING: Relaxed; the fence orders this load after the caller's change of the word.
         if bucket.nr_waiters.load(Ordering::Relaxed) != 0 {
             self.wake_waiters(bucket, std::ptr::from_ref(word).addr());
         }
@@ -272,19 +284,22 @@ impl WaitTable {
     #[cold]
     #[inline(never)]
     fn wake_waiters(&self, bucket: &Bucket, addr: usize) {
-        // The lock orders this after the waiter has gone to sleep or registered its waker.
+        // A waiter counts itself in, and sleeps or registers its waker, under one acquisition of
+        // this lock. Once this thread holds the lock, each waiter that it saw counted sleeps, has
+        // registered its waker, or no longer waits.
         let mut left = lock(&bucket.lock);
         let wakers = left.take(addr);
         drop(left);
         bucket.changed.notify_all();
         if !wakers.is_empty() {
-            // ORDERING: Relaxed; as at the end of `wait_while`.
+            // ORDERING: Relaxed; a waker that still sees the old count locks the bucket
+            // unnecessarily, but misses no waiter.
             bucket.nr_waiters.fetch_sub(wakers.len(), Ordering::Relaxed);
             self.deliver(wakers);
         }
     }
 
-    /// Number of counted threads and tasks, for tests.
+    /// Number of waiting threads and registered wakers in all buckets, for tests.
     #[cfg(any(test, loom))]
     pub fn nr_waiters(&self) -> usize {
         let of_bucket = |bucket: &Padded<Bucket>| bucket.nr_waiters.load(Ordering::Relaxed);
@@ -299,7 +314,7 @@ impl WaitTable {
             courier: self.courier.clone(),
             wakers,
         };
-        // A thread that is ending has no such variable any more, and defers none.
+        // A thread whose thread-locals are being destroyed has no `KEPT`, and so defers no waker.
         let _ = KEPT.try_with(|kept| {
             if let Some(kept) = kept.borrow_mut().as_mut()
                 && let Some(wakers) = found.take()

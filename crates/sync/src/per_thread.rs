@@ -1,12 +1,12 @@
 //! One value for each thread: used by its owner without any atomic read-modify-write, and still
 //! accessible to other threads.
 //!
-//! It works as a lock biased to one thread. The owner sets a flag with a plain store and checks
-//! whether a scanner (`visitor` in identifiers) wants the values. A scanner sets its flags, makes
-//! them visible to all owners with one heavy fence ([`crate::asymmetric`]), and waits for busy
-//! ones.
+//! Each value is guarded like a lock biased to its owner. The owner sets a flag with a plain store
+//! and checks whether a scanner (`visitor` in identifiers) requests the values. A scanner sets a
+//! flag in every slot, makes the flags visible to all owners with one heavy fence
+//! ([`crate::asymmetric`]), and waits for busy owners.
 //!
-//! Place. The thread caches of the frame pool.
+//! Used for the thread caches of the frame pool, and to stop the writers of memory spaces.
 //!
 //! # Protocol
 //!
@@ -16,7 +16,8 @@
 //! 3. work on the value;
 //! 4. `busy` := false (release).
 //!
-//! [`PerThread::try_enter`] is the same without the value, and gives up in step 2.
+//! [`PerThread::try_enter`] executes steps 1 and 2 without access to the value, and fails if
+//! `wanted` is set.
 //!
 //! Scanner ([`PerThread::with_all`]):
 //! 1. lock the mutex, so that there is one scanner at a time;
@@ -28,29 +29,32 @@
 //! # Invariants
 //!
 //! - I1. At any moment a slot has at most one owner: thread numbers of live threads are distinct
-//!   ([`crate::shard::own_number`]), and uses of a number by one thread happen before those by the
-//!   next.
+//!   ([`crate::shard::own_number`]), and all uses of a number by one thread happen before the uses
+//!   by the next thread that gets it.
 //! - I2. Only the owner writes `busy`; only the holder of the mutex writes `wanted`.
 //! - I3. The value is accessed by the owner between its steps 2 and 4, or by the holder of the
 //!   mutex between a scanner's steps 3 and 5, or by an owner that holds the mutex; never by two of
-//!   them.
+//!   the three at once.
 //!
 //! # Ordering edges
 //!
-//! - E1. Store buffering between the owner's `busy`, `wanted` and the scanner's `wanted`, `busy`:
-//!   the two fences. Either the owner sees `wanted`, or the scanner sees `busy`.
-//! - E2. Owner's step 4 (release) to scanner's step 3 (acquire): the scanner sees the owner's work.
-//! - E3. Scanner's step 5 (release) to a later step 2 of the owner (acquire): the owner sees the
-//!   scanner's work. An owner that loads an older `false` is busy: the scanner waits (E1).
+//! - E1. The owner stores `busy` and then loads `wanted`; the scanner stores `wanted` and then
+//!   loads `busy` (store buffering). Because of the two fences, either the owner sees `wanted`, or
+//!   the scanner sees `busy`.
+//! - E2. The owner's step 4 (release) synchronizes with the scanner's step 3 (acquire): the scanner
+//!   sees the owner's work.
+//! - E3. The scanner's step 5 (release) synchronizes with a later step 2 of the owner (acquire):
+//!   the owner sees the scanner's work. If an owner loads an older `false`, it has already set
+//!   `busy`, and the scanner waits for it (E1).
 //!
 //! # Progress and failure
 //!
-//! The owner is wait-free while there is no scanner. A scanner waits for busy owners, so their work
-//! must be short, and real-time threads must not starve an owner that a scanner waits for. If the
-//! heavy fence is refused, the scanner gets at most its own value.
+//! The owner is wait-free while no scan is in progress. A scanner waits for busy owners, so an
+//! owner's work must be short, and real-time threads must not starve an owner that a scanner waits
+//! for. If the system refuses the heavy fence, the scanner gets at most its own value.
 //!
-//! Verified by `tests/loom_per_thread.rs`, which fails with the mutants of `verify/mutants`, and
-//! `tests/per_thread.rs`, with both kinds of fences.
+//! Verified by `tests/loom_per_thread.rs`, which fails with the mutants of `verify/mutants`, and by
+//! `tests/per_thread.rs` with both kinds of fences.
 
 #![allow(unsafe_code)] // The value behind the lock.
 
@@ -68,18 +72,19 @@ use crate::{Mutex, lock};
 /// Values that a scanner gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Those of all threads that ever used one.
+    /// The values of all threads that ever used one.
     All,
-    /// At most this thread's own: the system refused the heavy fence, or this thread is already
-    /// using its value or scanning.
+    /// At most this thread's own value: the system refused the heavy fence, or this thread is
+    /// already using its value or scanning.
     Own,
 }
 
-/// One value for each of the first threads of the process; see the module text.
+/// One value for each thread number below a limit; see the module text for the protocol.
 pub struct PerThread<T> {
     slots: Box<[Padded<Slot<T>>]>,
     fences: Fences,
-    /// All slots from this one on are unused. Owners load it, scanners do not write it.
+    /// Index of the first slot that no thread has used yet; all slots from there on are unused.
+    /// Owners raise it; scanners only load it.
     nr_used: Padded<AtomicUsize>,
     visitor: Padded<Mutex<()>>,
 }
@@ -97,19 +102,19 @@ const _: () = {
 };
 
 struct Slot<T> {
-    /// Whether the owner is using the value (I2).
+    /// Set while the owner uses the value (I2).
     busy: AtomicBool,
-    /// Whether a scanner wants the value (I2).
+    /// Set while a scanner requests or uses the value (I2).
     wanted: AtomicBool,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the values are lent as `&mut` to one thread at a time (I3), so `T` must be `Send`. No two
-// threads get a `&T`.
+// SAFETY: each value is lent as `&mut` to one thread at a time (I3), so `T` must be `Send`. No
+// value is lent as `&T` to several threads, so `T` need not be `Sync`.
 unsafe impl<T: Send> Sync for PerThread<T> {}
 
 impl<T> PerThread<T> {
-    /// Creates `nr` values. Threads with higher numbers have none.
+    /// Creates `nr` values, for the threads with numbers below `nr`. Other threads have no value.
     pub fn new(nr: usize, fences: Fences, mut value: impl FnMut() -> T) -> Self {
         let slots = (0..nr).map(|_| {
             Padded(Slot {
@@ -128,8 +133,9 @@ impl<T> PerThread<T> {
 
     /// Runs `work` on this thread's value.
     ///
-    /// Returns `None` without running it if the thread has no value (its number is too high, or its
-    /// thread-locals are being destroyed), or is already using it further up the stack.
+    /// Returns `None` without running `work` if the thread has no value (its number is too high, or
+    /// its thread-locals are being destroyed), or is already using its value or scanning further up
+    /// the stack. Waits for a concurrent scan to end.
     #[inline]
     pub fn with_mine<R>(&self, work: impl FnOnce(&mut T) -> R) -> Option<R> {
         let (slot, at_work, is_wanted) = self.announce()?;
@@ -139,8 +145,9 @@ impl<T> PerThread<T> {
         }
         let result = {
             let value = slot.value.get_mut();
-            // SAFETY: I3: this thread is the owner and busy, so scanners wait for it. It is not
-            // using the value further up the stack, since it would have been busy.
+            // SAFETY: I3: this thread is the owner and busy, so scanners wait for it. The thread
+            // has no other reference to the value further up its stack, since `announce` would have
+            // found it busy.
             work(unsafe { value.deref() })
         };
         drop(at_work);
@@ -148,38 +155,43 @@ impl<T> PerThread<T> {
     }
 
     /// Marks this thread as busy until the result is dropped, without access to its value: for work
-    /// that scanners must wait for. `None` where [`with_mine`](Self::with_mine) returns it, or if
-    /// there is a scanner.
+    /// that scanners must wait for. Returns `None` in the cases of [`with_mine`](Self::with_mine),
+    /// and if a scan is in progress.
     #[inline(always)]
     pub fn try_enter(&self) -> Option<AtWork<'_>> {
         let (_, at_work, is_wanted) = self.announce()?;
         (!is_wanted).then_some(at_work)
     }
 
-    /// Steps 1 and 2: returns this thread's slot, and whether a scanner wants it.
+    /// Executes the owner's steps 1 and 2. Returns this thread's slot, the busy mark, and `true` if
+    /// a scanner has set `wanted`. Returns `None`, and marks nothing, if the thread has no value or
+    /// is busy.
     #[inline(always)]
     fn announce(&self) -> Option<(&Slot<T>, AtWork<'_>, bool)> {
         let number = own_number()?;
         let slot = &self.slots.get(number)?.0;
-        // ORDERING: Relaxed; only this thread writes it (I2).
+        // ORDERING: Relaxed; only this thread writes its `busy` (I2).
         if slot.busy.load(Ordering::Relaxed) {
             return None;
         }
         self.note_use(number);
-        // ORDERING: Relaxed; the fence that follows orders it before the load of `wanted` (E1).
+        // ORDERING: Relaxed; the light fence below orders this store before the load of `wanted`
+        // (E1).
         slot.busy.store(true, Ordering::Relaxed);
         let at_work = AtWork::new(&slot.busy);
         self.fences.light();
-        // ORDERING: Acquire, E3.
+        // ORDERING: Acquire; pairs with the Release in the drop of `Visit` (E3).
         let is_wanted = slot.wanted.load(Ordering::Acquire);
         Some((slot, at_work, is_wanted))
     }
 
-    /// The owner's work under the mutex: there is a scanner, or was one just before.
+    /// Runs the owner's work under the mutex, as step 2 requires if it finds `wanted` set. Waits
+    /// for the scan to end.
     #[cold]
     fn with_mine_slowly<R>(&self, slot: &Slot<T>, work: impl FnOnce(&mut T) -> R) -> R {
         let guard = lock(&self.visitor);
-        // Marks this thread as busy to itself: `work` may call this type again.
+        // Mark the thread busy for its own sake only: if `work` calls functions of this
+        // `PerThread`, they must find the thread busy.
         // ORDERING: Relaxed; the mutex excludes scanners.
         slot.busy.store(true, Ordering::Relaxed);
         let at_work = AtWork::new(&slot.busy);
@@ -193,41 +205,48 @@ impl<T> PerThread<T> {
         result
     }
 
-    /// Records that the slots up to `number` are used.
+    /// Records that the slots up to and including `number` are used.
     #[inline]
     fn note_use(&self, number: usize) {
-        // ORDERING: Relaxed, both; the light fence that follows orders it before the load of
-        // `wanted`, as it orders `busy`.
+        // ORDERING: Relaxed, both; the light fence in `announce` orders the update before the load
+        // of `wanted`, as it orders the store to `busy`.
         if number >= self.nr_used.load(Ordering::Relaxed) {
             self.nr_used.fetch_max(number + 1, Ordering::Relaxed);
         }
     }
 
-    /// Runs `work` on all values that were ever used, while no other thread uses its value.
+    /// Runs `work` on all values that were ever used. Until `work` returns, no other thread uses
+    /// its value.
     ///
     /// With [`Reach::Own`], `work` gets at most this thread's own value if the system refused the
-    /// heavy fence, and none if this thread is already scanning or using its value.
+    /// heavy fence, and no value if this thread is already using its value or scanning. A thread
+    /// without a value must not nest scans: the inner one would wait for the mutex of the outer
+    /// one.
     ///
     /// Two threads must not nest scans of two `PerThread`s in opposite orders: they would deadlock.
-    /// A child of `fork(2)` must not scan: it does not have the busy owners of its parent.
+    /// A child of `fork(2)` must not scan: it would wait forever for owners that were busy in the
+    /// parent and do not exist in the child.
     pub fn with_all<R>(&self, work: impl FnOnce(&mut [&mut T], Reach) -> R) -> R {
         let own = own_number().filter(|number| *number < self.slots.len());
         let own_busy = own.map(|number| &self.slots[number].0.busy);
-        // ORDERING: Relaxed; this thread's own word (I2).
+        // ORDERING: Relaxed; only this thread writes its `busy` (I2).
         if own_busy.is_some_and(|busy| busy.load(Ordering::Relaxed)) {
             return work(&mut [], Reach::Own);
         }
         let guard = lock(&self.visitor);
-        // Marks this thread as busy to itself: `work` may call this type again.
+        // Mark the thread busy for its own sake only: if `work` calls functions of this
+        // `PerThread`, they must find the thread busy.
         let at_work = own_busy.map(|busy| {
-            // ORDERING: Relaxed; the mutex excludes other scanners; this one skips its own slot.
+            // ORDERING: Relaxed; the mutex excludes other scanners, and this scan does not wait for
+            // its own slot.
             busy.store(true, Ordering::Relaxed);
             AtWork::new(busy)
         });
-        // In every slot, used or not: no thread starts to use its value during the scan.
+        // `wanted` is set in unused slots too, so that no thread starts to use its value during the
+        // scan.
         let visit = Visit(&self.slots);
         for slot in &self.slots {
-            // ORDERING: Relaxed; the heavy fence orders it before the loads that follow (E1).
+            // ORDERING: Relaxed; the heavy fence orders this store before the loads of `busy` (E1).
             slot.0.wanted.store(true, Ordering::Relaxed);
         }
         let reach = match self.fences.heavy() {
@@ -244,7 +263,7 @@ impl<T> PerThread<T> {
                 continue;
             }
             let mut backoff = Backoff::new();
-            // ORDERING: Acquire, E2.
+            // ORDERING: Acquire; pairs with the Release in the drop of `AtWork` (E2).
             while !is_own && slot.0.busy.load(Ordering::Acquire) {
                 backoff.wait();
             }
@@ -252,8 +271,9 @@ impl<T> PerThread<T> {
         }
         let result = {
             let values = cells.iter().map(|cell| {
-                // SAFETY: I3: this thread is the scanner. Each owner is this thread, or not busy
-                // and sees `wanted`. Slots are distinct, and the references end before the scan.
+                // SAFETY: I3: this thread is the scanner. The owner of each of these slots is this
+                // thread, or is not busy and will see `wanted`. The slots are distinct, and the
+                // references end before the scan does.
                 unsafe { cell.deref() }
             });
             work(&mut values.collect::<Vec<&mut T>>(), reach)
@@ -266,11 +286,11 @@ impl<T> PerThread<T> {
     }
 }
 
-/// Marks the owner as busy until it is dropped, also by unwinding.
+/// Keeps the owner marked as busy until this guard is dropped, even by unwinding.
 #[derive(Debug)]
 pub struct AtWork<'s> {
     busy: &'s AtomicBool,
-    /// The owner writes `busy` (I2), so this stays on its thread.
+    /// Only the owner writes `busy` (I2), so the guard must stay on the owner's thread.
     _not_send: PhantomData<*const ()>,
 }
 
@@ -287,18 +307,18 @@ impl<'s> AtWork<'s> {
 impl Drop for AtWork<'_> {
     #[inline]
     fn drop(&mut self) {
-        // ORDERING: Release, E2.
+        // ORDERING: Release; pairs with the Acquire in the scanner's step 3 (E2).
         self.busy.store(false, Ordering::Release);
     }
 }
 
-/// Clears `wanted` in all slots when dropped, also by unwinding.
+/// Guard of a scan, which clears `wanted` in all slots when it is dropped, even by unwinding.
 struct Visit<'p, T>(&'p [Padded<Slot<T>>]);
 
 impl<T> Drop for Visit<'_, T> {
     fn drop(&mut self) {
         for slot in self.0 {
-            // ORDERING: Release, E3.
+            // ORDERING: Release; pairs with the Acquire in the owner's step 2 (E3).
             slot.0.wanted.store(false, Ordering::Release);
         }
     }

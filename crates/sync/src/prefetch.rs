@@ -2,13 +2,13 @@
 
 #![allow(unsafe_code)] // One instruction, and none.
 
-/// Prefetches the cache line at `place`, without waiting. A hint: any address is harmless, even an
-/// unmapped one. Does nothing if the target has no known prefetch instruction.
+/// Prefetches the cache line at `place`, without waiting for it. Any address is permitted, even an
+/// unmapped one. Does nothing on processors other than x86-64, under loom and under Miri.
 #[inline(always)]
 pub fn prefetch<T>(place: *const T) {
     #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
-    // SAFETY: every x86-64 has the instruction. It never faults, and to the language it is no
-    // access.
+    // SAFETY: every x86-64 has the instruction. The instruction never faults, and the language does
+    // not regard it as an access.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(place.cast());
     }
@@ -18,8 +18,9 @@ pub fn prefetch<T>(place: *const T) {
 
 /// Returns the same reference, and hides from the compiler how its address was computed.
 ///
-/// For a word that a read loads twice, at its beginning and at its end. Otherwise the compiler
-/// keeps a base and an index for it in two registers throughout, and a short read has to spill one.
+/// For a word that a read loads twice, at its beginning and at its end. Without this function the
+/// compiler keeps a base and an index of the word in two registers throughout the read, and a short
+/// read has to spill one of them to the stack.
 #[allow(clippy::pointers_in_nomem_asm_block)] // The pointer is not dereferenced.
 #[inline(always)]
 pub fn in_one_register<T>(word: &T) -> &T {
@@ -34,7 +35,8 @@ pub fn in_one_register<T>(word: &T) -> &T {
                 options(pure, nomem, nostack, preserves_flags)
             );
         }
-        // SAFETY: the address of `word`, which is borrowed for as long.
+        // SAFETY: `place` is still the address of `word`, which is borrowed for as long as the
+        // result.
         unsafe { &*place }
     }
     #[cfg(not(all(target_arch = "x86_64", not(loom), not(miri))))]

@@ -3,18 +3,19 @@
 #![allow(unsafe_code)] // A box behind an atomic pointer.
 
 use std::ptr;
-// `std`'s, in models and simulations too: these values belong to the process, not to an execution.
+// `std`'s atomics even in models and simulations: these values belong to the process, not to an
+// execution.
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Value that the first thread to need it initializes.
 ///
-/// If several threads initialize it concurrently, one value stays and the others are dropped. So no
-/// thread waits for another, unlike with [`OnceLock`](std::sync::OnceLock): there a child forked
-/// during an initialization waits forever for a thread that it does not have.
+/// If several threads initialize the cell concurrently, one value stays and the others are dropped,
+/// so no thread waits for another. With [`OnceLock`](std::sync::OnceLock), in contrast, a child
+/// forked during an initialization would wait forever for a thread that exists only in its parent.
 #[derive(Debug)]
 pub struct Raced<T>(AtomicPtr<T>);
 
-// SAFETY: it owns a T, shares it, and may drop it on any thread; `OnceLock` has the same bounds.
+// SAFETY: the cell owns a `T`, and may be dropped on any thread. `OnceLock` has the same bounds.
 unsafe impl<T: Send> Send for Raced<T> {}
 // SAFETY: as above. A value enters through a shared reference (Send) and is read through others
 // (Sync).
@@ -30,14 +31,16 @@ impl<T> Raced<T> {
     /// Returns the value if it is initialized.
     #[inline]
     pub fn get(&self) -> Option<&T> {
-        // ORDERING: Acquire; pairs with the Release in `publish`, after the write of the value.
+        // ORDERING: Acquire; pairs with the Release in `publish`, which follows the initialization
+        // of the value.
         let value = self.0.load(Ordering::Acquire);
-        // SAFETY: null, or the box that `publish` leaked, not changed or freed during the borrow.
+        // SAFETY: the pointer is null or comes from the box that `publish` leaked, which is neither
+        // changed nor freed while `self` is borrowed.
         unsafe { value.as_ref() }
     }
 
-    /// Returns the value. If there is none yet, publishes the one that `make` returns, unless
-    /// another thread is faster.
+    /// Returns the value. If the cell is empty, calls `make` and publishes its result, unless
+    /// another thread has published a value first. In that case the result is dropped.
     #[inline]
     pub fn get_or_make(&self, make: impl FnOnce() -> T) -> &T {
         match self.get() {
@@ -50,19 +53,20 @@ impl<T> Raced<T> {
     fn publish(&self, value: T) -> &T {
         let new = Box::into_raw(Box::new(value));
         // ORDERING: Release on success, so that a thread that loads the address sees the value.
-        // Acquire on failure: the caller gets the other thread's value.
+        // Acquire on failure, because the caller then reads the other thread's value.
         let published =
             self.0
                 .compare_exchange(ptr::null_mut(), new, Ordering::Release, Ordering::Acquire);
         let value = match published {
             Ok(_) => new,
             Err(other) => {
-                // SAFETY: from `into_raw` above, and no other thread has seen it.
+                // SAFETY: `new` comes from `into_raw` above, and no other thread has seen it.
                 drop(unsafe { Box::from_raw(new) });
                 other
             }
         };
-        // SAFETY: not null: this value, or the one found; it stays until `self` is dropped.
+        // SAFETY: `value` is not null: it is this thread's box or the published one, and stays
+        // until `self` is dropped.
         unsafe { &*value }
     }
 }
@@ -77,7 +81,7 @@ impl<T> Drop for Raced<T> {
     fn drop(&mut self) {
         let value = *self.0.get_mut();
         if !value.is_null() {
-            // SAFETY: the box that `publish` leaked; no borrow of `self` exists.
+            // SAFETY: `value` is the box that `publish` leaked, and no borrow of `self` exists.
             drop(unsafe { Box::from_raw(value) });
         }
     }
@@ -115,7 +119,7 @@ mod tests {
             });
             assert!(seen.iter().all(|number| *number == seen[0]), "{seen:?}");
             assert_eq!(raced.get().map(|value| value.0), Some(seen[0]));
-            // This one, and that of the value that stayed.
+            // One reference is `counted` itself; the other is in the value that stayed.
             assert_eq!(Arc::strong_count(&counted), 2);
             drop(raced);
             assert_eq!(Arc::strong_count(&counted), 1);

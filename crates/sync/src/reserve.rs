@@ -1,4 +1,4 @@
-//! Reservation of addresses for arrays of which little is ever used.
+//! Reservation of addresses for large arrays that are used only in small part.
 
 #![allow(unsafe_code)] // A mapping.
 
@@ -38,7 +38,7 @@ pub fn map_zeros(bytes: usize) -> io::Result<NonNull<u8>> {
     NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }
 
-/// Describes the limits because of which the system may refuse to reserve addresses or memory.
+/// Describes the limits that may make the system refuse to reserve addresses or memory.
 pub fn limits() -> String {
     let limit = |resource| {
         let mut limit = libc::rlimit {

@@ -1,8 +1,9 @@
 //! Thread numbers, and values that do not share cache lines.
 //!
-//! A live thread has a unique *number*. Numbers of ended threads are reused, so they stay small
-//! however many threads start and end. A thread's *serial* is unique for the whole life of the
-//! process: code that keeps state for a thread detects by it that the thread has ended.
+//! A live thread has a unique *number*. Numbers of ended threads are reused, so numbers stay small
+//! however many threads start and end. A thread's *serial* is never reused in a process: by the
+//! serial, code that keeps state for a thread detects that the number now belongs to another
+//! thread.
 
 use std::mem::MaybeUninit;
 use std::num::NonZeroU32;
@@ -11,18 +12,19 @@ use std::ops::{Deref, DerefMut};
 #[cfg(not(loom))]
 mod imp {
     use std::cell::Cell;
-    // `std`'s, in simulations too: numbers belong to the process.
+    // `std`'s atomics even in simulations: numbers belong to the process.
     use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
     use crate::raced::Raced;
 
     use super::Identity;
 
-    /// Bitmap of the numbers of live threads. It has no lock, so a child of `fork` never waits for
-    /// a thread that it does not have. (Numbers of its parent's other threads stay in use.)
+    /// Bitmap of the numbers of live threads. The bitmap has no lock, so a child of `fork` never
+    /// waits for a thread that exists only in its parent. (In the child, the numbers of the
+    /// parent's other threads stay allocated.)
     struct Numbers {
         words: [AtomicU64; Self::WORDS],
-        /// The numbers above.
+        /// Segment with the next [`Self::LEN`] numbers.
         next: Raced<Self>,
     }
 
@@ -38,7 +40,7 @@ mod imp {
             }
         }
 
-        /// Allocates the smallest number that is seen free.
+        /// Allocates the smallest number whose bit is seen clear.
         fn take(&self) -> usize {
             let mut numbers = self;
             let mut first = 0;
@@ -54,12 +56,14 @@ mod imp {
         }
 
         fn take_in(word: &AtomicU64) -> Option<usize> {
-            // ORDERING: Relaxed; only a hint where to try.
+            // ORDERING: Relaxed; the loaded word only hints at a clear bit, and the `fetch_or`
+            // decides.
             let mut taken = word.load(Ordering::Relaxed);
             while taken != u64::MAX {
                 let bit = taken.trailing_ones();
-                // ORDERING: Acquire; pairs with the Release of `give_back` (through changes of
-                // other bits): uses of a number by one thread happen before those by the next.
+                // ORDERING: Acquire; pairs with the Release of `give_back`, also through later
+                // changes of other bits: all uses of a number by one thread happen before the uses
+                // by the next.
                 taken = word.fetch_or(1 << bit, Ordering::Acquire);
                 if taken & 1 << bit == 0 {
                     return Some(bit as usize);
@@ -73,7 +77,8 @@ mod imp {
             let mut numbers = self;
             let mut place = number;
             while place >= Self::LEN {
-                // The number is from this segment, so it exists.
+                // The number was allocated from the next segment or a later one, so that segment
+                // exists.
                 numbers = numbers.next.get_or_make(Self::new);
                 place -= Self::LEN;
             }
@@ -85,25 +90,26 @@ mod imp {
 
     static NUMBERS: Numbers = Numbers::new();
 
-    /// Last serial that was assigned. Once the range is used up, no more are.
+    /// Last serial that was assigned. After `u32::MAX`, no thread gets a serial.
     static LAST_SERIAL: AtomicU32 = AtomicU32::new(0);
 
     fn new_serial() -> Option<u32> {
-        // ORDERING: Relaxed, both; changes of one word are totally ordered.
+        // ORDERING: Relaxed, both; the changes of one word are totally ordered, which makes serials
+        // unique.
         let last = LAST_SERIAL.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| {
             last.checked_add(1)
         });
         Some(last.ok()? + 1)
     }
 
-    /// No number was requested yet.
+    /// Value of a thread that has not requested its number yet.
     const UNSET: usize = usize::MAX;
-    /// The thread is ending, and has freed its number.
+    /// Value of an ending thread that has freed its number.
     const GONE: usize = usize::MAX - 1;
 
     thread_local! {
         static NUMBER: Cell<usize> = const { Cell::new(UNSET) };
-        /// As [`Identity::bits`]; zero while the thread has none.
+        /// This thread's [`Identity::bits`]; zero while the thread has no identity.
         static IDENTITY: Cell<u64> = const { Cell::new(0) };
         static RETURN: Return = const { Return };
     }
@@ -112,7 +118,7 @@ mod imp {
 
     impl Drop for Return {
         fn drop(&mut self) {
-            // From here on the thread has no number, even if other destructors request one.
+            // From here on the thread has no number: requests by later destructors get `None`.
             let number = NUMBER.replace(GONE);
             IDENTITY.set(0);
             if number < GONE {
@@ -140,8 +146,9 @@ mod imp {
         Identity::from_bits(IDENTITY.get())
     }
 
-    /// This thread's number and serial. `None` while its thread-local variables are destroyed, and
-    /// once all serials are used up, after 2^32 - 1 threads.
+    /// Returns this thread's number and serial. Returns `None` while the thread's thread-local
+    /// variables are destroyed, and for every thread that starts after 2^32 - 1 serials were
+    /// assigned.
     #[inline(always)]
     pub fn own_identity() -> Option<Identity> {
         match Identity::from_bits(IDENTITY.get()) {
@@ -150,8 +157,9 @@ mod imp {
         }
     }
 
-    /// This thread's number, which no other live thread has. All its uses happen before those by
-    /// the next thread with the same number. `None` while the thread-local variables are destroyed.
+    /// Returns this thread's number, which no other live thread has. All uses of the number by this
+    /// thread happen before the uses by the next thread with that number. Returns `None` while the
+    /// thread's thread-local variables are destroyed.
     #[inline]
     pub fn own_number() -> Option<usize> {
         match NUMBER.get() {
@@ -300,10 +308,10 @@ impl Identity {
 }
 
 /// Bytes of a pair of cache lines. Processors prefetch lines in pairs, so written data and
-/// read-only data are kept this far apart.
+/// read-only data are placed in different pairs.
 pub const LINES: usize = 128;
 
-/// A value on pairs of cache lines of its own, shared with no other shard or field.
+/// A value that shares its pairs of cache lines with no other value.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Padded<T>(pub T);
@@ -326,13 +334,14 @@ impl<T> DerefMut for Padded<T> {
     }
 }
 
-/// Values per processor, to reduce contention: each thread updates its own count, and a reader sums
-/// all. Threads that run at once rarely share a value. They can, so a value must support concurrent
-/// updates.
+/// About one value per processor, to reduce contention, for example counters that a reader sums. A
+/// thread uses the value of its number modulo the number of values. Threads that run concurrently
+/// rarely share a value, but they can, so a value must support concurrent updates.
 #[derive(Debug)]
 pub struct Shards<T>(Box<[Padded<T>]>);
 
-/// Number of processors; constant in a simulation.
+/// Returns the number of processors that this process may use, or a constant in builds for
+/// simulation.
 #[must_use]
 pub fn nr_cpus() -> usize {
     match cfg!(feature = "simulated") {
@@ -341,11 +350,12 @@ pub fn nr_cpus() -> usize {
     }
 }
 
-/// Maximum number of shards; more threads than that share them.
+/// Maximum number of shards. On larger machines, several processors share a shard.
 const MOST_SHARDS: usize = 64;
 
 impl<T: Default> Shards<T> {
-    /// Creates default values: one in a model.
+    /// Creates default values. Their number is that of processors, rounded up to a power of two,
+    /// and at most 64. A model has one.
     #[must_use]
     pub fn new() -> Self {
         let nr_cpus = if cfg!(loom) { 1 } else { nr_cpus() };
@@ -361,16 +371,16 @@ impl<T: Default> Default for Shards<T> {
 }
 
 impl<T> Shards<T> {
-    /// Index of this thread's value.
+    /// Returns the index of this thread's value.
     #[inline]
     #[must_use]
     pub fn own(&self) -> usize {
-        // A power of two: see `new`.
+        // The number of values is a power of two (see `new`).
         own_number().unwrap_or(0) & (self.0.len() - 1)
     }
 
-    /// The value with index `shard` from [`own`](Self::own), of any thread. A higher index gets the
-    /// last value.
+    /// Returns the value with index `shard`, which may be another thread's [`own`](Self::own). If
+    /// the index is too high, returns the last value.
     #[inline]
     #[must_use]
     pub fn get(&self, shard: usize) -> &T {
@@ -384,8 +394,9 @@ impl<T> Shards<T> {
     }
 }
 
-/// Padding between fields that must not share a line, at any address of the value. For a value in
-/// variables of programs, whose functions would lose a register to an alignment of [`LINES`].
+/// Padding between two fields that must not share a cache line, whatever the address of the value.
+/// For types that programs keep on the stack: an alignment of [`LINES`] there would cost the
+/// function a register.
 #[derive(Debug)]
 pub struct Gap {
     _bytes: [MaybeUninit<u8>; LINES],
@@ -398,8 +409,9 @@ impl Gap {
     };
 }
 
-/// Whether a field of `T`, `len` bytes from offset `start`, shares no line with a [`Padded`] one at
-/// offset `other`, at any address of the value: for assertions about layouts.
+/// Returns `true` if the `len` bytes at offset `start` of a `T` share no pair of cache lines with a
+/// [`Padded`] field of [`LINES`] bytes at offset `other`, whatever the address of the `T`. For
+/// assertions about layouts.
 #[must_use]
 pub const fn is_apart<T>(start: usize, len: usize, other: usize) -> bool {
     let is_padded = align_of::<T>().is_multiple_of(LINES) && other.is_multiple_of(LINES);
@@ -457,7 +469,8 @@ mod tests {
 
     #[test]
     fn numbers_of_ended_threads_are_handed_on() {
-        // Other tests run concurrently, so only check that numbers are far fewer than threads.
+        // Other tests run concurrently and allocate numbers too, so the test only checks that far
+        // fewer numbers than threads are used.
         let mut highest = 0;
         for _ in 0..1000 {
             let number = std::thread::spawn(own_number).join().unwrap();
@@ -480,7 +493,8 @@ mod tests {
         }
         let (teller, told) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
-            // Registered before the number is assigned, and so destroyed after the number is freed.
+            // `LATE` is registered before the number is assigned, and so destroyed after the number
+            // is freed.
             LATE.with(|late| *late.borrow_mut() = Some(AsksLate(teller)));
             own_number()
         })

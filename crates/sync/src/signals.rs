@@ -2,8 +2,8 @@
 //!
 //! A signal that is sent to a process is handled by any of its threads that has not blocked it. A
 //! program that blocks signals in its own threads, to wait for them (`sigwait`, `signalfd`) or to
-//! protect a critical section, knows nothing of the library's threads. So these have all signals
-//! blocked, but for those that the kernel sends for a fault of the thread itself.
+//! protect a critical section, cannot block them in the library's threads. Therefore the library's
+//! threads block all signals except those that the kernel sends for a fault of the thread itself.
 
 #![allow(unsafe_code)]
 
@@ -13,8 +13,9 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::thread::{Builder, JoinHandle};
 
-/// Signals that the kernel sends for an instruction or a system call of the thread itself. If they
-/// are blocked, it ends the process, and calls no handler of the program (a crash reporter, say).
+/// Signals that the kernel sends for an instruction or a system call of the thread itself. If such
+/// a signal is blocked, the kernel ends the process without calling the program's handler (for
+/// example, a crash reporter).
 const SYNCHRONOUS: [libc::c_int; 6] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -24,10 +25,10 @@ const SYNCHRONOUS: [libc::c_int; 6] = [
     libc::SIGSYS,
 ];
 
-/// Starts a thread. All threads of the library are started here: they have all signals blocked but
-/// those that the kernel sends for a fault of the thread itself, so that no handler of the program
-/// runs in them, and a signal that the program waits for stays pending. What runs in such a thread
-/// (a callback, a waker) has them blocked, too.
+/// Starts a thread. All threads of the library are started here. They block all signals except
+/// those that the kernel sends for a fault of the thread itself, so that no other handler of the
+/// program runs in them, and a signal that the program waits for stays pending. The signals are
+/// also blocked while such a thread runs a callback or a waker of the program.
 ///
 /// # Errors
 ///
@@ -36,13 +37,14 @@ pub fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
-    // The new thread inherits the mask: no signal arrives before it could have set its own.
+    // The new thread inherits this thread's mask. If it set the mask itself, a signal could arrive
+    // before that.
     let _blocked = Blocked::new()?;
     Builder::new().name(name.to_owned()).spawn(work)
 }
 
-/// All other signals are blocked in the calling thread until this is dropped. A thread that is
-/// started before has them blocked from its first instruction on.
+/// Guard that blocks all signals except [`SYNCHRONOUS`] in the calling thread until it is dropped.
+/// A thread that is started before the drop blocks them from its first instruction on.
 #[derive(Debug)]
 struct Blocked {
     before: libc::sigset_t,

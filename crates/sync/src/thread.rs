@@ -1,4 +1,4 @@
-//! Backoff for short waits, sleeping, and threads of a cache.
+//! Backoff for short waits, sleeping, and starting a cache's threads.
 
 pub use crate::signals::spawn;
 #[cfg(all(feature = "simulated", not(loom)))]
@@ -18,12 +18,12 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Creates a backoff without waits.
+    /// Creates a backoff that has not waited yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Waits a little; longer with every call, until it yields.
+    /// Spins, twice as long with each call. After `SPINS` calls it yields the processor instead.
     pub fn wait(&mut self) {
         // Under loom every wait yields: the other thread must run for the model to make progress.
         #[cfg(loom)]
@@ -54,7 +54,7 @@ impl Backoff {
 ///
 /// # Errors
 ///
-/// The system's error.
+/// The system's error if it cannot start the thread.
 #[cfg(not(any(feature = "simulated", loom)))]
 pub fn spawn_named(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     spawn(name, work).map(drop)

@@ -1,4 +1,4 @@
-//! Instants of the system, or of a simulation.
+//! Instants of the system or, with the feature `simulated`, of a simulation.
 
 #[cfg(feature = "simulated")]
 pub use crate::simulated::Instant;

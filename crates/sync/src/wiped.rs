@@ -4,7 +4,7 @@
 
 use std::ptr::NonNull;
 
-/// Type of the word: `std`'s atomic, in models too, which do not fork.
+/// Type of the word: `std`'s atomic even in models, since models do not fork.
 pub use std::sync::atomic::AtomicU64 as Word;
 
 /// A word in a page of memory that the kernel zeros in a forked child.
@@ -14,18 +14,20 @@ pub struct WipedOnFork {
     bytes: usize,
 }
 
-// SAFETY: an atomic that this value owns.
+// SAFETY: the value owns its mapping, which contains nothing but an atomic.
 unsafe impl Send for WipedOnFork {}
 // SAFETY: as above.
 unsafe impl Sync for WipedOnFork {}
 
 impl WipedOnFork {
-    /// Maps a word, initially zero. Returns `None` if the system does not support this.
+    /// Maps a page with the word, initially zero. Returns `None` if the system cannot map it or
+    /// does not support `MADV_WIPEONFORK`.
     #[must_use]
     pub fn new() -> Option<Self> {
-        // SAFETY: sysconf only reads its argument.
+        // SAFETY: `sysconf` accesses no memory of the caller.
         let bytes = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
-        // SAFETY: a new private mapping, placed by the kernel, affects no existing memory.
+        // SAFETY: a new private mapping at an address that the kernel chooses affects no existing
+        // memory.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -47,8 +49,9 @@ impl WipedOnFork {
         if unsafe { libc::madvise(start, bytes, libc::MADV_WIPEONFORK) } != 0 {
             return None;
         }
-        // Some emulators accept any advice and ignore it.
-        // SAFETY: as above; no such advice exists.
+        // Some emulators accept any advice and ignore it, so an advice that does not exist must be
+        // refused.
+        // SAFETY: as above; no advice has the number -1.
         if unsafe { libc::madvise(start, bytes, -1) } == 0 {
             return None;
         }
@@ -59,14 +62,15 @@ impl WipedOnFork {
     #[inline]
     #[must_use]
     pub fn word(&self) -> &Word {
-        // SAFETY: mapped until `self` is dropped, page-aligned, and initialized.
+        // SAFETY: the page is mapped until `self` is dropped, aligned, and initialized to zero by
+        // the kernel.
         unsafe { self.start.as_ref() }
     }
 }
 
 impl Drop for WipedOnFork {
     fn drop(&mut self) {
-        // SAFETY: the mapping that `new` made; no borrow of it exists.
+        // SAFETY: this is exactly the mapping that `new` created, and no borrow of its word exists.
         let _ = unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }

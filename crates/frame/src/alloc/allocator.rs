@@ -1,4 +1,5 @@
-//! Allocation of blocks: from this thread's cache, the preferred node, other nodes, all caches.
+//! Allocation of blocks: from this thread's cache, then the preferred node, then other nodes, then
+//! the caches of all threads.
 
 use pagewell_sync::lock;
 
@@ -9,7 +10,8 @@ use crate::lists::{Buddy, Class, FreeLists, Front};
 use crate::memory::numa;
 use crate::words::{FrameKind, FrameNr, Order};
 
-/// Allocator of blocks that are of kind `Owned`, have the lock bit, and belong to the caller.
+/// Allocator of blocks. An allocated block is of kind `Owned`, has the lock bit set, and belongs to
+/// the caller.
 #[repr(C)] // The lists first: at the pool's address, so that the drop of a handle adds no offset.
 pub(crate) struct Allocator<S: RefScheme> {
     pub(crate) lists: FreeLists<S>,
@@ -20,7 +22,8 @@ impl<S: RefScheme> Allocator<S> {
         Self { lists }
     }
 
-    /// Allocates a block from this thread's cache. On `None`, use [`alloc_by`](Self::alloc_by).
+    /// Allocates a block from this thread's cache. Returns `None` if the cache has no block of this
+    /// order; [`alloc_by`](Self::alloc_by) searches further.
     #[inline]
     pub(crate) fn alloc_at_hand(&self, order: Order) -> Option<FrameNr> {
         if let Some(class) = Class::of(order)
@@ -32,7 +35,8 @@ impl<S: RefScheme> Allocator<S> {
         None
     }
 
-    /// Allocates a block for `request`. Fails if the pool has no such node or free block.
+    /// Allocates a block for `request`. Returns an error if the pool has no such node, or no
+    /// permitted node has such a block free.
     #[cold]
     pub(crate) fn alloc_by(&self, request: &AllocRequest) -> Result<FrameNr, AllocError> {
         let nr_nodes = self.lists.nr_nodes();
@@ -43,7 +47,8 @@ impl<S: RefScheme> Allocator<S> {
         }
         let order = request.order;
         let frame = self.find_near(request).or_else(|| {
-            // All free frames may be in caches: of other threads, or as parts of a block.
+            // The missing blocks may be in the caches of other threads, or may consist of parts
+            // that are cached.
             (self.lists.drain() > 0)
                 .then(|| self.alloc_from_nodes(request))
                 .flatten()
@@ -52,7 +57,8 @@ impl<S: RefScheme> Allocator<S> {
             .ok_or(AllocError::Exhausted { order })
     }
 
-    /// Allocates a block of `order` without draining the caches of other threads.
+    /// Allocates a block of `order` from this thread's cache or the nodes, without draining the
+    /// caches of other threads.
     #[cold]
     pub(crate) fn alloc_near(&self, order: Order) -> Option<FrameNr> {
         self.adopt_found(self.find_near(&AllocRequest::new(order)), order)
@@ -70,8 +76,9 @@ impl<S: RefScheme> Allocator<S> {
         found
     }
 
-    /// Allocates up to `nr` single frames, and appends their handles, made by `hold`, to `handles`.
-    /// Returns their number, less than `nr` only if the pool has no more.
+    /// Allocates up to `nr` single frames, and appends their handles, which `hold` creates, to
+    /// `handles`. Returns their number, which is less than `nr` only if the pool has no more free
+    /// frames.
     pub(crate) fn alloc_bulk<H>(
         &self,
         nr: usize,
@@ -80,7 +87,7 @@ impl<S: RefScheme> Allocator<S> {
     ) -> usize {
         let start = handles.len();
         let wanted = nr.min(self.lists.nr_frames());
-        // Not under a lock.
+        // Allocate memory for the handles before any lock is acquired.
         handles.reserve(wanted);
         let adopt = move |frame| {
             self.lists.adopt(frame, Order::ZERO);
@@ -112,7 +119,8 @@ impl<S: RefScheme> Allocator<S> {
         handles.len() - start
     }
 
-    /// As [`alloc_bulk`](Self::alloc_bulk), but only from one node, without the thread caches.
+    /// Like [`alloc_bulk`](Self::alloc_bulk), but allocates only frames on one node's free lists.
+    /// Returns 0 if the pool has no such node.
     pub(crate) fn alloc_bulk_on<H>(
         &self,
         node: usize,
@@ -144,12 +152,13 @@ impl<S: RefScheme> Allocator<S> {
             .with_mine(|front| front.pop(class).or_else(|| self.refill(front, class)))?
     }
 
-    /// Takes a block from this thread's node, and refills half the stack.
+    /// Allocates a block from this thread's node, and refills half of the stack from the node.
     fn refill(&self, front: &mut Front, class: Class) -> Option<FrameNr> {
         let order = class.order();
         let home = self.home_node();
         if home != front.home {
-            // The other stacks contain blocks of the thread's previous node.
+            // The thread has moved to another node, and its stacks contain blocks of the previous
+            // one.
             let mut buddy = lock(&self.lists.nodes[front.home].buddy);
             for (frame, order) in front.take_all() {
                 self.lists.free_to_buddy(&mut buddy, frame, order);
@@ -180,13 +189,13 @@ impl<S: RefScheme> Allocator<S> {
         if nr_pushed > 0 {
             self.lists.note_cached();
         }
-        // Lowest on top, so that successive allocations return ascending frames.
+        // The lowest block must be on top, so that successive allocations return ascending frames.
         front.reverse_top(class, nr_pushed);
         first
     }
 
-    /// Takes up to `nr` single frames from a node: recently freed ones from the transfer cache,
-    /// then those of the smallest blocks.
+    /// Allocates up to `nr` single frames from a node: first those in the transfer cache, which
+    /// were freed recently, then frames of the smallest free blocks.
     fn take_frames(&self, buddy: &mut Buddy, nr: usize, keep: &mut impl FnMut(FrameNr)) {
         let mut left = nr;
         while left > 0
@@ -198,7 +207,8 @@ impl<S: RefScheme> Allocator<S> {
         buddy.alloc_bulk(&self.lists.table, left, keep);
     }
 
-    /// Takes up to `nr` blocks of `order` from a node. Splits a larger block only for the first.
+    /// Allocates up to `nr` blocks of `order` from a node. Splits a larger block only for the first
+    /// of them.
     fn take_blocks(
         &self,
         buddy: &mut Buddy,
@@ -207,7 +217,7 @@ impl<S: RefScheme> Allocator<S> {
         keep: &mut impl FnMut(FrameNr),
     ) {
         for at in 0..nr {
-            // Splitting large blocks for later use would waste them.
+            // The other blocks are only for later use, for which no large block should be split.
             let frame = match at {
                 0 => buddy.alloc(&self.lists.table, order),
                 _ => buddy.alloc_exact(&self.lists.table, order),
@@ -231,7 +241,7 @@ impl<S: RefScheme> Allocator<S> {
         })
     }
 
-    /// Node of the processor that runs this thread, or node 0 if unknown.
+    /// Returns the node of the processor that runs this thread, or node 0 if it is unknown.
     fn home_node(&self) -> usize {
         if self.lists.nr_nodes() == 1 {
             return 0;

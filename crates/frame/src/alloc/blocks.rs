@@ -1,7 +1,9 @@
-//! Assembly of a block: its free parts are allocated, the caller adds the others, and the parts are
-//! joined. Also the opposite: splitting a block, and freeing neighbouring parts together.
+//! Assembly of a block from its parts: [`take_free_within`] allocates the free parts, the caller
+//! adds the others, and [`join`] joins them. The module also splits blocks, and frees neighbouring
+//! parts together.
 //!
-//! The caller owns all blocks passed in, of kind `Owned`, which are consumed, and those returned.
+//! Blocks that are passed in are of kind `Owned`, belong to the caller, and are consumed. Blocks
+//! that are returned belong to the caller.
 
 use std::ops::Range;
 
@@ -11,7 +13,8 @@ use crate::count::RefScheme;
 use crate::lists::{Buddy, FreeLists};
 use crate::words::{FrameKind, FrameNr, Order, blocks_of};
 
-/// Allocates the free and the cached parts of the block of `order` at `first`, ascending.
+/// Allocates the free and the cached parts of the block of `order` at `first`, and returns them in
+/// ascending order.
 pub(crate) fn take_free_within<S: RefScheme>(
     lists: &FreeLists<S>,
     first: FrameNr,
@@ -23,7 +26,8 @@ pub(crate) fn take_free_within<S: RefScheme>(
     let range = first.get()..first.get() + order.frames();
     let is_front = |nr| lists.meta(FrameNr::new(nr)).kind().0 == FrameKind::Front;
     let mut blocks = Vec::new();
-    // Only a hint, as the thread caches are not locked: a block that is missed stays in its cache.
+    // The check is only a hint, since the thread caches are not locked: a block that it misses
+    // stays in its cache.
     if range.clone().any(is_front) {
         lists.fronts.with_all(|fronts, _| {
             for front in fronts {
@@ -49,8 +53,9 @@ pub(crate) fn take_free_within<S: RefScheme>(
     blocks
 }
 
-/// Joins `parts` to a block of `order`. They must be all of that block in ascending order, or a
-/// larger block, whose rest is freed. Returns `None` if they are neither, with the parts freed.
+/// Joins `parts` to a block of `order`. The parts must be in ascending order and together form that
+/// block, or be one larger block, whose rest is freed. Otherwise frees the parts and returns
+/// `None`.
 pub(crate) fn join<S: RefScheme>(
     lists: &FreeLists<S>,
     parts: &[(FrameNr, Order)],
@@ -71,7 +76,7 @@ pub(crate) fn join<S: RefScheme>(
         return None;
     }
     for (frame, _) in parts {
-        // This thread owns the parts, and so the block.
+        // This thread owns all parts, and so may change the kind of every frame in the block.
         lists.meta(*frame).set_kind(FrameKind::Tail, Order::ZERO);
     }
     lists.adopt(first, whole);
@@ -80,7 +85,7 @@ pub(crate) fn join<S: RefScheme>(
 }
 
 pub(crate) fn split<S: RefScheme>(lists: &FreeLists<S>, first: FrameNr, order: Order) {
-    // The tails are already locked.
+    // The counts of the tails have the lock bit set already.
     for nr in first.get()..first.get() + order.frames() {
         lists.adopt(FrameNr::new(nr), Order::ZERO);
     }
@@ -100,14 +105,14 @@ fn cut<S: RefScheme>(lists: &FreeLists<S>, first: FrameNr, whole: Order, order: 
 }
 
 /// Frees blocks to their nodes, with one lock acquisition for consecutive `handles` of a node.
-/// `dissolve` consumes a handle. (An iterator of numbers would cost five instructions more.)
+/// `dissolve` consumes a handle. (Iterating over handles, not over numbers, saves instructions.)
 pub(crate) fn free_bulk<S: RefScheme, H>(
     lists: &FreeLists<S>,
     handles: impl IntoIterator<Item = H>,
     dissolve: impl Fn(H) -> (FrameNr, Order),
 ) {
     let mut locked: Option<(usize, MutexGuard<'_, Buddy>)> = None;
-    // Consecutive single frames, of the node whose lock is held.
+    // Consecutive single frames to be freed, all of the node whose lock is held.
     let mut row = 0..0;
     for handle in handles {
         let (frame, order) = dissolve(handle);
@@ -124,7 +129,7 @@ pub(crate) fn free_bulk<S: RefScheme, H>(
             free_row(lists, buddy, std::mem::take(&mut row));
         }
         if !is_locked {
-            // Two node locks are never held at once.
+            // Release the old node's lock first: no thread holds two node locks at once.
             drop(locked.take());
             locked = Some((node, lock(&lists.nodes[node].buddy)));
         }

@@ -6,7 +6,7 @@ use crate::words::Order;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AllocError {
-    /// The pool has no node of this number.
+    /// The pool has no node with this number.
     NoSuchNode {
         /// Requested node.
         node: usize,

@@ -23,9 +23,10 @@ impl AllocRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Place {
-    /// Preferably the node of the current processor, otherwise the nearest one.
+    /// Any node: preferably that of the current processor, otherwise the nearest one with a free
+    /// block.
     Anywhere,
-    /// Preferably this node, otherwise the nearest one.
+    /// Any node: preferably this one, otherwise the nearest one with a free block.
     Prefer(usize),
     /// Only this node.
     Only(usize),

@@ -1,4 +1,4 @@
-//! The memory of the hazard slots, which outlives pools: I5 and I6 of [`announce`](super).
+//! The memory of the hazard slots, which outlives pools (I5 and I6 of [`announce`](super)).
 
 #![allow(clippy::needless_borrow)] // `Lasting` is an `Arc` in a model.
 
@@ -6,42 +6,44 @@ use pagewell_sync::{Mutex, MutexGuard, lock};
 
 use super::slot::Block;
 
-/// Memory that is never freed, except at the end of a model's run.
+/// Reference to memory that is never freed, except at the end of a model's execution.
 #[cfg(not(loom))]
 type Lasting<T> = &'static T;
 #[cfg(loom)]
 type Lasting<T> = std::sync::Arc<T>;
 
-/// Hazard table of a pool: slots and gate. Never freed, but passed on to the next pool.
+/// Hazard table of a pool: its slots and its gate. A table is never freed; a later pool reuses it.
 #[derive(Clone, Debug)]
 pub(super) struct Board {
     blocks: Lasting<[Block]>,
     gate: Lasting<Gate>,
-    /// Number of this pool among the pools that have used the hazard table.
+    /// Number of this pool among the pools that have used the hazard table, counted from 0.
     term: u64,
 }
 
-/// Term of the pool that has the hazard table now. The holder of the lock may use that pool.
+/// Gate of a hazard table: the term of the pool that uses the table now. That pool exists while a
+/// thread holds the lock.
 type Gate = Mutex<u64>;
 
-/// Way to reach the pool after a hazard has ended. Created before that.
+/// Handle by which a thread enters the gate of the pool after it has ended a hazard. Created before
+/// the hazard ends.
 #[derive(Debug)]
 pub(crate) struct Exit {
     gate: Lasting<Gate>,
     term: u64,
-    /// In a model, keeps the slots allocated.
+    /// Keeps the slots allocated in a model.
     #[cfg(loom)]
     _blocks: Lasting<[Block]>,
 }
 
-/// Proof of holding the gate: no other thread can release the pool.
+/// Guard of the gate: while it exists, no other thread can release the pool.
 #[derive(Debug)]
 pub(crate) struct Entered<'e> {
     gate: MutexGuard<'e, u64>,
 }
 
 impl Exit {
-    /// Locks the gate. Returns `None` if the pool was released.
+    /// Locks the gate. Returns `None`, with the gate unlocked, if the pool was released.
     pub(crate) fn enter(&self) -> Option<Entered<'_>> {
         let gate = lock(&self.gate);
         (*gate == self.term).then_some(Entered { gate })
@@ -85,15 +87,18 @@ impl Board {
     pub(super) fn give_back(&self) {}
 }
 
-/// Hazard tables without a pool. Always std's lock: the list outlives a simulation.
+/// Unused hazard tables. The lock is `std`'s even in simulations, because the list outlives a
+/// simulation.
 #[cfg(not(loom))]
 static FREE: std::sync::Mutex<Vec<Board>> = std::sync::Mutex::new(Vec::new());
 
-/// Maximum number of attempts to lock before a thread gives up and leaves a hazard table unused.
+/// Maximum number of attempts to lock before a thread gives up, and leaks a hazard table or creates
+/// a new one.
 #[cfg(not(loom))]
 const TRIES: u32 = 1000;
 
-/// Tries to acquire a lock that is held briefly, but may be lost in a child of `fork`.
+/// Tries to acquire a lock that threads hold only briefly, but that is never released in a child of
+/// `fork` if a thread of the parent held it.
 #[cfg(not(loom))]
 fn try_for_a_while<L>(mut try_lock: impl FnMut() -> Option<L>) -> Option<L> {
     (0..TRIES).find_map(|_| {
@@ -124,9 +129,11 @@ impl Board {
             let at = boards.position(|board| board.blocks.len() == nr_threads)?;
             Some(free.swap_remove(at))
         });
-        // The same steps for a new table, so that simulations do not depend on earlier ones.
+        // A new table takes the same steps as a reused one, so that a simulation does not depend on
+        // earlier simulations.
         let board = left.unwrap_or_else(|| Self::new(nr_threads));
-        // Its last pool is gone, so the gate is held briefly at most, or lost as above.
+        // The table's last pool was released, so a thread holds the gate only briefly, or never
+        // releases it, as above.
         let gate = try_for_a_while(|| pagewell_sync::try_lock(board.gate));
         match gate.as_deref().copied() {
             Some(term) => Self { term, ..board },
@@ -143,8 +150,9 @@ impl Board {
         }
     }
 
-    /// Passes the hazard table on to the next pool. The thread that released this pool
-    /// [closed](Entered::close) the gate; or no owner ever orphaned it, and it has no [`Exit`].
+    /// Makes the hazard table available to a later pool. Either the thread that released this pool
+    /// has [closed](Entered::close) the gate, or no owner ever orphaned the pool, and no thread has
+    /// an [`Exit`] of it.
     pub(super) fn give_back(&self) {
         for block in self.blocks {
             block.clear();

@@ -1,4 +1,4 @@
-//! Protection of frames, and scans. Steps, invariants and edges are those of [`announce`](super).
+//! Protection of frames, and scans. Step, invariant and edge labels refer to [`announce`](super).
 
 use std::any::Any;
 use std::fmt;
@@ -17,24 +17,26 @@ use crate::lists::FreeLists;
 use crate::records::{CLOSED, NONE, ON};
 use crate::words::FrameNr;
 
-/// Number of retired frames that trigger a scan: many for one fence. Fewer in a small pool.
+/// Number of retired frames that trigger a scan, so that one fence serves many frames. A small pool
+/// scans earlier, at 1/64 of its frames.
 const LOOK_AT: usize = if cfg!(loom) { 1 } else { 32 };
 
-/// Maximum number of queried frames.
+/// Maximum number of queried frames between two scans. Further queries are ignored.
 const MOST_DOUBTED: usize = 256;
 
-/// One of this many frames may be protected.
+/// Inverse of the maximum fraction of protected frames.
 const SHARE: usize = if cfg!(loom) { 2 } else { 8 };
 
-/// Strong reference to the value that contains the pool, kept by the pool.
+/// Strong reference to the value that contains the pool. An orphaned pool stores it and so keeps
+/// itself alive.
 pub(crate) type Keeper = Box<dyn Any + Send + Sync>;
 
 pub(crate) struct Announcements {
     life: Life,
     slots: Slots,
-    /// Whether the system refused a fence. No scan succeeds then.
+    /// Set once the system has refused a heavy fence. No further frame is protected.
     is_refused: Padded<AtomicBool>,
-    /// Whether frames were queried or retired since the last scan. A hint.
+    /// Set if frames were queried or retired since the last scan. A hint.
     is_pending: Padded<AtomicBool>,
     state: Padded<Mutex<State>>,
 }
@@ -42,21 +44,23 @@ pub(crate) struct Announcements {
 /// State under the lock, which also guards all protections (I2).
 #[derive(Default)]
 struct State {
-    /// Upper bound of the blocks with owners.
+    /// Number of blocks to scan: all blocks from this index on have no owner.
     nr_used: usize,
     /// Number of frames with a protection reference.
     nr_marked: usize,
     /// Queried frames.
     doubted: Vec<FrameNr>,
-    /// Retired frames that no scan has covered.
+    /// Retired frames that no scan has covered yet.
     retired: Vec<FrameNr>,
-    /// Retired frames that a scan found published. The thread that ends the hazard scans again.
+    /// Retired frames that a scan found published. Their slots are awaited, so the thread that ends
+    /// the hazard scans again.
     kept: Vec<FrameNr>,
     /// Awaited slots.
     wanted: Vec<Place>,
-    /// Number of references to which owned hazards were transferred, and which are not put yet.
+    /// Number of counted references to which owned hazards were transferred and that are not put
+    /// yet.
     nr_handed_over: usize,
-    /// Strong reference that keeps an orphaned pool until it has no owned hazards (I6).
+    /// Strong reference that keeps an orphaned pool until the pool has no owned hazards (I6).
     keeper: Option<Keeper>,
 }
 
@@ -72,13 +76,15 @@ impl Announcements {
     }
 
     fn is_usable(&self) -> bool {
-        // ORDERING: Relaxed; a hint: a protection set just before stays, as all others do then.
+        // ORDERING: Relaxed; a hint. A protection that is set although a fence was refused stays
+        // set, like all existing protections.
         (cfg!(loom) || self.slots.fences.is_asymmetric())
             && !self.is_refused.load(Ordering::Relaxed)
     }
 
-    /// Steps 1 to 3: publishes `word`, if its frame is protected and a slot is empty. `is_still`
-    /// checks that the frame is the one that the caller needs.
+    /// Executes steps 1 to 3: publishes `word` if its frame is protected and this thread has an
+    /// empty slot. `is_still` checks, after the publication, that the frame is still the one that
+    /// the caller looked up. Returns `None` with no hazard left in the slot.
     #[inline(always)]
     pub(crate) fn announce<S: RefScheme>(
         &self,
@@ -88,12 +94,12 @@ impl Announcements {
         is_still: impl FnOnce() -> bool,
     ) -> Option<&Slot> {
         let record = lists.table.get(word.frame().index())?;
-        // First check, before publishing: most frames are not protected.
+        // Most frames are not protected, so check before publishing.
         if !record.is_open() {
             return None;
         }
         let slot = self.slots.announce(me, word)?;
-        // In this order: see the protocol.
+        // The protection is loaded before the index slot is checked (see the protocol).
         if record.is_open() && is_still() {
             return Some(slot);
         }
@@ -108,7 +114,7 @@ impl Announcements {
         }
     }
 
-    /// Steps 5 to 7.
+    /// Executes steps 5 to 7, without the scan. On [`Ended::Wanted`] the caller must scan.
     #[inline(always)]
     pub(crate) fn end(&self, slot: &Slot, word: Word) -> Ended {
         slot.end(word, self.slots.fences)
@@ -120,15 +126,17 @@ impl Announcements {
         self.life.used();
     }
 
-    /// Returns what steps 5 to 7 of an owned hazard need, so that they do not access the pool.
+    /// Returns the data that steps 5 to 7 of an owned hazard use, so that these steps need not
+    /// access the pool.
     #[inline(always)]
     pub(crate) fn exit(&self) -> (Fences, Exit) {
         self.life.used();
         (self.slots.fences, self.slots.exit())
     }
 
-    /// Records that this thread, `me`, has acquired a counted reference to `frame`. Returns whether
-    /// the frame should be protected. `is_contended` means that other threads hold references.
+    /// Records that this thread, `me`, has acquired a counted reference to `frame`. Returns `true`
+    /// if the frame should be protected. `is_contended` states that other threads hold references
+    /// too.
     #[inline]
     pub(crate) fn note_counted<S: RefScheme>(
         &self,
@@ -138,7 +146,8 @@ impl Announcements {
         is_contended: bool,
     ) -> bool {
         match self.slots.own(me) {
-            // Counted although protected: no slot is empty, or the page is being changed.
+            // The reference was counted although the frame is protected: no slot was empty, or the
+            // page was being changed.
             Some(_) if lists.meta(frame).is_marked() => false,
             Some(block) => block.scores.note(frame, is_contended) && self.is_usable(),
             None => {
@@ -148,7 +157,8 @@ impl Announcements {
         }
     }
 
-    /// Makes this thread the owner of its slots, and transfers the previous owner's hazards.
+    /// Makes this thread the owner of its block, and transfers the previous owner's hazards to the
+    /// count.
     #[cold]
     fn take_over<S: RefScheme>(&self, lists: &FreeLists<S>, me: Identity) {
         if !self.is_usable() || !self.slots.has_block(me) {
@@ -156,7 +166,7 @@ impl Announcements {
         }
         let mut state = self.lock();
         let hand_over = |frame| lists.meta(frame).refs.get();
-        // Not the last: under the lock, the protection reference stays (I1).
+        // This put is not the last one: under the lock, the protection reference stays (I1).
         let take_back = |frame| {
             let _kept = lists.meta(frame).refs.put();
         };
@@ -164,7 +174,8 @@ impl Announcements {
             state.nr_used = state.nr_used.max(taken.nr_used);
             state.nr_handed_over += taken.nr_owned;
         }
-        // Kept frames of the previous owner have counted references now.
+        // The previous owner's hazards, which may have kept frames, are counted references now, so
+        // scan again.
         let has_kept = !state.kept.is_empty();
         drop(state);
         if has_kept {
@@ -172,8 +183,8 @@ impl Announcements {
         }
     }
 
-    /// Protects `frame`, to which the caller holds a counted reference, and for a page the claim.
-    /// Returns whether the frame is protected.
+    /// Protects `frame`. The caller holds a counted reference and, for a cache page, the page's
+    /// claim. Returns `false` if too many frames are protected or no heavy fence is available.
     pub(crate) fn mark<S: RefScheme>(&self, lists: &FreeLists<S>, frame: FrameNr) -> bool {
         if !self.is_usable() {
             return false;
@@ -186,15 +197,16 @@ impl Announcements {
         if state.nr_marked >= (lists.nr_frames() / SHARE).max(1) {
             return false;
         }
-        // I1: first the reference.
+        // I1: acquire the reference before the protection is on.
         record.refs.get();
         record.set_mark(ON);
         state.nr_marked += 1;
         true
     }
 
-    /// Closes the protection of `frame`, if any: its page was moved or removed. The caller still
-    /// holds a reference, or the protection reference is the last. Scans once in a while.
+    /// Closes the protection of `frame`, if any, because its page was moved or removed. The caller
+    /// still holds its reference, or the protection reference is the last one. Scans if enough
+    /// frames are retired.
     #[inline]
     pub(crate) fn retire<S: RefScheme>(&self, lists: &FreeLists<S>, frame: FrameNr) {
         if lists.meta(frame).is_marked() {
@@ -207,7 +219,7 @@ impl Announcements {
         let mut state = self.lock();
         let record = lists.meta(frame);
         if record.mark() != ON {
-            // A scan has just reset it.
+            // A scan has reset the protection since the check in `retire`.
             return;
         }
         record.set_mark(CLOSED);
@@ -220,7 +232,8 @@ impl Announcements {
         }
     }
 
-    /// Queries `frame` in the next scan. Only its protection keeps the frame.
+    /// Adds `frame` to the frames that the next scan covers, unless [`MOST_DOUBTED`] frames are
+    /// queried already. Apart from the protection, the frame has no reference but the owner's.
     #[cold]
     pub(crate) fn doubt(&self, frame: FrameNr) {
         let mut state = self.lock();
@@ -230,10 +243,12 @@ impl Announcements {
         }
     }
 
-    /// Scans if frames are queried or retired. Returns the number of reset protections.
+    /// Scans if frames were queried or retired since the last scan. Returns the number of
+    /// protections that the scan has reset.
     #[inline]
     pub(crate) fn look_if_pending<S: RefScheme>(&self, lists: &FreeLists<S>) -> usize {
-        // ORDERING: Relaxed; a hint. The thread that queried or retired a frame sees its own store.
+        // ORDERING: Relaxed; a hint. A thread that has queried or retired a frame itself sees its
+        // own store.
         if self.is_pending.load(Ordering::Relaxed) {
             self.look(lists)
         } else {
@@ -241,8 +256,9 @@ impl Announcements {
         }
     }
 
-    /// Steps p to r: orphans a pool in which no thread publishes any more. `keeper` keeps it while
-    /// owned hazards exist. Returns the keeper if none exist.
+    /// Executes steps p to r: orphans a pool in which no thread publishes any more. The pool stores
+    /// `keeper` while owned hazards exist. If none exist, closes the gate and returns the keeper,
+    /// which the caller drops after it has released the gate.
     #[cold]
     pub(crate) fn leave<S: RefScheme>(
         &self,
@@ -255,7 +271,8 @@ impl Announcements {
         self.look_with(lists, state, Some(entered)).1
     }
 
-    /// Puts the reference to which an owned hazard was transferred. Returns the keeper if unneeded.
+    /// Puts the counted reference to which an owned hazard was transferred. If the pool is orphaned
+    /// and has no other owned hazard, closes the gate and returns the keeper.
     #[cold]
     pub(crate) fn put_handed_over<S: RefScheme>(
         &self,
@@ -273,15 +290,17 @@ impl Announcements {
         }
     }
 
-    /// Steps a to f, for all queried and retired frames. Returns the number of reset protections.
+    /// Executes steps a to f for all queried and retired frames. Returns the number of protections
+    /// that were reset. The caller holds neither the lock nor the gate.
     #[cold]
     pub(crate) fn look<S: RefScheme>(&self, lists: &FreeLists<S>) -> usize {
         let state = self.lock();
         if state.keeper.is_none() {
             return self.look_with(lists, state, None).0;
         }
-        // The pool is orphaned. The thread that finds no owned hazard releases it, since no other
-        // thread may scan again. So enter the gate; if that fails, the pool was already released.
+        // The pool is orphaned, so the thread whose scan finds no owned hazard must release it:
+        // possibly no thread scans later. Therefore enter the gate first. If that fails, another
+        // thread has released the pool's keeper already.
         drop(state);
         let exit = self.slots.exit();
         let mut entered = exit.enter();
@@ -292,7 +311,8 @@ impl Announcements {
         nr_released
     }
 
-    /// Step 7b: scans, and returns the keeper if the pool is orphaned and has no owned hazards.
+    /// Executes step 7b: scans, and if the pool is orphaned and has no owned hazards, closes the
+    /// gate and returns the keeper.
     #[cold]
     pub(crate) fn look_entered<S: RefScheme>(
         &self,
@@ -302,7 +322,9 @@ impl Announcements {
         self.look_with(lists, self.lock(), Some(entered)).1
     }
 
-    /// Scans. Takes the keeper of an orphaned pool only if the caller has entered the gate.
+    /// Scans, with `state` locked, and releases the lock. Takes the keeper of an orphaned pool, and
+    /// closes the gate, only if the caller has entered the gate. Returns the number of protections
+    /// that were reset, and the keeper if it was taken.
     fn look_with<S: RefScheme>(
         &self,
         lists: &FreeLists<S>,
@@ -311,23 +333,26 @@ impl Announcements {
     ) -> (usize, Option<Keeper>) {
         let mut released = Vec::new();
         self.set_pending(false);
-        // a. Retired frames are closed already.
+        // Step a. The protections of retired frames are closed already.
         let mut doubted = std::mem::take(&mut state.doubted);
         doubted.retain(|frame| lists.meta(*frame).mark() == ON);
         for frame in &doubted {
             lists.meta(*frame).set_mark(CLOSED);
         }
-        // b. Kept frames need no fence: they were closed before an earlier one.
+        // Step b. Kept frames need no fence: their protections were closed before the fence of an
+        // earlier scan.
         let needs_fence = !(doubted.is_empty() && state.retired.is_empty());
         let mut retired = std::mem::take(&mut state.retired);
         if needs_fence && self.heavy().is_none() {
-            // These may be published without the scan seeing it.
+            // The fence was refused, so hazards of these frames may be invisible to this scan. Keep
+            // all of them protected.
             for frame in doubted.drain(..) {
                 lists.meta(frame).set_mark(ON);
             }
             state.retired = std::mem::take(&mut retired);
         }
-        // c. (Owned hazards of an orphaned pool are seen without a fence: I6.)
+        // Step c. (Owned hazards of an orphaned pool are seen without a fence: see "The end of the
+        // pool".)
         let mut scan = self.slots.scan(state.nr_used);
         // d.
         for frame in doubted {
@@ -347,7 +372,8 @@ impl Announcements {
         places.sort_unstable();
         places.dedup();
         if self.slots.want(&mut state.wanted, &places) && self.heavy().is_some() {
-            // e and f. (If the fence is refused, holders see `is_wanted` later, or frames stay.)
+            // Steps e and f. (If the fence is refused, a holder that misses `is_wanted` does not
+            // scan, and its frame stays allocated until a later scan.)
             scan = self.slots.scan(state.nr_used);
             keep_announced(lists, &mut kept, &scan, &mut released);
         }
@@ -366,7 +392,7 @@ impl Announcements {
             _ => None,
         };
         drop(state);
-        // Without the lock: a put may free the frame.
+        // Put after the lock is released, since a put may free the frame.
         for frame in &released {
             put(lists, *frame);
         }
@@ -397,7 +423,8 @@ impl Announcements {
     }
 }
 
-/// Keeps those of `kept` that the scan has found published, and releases the others.
+/// Retains those frames of `kept` that the scan has found published, and resets the protection of
+/// the others.
 fn keep_announced<S: RefScheme>(
     lists: &FreeLists<S>,
     kept: &mut Vec<FrameNr>,
@@ -413,7 +440,8 @@ fn keep_announced<S: RefScheme>(
     });
 }
 
-/// Resets the protection. The caller puts the reference later.
+/// Resets the protection of `frame`, and appends `frame` to `released`. The caller puts the
+/// protection reference after it has released the lock.
 fn release<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr, released: &mut Vec<FrameNr>) {
     lists.meta(frame).set_mark(NONE);
     released.push(frame);
@@ -421,7 +449,7 @@ fn release<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr, released: &mut Ve
 
 pub(crate) fn put<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr) {
     let record = lists.meta(frame);
-    // E2: releases what the scan has acquired.
+    // E2: this release covers the accesses that the scan has acquired.
     if record.refs.put().is_last() {
         let (_, order) = record.kind();
         lists.free_locked(frame, order);
@@ -452,7 +480,7 @@ mod tests {
         let fences = Fences::new();
         let announcements = Announcements::new(4, fences);
         assert_eq!(announcements.is_usable(), fences.is_asymmetric());
-        // Refused later: no more frames are protected.
+        // After a refused fence, no further frame is protected.
         announcements.is_refused.store(true, Ordering::Relaxed);
         assert!(!announcements.is_usable());
     }

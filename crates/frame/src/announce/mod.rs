@@ -8,10 +8,10 @@
 //! A frame to which a thread often acquires references can be *protected* (`mark`), by one more
 //! counted reference, the *protection reference*. While the protection is on, a thread acquires a
 //! reference by storing the frame's number into a hazard slot of its own, and releases it by
-//! storing zero. Detecting whether any thread has published a frame takes a fence in all threads
-//! ([`pagewell_sync::asymmetric`]), which costs microseconds. Only a *scan*
-//! ([`Announcements::look`]) does that, for many frames at once. A hazard is *borrowed* from the
-//! pool ([`Hold`](crate::Hold)) or *owned* ([`OwnedHold`](crate::OwnedHold)).
+//! storing zero. To detect that any thread has published a frame, a thread needs a fence in all
+//! threads ([`pagewell_sync::asymmetric`]), which costs microseconds. Only a *scan*
+//! ([`Announcements::look`]) executes such a fence, once for many frames. A hazard is *borrowed*
+//! from the pool ([`Hold`](crate::Hold)) or *owned* ([`OwnedHold`](crate::OwnedHold)).
 //!
 //! # Protocol
 //!
@@ -21,58 +21,71 @@
 //! 2 light fence                            b heavy fence
 //! 3 load the protection: on? else go to 5  c load all slots (acquire)
 //! 4 use the frame                          d in no slot: protection := none; put its reference
-//! 5 slot := 0 (release)                      in a slot: on again; if retired, the slot is awaited
+//! 5 slot := 0 (release)                      in a slot: queried: on again; retired: await it
 //! 6 light fence                            e heavy fence, if a slot is newly awaited
 //! 7 is the slot awaited? then scan         f load the slots again: as d
 //! ```
 //!
-//! - The thread that sets the protection (none to on) holds a reference, and has acquired the
-//!   protection reference before. For a cache page it holds the claim of the page's slot, so a
-//!   protection never appears under another thread's claim.
-//! - The holder of the claim that replaced or removed the page *retires* the frame (on to closed).
-//!   No further hazard is valid, and the protection reference keeps the frame for those that exist.
-//! - A thread that would evict or move the frame but for the protection *queries* it (`doubt`): the
-//!   next scan covers the frame.
-//! - A slot is *awaited* (`is_wanted`) if a scan needs the end of its hazard.
+//! - The thread that sets the protection (none to on) holds a reference of its own, and acquires
+//!   the protection reference first. For a cache page this thread also holds the claim of the
+//!   page's slot, so a protection never appears while another thread holds the claim.
+//! - A thread that replaces or removes the page *retires* the frame (on to closed) while it holds
+//!   the page's claim. Hazards published later are not valid. The protection reference keeps the
+//!   frame for the existing hazards.
+//! - A thread that fails to evict or move a frame only because of the protection *queries* the
+//!   frame (`doubt`): the next scan covers it.
+//! - A slot is *awaited* (`is_wanted`) if a scan has to be repeated when its hazard ends.
 //!
-//! After step 3 the publisher checks that the slot of the index is what it was before step 1. So
-//! the protection was on while the frame was the page's.
+//! After step 3 the publisher checks that the index slot still has the value that it had before
+//! step 1. The protection was therefore on while the frame belonged to the page.
 //!
 //! # Invariants
 //!
-//! - I1. A protection other than `none` has one counted reference. It is given up only in steps d
-//!   and f: the protection is reset under the lock, then the reference is put without it.
+//! - I1. A protection other than `none` has one counted reference, which is given up only in steps
+//!   d and f: the scan resets the protection under the lock, and puts the reference after releasing
+//!   the lock.
 //! - I2. Protections change only under the lock.
 //! - I3. Only its owner, whose serial the block has, stores to the slots of a block. Other threads
 //!   only clear hazards, by a compare-and-swap from the exact word to zero. A word contains the
-//!   serial of its publisher, so it never recurs after the publisher's successor has cleared it.
+//!   serial of its publisher, so a word never recurs after the publisher's successor has cleared
+//!   it.
 //! - I4. The holder of a hazard finds its word in the slot, unless the hazard was transferred and
 //!   has a counted reference.
 //! - I5. From step 5 on, the holder of an owned hazard accesses only memory that is never freed
-//!   (the *hazard table*: slots and *gate*), and the pool if it can enter the gate.
+//!   (the *hazard table*, which is the slots and the *gate*), and accesses the pool only if it can
+//!   enter the gate.
 //! - I6. A pool is not freed while it has owned hazards, in slots or transferred to the count.
 //!
 //! # Ordering edges
 //!
-//! - E1. Store buffering between steps 1, 3 and a, c: the two fences. Either the publisher sees
-//!   that the protection is closed, or the scan sees the hazard.
-//! - E2. Step 5 (release) to step c or f (acquire), and on to the put of the protection reference
-//!   (release) and the freeze or the free that it allows (acquire): accesses under the hazard
-//!   happen before the frame is changed. The scan may load the slot's next word instead: its
-//!   publisher has seen the zero (acquire), and its step 1 is a release too. (Models do not need
-//!   these two: in them the light fences of steps 2 and 6 are full ones.)
-//! - E3. Store buffering between steps 5, 7 and d (awaited), f: either the holder sees that its
-//!   slot is awaited, or the scan sees the zero. So no retired frame is leaked.
-//! - E4. A protection that is seen on (acquire) comes after its reference was acquired (release).
+//! - E1. The publisher stores the hazard in step 1 and loads the protection in step 3. The scan
+//!   closes the protection in step a and loads the slots in step c (store buffering). Because of
+//!   the fences of steps 2 and b, either the publisher sees that the protection is closed, or the
+//!   scan sees the hazard.
+//! - E2. Step 5 (release) synchronizes with step c or f (acquire). The put of the protection
+//!   reference, which follows in the scan (release), synchronizes with the freeze or the free that
+//!   this put allows (acquire). So accesses under the hazard happen before the frame is changed.
+//!   The scan may load the slot's next word instead of the zero. The publisher of that word has
+//!   seen the zero (acquire), and its step 1 is a release too. (Models pass without these two
+//!   orderings, because the light fences of steps 2 and 6 are full fences there.)
+//! - E3. The holder stores zero in step 5 and loads the awaited flag in step 7. The scan sets that
+//!   flag in step d and loads the slot in step f (store buffering). Because of the fences of steps
+//!   6 and e, either the holder sees that its slot is awaited, or the scan sees the zero. So no
+//!   retired frame is leaked.
+//! - E4. The store that sets the protection is a release, and a thread that sees the protection on
+//!   has loaded it with acquire. So the protection reference is acquired before that thread
+//!   accesses the frame.
 //! - E5. Uses of the pool under an owned hazard happen before the pool is freed: step 5 (release)
 //!   to step c or f (acquire) of the scan that releases the keeper; for a transferred hazard, the
-//!   put and the lock acquired after it. The gate's lock, which the releasing thread holds, orders
-//!   threads that passed the gate; then the counts of the pool's strong references do.
+//!   put and the lock acquired after it. Threads that entered the gate are ordered by the gate's
+//!   lock, which the releasing thread holds. The counts of the pool's strong references order the
+//!   rest.
 //!
 //! # The end of the pool
 //!
-//! A borrowed hazard ends before the pool does. An owned one may be the last user. It has no strong
-//! reference, whose count would be shared. Its word is marked, and the pool's owner leaves one
+//! A borrowed hazard ends before the pool does. An owned hazard may be the last user of the pool.
+//! It has no strong reference, because the count of such references would be written by all
+//! threads. Instead, the word of an owned hazard has a mark bit, and the pool's owner leaves one
 //! strong reference for all such hazards, the *keeper*:
 //!
 //! ```text
@@ -86,41 +99,46 @@
 //! s unlock the gate; if closed, drop keeper   7c s
 //! ```
 //!
-//! At p no thread publishes any more: publishers use the pool, and these uses end before its owner
-//! does. So each hazard, or its end, happens before q and is seen there without a fence. By E3 a
-//! scan follows the end of each hazard that is seen. Between 5 and 7a another thread's scan may
-//! find no hazard and release the pool. The holder then finds the gate closed, or another pool's:
+//! From step p on no thread publishes a hazard, since a publisher uses the pool only while the
+//! pool's owner exists. The store that publishes each hazard therefore happens before step q, which
+//! sees the hazard, or a later zero, without a fence. By E3 the end of each hazard that q sees is
+//! followed by another scan. Between 5 and 7a another thread's scan may find no hazard and release
+//! the pool. The holder then finds the gate closed, or finds that the gate belongs to another pool:
 //! pools that reuse a hazard table have different *terms*. If the next pool awaits the slot, the
 //! holder checks the gate once unnecessarily.
 //!
-//! Only a thread that holds the gate takes the keeper, and closes the gate first. So at 7b the
-//! keeper exists, and no thread is dropping the value that contains the pool. When that value is
-//! dropped, no thread is at 7b or gets there. (Closing the gate in the drop of the pool would be
-//! too late: other fields of that value are being dropped by then.) After p, a scan by another user
-//! of the pool locks the gate too, since it may be the one that leaves no slot awaited.
+//! A thread takes the keeper only while it holds the gate, and closes the gate before it releases
+//! the lock. So at 7b the keeper exists, and no thread is dropping the value that contains the
+//! pool. When that value is dropped, no thread is at 7b or gets there. (Closing the gate in the
+//! drop of the pool would be too late, because other fields of the value may have been dropped
+//! before the pool.) After p, a scan by another user of the pool locks the gate too, since that
+//! scan may be the one that finds no owned hazard.
 //!
-//! The holder of a transferred hazard finds its word gone. The pool is kept for it (I6) until it
-//! has put the counted reference inside of the gate, so it releases the lock before the pool is
-//! freed.
+//! The holder of a transferred hazard finds that its word was cleared. By I6 the pool is kept until
+//! this holder has put the counted reference while it holds the gate, so the holder can enter the
+//! gate, and releases the gate's lock before the pool is freed.
 //!
-//! A leaked owned hazard keeps its pool forever. A leaked borrowed one does not.
+//! A leaked owned hazard keeps its pool forever. A leaked borrowed hazard does not.
 //!
 //! # The end of a thread
 //!
-//! Blocks are found by thread numbers, which are reused. A thread that finds its block owned by an
-//! earlier thread, which has ended, *transfers* that thread's hazards to the count, under the lock:
-//! it acquires a counted reference to the frame, and clears the word. The holder of the hazard
-//! finds the word gone, and puts the counted reference. Until the transfer the hazards stay valid.
-//! If the word was gone already, the counted reference is put again. It is not the last, as no scan
-//! can have given up the protection reference under the lock.
+//! A thread finds its block of slots by its thread number, and numbers are reused. If the block
+//! belongs to an earlier thread, which has ended, the new owner *transfers* that thread's hazards
+//! to the count, under the lock: it acquires a counted reference to the frame of each hazard, then
+//! clears the word. Until the transfer the hazards stay valid. The holder of a transferred hazard
+//! finds that the word was cleared, and puts the counted reference. If the holder has cleared the
+//! word before the transfer does, the new owner puts the counted reference again. That put is not
+//! the last one, since no scan can give up the protection reference while another thread holds the
+//! lock.
 //!
 //! # Progress and failure
 //!
 //! Publishing and clearing are wait-free, except for the first use of a block and for awaited
-//! slots. A thread without a number, beyond the last block or without an empty slot counts its
-//! references. Without `membarrier(2)` no frame is ever protected. If the system refuses it later,
-//! protections stay as if all frames were published, no new ones are set, and an orphaned pool with
-//! hazards may stay. A child of `fork(2)` must not scan: inherited hazards are leaked.
+//! slots. A thread without a number, with a number beyond the last block, or without an empty slot
+//! acquires counted references. Without `membarrier(2)` no frame is ever protected. If the system
+//! refuses `membarrier(2)` later, a scan resets only protections that an earlier scan has closed
+//! behind a fence. Other protections never end, no new ones are set, and an orphaned pool with
+//! hazards may never be freed. A child of `fork(2)` must not scan: inherited hazards are leaked.
 //!
 //! Verified by `tests/loom_announce.rs`, the models `loom_announced_*` of the cache, the litmus
 //! tests and the mutants `announce-*`, and `files/announced.rs` in the tests of `pagewell`.

@@ -1,4 +1,5 @@
-//! Scores of the frames to which a thread repeatedly takes references, in memory of its own.
+//! Scores of the frames to which a thread repeatedly acquires references. Only the thread itself
+//! writes them.
 
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 
@@ -9,10 +10,12 @@ const NR: usize = 8;
 /// Score at which a frame should be protected.
 const ENOUGH: u32 = if cfg!(loom) { 2 } else { 16 };
 
-/// Score of a reference acquired while other threads held some, instead of 1.
+/// Score of a reference that was acquired while other threads held references too. Other references
+/// score 1.
 const CONTENDED: u32 = 4;
 
-/// Entries of a frame (upper half) and its score (lower half), which is 0 if there is no frame.
+/// Entries, each with a frame (upper half) and its score (lower half). An entry with score 0 has no
+/// frame.
 #[derive(Debug, Default)]
 pub(super) struct Scores([AtomicU64; NR]);
 
@@ -21,21 +24,22 @@ impl Scores {
     #[cfg(not(loom))]
     pub(super) fn clear(&self) {
         for place in &self.0 {
-            // ORDERING: Relaxed; as in `note`.
+            // ORDERING: Relaxed; one thread at a time accesses the scores, as in `note`.
             place.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Records a counted reference of the owner. Returns whether the frame should be protected. A
-    /// reference raises the score of its frame, or lowers the score of another frame in the same
-    /// entry. So a frequent frame keeps its entry among many that occur once.
+    /// Records a counted reference of the owner thread. Returns `true`, and removes the score, if
+    /// the frame should be protected. A reference raises the score of its frame, or lowers the
+    /// score of another frame in the same entry. A frame that occurs often therefore keeps its
+    /// entry among many frames that occur once.
     #[inline]
     pub(super) fn note(&self, frame: FrameNr, is_contended: bool) -> bool {
         let Some(place) = self.0.get(frame.index() % NR) else {
             return false;
         };
-        // ORDERING: Relaxed, all of them; only accessed by the owner, and by its successor, which
-        // got the thread number through a lock.
+        // ORDERING: Relaxed, all of them; only the owner accesses the scores, and later its
+        // successor, whose accesses are ordered by the reuse of the thread number.
         let word = place.load(Ordering::Relaxed);
         let (of, score) = ((word >> u32::BITS) as u32, word as u32);
         let after = if score == 0 {
@@ -79,7 +83,7 @@ mod tests {
     fn what_comes_once_is_not_and_does_not_push_out_what_comes_often() {
         let scores = Scores::default();
         assert!(!(0..10_000).any(|nr| scores.note(frame(nr), true)));
-        // The root of a tree, and a different leaf each time.
+        // Like the root of a tree, with a different leaf each time.
         let nr = (1..1000).find(|nr| {
             let is_worth = scores.note(frame(8), false);
             assert!(!scores.note(frame(8 + 3 * nr), false));

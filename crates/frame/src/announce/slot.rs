@@ -10,11 +10,12 @@ use crate::words::{FRAME_NR_BITS, FrameNr};
 /// Maximum number of hazards of one thread.
 const NR_SLOTS: usize = if cfg!(loom) { 2 } else { 15 };
 
-/// Word of a hazard: frame, [`OWNED`] bit, serial of the publisher. Never zero, as no serial is.
+/// Word of a hazard: frame, [`OWNED`] bit, serial of the publisher. A word is never zero, since no
+/// serial is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Word(pub(super) u64);
 
-/// Bit of an owned hazard, whose holder borrows nothing: the pool is kept for it.
+/// Bit of an owned hazard: its holder does not borrow the pool, so the pool must be kept for it.
 const OWNED: u64 = 1 << 31;
 
 const _: () = assert!(FRAME_NR_BITS < 31);
@@ -25,7 +26,7 @@ impl Word {
         Self((serial as u64) << u32::BITS | frame.get() as u64)
     }
 
-    /// As [`new`](Self::new), for an owned hazard.
+    /// Returns the word of an owned hazard; otherwise like [`new`](Self::new).
     #[inline(always)]
     pub(crate) const fn owned(frame: FrameNr, serial: u32) -> Self {
         Self(Self::new(frame, serial).0 | OWNED)
@@ -52,9 +53,10 @@ impl Word {
 
 #[derive(Debug)]
 pub(crate) struct Slot {
-    /// The [`Word`], or zero (I3).
+    /// The [`Word`] of the hazard, or zero if the slot is empty (I3).
     pub(super) word: AtomicU64,
-    /// Whether a scan awaits the end of the hazard. Stored under the lock.
+    /// Set while the slot is awaited: a scan has to be repeated when the hazard ends. Stored under
+    /// the lock.
     pub(super) is_wanted: AtomicBool,
 }
 
@@ -77,19 +79,20 @@ impl Slot {
         }
     }
 
-    /// Steps 5 to 7: ends the hazard `word`, in any thread. From step 5 on uses only the slot (I5).
+    /// Executes steps 5 to 7, without the scan: ends the hazard `word`. Any thread may call this.
+    /// From step 5 on, accesses only the slot (I5).
     #[inline(always)]
     pub(crate) fn end(&self, word: Word, fences: Fences) -> Ended {
         if Self::is_mine(word, own_identity()) {
-            // ORDERING: Release, E2. A plain store suffices: hazards of a living thread are not
-            // transferred (I3), and no other thread holds this reference.
+            // ORDERING: Release, E2. A plain store suffices: this thread published the word and
+            // lives, so the hazard is not transferred (I3), and only the caller can end it.
             self.word.store(0, Ordering::Release);
         } else if !self.take_out(word) {
             return Ended::Counted;
         }
         fences.light();
-        // ORDERING: Relaxed; the fence orders it after the store of the word (E3). A scan that
-        // follows takes the lock.
+        // ORDERING: Relaxed; the light fence orders this load after the store of the word (E3). A
+        // scan that follows acquires the lock.
         if self.is_wanted.load(Ordering::Relaxed) {
             Ended::Wanted
         } else {
@@ -97,10 +100,10 @@ impl Slot {
         }
     }
 
-    /// Clears the hazard `word` of another thread. Returns `false` if a thread has already done so.
+    /// Clears the hazard `word` of another thread. Returns `false` if the word was cleared already.
     pub(super) fn take_out(&self, word: Word) -> bool {
-        // ORDERING: AcqRel; release is E2, and publishes the counted reference to the holder of the
-        // hazard (I4); acquire, on failure too, is the other side of that.
+        // ORDERING: AcqRel. The release is E2, and publishes the counted reference to the holder of
+        // the hazard (I4). The acquire, on failure too, is how the holder sees that reference.
         self.word
             .compare_exchange(word.0, 0, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
@@ -113,7 +116,7 @@ pub(super) struct Block {
     /// Serial of the thread that owns the block, or 0 if none ever did.
     pub(super) owner: AtomicU32,
     pub(super) slots: [Slot; NR_SLOTS],
-    /// On separate cache lines; stored to only by the owner.
+    /// On separate cache lines, to which only the owner stores.
     pub(super) scores: Padded<Scores>,
 }
 
@@ -135,12 +138,13 @@ impl Block {
         }
     }
 
-    /// Resets the block for another pool: no owner, no hazards.
+    /// Resets the block for another pool: removes owner, hazards and scores.
     #[cfg(not(loom))]
     pub(super) fn clear(&self) {
-        // ORDERING: Relaxed, all of them; the pool is gone, and a lock passes the block on to the
-        // next. A thread that ended a hazard of the old pool may still load `is_wanted`: any value
-        // will do (I6).
+        // ORDERING: Relaxed, all of them; the pool was released, and a lock orders these stores
+        // before the next pool's accesses. A thread that ended a hazard of the old pool may still
+        // load `is_wanted`. Any value is correct there, since the thread then fails to enter the
+        // gate (I5).
         self.owner.store(0, Ordering::Relaxed);
         for slot in &self.slots {
             slot.word.store(0, Ordering::Relaxed);
@@ -149,10 +153,12 @@ impl Block {
         self.scores.clear();
     }
 
-    /// Whether the thread with this serial owns the block. Exact if that is the calling thread.
+    /// Returns `true` if the thread with this serial owns the block. Exact if `serial` is the
+    /// calling thread's.
     #[inline(always)]
     pub(super) fn is_of(&self, serial: u32) -> bool {
-        // ORDERING: Relaxed; only the thread itself stores its serial, and others after its end.
+        // ORDERING: Relaxed; only the thread itself stores its serial, and other threads replace it
+        // only after this thread has ended.
         self.owner.load(Ordering::Relaxed) == serial
     }
 }

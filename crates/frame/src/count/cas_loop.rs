@@ -1,4 +1,4 @@
-//! The baseline scheme. The protocol is in [`super::refcount`].
+//! The baseline scheme. [`super::refcount`] describes the protocol and its labels.
 
 #![allow(unsafe_code)] // `RefScheme` is an unsafe trait.
 
@@ -18,19 +18,20 @@ unsafe impl RefScheme for CasLoop {
 
     #[inline]
     fn is_locked(word: &AtomicU32) -> bool {
-        // ORDERING: Relaxed; a hint without ordering.
+        // ORDERING: Relaxed; the result is a hint without ordering.
         CasLoopWord(word.load(Ordering::Relaxed)).is_locked()
     }
 
     #[inline]
     fn count(word: &AtomicU32) -> u32 {
-        // ORDERING: Relaxed; a hint without ordering.
+        // ORDERING: Relaxed; the result is a hint without ordering.
         CasLoopWord(word.load(Ordering::Relaxed)).count()
     }
 
     #[inline]
     fn try_add(word: &AtomicU32, n: u32) -> TryGet {
-        // ORDERING: Acquire, E3: a load of the lock pairs with the freeze that set it.
+        // ORDERING: Acquire, E3: a load that sees the page locked pairs with the freeze that locked
+        // it.
         let mut seen = word.load(Ordering::Acquire);
         // Bound: the CAS fails only if another thread has changed the word, and so made progress.
         loop {
@@ -38,7 +39,8 @@ unsafe impl RefScheme for CasLoop {
                 AddUnlessZero::Locked => return TryGet::Locked,
                 AddUnlessZero::Saturated => return TryGet::Saturated,
                 AddUnlessZero::Replace(with) => {
-                    // ORDERING: Acquire, E2 (from set and unfreeze); on failure E3, as above.
+                    // ORDERING: Acquire: on success E2 (pairs with `set` and `unfreeze`), on
+                    // failure E3, as above.
                     match word.compare_exchange_weak(
                         seen,
                         with,
@@ -55,7 +57,8 @@ unsafe impl RefScheme for CasLoop {
 
     #[inline]
     fn get(word: &AtomicU32) {
-        // ORDERING: Relaxed; the caller's reference already orders what it needs to see.
+        // ORDERING: Relaxed; the caller's own reference already orders the page's data before its
+        // accesses.
         let prev = CasLoopWord(word.fetch_add(1, Ordering::Relaxed));
         match prev.after_get() {
             Got::Counted => {}
@@ -67,13 +70,15 @@ unsafe impl RefScheme for CasLoop {
     #[inline]
     fn sub_and_test(word: &AtomicU32, n: u32) -> Put {
         // ORDERING: Release, E1: pairs with the acquire below, in this or another put, or with that
-        // of freeze. Publishes the accesses to the page under the references.
+        // of freeze. Orders the accesses under these references before the free or the change of
+        // the page.
         let prev = CasLoopWord(word.fetch_sub(n, Ordering::Release));
         match prev.after_sub(n) {
             Subtracted::Kept => Put::Kept,
             Subtracted::Zero => {
                 // ORDERING: Acquire, E1: reads this put's zero, which continues the release
-                // sequences of all earlier puts. A load, since ThreadSanitizer would miss a fence.
+                // sequences of all earlier puts. This is a load, not a fence, since ThreadSanitizer
+                // does not model fences.
                 let _ = word.load(Ordering::Acquire);
                 Put::Last
             }
@@ -93,7 +98,7 @@ unsafe impl RefScheme for CasLoop {
 #[cold]
 #[inline(never)]
 fn get_of_zero(word: &AtomicU32, prev: CasLoopWord) -> ! {
-    // ORDERING: Relaxed; only repairs the count after a bug.
+    // ORDERING: Relaxed; this only repairs the count after a bug of the caller.
     word.fetch_sub(1, Ordering::Relaxed);
     panic!(
         "cannot get a reference: the page has none (reference word {:#010x})",
@@ -106,9 +111,10 @@ fn get_of_zero(word: &AtomicU32, prev: CasLoopWord) -> ! {
 fn put_of_zero(word: &AtomicU32, prev: CasLoopWord, n: u32) -> ! {
     let repaired = prev.repaired().0;
     let mut seen = prev.0.wrapping_sub(n);
-    // Bound: the CAS fails only if another thread has changed the word. A store leaves a sane word
-    // and ends the loop. Other misused puts may repeat it.
-    // ORDERING: Relaxed; only repairs the count after a bug.
+    // Bound: the CAS fails only if another thread has changed the word. A store by another
+    // operation leaves a valid word (`is_sane`), which ends the loop. Concurrent puts without a
+    // reference may cause further iterations.
+    // ORDERING: Relaxed; this only repairs the count after a bug of the caller.
     while let Err(now) = word.compare_exchange(seen, repaired, Ordering::Relaxed, Ordering::Relaxed)
     {
         if CasLoopWord(now).is_sane() {

@@ -1,4 +1,4 @@
-//! The scheme with a lock bit. The protocol is in [`super::refcount`].
+//! The scheme with a lock bit. [`super::refcount`] describes the protocol and its labels.
 
 #![allow(unsafe_code)] // `RefScheme` is an unsafe trait.
 
@@ -18,20 +18,20 @@ unsafe impl RefScheme for LockBit {
 
     #[inline]
     fn is_locked(word: &AtomicU32) -> bool {
-        // ORDERING: Relaxed; a hint without ordering.
+        // ORDERING: Relaxed; the result is a hint without ordering.
         LockBitWord(word.load(Ordering::Relaxed)).is_locked()
     }
 
     #[inline]
     fn count(word: &AtomicU32) -> u32 {
-        // ORDERING: Relaxed; a hint without ordering.
+        // ORDERING: Relaxed; the result is a hint without ordering.
         LockBitWord(word.load(Ordering::Relaxed)).count()
     }
 
     #[inline]
     fn try_add(word: &AtomicU32, n: u32) -> TryGet {
-        // ORDERING: Acquire, E2 on success (from set and unfreeze), E3 on failure (from freeze). No
-        // release: the reference has not been used yet.
+        // ORDERING: Acquire: on success E2 (pairs with `set` and `unfreeze`), on failure E3 (pairs
+        // with `freeze`). No release is needed, since the reference has not been used yet.
         let prev = LockBitWord(word.fetch_add(n, Ordering::Acquire));
         if prev.admits(n) {
             TryGet::Taken
@@ -42,7 +42,8 @@ unsafe impl RefScheme for LockBit {
 
     #[inline]
     fn get(word: &AtomicU32) {
-        // ORDERING: Relaxed; the caller's reference already orders what it needs to see.
+        // ORDERING: Relaxed; the caller's own reference already orders the page's data before its
+        // accesses.
         let prev = LockBitWord(word.fetch_add(1, Ordering::Relaxed));
         match prev.after_get() {
             Got::Counted => {}
@@ -54,14 +55,16 @@ unsafe impl RefScheme for LockBit {
     #[inline]
     fn sub_and_test(word: &AtomicU32, n: u32) -> Put {
         // ORDERING: Release, E1: pairs with the acquire of the CAS below, in this or another put,
-        // or with that of freeze. Publishes the accesses to the page under the references.
+        // or with that of freeze. Orders the accesses under these references before the free or the
+        // change of the page.
         let prev = LockBitWord(word.fetch_sub(n, Ordering::Release));
         match prev.after_sub(n) {
             Subtracted::Kept => Put::Kept,
-            // A `try_get` may have revived the page since, and its put may have locked it. Then
-            // this CAS fails, and another thread frees the page. If the page was freed, allocated
-            // and put down to zero again, this CAS may win instead of that put's, and this put is
-            // that allocation's last.
+            // Since the subtraction, a `try_get` may have revived the page, and the put of that
+            // reference may have locked it. This CAS then fails, and another thread frees the page.
+            // If the page was even freed, allocated again and put down to zero, this CAS may
+            // succeed instead of that put's CAS: this put is then the last one of the new
+            // allocation.
             // ORDERING: Acquire, E1: pairs with the releases of all puts whose subtractions led to
             // this zero. Relaxed on failure: the page is not accessed again.
             Subtracted::Zero => {
@@ -90,8 +93,9 @@ fn not_admitted(word: &AtomicU32, prev: LockBitWord, n: u32) -> TryGet {
     match prev.after_add(n) {
         Added::Taken => TryGet::Taken,
         Added::Locked { seen } => {
-            // With little junk one attempt is enough. If it fails, another thread added later and
-            // resets too, or has already reset, or a store unlocked the page.
+            // With little junk one attempt is enough, because it fails only if another thread has
+            // changed the word. That thread has reset the word, or has unlocked the page, or has
+            // added to the word and attempts a reset itself.
             // ORDERING: Relaxed; junk has no meaning (I2 of `refword`).
             let _ =
                 word.compare_exchange(seen, LockBit::LOCKED, Ordering::Relaxed, Ordering::Relaxed);
@@ -106,10 +110,10 @@ fn not_admitted(word: &AtomicU32, prev: LockBitWord, n: u32) -> TryGet {
 }
 
 /// Replaces `seen`, a locked word with too much junk, with the bare lock. Returns once any thread
-/// has reset the junk, or the page is not locked any more. Bound: the CAS fails only if another
-/// thread has changed the word. While the word stays high, such a change is an addition by a thread
-/// in this loop. Each other thread can fail the CAS once, until one reset succeeds. Then the word
-/// is low, and all threads leave the loop.
+/// has reset the junk, or the page is no longer locked. Bound: the CAS fails only if another thread
+/// has changed the word. While the word stays high, such a change is an addition by a thread that
+/// then enters this loop. Each other thread can make the CAS fail once before one reset succeeds.
+/// The word is then low, and all threads leave the loop.
 #[cold]
 fn reset_for_certain(word: &AtomicU32, mut seen: u32) {
     // ORDERING: Relaxed; junk has no meaning (I2 of `refword`).
@@ -123,9 +127,9 @@ fn reset_for_certain(word: &AtomicU32, mut seen: u32) {
     }
 }
 
-/// Subtracts the `n` references of a `try_get` that exceeded the limit, if the count still does.
-/// Bound: the CAS fails only if another thread has changed the word. Above the limit, such a change
-/// is a put, or a `try_get` that subtracts again: each other thread adds at most once.
+/// Subtracts the `n` references of a `try_get` that exceeded the limit, unless the count is within
+/// the limit again. Bound: the CAS fails only if another thread has changed the word. Above the
+/// limit, such a change is a put, or a `try_get` that also enters this loop and so adds only once.
 #[cold]
 fn give_back(word: &AtomicU32, mut seen: u32, n: u32) -> TryGet {
     loop {
@@ -150,11 +154,11 @@ fn give_back(word: &AtomicU32, mut seen: u32, n: u32) -> TryGet {
 #[inline(never)]
 fn get_of_nothing(word: &AtomicU32, prev: LockBitWord) -> ! {
     if prev.is_locked() {
-        // The addition is junk, as after a failed `try_get`.
+        // The addition became junk, as after a failed `try_get`.
         let _ = not_admitted(word, prev, 1);
     } else {
-        // A page at zero is being freed, and the addition may have revived it. If so, this put may
-        // be the last one, and the page is leaked.
+        // A page with a count of zero is being freed, and the addition may have revived it. In that
+        // case this put may be the last one. Its result is ignored, so the page is leaked.
         let _ = LockBit::sub_and_test(word, 1);
     }
     panic!(
@@ -168,9 +172,10 @@ fn get_of_nothing(word: &AtomicU32, prev: LockBitWord) -> ! {
 fn put_of_nothing(word: &AtomicU32, prev: LockBitWord, n: u32) -> ! {
     let repaired = prev.repaired().0;
     let mut seen = prev.0.wrapping_sub(n);
-    // Bound: the CAS fails only if another thread has changed the word. A store or a reset leaves a
-    // sane word and ends the loop. Other misused puts may repeat it.
-    // ORDERING: Relaxed; only repairs the count after a bug.
+    // Bound: the CAS fails only if another thread has changed the word. A store or a reset by
+    // another operation leaves a valid word (`is_sane`), which ends the loop. Concurrent puts
+    // without a reference may cause further iterations.
+    // ORDERING: Relaxed; this only repairs the count after a bug of the caller.
     while let Err(now) = word.compare_exchange(seen, repaired, Ordering::Relaxed, Ordering::Relaxed)
     {
         if LockBitWord(now).is_sane() {

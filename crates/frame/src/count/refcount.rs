@@ -1,6 +1,6 @@
 //! The reference count of a page: atomic operations on [`refword`](crate::refword).
 //!
-//! A caller of [`RefCount::try_get`] may hold nothing yet. The page may be free, the tail of a
+//! [`RefCount::try_get`] does not require a reference, so the page may be free, the tail of a
 //! block, or frozen (owned by one thread). Two schemes have one interface and the same ordering
 //! guarantees: [`LockBit`], whose `try_get` is a single fetch-and-add, and [`CasLoop`], the
 //! baseline, which adds unless the count is zero.
@@ -26,46 +26,52 @@
 //! 5. A freed page stays locked until step 1.
 //!
 //! A `try_get` may be late: the page may have been freed, and its frame allocated again. Until its
-//! holder detects that, such a reference is *stray*. So any put may be the last one of any
-//! allocation, and a freeze can fail without any user: the caller must bound its retries.
+//! holder detects this and puts it, such a reference is *stray*. Therefore any put may be the last
+//! one of a later allocation, and a freeze can fail although the page has no other user. A caller
+//! that retries a freeze must bound its retries.
 //!
 //! # Invariants
 //!
-//! - I1. Each locking of a page gives it one owner: the put that returned `Last`, the freeze that
-//!   returned true, or the allocator that created it locked. No other thread gets a reference until
-//!   that owner stores a count.
+//! - I1. Each locking of a page gives the page one owner: the put that returned `Last`, the freeze
+//!   that returned `true`, or the allocator that created the page locked. No other thread gets a
+//!   reference until that owner stores a count.
 //! - I2. While a reference exists, the page is not locked, and its count is the number of
 //!   references (plus, above [`MAX_REFS`], those that `try_get`s are about to subtract).
 //! - I3. `try_get`s never change the lock bit, however many fail, and never lose a reference of
 //!   another thread: I1 of [`refword`](crate::refword).
-//! - I4. With no `try_get` in flight, the word of a locked page is the bare lock: the reset of the
-//!   last addition can only have failed against another reset.
+//! - I4. With no `try_get` in flight, the word of a locked page is the bare lock: if the reset by
+//!   the thread that added last failed, another thread's reset succeeded.
 //! - I5. `LockBit`: the word is zero only between a put's subtraction and the same put's CAS. A
-//!   zero outside of a put would be a live page without an owner, so free pages are created locked.
+//!   page whose word is zero at any other time would be live without an owner, so free pages are
+//!   created locked.
 //!
 //! # Ordering edges
 //!
-//! One location decides which thread wins, by coherence and atomicity. The edges concern the data
-//! behind the count. All read-modify-writes continue each other's release sequences.
+//! All operations access one word, so its modification order alone decides which thread owns the
+//! page. The edges below order the page's data. All read-modify-writes continue each other's
+//! release sequences.
 //!
-//! - E1. `put` (release) to the [`Put::Last`] of the last put, and to the `freeze` that succeeds
-//!   after it (acquire): accesses under references happen before the page is freed or changed.
-//! - E2. `set` and `unfreeze` (release) to the `try_get` that succeeds (acquire): a thread that
-//!   gets a reference sees the page as it was published.
-//! - E3. A `freeze` that succeeds (release) to the `try_get` that fails because of it (acquire): a
-//!   lookup that starts again sees earlier changes of the freezing thread, e.g. the emptied slot.
+//! - E1. A `put` (release) synchronizes with the last put, which returns [`Put::Last`], and with a
+//!   `freeze` that succeeds after it (both acquire): accesses under references happen before the
+//!   page is freed or changed.
+//! - E2. `set` and `unfreeze` (release) synchronize with a `try_get` that succeeds (acquire): a
+//!   thread that gets a reference sees the page as it was published.
+//! - E3. A `freeze` that succeeds (release) synchronizes with a `try_get` that fails because of it
+//!   (acquire): a lookup that starts again sees earlier changes of the freezing thread, e.g. the
+//!   emptied slot.
 //!
 //! `count` and `is_locked` are hints without ordering. If one thread publishes a flag and then
-//! *reads* a count, and another acquires a reference and then reads the flag (store buffering),
-//! both need a sequentially consistent fence in between. No operation here contains one.
+//! *loads* a count, and another thread acquires a reference and then loads the flag (store
+//! buffering), each needs a sequentially consistent fence between its two accesses. No operation
+//! here contains such a fence.
 //!
 //! # Progress and failure
 //!
 //! `LockBit`: every operation is wait-free, except the cold loops of `try_get`s near the limits,
 //! which are lock-free and state their bounds. `CasLoop`: `try_get`s are lock-free. Too many
 //! references are refused ([`TryGet::Saturated`]) or abort the process (`get`), as in `Arc`. A put
-//! or get without a reference is a bug of the caller. It is detected, the word is repaired as far
-//! as possible (the page is leaked rather than freed twice), and the operation panics.
+//! or get without a reference is a bug of the caller. The operation detects it, repairs the word as
+//! far as possible (the page is leaked rather than freed twice), and panics.
 //!
 //! Verified by `tests/refcount.rs` (behaviour, a naive twin, overflow, misuse, stress) and
 //! `tests/loom_refcount` (a model per race, each with broken twins that it rejects).
@@ -86,8 +92,8 @@ use crate::words::refword::MAX_REFS;
 
 /// Reference count of a page, in scheme `S`.
 ///
-/// The count has no access to the page. The caller follows the protocol of the [module](self): each
-/// reference is put once, and a frozen page is unfrozen or freed.
+/// The count does not access the page. The caller follows the protocol of the [module](self): it
+/// puts each reference once, and unfreezes or frees each page that it has frozen.
 #[repr(transparent)]
 pub struct RefCount<S: RefScheme = LockBit> {
     word: AtomicU32,
@@ -95,7 +101,8 @@ pub struct RefCount<S: RefScheme = LockBit> {
 }
 
 impl<S: RefScheme> RefCount<S> {
-    /// Creates the count of a page that is free, or the tail of a block: no `try_get` succeeds.
+    /// Creates the count of a page that is free or the tail of a block. No `try_get` of it
+    /// succeeds.
     #[inline]
     pub fn new_locked() -> Self {
         Self::from_raw(S::LOCKED)
@@ -122,23 +129,24 @@ impl<S: RefScheme> RefCount<S> {
     #[doc(hidden)]
     #[inline]
     pub fn raw(&self) -> u32 {
-        // ORDERING: Relaxed; for tests, which do their own ordering.
+        // ORDERING: Relaxed; only tests call this, and they order it themselves.
         self.word.load(Ordering::Relaxed)
     }
 
-    /// Interprets `word` as a count, for example in memory shared by processes. A count of the same
-    /// scheme created the word, or [`set`](Self::set) initializes it before use.
+    /// Interprets `word` as a count, for example in memory that processes share. The word must come
+    /// from a count of the same scheme, or the caller initializes it by [`set`](Self::set) before
+    /// any other operation.
     #[inline]
     pub fn from_atomic(word: &AtomicU32) -> &Self {
         let count = std::ptr::from_ref(word).cast::<Self>();
         // SAFETY: `Self` is a transparent wrapper of an `AtomicU32` and a zero-sized marker. Memory
-        // safety relies on no invariant of it. The lifetime is that of the borrow.
+        // safety relies on no invariant of the word's value. The result borrows `word`.
         unsafe { &*count }
     }
 
-    /// Tries to acquire a reference to a page that may have been freed or reused. Acquire, on
-    /// success and if locked. After success the caller must check that the page is still the one
-    /// that it looked up, and put the reference if not.
+    /// Tries to acquire a reference to a page that may have been freed or reused. Memory order:
+    /// acquire on success (E2) and if the page is locked (E3). After success the caller must check
+    /// that the page is still the one that it looked up, and put the reference if not.
     #[inline]
     pub fn try_get(&self) -> TryGet {
         S::try_add(&self.word, 1)
@@ -153,25 +161,26 @@ impl<S: RefScheme> RefCount<S> {
     /// Acquires one more reference, for a holder of one. Aborts the process at [`MAX_REFS`].
     ///
     /// # Panics
-    /// If the page is locked or has no reference: the caller held none.
+    /// If the page is locked or has no reference, so the caller cannot have held one.
     #[inline]
     pub fn get(&self) {
         S::get(&self.word);
     }
 
-    /// Puts one reference. Release; acquire if it was the last one.
+    /// Puts one reference. Memory order: release, and acquire if this was the last reference.
     ///
     /// # Panics
-    /// If the page is locked or has no reference: the caller held none.
+    /// If the page is locked or has no reference, so the caller cannot have held one.
     #[inline]
     pub fn put(&self) -> Put {
         self.sub_and_test(1)
     }
 
-    /// Puts `n` references, from 1 to [`MAX_REFS`]. Release; acquire if they were the last ones.
+    /// Puts `n` references, from 1 to [`MAX_REFS`]. Memory order: release, and acquire if these
+    /// were the last references.
     ///
     /// # Panics
-    /// If the page is locked or has fewer references: the caller did not hold them.
+    /// If the page is locked or has fewer references, so the caller cannot have held `n`.
     #[inline]
     pub fn sub_and_test(&self, n: u32) -> Put {
         assert_live(n);
@@ -179,8 +188,9 @@ impl<S: RefScheme> RefCount<S> {
     }
 
     /// Locks the page if it has exactly `expected` references (from 1 to [`MAX_REFS`]), which the
-    /// caller must account for from then on. Acquire and release if it succeeds. May fail because
-    /// of a stray reference, which is put soon: retry a bounded number of times.
+    /// caller must account for from then on. Memory order: acquire and release on success. A stray
+    /// reference, which its holder puts soon, can make the call fail, so the caller may retry a
+    /// bounded number of times.
     #[inline]
     #[must_use = "only the caller that froze the page may access it exclusively"]
     pub fn freeze(&self, expected: u32) -> bool {
@@ -188,7 +198,8 @@ impl<S: RefScheme> RefCount<S> {
         S::freeze(&self.word, expected)
     }
 
-    /// Ends a freeze and gives the page `n` references, from 1 to [`MAX_REFS`]. Release.
+    /// Ends a freeze and gives the page `n` references, from 1 to [`MAX_REFS`]. The caller owns the
+    /// page and distributes the references. Memory order: release.
     #[inline]
     pub fn unfreeze(&self, n: u32) {
         assert_live(n);
@@ -210,14 +221,15 @@ impl<S: RefScheme> RefCount<S> {
         S::count(&self.word)
     }
 
-    /// Gives `n` references, from 1 to [`MAX_REFS`], to a page that the caller allocates. Release.
+    /// Gives `n` references, from 1 to [`MAX_REFS`], to a page that the caller allocates. Memory
+    /// order: release.
     #[inline]
     pub fn set(&self, n: u32) {
         assert_live(n);
         S::store(&self.word, n);
     }
 
-    /// Whether the page was free or frozen. A hint without ordering.
+    /// Returns `true` if the page was free or frozen. A hint without ordering.
     #[inline]
     pub fn is_locked(&self) -> bool {
         S::is_locked(&self.word)

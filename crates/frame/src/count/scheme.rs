@@ -19,7 +19,7 @@ pub enum TryGet {
 }
 
 impl TryGet {
-    /// Whether the caller holds the references.
+    /// Returns `true` if the caller holds the references.
     #[inline]
     pub fn is_taken(self) -> bool {
         self == Self::Taken
@@ -30,14 +30,14 @@ impl TryGet {
 #[must_use = "the caller that puts the last reference must free the page"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Put {
-    /// Other threads hold references or own the page. The caller must not access it again.
+    /// Other threads hold references or own the page. The caller must not access the page again.
     Kept,
     /// The page is locked, and the caller owns it and must free it.
     Last,
 }
 
 impl Put {
-    /// Whether the caller owns the page and must free it.
+    /// Returns `true` if the caller owns the page and must free it.
     #[inline]
     pub fn is_last(self) -> bool {
         self == Self::Last
@@ -48,17 +48,17 @@ impl Put {
 /// [`CasLoop`](super::refcount::CasLoop).
 ///
 /// Use [`RefCount`](super::refcount::RefCount), which checks the arguments and forwards to the
-/// methods. They are public so that the models can run broken twins.
+/// methods. The methods are public so that the models can run broken twins.
 ///
 /// # Safety
 ///
 /// Holders of references rely on the scheme for memory safety. An implementation must
 /// - (A) let at most one caller own the page: by `Last`, by a freeze, or by creating the word;
 /// - (B) fail every `try_get` while the page has an owner;
-/// - (C) return `Last` to no caller, and let no freeze succeed, while references exist that were
-///   acquired and not dropped, beyond those that the caller gives up;
-/// - (D) order accesses under references before those of the next owner, and accesses of the owner
-///   before those under later references.
+/// - (C) return `Last` to no caller, and let no freeze succeed, while references other than those
+///   that the caller gives up were acquired and not dropped;
+/// - (D) order accesses under references before accesses by the next owner, and accesses by an
+///   owner before accesses under later references.
 pub unsafe trait RefScheme: fmt::Debug + Copy + Send + Sync + 'static {
     /// Name of the scheme in reports.
     const NAME: &'static str;
@@ -85,21 +85,24 @@ pub unsafe trait RefScheme: fmt::Debug + Copy + Send + Sync + 'static {
     #[inline]
     fn store(word: &AtomicU32, n: u32) {
         // ORDERING: Release, E2: pairs with the acquire of the `try_get` that acquires a reference
-        // from this count. Publishes the page as the allocating or freezing thread left it.
+        // from this count. Publishes the page's data as the allocating or freezing thread left
+        // them.
         #[cfg(not(loom))]
         word.store(n, Ordering::Release);
-        // loom may order a plain store into the middle of a concurrent read-modify-write, which the
-        // memory model excludes. A swap has the same outcomes without that one.
-        // ORDERING: as above.
+        // loom may order a plain store between the load and the store of a concurrent
+        // read-modify-write, which the memory model excludes. A swap has the same outcomes without
+        // this one.
+        // ORDERING: Release, E2, as above.
         #[cfg(loom)]
         word.swap(n, Ordering::Release);
     }
 }
 
-/// Aborts the process: there are more references than any correct program has.
+/// Aborts the process, because more references exist than any correct program has.
 #[cold]
 #[inline(never)]
 pub(super) fn overflow() -> ! {
-    // Not a panic: unwinding code would keep counting, and might carry into the lock bit.
+    // A panic would not do: code that runs during unwinding would keep counting, and the count
+    // might carry into the lock bit.
     std::process::abort()
 }

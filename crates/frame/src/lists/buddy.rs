@@ -1,12 +1,14 @@
 //! Buddy allocator of one node: free blocks of each order, split and merged.
 //!
-//! Each [node](super::node) has one, behind its lock, which every caller here holds.
+//! Each [node](super::node) has one. The node's lock guards it, and every caller of its methods
+//! holds this lock.
 //!
 //! Invariants.
 //! - I1: The frames of the node are partitioned into free blocks (the head is on the list of the
 //!   block's order and has kind [`FrameKind::Free`]) and frames that the allocator does not own.
 //! - I2: Every frame of a free block has the lock bit set.
-//! - I3: No two buddies of one order below [`Order::MAX`] are both on its list, unmerged.
+//! - I3: No two buddies of an order below [`Order::MAX`] are both on the list of that order, since
+//!   two free buddies are merged.
 //!
 //! Source: Knowlton, "A fast storage allocator", CACM 8(10), 1965.
 
@@ -28,7 +30,7 @@ pub(crate) struct Buddy {
     /// Number of blocks on each list.
     nr_blocks: [usize; Order::COUNT],
     nr_free: usize,
-    /// Free single frames that are on no list and are not merged.
+    /// Transfer cache: free single frames that are on no list and are not merged.
     pub(crate) depot: Depot,
 }
 
@@ -43,7 +45,7 @@ impl Buddy {
             nr_blocks: [0; Order::COUNT],
             nr_free: (end - first) as usize,
         };
-        // The highest block first, so that each list starts with its lowest block.
+        // Push the highest block first, so that each list starts with its lowest block.
         let blocks: Vec<_> = blocks_of(first, end, Order::MAX).collect();
         for (frame, order) in blocks.into_iter().rev() {
             buddy.push(table, frame.get(), order);
@@ -55,15 +57,16 @@ impl Buddy {
         self.nr_blocks
     }
 
-    /// Number of frames on the free lists.
+    /// Returns the number of frames on the free lists.
     pub(crate) fn nr_free(&self) -> usize {
         self.nr_free
     }
 
-    /// Allocates a block of `order`, and splits a larger one if necessary.
+    /// Allocates a block of `order`, and splits a larger one if necessary. Returns `None` if no
+    /// block of this order or larger is free.
     ///
-    /// The frames keep the lock bit. The head is `Owned`, and the caller sets its final kind. The
-    /// words of the tails have no meaning (I1 of [`FrameKind`]).
+    /// The frames' counts keep the lock bit. The head is `Owned`, and the caller sets its final
+    /// kind. The words of the tails have no meaning (I1 of [`FrameKind`]).
     pub(crate) fn alloc<S: RefScheme>(
         &mut self,
         table: &MetaTable<S>,
@@ -78,14 +81,15 @@ impl Buddy {
             have = have.down()?;
             self.push(table, nr + have.frames(), have);
         }
-        // Before the lock is released: a search for the block of a frame in a split-off half must
-        // not find this head with its old order.
+        // The kind is set before the lock is released: a search for the block of a frame in a
+        // split-off half must not find this head with its old order.
         records::of(table, FrameNr::new(nr)).set_kind(FrameKind::Owned, order);
         self.nr_free -= order.frames() as usize;
         Some(FrameNr::new(nr))
     }
 
-    /// Allocates a block of `order` from its own list. Never splits a larger block.
+    /// Allocates a block of `order` from the list of that order. Never splits a larger block. The
+    /// result is as of [`alloc`](Self::alloc).
     pub(crate) fn alloc_exact<S: RefScheme>(
         &mut self,
         table: &MetaTable<S>,
@@ -100,9 +104,9 @@ impl Buddy {
     }
 
     /// Allocates up to `nr` single frames, from the smallest free blocks, so that large blocks stay
-    /// whole. Calls `each` with every frame, and returns their number.
+    /// whole. Calls `each` with every frame, and returns the number of frames.
     ///
-    /// The frames keep the lock bit. The caller sets the kind of each.
+    /// The frames' counts keep the lock bit. The caller sets the kind of each.
     pub(crate) fn alloc_bulk<S: RefScheme>(
         &mut self,
         table: &MetaTable<S>,
@@ -115,7 +119,8 @@ impl Buddy {
             let Some(smallest) = self.heads.iter().position(|head| *head != NIL) else {
                 break;
             };
-            // The whole block, or its largest part that does not exceed the frames still needed.
+            // Allocate the whole block, or its largest part that has no more frames than are still
+            // needed.
             let order = Order::new((smallest as u32).min(left.ilog2()) as u8);
             let Some((block, order)) =
                 order.and_then(|order| Some((self.alloc(table, order)?, order)))
@@ -130,7 +135,7 @@ impl Buddy {
         took - left
     }
 
-    /// Removes a free block from its list. The head becomes `Owned`.
+    /// Removes the free block of `order` at `frame` from its list. The head becomes `Owned`.
     pub(crate) fn take<S: RefScheme>(
         &mut self,
         table: &MetaTable<S>,
@@ -142,7 +147,8 @@ impl Buddy {
         self.nr_free -= order.frames() as usize;
     }
 
-    /// Frees a block, and merges it with its buddy for as long as the buddy is free too.
+    /// Frees a block that the caller owns. Merges it with its buddy, repeatedly, as long as the
+    /// buddy is free too.
     pub(crate) fn free<S: RefScheme>(
         &mut self,
         table: &MetaTable<S>,
@@ -158,7 +164,7 @@ impl Buddy {
                 break;
             }
             let record = records::of(table, FrameNr::new(buddy));
-            // Kinds change to or from `Free` only under this lock, so the result is stable.
+            // Kinds change to or from `Free` only under this lock, so the comparison is stable.
             if record.kind() != (FrameKind::Free, order) {
                 break;
             }
@@ -182,7 +188,8 @@ impl Buddy {
         let mut nr = range.start.max(self.first);
         while nr < range.end.min(self.end) {
             // Other kinds, and their orders, may change at any time, so step over them frame by
-            // frame. This finds nothing inside a block: tails are never `Free`.
+            // frame. No frame inside another block is mistaken for a free block, since tails are
+            // never `Free`.
             let (kind, order) = records::of(table, FrameNr::new(nr)).kind();
             if kind != FrameKind::Free {
                 nr += 1;
@@ -199,7 +206,8 @@ impl Buddy {
         let record = records::of(table, FrameNr::new(nr));
         record.set_kind(FrameKind::Free, order);
         let head = self.heads[order.index()];
-        // ORDERING: Relaxed, here and below; links are read and written only under the node's lock.
+        // ORDERING: Relaxed, here and below; links are loaded and stored only under the node's
+        // lock.
         record.next.store(head, Ordering::Relaxed);
         record.prev.store(NIL, Ordering::Relaxed);
         if head != NIL {
@@ -213,7 +221,7 @@ impl Buddy {
     /// Removes a block from its list, without changing `nr_free`. The head becomes `Owned`.
     fn unlink<S: RefScheme>(&mut self, table: &MetaTable<S>, nr: u32, order: Order) {
         let record = records::of(table, FrameNr::new(nr));
-        // ORDERING: Relaxed; see `push`.
+        // ORDERING: Relaxed; the node's lock orders links (see `push`).
         let next = record.next.load(Ordering::Relaxed);
         let prev = record.prev.load(Ordering::Relaxed);
         self.nr_blocks[order.index()] -= 1;
@@ -252,7 +260,7 @@ impl Buddy {
                 {
                     return Err(format!("free block {nr} of order {k} is misplaced"));
                 }
-                // ORDERING: Relaxed; see `push`.
+                // ORDERING: Relaxed; the node's lock orders links (see `push`).
                 if record.prev.load(Ordering::Relaxed) != prev {
                     return Err(format!(
                         "free block {nr} of order {k} has a wrong `prev` link"
@@ -285,7 +293,7 @@ impl Buddy {
                 counted += order.frames() as usize;
                 on_list += 1;
                 prev = nr;
-                // ORDERING: Relaxed; see `push`.
+                // ORDERING: Relaxed; the node's lock orders links (see `push`).
                 nr = record.next.load(Ordering::Relaxed);
             }
             if on_list != self.nr_blocks[k] {

@@ -1,18 +1,21 @@
 //! Transfer cache of a node: single frames that pass from one thread cache to another.
 //!
-//! If one thread allocates frames and another frees them, the cache of the second one overflows
-//! while that of the first runs empty. The transfer cache passes surplus frames on unmerged.
-//! Otherwise the buddy allocator would merge them one by one, and split them again.
+//! If one thread allocates frames and another thread frees them, the first thread's cache runs
+//! empty while the second thread's cache overflows. The transfer cache passes the surplus frames
+//! from the second to the first without merging them. Otherwise the buddy allocator would merge
+//! them one by one, and split the blocks again.
 //!
-//! It is behind the node's lock, beside its [`Buddy`](super::buddy::Buddy), and drained with the
-//! thread caches. Its frames are of kind `Front` and of order 0, and have the lock bit.
+//! The transfer cache belongs to the node's [`Buddy`](super::buddy::Buddy), is guarded by the
+//! node's lock, and is drained together with the thread caches. Its frames are of kind `Front` and
+//! of order 0, and have the lock bit set.
 
 use crate::words::FrameNr;
 
-/// Maximum number of frames: some halves of thread caches.
+/// Maximum number of frames in a transfer cache: sixteen batches, each half of a thread's stack of
+/// single frames.
 const MOST: usize = if cfg!(loom) { 1 } else { 512 };
 
-/// Inverse of the maximum fraction of a node's frames.
+/// Inverse of the maximum fraction of a node's frames in its transfer cache.
 const SHARE: usize = if cfg!(loom) { 1 } else { 64 };
 
 #[derive(Debug)]

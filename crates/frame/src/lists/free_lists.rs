@@ -1,9 +1,10 @@
 //! The free lists of a pool.
 //!
-//! Allocations take blocks from these lists. All frees end here, with a block that the caller owns
-//! and whose count is locked. It is added to this thread's cache, or to its node.
+//! Allocations remove blocks from these lists. Every free ends here: the caller owns the block,
+//! whose count is locked, and the block is added to this thread's cache or to the block's node.
 //!
-//! Locks: a thread cache before a node. Neither is held during any other call.
+//! Locks: a thread cache is entered before a node is locked, never after. No other lock is acquired
+//! while one of the two is held.
 
 use std::mem::offset_of;
 use std::ops::Range;
@@ -21,17 +22,18 @@ use crate::memory::{NodePlan, PoolError};
 use crate::records::{self, FrameMeta};
 use crate::words::{FrameKind, FrameNr, Order};
 
-/// Records of a pool's frames, and the lists of the free ones.
+/// Records of a pool's frames, and the lists of its free frames.
 #[repr(C)] // The table first: its address is the pool's.
 pub(crate) struct FreeLists<S: RefScheme> {
     pub(crate) table: Box<[FrameMeta<S>]>,
     pub(crate) nodes: Box<[Node]>,
     pub(crate) fronts: FrontCaches,
-    /// Whether the caches may contain blocks.
+    /// Set if the thread caches or transfer caches may contain blocks.
     has_cached: Padded<AtomicBool>,
 }
 
-// Threads that acquire or drop references load `table`, threads that allocate load `fronts`.
+// Other threads write `has_cached`. Threads that acquire or drop references load `table`, and
+// threads that allocate load `fronts`, so neither may share a line with it.
 const _: () = {
     type L = FreeLists<LockBit>;
     let written = offset_of!(L, has_cached);
@@ -49,7 +51,8 @@ const _: () = {
 
 impl<S: RefScheme> FreeLists<S> {
     /// Creates the lists of a pool of `nr_frames` frames, all free, in the nodes of `plans`. `bind`
-    /// requests their placement from the system, and returns whether it succeeded.
+    /// requests the placement of a node's frames from the system, and returns `true` if it
+    /// succeeded.
     pub(crate) fn new(
         nr_frames: usize,
         plans: Vec<NodePlan>,
@@ -97,7 +100,8 @@ impl<S: RefScheme> FreeLists<S> {
         blocks.map(|nr| nr as usize).sum()
     }
 
-    /// Whether a block of `order` can begin at `first`: aligned, and within one node.
+    /// Returns `true` if a block of `order` can begin at `first`: it is then aligned and within one
+    /// node.
     pub(crate) fn may_be_block(&self, first: FrameNr, order: Order) -> bool {
         first.get().is_multiple_of(order.frames())
             && self
@@ -127,17 +131,19 @@ impl<S: RefScheme> FreeLists<S> {
         records::of(&self.table, frame)
     }
 
-    /// Sets the kind of a block that this thread owns, because it just removed it from a list.
+    /// Sets the kind of a block to `Owned`. This thread owns the block, for example because it has
+    /// just removed the block from a list.
     #[inline]
     pub(crate) fn adopt(&self, frame: FrameNr, order: Order) {
         self.meta(frame).set_kind(FrameKind::Owned, order);
     }
 
-    /// Records that a cache contains a block. Called while the thread cache is in use.
+    /// Records that a cache contains a block. The caller is using its thread cache.
     #[inline]
     pub(crate) fn note_cached(&self) {
-        // ORDERING: Relaxed, both. The protocol of the thread caches orders owners and scanners. A
-        // load without a scan may miss a block that is being cached, as an earlier load would.
+        // ORDERING: Relaxed, both; the protocol of the thread caches orders owners and scanners. A
+        // load by a thread that does not scan may miss a block that is being cached. That is
+        // harmless: the load could as well have been earlier.
         if !self.has_cached.load(Ordering::Relaxed) {
             self.has_cached.store(true, Ordering::Relaxed);
         }
@@ -145,15 +151,15 @@ impl<S: RefScheme> FreeLists<S> {
 
     /// Moves all cached blocks to the nodes, where they merge. Returns their number of frames.
     pub(crate) fn drain(&self) -> usize {
-        // Without free memory this is called often, mostly with empty caches, and a scan stops all
-        // threads.
-        // ORDERING: Relaxed; see `note_cached`.
+        // When memory is short, this is called often, mostly with empty caches, and a scan stalls
+        // the threads that use their caches.
+        // ORDERING: Relaxed; `note_cached` states the reason.
         if !self.has_cached.load(Ordering::Relaxed) {
             return 0;
         }
         self.fronts.with_all(|fronts, reach| {
             if reach == Reach::All {
-                // ORDERING: Relaxed; see `note_cached`.
+                // ORDERING: Relaxed; `note_cached` states the reason.
                 self.has_cached.store(false, Ordering::Relaxed);
             }
             let mut drained = 0;
@@ -179,7 +185,7 @@ impl<S: RefScheme> FreeLists<S> {
     pub(crate) fn free_locked(&self, frame: FrameNr, order: Order) {
         debug_assert!(self.meta(frame).refs.is_locked());
         let is_cached = Class::of(order).is_some_and(|class| {
-            // By value: the numbers stay in registers.
+            // The closure captures by value, so that the numbers stay in registers.
             let pushed = self
                 .fronts
                 .with_mine(move |front| self.free_to_front(front, class, frame, order));
@@ -190,7 +196,8 @@ impl<S: RefScheme> FreeLists<S> {
         }
     }
 
-    /// Adds a block to a thread cache. Returns `false` if it does not belong there.
+    /// Adds a block to a thread cache. Returns `false`, with the block still the caller's, if it is
+    /// of another node or the cache cannot hold it.
     #[inline(always)]
     pub(crate) fn free_to_front(
         &self,
@@ -211,7 +218,8 @@ impl<S: RefScheme> FreeLists<S> {
         is_cached
     }
 
-    /// Moves half of a full stack to its node, or its transfer cache, and adds the block.
+    /// Moves half of a full stack to the node or its transfer cache, then adds the block to the
+    /// stack. Returns `false` if the stack has no capacity.
     #[cold]
     #[inline(never)]
     fn spill(&self, front: &mut Front, class: Class, frame: FrameNr) -> bool {
@@ -219,7 +227,7 @@ impl<S: RefScheme> FreeLists<S> {
         if nr == 0 {
             return false;
         }
-        // All of them belong to the cache's home node.
+        // All blocks of a thread cache belong to its home node.
         let mut buddy = lock(&self.nodes[front.home].buddy);
         for oldest in front.take_oldest(class, nr) {
             let is_passed_on = class.order() == Order::ZERO && buddy.depot.push(oldest);
@@ -231,7 +239,7 @@ impl<S: RefScheme> FreeLists<S> {
         front.push(class, frame)
     }
 
-    /// Frees a block to its node, where it merges with free neighbours.
+    /// Frees a block to its node, where it merges with free buddies.
     pub(crate) fn free_to_node(&self, frame: FrameNr, order: Order) {
         if let Some(node) = self.node_of(frame) {
             self.free_to_buddy(&mut lock(&self.nodes[node].buddy), frame, order);

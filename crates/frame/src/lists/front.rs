@@ -1,17 +1,18 @@
 //! Thread caches: free blocks of one thread, so that an allocation rarely acquires a node's lock.
 //!
-//! Each of the first threads (4 per processor, 16 to 512) has a stack of free blocks for each order
-//! of file pages (0 to 4), and for page blocks. The block freed last is on top, since its memory is
-//! most likely to be in the processor's caches. A thread uses its stacks without any atomic
-//! read-modify-write ([`PerThread`]). Other threads can take its blocks if they must. Later threads
-//! use the nodes.
+//! Each thread whose number is low enough (less than 4 per processor, and than a minimum of 16 and
+//! a maximum of 512) has a stack of free blocks for each order of file pages (0 to 4), and one for
+//! page blocks. The block that was freed last is on top, since its memory is most likely to be in
+//! the processor's caches. A thread uses its stacks without any atomic read-modify-write
+//! ([`PerThread`]). When memory runs out, other threads remove its blocks. Threads with higher
+//! numbers use the nodes directly.
 //!
-//! Half a stack at a time moves to and from a node.
+//! Blocks move between a stack and a node in batches of half a stack.
 //!
 //! Invariants.
-//! - I1: a block in a stack is of kind `Front` and of the stack's order, and has the lock bit.
-//! - I2: the caches of two threads per processor hold at most an eighth of the pool. Those of more
-//!   threads may hold more, and are drained when memory runs out.
+//! - I1: a block in a stack is of kind `Front` and of the stack's order, and has the lock bit set.
+//! - I2: the caches of two threads per processor together hold at most an eighth of the pool. The
+//!   caches of more threads may hold more. All caches are drained when memory runs out.
 //!
 //! Locks: a thread cache is entered before a node is locked, never after.
 
@@ -26,7 +27,7 @@ const MOST: usize = if cfg!(loom) { 2 } else { 64 };
 /// Maximum length of a stack of page blocks.
 const MOST_PAGE_BLOCKS: usize = 8;
 
-/// Number of stacks: orders 0 to 4, and page blocks; in models order 0, and page blocks.
+/// Number of stacks: for orders 0 to 4 and page blocks, or in models for order 0 and page blocks.
 const CLASSES: usize = if cfg!(loom) { 2 } else { 6 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +67,7 @@ pub(crate) struct Front {
     pub(crate) home: usize,
 }
 
-/// Fixed array, so that a push is a comparison and a store.
+/// Stack of blocks in a fixed array, so that a push is a comparison and a store.
 #[derive(Debug)]
 struct Stack {
     blocks: [FrameNr; MOST],
@@ -98,13 +99,13 @@ impl Stack {
 }
 
 pub(crate) fn front_caches(nr_frames: usize, nr_cpus: usize) -> FrontCaches {
-    // Sufficient for several threads per processor.
+    // So many caches suffice for several threads per processor.
     let nr = if cfg!(loom) {
         2
     } else {
         (4 * nr_cpus).clamp(16, 512)
     };
-    // I2: usually at most twice as many threads as processors fill their caches.
+    // I2 assumes that usually at most twice as many threads as processors fill their caches.
     let capacities = capacities(nr_frames / 8 / (2 * nr_cpus.max(1)));
     PerThread::new(nr, Fences::new(), || Front {
         stacks: capacities.map(|capacity| Stack {
@@ -116,16 +117,16 @@ pub(crate) fn front_caches(nr_frames: usize, nr_cpus: usize) -> FrontCaches {
     })
 }
 
-/// Maximum length of each stack of a cache of at most `nr_frames` frames.
+/// Returns the maximum length of each stack, for a cache of at most `nr_frames` frames.
 fn capacities(nr_frames: usize) -> [usize; CLASSES] {
     if cfg!(loom) {
-        // The pools of the models have one page block, or two.
+        // The pools of the models have only one or two page blocks.
         return std::array::from_fn(|class| if class == 0 { MOST } else { 1 });
     }
     let mut left = nr_frames;
     std::array::from_fn(|class| {
         let order = Class(class).order();
-        // Single frames first; then the small blocks, in equal parts; then page blocks.
+        // Single frames get their part first, then small blocks in equal parts, then page blocks.
         let share = match class {
             0 => left.min(MOST),
             _ if order == Order::PAGE_BLOCK => left.min(MOST_PAGE_BLOCKS * order.frames() as usize),
@@ -160,7 +161,8 @@ impl Front {
         true
     }
 
-    /// Number of blocks to move between a stack and a node at a time: half of its capacity.
+    /// Returns the number of blocks that move between a stack and a node at a time: half of the
+    /// stack's capacity, rounded up.
     pub(crate) fn batch(&self, class: Class) -> usize {
         self.stacks[class.0].capacity.div_ceil(2)
     }
@@ -191,7 +193,7 @@ impl Front {
             })
     }
 
-    /// Removes the blocks for which `is_wanted` holds, and appends them to `taken`.
+    /// Removes the blocks for which `is_wanted` returns `true`, and appends them to `taken`.
     pub(crate) fn take_where(
         &mut self,
         is_wanted: impl Fn(FrameNr, Order) -> bool,

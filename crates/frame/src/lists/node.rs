@@ -1,4 +1,4 @@
-//! Nodes of a pool: parts of its memory, each with a buddy allocator behind a lock.
+//! Nodes of a pool: parts of its memory, each with a buddy allocator that a lock guards.
 
 use pagewell_sync::Mutex;
 
@@ -9,16 +9,17 @@ use crate::memory::numa;
 pub(crate) struct Node {
     pub(crate) first: u32,
     pub(crate) end: u32,
-    /// Preferred NUMA node of the machine, if it has several.
+    /// Preferred NUMA node of the machine. `None` if the pool has one node or is not placed.
     pub(crate) numa: Option<u32>,
-    /// Whether the system agreed to place the frames there.
+    /// `true` if the system has accepted the placement on that NUMA node.
     pub(crate) is_bound: bool,
     /// All nodes: this one first, then the others from the nearest to the farthest.
     pub(crate) fallback: Box<[usize]>,
     pub(crate) buddy: Mutex<Buddy>,
 }
 
-/// Returns all nodes, from the nearest of node `from` to the farthest. `numa` are their NUMA nodes.
+/// Returns all nodes, from node `from` itself to the farthest one. `numa` lists the NUMA node of
+/// each node.
 pub(super) fn fallback_order(from: usize, numa: &[Option<u32>]) -> Box<[usize]> {
     let distances = numa[from].and_then(numa::distances).unwrap_or_default();
     let distance_to = |node: u32| {
@@ -29,7 +30,8 @@ pub(super) fn fallback_order(from: usize, numa: &[Option<u32>]) -> Box<[usize]> 
     let mut order: Vec<usize> = (0..nr).collect();
     order.sort_by_key(|&to| {
         let distance = numa[to].and_then(distance_to);
-        // Among equals the next ones, so that not all nodes have the same fallback.
+        // Among equally distant nodes, start after `from`, so that not all nodes fall back to the
+        // same one.
         (to != from, distance.unwrap_or(0), (to + nr - from) % nr)
     });
     order.into()

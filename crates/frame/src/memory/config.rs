@@ -10,11 +10,13 @@ use crate::words::{MAX_FRAMES, MAX_NODES, Order};
 pub enum HugePages {
     /// The system's default (`/sys/kernel/mm/transparent_hugepage/enabled`).
     System,
-    /// Requests huge pages, which the system grants if set to `madvise` or `always`. Random
-    /// accesses cause fewer TLB misses. Memory is used, and zeroed on first use, in units of 2 MiB.
+    /// Requests huge pages, which the system grants if its setting is `madvise` or `always`. Random
+    /// accesses then cause fewer TLB misses, but memory is allocated, and zeroed on first use, in
+    /// units of 2 MiB.
     #[default]
     Advise,
-    /// Prevents huge pages: memory is used in units of 4 KiB.
+    /// Prevents huge pages: memory is allocated in units of the system's small pages, 4 KiB on
+    /// x86-64.
     Never,
 }
 
@@ -22,12 +24,14 @@ pub enum HugePages {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Nodes {
-    /// One node for each NUMA node of the machine that has memory, with frames in proportion to it.
-    /// The frames are placed in the NUMA node's memory while it has some free. If the system does
-    /// not permit such a request (as in some containers), the system places them.
+    /// One node for each NUMA node of the machine that has memory, with frames in proportion to
+    /// that memory. The system places the frames in the NUMA node's memory as long as some of it is
+    /// free. If the system refuses the request (as in some containers), the frames are placed
+    /// without regard to nodes.
     #[default]
     Machine,
-    /// This many nodes (1 to 64) without placement: for tests, and programs that place memory.
+    /// This number of nodes (1 to 64) without placement, for tests and for programs that place
+    /// memory themselves.
     Unbound(usize),
 }
 
@@ -43,7 +47,7 @@ pub struct PoolConfig {
 }
 
 impl PoolConfig {
-    /// Configures a pool of `nr_frames` frames, with the defaults for everything else.
+    /// Creates a configuration with `nr_frames` frames and the defaults for all other fields.
     pub fn new(nr_frames: usize) -> Self {
         Self {
             nr_frames,
@@ -52,7 +56,7 @@ impl PoolConfig {
         }
     }
 
-    /// Checks the configuration, and returns the plan of each node.
+    /// Checks the configuration, and returns the plan of each node, in ascending order of frames.
     pub(crate) fn validate(&self) -> Result<Vec<NodePlan>, PoolError> {
         let numa: Vec<Option<u32>> = match self.nodes {
             Nodes::Machine => numa::online().into_iter().map(Some).collect(),
@@ -73,7 +77,7 @@ impl PoolConfig {
             .iter()
             .map(|node| node.and_then(numa::memory_bytes))
             .collect();
-        // If the size of one node is unknown, all get the same weight.
+        // If the size of any node is unknown, all nodes get the same weight.
         let weights = memory.unwrap_or_else(|| vec![1; numa.len()]);
         let shares = shares(self.nr_frames as u32, &weights);
         Ok(numa
@@ -86,24 +90,26 @@ impl PoolConfig {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodePlan {
-    /// Preferred NUMA node of the machine.
+    /// Preferred NUMA node of the machine, if any.
     pub(crate) numa: Option<u32>,
     pub(crate) frames: Range<u32>,
 }
 
-/// Minimum number of alignment units in a share, so that aligning moves little.
+/// Minimum number of alignment units in the smallest share, so that alignment changes the shares
+/// only little.
 const BLOCKS_A_SHARE: u32 = 64;
 
-/// Divides `nr_frames` frames by `weights`. The caller provides at least one frame per weight. If a
-/// share would be empty, the weights are ignored. The borders between large shares are multiples of
-/// large blocks, so that no block is lost at a border.
+/// Divides `nr_frames` frames into shares in proportion to `weights`. The caller provides at least
+/// one frame per weight. If a share would be empty, the weights are ignored. The borders between
+/// shares are multiples of a block size, as large as the smallest share allows, so that borders
+/// divide few blocks.
 fn shares(nr_frames: u32, weights: &[u64]) -> Vec<Range<u32>> {
     let mut borders = borders(nr_frames, weights);
     if smallest(&borders) == 0 {
         borders = self::borders(nr_frames, &vec![1; weights.len()]);
     }
-    // The largest order with enough blocks in the smallest share. Rounding a border down by less
-    // than one such block leaves no share empty.
+    // Align to the largest order such that the smallest share has enough blocks of this order.
+    // Rounding a border down by less than one such block leaves no share empty.
     let unit = (0..=Order::MAX.get())
         .rev()
         .map(|order| 1_u32 << order)
@@ -116,7 +122,7 @@ fn shares(nr_frames: u32, weights: &[u64]) -> Vec<Range<u32>> {
     borders.windows(2).map(|pair| pair[0]..pair[1]).collect()
 }
 
-/// Start of each share, and end of the last one.
+/// Returns the start of each share, and the end of the last one.
 fn borders(nr_frames: u32, weights: &[u64]) -> Vec<u32> {
     let total: u128 = weights.iter().map(|weight| u128::from(*weight)).sum();
     let mut below = 0_u128;

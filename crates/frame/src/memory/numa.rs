@@ -4,8 +4,8 @@
 
 use pagewell_sync::raced::Raced;
 
-/// Returns the NUMA nodes that have memory, in ascending order. Returns node 0 alone if the system
-/// does not report them, or reports more than [`MAX_NODES`](crate::MAX_NODES).
+/// Returns the NUMA nodes that have memory, in ascending order. Returns only node 0 if the system
+/// does not report its nodes, or reports more than [`MAX_NODES`](crate::MAX_NODES).
 pub fn online() -> Vec<u32> {
     let listed = read_list("/sys/devices/system/node/has_memory")
         .or_else(|| read_list("/sys/devices/system/node/online"))
@@ -22,9 +22,11 @@ pub(crate) fn memory_bytes(node: u32) -> Option<u64> {
     parse_memory(&std::fs::read_to_string(path).ok()?)
 }
 
-/// Distance of each online NUMA node from `node`, if the system reports it: 10 for `node` itself.
+/// Returns the distance of each online NUMA node from `node`, or `None` if the system does not
+/// report distances. The distance of `node` itself is 10.
 pub(crate) fn distances(node: u32) -> Option<Vec<(u32, u32)>> {
-    // One distance for each online node, with or without memory, in ascending order.
+    // The file has one distance for each online node, with or without memory, in ascending order of
+    // nodes.
     let online = read_list("/sys/devices/system/node/online")?;
     let text =
         std::fs::read_to_string(format!("/sys/devices/system/node/node{node}/distance")).ok()?;
@@ -37,8 +39,8 @@ fn read_list(path: &str) -> Option<Vec<u32>> {
     parse_list(std::fs::read_to_string(path).ok()?.trim())
 }
 
-/// NUMA node of the current processor, if the system reports it. Usually without a system call: the
-/// C library reads the processor's number from memory that the kernel updates.
+/// Returns the NUMA node of the current processor, if the system reports it. This usually takes no
+/// system call: the C library loads the processor's number from memory that the kernel updates.
 pub(crate) fn current() -> Option<u32> {
     // SAFETY: the call has no preconditions.
     let cpu = unsafe { libc::sched_getcpu() };
@@ -46,7 +48,7 @@ pub(crate) fn current() -> Option<u32> {
     *nodes.get(usize::try_from(cpu).ok()?)?
 }
 
-/// Node of each processor. It does not change while the machine runs.
+/// Node of each processor, read once: a processor's node does not change while the machine runs.
 static NODES_OF_CPUS: Raced<Box<[Option<u32>]>> = Raced::new();
 
 fn nodes_of_cpus() -> Box<[Option<u32>]> {
@@ -58,7 +60,7 @@ fn nodes_of_cpus() -> Box<[Option<u32>]> {
     by_cpu(of_nodes)
 }
 
-/// Inverts a list of each node's processors.
+/// Converts the processors of each node to the node of each processor.
 fn by_cpu(of_nodes: impl Iterator<Item = (u32, Vec<u32>)>) -> Box<[Option<u32>]> {
     let mut nodes = Vec::new();
     for (node, cpus) in of_nodes {
@@ -72,7 +74,8 @@ fn by_cpu(of_nodes: impl Iterator<Item = (u32, Vec<u32>)>) -> Box<[Option<u32>]>
     nodes.into_boxed_slice()
 }
 
-/// Finds the total in a node's list of sizes: `Node 0 MemTotal:   9398484 kB`.
+/// Returns the total, in bytes, from a node's list of sizes, which has a line like `Node 0
+/// MemTotal: 9398484 kB`.
 fn parse_memory(text: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.contains(" MemTotal:"))?;
     let (_, size) = line.split_once("MemTotal:")?;
@@ -80,9 +83,11 @@ fn parse_memory(text: &str) -> Option<u64> {
     kib.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Parses the kernel's list format for nodes and processors: `0-1,4`.
+/// Parses the kernel's list format for nodes and processors, such as `0-1,4`. Returns `None` if
+/// `text` is not such a list.
 fn parse_list(text: &str) -> Option<Vec<u32>> {
-    /// Upper limit for any machine: a list with a larger number is not the kernel's.
+    /// Limit above the number of any processor or node. Text with a larger number is not the
+    /// kernel's.
     const MOST: u32 = 1 << 14;
     let mut nodes = Vec::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {

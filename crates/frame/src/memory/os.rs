@@ -1,9 +1,9 @@
 //! Memory of the frames: one reserved address range for a whole pool, with all its nodes.
 //!
-//! So one shift and one addition convert a frame number to an address. The range stays mapped and
-//! readable while the pool lives: an optimistic reader may copy the frame of a stale number before
-//! it detects that. One more page is mapped after the last frame, so up to `READABLE_AFTER` bytes
-//! after a frame can be read too, with arbitrary contents.
+//! Because of the single range, one shift and one addition convert a frame number to an address.
+//! The range stays mapped and readable while the pool lives: an optimistic reader may copy the
+//! frame of a stale number before it detects that. One more page is mapped after the last frame, so
+//! `READABLE_AFTER` bytes after any frame can be read too. Their contents are arbitrary.
 
 #[cfg(not(loom))]
 mod imp {
@@ -31,7 +31,8 @@ mod imp {
         bytes: usize,
     }
 
-    // SAFETY: the value owns the range, and `RacyBytes` allows for accesses by other threads.
+    // SAFETY: the value owns the range, and hands it out only as `RacyBytes`, atomics and
+    // addresses, which allow for accesses by other threads.
     unsafe impl Send for Memory {}
     // SAFETY: as above.
     unsafe impl Sync for Memory {}
@@ -59,7 +60,7 @@ mod imp {
             if start == libc::MAP_FAILED {
                 return Err(io::Error::last_os_error());
             }
-            // Unmap what alignment leaves over at both ends.
+            // Unmap the unaligned rest at both ends.
             let lead = start.addr().next_multiple_of(ALIGN) - start.addr();
             unmap(start.cast(), lead);
             let base = start.cast::<u8>().wrapping_add(lead);
@@ -76,15 +77,15 @@ mod imp {
                 HugePages::Advise => libc::MADV_HUGEPAGE,
                 HugePages::Never => libc::MADV_NOHUGEPAGE,
             };
-            // The kernel may lack huge pages: a refusal is no error.
+            // The kernel may lack huge pages, so a refusal is not an error.
             // SAFETY: the range is this value's mapping; the advice changes no contents.
             let _ = unsafe { libc::madvise(self.base.as_ptr().cast(), self.bytes, advice) };
         }
 
-        /// Requests the memory of the machine's NUMA node `node` for the frames
-        /// `first..first + nr`, as long as it has some free. Preferred, not strictly bound: with a
-        /// strict policy, touching a frame could kill the process when the node is full, or is
-        /// removed by a cpuset later.
+        /// Requests memory of the machine's NUMA node `node` for the frames `first..first + nr`, as
+        /// long as that node has free memory. The policy is a preference, not a strict binding:
+        /// with a strict binding, an access to a frame could kill the process when the node is full
+        /// or a cpuset removes the node.
         pub(crate) fn prefer(&self, first: FrameNr, nr: usize, node: u32) -> io::Result<()> {
             const MPOL_PREFERRED: libc::c_int = 1;
             let mut mask = [0_u64; 16];
@@ -93,8 +94,8 @@ mod imp {
                 .ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
             *word |= 1 << (node % 64);
             let start = self.bytes_of(first, nr * FRAME_BYTES);
-            // SAFETY: mbind reads `mask`, whose length in bits is passed (the kernel reads one
-            // less), and sets the policy of this value's memory.
+            // SAFETY: `mbind` reads `mask`, whose length in bits plus one is passed because the
+            // kernel reads one bit less, and sets the policy of memory that this value owns.
             let result = unsafe {
                 libc::syscall(
                     libc::SYS_mbind,
@@ -113,11 +114,13 @@ mod imp {
             }
         }
 
-        /// Returns `len` bytes from `frame` on to the system. They then read as zeros.
+        /// Returns the memory of `len` bytes from `frame` on to the system. The bytes then read as
+        /// zeros, unless the system refuses.
         pub(crate) fn discard(&self, frame: FrameNr, len: usize) {
             let range = self.bytes_of(frame, len);
             // SAFETY: the range is in this value's mapping, and the caller owns the frames, so no
-            // thread relies on the contents. A refusal leaves the memory in use, which is no error.
+            // thread relies on the contents. After a refusal the memory stays in use, which is not
+            // an error.
             let _ =
                 unsafe { libc::madvise(range.as_ptr().cast(), range.len(), libc::MADV_DONTNEED) };
         }
@@ -126,7 +129,8 @@ mod imp {
             self.base
         }
 
-        /// Returns `len` bytes from `frame` on as words. Panics if they are not in the range.
+        /// Returns `len` bytes from `frame` on as words. Panics if the bytes are not all in frames
+        /// of this memory.
         pub(crate) fn words_of(&self, frame: FrameNr, len: usize) -> &[AtomicU64] {
             let start = self.bytes_of(frame, len).as_ptr().cast::<AtomicU64>();
             // SAFETY: the range is mapped while `self` lives, aligned to a frame, and initialized
@@ -135,11 +139,12 @@ mod imp {
             unsafe { std::slice::from_raw_parts(start, len / size_of::<AtomicU64>()) }
         }
 
-        /// Returns `len` bytes (less than half of `usize::MAX`) from `frame` on. Panics likewise.
+        /// Returns `len` bytes from `frame` on; `len` is less than half of `usize::MAX`. Panics if
+        /// the bytes are not all in frames of this memory.
         pub(crate) fn bytes_of(&self, frame: FrameNr, len: usize) -> RacyBytes<'_> {
             let start = frame.index() << FRAME_SHIFT;
             assert!(start + len <= self.bytes);
-            // SAFETY: inside of the mapping, by the assertion.
+            // SAFETY: by the assertion the offset is inside the mapping.
             let start = unsafe { self.base.add(start) };
             // SAFETY: the mapping lives as long as `self`. All access is through `RacyBytes`,
             // except for plain slices of frames whose holder excludes writers.
@@ -165,7 +170,8 @@ mod imp {
     mod tests {
         use super::*;
 
-        /// Whether any of the `len` bytes at `start` is mapped, so that no new mapping fits.
+        /// Returns `true` if any of the `len` bytes at `start` is mapped, so that no new mapping
+        /// fits there.
         fn is_mapped(start: *mut u8, len: usize) -> bool {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
             // SAFETY: this flag replaces no existing mapping.
@@ -191,7 +197,7 @@ mod imp {
                 let nr = unsafe { libc::write(ends[1], end.cast(), READABLE_AFTER) };
                 assert_eq!(nr, READABLE_AFTER.cast_signed());
                 for fd in ends {
-                    // SAFETY: this test's own descriptor.
+                    // SAFETY: this test opened the descriptor and closes it once.
                     let _ = unsafe { libc::close(fd) };
                 }
             }

@@ -1,4 +1,4 @@
-//! Operations of a pool that return and consume handles.
+//! Operations of a pool that return or consume handles.
 
 use super::frame_pool::FramePool;
 use super::handle::{FrameRef, TryGetFrame, UniqueFrame};
@@ -7,7 +7,8 @@ use crate::count::{RefScheme, TryGet};
 use crate::words::{FrameNr, Order};
 
 impl<S: RefScheme> FramePool<S> {
-    /// Allocates a block of `order`, with arbitrary contents, if any node has one free.
+    /// Allocates a block of `order`, with arbitrary contents. Returns `None` if no node and no
+    /// cache has such a block free.
     #[inline]
     pub fn alloc(&self, order: Order) -> Option<UniqueFrame<'_, S>> {
         if let Some(frame) = self.allocator().alloc_at_hand(order) {
@@ -23,8 +24,8 @@ impl<S: RefScheme> FramePool<S> {
         Some(UniqueFrame::new(self, frame, order))
     }
 
-    /// As [`alloc`](Self::alloc), but does not drain the caches of other threads. For callers that
-    /// can free frames at a lower cost than that of stopping other threads.
+    /// Like [`alloc`](Self::alloc), but does not drain the caches of other threads. For callers
+    /// that can free frames at a lower cost than a drain, which stalls other threads.
     #[inline]
     pub fn alloc_near(&self, order: Order) -> Option<UniqueFrame<'_, S>> {
         let near = self.allocator().alloc_at_hand(order);
@@ -36,7 +37,7 @@ impl<S: RefScheme> FramePool<S> {
     ///
     /// # Errors
     ///
-    /// [`AllocError`] if the pool has no such node, or no such block free.
+    /// [`AllocError`] if the pool has no such node, or if no permitted node has such a block free.
     #[cold]
     pub fn alloc_by(&self, request: &AllocRequest) -> Result<UniqueFrame<'_, S>, AllocError> {
         let frame = self.allocator().alloc_by(request)?;
@@ -44,15 +45,16 @@ impl<S: RefScheme> FramePool<S> {
     }
 
     /// Allocates up to `nr` single frames, and appends them to `frames`. Returns their number,
-    /// which is less than `nr` only if the pool has no more. Costs less than `nr` allocations, and
-    /// returns neighbouring frames where possible.
+    /// which is less than `nr` only if the pool has no more free frames. One call costs less than
+    /// `nr` allocations, and allocates neighbouring frames where possible.
     pub fn alloc_bulk<'p>(&'p self, nr: usize, frames: &mut Vec<UniqueFrame<'p, S>>) -> usize {
         let hold = move |frame| UniqueFrame::new(self, frame, Order::ZERO);
         self.allocator().alloc_bulk(nr, frames, hold)
     }
 
-    /// As [`alloc_bulk`](Self::alloc_bulk), but only from one node, without the thread caches.
-    /// Allocate missing frames one by one ([`alloc_by`](Self::alloc_by)).
+    /// Like [`alloc_bulk`](Self::alloc_bulk), but allocates only frames on one node's free lists.
+    /// Frames in caches are not found. The caller can allocate missing frames one by one
+    /// ([`alloc_by`](Self::alloc_by)).
     pub fn alloc_bulk_on<'p>(
         &'p self,
         node: usize,
@@ -67,7 +69,7 @@ impl<S: RefScheme> FramePool<S> {
     ///
     /// The frame may have been freed and allocated again since the caller loaded its number. With
     /// the reference, the caller must check that the frame is still the one that it looked up, and
-    /// otherwise drop the reference. That may be the last one, which frees the frame. Returns
+    /// otherwise drop the reference. That drop may be the last one and free the frame. Returns
     /// [`TryGetFrame::Locked`] if the pool has no such frame.
     pub fn try_get(&self, frame: FrameNr) -> TryGetFrame<'_, S> {
         let Some(record) = self.lists().table.get(frame.index()) else {
@@ -80,10 +82,10 @@ impl<S: RefScheme> FramePool<S> {
         }
     }
 
-    /// Allocates the free and the cached parts of the block of `order` at `first`, ascending. To
-    /// assemble the whole block, allocate these first, so that no other thread does. Then add the
-    /// rest and call [`join`](Self::join), or give up and call
-    /// [`free_to_nodes`](Self::free_to_nodes).
+    /// Allocates the free and the cached parts of the block of `order` at `first`, and returns them
+    /// in ascending order. To assemble the whole block, a caller allocates these parts first, so
+    /// that no other thread does. It then obtains the other parts and calls [`join`](Self::join),
+    /// or gives up and calls [`free_to_nodes`](Self::free_to_nodes).
     pub fn take_free_within(&self, first: FrameNr, order: Order) -> Vec<UniqueFrame<'_, S>> {
         let blocks = blocks::take_free_within(self.lists(), first, order);
         blocks
@@ -92,8 +94,9 @@ impl<S: RefScheme> FramePool<S> {
             .collect()
     }
 
-    /// Joins `parts` to a block of `order`. They must be all of that block in ascending order, or a
-    /// larger block, whose rest is freed. Returns `None` if they are neither, with the parts freed.
+    /// Joins `parts` to a block of `order`. The parts must be in ascending order and together form
+    /// that block, or be one larger block, whose rest is freed. Otherwise frees the parts and
+    /// returns `None`.
     ///
     /// # Panics
     ///
@@ -129,7 +132,8 @@ impl<S: RefScheme> FramePool<S> {
         frames.extend(parts.map(|nr| UniqueFrame::new(self, FrameNr::new(nr), Order::ZERO)));
     }
 
-    /// Frees blocks to their nodes, where they merge, unlike in a thread cache.
+    /// Frees blocks to their nodes, where they merge with free buddies. Blocks in a thread cache
+    /// would not merge.
     ///
     /// # Panics
     ///
@@ -141,8 +145,9 @@ impl<S: RefScheme> FramePool<S> {
         }
     }
 
-    /// As [`free_to_nodes`](Self::free_to_nodes), but empties `blocks`, with one lock acquisition
-    /// for consecutive ones of a node. Single frames are freed fastest in ascending order.
+    /// Like [`free_to_nodes`](Self::free_to_nodes), but empties `blocks`, and acquires a node's
+    /// lock once for consecutive blocks of that node. Single frames are freed fastest in ascending
+    /// order.
     ///
     /// # Panics
     ///
@@ -151,7 +156,7 @@ impl<S: RefScheme> FramePool<S> {
         blocks::free_bulk(self.lists(), blocks.drain(..), |block| self.dissolve(block));
     }
 
-    /// Consumes a handle. Its block stays allocated, and belongs to the caller.
+    /// Consumes a handle. The block stays allocated, and then belongs to the caller.
     fn dissolve(&self, block: UniqueFrame<'_, S>) -> (FrameNr, Order) {
         assert!(
             std::ptr::eq(block.pool(), self),

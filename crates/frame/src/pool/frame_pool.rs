@@ -1,9 +1,10 @@
 //! The frame pool: its memory, and the allocator of its frames.
 //!
-//! A page cache allocates all pages, and all leaves of its index, from one pool, whose size bounds
-//! them. The operations here use frame numbers; those in `allocate` use handles.
+//! A page cache allocates all pages and all leaves of its index from one pool, so the pool's size
+//! bounds both. The operations here use frame numbers, and those in `allocate` use handles.
 //!
-//! `alloc` and freeing lock a node once per half stack of a thread cache; `try_get` takes no lock.
+//! Allocating and freeing lock a node once per half stack of a thread cache. `try_get` acquires no
+//! lock.
 
 #![allow(unsafe_code)] // `words`: stores need a safety contract.
 
@@ -41,7 +42,8 @@ pub struct FramePool<S: RefScheme = LockBit> {
     next_number: Padded<AtomicU64>,
 }
 
-// Copies load `memory`, waiting and waking threads load `waits`.
+// Threads write `next_number`. Copies load `memory`, and threads that wait or wake load `waits`, so
+// neither may share a line with it.
 #[cfg(not(loom))]
 const _: () = {
     type P = FramePool<LockBit>;
@@ -72,7 +74,8 @@ impl<S: RefScheme> FramePool<S> {
                 bytes: nr_frames.saturating_mul(FRAME_BYTES),
                 source,
             })?;
-        // A refusal is no error: containers often may not place memory, and a pool works anyway.
+        // A refusal is not an error: many containers do not permit placement, and the pool works
+        // without it.
         let lists = FreeLists::new(nr_frames, plans, |plan| {
             let first = FrameNr::new(plan.frames.start);
             plan.numa
@@ -99,28 +102,30 @@ impl<S: RefScheme> FramePool<S> {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Number of frames of the pool.
+    /// Returns the number of frames of the pool.
     pub fn nr_frames(&self) -> usize {
         self.lists().nr_frames()
     }
 
-    /// Number of memory nodes of the pool.
+    /// Returns the number of memory nodes of the pool.
     pub fn nr_nodes(&self) -> usize {
         self.lists().nr_nodes()
     }
 
-    /// Number of nodes placed in the memory of a NUMA node of the machine: usually all or none, and
-    /// none if the pool has one node or the system refused.
+    /// Returns the number of nodes that are placed in the memory of a NUMA node of the machine.
+    /// Usually either all nodes or none are placed. None is placed if the pool has one node or the
+    /// system refuses placement.
     pub fn nr_bound_nodes(&self) -> usize {
         self.lists().nr_bound_nodes()
     }
 
-    /// Number of blocks of `order` if all frames were free.
+    /// Returns the number of blocks of `order` that the pool would have if all frames were free.
     pub fn nr_blocks(&self, order: Order) -> usize {
         self.lists().nr_blocks(order)
     }
 
-    /// Whether a block of `order` can begin at `first`: aligned, and within one node.
+    /// Returns `true` if a block of `order` can begin at `first`: it is then aligned and within one
+    /// node.
     pub fn may_be_block(&self, first: FrameNr, order: Order) -> bool {
         self.lists().may_be_block(first, order)
     }
@@ -147,26 +152,28 @@ impl<S: RefScheme> FramePool<S> {
         self.lists().meta(frame)
     }
 
-    /// Returns the first `len` bytes from `frame` on, read only, whatever their owner. A handle
-    /// allows writes ([`UniqueFrame::bytes`](crate::UniqueFrame::bytes),
+    /// Returns the first `len` bytes from `frame` on, read-only, whoever owns the frames. To write,
+    /// use a handle ([`UniqueFrame::bytes`](crate::UniqueFrame::bytes),
     /// [`FrameRef::raw_bytes`](crate::FrameRef::raw_bytes)).
     ///
     /// # Panics
     ///
-    /// If they are not all in the pool.
+    /// If the bytes are not all in the pool.
     pub fn bytes(&self, frame: FrameNr, len: usize) -> RacySource<'_> {
-        // Checked separately: the end of a far too large length might overflow a `usize`.
+        // The length is checked separately, since the end of a far too large range might overflow a
+        // `usize`.
         assert!(len <= self.nr_frames() * FRAME_BYTES);
         self.memory.bytes_of(frame, len).source()
     }
 
-    /// Returns the words of `frame`, if threads share them by a protocol, as those of page tables.
+    /// Returns the words of `frame`, for frames that threads share by a protocol, such as page
+    /// tables.
     ///
     /// # Safety
     ///
-    /// (W) The caller stores to the words only what the protocol that owns the frame at that moment
-    /// allows. It stores nothing while no protocol of its own does: the frame may have been freed
-    /// since its number was loaded. Loads are always allowed.
+    /// (W) The caller stores to the words only while its own protocol owns the frame, and only
+    /// values that this protocol allows. (The frame may have been freed since the caller loaded its
+    /// number.) Loads are always allowed.
     ///
     /// # Panics
     ///
@@ -175,12 +182,12 @@ impl<S: RefScheme> FramePool<S> {
         self.memory.words_of(frame, FRAME_BYTES)
     }
 
-    /// Numbers of frames by state.
+    /// Returns the numbers of frames by state.
     pub fn stats(&self) -> PoolStats {
         self.lists().stats()
     }
 
-    /// Free blocks on the lists of the nodes, without those in caches.
+    /// Returns the free blocks on the lists of the nodes. Blocks in caches are not included.
     pub fn free_blocks(&self) -> FreeBlocks {
         self.lists().free_blocks()
     }
@@ -220,7 +227,8 @@ impl<S: RefScheme> FramePool<S> {
     }
 }
 
-/// Number of threads that can publish hazards: those with thread caches, and one more in models.
+/// Returns the number of threads that can publish hazards: as many as have thread caches, and in
+/// models one more.
 fn nr_announcers() -> usize {
     if cfg!(loom) {
         return 3;

@@ -1,4 +1,4 @@
-//! Handles of frames: exclusive access, or one reference among others.
+//! Handles of frames: [`UniqueFrame`] for exclusive access, [`FrameRef`] for one reference.
 
 #![allow(unsafe_code)] // Handles as bare numbers, and the bytes of a page as a slice.
 
@@ -13,7 +13,7 @@ use crate::count::RefScheme;
 use crate::records::FrameMeta;
 use crate::words::{FrameKind, FrameNr, Order};
 
-/// A block that this handle owns exclusively: allocated and not published, or frozen.
+/// A block that this handle owns exclusively. The block is allocated and not published, or frozen.
 ///
 /// Its count is locked, so no thread can acquire a reference. Dropping the handle frees the block.
 pub struct UniqueFrame<'p, S: RefScheme> {
@@ -21,8 +21,9 @@ pub struct UniqueFrame<'p, S: RefScheme> {
     block: Block,
 }
 
-/// First frame and order of a block, in one word: handles of two words are returned in registers. A
-/// larger one is stored in parts and loaded as a whole, for which the processor waits.
+/// First frame and order of a block, in one word, so that a handle has two words and is returned in
+/// registers. A larger handle would be stored in parts and loaded as a whole, which makes the
+/// processor wait.
 #[derive(Clone, Copy)]
 struct Block(u64);
 
@@ -39,38 +40,40 @@ impl Block {
 
     #[inline]
     fn order(self) -> Order {
-        // Always created from an order.
+        // The bits come from an order, so they are valid.
         Order::new((self.0 >> u32::BITS) as u8).unwrap_or(Order::ZERO)
     }
 }
 
 impl<'p, S: RefScheme> UniqueFrame<'p, S> {
-    /// The caller removed the frame from a free list, or locked its count.
+    /// Creates the handle of a block that the caller owns: it has removed the block from a free
+    /// list, or locked its count.
     #[inline]
     pub(crate) fn new(pool: &'p FramePool<S>, frame: FrameNr, order: Order) -> Self {
         let block = Block::new(frame, order);
         Self { pool, block }
     }
 
-    /// Pool of the block.
+    /// Returns the pool of the block.
     pub fn pool(&self) -> &'p FramePool<S> {
         self.pool
     }
 
-    /// Number of the block's first frame.
+    /// Returns the number of the block's first frame.
     #[inline]
     pub fn frame(&self) -> FrameNr {
         self.block.frame()
     }
 
-    /// Order of the block.
+    /// Returns the order of the block.
     #[inline]
     pub fn order(&self) -> Order {
         self.block.order()
     }
 
     /// Returns the bytes of the block, for writing. Optimistic readers with a stale frame number
-    /// may copy them, but detect that: a release fence here pairs with the acquire fence there.
+    /// may copy the bytes, but detect that the number was stale: a release fence here pairs with
+    /// their acquire fence.
     #[inline(always)]
     pub fn bytes(&self) -> RacyBytes<'_> {
         self.overwrite();
@@ -79,7 +82,8 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
             .bytes_of(self.frame(), self.order().bytes())
     }
 
-    /// Returns the block's memory to the system. The block stays allocated, and reads as zeros.
+    /// Returns the block's memory to the system. The block stays allocated. Its bytes then read as
+    /// zeros, unless the system refuses.
     pub fn discard(&self) {
         self.overwrite();
         self.pool
@@ -87,23 +91,24 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
             .discard(self.frame(), self.order().bytes());
     }
 
-    /// Converts the handle to a bare frame number. The frame stays allocated.
+    /// Converts the handle to a bare frame number. The block stays allocated.
     pub fn into_withheld(self) -> FrameNr {
         ManuallyDrop::new(self).frame()
     }
 
-    /// Restores the handle of a frame from a bare number.
+    /// Restores the handle of a block from its bare frame number.
     ///
     /// # Safety
     ///
-    /// (A) The number is from [`into_withheld`](Self::into_withheld) of this pool, used once.
+    /// (A) The number comes from [`into_withheld`](Self::into_withheld) of a handle of this pool,
+    /// and is converted back only once.
     pub unsafe fn from_withheld(pool: &'p FramePool<S>, frame: FrameNr) -> Self {
         let (_, order) = pool.meta(frame).kind();
         Self::new(pool, frame, order)
     }
 
-    /// Orders every change that led to this handle (the slot that named the block was changed, the
-    /// block was freed) before later writes of its bytes.
+    /// Orders all changes that led to this handle (a change of the slot that named the block, the
+    /// free of the block) before later writes of the block's bytes.
     ///
     /// ```text
     /// this thread, or one before it       optimistic reader with a stale frame number
@@ -114,24 +119,25 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
     /// ```
     ///
     /// Without the fence the bytes could become visible before the change of the slot. The release
-    /// of the slot's store orders only earlier accesses.
+    /// of the slot's store does not exclude this, since it orders only earlier accesses.
     fn overwrite(&self) {
-        // ORDERING: Release fence; pairs with the acquire fence of the optimistic read, through the
-        // bytes. `verify/litmus` has tests in which either fence is missing.
+        // ORDERING: Release fence; pairs with the acquire fence of an optimistic read that loads
+        // these bytes. `verify/litmus` has tests that lack one of the two fences.
         fence(Ordering::Release);
     }
 
     /// Publishes the block with its kind and owner, and with `refs` references.
     ///
-    /// The caller holds these references, and distributes them with [`FrameRef::from_raw`]. One
-    /// that is never dropped leaks the block. Everything that the caller did before happens before
-    /// the accesses under a reference acquired later.
+    /// The caller holds these references, and distributes them with [`FrameRef::from_raw`]. A
+    /// reference that is never dropped leaks the block. All actions of the caller before this call
+    /// happen before accesses under references that are acquired later.
     ///
     /// # Safety
     ///
     /// (K) The user of the pool for blocks of this kind relies on their records: the page cache for
-    /// `Page` and `Leaf`, memory spaces for `Anon` and `Table`. The caller is that user, and the
-    /// words follow its protocol; or the pool has no such user. Blocks of kind `Raw` have no words.
+    /// `Page` and `Leaf`, memory spaces for `Anon` and `Table`. Either the caller is that user, and
+    /// the words follow its protocol, or the pool has no such user. Blocks of kind `Raw` have no
+    /// words.
     ///
     /// # Panics
     ///
@@ -156,7 +162,8 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
 }
 
 impl<S: RefScheme> UniqueFrame<'_, S> {
-    /// As [`publish`](Self::publish), with two words that holders of references can read.
+    /// Publishes the block like [`publish`](Self::publish), and stores two words that holders of
+    /// references can load ([`FrameMeta::private`]).
     ///
     /// # Safety
     ///
@@ -164,7 +171,7 @@ impl<S: RefScheme> UniqueFrame<'_, S> {
     ///
     /// # Panics
     ///
-    /// As [`publish`](Self::publish).
+    /// In the cases of [`publish`](Self::publish).
     #[inline(always)]
     pub unsafe fn publish_with(
         self,
@@ -196,9 +203,10 @@ impl<S: RefScheme> fmt::Debug for UniqueFrame<'_, S> {
     }
 }
 
-/// One reference to a block. While it exists, the block is not freed, and keeps its kind and owner.
+/// One counted reference to a block. While it exists, the block is not freed, and keeps its kind
+/// and owner.
 ///
-/// Dropping it puts the reference, and frees the block if it was the last.
+/// Dropping the handle puts the reference, and frees the block if it was the last one.
 pub struct FrameRef<'p, S: RefScheme> {
     pool: &'p FramePool<S>,
     frame: FrameNr,
@@ -217,42 +225,43 @@ pub enum TryGetFrame<'p, S: RefScheme> {
 }
 
 impl<'p, S: RefScheme> FrameRef<'p, S> {
-    /// The caller has acquired the reference.
+    /// Creates the handle of a reference that the caller has acquired.
     pub(crate) fn new(pool: &'p FramePool<S>, frame: FrameNr) -> Self {
         Self { pool, frame }
     }
 
-    /// Restores the handle of a reference from a bare number.
+    /// Restores the handle of a reference from the bare number of its frame.
     ///
     /// # Safety
     ///
-    /// (A) The caller passes a reference to `frame`, from [`into_raw`](Self::into_raw) or
-    /// [`UniqueFrame::publish`] of the same pool, to this handle.
+    /// (A) The caller holds a reference to `frame`, from [`into_raw`](Self::into_raw) or
+    /// [`UniqueFrame::publish`] of the same pool, and gives it up to this handle.
     pub unsafe fn from_raw(pool: &'p FramePool<S>, frame: FrameNr) -> Self {
         Self { pool, frame }
     }
 
-    /// Converts the handle to a bare frame number. The reference is kept.
+    /// Converts the handle to a bare frame number, without putting the reference.
     pub fn into_raw(self) -> FrameNr {
         ManuallyDrop::new(self).frame
     }
 
-    /// Number of the block's first frame.
+    /// Returns the number of the block's first frame.
     pub fn frame(&self) -> FrameNr {
         self.frame
     }
 
-    /// Record of the block.
+    /// Returns the record of the block.
     pub fn meta(&self) -> &'p FrameMeta<S> {
         self.pool.meta(self.frame)
     }
 
-    /// Pool of the block.
+    /// Returns the pool of the block.
     pub fn pool(&self) -> &'p FramePool<S> {
         self.pool
     }
 
-    /// Bytes of the block, read only: other holders of references may write or rely on them.
+    /// Returns the bytes of the block, read-only: other holders of references may write the bytes,
+    /// or rely on them not to change.
     pub fn bytes(&self) -> RacySource<'_> {
         let (_, order) = self.meta().kind();
         self.pool
@@ -261,14 +270,16 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
             .source()
     }
 
-    /// Bytes of a frame of a former or present [`FrameRange`](crate::FrameRange)
-    /// ([`FrameKind::Raw`]), for writing: no other holder relies on them. `None` for other blocks.
+    /// Returns the bytes of a block of kind [`FrameKind::Raw`], for writing. Such a frame is or was
+    /// part of a [`FrameRange`](crate::FrameRange), and no holder of a reference relies on its
+    /// bytes. Returns `None` for other blocks.
     pub fn raw_bytes(&self) -> Option<RacyBytes<'_>> {
         let (kind, order) = self.meta().kind();
         (kind == FrameKind::Raw).then(|| self.pool.memory().bytes_of(self.frame, order.bytes()))
     }
 
-    /// Puts this reference and `other` at once, or separately if they are to different blocks.
+    /// Puts this reference and `other`: both at once if they are references to one block, otherwise
+    /// one after the other.
     pub fn drop_with(self, other: Self) {
         if self.frame == other.frame && std::ptr::eq(self.pool, other.pool) {
             let this = ManuallyDrop::new(self);
@@ -279,11 +290,11 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
         }
     }
 
-    /// Converts the only reference to exclusive access, with one compare-and-swap.
+    /// Converts the only reference to exclusive access, by one compare-and-swap.
     ///
     /// # Errors
     ///
-    /// Returns the handle if there are other references, even briefly.
+    /// Returns this handle if other references exist, even if only briefly.
     #[inline]
     pub fn try_unique(self) -> Result<UniqueFrame<'p, S>, Self> {
         if self.meta().refs.free_if_unique() {
@@ -297,12 +308,12 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
     ///
     /// # Safety
     ///
-    /// (A) If there are exactly `expected` references, the caller consumes them all: this one, and
-    /// others that no other code drops or uses.
+    /// (A) If the block has exactly `expected` references, the caller gives all of them up: this
+    /// one, and others that no code drops or uses later.
     ///
     /// # Errors
     ///
-    /// Returns the handle if the count differs, even briefly.
+    /// Returns this handle if the count differs, even if only briefly.
     pub unsafe fn freeze(self, expected: u32) -> Result<UniqueFrame<'p, S>, Self> {
         if self.meta().refs.freeze(expected) {
             Ok(self.into_unique())
@@ -328,13 +339,13 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
     /// # Safety
     ///
     /// (A) `len` is at most the size of the block. (B) No thread writes the bytes until this handle
-    /// is dropped: by the caller's protocol, referenced blocks of this kind are not written. The
-    /// kind is not `Raw`, which any holder of a reference may write to.
+    /// is dropped, because by the caller's protocol referenced blocks of this kind are not written.
+    /// The kind is not `Raw`: any holder of a reference may write to a raw block.
     #[cfg(not(loom))]
     pub unsafe fn slice(&self, len: usize) -> &[u8] {
         let start = self.bytes().as_ptr();
-        // SAFETY: (A) the range is in the block, which is mapped while the pool lives; (B) it does
-        // not change while the slice, which borrows from this handle, lives.
+        // SAFETY: by (A) the range is in the block, which is mapped while the pool lives. By (B)
+        // the bytes do not change while the slice, which borrows this handle, lives.
         unsafe { std::slice::from_raw_parts(start, len) }
     }
 }

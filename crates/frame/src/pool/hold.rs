@@ -11,40 +11,42 @@ use crate::announce::{Ended, Slot, Word};
 use crate::count::RefScheme;
 use crate::words::FrameNr;
 
-/// One reference to a block, as a [`FrameRef`], or a hazard ([`FramePool::try_announce`]), which is
-/// acquired and released without a write to shared memory.
+/// One reference to a block: counted, like a [`FrameRef`], or a hazard
+/// ([`FramePool::try_announce`]), which is acquired and released without a write to shared memory.
 ///
-/// It may be sent to another thread and dropped there, and may outlive the thread that acquired it.
+/// A `Hold` may be sent to another thread and dropped there, and may outlive the thread that
+/// acquired it.
 #[repr(C)]
 pub struct Hold<'p, S: RefScheme> {
     pool: &'p FramePool<S>,
     /// Slot of the hazard, or `None` if the reference is counted.
     slot: Option<&'p Slot>,
-    /// Word of the hazard; or the frame and serial 0, if the reference is counted. (One word, so
-    /// that a returned handle is not loaded across two stores, for which the processor waits.)
+    /// Word of the hazard, or the frame with serial 0 if the reference is counted. (Frame and
+    /// serial are one field, so that one store writes it and one load reads it. A load of two
+    /// fields that were stored separately would make the processor wait.)
     word: Word,
 }
 
 impl<'p, S: RefScheme> Hold<'p, S> {
-    /// Number of the block's first frame.
+    /// Returns the number of the block's first frame.
     #[inline]
     pub fn frame(&self) -> FrameNr {
         self.word.frame()
     }
 
-    /// Pool of the block.
+    /// Returns the pool of the block.
     #[inline]
     pub fn pool(&self) -> &'p FramePool<S> {
         self.pool
     }
 
-    /// Whether this is a hazard, not a counted reference.
+    /// Returns `true` if this is a hazard, not a counted reference.
     #[inline]
     pub fn is_announced(&self) -> bool {
         self.slot.is_some()
     }
 
-    /// Bytes of the block, as of a [`FrameRef`].
+    /// Returns the bytes of the block, like [`FrameRef::bytes`].
     pub fn bytes(&self) -> RacySource<'_> {
         let (_, order) = self.pool.meta(self.frame()).kind();
         self.pool
@@ -66,7 +68,8 @@ impl<'p, S: RefScheme> From<FrameRef<'p, S>> for Hold<'p, S> {
 }
 
 impl<S: RefScheme> Drop for Hold<'_, S> {
-    // Only the common end of a hazard is inline, so that a dropped reference need not be in memory.
+    // Only the end of a hazard that is not awaited is inline, so that a dropped reference need not
+    // be stored in memory.
     #[inline(always)]
     fn drop(&mut self) {
         let ended = match self.slot {
@@ -107,8 +110,8 @@ impl<S: RefScheme> fmt::Debug for Hold<'_, S> {
 impl<S: RefScheme> FramePool<S> {
     /// Publishes a reference to `frame`, if the frame is [protected](Self::mark) and this thread
     /// has an empty slot. `is_still` checks that the frame is the one that the caller needs. It is
-    /// called after the publication, and must load its data anew. On `None` the caller acquires a
-    /// counted reference instead.
+    /// called after the publication, and must load its data again. If this returns `None`, the
+    /// caller acquires a counted reference instead.
     #[inline(always)]
     pub fn try_announce(
         &self,
@@ -118,7 +121,8 @@ impl<S: RefScheme> FramePool<S> {
         self.try_announce_as(own_identity()?, frame, is_still)
     }
 
-    /// As [`try_announce`](Self::try_announce), for an explicit thread: models of threads that end.
+    /// Like [`try_announce`](Self::try_announce), for an explicit thread, in models of threads that
+    /// end.
     #[doc(hidden)]
     #[inline(always)]
     pub fn try_announce_as(
@@ -137,18 +141,18 @@ impl<S: RefScheme> FramePool<S> {
         })
     }
 
-    /// Records that this thread has acquired the counted `reference`. Returns whether the frame
+    /// Records that this thread has acquired the counted `reference`. Returns `true` if the frame
     /// should be [protected](Self::mark), because this thread often acquires references to it.
     #[inline]
     pub fn note_counted(&self, reference: &FrameRef<'_, S>) -> bool {
         own_identity().is_some_and(|me| self.note_counted_as(me, reference))
     }
 
-    /// As [`note_counted`](Self::note_counted), for an explicit thread.
+    /// Like [`note_counted`](Self::note_counted), for an explicit thread.
     #[doc(hidden)]
     #[inline]
     pub fn note_counted_as(&self, me: Identity, reference: &FrameRef<'_, S>) -> bool {
-        // The owner holds a reference, and so does the caller.
+        // The frame's owner and the caller hold one reference each.
         let is_contended = reference.meta().count() > 2;
         self.announcements()
             .note_counted(self.lists(), me, reference.frame(), is_contended)
@@ -156,27 +160,28 @@ impl<S: RefScheme> FramePool<S> {
 
     /// Protects the frame of `reference`: references to it may be published, and one counted
     /// reference stands for all of them, until a [scan](Self::look_at_announced) finds none.
-    /// Returns `false` if the system lacks `membarrier(2)`, too many frames are protected, or the
-    /// reference is to another pool.
+    /// Returns `false` if the system lacks or refuses `membarrier(2)`, if too many frames are
+    /// protected, or if the reference is to another pool.
     ///
-    /// The owner of the frame must later [retire](Self::retire) or [query](Self::doubt) it, or it
-    /// is never freed. A frame of a cache page is protected under the page's claim.
+    /// The owner of the frame must later [retire](Self::retire) or [query](Self::doubt) the frame;
+    /// otherwise the frame is never freed. A caller that protects the frame of a cache page holds
+    /// the page's claim.
     pub fn mark(&self, reference: &FrameRef<'_, S>) -> bool {
         std::ptr::eq(reference.pool(), self)
             && self.announcements().mark(self.lists(), reference.frame())
     }
 
     /// Ends the protection of a frame that lookups no longer find. The owner calls this before it
-    /// puts its own reference. Existing hazards keep the frame; new ones are not valid. Only one
-    /// load if the frame is not protected.
+    /// puts its own reference. Existing hazards keep the frame, and later hazards are not valid.
+    /// Costs only one load if the frame is not protected.
     #[inline]
     pub fn retire(&self, frame: FrameNr) {
         self.announcements().retire(self.lists(), frame);
     }
 
-    /// Lets the next [scan](Self::look_at_announced) remove the protection of `frame`, unless it
-    /// finds a hazard. For a caller that cannot freeze the frame. Does nothing if other references
-    /// than the protection's keep the frame.
+    /// Lets the next [scan](Self::look_at_announced) remove the protection of `frame`, unless the
+    /// scan finds a hazard. An owner calls this if it cannot freeze the frame. Does nothing if the
+    /// frame is not protected, or has more references than the owner's and the protection's.
     #[inline]
     pub fn doubt(&self, frame: FrameNr) {
         if let Some(record) = self.lists().table.get(frame.index())
@@ -187,14 +192,15 @@ impl<S: RefScheme> FramePool<S> {
         }
     }
 
-    /// Scans the hazard slots for queried and retired frames, if any, which takes some
-    /// microseconds. Returns the number of frames that lost their protection.
+    /// If frames are queried or retired, scans the hazard slots, which takes some microseconds.
+    /// Returns the number of frames that lost their protection. The caller holds no lock that it
+    /// needs to free a frame.
     #[inline]
     pub fn look_at_announced(&self) -> usize {
         self.announcements().look_if_pending(self.lists())
     }
 
-    /// Number of protected frames, including retired ones that hazards keep.
+    /// Returns the number of protected frames, including retired frames that hazards keep.
     pub fn nr_marked(&self) -> usize {
         self.announcements().nr_marked()
     }

@@ -1,8 +1,8 @@
 //! The pool, and the handles of its frames.
 //!
-//! - Owns: the pool's memory and its allocator ([`FramePool`]), the handles that borrow from it.
+//! - Owns: the pool's memory and its allocator ([`FramePool`]), and the handles of frames.
 //! - Guarantees: memory safety under any use of the safe functions. A handle keeps its block
-//!   allocated, and frees it, or drops its reference, when it is dropped.
+//!   allocated. When dropped, it frees the block or puts its reference.
 
 mod allocate;
 mod frame_pool;

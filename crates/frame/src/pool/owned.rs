@@ -1,8 +1,9 @@
-//! [`OwnedHold`]: a reference that borrows nothing, counted or a hazard; [`PoolOwner`], which
-//! leaves the pool to such references.
+//! [`OwnedHold`]: a reference, counted or a hazard, that does not borrow the pool. [`PoolOwner`]:
+//! an owner whose drop leaves the pool to such references.
 //!
-//! A counted one has a strong reference to the value that contains the pool. Its count would be
-//! shared, so the pool's owner leaves one strong reference for all hazards: I6 of `announce`.
+//! A counted `OwnedHold` has a strong reference to the value that contains the pool. A hazard has
+//! none, because all threads would write the count of such references. Instead the pool's owner
+//! leaves one strong reference for all hazards (I6 of `announce`).
 
 #![allow(unsafe_code)] // `OwnedHold` has no strong reference.
 
@@ -30,19 +31,20 @@ pub trait HasPool: Send + Sync + 'static {
     /// Returns the pool.
     fn pool(&self) -> &FramePool<Self::Scheme>;
 
-    /// Whether this process is a forked child of the one that created the pool. Threads that held
-    /// its locks may be missing then, so nothing is freed.
+    /// Returns `true` if this process is a forked child of the process that created the pool.
+    /// Threads that held the pool's locks may not exist in a child, so nothing is freed there.
     fn is_in_child(&self) -> bool;
 }
 
-/// Owner of a pool. While it exists, references that borrow nothing can be acquired
-/// ([`OwnedHold`]). Its drop leaves the pool to those that exist, and the last of them frees it.
-/// Other strong references may keep it longer.
+/// Owner of a pool. While the owner exists, references that do not borrow the pool can be acquired
+/// ([`OwnedHold`]). The owner's drop leaves the pool to the existing references, and the drop of
+/// the last of them frees the pool, unless other strong references keep it longer.
 #[derive(Debug)]
 pub struct PoolOwner<T: HasPool>(Arc<T>);
 
 impl<T: HasPool> PoolOwner<T> {
-    /// Creates an owner of the value in `shared`. Several owners of one value end separately.
+    /// Creates an owner of the value in `shared`. Several owners of one value are dropped
+    /// independently.
     pub fn new(shared: Arc<T>) -> Self {
         Self(shared)
     }
@@ -60,7 +62,8 @@ impl<T: HasPool> Drop for PoolOwner<T> {
     fn drop(&mut self) {
         let keeper: Keeper = Box::new(Arc::clone(&self.0));
         if self.0.is_in_child() {
-            // No scan: threads with hazards do not exist here, and may have held the lock.
+            // Do not scan: threads that have hazards do not exist in a child, and one of them may
+            // have held the lock.
             std::mem::forget(keeper);
             return;
         }
@@ -69,7 +72,7 @@ impl<T: HasPool> Drop for PoolOwner<T> {
         let (_, exit) = announcements.exit();
         let let_go = match exit.enter() {
             Some(mut entered) => announcements.leave(pool.lists(), keeper, &mut entered),
-            // Another owner has orphaned the pool, and it was released.
+            // Another owner had orphaned the pool, and the keeper of that owner was released.
             None => Some(keeper),
         };
         drop(let_go);
@@ -77,47 +80,48 @@ impl<T: HasPool> Drop for PoolOwner<T> {
     }
 }
 
-/// One reference to a block, as a [`Hold`](super::Hold), that borrows nothing: it keeps the block
-/// and the pool, even after their owners.
+/// One reference to a block, like a [`Hold`](super::Hold), that does not borrow the pool. It keeps
+/// the block and the pool allocated, even after their owners are dropped.
 ///
-/// It may be sent to another thread and dropped there, and may outlive the thread that acquired it.
-/// A leaked one keeps its pool forever.
+/// An `OwnedHold` may be sent to another thread and dropped there, and may outlive the thread that
+/// acquired it. If it is leaked, its pool is never freed.
 #[repr(C)]
 pub struct OwnedHold<T: HasPool> {
-    /// Value that contains the pool. A counted reference has a strong reference to it.
+    /// Value that contains the pool. If the reference is counted, this is a strong reference.
     shared: NonNull<T>,
     /// Slot of the hazard, or `None` if the reference is counted.
     slot: Option<NonNull<Slot>>,
-    /// As in `Hold`.
+    /// Word of the hazard, or the frame with serial 0 if the reference is counted.
     word: Word,
     _share: PhantomData<Arc<T>>,
 }
 
-// SAFETY: a strong reference to a value that is `Send` and `Sync`, a reference that any thread may
-// drop, and the address of atomics.
+// SAFETY: the fields are a strong reference to a value that is `Send` and `Sync`, a reference that
+// any thread may drop, and the address of atomics.
 unsafe impl<T: HasPool> Send for OwnedHold<T> {}
-// SAFETY: as above; a shared reference only reads bytes.
+// SAFETY: as above; through a shared reference, bytes are only read.
 unsafe impl<T: HasPool> Sync for OwnedHold<T> {}
 
 impl<T: HasPool> OwnedHold<T> {
-    /// Publishes a reference to `frame`. As [`try_announce`](FramePool::try_announce).
+    /// Publishes a reference to `frame`, like [`FramePool::try_announce`].
     ///
     /// # Safety
     ///
-    /// (P) `pool` of `shared` returns the same pool each time, which exists as long as `shared`
-    /// does, and is never moved again. (L) During the call a [`PoolOwner`] of `shared` exists. It
-    /// is the only one that ever did, and is eventually dropped, or leaked.
+    /// (P) `pool` of `shared` returns the same pool each time. That pool exists as long as the
+    /// value of `shared` does, and is not moved. (L) During the call a [`PoolOwner`] of `shared`
+    /// exists. It is the only owner that `shared` ever has, and is dropped or leaked later.
     #[inline(always)]
     pub unsafe fn try_announce(
         shared: &Arc<T>,
         frame: FrameNr,
         is_still: impl FnOnce() -> bool,
     ) -> Option<Self> {
-        // SAFETY: (P) and (L) are passed on.
+        // SAFETY: the caller ensures (P) and (L).
         unsafe { Self::try_announce_as(own_identity()?, shared, frame, is_still) }
     }
 
-    /// As [`try_announce`](Self::try_announce), for an explicit thread: models of threads that end.
+    /// Like [`try_announce`](Self::try_announce), for an explicit thread, in models of threads that
+    /// end.
     ///
     /// # Safety
     ///
@@ -157,7 +161,7 @@ impl<T: HasPool> OwnedHold<T> {
         assert!(std::ptr::eq(reference.pool(), shared.pool()));
         let word = Word::new(reference.into_raw(), 0);
         Self {
-            // SAFETY: the address of a value is not null.
+            // SAFETY: the address from `into_raw` is not null.
             shared: unsafe { NonNull::new_unchecked(Arc::into_raw(shared).cast_mut()) },
             slot: None,
             word,
@@ -165,7 +169,7 @@ impl<T: HasPool> OwnedHold<T> {
         }
     }
 
-    /// Number of the block's first frame.
+    /// Returns the number of the block's first frame.
     #[inline]
     pub fn frame(&self) -> FrameNr {
         self.word.frame()
@@ -173,24 +177,25 @@ impl<T: HasPool> OwnedHold<T> {
 
     #[inline]
     fn shared(&self) -> &T {
-        // SAFETY: while this exists, so does the value that contains the pool: by the strong
-        // reference of a counted one, or (L) by the owner or its keeper.
+        // SAFETY: the value that contains the pool exists at least as long as `self`: a counted
+        // reference has a strong reference to it, and for a hazard, by (L), the owner or its keeper
+        // has one.
         unsafe { self.shared.as_ref() }
     }
 
-    /// Pool of the block.
+    /// Returns the pool of the block.
     #[inline]
     pub fn pool(&self) -> &FramePool<T::Scheme> {
         self.shared().pool()
     }
 
-    /// Whether this is a hazard, not a counted reference.
+    /// Returns `true` if this is a hazard, not a counted reference.
     #[inline]
     pub fn is_announced(&self) -> bool {
         self.slot.is_some()
     }
 
-    /// Bytes of the block, as of a [`FrameRef`].
+    /// Returns the bytes of the block, like [`FrameRef::bytes`].
     pub fn bytes(&self) -> RacySource<'_> {
         let pool = self.pool();
         pool.announcements().used();
@@ -200,7 +205,7 @@ impl<T: HasPool> OwnedHold<T> {
 }
 
 impl<T: HasPool> Drop for OwnedHold<T> {
-    // As in `Hold`: only the common case is inline.
+    // Only the end of a hazard that is not awaited is inline, as in `Hold`.
     #[inline(always)]
     fn drop(&mut self) {
         if self.shared().is_in_child() {
@@ -210,7 +215,8 @@ impl<T: HasPool> Drop for OwnedHold<T> {
             put_counted(self.shared, self.word);
             return;
         };
-        // Before the hazard ends. After that, the pool may not exist (I5).
+        // Load these before the hazard ends. Once the hazard has ended, the pool may no longer
+        // exist (I5).
         let (fences, exit) = self.pool().announcements().exit();
         // SAFETY: slots are in memory that is never freed.
         let slot = unsafe { slot.as_ref() };
@@ -226,20 +232,21 @@ impl<T: HasPool> Drop for OwnedHold<T> {
 #[cold]
 #[inline(never)]
 fn put_counted<T: HasPool>(shared: NonNull<T>, word: Word) {
-    // SAFETY: from `Arc::into_raw` in `counted`; dropped once, with this reference.
+    // SAFETY: the address is from `Arc::into_raw` in `counted`, and this call, the only one for
+    // this reference, consumes it.
     let shared = unsafe { Arc::from_raw(shared.as_ptr().cast_const()) };
     drop(FrameRef::new(shared.pool(), word.frame()));
 }
 
-/// Scans after the end of an awaited hazard, if the pool still exists. Another thread's scan may
-/// have seen the end and released the pool.
+/// Scans after the end of an awaited hazard, unless another thread's scan has seen the end and
+/// released the pool.
 #[cold]
 #[inline(never)]
 fn look<T: HasPool>(shared: NonNull<T>, exit: &Exit) {
     let Some(mut entered) = exit.enter() else {
         return;
     };
-    // SAFETY: only a thread that has entered the gate releases the pool, so it exists.
+    // SAFETY: only a thread that holds the gate releases the pool, so the pool exists.
     let pool = unsafe { shared.as_ref() }.pool();
     let let_go = pool
         .announcements()
@@ -248,13 +255,13 @@ fn look<T: HasPool>(shared: NonNull<T>, exit: &Exit) {
     let_share_go(let_go);
 }
 
-/// Puts the counted reference to which a hazard was transferred.
+/// Puts the counted reference to which an owned hazard was transferred.
 #[cold]
 #[inline(never)]
 fn put_handed_over<T: HasPool>(shared: NonNull<T>, word: Word, exit: &Exit) {
-    // The pool is kept for this reference until it is put.
+    // This reference keeps the pool until the put.
     let mut entered = exit.enter().expect("a transferred hazard keeps the pool");
-    // SAFETY: as above.
+    // SAFETY: the pool exists, since this thread holds the gate.
     let pool = unsafe { shared.as_ref() }.pool();
     let announcements = pool.announcements();
     let let_go = announcements.put_handed_over(pool.lists(), word.frame(), &mut entered);
@@ -262,7 +269,7 @@ fn put_handed_over<T: HasPool>(shared: NonNull<T>, word: Word, exit: &Exit) {
     let_share_go(let_go);
 }
 
-/// Drops the keeper, which may free the pool. All remaining users have strong references.
+/// Drops the keeper, if any, which may free the pool. All remaining users have strong references.
 fn let_share_go(keeper: Option<Keeper>) {
     if keeper.is_some() {
         Life::share_goes();

@@ -1,25 +1,26 @@
 //! Contiguous frames as one handle, and freeing them as the largest aligned blocks.
 //!
-//! A range is a split block, or a part of one, whose frames can be referenced separately. It is
-//! freed in one pass, which drops the range's reference to each frame. Consecutive free frames form
-//! the largest blocks that are aligned and no larger than a page block.
+//! A range is a split block, or a part of one, whose frames can be referenced separately. One pass
+//! over the range drops the range's reference to each frame. Consecutive frames that become free
+//! are combined to the largest blocks that are aligned and no larger than a page block.
 //!
 //! Three strategies differ in how they free these frames:
-//! - [`FreeRange::OneByOne`], the baseline: the allocator frees each frame by itself, and merges it
-//!   with its buddies step by step, or caches it.
-//! - [`FreeRange::Chunked`]: the blocks are freed as they are. The words of their tails have no
-//!   meaning there (I1 of `kind`), so only the heads are written.
-//! - [`FreeRange::Merged`]: the effect of the split on each frame is undone. Each block is then an
-//!   allocated one, and is freed like any other.
+//! - [`FreeRange::OneByOne`], the baseline: the allocator frees each frame separately, and either
+//!   caches it or merges it with its buddies step by step.
+//! - [`FreeRange::Chunked`]: the pass frees the blocks without changing their tails. The kind words
+//!   of tails have no meaning (I1 of `kind`), so only the heads are written.
+//! - [`FreeRange::Merged`]: the pass first undoes the effect of the split on each frame. Each block
+//!   is then an allocated block, and is freed like any other.
 //!
 //! # Protocol
 //!
-//! 1. If the count of a frame is 1, lock it with one compare-and-swap. The pass then owns it.
-//! 2. If there are other references, free the locked frames before this one, and put the range's
-//!    reference. The last put frees the frame, whether it is this one or a later one.
+//! 1. If the count of a frame is 1, lock it with one compare-and-swap. The pass then owns the
+//!    frame.
+//! 2. If the frame has other references, free the locked frames before it, then put the range's
+//!    reference to it. The last put frees the frame: this one, or that of another holder.
 //! 3. Free the remaining locked frames.
 //!
-//! The pass waits only for the node's lock.
+//! The pass waits for no lock but the node's.
 //!
 //! Verified by `tests/range.rs`, `tests/histories`, `tests/loom_pool.rs`,
 //! `range-free-reuse.litmus`, `refcount-range-free.litmus`.
@@ -39,18 +40,19 @@ use crate::words::{FRAME_BYTES, FrameKind, FrameNr, Order, blocks_of};
 /// Strategy for freeing a contiguous range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FreeRange {
-    /// Each frame by itself: the baseline.
+    /// Frees each frame separately: the baseline.
     OneByOne,
-    /// As the largest aligned blocks, without restoring their tails.
+    /// Frees the largest aligned blocks, without restoring their tails.
     #[default]
     Chunked,
-    /// As the largest aligned blocks, each restored to an allocated block first.
+    /// Restores the largest aligned blocks to allocated blocks, then frees them.
     Merged,
 }
 
 /// Contiguous frames from a split block, with a reference to each.
 ///
-/// Dropping it frees the frames. A frame with other references is freed by the last of them.
+/// Dropping the range frees its frames. A frame with other references is freed when the last of
+/// them is dropped.
 pub struct FrameRange<'p, S: RefScheme> {
     pool: &'p FramePool<S>,
     first: FrameNr,
@@ -72,12 +74,12 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
 }
 
 impl<'p, S: RefScheme> FrameRange<'p, S> {
-    /// Number of the first frame.
+    /// Returns the number of the first frame.
     pub fn first(&self) -> FrameNr {
         self.first
     }
 
-    /// Number of frames: at least one.
+    /// Returns the number of frames, which is at least 1.
     #[allow(clippy::len_without_is_empty)] // Never empty.
     pub fn len(&self) -> usize {
         self.nr
@@ -98,13 +100,15 @@ impl<'p, S: RefScheme> FrameRange<'p, S> {
         }
     }
 
-    /// Bytes of all frames, read only. Holders of other references may be writing them. To write,
-    /// acquire a reference ([`get`](Self::get), [`FrameRef::raw_bytes`]).
+    /// Returns the bytes of all frames, read-only. Holders of other references may be writing the
+    /// bytes concurrently. To write, acquire a reference ([`get`](Self::get),
+    /// [`FrameRef::raw_bytes`]).
     pub fn bytes(&self) -> RacySource<'_> {
         self.pool.bytes(self.first, self.nr * FRAME_BYTES)
     }
 
-    /// Splits the range after `at` frames. Returns `None`, with no change, if one part were empty.
+    /// Splits the range after `at` frames, and returns the second part. Returns `None`, with no
+    /// change, if a part would be empty.
     pub fn split_off(&mut self, at: usize) -> Option<Self> {
         if at == 0 || at >= self.nr {
             return None;
@@ -123,13 +127,15 @@ impl<'p, S: RefScheme> FrameRange<'p, S> {
         ManuallyDrop::new(self).give_back(strategy)
     }
 
-    /// Frees the range by the protocol above. The handle must not be used any more.
+    /// Frees the range by the protocol of the module text. The caller must not use or drop the
+    /// handle afterwards.
     fn give_back(&self, strategy: FreeRange) -> usize {
         let lists = self.pool.lists();
         let first = self.first.get();
         let mut run = first;
         let mut nr_held = 0;
-        // A compare-and-swap and all loads wait for each other, so the loop contains little else.
+        // Each compare-and-swap waits for earlier loads, and later loads wait for it, so the loop
+        // contains little else.
         for (record, nr) in lists.table[first as usize..first as usize + self.nr]
             .iter()
             .zip(first..)
@@ -157,14 +163,16 @@ impl<S: RefScheme> fmt::Debug for FrameRange<'_, S> {
     }
 }
 
-/// Puts the range's reference to a frame with other references. Returns whether that freed it.
+/// Puts the range's reference to a frame with other references. Returns `true` if this put freed
+/// the frame.
 #[cold]
 fn put_held<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr) -> bool {
     let record = lists.meta(frame);
     let is_last = record.refs.put().is_last();
     if is_last {
-        // May be larger than 0: with `LockBit` a late `try_get` may have revived the count and
-        // freed the frame, which may now be the head of a larger block.
+        // The order may be larger than 0: with `LockBit` the put of a late `try_get` may have freed
+        // the frame since, and the frame may now be the head of a larger block (see `refcount`,
+        // `LockBit` in step 3).
         let (_, order) = record.kind();
         lists.free_locked(frame, order);
     }
@@ -193,9 +201,10 @@ fn free_run<S: RefScheme>(lists: &FreeLists<S>, strategy: FreeRange, run: u32, e
     }
 }
 
-/// Frees a block whose frames are locked and belong to the caller, with any kind words.
+/// Frees a block whose frames are locked and belong to the caller. The frames' kind words are
+/// arbitrary.
 fn free_chunk<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr, order: Order) {
-    // Only page blocks are cached, as if never split. Smaller ones should merge.
+    // Cache only page blocks, as if they had never been split. Smaller blocks should merge.
     let class = Class::of(order).filter(|_| order == Order::PAGE_BLOCK);
     let is_cached = class.is_some_and(|class| {
         let pushed = lists
@@ -208,7 +217,7 @@ fn free_chunk<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr, order: Order) 
     }
 }
 
-/// Joins locked frames of the caller to an allocated block: undoes [`UniqueFrame::split`].
+/// Joins locked frames of the caller to an allocated block, which undoes [`UniqueFrame::split`].
 fn unsplit<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr, order: Order) {
     let frames = frame.index()..frame.index() + order.frames() as usize;
     for record in &lists.table[frames] {

@@ -20,8 +20,8 @@ fn a_frame_is_among_those_of_its_node() {
     }
 }
 
-/// Symptom: blocks on the free list of a node to which they do not belong. Cause: a thread that
-/// moved to another node kept cached blocks of its previous node, and spilled them to the new one.
+/// Regression: a free list of a node had blocks of another node. A thread that had moved to another
+/// node kept cached blocks of its previous node, and spilled them to the new one.
 #[test]
 fn a_thread_that_moves_to_another_node_leaves_its_cached_blocks_behind() {
     let pool: FramePool = FramePool::new(&PoolConfig {
@@ -57,13 +57,14 @@ fn order(order: u8) -> Order {
     Order::new(order).unwrap()
 }
 
-/// A file with pages of 64 KiB could be opened in a cache of 80 frames in eight nodes, which has no
-/// such block: frames were counted, not blocks within nodes.
+/// Regression: a file with pages of 64 KiB could be opened in a cache of 80 frames in eight nodes,
+/// which has no block of that size. The check counted frames instead of blocks within nodes.
 #[test]
 fn blocks_are_counted_node_by_node() {
     assert_eq!(pool(80, 8).nr_blocks(Order::ZERO), 80);
     assert_eq!(pool(80, 8).nr_blocks(order(1)), 40);
-    // 0..8, 12..20, 20..28, ..., 72..80: aligned blocks of eight are in 0..10, 10..20 and so on.
+    // Each node has ten frames: 0..10, 10..20 and so on. Four nodes contain a block of eight
+    // aligned frames: 0..8 in 0..10, 32..40 in 30..40, 40..48 in 40..50 and 72..80 in 70..80.
     assert_eq!(pool(80, 8).nr_blocks(order(3)), 4);
     assert_eq!(pool(80, 8).nr_blocks(order(4)), 0);
     assert_eq!(pool(80, 1).nr_blocks(order(4)), 5);
@@ -95,7 +96,7 @@ fn parts_of_a_block_become_the_block() {
         4
     );
     parts.append(&mut held);
-    // Two frames are missing: the parts are freed, and merge.
+    // Two frames are missing, so `join` frees the parts, which merge.
     assert!(pool.join(parts, order(3)).is_none());
     assert_eq!(pool.stats().nr_available(), 22);
     pool.verify().unwrap();

@@ -1,4 +1,4 @@
-//! The pool's memory for cache hits: only a base address.
+//! View of a pool's memory for cache hits, which is only a base address.
 
 #![allow(unsafe_code)] // Copies by frame number, without a bounds check or a handle.
 
@@ -10,14 +10,15 @@ use pagewell_sync::bytes::RacyBytes;
 use super::frame_pool::FramePool;
 use crate::count::RefScheme;
 
-/// Copy of what a cache hit needs of a [`FramePool`], to be kept in the cache line of its other
-/// data.
+/// Copy of the part of a [`FramePool`] that a cache hit needs. A cache stores it in the same cache
+/// line as the other data of a hit.
 ///
 /// # Safety of its methods
 ///
-/// (P) The pool of the view must be alive. (F) The frame number must be less than
-/// [`FramePool::nr_frames`] of it. Some methods take the frame's offset in the pool's memory
-/// instead, which saves instructions: [`FRAME_BYTES`](crate::FRAME_BYTES) times the number.
+/// (P) The view's pool must not have been dropped. (F) The frame number must be less than the
+/// pool's [`FramePool::nr_frames`]. Some methods take the frame's offset in the pool's memory
+/// instead, which saves instructions. The offset is [`FRAME_BYTES`](crate::FRAME_BYTES) times the
+/// frame number.
 #[derive(Debug)]
 pub struct FrameView<S: RefScheme> {
     #[cfg(not(loom))]
@@ -35,7 +36,8 @@ impl<S: RefScheme> Clone for FrameView<S> {
 
 impl<S: RefScheme> Copy for FrameView<S> {}
 
-// SAFETY: a view is an address. All accesses are `unsafe`, and to the pool, which is `Sync`.
+// SAFETY: a view is an address. All methods that access the memory are `unsafe`, and the memory is
+// that of the pool, which is `Sync`.
 unsafe impl<S: RefScheme> Send for FrameView<S> {}
 // SAFETY: as above.
 unsafe impl<S: RefScheme> Sync for FrameView<S> {}
@@ -54,43 +56,46 @@ impl<S: RefScheme> FramePool<S> {
 }
 
 impl<S: RefScheme> FrameView<S> {
-    /// Copies `len` bytes from offset `off` in `frame` on, which other threads may be writing.
+    /// Copies `len` bytes from offset `off` in `frame` on to `dst`. Other threads may be writing
+    /// the bytes.
     ///
     /// # Safety
     ///
     /// (P), (F) for all frames in the range, (D) `dst` is valid for `len` bytes outside the pool.
     #[inline(always)]
     pub unsafe fn copy_to(self, frame: u32, off: usize, dst: *mut u8, len: usize) {
-        // SAFETY: all duties are passed on; by (F) the offset is in memory, without overflow.
+        // SAFETY: the caller's obligations are those of the callee. By (F) the offset is in the
+        // pool's memory, so the shift does not overflow.
         unsafe { self.copy_to_from((frame as usize) << crate::words::FRAME_SHIFT, off, dst, len) }
     }
 
-    /// As [`copy_to`](Self::copy_to), for the frame at offset `start` in the pool's memory.
+    /// Like [`copy_to`](Self::copy_to), for the frame at offset `start` in the pool's memory.
     ///
     /// # Safety
     ///
     /// As for `copy_to`.
     #[inline(always)]
     pub unsafe fn copy_to_from(self, start: usize, off: usize, dst: *mut u8, len: usize) {
-        // SAFETY: (P) and (F) are passed on; (W) nothing is written.
+        // SAFETY: the caller ensures (P) and (F). (W) The copy writes nothing in the pool.
         let bytes = unsafe { self.bytes_from(start, off, len) };
         // SAFETY: the range has `len` bytes, and by (D) so does `dst`.
         unsafe { bytes.copy_to_unchecked(0, dst, len) }
     }
 
-    /// Returns the word at `index` of `frame`, which other threads may be writing.
+    /// Returns the word at `index` of `frame`. Other threads may concurrently store to the word.
     ///
     /// # Safety
     ///
-    /// (P) while the word is used, (F), (I) `index` is less than
+    /// (P) for as long as the word is used, (F), (I) `index` is less than
     /// [`FRAME_WORDS`](crate::FRAME_WORDS), and (W) of [`FramePool::words`].
     #[inline(always)]
     pub unsafe fn word<'a>(self, frame: u32, index: usize) -> &'a AtomicU64 {
-        // SAFETY: all duties are passed on; by (F) the offset is in memory, without overflow.
+        // SAFETY: the caller's obligations are those of the callee. By (F) the offset is in the
+        // pool's memory, so the shift does not overflow.
         unsafe { self.word_from((frame as usize) << crate::words::FRAME_SHIFT, index) }
     }
 
-    /// As [`word`](Self::word), for the frame at offset `start` in the pool's memory.
+    /// Like [`word`](Self::word), for the frame at offset `start` in the pool's memory.
     ///
     /// # Safety
     ///
@@ -109,24 +114,28 @@ impl<S: RefScheme> FrameView<S> {
             let start = start + index * size_of::<AtomicU64>();
             // SAFETY: by (F) and (I) the word is in the pool's memory, mapped by (P).
             let word = unsafe { self.base.add(start) }.cast::<AtomicU64>();
-            // SAFETY: mapped by (P), aligned, zeroed first. All access is atomic or by `RacyBytes`.
+            // SAFETY: by (P) the word is mapped, and it is aligned and was initialized to zero. All
+            // accesses are atomic or go through `RacyBytes`.
             unsafe { word.as_ref() }
         }
     }
 
-    /// Returns `len` bytes from offset `off` in `frame` on, which other threads may be accessing.
+    /// Returns `len` bytes from offset `off` in `frame` on. Other threads may be accessing the
+    /// bytes.
     ///
     /// # Safety
     ///
-    /// (P) while the bytes are used, (F) for all frames in the range, and (W) the caller writes
-    /// only to frames whose bytes it may change at that moment.
+    /// (P) for as long as the bytes are used, (F) for all frames in the range, and (W) the caller
+    /// writes only to frames whose bytes it may change at that moment.
     #[inline(always)]
     pub unsafe fn bytes<'a>(self, frame: u32, off: usize, len: usize) -> RacyBytes<'a> {
-        // SAFETY: all duties are passed on; by (F) the offset is in memory, without overflow.
+        // SAFETY: the caller's obligations are those of the callee. By (F) the offset is in the
+        // pool's memory, so the shift does not overflow.
         unsafe { self.bytes_from((frame as usize) << crate::words::FRAME_SHIFT, off, len) }
     }
 
-    /// As [`bytes`](Self::bytes), for the frame at offset `start` in the pool's memory.
+    /// Like [`bytes`](Self::bytes), for the frame at offset `start` in the pool's memory. Safety:
+    /// as for `bytes`.
     #[inline(always)]
     unsafe fn bytes_from<'a>(self, start: usize, off: usize, len: usize) -> RacyBytes<'a> {
         #[cfg(loom)]
@@ -142,7 +151,8 @@ impl<S: RefScheme> FrameView<S> {
             let start = start + off;
             // SAFETY: by (F) the range is in the pool's memory, mapped by (P).
             let start = unsafe { self.base.add(start) };
-            // SAFETY: mapped by (P), and accessed in ways that allow for other threads.
+            // SAFETY: by (P) the bytes are mapped. All accesses to them are atomic or go through
+            // `RacyBytes`.
             unsafe { RacyBytes::new(start, len) }
         }
     }

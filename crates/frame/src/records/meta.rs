@@ -15,17 +15,19 @@ use crate::words::{FrameNr, Order};
 pub struct FrameMeta<S: RefScheme> {
     /// Reference count. A `try_get` fails while the frame is free, frozen or a tail.
     pub(crate) refs: RefCount<S>,
-    /// Kind word. Any thread may read it. It is stable only for the holder of a reference, of the
-    /// frozen count or of the node's lock. [`FrameKind`] states which thread may change it.
+    /// Kind word. Any thread may load it, but it is stable only for the holder of a reference, of
+    /// the frozen count or of the node's lock. [`FrameKind`] states which thread may change it.
     word: AtomicU32,
-    /// Hazard protection. [`announce`](crate::announce) states which threads may use it, and how.
+    /// Hazard protection. [`announce`](crate::announce) states which threads may access it, and
+    /// how.
     pub(super) mark: AtomicU32,
     /// Owner of the frame, with a meaning that the owner defines. Written by the holder of the
     /// [`UniqueFrame`](crate::UniqueFrame) before publication; stable while a reference is held.
     owner: AtomicU64,
-    /// Position of the frame in its owner; access as for `owner`.
+    /// Position of the frame in its owner. The access rules are those of `owner`.
     index: AtomicU64,
-    /// Two words of the owner, with a meaning that depends on the kind; access as for `owner`.
+    /// Two words of the owner, with a meaning that depends on the kind. The access rules are those
+    /// of `owner`.
     private: [AtomicU64; 2],
     /// Links of the node's free list; accessed under the node's lock.
     pub(crate) next: AtomicU32,
@@ -55,9 +57,9 @@ impl<S: RefScheme> FrameMeta<S> {
     /// Returns the kind of the frame and the order of its block.
     #[inline]
     pub fn kind(&self) -> (FrameKind, Order) {
-        // ORDERING: Relaxed. A thread that acts on the result holds a reference (its `try_get`
-        // synchronizes with the publication that followed the change of kind) or the node's lock,
-        // or checks again after it has acquired one of them.
+        // ORDERING: Relaxed. A thread that acts on the result holds the node's lock, or holds a
+        // reference (its `try_get` synchronizes with the publication that followed the change of
+        // kind), or checks again after it has acquired one of the two.
         kind::unpack(self.word.load(Ordering::Relaxed))
     }
 
@@ -70,8 +72,9 @@ impl<S: RefScheme> FrameMeta<S> {
 
     /// Returns the owner of the frame, and the frame's position in it.
     pub fn owner(&self) -> (u64, u64) {
-        // ORDERING: Relaxed, as for `kind`. A caller without a reference may see a mixture of two
-        // owners and must treat the result as a hint.
+        // ORDERING: Relaxed; a caller with a reference has synchronized with the publication, as in
+        // `kind`. A caller without a reference may see a mixture of two owners and must treat the
+        // result as a hint.
         (
             self.owner.load(Ordering::Relaxed),
             self.index.load(Ordering::Relaxed),
@@ -79,7 +82,7 @@ impl<S: RefScheme> FrameMeta<S> {
     }
 
     pub(crate) fn set_owner(&self, owner: u64, index: u64) {
-        // ORDERING: Relaxed, as for `set_kind`.
+        // ORDERING: Relaxed; publishing the count also publishes these stores, as in `set_kind`.
         self.owner.store(owner, Ordering::Relaxed);
         self.index.store(index, Ordering::Relaxed);
     }
@@ -87,7 +90,8 @@ impl<S: RefScheme> FrameMeta<S> {
     /// Returns the owner's two words, as set by
     /// [`UniqueFrame::publish_with`](crate::UniqueFrame::publish_with).
     pub fn private(&self) -> [u64; 2] {
-        // ORDERING: Relaxed, as for `kind`; meaningful only to the holder of a reference.
+        // ORDERING: Relaxed; the words are meaningful only to the holder of a reference, whose
+        // `try_get` synchronizes with their publication.
         [
             self.private[0].load(Ordering::Relaxed),
             self.private[1].load(Ordering::Relaxed),
@@ -95,7 +99,7 @@ impl<S: RefScheme> FrameMeta<S> {
     }
 
     pub(crate) fn set_private(&self, words: [u64; 2]) {
-        // ORDERING: Relaxed, as for `set_kind`.
+        // ORDERING: Relaxed; publishing the count also publishes these stores, as in `set_kind`.
         self.private[0].store(words[0], Ordering::Relaxed);
         self.private[1].store(words[1], Ordering::Relaxed);
     }
@@ -105,13 +109,13 @@ impl<S: RefScheme> FrameMeta<S> {
     ///
     /// # Safety
     ///
-    /// (W) The caller stores to the word only while the frame has and keeps its kind, and only what
+    /// (W) The caller stores to the word only while the frame keeps its kind, and only values that
     /// the protocol of that kind allows. Loads are always allowed.
     pub unsafe fn state(&self) -> &AtomicU64 {
         &self.private[0]
     }
 
-    /// Returns the number of references, or 0 while locked. A snapshot, for reports and tests.
+    /// Returns the number of references, or 0 if the count is locked. A hint without ordering.
     pub fn count(&self) -> u32 {
         self.refs.count()
     }

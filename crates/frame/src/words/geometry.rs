@@ -1,7 +1,8 @@
 //! Sizes and numbers of frames.
 //!
 //! A *frame* is [`FRAME_BYTES`] of memory. A *block* of order `k` is `2^k` frames whose first
-//! number is a multiple of `2^k`. Under loom the sizes are smaller, so that rare paths run.
+//! number is a multiple of `2^k`. Under loom the sizes are smaller, so that models reach rare
+//! paths.
 
 use std::fmt;
 
@@ -14,10 +15,10 @@ pub const FRAME_BYTES: usize = 1 << FRAME_SHIFT;
 /// Size of a frame in 64-bit words.
 pub const FRAME_WORDS: usize = FRAME_BYTES / 8;
 
-/// Width of a frame number in bits: a pool has up to 4 TiB in frames of 4 KiB.
+/// Width of a frame number in bits. A pool of frames of 4 KiB therefore has less than 4 TiB.
 pub const FRAME_NR_BITS: u32 = 30;
 
-/// Maximum number of frames of a pool. The number `MAX_FRAMES` is no frame: it can mean "none".
+/// Maximum number of frames of a pool. No frame has the number `MAX_FRAMES`, so it can mean "none".
 pub const MAX_FRAMES: usize = (1 << FRAME_NR_BITS) - 1;
 
 /// Maximum number of memory nodes of a pool.
@@ -49,7 +50,8 @@ impl FrameNr {
         }
     }
 
-    /// Extracts the number from the lower [`FRAME_NR_BITS`] of a word, unchecked.
+    /// Extracts the number from the lowest [`FRAME_NR_BITS`] bits of a word, and ignores the other
+    /// bits.
     #[inline]
     pub(crate) const fn of_bits(bits: u64) -> Self {
         Self(bits as u32 & ((1 << FRAME_NR_BITS) - 1))
@@ -68,7 +70,8 @@ impl FrameNr {
     }
 }
 
-/// Divides `first..end` into the largest aligned blocks up to order `most`, in ascending order.
+/// Divides `first..end` into the largest aligned blocks of at most order `most`, and returns them
+/// in ascending order.
 pub(crate) fn blocks_of(
     first: u32,
     end: u32,
@@ -105,7 +108,8 @@ impl Order {
     pub const ZERO: Self = Self(0);
     /// Order of the largest blocks that the allocator keeps: 4 MiB.
     pub const MAX: Self = Self(10);
-    /// Order of a page block: 2 MiB, a huge page. Ranges are freed in blocks up to this order.
+    /// Order of a page block, which has the 2 MiB of a huge page. Ranges are freed in blocks of at
+    /// most this order.
     pub const PAGE_BLOCK: Self = Self(if cfg!(loom) { 2 } else { 9 });
     /// Number of orders.
     pub const COUNT: usize = Self::MAX.0 as usize + 1;
@@ -132,13 +136,13 @@ impl Order {
         self.0 as usize
     }
 
-    /// Number of frames in a block of this order.
+    /// Returns the number of frames in a block of this order.
     #[inline]
     pub const fn frames(self) -> u32 {
         1 << self.0
     }
 
-    /// Number of bytes in a block of this order.
+    /// Returns the number of bytes in a block of this order.
     #[inline]
     pub const fn bytes(self) -> usize {
         FRAME_BYTES << self.0
@@ -175,7 +179,7 @@ mod tests {
         assert_eq!(cut(512, 1024), [(512, 9)]);
         assert_eq!(cut(3, 9), [(3, 0), (4, 2), (8, 0)]);
         assert_eq!(cut(1, 2), [(1, 0)]);
-        // No two neighbours form a larger aligned block, and the blocks cover the range.
+        // No two neighbouring blocks form a larger aligned block, and the blocks cover the range.
         for (first, end) in [(0, 700), (1, 700), (17, 3000), (511, 1025), (1023, 1536)] {
             let mut nr = first;
             for (frame, order) in cut(first, end) {

@@ -1,4 +1,4 @@
-//! The kind word of a frame: its kind, and the order of its block. Pure functions.
+//! The kind word of a frame, which has the frame's kind and the order of its block. Pure functions.
 //!
 //! ```text
 //! 31      24 23                              0
@@ -17,19 +17,20 @@ use super::geometry::Order;
 /// | `Owned` | set | the holder of the [`UniqueFrame`](crate::UniqueFrame) |
 /// | others | clear, except briefly | after the last reference: the thread that locked the count |
 ///
-/// The others are `Page`, `Leaf`, `Raw`, `Anon` and `Table`. A freeze or
-/// [`Put::Last`](crate::refcount::Put::Last) locks the count.
+/// The other kinds are `Page`, `Leaf`, `Raw`, `Anon` and `Table`. Their counts are locked by a
+/// freeze, or by the put that returns [`Put::Last`](crate::refcount::Put::Last).
 ///
-/// I1: the kind word of a tail has no meaning. It is `Tail`, or `Raw` of order 0 if a range was
-/// freed as blocks, since writing every tail would cost a store per frame.
+/// I1: the kind word of a tail has no meaning. It is `Tail`, or it is `Raw` of order 0 if a range
+/// was freed as blocks: that saves a store per frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FrameKind {
-    /// Not the first frame of its block. The block's head has the kind and the order.
+    /// Not the first frame of its block. The kind word of the block's head has the kind and the
+    /// order.
     Tail = 0,
     /// Head of a free block on a list of its node.
     Free = 1,
-    /// Free, in a thread cache or a transfer cache.
+    /// Head of a free block in a thread cache or a transfer cache.
     Front = 2,
     /// Allocated, with no final kind yet.
     Owned = 3,
@@ -37,7 +38,7 @@ pub enum FrameKind {
     Page = 4,
     /// Slots of a part of a file's index.
     Leaf = 5,
-    /// Frame of a [`FrameRange`](crate::FrameRange), which may be freed already.
+    /// Frame of a [`FrameRange`](crate::FrameRange). The range may have been freed already.
     Raw = 6,
     /// Page of memory spaces.
     Anon = 8,

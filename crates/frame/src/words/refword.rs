@@ -1,8 +1,9 @@
 //! The reference word: bit layout and every legal transition, without memory or threads.
 //!
-//! One 32-bit word counts the references of a page, in one of two schemes. The methods of its word
-//! type ([`LockBitWord`], [`CasLoopWord`]) return what an operation that met a value has to do.
-//! [`refcount`](crate::refcount) applies them to shared memory.
+//! One 32-bit word counts the references of a page, in one of two schemes. Each scheme has a word
+//! type ([`LockBitWord`], [`CasLoopWord`]). Its methods return the action that an operation must
+//! take for the value that it loaded. [`refcount`](crate::refcount) applies these methods to shared
+//! memory.
 //!
 //! | word | [`LockBitWord`] | [`CasLoopWord`] |
 //! |---|---|---|
@@ -16,24 +17,27 @@
 //! - I1. Concurrent `try_get`s and gets never change the lock bit: by the assertions below the
 //!   count part stays below [`LOCK`]. The excess over a limit ([`RESET_THRESHOLD`] if locked,
 //!   [`MAX_REFS`] if live) was added by threads that have not returned yet. A thread returns only
-//!   after the word was back at the limit, or after it has subtracted its own addition. A thread
-//!   adds at most [`MAX_TRY`] before it returns, and there are at most [`MAX_THREADS`].
+//!   after it has seen the word at or below the limit, has reset the word, or has subtracted its
+//!   own addition. A thread adds at most [`MAX_TRY`] before it returns, and there are at most
+//!   [`MAX_THREADS`].
 //! - I2. `junk` has no meaning: it may be dropped (reset), kept, or overwritten (unfreeze, set).
 //!
-//! The limit at half the range is that of `Arc`; the other sources are in
-//! [`refcount`](crate::refcount). Verified by the tests of this module (words around every
-//! boundary) and those of [`refcount`](crate::refcount).
+//! The limit at half the range of the count follows `Arc`. [`refcount`](crate::refcount) names the
+//! source of the lock bit. Verified by the tests of this module, which cover the words around every
+//! boundary, and by those of [`refcount`](crate::refcount).
 
 /// Lock bit: the page is free or frozen, and the rest of the word has no meaning.
 pub const LOCK: u32 = 1 << 31;
 
-/// Maximum number of references to a page. Further ones are refused, or abort the process.
+/// Maximum number of references to a page. A `try_get` of a further one fails, and a `get` aborts
+/// the process.
 pub const MAX_REFS: u32 = 1 << 30;
 
-/// Maximum junk on a locked word before a failed `try_get` must loop until the word is reset.
+/// Maximum junk of a locked word. Above it, a failed `try_get` must loop until the word is reset.
 pub const RESET_THRESHOLD: u32 = 1 << 30;
 
-/// Maximum number of threads in an operation on one word: Linux's `PID_MAX_LIMIT`, system-wide.
+/// Maximum number of threads that operate on one word concurrently. Linux's `PID_MAX_LIMIT` limits
+/// the threads of the whole system to this number.
 pub const MAX_THREADS: u32 = 1 << 22;
 
 /// Maximum number of references that one `try_get` requests.
@@ -57,12 +61,14 @@ pub enum Added {
         /// The word after the addition.
         seen: u32,
     },
-    /// The page is locked, with too much junk. The caller must reset the word to [`LOCK`].
+    /// The page is locked, with too much junk. The caller must reset the word to [`LOCK`], or see
+    /// that another thread has.
     LockedHigh {
         /// The word after the addition.
         seen: u32,
     },
-    /// The page has too many references. The caller subtracts its own.
+    /// The page has too many references. The caller must subtract its own, unless the count is
+    /// within the limit again.
     Over {
         /// The word after the addition.
         seen: u32,
@@ -73,11 +79,12 @@ pub enum Added {
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GiveBack {
-    /// Keep the references: other threads dropped theirs, and the count is within the limit again.
+    /// Keep the references: other threads have put theirs, and the count is within the limit again.
     Keep,
-    /// Replace the word with this one, which lacks the references.
+    /// Replace the word with this one, from which the caller's references are subtracted.
     Replace(u32),
-    /// Fail: the page is locked, because another thread put references that it did not hold.
+    /// Fail: the page is locked, which happens only if another thread has put references that it
+    /// did not hold.
     Locked,
 }
 
@@ -87,8 +94,8 @@ pub enum GiveBack {
 pub enum Subtracted {
     /// Other references remain. The caller must not access the page again.
     Kept,
-    /// The count is zero. The thread that also locks a [`LockBitWord`] frees the page. A
-    /// [`CasLoopWord`] is locked by the zero.
+    /// The count is zero. A [`LockBitWord`] must still be locked, and the thread that locks it
+    /// frees the page. A [`CasLoopWord`] is locked by the zero itself.
     Zero,
     /// The page had fewer references. The caller repairs the word and panics.
     Misuse,
@@ -102,7 +109,7 @@ pub enum Got {
     Counted,
     /// The page has too many references. The caller aborts the process.
     Overflow,
-    /// The caller held no reference. It repairs the word and panics.
+    /// The caller held no reference. The caller repairs the word and panics.
     Misuse,
 }
 
@@ -110,7 +117,7 @@ pub enum Got {
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddUnlessZero {
-    /// Replace the word with this one, which includes the references.
+    /// Replace the word with this one, to which the caller's references are added.
     Replace(u32),
     /// Fail: the page is locked.
     Locked,
@@ -118,8 +125,9 @@ pub enum AddUnlessZero {
     Saturated,
 }
 
-/// Result of a put in both schemes. A locked [`LockBitWord`] is negative, and a locked
-/// [`CasLoopWord`] is smaller than any `n`.
+/// Returns the result of a put that subtracted `n` from `prev`, in both schemes. As a signed
+/// number, a locked [`LockBitWord`] is negative, and a locked [`CasLoopWord`] is smaller than any
+/// `n`.
 #[inline]
 const fn after_sub(prev: u32, n: u32) -> Subtracted {
     if prev.cast_signed() > n.cast_signed() {
@@ -131,7 +139,8 @@ const fn after_sub(prev: u32, n: u32) -> Subtracted {
     }
 }
 
-/// Result of a get in both schemes. A get never legally meets zero, when no reference exists.
+/// Returns the result of a get that added one to `prev`, in both schemes. Zero is a misuse, since
+/// no reference exists then.
 #[inline]
 const fn after_get(prev: u32) -> Got {
     if prev.wrapping_sub(1) < MAX_REFS - 1 {
@@ -151,32 +160,33 @@ impl LockBitWord {
     /// Locked, without junk.
     pub const LOCKED: Self = Self(LOCK);
 
-    /// Whether the page is free or frozen.
+    /// Returns `true` if the page is free or frozen.
     #[inline]
     pub const fn is_locked(self) -> bool {
         self.0 & LOCK != 0
     }
 
-    /// Number of references. Returns 0 if the page is locked, whatever the junk.
+    /// Returns the number of references, or 0 if the page is locked, whatever the junk.
     #[inline]
     pub const fn count(self) -> u32 {
         if self.is_locked() { 0 } else { self.0 }
     }
 
-    /// Whether a locked word has more junk than [`RESET_THRESHOLD`].
+    /// Returns `true` if the word is locked and has more junk than [`RESET_THRESHOLD`].
     #[inline]
     pub const fn is_locked_high(self) -> bool {
         self.0 > LOCK + RESET_THRESHOLD
     }
 
-    /// Whether adding `n` acquires references: the word is not locked and stays within
-    /// [`MAX_REFS`]. One comparison suffices, since a locked word is larger than all others.
+    /// Returns `true` if adding `n` acquires `n` references: the word is not locked and stays
+    /// within [`MAX_REFS`]. One comparison suffices, since a locked word is larger than any word
+    /// that is not locked.
     #[inline]
     pub const fn admits(self, n: u32) -> bool {
         self.0 <= MAX_REFS - n
     }
 
-    /// Result of a `try_get` that added `n` to this word.
+    /// Returns the result of a `try_get` that added `n` to this word.
     #[inline]
     pub const fn after_add(self, n: u32) -> Added {
         let seen = self.0.wrapping_add(n);
@@ -185,14 +195,15 @@ impl LockBitWord {
         } else if !self.is_locked() {
             Added::Over { seen }
         } else if (self.0 & !LOCK) + n > RESET_THRESHOLD {
-            // Not computed from `seen`, which may have wrapped if a misused put underflowed.
+            // The condition does not use `seen`, which may have wrapped if a misused put
+            // underflowed.
             Added::LockedHigh { seen }
         } else {
             Added::Locked { seen }
         }
     }
 
-    /// Decides what a `try_get` with `n` excess references does about this word.
+    /// Returns the decision of a `try_get` whose `n` references exceeded the limit, for this word.
     #[inline]
     pub const fn give_back(self, n: u32) -> GiveBack {
         if self.is_locked() {
@@ -200,24 +211,26 @@ impl LockBitWord {
         } else if self.0 <= MAX_REFS {
             GiveBack::Keep
         } else {
-            // At least MAX_REFS - MAX_TRY + 1 remain, so this never lowers the count to zero.
+            // At least `MAX_REFS - MAX_TRY + 1` references remain, so the subtraction never lowers
+            // the count to zero.
             GiveBack::Replace(self.0 - n)
         }
     }
 
-    /// Result of a put that subtracted `n` from this word.
+    /// Returns the result of a put that subtracted `n` from this word.
     #[inline]
     pub const fn after_sub(self, n: u32) -> Subtracted {
         after_sub(self.0, n)
     }
 
-    /// Result of a get that added one to this word.
+    /// Returns the result of a get that added one to this word.
     #[inline]
     pub const fn after_get(self) -> Got {
         after_get(self.0)
     }
 
-    /// Whether correct operations can leave this word. A repair must not overwrite such a word.
+    /// Returns `true` if correct operations can leave this word. A repair must not overwrite such a
+    /// word.
     #[inline]
     pub const fn is_sane(self) -> bool {
         if self.is_locked() {
@@ -227,9 +240,10 @@ impl LockBitWord {
         }
     }
 
-    /// Returns the word that an excess put leaves instead of this one: the remaining references, or
-    /// else the lock. Zero is not restored: the put that produced it may have given up since, and a
-    /// bare zero can be acquired and freed. The page is leaked instead.
+    /// Returns the word that the repair after an excess put stores, where `self` is the word before
+    /// that put: the remaining references, or else the lock. Zero is not restored, because the put
+    /// that produced it may have given up since, and a `try_get` can acquire a page whose word is
+    /// zero. The page is leaked instead.
     #[inline]
     pub const fn repaired(self) -> Self {
         if self.is_locked() || self.0 == 0 {
@@ -248,19 +262,19 @@ impl CasLoopWord {
     /// Word of a locked page.
     pub const LOCKED: Self = Self(0);
 
-    /// Whether the page is free or frozen.
+    /// Returns `true` if the page is free or frozen.
     #[inline]
     pub const fn is_locked(self) -> bool {
         self.0 == 0
     }
 
-    /// Number of references.
+    /// Returns the number of references.
     #[inline]
     pub const fn count(self) -> u32 {
         self.0
     }
 
-    /// Decides what a `try_get` for `n` references does about this word.
+    /// Returns the decision of a `try_get` for `n` references, for this word.
     #[inline]
     pub const fn add_unless_zero(self, n: u32) -> AddUnlessZero {
         if self.0 == 0 {
@@ -272,25 +286,27 @@ impl CasLoopWord {
         }
     }
 
-    /// Result of a put that subtracted `n` from this word.
+    /// Returns the result of a put that subtracted `n` from this word.
     #[inline]
     pub const fn after_sub(self, n: u32) -> Subtracted {
         after_sub(self.0, n)
     }
 
-    /// Result of a get that added one to this word.
+    /// Returns the result of a get that added one to this word.
     #[inline]
     pub const fn after_get(self) -> Got {
         after_get(self.0)
     }
 
-    /// Whether correct operations can leave this word. A repair must not overwrite such a word.
+    /// Returns `true` if correct operations can leave this word. A repair must not overwrite such a
+    /// word.
     #[inline]
     pub const fn is_sane(self) -> bool {
         self.0 <= MAX_REFS
     }
 
-    /// Returns the word that an excess put leaves instead of this one: the word itself.
+    /// Returns the word that the repair after an excess put stores, where `self` is the word before
+    /// that put: `self`.
     #[inline]
     pub const fn repaired(self) -> Self {
         self

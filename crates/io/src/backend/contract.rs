@@ -15,9 +15,9 @@ use super::transfers::Transfers;
 /// Identity of a file. Two backends with equal ids share one set of cached pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId {
-    /// The device, as `st_dev`.
+    /// Device number, `st_dev` for a file of the system.
     pub device: u64,
-    /// The file on the device, as `st_ino`.
+    /// Number of the file on the device, `st_ino` for a file of the system.
     pub inode: u64,
 }
 
@@ -26,40 +26,45 @@ pub struct FileId {
 /// # Contract
 ///
 /// - `read_at` fills `bufs` in order with the bytes from any `pos` on, and returns their number. A
-///   smaller number than requested means that the file ends there, and nothing else; the rest of
-///   `bufs` is unspecified. A hole reads as zeros. After an error `bufs` may contain any bytes,
+///   smaller number than requested always means that the file ends there. The rest of `bufs` then
+///   has unspecified contents. A hole reads as zeros. After an error `bufs` may contain any bytes,
 ///   which the caller exposes to no reader.
-/// - `write_at` writes all bytes of `bufs` in order from any `pos` on. Past the end it extends the
-///   file to the last byte written; a gap reads as zeros. Without bytes it changes nothing, not
-///   even the size. If no file can have the end, it fails with
-///   [`FileTooLarge`](io::ErrorKind::FileTooLarge) and writes nothing. After another error any of
-///   the bytes may be written, and the file may have grown: the caller writes all of them again.
-/// - Both continue transfers that the system cuts short or interrupts.
-/// - `set_size` to less than the size discards the bytes past it for good: if the file grows again,
-///   they read as zeros. A larger size extends the file with zeros. An error leaves either size.
+/// - `write_at` writes all bytes of `bufs` in order from any `pos` on. A write past the end extends
+///   the file to the last byte written, and a gap reads as zeros. A write without bytes changes
+///   nothing, not even the size. A write that would end past the maximum file offset fails with
+///   [`FileTooLarge`](io::ErrorKind::FileTooLarge) and writes nothing. After any other error some
+///   of the bytes may be written, and the file may have grown, so the caller writes all bytes
+///   again.
+/// - `read_at` and `write_at` continue transfers that the system cuts short or interrupts.
+/// - `set_size` to a smaller size discards the bytes past it permanently: if the file grows again,
+///   these bytes read as zeros. A larger size extends the file with zeros. After an error the file
+///   has the old or the new size.
 /// - `check_size` fails with [`FileTooLarge`](io::ErrorKind::FileTooLarge) if a write that extends
 ///   the file to this size would fail because of the size. Success guarantees nothing. The cache
-///   may ask for sizes far past any write, keeps the answer, and holds locks: the call changes
-///   nothing, and does not block.
-/// - `sync_data` makes durable every write and every size that returned before the call, and the
-///   name of a file that this backend has created. `sync_all` adds times and permissions.
+///   may pass sizes far past any write, caches the result, and calls the function with locks held.
+///   Therefore the call changes nothing and does not block.
+/// - `sync_data` makes durable every write and every change of size that returned before the call,
+///   and the name of a file that this backend has created. `sync_all` also makes times and
+///   permissions durable.
 /// - `size` returns the current size in bytes.
-/// - `id` returns the same id for the lifetime of the backend. No other file has it at that time.
-/// - `is_writable` returns the same for the lifetime of the backend. If it returns `false`, the
-///   calls that write, set the size or sync fail with [`Unsupported`](io::ErrorKind::Unsupported)
-///   and change nothing.
-/// - Any call is correct from several threads at once. Of concurrent writes of the same bytes,
-///   either may be the later one, byte by byte.
+/// - `id` returns the same id for the lifetime of the backend. No other file has this id during
+///   that time.
+/// - `is_writable` returns the same value for the lifetime of the backend. If it returns `false`,
+///   the calls that write, set the size or sync fail with
+///   [`Unsupported`](io::ErrorKind::Unsupported) and change nothing.
+/// - Several threads may make any calls concurrently. If they write the same bytes, each byte is
+///   that of any of the writes.
 /// - No call may call the cache that the backend serves.
 ///
 /// Other threads may read the buffers of a read while they are being filled (optimistic readers
-/// that have not yet detected the change). They are therefore [`RacyBytes`]. The buffers of a write
-/// are read-only ([`RacySource`]): they are the pages themselves, which other threads may have
-/// pinned. The cache ensures that they do not change before the call returns.
+/// that have not yet detected the change). The buffers of a read are therefore [`RacyBytes`]. The
+/// buffers of a write are read-only ([`RacySource`]), because they are the cached pages themselves,
+/// which other threads may have pinned. The cache ensures that these bytes do not change before the
+/// call returns.
 ///
-/// A backend is safe code, and no unsafe code relies on its results. A backend that violates the
-/// contract returns wrong bytes of its own file or of frames that were in use before, loses writes,
-/// or makes calls fail, hang or panic.
+/// A backend is safe code, and no unsafe code relies on a backend's results. A backend that
+/// violates the contract returns wrong bytes of its own file or of frames that were in use before,
+/// loses writes, or makes calls fail, hang or panic.
 ///
 /// # Errors
 ///
@@ -68,16 +73,16 @@ pub struct FileId {
 /// # After a failed sync
 ///
 /// A failed sync or `begin_sync` implies nothing about the bytes written since the last successful
-/// sync. The system may have failed to write a page, marked it clean all the same, and dropped it
-/// from memory; or kept it, so that it still reads correctly; or written it. It reports the failure
-/// once. A later sync then has nothing to write and succeeds, with the bytes lost (Linux does this,
-/// whatever the file system). The caller must therefore **write again everything that was written
-/// since the last successful sync**, from its own memory, since not even a read is guaranteed to
-/// return the bytes; and then sync again.
+/// sync. For each page, the system may have written it, or failed to write it but marked it clean.
+/// A page of the second kind may have been dropped from memory, or kept, so that it still reads
+/// correctly. The system reports the failure once. A later sync finds nothing to write and succeeds
+/// although the bytes are lost (Linux does this, whatever the file system). The caller must
+/// therefore **write again everything that was written since the last successful sync**, from its
+/// own memory, since not even a read is guaranteed to return the bytes, and then sync again.
 ///
 /// Sizes and names are not lost in this way: they stay as they were set, and the next successful
-/// sync makes them durable. (They are metadata, and a file system that cannot write metadata stops
-/// or keeps failing.)
+/// sync makes them durable. (Both are metadata, and a file system that cannot write metadata shuts
+/// down or continues to fail.)
 pub trait Backend: Debug + Send + Sync + 'static {
     /// Reads the file from byte `pos` on into `bufs`, in order. Returns the number of bytes read.
     fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize>;
@@ -94,13 +99,15 @@ pub trait Backend: Debug + Send + Sync + 'static {
     }
 
     /// Writes all bytes of `bufs`, in order, to the file from byte `pos` on, and extends the file
-    /// if it ends before. Every reader sees the bytes; they are not durable before a sync.
+    /// if it ends before the last of them. Later reads return the bytes. They are not durable
+    /// before a sync.
     fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
         let _ = (bufs, pos);
         Err(read_only())
     }
 
-    /// Truncates the file, or extends it with zeros, to `size` bytes. Not durable before a sync.
+    /// Truncates the file, or extends it with zeros, to `size` bytes. The new size is not durable
+    /// before a sync.
     fn set_size(&self, size: u64) -> io::Result<()> {
         let _ = size;
         Err(read_only())
@@ -114,48 +121,51 @@ pub trait Backend: Debug + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Permits the storage to start writeback of `range`. Guarantees nothing before the next sync.
+    /// Permits the backend to start writeback of `range`. Nothing in `range` is guaranteed to be
+    /// durable before the next sync.
     ///
-    /// Called for one range after the other. A slow storage should block while much of earlier
-    /// ranges is not written, so that neither a call nor the final sync seems to hang.
+    /// The cache calls this for one range after the other. A backend of a slow device should block
+    /// while large parts of earlier ranges are not written, so that neither a single call nor the
+    /// final sync seems to hang.
     fn begin_sync(&self, range: Range<u64>) -> io::Result<()> {
         let _ = range;
         Ok(())
     }
 
-    /// Waits until every write, and the size needed to read it, is durable: survives a loss of
-    /// power. See [After a failed sync](Self#after-a-failed-sync).
+    /// Waits until every completed write, and the size needed to read it, is durable, which means
+    /// that it survives a loss of power. See [After a failed sync](Self#after-a-failed-sync).
     fn sync_data(&self) -> io::Result<()> {
         Err(read_only())
     }
 
-    /// As [`sync_data`](Self::sync_data), and the file's metadata too.
+    /// Like [`sync_data`](Self::sync_data), but makes all of the file's metadata durable too.
     fn sync_all(&self) -> io::Result<()> {
         Err(read_only())
     }
 
     /// Returns the alignment of direct transfers, a power of two, which may change. A transfer
-    /// needs no copy if its position, lengths and addresses are multiples of it.
+    /// needs no copy if its position, lengths and addresses are multiples of the alignment.
     fn alignment(&self) -> usize {
         1
     }
 
-    /// Returns how a file of the system, or its test double, is transferred; `None` otherwise.
+    /// Returns how transfers are made, if the backend is a file of the system or a test double of
+    /// one; otherwise returns `None`.
     #[cfg(not(loom))]
     fn file_transfers(&self) -> Option<Transfers> {
         None
     }
 
-    /// Returns the backend as one whose calls complete later, if it is. Engines then submit
-    /// requests to it, and make none of the calls that block.
+    /// Returns the backend as a [`Deferred`] if its requests complete later; otherwise returns
+    /// `None`. Engines submit requests to a `Deferred` and make none of the calls that block.
     #[cfg(not(loom))]
     fn deferred(&self) -> Option<&dyn Deferred> {
         None
     }
 
     /// Returns the file of the operating system behind the backend if engines may transfer its
-    /// bytes themselves. Called once, when the backend is opened. A backend that does more on a
-    /// read or a write (counts, checks, translates) must return `None`.
+    /// bytes themselves. The cache calls this once, when the backend is opened. A backend that does
+    /// more on a read or a write than transfer bytes (count, check, translate) must return `None`.
     #[cfg(not(loom))]
     fn raw_file(self: Arc<Self>) -> Option<Arc<dyn RawFile>> {
         None
@@ -199,7 +209,7 @@ pub(crate) fn scatter(bytes: &[u8], bufs: &[RacyBytes<'_>]) {
     }
 }
 
-/// A shared backend, for example of a test and the cache.
+/// A backend that several owners share, for example a test and the cache.
 impl<B: Backend + ?Sized> Backend for Arc<B> {
     fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
         (**self).read_at(bufs, pos)

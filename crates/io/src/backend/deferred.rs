@@ -1,4 +1,4 @@
-//! Backends whose calls complete later.
+//! Backends that complete requests later, and files that engines transfer by descriptor.
 
 use std::fmt::Debug;
 use std::io;
@@ -8,43 +8,49 @@ use super::request::{Kind, Request};
 
 /// A backend that accepts a request and completes it later, for example over a network.
 ///
-/// [`Backend::deferred`](crate::Backend::deferred) returns it. It must satisfy the contract of
-/// [`Backend`](crate::Backend), with [`Request::buffers`] and [`Request::sources`] as the buffers.
-/// Engines submit any number of concurrent requests to it. A thread of the cache that waits for one
-/// page alone calls [`Backend::read_at`](crate::Backend::read_at) instead.
+/// [`Backend::deferred`](crate::Backend::deferred) returns such a backend. It must satisfy the
+/// contract of [`Backend`](crate::Backend), with [`Request::buffers`] and [`Request::sources`] as
+/// the buffers. Engines submit any number of concurrent requests to it. A cache thread that waits
+/// for a single page calls [`Backend::read_at`](crate::Backend::read_at) instead.
 pub trait Deferred: Debug + Send + Sync {
-    /// Accepts `request`. Calls [`Request::complete`] when done, on any thread, even before return.
+    /// Accepts `request`, and calls [`Request::complete`] when the request is done, on any thread.
+    /// The completion may occur before this function returns.
     ///
-    /// It should not block: its callers have more requests. A request that is dropped fails.
+    /// This function should not block, because its callers have more requests. A request that the
+    /// backend drops fails.
     fn start(&self, request: Request);
 }
 
 /// A file of the system whose bytes an engine may transfer by its descriptor.
 ///
-/// [`Backend::raw_file`](crate::Backend::raw_file) returns it. Only this crate has such files; a
-/// backend that adds nothing to one may pass it on. The engine performs what `begin` does not admit
-/// by the backend's own calls, on a thread that may block.
+/// [`Backend::raw_file`](crate::Backend::raw_file) returns such a file. Only this crate has such
+/// files; a backend that wraps one without adding anything may return the inner file. If `begin`
+/// does not admit a request, the engine performs it by the backend's own calls, on a thread that
+/// may block.
 pub trait RawFile: Sealed + Debug + Send + Sync {
-    /// Admits `request`, a read or a write, to transfer by the descriptor, whole or in consecutive
-    /// parts. After `true`, the caller must call [`end`](Self::end) when the last part is done.
-    /// Returns `false` if the backend's own calls must perform it at this time: because of its
-    /// alignment or its end, or because admission would block.
+    /// Admits `request`, a read or a write, for a transfer by the descriptor, as a whole or in
+    /// consecutive parts. After `true`, the caller must call [`end`](Self::end) when the last part
+    /// is done. Returns `false` if the backend's own calls must perform the request this time: the
+    /// request is not aligned, it ends past the maximum file offset, or admission would block.
     ///
     /// # Errors
     ///
-    /// The error that the backend's own call would return without a system call.
+    /// Fails with the error that the backend's own call would return before any system call.
     fn begin(&self, request: &Request) -> io::Result<bool>;
 
     /// Returns the descriptor for admitted requests. It is the same for the lifetime of the file.
     fn descriptor(&self) -> BorrowedFd<'_>;
 
-    /// Ends a request of this kind that `begin` admitted. It is done or has failed.
+    /// Ends a request of this kind that `begin` admitted. The system has completed all of its
+    /// transfers, with success or failure.
     fn end(&self, kind: Kind);
 
-    /// Returns the alignment of transfers: they begin and end at multiples of it.
+    /// Returns the alignment of transfers, in bytes. Transfers begin and end at multiples of the
+    /// alignment.
     fn unit(&self) -> u64;
 
-    /// Returns `true` if the file now ends at or before `pos`; `false` if the size is unknown.
+    /// Returns `true` if the file now ends at or before `pos`. Returns `false` if it does not, or
+    /// if its size is unknown.
     fn ends_at(&self, pos: u64) -> bool;
 }
 

@@ -1,4 +1,4 @@
-//! Requests that a thread waits for.
+//! Groups of requests for which a thread waits.
 
 use std::any::Any;
 use std::sync::PoisonError;
@@ -41,7 +41,7 @@ impl Group {
         self.lock().nr_done
     }
 
-    /// Waits until `nr` requests are completed. Returns the number that are.
+    /// Waits until at least `nr` requests are completed. Returns the number of completed requests.
     pub(crate) fn wait_for(&self, nr: usize) -> usize {
         self.changed
             .wait_while(self.lock(), |state| state.nr_done < nr)

@@ -1,20 +1,22 @@
 //! A transfer, a sync or a change of size that completes later, exactly once.
 //!
-//! A request owns all that it needs: its [`Completion`] owns the memory's owner. Any thread may
-//! therefore complete it, and no thread has to wait for it. A request cannot be cancelled once an
-//! engine has it: an unneeded request still runs its completion, which frees what it owns.
+//! A request keeps all memory that it uses valid, because its [`Completion`] holds the owner of
+//! that memory. Any thread may therefore complete a request, and no thread has to wait for it. A
+//! request cannot be cancelled once an engine has it. If its result is no longer needed, its
+//! completion still runs, and releases the memory.
 //!
 //! # Why the memory stays valid while the system writes to it
 //!
-//! - R1: The creator of a request keeps its memory valid until [`Completion::complete`] is called,
-//!   or for good if it never is (as [`Request::read`] requires).
-//! - R2: Only [`Request::complete`] and the drop of a request call it. Both consume the request.
+//! - R1: The creator of a request keeps the request's memory valid until [`Completion::complete`]
+//!   is called, or forever if it is never called (as [`Request::read`] requires).
+//! - R2: Only [`Request::complete`] and the drop of a request call the completion. Both consume the
+//!   request.
 //! - R3: Code that has passed the memory to the system keeps the request until the system no longer
-//!   uses the memory: in the ring's slab for io_uring, on the stack for a blocking call. If such an
-//!   owner is leaked (`mem::forget`), the request is too: it never completes, and by R1 the memory
-//!   stays valid.
+//!   uses the memory: in the ring's list of jobs for io_uring, on the stack for a blocking call. If
+//!   the ring is leaked (`mem::forget`), its requests are leaked too. They never complete, and by
+//!   R1 their memory stays valid.
 //! - R4: Safe code accesses the memory as [`RacyBytes`] that borrow from the request
-//!   ([`Request::buffers`]), and so not after it has completed the request.
+//!   ([`Request::buffers`]), so it cannot access the memory after it has completed the request.
 
 #![allow(unsafe_code)] // The promise that memory is valid is made and used here.
 
@@ -30,20 +32,22 @@ use pagewell_sync::bytes::{RacyBytes, RacySource};
 use super::group::{Group, Panic};
 use super::spans::{Span, Spans};
 
-/// Completion callback of a request, and the owner of what the request needs.
+/// Completion callback of a request, and the owner of the memory that the request uses.
 pub trait Completion: Send + 'static {
     /// Runs when the request is done. `result` is the number of bytes read (fewer than requested
     /// means that the file ends there), the number of bytes written (all of them), or 0 otherwise.
     ///
     /// Called exactly once, on any thread, with no lock of the engine held. It may submit other
-    /// requests to the engine. It should not wait for any: while it waits, it occupies one of the
+    /// requests to the engine, but should not wait for any: while it waits, it occupies one of the
     /// threads that perform the calls of its backend. A panic is passed to the thread that waits
-    /// for the request ([`Lane::wait`](crate::engine::Lane::wait)), or else ends here.
+    /// for the request ([`Lane::wait`](crate::engine::Lane::wait)). If no thread waits, the panic
+    /// ends after the panic hook has reported it.
     fn complete(self: Box<Self>, result: io::Result<usize>);
 
     /// Returns `true` if [`complete`](Self::complete) runs no code of the program, never blocks,
     /// and keeps its backend alive, so that it does not drop the last reference to the backend.
-    /// Only then may it run on a thread that the completions of other requests depend on.
+    /// Only such a completion may run on a thread on which the completions of other requests
+    /// depend.
     fn is_prompt(&self) -> bool {
         false
     }
@@ -59,29 +63,29 @@ impl<F: FnOnce(io::Result<usize>) + Send + 'static> Completion for F {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// As [`Backend::read_at`](crate::Backend::read_at).
+    /// Performs [`Backend::read_at`](crate::Backend::read_at).
     Read,
-    /// As [`Backend::write_at`](crate::Backend::write_at).
+    /// Performs [`Backend::write_at`](crate::Backend::write_at).
     Write,
-    /// As [`Backend::sync_data`](crate::Backend::sync_data).
+    /// Performs [`Backend::sync_data`](crate::Backend::sync_data).
     SyncData,
-    /// As [`Backend::sync_all`](crate::Backend::sync_all).
+    /// Performs [`Backend::sync_all`](crate::Backend::sync_all).
     SyncAll,
-    /// As [`Backend::set_size`](crate::Backend::set_size), to that many bytes.
+    /// Performs [`Backend::set_size`](crate::Backend::set_size), to this number of bytes.
     SetSize(u64),
 }
 
-/// One operation on a backend, with all that it needs.
+/// One operation on a backend, with its position, memory and completion.
 ///
 /// A request that is dropped completes with the error [`GivenUp`].
 #[must_use = "a request that is dropped fails"]
 pub struct Request {
     kind: Kind,
-    /// File position of the first byte left.
+    /// File position of the first byte that is not transferred yet.
     pos: u64,
     spans: Spans,
     nr_done: usize,
-    /// `None` once it was called.
+    /// `None` once the completion was called.
     completion: Option<Box<dyn Completion>>,
     group: Option<Arc<Group>>,
 }
@@ -117,8 +121,9 @@ impl Request {
     /// # Safety
     ///
     /// - (a) From now until `completion` is called, the obligations of [`RacyBytes::new`] hold for
-    ///   every span. If `completion` is never called, they hold for good.
-    /// - (b) Until then no code relies on the memory's contents: the system may write at any time.
+    ///   every span. If `completion` is never called, the obligations hold forever.
+    /// - (b) Until `completion` is called, no code relies on the memory's contents: the system may
+    ///   write to it at any time.
     pub unsafe fn read(pos: u64, spans: impl Into<Spans>, completion: Box<dyn Completion>) -> Self {
         Self::new(Kind::Read, pos, spans.into(), completion)
     }
@@ -127,8 +132,8 @@ impl Request {
     ///
     /// # Safety
     ///
-    /// (a) As for [`read`](Self::read), but the memory need not be writable. (If racy bytes change
-    /// it concurrently, any mixture is written.)
+    /// (a) As for [`read`](Self::read), but the memory need not be writable. (If other threads
+    /// change the memory during the write, an arbitrary mixture of old and new bytes is written.)
     pub unsafe fn write(
         pos: u64,
         spans: impl Into<Spans>,
@@ -143,7 +148,7 @@ impl Request {
         Self::new(Kind::SyncData, 0, Spans::default(), completion)
     }
 
-    /// As [`sync_data`](Self::sync_data), and the metadata too.
+    /// Creates a sync like [`sync_data`](Self::sync_data) that includes all of the file's metadata.
     pub fn sync_all(completion: Box<dyn Completion>) -> Self {
         Self::new(Kind::SyncAll, 0, Spans::default(), completion)
     }
@@ -165,52 +170,54 @@ impl Request {
         }
     }
 
-    /// Kind of the operation.
+    /// Returns the kind of the operation.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// File position of the first byte that is left to be transferred.
+    /// Returns the file position of the first byte that is not transferred yet.
     #[must_use]
     pub fn pos(&self) -> u64 {
         self.pos
     }
 
-    /// Number of bytes left to be transferred.
+    /// Returns the number of bytes that are not transferred yet.
     #[must_use]
     pub fn nr_left(&self) -> usize {
         self.spans.nr_bytes()
     }
 
-    /// Number of bytes transferred.
+    /// Returns the number of bytes that were transferred.
     #[must_use]
     pub fn nr_done(&self) -> usize {
         self.nr_done
     }
 
-    /// Memory that is left to be read into. Empty unless this is a read.
+    /// Returns the rest of the memory of a read, without the part that was transferred. Empty for
+    /// other kinds.
     #[must_use]
     pub fn buffers(&self) -> Vec<RacyBytes<'_>> {
         if self.kind != Kind::Read {
             return Vec::new();
         }
-        // SAFETY: (a) of `read`; the completion was not called, since that consumes the request
-        // (R2), from which the result borrows.
+        // SAFETY: (a) of `read` holds, because the completion was not called: that consumes the
+        // request (R2), from which the result borrows.
         unsafe { self.spans.racy() }
     }
 
-    /// Memory that is left to be written. Empty unless this is a write.
+    /// Returns the rest of the memory of a write, without the part that was transferred. Empty for
+    /// other kinds.
     #[must_use]
     pub fn sources(&self) -> Vec<RacySource<'_>> {
         if self.kind != Kind::Write {
             return Vec::new();
         }
-        // SAFETY: (a) of `write`; as in `buffers`.
+        // SAFETY: (a) of `write` holds, for the reason given in `buffers`.
         unsafe { self.spans.sources() }
     }
 
-    /// Records that the first `nr` of the bytes left were transferred.
+    /// Records that the next `nr` bytes were transferred.
     ///
     /// # Panics
     ///
@@ -221,8 +228,8 @@ impl Request {
         self.pos = self.pos.saturating_add(nr as u64);
     }
 
-    /// Completes the request with this result, as [`Completion::complete`] describes it. A write of
-    /// fewer bytes than requested fails with [`WriteZero`](io::ErrorKind::WriteZero).
+    /// Completes the request with this result, whose meaning [`Completion::complete`] states. A
+    /// write of fewer bytes than requested fails with [`WriteZero`](io::ErrorKind::WriteZero).
     pub fn complete(mut self, result: io::Result<usize>) {
         self.finish(result);
     }
@@ -232,7 +239,7 @@ impl Request {
         completion.is_some_and(|completion| completion.is_prompt())
     }
 
-    /// Memory that is left, in the form of the system calls.
+    /// Returns the memory that is not transferred yet, in the form that the system calls take.
     pub(crate) fn spans(&self) -> &[Span] {
         self.spans.left()
     }
@@ -242,7 +249,8 @@ impl Request {
         self.group = Some(Arc::clone(group));
     }
 
-    /// As [`complete`](Self::complete), but returns the panic, and the caller notifies the group.
+    /// Like [`complete`](Self::complete), but does not notify the group, and returns the
+    /// completion's panic, if any.
     pub(crate) fn complete_quietly(mut self, result: io::Result<usize>) -> Option<Panic> {
         self.call(result)
     }
@@ -254,7 +262,8 @@ impl Request {
         let panic = self.call(result);
         match self.group.take() {
             Some(group) => group.one_is_done(panic),
-            // The panic hook has reported it. Its drop could panic again, so it is leaked.
+            // The panic hook has reported the panic. Its payload is leaked, since the payload's
+            // drop could panic again.
             None => mem::forget(panic),
         }
     }
@@ -262,7 +271,7 @@ impl Request {
     fn call(&mut self, result: io::Result<usize>) -> Option<Panic> {
         let completion = self.completion.take()?;
         let len = self.nr_done + self.spans.nr_bytes();
-        // A backend that completes a write early has not written all of it, whatever it returns.
+        // A backend that reports fewer bytes for a write has not written all of it.
         let result = match (self.kind, result) {
             (Kind::Write, Ok(nr)) if nr < len => Err(io::ErrorKind::WriteZero.into()),
             (_, result) => result,

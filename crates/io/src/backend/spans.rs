@@ -1,6 +1,6 @@
 //! Memory of a request, as a list of I/O vectors for the system.
 
-#![allow(unsafe_code)] // From addresses back to racy bytes.
+#![allow(unsafe_code)] // Converts addresses to racy bytes.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -9,13 +9,14 @@ use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 /// One I/O vector: the element type of the list that `preadv` takes.
 ///
-/// It is an address and a length, and guarantees nothing. The creator of a
+/// A span is only an address and a length, without any guarantee for the memory. The creator of a
 /// [`Request`](super::Request) guarantees that the memory is valid.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Span(libc::iovec);
 
-// SAFETY: an address and a length. Dereferenced only under the guarantee of a request.
+// SAFETY: a span is an address and a length. The address is dereferenced only under the guarantee
+// of a request's creator.
 unsafe impl Send for Span {}
 // SAFETY: as above.
 unsafe impl Sync for Span {}
@@ -50,25 +51,25 @@ impl Span {
         })
     }
 
-    /// Address of the first byte.
+    /// Returns the address of the first byte.
     #[must_use]
     pub fn start(self) -> *mut u8 {
         self.0.iov_base.cast()
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     #[must_use]
     pub fn len(self) -> usize {
         self.0.iov_len
     }
 
-    /// Whether the range has no bytes.
+    /// Returns `true` if the span has no bytes.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the bytes after the first `n`. The span has at least `n`.
+    /// Returns the span without its first `n` bytes. The span has at least `n`.
     fn after(self, n: usize) -> Self {
         Self::new(self.start().wrapping_add(n), self.len() - n)
     }
@@ -77,7 +78,7 @@ impl Span {
     ///
     /// # Safety
     ///
-    /// The obligations of [`RacyBytes::new`], for all of `'a`.
+    /// The obligations of [`RacyBytes::new`] hold for all of `'a`.
     unsafe fn bytes<'a>(self) -> RacyBytes<'a> {
         // An empty span may have a null address.
         let start = NonNull::new(self.start()).unwrap_or(NonNull::dangling());
@@ -86,7 +87,7 @@ impl Span {
     }
 }
 
-/// Memory of a request: spans in order. Transferred bytes are removed from the front.
+/// Memory of a request, as spans in order. Transferred bytes are removed from the front.
 #[derive(Debug, Default)]
 pub struct Spans {
     list: List,
@@ -95,9 +96,9 @@ pub struct Spans {
 
 #[derive(Debug)]
 enum List {
-    /// A single span, as most requests have. It needs no allocation.
+    /// A single span, which needs no allocation. Most requests have one.
     One(Span),
-    /// The spans from `next` on are left.
+    /// Several spans. Those before `next` were transferred.
     Many { spans: Vec<Span>, next: usize },
 }
 
@@ -121,7 +122,7 @@ impl From<Span> for Spans {
 
 impl From<Vec<Span>> for Spans {
     fn from(spans: Vec<Span>) -> Self {
-        // Saturating: a sum that overflows violates the obligations of `Request`.
+        // The sum saturates. A sum that overflows violates the obligations of `Request` anyway.
         let nr_bytes = spans
             .iter()
             .fold(0, |sum: usize, span| sum.saturating_add(span.len()));
@@ -168,11 +169,11 @@ impl Spans {
         }
     }
 
-    /// Bytes that are left, to be written to.
+    /// Returns the bytes that are not transferred yet, for writing to them.
     ///
     /// # Safety
     ///
-    /// The obligations of [`RacyBytes::new`] for each span, for as long as the result is used.
+    /// The obligations of [`RacyBytes::new`] hold for each span for as long as the result is used.
     pub(crate) unsafe fn racy(&self) -> Vec<RacyBytes<'_>> {
         let bytes = |span: &Span| {
             // SAFETY: as the caller guarantees.
@@ -181,14 +182,14 @@ impl Spans {
         self.left().iter().map(bytes).collect()
     }
 
-    /// Bytes that are left, to be read.
+    /// Returns the bytes that are not transferred yet, for reading them.
     ///
     /// # Safety
     ///
     /// As for [`racy`](Self::racy), but the memory need not be writable.
     pub(crate) unsafe fn sources(&self) -> Vec<RacySource<'_>> {
         let bytes = |span: &Span| {
-            // SAFETY: as the caller guarantees; a source is never written through.
+            // SAFETY: as the caller guarantees; no code writes through a source.
             RacySource::from(unsafe { span.bytes() })
         };
         self.left().iter().map(bytes).collect()

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::io;
 
-/// How the bytes of a file are transferred.
+/// Kind of transfer by which the bytes of a file are read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Transfers {
@@ -20,7 +20,8 @@ pub enum Transfers {
 pub enum Buffered {
     /// Direct I/O was not requested.
     NotAsked,
-    /// The file system reports no alignment for direct I/O: it has none, or the system is too old.
+    /// The file system reports no alignment for direct I/O: it does not support direct I/O, or the
+    /// system is too old to report the alignment.
     NoAlignment,
     /// The file system requires an alignment of this many bytes, more than a page.
     TooCoarse(u32),

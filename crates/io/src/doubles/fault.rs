@@ -42,21 +42,21 @@ pub enum Operation {
     SyncAll,
 }
 
-/// Outcome of one call. A late call needs no fault: the script may block before it returns.
+/// Outcome of one call. A delay is not a fault: the script may block before it returns.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The call is passed on unchanged.
+    /// The call is passed to the inner backend unchanged.
     None,
-    /// The call fails with this error and is not passed on: nothing is written, set or synced. A
-    /// read leaves arbitrary bytes in the buffers.
+    /// The call fails with this error and is not passed to the inner backend, so nothing is
+    /// written, set or synced. A read leaves arbitrary bytes in the buffers.
     Fail(io::Error),
     /// The call is performed, and then fails with this error. For reads use [`Fail`](Self::Fail).
     DoneThenFail(io::Error),
-    /// The file seems to end this many bytes after the start of the read. Only for reads.
+    /// The file seems to end this number of bytes after the start of the read. Only for reads.
     EndAfter(usize),
-    /// The first `written` bytes are written (all of them, if there are fewer), and then the write
-    /// fails with this error. Only for writes.
+    /// At most the first `written` bytes are written, and then the write fails with this error.
+    /// Only for writes.
     ShortThenFail {
         /// Number of bytes written.
         written: usize,
@@ -92,8 +92,8 @@ impl Counts {
 
 /// A backend with a script that determines the outcome of each [`Operation`].
 ///
-/// The script runs before the call is performed. It may block, so that a test can hold a call at a
-/// chosen point. The double is writable if the inner backend is.
+/// The script runs before the call is performed. The script may block, so that a test can hold a
+/// call at a chosen point. The double is writable if the inner backend is.
 pub struct FaultBackend<B> {
     inner: B,
     script: Box<Script>,
@@ -101,7 +101,8 @@ pub struct FaultBackend<B> {
 }
 
 impl<B: Backend> FaultBackend<B> {
-    /// Wraps `inner`. `script` receives the position and length of every read; other calls pass.
+    /// Wraps `inner`. `script` receives the position and length of every read. Other calls are
+    /// passed to `inner` unchanged.
     pub fn new(inner: B, script: impl Fn(u64, usize) -> Fault + Send + Sync + 'static) -> Self {
         Self::with_script(inner, move |operation| match *operation {
             Operation::Read { pos, len } => script(pos, len),
@@ -125,54 +126,54 @@ impl<B: Backend> FaultBackend<B> {
         }
     }
 
-    /// The wrapped backend.
+    /// Returns the inner backend.
     pub fn inner(&self) -> &B {
         &self.inner
     }
 
-    /// Number of reads so far.
+    /// Returns the number of reads so far.
     pub fn nr_reads(&self) -> u64 {
-        // ORDERING: Relaxed; a statistic.
+        // ORDERING: Relaxed; the count is a statistic and orders nothing.
         self.counts.reads.load(Ordering::Relaxed)
     }
 
-    /// Number of writes so far.
+    /// Returns the number of writes so far.
     pub fn nr_writes(&self) -> u64 {
-        // ORDERING: Relaxed; a statistic.
+        // ORDERING: Relaxed; the count is a statistic and orders nothing.
         self.counts.writes.load(Ordering::Relaxed)
     }
 
-    /// Number of calls of [`size`](Backend::size) so far.
+    /// Returns the number of calls of [`size`](Backend::size) so far.
     pub fn nr_sizes(&self) -> u64 {
-        // ORDERING: Relaxed; a statistic.
+        // ORDERING: Relaxed; the count is a statistic and orders nothing.
         self.counts.sizes.load(Ordering::Relaxed)
     }
 
-    /// Number of calls of [`set_size`](Backend::set_size) so far.
+    /// Returns the number of calls of [`set_size`](Backend::set_size) so far.
     pub fn nr_set_sizes(&self) -> u64 {
-        // ORDERING: Relaxed; a statistic.
+        // ORDERING: Relaxed; the count is a statistic and orders nothing.
         self.counts.set_sizes.load(Ordering::Relaxed)
     }
 
-    /// Number of calls of [`sync_data`](Backend::sync_data) so far.
+    /// Returns the number of calls of [`sync_data`](Backend::sync_data) so far.
     pub fn nr_sync_datas(&self) -> u64 {
-        // ORDERING: Relaxed; a statistic.
+        // ORDERING: Relaxed; the count is a statistic and orders nothing.
         self.counts.sync_datas.load(Ordering::Relaxed)
     }
 
-    /// Number of calls of [`sync_all`](Backend::sync_all) so far.
+    /// Returns the number of calls of [`sync_all`](Backend::sync_all) so far.
     pub fn nr_sync_alls(&self) -> u64 {
-        // ORDERING: Relaxed; a statistic.
+        // ORDERING: Relaxed; the count is a statistic and orders nothing.
         self.counts.sync_alls.load(Ordering::Relaxed)
     }
 
     fn fault(&self, operation: &Operation) -> Fault {
-        // ORDERING: Relaxed; a statistic.
+        // ORDERING: Relaxed; the count is a statistic and orders nothing.
         self.counts.of(operation).fetch_add(1, Ordering::Relaxed);
         (self.script)(operation)
     }
 
-    /// Performs a call that can have only the general faults.
+    /// Performs a call that can have only the faults that apply to every operation.
     fn simple<T>(
         &self,
         operation: &Operation,
@@ -194,7 +195,7 @@ fn unfit(operation: &Operation, fault: &Fault) -> ! {
     panic!("the script returned {fault:?} for {operation:?}, to which it does not apply")
 }
 
-/// The first `len` bytes of the buffers, or all if there are fewer.
+/// Returns the buffers limited to their first `len` bytes, or all of them if they have fewer.
 fn first_bytes<'a>(bufs: &[RacySource<'a>], len: usize) -> Vec<RacySource<'a>> {
     let mut left = len;
     bufs.iter()

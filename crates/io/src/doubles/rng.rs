@@ -17,12 +17,12 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number below `end`, which must be small, so that the bias is negligible.
+    /// Returns a number below `end`. The bias is negligible only if `end` is small.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
 
-    /// Returns `true` in `quarters` of four cases.
+    /// Returns `true` with a probability of `quarters` quarters.
     pub(crate) fn chance(&mut self, quarters: usize) -> bool {
         self.below(4) < quarters
     }

@@ -1,4 +1,4 @@
-//! Selection of an engine, and why it is not io_uring.
+//! Selection of an engine, and the reason for the selection.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// Returns `true` if this engine may be unavailable, with no fallback.
+    /// Returns `true` if [`Chosen::new`] can fail for this choice, because it has no fallback.
     #[must_use]
     pub const fn may_fail(self) -> bool {
         matches!(self, Self::Uring)
@@ -39,12 +39,12 @@ pub struct Settings {
     pub choice: Choice,
     /// Settings of io_uring.
     pub uring: UringSettings,
-    /// Settings of the threads, which io_uring uses too.
+    /// Settings of the threads. The io_uring engine uses them for calls that may block.
     pub workers: WorkerSettings,
 }
 
 impl Settings {
-    /// Settings for `choice`, otherwise the defaults.
+    /// Creates settings with this `choice`, and defaults for the rest.
     #[must_use]
     pub fn new(choice: Choice) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl Settings {
     }
 }
 
-/// The selected engine, and why.
+/// The selected engine, and the reason for its selection.
 #[derive(Clone, Debug)]
 pub struct Chosen {
     /// The engine.
@@ -67,9 +67,9 @@ pub struct Chosen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// It was requested.
+    /// The caller requested this engine.
     Asked,
-    /// It is the best available.
+    /// This engine is the fastest one available.
     Best,
     /// io_uring is unavailable.
     NoUring(Refusal),

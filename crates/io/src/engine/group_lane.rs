@@ -1,4 +1,4 @@
-//! Submission context of the engines that have their own threads, or none: it counts completions.
+//! Submission context of the engines without rings, which counts completions.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ pub(super) struct GroupLane<'e> {
     /// The process that submitted the requests.
     owner: Owner,
     group: Arc<Group>,
-    /// The last job. If this thread waits for all of its jobs, it performs the last one itself
-    /// instead of blocking. A single job is therefore never passed to another thread.
+    /// The job that was submitted last. If this thread waits for all of its jobs, it performs this
+    /// one itself before it blocks. A single job is therefore never passed to another thread.
     last: Option<Job>,
     nr_submitted: usize,
     /// Number of completions that `wait` has returned.
@@ -36,9 +36,9 @@ impl<'e> GroupLane<'e> {
 }
 
 impl GroupLane<'_> {
-    /// In a child forked while requests were in flight: those are the parent's, and never complete
-    /// here. Fails the job that was not submitted. Returns `None` in the parent, otherwise the
-    /// number of failed jobs.
+    /// Handles a fork since this context was created. In the child, requests in flight are the
+    /// parent's and never complete; the job that was not passed to the engine yet fails. Returns
+    /// `None` in the parent, and the number of failed jobs in the child.
     fn leave_to_parent(&mut self) -> Option<usize> {
         self.owner.check().err()?;
         let nr = usize::from(self.last.is_some());
@@ -95,7 +95,8 @@ impl Drop for GroupLane<'_> {
             last.perform();
         }
         self.group.wait_for(self.nr_submitted);
-        // The panic hook has reported it; its drop could panic.
+        // The panic hook has reported the panic. Its payload is leaked, since the payload's drop
+        // could panic again.
         std::mem::forget(self.group.take_panic());
     }
 }

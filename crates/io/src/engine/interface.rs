@@ -6,16 +6,17 @@ use std::panic::resume_unwind;
 use super::job::Job;
 use crate::backend::Sealed;
 
-/// Executor of requests to backends. Completes each exactly once.
+/// Executor of requests to backends. It completes each request exactly once.
 ///
-/// Only this crate has engines: unsafe code relies on their contract, and on the drop of [`Lane`].
+/// Only this crate can implement engines, because unsafe code relies on their contract and on the
+/// drop of [`Lane`].
 ///
 /// | submitted by | completes | for |
 /// |---|---|---|
 /// | [`submit`](Self::submit) | on any thread, waiter or not | readahead, writeback, futures |
 /// | [`run`](Self::run), [`lane`](Self::lane) | while its thread waits or before | blocking calls |
 ///
-/// A thread that waits performs the work of the engine.
+/// A thread that waits for its requests performs work of the engine while it waits.
 ///
 /// # Contract
 ///
@@ -26,12 +27,14 @@ use crate::backend::Sealed;
 /// - E3: No lock of the engine is held while a completion runs.
 /// - E4: The engine has released the backend when it calls the completion. If that was the last
 ///   `Arc` of the backend, the backend is dropped.
-/// - E5: A backend that hangs blocks only its own requests, as long as no more backends hang than
-///   [`Limits::threads`] divided by [`Limits::per_storage`] (counting those used by blocking
-///   calls).
+/// - E5: A backend that hangs blocks only its own requests, as long as fewer backends hang than
+///   [`WorkerSettings::threads`](super::WorkerSettings::threads) divided by
+///   [`WorkerSettings::per_storage`](super::WorkerSettings::per_storage). Keys of
+///   [`WorkerEngine::call`](super::WorkerEngine::call) count as backends.
 /// - E6: An engine without requests uses no CPU time.
-/// - E7: In a child of `fork`, requests fail with [`Forked`](crate::Forked), or the thread itself
-///   performs them if the backend permits that. The parent's requests are unaffected.
+/// - E7: In a child of `fork`, requests fail with [`Forked`](crate::Forked), or the calling thread
+///   itself performs them if the backend permits use in a child. The parent's requests are
+///   unaffected.
 pub trait Engine: Sealed + Debug + Send + Sync + 'static {
     /// Returns the name: `sync`, `worker`, `uring` or `sim`.
     fn name(&self) -> &'static str;
@@ -53,12 +56,12 @@ pub trait Engine: Sealed + Debug + Send + Sync + 'static {
     /// Creates a submission context, with which this thread waits for its own requests.
     fn lane(&self) -> Box<dyn Lane + '_>;
 
-    /// Performs all of `jobs`, and returns when all are completed. This thread performs a single
-    /// one by a call of the backend, without another thread or a ring.
+    /// Performs all of `jobs`, and returns when all are completed. If `jobs` has only one job, this
+    /// thread performs it by a call of the backend, without another thread or a ring.
     ///
     /// # Panics
     ///
-    /// If a completion panics; after all are completed.
+    /// If a completion panics. The panic is raised after all jobs are completed.
     fn run(&self, jobs: &mut Vec<Job>) {
         if jobs.len() == 1
             && let Some(job) = jobs.pop()
@@ -78,38 +81,42 @@ pub trait Engine: Sealed + Debug + Send + Sync + 'static {
     }
 }
 
-/// Submission context: the requests of one thread, which waits for them. It stays on its thread.
-/// Its drop waits for all requests left.
+/// Submission context: the requests of one thread, which waits for them. A context stays on its
+/// thread, and its drop waits for all requests in flight.
 ///
-/// While it has writes in flight, its thread must not call the same backend directly or through
-/// another submission context. A call that needs exclusive access to the file (a change of its
-/// size, a direct write of a partial block) waits for the writes, which only this thread reaps.
+/// While a context has writes in flight, its thread must not call the same backend directly or
+/// through another context: that can deadlock. A call that needs exclusive access to the file (a
+/// change of its size, a direct write of a partial block) waits for the writes in flight, whose
+/// completions only this thread reaps.
 ///
-/// In a child forked later, requests in flight are the parent's; requests not started fail.
+/// In a child forked after the context was created, requests in flight are the parent's, and
+/// requests that were not started fail.
 pub trait Lane: Sealed {
-    /// Submits a request. It may start only when the thread waits.
+    /// Submits a request. The request may start only when the thread calls [`wait`](Self::wait).
     fn submit(&mut self, job: Job);
 
-    /// Waits until `nr` more requests of this submission context are completed, or all if there are
-    /// fewer, and performs the engine's work while it waits. Returns the number completed since the
-    /// last call. With `nr` 0, starts the submitted requests and returns without waiting.
+    /// Waits until `nr` more requests of this submission context are completed, or all if fewer are
+    /// in flight, and performs the engine's work while it waits. Returns the number of requests
+    /// completed since the last call. With `nr` 0, starts the submitted requests and returns
+    /// without waiting.
     ///
     /// # Panics
     ///
     /// If a completion panicked. The submission context stays usable.
     fn wait(&mut self, nr: usize) -> usize;
 
-    /// Number of requests submitted and not known to be completed.
+    /// Returns the number of requests that were submitted and that [`wait`](Self::wait) has not
+    /// returned as completed.
     fn nr_in_flight(&self) -> usize;
 }
 
-/// Bounds on the concurrency of an engine. Requests beyond them wait.
+/// Bounds on the concurrency of an engine. Requests beyond the bounds wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Maximum number of requests for which no thread waits.
+    /// Maximum number of requests in progress for which no thread waits.
     pub depth: usize,
-    /// Maximum number of requests of one backend.
+    /// Maximum number of these requests of one backend.
     pub per_storage: usize,
     /// Maximum number of threads for blocking calls.
     pub threads: usize,

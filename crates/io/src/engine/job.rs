@@ -9,19 +9,21 @@ use std::sync::Arc;
 use super::queue::OfStorage;
 use crate::backend::{Backend, Group, Kind, Panic, RawFile, Request};
 
-/// A backend, and its properties, queried once: later answers have no effect.
+/// A backend with its properties. The properties are queried once, and later changes have no
+/// effect.
 #[derive(Clone)]
 pub struct Target(Arc<Answers>);
 
 struct Answers {
     file: Arc<dyn Backend>,
     raw: Option<Arc<dyn RawFile>>,
-    /// Its calls complete later.
+    /// `true` if the backend completes requests later ([`Backend::deferred`]).
     is_deferred: bool,
 }
 
 impl Target {
-    /// Queries `file` for its raw file, and whether its calls complete later. Fails if it panics.
+    /// Queries the properties of `file`: its raw file, and whether it completes requests later.
+    /// Fails if the backend panics.
     pub fn new(file: Arc<dyn Backend>) -> io::Result<Self> {
         let (raw, is_deferred) = caught(|| {
             let raw = Arc::clone(&file).raw_file();
@@ -35,13 +37,13 @@ impl Target {
         Ok(Self(Arc::new(answers)))
     }
 
-    /// Backend of the jobs.
+    /// Returns the backend.
     #[must_use]
     pub fn file(&self) -> &Arc<dyn Backend> {
         &self.0.file
     }
 
-    /// Descriptor of the backend's file, if engines may use it directly.
+    /// Returns the descriptor of the backend's file, if engines may use it directly.
     #[must_use]
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.0.raw.as_ref().map(|raw| raw.descriptor())
@@ -54,7 +56,8 @@ impl fmt::Debug for Target {
     }
 }
 
-/// A request, and the backend that performs it. Keeps the backend until it is done.
+/// A request, and the backend that performs it. A job keeps a reference to the backend until the
+/// request is done.
 #[must_use = "a job that is dropped fails"]
 pub struct Job {
     target: Target,
@@ -68,7 +71,8 @@ impl fmt::Debug for Job {
 }
 
 impl Job {
-    /// Creates a job, and queries the backend. If it panics, its blocking calls are used.
+    /// Creates a job, and queries the backend's properties. If the backend panics, the job performs
+    /// the request by the backend's blocking calls.
     pub fn new(file: Arc<dyn Backend>, request: Request) -> Self {
         let target = Target::new(Arc::clone(&file)).unwrap_or_else(|_| {
             Target(Arc::new(Answers {
@@ -85,7 +89,7 @@ impl Job {
         Self { target, request }
     }
 
-    /// The request to perform.
+    /// Returns the request to perform.
     pub fn request(&self) -> &Request {
         &self.request
     }
@@ -102,31 +106,35 @@ impl Job {
         self.request.join(group);
     }
 
-    /// File of the operating system behind the backend, if any; always the same.
+    /// Returns the file of the operating system behind the backend, if any. The result is always
+    /// the same.
     pub(super) fn raw_file(&self) -> Option<&dyn RawFile> {
         self.target.0.raw.as_deref()
     }
 
-    /// Completes the request. Releases the backend first: a notified thread may close it.
+    /// Completes the request. Releases the backend first, because a thread that the completion
+    /// notifies may close it.
     pub(super) fn complete(self, result: io::Result<usize>) {
         let_go(self.target);
         self.request.complete(result);
     }
 
-    /// As [`complete`](Self::complete), for a caller that counts. Returns the completion's panic.
+    /// Like [`complete`](Self::complete), but does not notify the group, since the caller counts
+    /// the completion. Returns the completion's panic, if any.
     pub(super) fn complete_quietly(self, result: io::Result<usize>) -> Option<Panic> {
         let_go(self.target);
         self.request.complete_quietly(result)
     }
 
-    /// Submits the request to a backend that completes it later. Otherwise returns the job.
+    /// If the backend completes requests later, submits the request to it and returns `None`.
+    /// Otherwise returns the job.
     pub(super) fn defer(self) -> Option<Self> {
         if !self.target.0.is_deferred {
             return Some(self);
         }
         let target = self.target.clone();
         let mut job = Some(self);
-        // A backend that panics drops the request, which thereby fails.
+        // If the backend panics, the request is dropped and so fails.
         let _ = caught(|| {
             if let Some(deferred) = target.file().deferred()
                 && let Some(Self { target, request }) = job.take()
@@ -152,8 +160,9 @@ impl Job {
         job.complete(result);
     }
 
-    /// As [`perform`](Self::perform), for a thread that waits for it. Returns the panic of the
-    /// completion, or the job as an error if the backend completes it later.
+    /// Performs the request by the backend's blocking calls, for a thread that waits for this job.
+    /// Returns the completion's panic, if any. If the backend completes requests later, performs
+    /// nothing and returns the job as an error.
     pub(super) fn perform_here(mut self) -> Result<Option<Panic>, Self> {
         if self.target.0.is_deferred {
             return Err(self);
@@ -162,7 +171,8 @@ impl Job {
         Ok(self.complete_quietly(result))
     }
 
-    /// Calls the backend. Converts a panic to an error.
+    /// Performs the request by calls of the backend, and returns the result. Converts a panic of
+    /// the backend to an error.
     pub(super) fn call(&mut self) -> io::Result<usize> {
         let (file, request) = (self.file(), &self.request);
         let nr_done = request.nr_done();
@@ -185,11 +195,12 @@ impl OfStorage for Job {
     }
 }
 
-/// Calls a backend, which is code of the program and may panic. The state of the engine is
-/// consistent then. Converts a panic to an error.
+/// Makes a call of a backend, which is code of the program and may panic. Converts a panic to an
+/// error. The engine's state is consistent whenever this is called.
 fn caught<T>(call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-        // The panic hook has reported it. Its drop could panic again, so it is leaked.
+        // The panic hook has reported the panic. Its payload is leaked, since the payload's drop
+        // could panic again.
         std::mem::forget(panic);
         Err(io::Error::other("the backend panicked"))
     })

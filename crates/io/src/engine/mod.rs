@@ -2,7 +2,8 @@
 //!
 //! - Owns: the interface (`interface`, `job`), the engines, and the choice between them.
 //! - Calls: `backend`, `file`, and the random numbers of `doubles`.
-//! - Promises: the contract of [`Engine`]; `README.md` beside this file explains how.
+//! - Promises: the contract of [`Engine`]; `README.md` beside this file explains how the engines
+//!   satisfy it.
 //!
 //! | module | contents |
 //! |---|---|

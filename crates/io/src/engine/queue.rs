@@ -1,17 +1,19 @@
-//! Jobs that wait to be started: backends take turns, each with bounded jobs in progress.
+//! Jobs that wait to be started. Backends take turns, and each has a bounded number of jobs in
+//! progress.
 
 use std::collections::{HashMap, VecDeque};
 
 pub(super) trait OfStorage {
-    /// Key of the backend: equal for all entries of one backend, and unique while any exists.
+    /// Returns the key of the backend, which is equal for all entries of one backend, and which no
+    /// other backend has while an entry exists.
     fn key(&self) -> usize;
 }
 
-/// Jobs not started, and the number of jobs in progress of each backend.
+/// Jobs that were not started, and the number of jobs in progress of each backend.
 #[derive(Debug)]
 pub(super) struct Queue<J> {
     storages: HashMap<usize, Storage<J>>,
-    /// Backends with a job that may be started, each once.
+    /// Keys of the backends with a job that may be started. Each key occurs once.
     turns: VecDeque<usize>,
     /// Number of jobs that may be started within the bounds of their backends.
     nr_ready: usize,
@@ -70,7 +72,8 @@ impl<J: OfStorage> Queue<J> {
         self.recount(key, before);
     }
 
-    /// Removes a job to start now.
+    /// Removes the job to start next, and counts it as in progress. Returns `None` if no job may be
+    /// started.
     pub(super) fn pop(&mut self) -> Option<J> {
         let key = self.turns.pop_front()?;
         let storage = self.storages.get_mut(&key)?;
@@ -96,7 +99,8 @@ impl<J: OfStorage> Queue<J> {
         self.recount(key, before);
     }
 
-    /// Updates the count and the turns after a change of a backend that had `before` jobs to start.
+    /// Updates `nr_ready` and `turns` after a change of a backend that could start `before` jobs
+    /// until then.
     fn recount(&mut self, key: usize, before: usize) {
         let Some(storage) = self.storages.get_mut(&key) else {
             return;

@@ -1,4 +1,4 @@
-//! Settings of io_uring, and the reasons why it is unavailable.
+//! Settings of io_uring, and reasons for its unavailability.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,19 +6,20 @@ use std::time::Duration;
 /// Settings of a [`UringEngine`](crate::engine::UringEngine).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UringSettings {
-    /// Maximum number of requests in flight without a waiter; 8 to 16384, rounded up to a power of
-    /// 2.
+    /// Maximum number of requests in flight for which no thread waits: 8 to 16384. Other values are
+    /// replaced by the nearest of these.
     pub depth: u32,
-    /// Maximum number of these of one backend; at least one.
+    /// Maximum number of these requests of one backend; at least one.
     pub per_storage: usize,
-    /// Maximum time for which the drop of an engine waits for such requests. Then its thread is
-    /// left running, with a line on standard error. Completions of the program run on other
-    /// threads, and may still run after the drop.
+    /// Maximum time for which the drop of an engine waits for such requests. When it has elapsed,
+    /// the drop prints a line on standard error, and leaves the engine's thread running until the
+    /// requests complete. Completions that are code of the program run on other threads, possibly
+    /// after the drop.
     pub close_timeout: Duration,
 }
 
 impl Default for UringSettings {
-    /// 1024 requests, 256 of one backend; one second.
+    /// Returns limits of 1024 requests in all and 256 of one backend, and a timeout of one second.
     fn default() -> Self {
         Self {
             depth: 1024,
@@ -32,18 +33,19 @@ impl Default for UringSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The system rejected it, with this error number.
+    /// The system rejected io_uring, with this error number.
     Refused(i32),
-    /// The kernel is too old: it lacks this.
+    /// The kernel is too old, and lacks this feature.
     Lacks(&'static str),
-    /// Its thread could not be started: this error number.
+    /// The engine's thread could not be started, with this error number.
     NoThread(i32),
     /// This system has no io_uring.
     NotHere,
 }
 
 impl Refusal {
-    /// Whether a later attempt may succeed: the process or the system had reached a limit.
+    /// Returns `true` if a later attempt may succeed, because the process or the system had reached
+    /// a limit.
     #[must_use]
     pub fn may_pass(self) -> bool {
         let passing = [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EAGAIN];

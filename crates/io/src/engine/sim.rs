@@ -1,12 +1,15 @@
-//! Simulator: requests complete in an order given by a seed, late, in parts, and with faults.
+//! Simulator: a seed determines in which order, how late, in which parts and with which faults
+//! requests complete.
 //!
-//! A request advances only in steps: calls of [`SimEngine::step`], and waits by [`Engine::run`] or
-//! a [`Lane`]. Each step selects one request in flight at random, and performs a part of it by the
-//! backend's own calls, on the calling thread. If one thread submits the requests and makes the
-//! steps, the same seed and the same requests yield the same [`History`], so that a failure can be
-//! replayed. (With several threads it is correct, and not repeatable.)
+//! A request advances only in steps. Calls of [`SimEngine::step`] make steps, and so do threads
+//! that wait in [`Engine::run`] or by a [`Lane`]. Each step selects one request in flight at
+//! random, and performs all or a part of it by the backend's own calls, on the calling thread. If
+//! one thread submits the requests and makes the steps, the same seed and the same requests yield
+//! the same [`History`], so that a failure can be replayed. (With several threads the engine is
+//! correct, but not repeatable.)
 //!
-//! [`Faults`] has the fault rates. A loss of power writes any sectors of each write in flight.
+//! [`Faults`] has the fault rates. A loss of power writes a random subset of the sectors of each
+//! write in flight.
 
 use std::io;
 use std::panic::resume_unwind;
@@ -26,20 +29,22 @@ const SECTOR: usize = 512;
 /// Fault rates, per thousand steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// A part of a transfer is done, and the rest later.
+    /// A step performs a part of a transfer, and later steps perform the rest.
     pub short: u32,
-    /// A step does nothing.
+    /// A step has no effect.
     pub interrupted: u32,
-    /// A request makes no step for a while.
+    /// A request is not selected during a random number of steps.
     pub delayed: u32,
-    /// A request fails with `EIO`, or a write with `ENOSPC`, after any part of it was done.
+    /// A request fails with `EIO`, or a write with `ENOSPC`, after a random part of it was
+    /// performed.
     pub failed: u32,
-    /// A transfer is done at another position of the file, and succeeds.
+    /// A transfer is performed at another position of the file, and reports success.
     pub misdirected: u32,
 }
 
 impl Faults {
-    /// Partial, interrupted and delayed transfers, which a correct program tolerates unnoticed.
+    /// Returns rates of partial, interrupted and delayed transfers, which a correct program
+    /// tolerates without an effect on its results.
     #[must_use]
     pub fn harmless() -> Self {
         Self {
@@ -64,19 +69,19 @@ pub struct Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum What {
-    /// This many bytes of the rest were transferred; the request stays in flight.
+    /// This number of further bytes was transferred. The request stays in flight.
     Part(usize),
-    /// No effect; the request stays in flight.
+    /// The step had no effect. The request stays in flight.
     Interrupted,
-    /// The request stays in flight, and makes no step for this many steps.
+    /// The request is not selected during this number of steps, and stays in flight.
     Delayed(u64),
-    /// The request was done at this position instead of its own, and is completed.
+    /// The request was performed at this position instead of its own, and is completed.
     Misdirected(u64),
     /// The request is completed, with the backend's result.
     Done,
     /// The request failed with this error number.
     Failed(i32),
-    /// The power was off. This many sectors of a write were written.
+    /// The request failed because the power was off. This number of sectors of a write was written.
     PowerOff(usize),
 }
 
@@ -96,11 +101,11 @@ struct State {
     rng: Rng,
     faults: Faults,
     flights: Vec<Flight>,
-    /// Number of requests in a step, removed from `flights`.
+    /// Number of requests that a step is performing. They are not in `flights`.
     nr_stepping: usize,
     nr_given: u64,
     nr_steps: u64,
-    /// Step at which the power fails.
+    /// Number of the step at which the power fails.
     power_off_at: Option<u64>,
     is_off: bool,
     history: History,
@@ -110,7 +115,7 @@ struct State {
 struct Flight {
     number: u64,
     job: Job,
-    /// First step in which it may advance.
+    /// First step that may select the request.
     due: u64,
 }
 
@@ -123,7 +128,7 @@ enum Plan {
         after: usize,
         errno: i32,
     },
-    /// The random number determines the other position.
+    /// Transfers at another position, which this random number determines.
     Misdirect(u64),
 }
 
@@ -132,7 +137,7 @@ impl State {
         (self.rng.below(1000) as u32) < thousandth
     }
 
-    /// Random length of a part: any in one of four cases, otherwise whole sectors.
+    /// Returns a random length of a part: in one of four cases any length, otherwise whole sectors.
     fn part(&mut self, len: usize) -> usize {
         let nr = self.rng.below(len.max(1));
         match self.rng.chance(1) {
@@ -145,7 +150,7 @@ impl State {
         self.history.push(Event { request, what });
     }
 
-    /// Removes the request that makes the next step.
+    /// Selects the request of the next step, and removes it from `flights`.
     fn choose(&mut self) -> Option<Flight> {
         if self.flights.is_empty() {
             return None;
@@ -155,7 +160,7 @@ impl State {
             .filter(|&nr| self.flights[nr].due <= now)
             .collect();
         if due.is_empty() {
-            // Every request is delayed: skip to the earliest due step.
+            // Every request is delayed, so skip to the first step that may select one.
             let next = self
                 .flights
                 .iter()
@@ -171,7 +176,7 @@ impl State {
         Some(self.flights.swap_remove(nr))
     }
 
-    /// Determines the action of this step; `None` if `flight` does not advance.
+    /// Determines the action of this step. Returns `None` if `flight` does not advance.
     fn plan(&mut self, flight: &mut Flight) -> Option<Plan> {
         let faults = self.faults;
         let request = flight.job.request();
@@ -203,7 +208,8 @@ impl State {
     }
 }
 
-/// Buffers limited to the `len` bytes from `off` on.
+/// Returns the parts of the buffers that have the `len` bytes from `off` on. `off` counts over all
+/// buffers.
 fn part_of<'a, B: Into<RacySource<'a>> + Copy>(
     bufs: &[B],
     (off, len): (usize, usize),
@@ -258,7 +264,7 @@ fn tear(job: &Job, rng: &mut Rng) -> usize {
 }
 
 impl SimEngine {
-    /// Creates an engine whose random choices follow from `seed`.
+    /// Creates an engine whose random choices are determined by `seed`.
     #[must_use]
     pub fn new(seed: u64, faults: Faults) -> Self {
         Self {
@@ -292,7 +298,7 @@ impl SimEngine {
         state.power_off_at = Some(state.nr_steps + nr);
     }
 
-    /// Number of requests in flight.
+    /// Returns the number of requests in flight.
     #[must_use]
     pub fn nr_in_flight(&self) -> usize {
         let state = self.lock();
@@ -305,7 +311,8 @@ impl SimEngine {
         self.lock().history.clone()
     }
 
-    /// Makes a step with one request. Returns `false` if none is in flight.
+    /// Makes a step with one request. Returns `false` if no step is possible, because no request is
+    /// in flight or other threads are performing all of them.
     pub fn step(&self) -> bool {
         let mut state = self.lock();
         if state.power_off_at.is_some_and(|at| state.nr_steps >= at) {
@@ -328,7 +335,7 @@ impl SimEngine {
         true
     }
 
-    /// Makes a step. If no request is in flight, waits for one instead, for at most `most`.
+    /// Makes a step. If no request can be selected, waits until one can, for at most `most`.
     pub fn step_or_wait(&self, most: std::time::Duration) {
         if !self.step() {
             let state = self.lock();
@@ -363,12 +370,12 @@ impl SimEngine {
         self.changed.notify_all();
     }
 
-    /// Turns the power on again: later requests are performed.
+    /// Turns the power on again, so that later requests are performed.
     pub fn power_on(&self) {
         self.lock().is_off = false;
     }
 
-    /// Performs a plan, with nothing locked.
+    /// Performs a plan. The caller holds no lock.
     fn perform(&self, mut flight: Flight, plan: Plan) {
         let (pos, len) = (flight.job.request().pos(), flight.job.request().nr_left());
         let number = flight.number;
@@ -432,7 +439,8 @@ impl Engine for SimEngine {
         }
     }
 
-    /// Submits a request, which waits for steps. A deferred backend receives it at once.
+    /// Submits a request, which later steps perform. A deferred backend receives the request
+    /// immediately.
     fn submit(&self, job: Job) {
         let Some(job) = job.defer() else {
             return;
@@ -459,7 +467,7 @@ impl Engine for SimEngine {
         })
     }
 
-    /// Uses a submission context even for a single job.
+    /// Uses a submission context even for a single job, so that steps perform it.
     fn run(&self, jobs: &mut Vec<Job>) {
         let mut lane = self.lane();
         jobs.drain(..).for_each(|job| lane.submit(job));
@@ -473,7 +481,8 @@ impl Drop for SimEngine {
     }
 }
 
-/// Submission context whose thread makes steps, of any requests, until enough of its own complete.
+/// Submission context. Its thread makes steps with any requests until enough of its own are
+/// completed.
 struct SimLane<'e> {
     engine: &'e SimEngine,
     group: Arc<Group>,
@@ -486,7 +495,8 @@ impl SimLane<'_> {
         let enough = self.nr_told + nr.min(self.nr_in_flight());
         while self.group.nr_done() < enough {
             if !self.engine.step() {
-                // Another thread makes a step with the last one, or the backend has it.
+                // Another thread is performing the remaining requests, or a deferred backend has
+                // them.
                 let state = self.engine.lock();
                 let short = std::time::Duration::from_millis(1);
                 drop(
@@ -530,7 +540,8 @@ impl Lane for SimLane<'_> {
 impl Drop for SimLane<'_> {
     fn drop(&mut self) {
         self.wait_quietly(self.nr_in_flight());
-        // The panic hook has reported it; its drop could panic.
+        // The panic hook has reported the panic. Its payload is leaked, since the payload's drop
+        // could panic again.
         std::mem::forget(self.group.take_panic());
     }
 }

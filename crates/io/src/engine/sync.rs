@@ -8,7 +8,8 @@ use super::interface::{Engine, Lane, Limits, MOST_SPANS};
 use super::job::Job;
 use crate::backend::Sealed;
 
-/// Engine without threads: a request is done when [`submit`](Engine::submit) returns.
+/// Engine without threads. A request is done when [`submit`](Engine::submit) returns, unless a
+/// completion submitted it.
 ///
 /// A request that a completion submits is performed after that completion returns, so a chain of
 /// any length uses no more stack than one request.
@@ -24,7 +25,7 @@ impl SyncEngine {
 }
 
 thread_local! {
-    /// Jobs submitted by completions; `None` unless a request of this thread is in progress.
+    /// Jobs that completions submitted. `None` unless this thread is performing a request.
     static LATER: RefCell<Option<VecDeque<Job>>> = const { RefCell::new(None) };
 }
 
@@ -57,7 +58,8 @@ impl Engine for SyncEngine {
         });
         let mut next = first;
         while let Some(job) = next {
-            // Never unwinds: backend panics are errors, those of completions stay in the request.
+            // `perform` never unwinds: panics of backends become errors, and panics of completions
+            // are caught.
             job.perform();
             next = LATER.with_borrow_mut(|later| {
                 let job = later.as_mut().and_then(VecDeque::pop_front);
@@ -74,7 +76,8 @@ impl Engine for SyncEngine {
     }
 }
 
-/// As [`SyncEngine`], but immediate even within a completion: the waiting thread needs the result.
+/// Engine like [`SyncEngine`], but performs a request immediately even within a completion, because
+/// the waiting thread needs the result.
 #[derive(Debug)]
 struct Now;
 

@@ -1,28 +1,31 @@
 //! Threads that call the wakers of tasks.
 //!
-//! A waker is code of the program: it may run its task at once, block, or never return. It is
-//! therefore called by a thread that holds no lock and on which no completion depends.
+//! A waker is code of the program: it may run its task at once, block, or never return. Therefore
+//! only a thread that holds no lock, and on which no completion depends, calls a waker.
 //!
 //! # Protocol
 //!
-//! Wakers wait in one queue. At most one thread has the *turn*: it calls them in order until the
-//! queue is empty. While wakers wait behind a call, a second thread is the *watcher*. Every
-//! [`TICK`] it checks whether a waker of the previous tick still waits. If so, it revokes the turn
-//! and calls wakers itself; the thread that lost it finishes its call and removes no other waker.
+//! Wakers wait in one queue. At most one thread has the *turn*: it calls the wakers in order until
+//! the queue is empty. While wakers wait behind a call, a second thread is the *watcher*. Every
+//! [`TICK`] it checks whether a waker that waited at the previous tick still waits. If so, the
+//! watcher revokes the turn, takes it and calls wakers itself. The thread that lost the turn
+//! finishes its call and removes no other waker.
 //!
-//! - A waker therefore waits for at most two ticks for each waker before it that blocks or runs for
-//!   long, as long as there are fewer than [`MAX_THREADS`] such wakers. Executors that run tasks
-//!   within their wakers run them one after the other.
-//! - A push notifies a thread only if none has the turn, or if a watcher is missing. Under load
-//!   neither applies, and a push costs a lock and a list operation.
-//! - A watcher that saw no removal for [`QUIET_TICKS`] ends its watch. An idle cache has no timer.
+//! - A waker therefore waits for at most two ticks for each earlier waker that blocks or runs for a
+//!   long time, as long as fewer than [`MAX_THREADS`] wakers do so at once. Executors that run
+//!   tasks within their wakers run the tasks one after the other.
+//! - A push notifies a thread only if no thread has the turn, or if no thread is the watcher. Under
+//!   load neither applies, and a push costs one lock acquisition and one queue operation.
+//! - A watcher that sees no waker removed for [`QUIET_TICKS`] ticks ends its watch, so an idle
+//!   cache has no timer.
 //!
-//! [`Roles`] has the transitions; its test explores every order of them.
+//! [`Roles`] defines the transitions, and its test explores every order of them.
 //!
 //! # Fork
 //!
-//! A child has none of the threads, and the lock may be held forever. Every entry point therefore
-//! checks the process before it locks; a waker that forks ends its thread in the child.
+//! A child of `fork` has none of the threads, and the lock may never be released there. Every entry
+//! point therefore checks the process before it locks. If a waker forks, the thread that called it
+//! ends in the child.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -36,19 +39,20 @@ use pagewell_sync::{Condvar, Mutex, MutexGuard, lock};
 
 use crate::file::Owner;
 
-/// Maximum number of threads, and so of wakers that may block before other tasks are not woken.
+/// Maximum number of threads. Once this number of wakers block at the same time, no thread is left
+/// to call further wakers.
 const MAX_THREADS: usize = 64;
 
 /// Interval of the watcher's checks.
 const TICK: Duration = Duration::from_millis(1);
 
-/// Number of ticks without a call after which the watcher ends its watch.
+/// Number of successive ticks without a removed waker after which the watcher ends its watch.
 const QUIET_TICKS: u32 = 10;
 
-/// Idle time after which a thread without a role ends.
+/// Time after which an idle thread, which has no role, ends.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// Threads that call the wakers of tasks, started on demand. Clones share them.
+/// Threads that call the wakers of tasks. They are started on demand, and clones share them.
 #[derive(Clone, Debug)]
 pub struct WakerThreads(Arc<Shared>);
 
@@ -65,11 +69,11 @@ struct State {
     roles: Roles<Waker>,
     nr_threads: usize,
     nr_idle: usize,
-    /// Threads end when the queue is empty.
+    /// Set by [`WakerThreads::close`]. Threads end when the queue is empty.
     is_closed: bool,
 }
 
-/// Number of a turn, never reused.
+/// Number of a turn. Numbers are never reused.
 type Turn = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -88,7 +92,7 @@ struct Roles<W> {
     turn: Option<Turn>,
     next_turn: Turn,
     has_watcher: bool,
-    /// A thread was notified or started, and has no role yet.
+    /// Set while a thread that was notified or started has no role yet.
     is_coming: bool,
 }
 
@@ -105,7 +109,7 @@ impl<W> Default for Roles<W> {
     }
 }
 
-/// State that the watcher recorded at a tick.
+/// State that the watcher records at a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Seen {
     nr_taken: u64,
@@ -114,7 +118,8 @@ struct Seen {
 }
 
 impl<W> Roles<W> {
-    /// Returns `true` if a thread must be notified or started, which the caller then does.
+    /// Returns `true` if a thread without a role is needed. The caller must then notify or start
+    /// one, or else call [`no_thread`](Self::no_thread).
     #[must_use]
     fn wants_thread(&mut self) -> bool {
         let is_free = self.turn.is_none() || !self.has_watcher;
@@ -123,12 +128,14 @@ impl<W> Roles<W> {
         wants
     }
 
-    /// Records that no thread could be notified or started.
+    /// Records that no notified or started thread is coming: it has arrived, or none could be
+    /// notified or started.
     fn no_thread(&mut self) {
         self.is_coming = false;
     }
 
-    /// Assigns a role to the calling thread, if one is free and needed.
+    /// Assigns a role to the calling thread. Returns `None` if no role is free or the queue is
+    /// empty.
     fn take_role(&mut self) -> Option<Role> {
         if self.queue.is_empty() {
             return None;
@@ -144,7 +151,8 @@ impl<W> Roles<W> {
         is_free.then_some(Role::Watcher)
     }
 
-    /// Removes the next waker for the thread with this turn. `None` ends its turn.
+    /// Removes the next waker for the thread with this turn. Returns `None`, which ends the turn,
+    /// if the queue is empty or the turn was revoked.
     fn take_waker(&mut self, turn: Turn) -> Option<W> {
         if self.turn != Some(turn) {
             return None;
@@ -165,10 +173,11 @@ impl<W> Roles<W> {
         }
     }
 
-    /// Performs the watcher's check one tick after `before`. `None` ends its watch.
+    /// Performs the watcher's check one tick after `before` was recorded. Returns `None` if the
+    /// watch ends.
     fn tick(&mut self, before: Seen) -> Option<Seen> {
         if self.nr_taken < before.nr_pushed {
-            // A waker has waited for a tick. The watcher frees the turn, which it then takes.
+            // A waker has waited for a tick. Revoke the turn, so that this thread can take it.
             self.turn = None;
             self.has_watcher = false;
             return None;
@@ -184,7 +193,7 @@ impl<W> Roles<W> {
 }
 
 impl WakerThreads {
-    /// Creates a set without threads.
+    /// Creates a set, which starts threads on demand.
     #[must_use]
     pub fn new() -> Self {
         Self(Arc::new(Shared {
@@ -194,7 +203,8 @@ impl WakerThreads {
         }))
     }
 
-    /// Makes the threads end once they have called the queued wakers. Later wakers are dropped.
+    /// Makes the threads end once they have called the queued wakers. Wakers that are delivered
+    /// later are dropped.
     pub fn close(&self) {
         if self.0.owner.check().is_ok() {
             lock(&self.0.state).is_closed = true;
@@ -210,15 +220,16 @@ impl Default for WakerThreads {
 }
 
 impl Courier for WakerThreads {
-    /// Queues `wakers`. If no thread is free to call them and none can be started, this thread
-    /// calls them. After [`close`](Self::close), and in a child made by `fork`, they are dropped.
+    /// Queues `wakers`. If no thread can be notified or started and no watcher exists, the calling
+    /// thread calls the queued wakers. After [`close`](Self::close), and in a child of `fork`,
+    /// `wakers` are dropped.
     fn deliver(&self, wakers: Vec<Waker>) {
         if self.0.owner.check().is_err() {
             return;
         }
         let mut state = lock(&self.0.state);
         if state.is_closed {
-            // The drop of a waker is code of the program.
+            // The drop of a waker is code of the program, so unlock before it.
             drop(state);
             drop(wakers);
             return;
@@ -229,7 +240,7 @@ impl Courier for WakerThreads {
 }
 
 impl Shared {
-    /// Notifies or starts a thread, if one is needed, and unlocks the state.
+    /// Notifies or starts a thread if one is needed, and unlocks the state.
     fn summon(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         if !state.roles.wants_thread() {
             return;
@@ -246,7 +257,8 @@ impl Shared {
             Ok(()) => state.nr_threads += 1,
             Err(_) => {
                 state.roles.no_thread();
-                // A watcher checks the queue. Without one, all threads may be blocked forever.
+                // A watcher calls the wakers later. Without a watcher, all threads may be blocked
+                // forever, so this thread calls the wakers.
                 if !state.roles.has_watcher {
                     let wakers = mem::take(&mut state.roles.queue);
                     drop(state);
@@ -316,7 +328,7 @@ mod tests {
     enum At {
         /// Not started, or ended.
         Out,
-        /// Started or notified; it has not locked the state yet.
+        /// Started or notified, and has not locked the state yet.
         Coming,
         Idle,
         /// Calls a waker in this turn; the flag is `false` if the waker never returns.
@@ -324,7 +336,8 @@ mod tests {
         Watching(Seen),
     }
 
-    /// Threads, the queue, and a program that pushes wakers that return or block forever.
+    /// Model of the threads, the queue, and a program that pushes wakers that return or block
+    /// forever.
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
     struct World {
         roles: Roles<bool>,
@@ -340,7 +353,7 @@ mod tests {
             self
         }
 
-        /// `Shared::summon`, for each thread that it may notify or start.
+        /// Models `Shared::summon`, for each thread that it may notify or start.
         fn summon(mut self) -> Vec<Self> {
             if !self.roles.wants_thread() {
                 return vec![self];
@@ -363,7 +376,7 @@ mod tests {
             coming
         }
 
-        /// The loop of `Shared::work` up to where thread `nr` unlocks the state.
+        /// Models the loop of `Shared::work` up to the point where thread `nr` unlocks the state.
         fn look(mut self, nr: usize) -> Vec<Self> {
             match self.roles.take_role() {
                 Some(Role::Caller(turn)) => self.call(nr, turn),
@@ -389,7 +402,7 @@ mod tests {
             }
         }
 
-        /// All possible next states.
+        /// Returns all possible next states.
         fn next(&self) -> Vec<Self> {
             let mut all = Vec::new();
             if let Some((&returns, rest)) = self.to_push.split_first() {
@@ -406,7 +419,7 @@ mod tests {
                     At::Coming => {
                         all.extend(world.with(|world| world.roles.no_thread()).look(nr));
                     }
-                    // Notified, or its timeout has elapsed.
+                    // The thread was notified. (In the case below, its timeout has elapsed.)
                     At::Idle if world.roles.is_coming => {
                         all.extend(world.with(|world| world.roles.no_thread()).look(nr));
                     }
@@ -431,7 +444,7 @@ mod tests {
         }
     }
 
-    /// Blocking wakers, fewer than the threads, prevent no other waker from being called.
+    /// Wakers that block, if fewer than the threads, do not prevent other wakers from being called.
     #[test]
     fn in_every_order_of_pushes_calls_and_ticks_each_waker_is_called() {
         for pattern in 0_u32..1 << 4 {
@@ -470,7 +483,7 @@ mod tests {
         }
     }
 
-    /// A waker that calls this.
+    /// A waker that calls this closure.
     struct Calls<F>(F);
 
     impl<F: Fn() + Send + Sync + 'static> Wake for Calls<F> {
@@ -491,7 +504,8 @@ mod tests {
                 let told = told.clone();
                 let call = move || {
                     if nr % 4 == 0 {
-                        // One waits for the program, the others for the lock.
+                        // One of these wakers waits for the channel, and the others wait for the
+                        // lock.
                         let _ = lock(&blocked).recv();
                     }
                     told.send(nr).unwrap();

@@ -1,12 +1,14 @@
 //! Threads for the blocking calls of backends.
 //!
 //! Threads are started on demand, up to a bound, and end after a period without work. Each backend
-//! may occupy a bounded number of them, so that a backend that hangs leaves threads for the others.
+//! may occupy a bounded number of threads, so that a backend that hangs leaves threads for the
+//! others.
 //!
 //! # Fork
 //!
-//! A child has none of the threads, and the lock may be held forever. The process is checked before
-//! the lock is acquired, except in `nr_threads`.
+//! A child of `fork` has none of the threads, and a thread of the parent may have held the lock,
+//! which is then never released in the child. Every function except `nr_threads` therefore checks
+//! the process before it acquires the lock.
 
 use std::fmt;
 use std::mem;
@@ -36,7 +38,7 @@ pub struct WorkerSettings {
 }
 
 impl Default for WorkerSettings {
-    /// 64 threads, 16 for a backend, 5 seconds.
+    /// Returns limits of 64 threads in all and 16 for one backend, and an idle time of 5 seconds.
     fn default() -> Self {
         Self {
             threads: 64,
@@ -65,7 +67,7 @@ struct State {
     queue: Queue<Task>,
     nr_threads: usize,
     nr_idle: usize,
-    /// The engine was dropped: threads end when the queue is empty.
+    /// Set when the engine is dropped. Threads end when the queue is empty.
     is_closed: bool,
 }
 
@@ -104,14 +106,15 @@ impl Task {
         match self {
             // See `Job::call` and `Request::complete`.
             Self::Job(job) => job.perform(),
-            // The panic hook has reported a panic; the drop of its payload could panic again.
+            // The panic hook has reported the panic. Its payload is leaked, since the payload's
+            // drop could panic again.
             Self::Call(_, call) => catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(mem::forget),
         }
     }
 }
 
 impl WorkerEngine {
-    /// Creates an engine without threads.
+    /// Creates an engine, which starts threads on demand.
     #[must_use]
     pub fn new(settings: WorkerSettings) -> Self {
         let settings = WorkerSettings {
@@ -134,18 +137,18 @@ impl WorkerEngine {
         }
     }
 
-    /// Current number of threads.
+    /// Returns the current number of threads.
     #[must_use]
     pub fn nr_threads(&self) -> usize {
         self.shared.lock().nr_threads
     }
 
-    /// Makes a call that may block, on one of the threads. Calls with the same key count as calls
-    /// of one backend: at most [`per_storage`](WorkerSettings::per_storage) run at once. A key is
-    /// the address of an object that the call owns.
+    /// Executes `call`, which may block, on one of the threads. Calls with the same key count as
+    /// calls of one backend: at most [`per_storage`](WorkerSettings::per_storage) run concurrently.
+    /// The key is the address of an object that the call owns, so that no other object has the key.
     ///
-    /// If no thread exists or can be started, this thread makes the call. A forked child drops the
-    /// call.
+    /// If no thread exists and none can be started, the calling thread executes a queued call. In a
+    /// forked child, the call is dropped.
     pub fn call(&self, key: usize, call: Box<dyn FnOnce() + Send>) {
         if self.shared.owner.check().is_ok() {
             self.push(Task::Call(key, call));
@@ -167,7 +170,7 @@ impl WorkerEngine {
         let for_thread = Arc::clone(shared);
         match spawn_named("pagewell-io", move || for_thread.work()) {
             Ok(()) => state.nr_threads += 1,
-            // The other threads do it. If there are none, this thread has to.
+            // The existing threads perform the task. If no thread exists, this thread performs it.
             Err(_) if state.nr_threads != 0 => {}
             Err(_) => {
                 let job = state.queue.pop();
@@ -196,7 +199,8 @@ impl Shared {
         job.perform();
         let mut state = self.lock();
         state.queue.done(key);
-        // This thread takes one more. If the bound now admits more, wake another thread.
+        // This thread itself takes one of the ready tasks. If more tasks are ready, wake another
+        // thread.
         let wakes = state.queue.nr_ready() > 1 && state.nr_idle != 0;
         drop(state);
         if wakes {
@@ -263,7 +267,8 @@ impl Engine for WorkerEngine {
 }
 
 impl Drop for WorkerEngine {
-    /// Submitted requests are still performed, without a wait: this may be one of the threads.
+    /// Submitted requests are still performed. The drop does not wait for them, because one of the
+    /// engine's threads may execute it.
     fn drop(&mut self) {
         if self.shared.owner.check().is_err() {
             return;

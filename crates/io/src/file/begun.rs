@@ -1,16 +1,17 @@
-//! Ranges of a file that the system was told to write, and is not known to have written.
+//! Ranges of a file whose writeback was started and may still be in flight.
 //!
-//! The system accepts any number of them at once, and a sync then waits for all in one call: on a
-//! slow device, as long as the whole file needs. The number is therefore limited. A thread that
-//! starts another range waits for the oldest: many short calls, and little left for the sync.
+//! The system accepts any number of such ranges, and a sync would then wait for all of them in one
+//! call, which may take long on a slow device. The ranges in flight are therefore limited. A thread
+//! that exceeds the limit by starting another range waits for the oldest ones. It makes many short
+//! calls instead, and leaves little to the sync.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Maximum number of bytes in flight: 4 ms, the latency of one request, at 1 GB/s.
+/// Maximum number of bytes in flight, which a device of 1 GB/s writes in about 4 ms.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// Maximum number of ranges in flight: a device can reorder and overlap them.
+/// Maximum number of ranges in flight, large enough for a device to reorder and overlap writes.
 const MOST_RANGES: usize = 64;
 
 /// Ranges in flight, in the order in which they were started.
@@ -21,13 +22,14 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    /// Adds `range`, which the system was told to write.
+    /// Adds `range`, whose writeback was started.
     pub(super) fn add(&mut self, range: Range<u64>) {
         self.nr_bytes += u128::from(range.end.saturating_sub(range.start));
         self.ranges.push_back(range);
     }
 
-    /// Removes the oldest range, for the caller to wait for, if the limits are exceeded. Keeps one.
+    /// If a limit is exceeded, removes the oldest range, for which the caller must wait. A single
+    /// range does not exceed the limit of bytes.
     pub(super) fn take_surplus(&mut self) -> Option<Range<u64>> {
         let nr = self.ranges.len();
         if nr <= MOST_RANGES && (nr <= 1 || self.nr_bytes <= u128::from(MOST_BYTES)) {
@@ -58,7 +60,7 @@ mod tests {
             assert_eq!(begun.take_surplus(), Some(nr..nr + 1));
         }
         assert_eq!(begun.take_surplus(), None);
-        // A single range is left to the sync, whatever its size.
+        // A single range is left to the sync, however large it is.
         let mut begun = Begun::default();
         begun.add(0..u64::MAX);
         assert_eq!(begun.take_surplus(), None);

@@ -1,4 +1,4 @@
-//! Direct transfers: whole blocks without a copy, everything else through aligned memory.
+//! Direct transfers: aligned whole blocks without a copy, all other ranges through aligned memory.
 
 #![allow(unsafe_code)] // Aligned memory, as racy bytes.
 
@@ -12,22 +12,23 @@ use super::gate::Gate;
 use super::transfer;
 use crate::backend::{Span, too_large, total_len};
 
-/// Number of bytes copied at a time; a multiple of every alignment.
+/// Maximum number of bytes that pass through aligned memory at a time. A multiple of every
+/// alignment.
 const CHUNK: usize = 256 << 10;
 
-/// Transfer of whole blocks, by a file open for direct transfers or a simulated one.
+/// Transfer of whole blocks, by a file that is open for direct transfers or by a simulated file.
 pub(crate) trait Blocks {
-    /// Reads whole blocks from `pos` on until the buffers are full or the file ends. May end early
-    /// once the number of bytes read is no multiple of `unit`.
+    /// Reads whole blocks from `pos` on until the buffers are full or the file ends. May return
+    /// early once the number of bytes read is not a multiple of `unit`.
     fn read(&self, bufs: &[RacyBytes<'_>], pos: u64, unit: usize) -> io::Result<usize>;
 
-    /// Writes all the blocks. The file then reaches at least to their end.
+    /// Writes all the blocks. The file afterwards ends at or after their end.
     fn write(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()>;
 
-    /// Returns the current size, or `None` if it cannot change.
+    /// Returns the current size, or `None` if the size cannot change.
     fn size_if_any(&self) -> io::Result<Option<u64>>;
 
-    /// Sets the size after the last block is written.
+    /// Sets the size after the last block of a write was written. The caller excludes other writes.
     fn set_size_apart(&self, size: u64) -> io::Result<()>;
 
     /// Returns `true` if the file ends at or before `pos`.
@@ -68,7 +69,8 @@ impl Aligned {
 
     fn bytes(&self) -> RacyBytes<'_> {
         let all = NonNull::from(&*self.words).cast::<u8>();
-        // SAFETY: (a) valid atomics for the borrow; (b) only this copy and the system use them.
+        // SAFETY: (a) the words are valid atomics for the duration of the borrow. (b) Only this
+        // transfer and the system access them.
         let all = unsafe { RacyBytes::new(all, self.words.len() * 8) };
         all.slice(self.start, self.len)
     }
@@ -90,7 +92,8 @@ pub(crate) fn read(
         if at == end || (at - pos).is_multiple_of(unit as u64) {
             return Ok((at - pos) as usize);
         }
-        // Short within a block: normally the end of the file. If not, read the rest in parts.
+        // The read ended within a block, normally because the file ends there. If not, read the
+        // rest through aligned memory.
     }
     if at == end || file.ends_at(at) {
         return Ok((at - pos) as usize);
@@ -112,7 +115,8 @@ pub(crate) fn read(
     Ok((at - pos) as usize)
 }
 
-/// Writes any buffers to any position: whole blocks concurrently, partial blocks exclusively.
+/// Writes any buffers to any position. Writes of aligned whole blocks run concurrently; any other
+/// write excludes all writes of the file.
 pub(crate) fn write(
     file: &impl Blocks,
     gate: &Gate,
@@ -173,23 +177,24 @@ fn write_parts(
     }
 }
 
-/// Reads a block, and zeros the bytes past the end of the file.
+/// Reads a block into `bytes`, and zeros the bytes past the end of the file.
 fn read_block(file: &impl Blocks, bytes: RacyBytes<'_>, pos: u64, unit: usize) -> io::Result<()> {
     let nr = file.read(&[bytes], pos, unit)?;
     bytes.zero(nr, bytes.len() - nr);
     Ok(())
 }
 
-/// Number of bytes, in whole blocks, to transfer next for those from `at` to `end`.
+/// Returns the number of bytes, in whole blocks, of the next transfer for the bytes from `at` to
+/// `end`.
 fn chunk(at: u64, end: u64, unit: usize) -> usize {
     let unit = unit as u64;
     let start = at - at % unit;
-    // No overflow: the maximum file offset is far below `u64::MAX`.
+    // This does not overflow, since the maximum file offset is far below `u64::MAX`.
     let blocks = end.next_multiple_of(unit) - start;
     blocks.min(CHUNK as u64) as usize
 }
 
-/// Position in a list of buffers that are filled, or emptied, in order.
+/// Position in a list of buffers that are filled or read in order.
 struct Cursor<'b, B> {
     bufs: &'b [B],
     off: usize,
@@ -200,8 +205,9 @@ impl<'b, 'a, B: Into<RacySource<'a>> + Copy> Cursor<'b, B> {
         Self { bufs, off: 0 }
     }
 
-    /// Calls `with` for each buffer of the next `len` bytes: the buffer, the offset in it, the
-    /// number of bytes, and the number of bytes before.
+    /// Calls `with` for each buffer that has some of the next `len` bytes, with four arguments: the
+    /// buffer, the offset in it, the number of bytes there, and the number of bytes in earlier
+    /// buffers.
     fn each(&mut self, len: usize, mut with: impl FnMut(B, usize, usize, usize)) {
         let mut nr_done = 0;
         while nr_done < len {

@@ -1,7 +1,9 @@
-//! Direct I/O (`O_DIRECT`): whether a file's transfers bypass the kernel's page cache, and why not.
+//! Direct I/O (`O_DIRECT`): how a file's transfers are made, and the reason if they do not bypass
+//! the kernel's page cache.
 //!
 //! `O_DIRECT` is set on the open file after the system has reported an alignment, and cleared if
-//! the system rejects a transfer all the same. A second open could open another file by that name.
+//! the system rejects a transfer all the same. The flag is changed on the open file because a
+//! second open could open another file by the same name.
 
 #![allow(unsafe_code)] // Three system calls.
 
@@ -16,7 +18,8 @@ use crate::backend::{Buffered, Transfers};
 /// Policy for direct I/O of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direct {
-    /// Direct if the file system reports an alignment and accepts the transfers; else as `Never`.
+    /// Direct if the file system reports an alignment and accepts the transfers, otherwise like
+    /// `Never`.
     Auto,
     /// Always direct. If the file system reports no alignment, transfers are aligned to a page
     /// (4096). If it rejects direct I/O, opening the file or the transfer fails.
@@ -26,14 +29,14 @@ pub enum Direct {
     Never,
 }
 
-/// Alignment that suits every device: a page.
+/// Alignment that suits every device, in bytes: a page.
 const PAGE: usize = 4096;
 
-/// How a file is transferred at present. One word, since each transfer loads it.
+/// Kind of transfer that a file uses at present.
 #[derive(Debug)]
 pub(super) struct State {
     word: AtomicU64,
-    /// Held while the word and the flag change.
+    /// Locked while the word and the flag change.
     change: Mutex<()>,
     asked: Direct,
 }
@@ -45,7 +48,8 @@ impl State {
         Self::with_alignment(file, asked, || told(file))
     }
 
-    /// As [`new`](Self::new), with the alignment that the system reports; 0 is none.
+    /// Like [`new`](Self::new), with `told` instead of the system's report; it returns 0 for no
+    /// alignment.
     pub(super) fn with_alignment(
         file: &File,
         asked: Direct,
@@ -73,11 +77,12 @@ impl State {
     }
 
     pub(super) fn transfers(&self) -> Transfers {
-        // ORDERING: Relaxed; a transfer by an old value is rejected, or succeeds all the same.
+        // ORDERING: Relaxed; the word publishes no other memory. A transfer by an old value
+        // succeeds, or is rejected and repeated.
         unpack(self.word.load(Ordering::Relaxed))
     }
 
-    /// Alignment of direct transfers; `None` if transfers are buffered.
+    /// Returns the alignment of direct transfers, or `None` if transfers are buffered.
     pub(super) fn unit(&self) -> Option<usize> {
         match self.transfers() {
             Transfers::Direct { alignment } => Some(alignment),
@@ -89,10 +94,10 @@ impl State {
         self.asked != Direct::Never
     }
 
-    /// Handles an aligned transfer that failed with `error` at alignment `unit`. If systems reject
-    /// direct transfers with this error, the caller retries by the next way: aligned to a page,
-    /// then through the kernel's page cache. Returns `error` if it is another one or no way is
-    /// left.
+    /// Handles an aligned transfer that failed with `error` at alignment `unit`. If `error` is one
+    /// with which systems reject direct transfers, switches to the next way: aligned to a page,
+    /// then, if permitted, through the kernel's page cache. Returns `Ok`, after which the caller
+    /// repeats the transfer. Returns `error` if it is another error or no way is left.
     pub(super) fn refused(&self, file: &File, unit: usize, error: io::Error) -> io::Result<()> {
         let errno = match error.raw_os_error() {
             Some(errno @ (libc::EINVAL | libc::EOPNOTSUPP)) => errno,
@@ -100,7 +105,7 @@ impl State {
         };
         let _change = self.change.lock().unwrap_or_else(PoisonError::into_inner);
         if self.unit() != Some(unit) {
-            // Another thread has changed it already.
+            // Another thread has switched already.
             return Ok(());
         }
         let next = if unit < PAGE {
@@ -111,7 +116,7 @@ impl State {
         } else {
             return Err(error);
         };
-        // ORDERING: Relaxed, as in `transfers`.
+        // ORDERING: Relaxed; the word publishes no other memory, as in `transfers`.
         self.word.store(pack(next), Ordering::Relaxed);
         Ok(())
     }
@@ -167,14 +172,16 @@ fn unpack(word: u64) -> Transfers {
     })
 }
 
-/// Alignment of positions and memory for direct I/O on `file`; 0 if the system reports none.
+/// Returns the alignment of positions and memory for direct I/O on `file`, or 0 if the system
+/// reports none.
 #[cfg(target_os = "linux")]
 fn told(file: &File) -> u32 {
     use std::mem::MaybeUninit;
     use std::os::fd::AsRawFd;
 
     let mut answer = MaybeUninit::<libc::statx>::zeroed();
-    // SAFETY: the descriptor is open, the path is NUL-terminated, and the result has room.
+    // SAFETY: the descriptor is open, the path is NUL-terminated, and `answer` has the size of the
+    // result.
     let result = unsafe {
         libc::statx(
             file.as_raw_fd(),
@@ -184,14 +191,14 @@ fn told(file: &File) -> u32 {
             answer.as_mut_ptr(),
         )
     };
-    // SAFETY: plain integers, zeroed before the call.
+    // SAFETY: the structure consists of integers, and was zeroed before the call.
     let answer = unsafe { answer.assume_init() };
     if result != 0 || answer.stx_mask & libc::STATX_DIOALIGN == 0 {
         return 0;
     }
     let (memory, offset) = (answer.stx_dio_mem_align, answer.stx_dio_offset_align);
     match memory.max(offset) {
-        // Either is 0 if direct I/O is not supported.
+        // Both values are 0 if direct I/O is not supported.
         alignment if memory != 0 && offset != 0 && alignment.is_power_of_two() => alignment,
         _ => 0,
     }
@@ -207,7 +214,7 @@ fn told(_: &File) -> u32 {
 fn set_flag(file: &File, is_direct: bool) -> io::Result<()> {
     use std::os::fd::AsRawFd;
 
-    // SAFETY: the descriptor is open; the command takes no argument.
+    // SAFETY: the descriptor is open, and the command takes no argument.
     let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
     if flags == -1 {
         return Err(io::Error::last_os_error());
@@ -216,7 +223,7 @@ fn set_flag(file: &File, is_direct: bool) -> io::Result<()> {
         true => flags | libc::O_DIRECT,
         false => flags & !libc::O_DIRECT,
     };
-    // SAFETY: the descriptor is open; the command takes a number.
+    // SAFETY: the descriptor is open, and the argument of the command is a number.
     match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
@@ -250,7 +257,7 @@ mod tests {
 
     fn state(asked: Direct, told: u32) -> io::Result<State> {
         let file = pagewell_testkit::scratch::file();
-        // Only the reported alignment matters: no case below sets the flag.
+        // The file itself does not matter, since no case below sets the flag.
         State::with_alignment(file.as_file(), asked, || told)
     }
 

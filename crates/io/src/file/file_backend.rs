@@ -38,10 +38,11 @@ pub struct FileBackend {
     kind: Kind,
     access: Access,
     owner: Owner,
-    /// Writes in flight to the device since the last sync.
+    /// Ranges whose writeback was started since the last sync and may be in flight.
     begun: Mutex<Begun>,
     direct: direct::State,
-    /// Excludes writes of partial blocks from writes of whole blocks. For direct transfers only.
+    /// Excludes writes of partial blocks while whole blocks are written, and vice versa. Used only
+    /// if direct transfers were requested.
     gate: Gate,
 }
 
@@ -54,15 +55,16 @@ enum Kind {
 #[derive(Debug)]
 enum Access {
     Read,
-    /// Locked against other writers, except in an [`UnlockedFile`]. A block device has a place too,
-    /// which is not synced: the system owns its name.
+    /// The file is locked against other writers, except in an [`UnlockedFile`]. A block device has
+    /// a place too, but its directory is not synced, since the system owns its name.
     Write {
         place: Mutex<Place>,
     },
 }
 
 impl FileBackend {
-    /// Opens the file at `path` for reading. Takes no lock; a writer may use the file concurrently.
+    /// Opens the file at `path` for reading. Acquires no lock, so a writer may use the file
+    /// concurrently.
     ///
     /// # Errors
     ///
@@ -73,15 +75,15 @@ impl FileBackend {
         Self::open_for_reading(path, Direct::Never)
     }
 
-    /// As [`open`](Self::open), with the given policy for direct I/O. Fails with
+    /// Opens a file like [`open`](Self::open), with the given policy for direct I/O. Fails with
     /// [`io::ErrorKind::Unsupported`] if [`Direct::Always`] cannot be satisfied.
     pub fn open_for_reading(path: &Path, direct: Direct) -> io::Result<Self> {
         let file = open::at_path(path, libc::O_RDONLY, 0).map_err(refine)?;
         Self::new(file, Access::Read, direct)
     }
 
-    /// Creates a backend from an open, readable file. Never writes it, even if it is writable.
-    /// Fails as [`open`](Self::open) does.
+    /// Creates a read-only backend from an open, readable file, even if the file is open for
+    /// writing too. Fails as [`open`](Self::open) does.
     pub fn from_file(file: File) -> io::Result<Self> {
         Self::new(file, Access::Read, Direct::Never)
     }
@@ -91,12 +93,12 @@ impl FileBackend {
     ///
     /// # Errors
     ///
-    /// - As [`open`](Self::open), and errors of opening for writing.
+    /// - The errors of [`open`](Self::open), and those of opening for writing.
     /// - [`io::ErrorKind::ResourceBusy`]: the file is open for writing elsewhere, in this or
     ///   another process, or is replaced repeatedly.
     /// - [`io::ErrorKind::AlreadyExists`]: the file exists, and the options require a new one.
     /// - [`io::ErrorKind::PermissionDenied`] also if the file would be created in a directory that
-    ///   is not readable: the directory could not be synced.
+    ///   is not readable, since that directory could not be synced.
     /// - [`io::ErrorKind::Unsupported`] also if a block device is to be truncated.
     pub fn open_writable(path: &Path, options: &FileOptions) -> io::Result<Self> {
         for _ in 0..UnlockedFile::MOST_TRIES {
@@ -113,10 +115,11 @@ impl FileBackend {
         ))
     }
 
-    /// As [`open_writable`](Self::open_writable), but neither locks nor truncates the file. The
-    /// caller locks it, and truncates it as the last step, when no check can fail any more. Opening
-    /// may be slow, and other threads that find the file locked wait. Errors are those of
-    /// [`open_writable`](Self::open_writable), without those of [`lock`](UnlockedFile::lock).
+    /// Opens a file like [`open_writable`](Self::open_writable), but neither locks nor truncates
+    /// it. The caller later locks the file, and truncates it as the last step, when no check can
+    /// fail any more. (A lock that is held during a slow open would delay other threads.) The
+    /// errors are those of [`open_writable`](Self::open_writable), except those of
+    /// [`lock`](UnlockedFile::lock).
     pub fn open_unlocked(path: &Path, options: &FileOptions) -> io::Result<UnlockedFile> {
         let (place, file) = Place::open(path, options).map_err(refine)?;
         let place = Mutex::new(place);
@@ -146,18 +149,20 @@ impl FileBackend {
         })
     }
 
-    /// Returns whether transfers bypass the kernel's page cache at present, and why not.
+    /// Returns how transfers are made at present: direct, or buffered with the reason.
     pub fn transfers(&self) -> Transfers {
         self.direct.transfers()
     }
 
-    /// Overrides the alignment that the system reports.
+    /// Replaces the alignment that the system reports.
     #[cfg(test)]
     pub(super) fn tell_alignment(&mut self, asked: Direct, alignment: u32) {
         self.direct = direct::State::with_alignment(&self.file, asked, || alignment).unwrap();
     }
 
-    /// Repeats `transfer` until it succeeds or no way is left. Passes the alignment if direct.
+    /// Makes a transfer by the present way: `transfer` gets the alignment if it is direct, else
+    /// `None`. If the system rejects direct transfers in this way, repeats the transfer by the next
+    /// way.
     fn by_any_way<T>(&self, transfer: impl Fn(Option<usize>) -> io::Result<T>) -> io::Result<T> {
         loop {
             let unit = self.direct.unit();
@@ -168,12 +173,13 @@ impl FileBackend {
         }
     }
 
-    /// Size that the system reports: too large while a partial tail block is written directly.
+    /// Returns the size that the system reports, which is too large while a partial tail block is
+    /// written directly.
     fn size_now(&self) -> io::Result<u64> {
         match self.kind {
             Kind::Regular => Ok(self.file.metadata()?.len()),
             Kind::BlockDevice => {
-                // The metadata of a device has no size; its end has a position.
+                // The metadata of a device has no size, but a seek to its end returns a position.
                 use std::io::{Seek, SeekFrom};
                 (&self.file).seek(SeekFrom::End(0))
             }
@@ -190,7 +196,7 @@ impl FileBackend {
     /// Syncs the file by `sync`, and its directory if that may not be durable yet.
     fn sync_by(&self, sync: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
         self.check_writable()?;
-        // The sync waits for these ranges.
+        // The sync waits for the ranges in flight.
         *self.begun() = Begun::default();
         sync(&self.file)?;
         match self.kind {
@@ -212,8 +218,8 @@ impl FileBackend {
     }
 }
 
-/// A file opened for writing and not yet locked, so possibly open for writing elsewhere. Nothing
-/// was changed, except that a missing file was created.
+/// A file that is opened for writing and not locked yet, so another writer may have it open.
+/// Opening has changed nothing, except that it may have created the file.
 #[derive(Debug)]
 pub struct UnlockedFile {
     backend: FileBackend,
@@ -223,13 +229,14 @@ impl UnlockedFile {
     /// Maximum number of times to repeat the open of a file that is replaced concurrently.
     pub const MOST_TRIES: usize = 16;
 
-    /// Identity of the file.
+    /// Returns the identity of the file.
     pub fn id(&self) -> FileId {
         self.backend.id
     }
 
-    /// Locks the file against other writers, and keeps its bytes. Returns `None` if the path leads
-    /// to another file since the open: bytes written to this one would be lost. The caller retries.
+    /// Locks the file against other writers, and keeps its bytes. Returns `None` if the path has
+    /// come to lead to another file since the open: bytes written to this file would be lost. The
+    /// caller then opens the path again.
     ///
     /// # Errors
     ///
@@ -241,9 +248,10 @@ impl UnlockedFile {
         self.lock_or_keep().map_err(|(_, error)| error)
     }
 
-    /// As [`lock`](Self::lock), but an error comes with the file, still open. Closing a descriptor
-    /// of a file releases all `F_SETLK` locks that other code of this process holds on it, as
-    /// SQLite does. A program with such code keeps the file instead, and may retry.
+    /// Locks the file like [`lock`](Self::lock), but returns the file, still open, with an error.
+    /// Closing a descriptor of a file releases all `F_SETLK` locks that other code of this process,
+    /// such as SQLite, holds on the file. A program with such code can keep the file open instead,
+    /// and may retry.
     #[allow(clippy::result_large_err)] // The file itself; opens are rare.
     pub fn lock_or_keep(self) -> Result<Option<FileBackend>, (Self, io::Error)> {
         if let Err(error) = lock::take(&self.backend.file) {
@@ -267,7 +275,7 @@ impl UnlockedFile {
         }
     }
 
-    /// Returns `true` if the name still leads to the file.
+    /// Returns `true` if the name still leads to the file, or the file was opened without a name.
     fn is_in_place(&self) -> io::Result<bool> {
         let is_so = self.backend.place()?.leads_to(self.backend.id)?;
         if !is_so && identity::id_of(self.as_fd())? != self.backend.id {
@@ -283,17 +291,17 @@ impl AsFd for UnlockedFile {
     }
 }
 
-/// Replaces the errors of opening a file that users would not understand.
+/// Replaces errors of `open(2)` that would be misleading.
 fn refine(error: io::Error) -> io::Error {
     match error.raw_os_error() {
-        // Error of the system for a socket.
+        // This is the system's error for a socket.
         Some(libc::ENXIO) => not_a_file(),
         _ => error,
     }
 }
 
-/// Whether the file has bytes and no size, or a size that is not that of its bytes: its file system
-/// makes the bytes when they are read.
+/// Returns `true` if the file has bytes, but no size or a wrong one, because its file system
+/// generates the bytes when they are read.
 fn has_no_size(file: &File) -> io::Result<bool> {
     let size = file.metadata()?.len();
     // Most files of sysfs have the size of a page, whatever their bytes.
@@ -308,8 +316,8 @@ fn has_no_size(file: &File) -> io::Result<bool> {
     if size != 0 {
         return Ok(false);
     }
-    // A file of any other file system (FUSE with `direct_io`) is recognized by a read. One that
-    // fails proves nothing: the first read of the user returns the error.
+    // A file of any other file system (FUSE with `direct_io`) is recognized by a read. If this read
+    // fails, ignore the error: the first read of the user returns it.
     let nr = file.read_at(&mut [0], 0).unwrap_or(0);
     Ok(nr != 0 && file.metadata()?.len() == 0)
 }
@@ -330,8 +338,9 @@ fn not_a_file() -> io::Error {
 
 impl Drop for FileBackend {
     fn drop(&mut self) {
-        // A child forked since the open shares the open file description. A close would leave it
-        // locked while the child lives; an unlock in the child would unlock it for this process.
+        // A child that was forked since the open shares the open file description. A mere close
+        // would leave the file locked while the child lives. An unlock in the child would unlock
+        // the file for the parent.
         if self.is_writable() && self.owner.check().is_ok() {
             lock::release(&self.file);
         }
@@ -366,7 +375,8 @@ impl Backend for FileBackend {
         self.by_any_way(|unit| match unit {
             Some(unit) => blocks::write(self, &self.gate, bufs, pos, unit),
             None => {
-                // Transfers may just have been direct, and another thread may still be in one.
+                // Transfers may have been direct until now, and another thread may still be writing
+                // a partial block.
                 let _shared = self.direct.is_asked().then(|| self.gate.share());
                 transfer::write(&self.file, bufs, pos)
             }
@@ -396,14 +406,14 @@ impl Backend for FileBackend {
         self.check_writable()?;
         match self.kind {
             Kind::Regular => {
-                // A direct write of the tail is one of a whole block.
+                // A direct write of the file's tail writes a whole block.
                 let unit = self.direct.unit().unwrap_or(1) as u64;
                 largest::check(
                     &self.file,
                     size.checked_next_multiple_of(unit).unwrap_or(size),
                 )
             }
-            // Asked again each time: a device may have grown.
+            // Query the size for each call, since a device may have grown.
             Kind::BlockDevice => largest::check_device(self.size_now()?, size),
         }
     }
@@ -414,7 +424,7 @@ impl Backend for FileBackend {
             self.begun().add(range);
         }
         loop {
-            // Not in the condition of the `match`, which would hold the lock during the wait.
+            // A call in the condition of the `match` would hold the lock during the wait.
             let surplus = self.begun().take_surplus();
             match surplus {
                 Some(range) => sync::await_begun(&self.file, &range)?,

@@ -1,16 +1,16 @@
 //! Mutual exclusion between writes of whole blocks and of partial blocks of one file.
 //!
 //! A direct write of a partial block reads the block, changes it and writes all of it. At the end
-//! of the file it writes past the intended end and then sets the size. Both would undo concurrent
-//! writes to the block or to the file's end. Any number of threads may therefore write whole blocks
-//! at once, and only one thread writes partial blocks or sets the size.
+//! of the file, it writes past the intended end and then sets the size. Both would undo concurrent
+//! writes to the block or at the file's end. Therefore either any number of threads write whole
+//! blocks, or a single thread writes partial blocks or sets the size.
 
 use std::sync::PoisonError;
 
 use pagewell_sync::{Condvar, Mutex, MutexGuard};
 
-/// A reader-writer lock whose shared holds belong to no thread: one thread may acquire a hold, and
-/// another release it when the write is done.
+/// A reader-writer lock whose shared holds do not belong to a thread: one thread may acquire a
+/// hold, and another thread may release it when the write is done.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     state: Mutex<State>,
@@ -21,7 +21,8 @@ pub(crate) struct Gate {
 struct State {
     nr_shared: usize,
     is_alone: bool,
-    /// While a thread waits for exclusive access, no new shared hold is granted: no starvation.
+    /// Number of threads that wait for exclusive access. While it is not 0, no new shared hold is
+    /// granted, so that these threads do not starve.
     nr_waiting: usize,
 }
 
@@ -36,7 +37,7 @@ impl State {
 #[must_use]
 pub(crate) struct Alone<'g>(&'g Gate);
 
-/// Shared hold that ends with the call of a thread.
+/// Shared hold, released on drop.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Shared<'g>(&'g Gate);
@@ -46,7 +47,8 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Acquires a shared hold, for [`unshare`](Self::unshare). Returns `false` if it would block.
+    /// Acquires a shared hold, which [`unshare`](Self::unshare) releases. Returns `false`, without
+    /// a hold, if this would block.
     #[must_use]
     pub(super) fn try_share(&self) -> bool {
         let mut state = self.lock();
@@ -64,7 +66,7 @@ impl Gate {
         }
     }
 
-    /// Acquires a shared hold; blocks if necessary.
+    /// Acquires a shared hold. Blocks while a thread has or waits for the exclusive hold.
     pub(crate) fn share(&self) -> Shared<'_> {
         self.changed
             .wait_while(self.lock(), |state| !state.may_share())
@@ -73,7 +75,7 @@ impl Gate {
         Shared(self)
     }
 
-    /// Acquires the exclusive hold, after all other holds have ended.
+    /// Acquires the exclusive hold. Blocks until all other holds have ended.
     pub(crate) fn alone(&self) -> Alone<'_> {
         let mut state = self.lock();
         state.nr_waiting += 1;

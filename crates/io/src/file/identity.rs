@@ -1,9 +1,10 @@
 //! File identity beyond device and inode number.
 //!
-//! Some file systems give two files the same device and inode number: those that merge several file
-//! systems into one (virtiofs, 9p, mergerfs), that truncate numbers to 32 bits, or that reuse the
-//! number of a deleted file. If two such files shared cached pages, writes to one would end in the
-//! other. A file that is about to join an open one with its number is therefore compared with it:
+//! Some file systems can give two files the same device and inode number: file systems that merge
+//! several others into one (virtiofs, 9p, mergerfs), that truncate numbers to 32 bits, or that
+//! reuse the number of a deleted file. If two such files shared cached pages, writes to one of them
+//! would reach the other. Before a newly opened file shares the pages of an open file with the same
+//! numbers, the two are therefore compared:
 //!
 //! | evidence | if it differs | if it is equal |
 //! |---|---|---|
@@ -75,11 +76,12 @@ impl From<AmbiguousFile> for io::Error {
 /// Maximum number of comparisons of a file that changes concurrently.
 const MAX_COMPARISONS: usize = 100;
 
-/// Number of successive comparisons of unchanged attributes that prove a difference.
+/// Number of successive comparisons that prove a difference if the open file's attributes are
+/// unchanged and differ from the new file's.
 const MIN_DIFFERENCES: usize = 3;
 
-/// Interval between comparisons, longer than a tick of a coarse clock: two changes within a tick
-/// leave one modification time.
+/// Interval between comparisons, which is longer than a tick of a coarse clock: two changes within
+/// one tick can leave the same modification time.
 const TICK: Duration = Duration::from_millis(11);
 
 /// Compares `new` with `open`, which have the same device and inode number. Descriptors opened with
@@ -101,7 +103,8 @@ pub fn compare(open: BorrowedFd<'_>, new: BorrowedFd<'_>) -> io::Result<Comparis
     for _ in 0..MAX_COMPARISONS {
         let other = Attributes::at(new)?;
         let after = Attributes::at(open)?;
-        // Both must differ: a copy-up of overlayfs between the two queries changes the birth time.
+        // The birth time must differ from both values of the open file, since a copy-up of
+        // overlayfs between two queries changes a birth time.
         if before.have_different_births(&other) && after.have_different_births(&other) {
             return Ok(Comparison::Different);
         }
@@ -122,7 +125,8 @@ pub fn compare(open: BorrowedFd<'_>, new: BorrowedFd<'_>) -> io::Result<Comparis
     Ok(Comparison::Unproven)
 }
 
-/// Returns `true` if another open file description has a lock on `new`; `None` on an error.
+/// Returns `true` if another open file description has a lock on the file of `new`, and `None` if
+/// the query fails.
 ///
 /// The lock of a writable [`FileBackend`](crate::FileBackend) is visible through every descriptor
 /// of its file, and through no descriptor of another file.
@@ -133,8 +137,9 @@ pub fn is_locked_elsewhere(new: BorrowedFd<'_>) -> Option<bool> {
     Some(libc::c_int::from(lock.l_type) != libc::F_UNLCK)
 }
 
-/// Resolves `path` to a descriptor for comparisons only (`O_PATH`): requires no read permission,
-/// breaks no lease, and its close releases no POSIX locks. Fails with the errors of `open(2)`.
+/// Resolves `path` to a descriptor for comparisons only (`O_PATH`). This requires no read
+/// permission and breaks no lease, and closing the descriptor releases no POSIX locks. Fails with
+/// the errors of `open(2)`.
 pub fn named(path: &Path) -> io::Result<File> {
     open::open(
         None,
@@ -144,12 +149,13 @@ pub fn named(path: &Path) -> io::Result<File> {
     )
 }
 
-/// Device and inode number of an open file. Fails with the errors of `fstat(2)`.
+/// Returns the device and inode number of an open file. Fails with the errors of `fstat(2)`.
 pub fn id_of(file: BorrowedFd<'_>) -> io::Result<FileId> {
     id_and_mode(file).map(|(id, _)| id)
 }
 
-/// Device and inode number at `path`, following links. Fails with the errors of `stat(2)`.
+/// Returns the device and inode number of the file at `path`, following links. Fails with the
+/// errors of `stat(2)`.
 pub fn id_at(path: &Path) -> io::Result<FileId> {
     let metadata = fs::metadata(path)?;
     Ok(FileId {
@@ -158,7 +164,7 @@ pub fn id_at(path: &Path) -> io::Result<FileId> {
     })
 }
 
-/// As [`id_of`], and the type and permissions of the file.
+/// Returns the device and inode number of an open file, and its type and permissions.
 pub(super) fn id_and_mode(file: BorrowedFd<'_>) -> io::Result<(FileId, libc::mode_t)> {
     let stat = stat(file)?;
     let id = FileId {
@@ -170,7 +176,7 @@ pub(super) fn id_and_mode(file: BorrowedFd<'_>) -> io::Result<(FileId, libc::mod
 
 fn stat(file: BorrowedFd<'_>) -> io::Result<libc::stat> {
     let mut answer = MaybeUninit::uninit();
-    // SAFETY: the descriptor is open, and the answer has room.
+    // SAFETY: the descriptor is open, and `answer` has the size of the result.
     again(|| unsafe { libc::fstat(file.as_raw_fd(), answer.as_mut_ptr()) })?;
     // SAFETY: the call has succeeded, so the answer is initialized.
     Ok(unsafe { answer.assume_init() })
@@ -184,7 +190,7 @@ type Time = (i64, u32);
 struct Attributes {
     size: u64,
     modified: Time,
-    /// `None` if the file system does not record it.
+    /// Birth time. `None` if the file system does not record it, or the system call is unavailable.
     born: Option<Time>,
 }
 
@@ -193,14 +199,15 @@ impl Attributes {
         let mut answer = MaybeUninit::<libc::statx>::zeroed();
         let mask = libc::STATX_SIZE | libc::STATX_MTIME | libc::STATX_BTIME;
         let fd = file.as_raw_fd();
-        // SAFETY: the descriptor is open, the name is terminated, and the answer has room.
+        // SAFETY: the descriptor is open, the name is NUL-terminated, and `answer` has the size of
+        // the result.
         let result = again(|| unsafe {
             let to = answer.as_mut_ptr();
             libc::statx(fd, c"".as_ptr(), libc::AT_EMPTY_PATH, mask, to)
         });
         match result {
             Ok(_) => {}
-            // A sandbox may reject the call.
+            // A sandbox may forbid the call.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
                 return Self::without_birth(file);
             }
@@ -240,11 +247,11 @@ impl Attributes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Handle {
     raw: RawHandle,
-    /// The handle is of `AT_HANDLE_FID`.
+    /// The handle was requested with `AT_HANDLE_FID`, and so is only for comparisons.
     is_for_comparison: bool,
 }
 
-/// `struct file_handle` of the kernel.
+/// The kernel's `struct file_handle`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 struct RawHandle {
@@ -254,7 +261,7 @@ struct RawHandle {
 }
 
 impl RawHandle {
-    /// `MAX_HANDLE_SZ` of the kernel.
+    /// The kernel's `MAX_HANDLE_SZ`.
     const MAX_BYTES: usize = 128;
 }
 
@@ -262,7 +269,7 @@ impl Handle {
     /// `AT_HANDLE_FID` (Linux 6.5).
     const FID: libc::c_int = 0x200;
 
-    /// Handle of `file`, if its file system provides one.
+    /// Returns the handle of `file`, if its file system provides one.
     fn of(file: BorrowedFd<'_>) -> Option<Self> {
         let request = |flags: libc::c_int| {
             let mut raw = RawHandle {
@@ -273,8 +280,9 @@ impl Handle {
             let mut mount: libc::c_int = 0;
             let fd = file.as_raw_fd();
             let to = (&raw mut raw).cast();
-            // SAFETY: the descriptor is open, and the name is terminated. The handle has the
-            // kernel's layout and the capacity that it states, and the mount ID has room.
+            // SAFETY: the descriptor is open, and the name is NUL-terminated. The handle has the
+            // kernel's layout and the capacity that it states, and `mount` has the size of a mount
+            // ID.
             again(|| unsafe {
                 let flags = flags | libc::AT_EMPTY_PATH;
                 libc::name_to_handle_at(fd, c"".as_ptr(), to, &raw mut mount, flags)

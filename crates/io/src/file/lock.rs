@@ -1,7 +1,8 @@
 //! Write lock that excludes a second writer.
 //!
-//! The lock belongs to the open file description, not to the process. A process-owned lock is
-//! released when the process closes any descriptor of the file, and does not exclude that process.
+//! The lock belongs to the open file description, not to the process. A lock of the process would
+//! be released when the process closes any descriptor of the file, and would not exclude other
+//! writers in the same process.
 
 #![allow(unsafe_code)] // One system call.
 
@@ -36,8 +37,9 @@ pub(super) fn take(file: &File) -> io::Result<()> {
 
 /// Releases the lock, for all descriptors of the open file description.
 pub(super) fn release(file: &File) {
-    // Only splitting a lock can fail, and this lock is whole. If it fails all the same, the lock
-    // ends when the last descriptor of the description is closed.
+    // An unlock can fail only if it splits a lock, and this one releases the whole lock. If the
+    // system refuses it all the same, the lock ends when the last descriptor of the description is
+    // closed.
     let _ = set(file, libc::F_UNLCK);
 }
 
@@ -52,7 +54,7 @@ pub(super) fn whole(kind: libc::c_int) -> libc::flock {
     libc::flock {
         l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
-        // From the first byte on, without an end.
+        // The range begins at the first byte and has no end.
         l_start: 0,
         l_len: 0,
         // Required by the system for locks of open file descriptions.

@@ -1,6 +1,7 @@
 //! A file, through the kernel's page cache or past it.
 //!
-//! - Owns: the open file, its lock, its place in a directory, and its changes not yet durable.
+//! - Owns: the open file, its lock, its directory entry, and the record of changes that may not be
+//!   durable.
 //! - Calls: `backend`.
 //! - Promises: the contract of [`Backend`](crate::Backend), for a regular file or a block device.
 //!
@@ -25,27 +26,29 @@
 //! # Single writer
 //!
 //! A writer holds a write lock on the whole file, which belongs to the open file description. A
-//! second writer is refused, in this or another process, however often other descriptions of the
-//! same file are closed. The lock is acquired before any change, including truncation. Readers take
+//! second writer is refused, in this or another process, even after other descriptions of the same
+//! file were closed. The lock is acquired before any change, including truncation. Readers acquire
 //! no lock.
 //!
 //! # Durable name
 //!
-//! Synced data is unreachable if no name leads to it after a loss of power. The first sync of every
-//! file opened for writing therefore also syncs its directory, whichever program created the file:
-//! an earlier run may have created it and been killed before it could sync. It does not if the file
-//! system has no sync of directories, or if the file exists and its directory is not readable.
-//! Directories above it are the responsibility of the programs that created them.
+//! After a loss of power, synced data is unreachable if no name leads to it. The first sync of
+//! every file opened for writing therefore also syncs the file's directory, whichever program
+//! created the file: an earlier process may have created the file and been killed before it could
+//! sync. The first sync does not do so if the file system has no syncs of directories, or if the
+//! file exists in a directory that the process may not read. Directories above it are the
+//! responsibility of the programs that created them.
 //!
 //! # Direct transfers
 //!
 //! A file opened with [`Direct::Auto`] or `Always` is read and written past the kernel's page
 //! cache, in whole blocks. Partial blocks pass through aligned memory. A read copies the requested
-//! bytes out of the surrounding blocks. A write reads the block, changes it, writes it, and then
-//! sets the size if the block reaches past the end of the file. Until then the file is too long, by
-//! zeros. [`Backend::size`](crate::Backend::size) waits for that; another process may see it, and
-//! so may a process after a loss of power: the file then ends at the end of its last block, at most
-//! [`alignment`](crate::Backend::alignment) bytes late.
+//! bytes out of the surrounding blocks. A write of part of a block reads the block, changes it,
+//! writes it, and then sets the size if the block reaches past the end of the file. Until the size
+//! is set, the file is too long, and ends with zeros. [`Backend::size`](crate::Backend::size) waits
+//! until the size is set. Another process may see the wrong size, and so may any process after a
+//! loss of power: the file then ends at the end of its last block, less than
+//! [`alignment`](crate::Backend::alignment) bytes too late.
 //!
 //! Tested by `tests/contract.rs`, `tests/direct.rs`, `tests/file.rs`; directories by
 //! `file/tests.rs`.

@@ -9,17 +9,19 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Opens the file at `path` with these flags of `open(2)`; a created file has permissions `mode`.
+/// Opens the file at `path` with these flags of `open(2)`. A file that this creates gets the
+/// permissions `mode`.
 ///
-/// `O_NONBLOCK` keeps the open of a pipe from blocking. The flag is cleared afterwards, since FUSE
-/// passes it on with every read. With it, a file under a lease of another process cannot be opened:
-/// the open is repeated without it and blocks until the lease is released (`fcntl(2)`, "Leases").
+/// `O_NONBLOCK` prevents the open of a pipe from blocking. The flag is cleared afterwards, since
+/// FUSE passes it on with every read. A file on which another process has a lease cannot be opened
+/// with this flag. In this case the open is repeated without the flag, and blocks until the lease
+/// is released (`fcntl(2)`, "Leases").
 pub(super) fn at_path(path: &Path, flags: libc::c_int, mode: libc::c_uint) -> io::Result<File> {
     let name = c_string(path.as_os_str().as_bytes())?;
     in_directory(None, &name, path, flags, mode)
 }
 
-/// As [`at_path`], for a `path` that leads to `name` relative to `directory`.
+/// Like [`at_path`], for a `path` that resolves to `name` relative to `directory`.
 pub(super) fn in_directory(
     directory: Option<BorrowedFd<'_>>,
     name: &CStr,
@@ -33,13 +35,14 @@ pub(super) fn in_directory(
         }
         result => result?,
     };
-    // No other flag that F_SETFL can clear is set yet.
+    // No other flag that `F_SETFL` could clear is set yet.
     // SAFETY: the descriptor is open, and the command takes no memory.
     again(|| unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, 0) })?;
     Ok(file)
 }
 
-/// Opens `name` relative to `directory`, or to the current directory.
+/// Opens `name` relative to `directory`, or relative to the current directory if `directory` is
+/// `None`.
 pub(super) fn open(
     directory: Option<BorrowedFd<'_>>,
     name: &CStr,
@@ -54,7 +57,7 @@ pub(super) fn open(
     Ok(unsafe { File::from_raw_fd(descriptor) })
 }
 
-/// Converts a path. Fails with [`io::ErrorKind::InvalidFilename`] if it contains a NUL byte.
+/// Converts a path. Fails with [`io::ErrorKind::InvalidFilename`] if the path contains a NUL byte.
 pub(super) fn c_string(bytes: &[u8]) -> io::Result<CString> {
     CString::new(bytes).map_err(|_| {
         io::Error::new(

@@ -5,7 +5,7 @@ use super::direct::Direct;
 /// Options of [`FileBackend::open_writable`](crate::FileBackend::open_writable): creation,
 /// truncation, direct I/O and permissions.
 ///
-/// By default the file must exist, and keeps its bytes.
+/// By default the file must exist, and its bytes are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct FileOptions {
@@ -18,7 +18,7 @@ pub struct FileOptions {
 /// Default permissions of a new file, before the umask.
 const MODE: u32 = 0o666;
 
-/// Treatment of a missing file; `Require` fails if the file exists.
+/// Treatment of a missing file. `Require` creates the file, and fails if it exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Missing {
     #[default]
@@ -35,7 +35,7 @@ enum Content {
 }
 
 impl FileOptions {
-    /// Default options: the file must exist, and keeps its bytes.
+    /// Creates the default options: the file must exist, and its bytes are kept.
     pub const fn new() -> Self {
         Self {
             missing: Missing::Fail,
@@ -45,19 +45,20 @@ impl FileOptions {
         }
     }
 
-    /// Creates a missing file, empty.
+    /// Creates the file, empty, if it is missing.
     pub const fn create(mut self) -> Self {
         self.missing = Missing::Create;
         self
     }
 
-    /// Creates the file, empty; fails if it exists.
+    /// Creates the file, empty. The open fails if the file exists.
     pub const fn create_new(mut self) -> Self {
         self.missing = Missing::Require;
         self
     }
 
-    /// Truncates an existing file to zero bytes, once it is locked: never another writer's.
+    /// Truncates an existing file to zero bytes. The file is locked first, so a file that another
+    /// writer has open is never truncated.
     pub const fn truncate(mut self) -> Self {
         self.content = Content::Truncate;
         self
@@ -70,7 +71,7 @@ impl FileOptions {
     }
 
     /// Sets the permissions of a created file, as in `open(2)`: the umask is applied. Default:
-    /// 0666. An existing file keeps its own.
+    /// 0666. An existing file keeps its permissions.
     pub const fn mode(mut self, bits: u32) -> Self {
         self.mode = Some(bits);
         self
@@ -94,7 +95,8 @@ impl FileOptions {
         matches!(self.missing, Missing::Require)
     }
 
-    /// Flags of `open` for these options, except truncation, which has to wait for the lock.
+    /// Returns the flags of `open(2)` for these options, except truncation, which has to follow the
+    /// lock.
     pub(super) fn flags(self) -> libc::c_int {
         match self.missing {
             Missing::Fail => 0,

@@ -11,17 +11,19 @@ use pagewell_sync::wiped::{WipedOnFork, Word};
 
 /// The process that opened a file.
 ///
-/// A forked child shares open files with its parent, but not memory: caches in both would overwrite
-/// each other's pages.
+/// A forked child shares open files with its parent, but not memory, so a cache in the child and a
+/// cache in the parent would overwrite each other's pages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
     id: u32,
-    /// Name of this process, kept in a word that is zero in forked children. `None` where the
-    /// system has no such word: process ids are compared there, at a system call for each transfer.
+    /// Name of the process, which a word that is zero in forked children stores. `None` if the
+    /// system does not support such a word. Process ids are compared then, which takes a system
+    /// call for each transfer.
     name: Option<u64>,
 }
 
-/// The word. Created once; zero in children until they open a file themselves.
+/// Word with this process's name. Created once; zero in a child until the child opens a file
+/// itself.
 static NAME: Raced<Option<WipedOnFork>> = Raced::new();
 
 fn word() -> Option<&'static Word> {
@@ -37,11 +39,11 @@ impl Owner {
         }
     }
 
-    /// Fails in every other process.
+    /// Returns [`Forked`], as an error, in every other process.
     pub(crate) fn check(self) -> io::Result<()> {
         let is_here = match (self.name, word()) {
-            // ORDERING: Relaxed; if this process gave the name, it stored it before it returned the
-            // `Owner`. The word never holds a name that was inherited from another process.
+            // ORDERING: Relaxed; if this process created the `Owner`, it stored the name before. In
+            // a child, the word never has a name that a parent stored.
             (Some(name), Some(word)) => word.load(Ordering::Relaxed) == name,
             _ => process::id() == self.id,
         };
@@ -55,12 +57,14 @@ impl Owner {
     }
 }
 
-/// Last name given. Children inherit its value, so they never give a name that they have inherited.
+/// Last name that was assigned. A child inherits this value, so it never assigns a name that it has
+/// inherited.
 static LAST: Word = Word::new(0);
 
-/// Returns the name in the word; gives a new one if there is none.
+/// Returns the name in `word`, after assigning a new name if the word is zero.
 fn name_in(word: &Word) -> u64 {
-    // ORDERING: Relaxed, all three; only the number is shared. In a child, the fork orders them.
+    // ORDERING: Relaxed, all three; the numbers publish no other memory. The fork orders them
+    // before the accesses of a child.
     let new = LAST.fetch_add(1, Ordering::Relaxed) + 1;
     match word.compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => new,
@@ -70,7 +74,8 @@ fn name_in(word: &Word) -> u64 {
 
 /// Use of a file by a process other than the one that opened it: a child made by `fork`.
 ///
-/// Every call then fails with an [`io::Error`] that wraps it (see [`io::Error::get_ref`]).
+/// Every call in such a process fails with an [`io::Error`] that wraps this value (see
+/// [`io::Error::get_ref`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Forked {

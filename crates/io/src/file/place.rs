@@ -2,7 +2,7 @@
 //!
 //! The kernel resolves the caller's path, so its rules for symbolic links apply
 //! (`protected_symlinks`, `nosymfollow`, at most 40 links). The walk in this module only finds the
-//! directory that a sync must include. It opens directories and reads links, nothing else.
+//! directory that a sync must include. The walk only opens directories and reads links.
 
 #![allow(unsafe_code)] // Calls relative to a directory, which the standard library does not have.
 
@@ -25,13 +25,13 @@ use crate::backend::FileId;
 /// Maximum number of symbolic links that the kernel follows in one path.
 const MAX_LINKS: usize = 40;
 
-/// Directory entry of a file, and the directories that may not be durable.
+/// Directory entry of a file, and the directories whose entries may not be durable.
 #[derive(Debug)]
 pub(super) struct Place {
-    /// `None` if opened by a magic link of procfs, such as `/proc/self/fd/3`, without a name; and
-    /// once the file is locked.
+    /// `None` if the file was opened through a magic link of procfs, such as `/proc/self/fd/3`, and
+    /// so without a name; and once the file is locked.
     entry: Option<Entry>,
-    /// The directories to be synced before a sync of the file may succeed.
+    /// Directories that must be synced before a sync of the file may succeed.
     pub(super) unsynced: Vec<Arc<File>>,
 }
 
@@ -44,8 +44,8 @@ struct Entry {
 /// Reason why a path has no entry.
 #[derive(Debug)]
 enum NoEntry {
-    /// The directory is searchable and not readable, so it cannot be synced. The entry serves only
-    /// to find out whether it still leads to the file.
+    /// The directory is searchable but not readable, so it cannot be synced. The entry serves only
+    /// to check whether it still leads to the file.
     Unreadable(Entry, io::Error),
     /// The path ends with `/`, `.` or `..`.
     Directory,
@@ -59,16 +59,19 @@ impl From<io::Error> for NoEntry {
 }
 
 impl Place {
-    /// Opens or creates the file at `path` for reading and writing. Returns its place too.
+    /// Opens or creates the file at `path` for reading and writing. Returns its place and the open
+    /// file.
     pub(super) fn open(path: &Path, options: &FileOptions) -> io::Result<(Self, File)> {
         let (flags, mode) = (libc::O_RDWR | options.flags(), options.permissions());
         if let Ok((parent, name)) = split(path)
             && let Ok((directory, None)) = open_directory(None, parent)
         {
-            // With `O_EXCL` the kernel does not follow links either.
+            // `O_NOFOLLOW` changes nothing together with `O_EXCL`, with which the kernel does not
+            // follow links either.
             let no_link = flags | libc::O_NOFOLLOW;
             match open::in_directory(Some(directory.as_fd()), &name, path, no_link, mode) {
-                // A link; with `O_CREAT`, in the directory of another user, the error is EACCES.
+                // The name is a symbolic link. (With `O_CREAT`, in the directory of another user,
+                // the error for a link is EACCES.)
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ELOOP | libc::EACCES)) => {}
                 result => {
                     let directory = Arc::new(directory);
@@ -79,7 +82,8 @@ impl Place {
         Self::open_by_links(path, flags, mode)
     }
 
-    /// As [`open`](Self::open), for a final symbolic link, or a directory that cannot be opened.
+    /// Like [`open`](Self::open), for a path that ends with a symbolic link, or whose directory
+    /// cannot be opened.
     fn open_by_links(
         path: &Path,
         flags: libc::c_int,
@@ -143,12 +147,13 @@ impl Place {
         self.entry = None;
     }
 
-    /// Syncs the directories that may not be durable.
+    /// Syncs the directories whose entries may not be durable. After an error the rest are synced
+    /// by the next call.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         while let Some(directory) = self.unsynced.first() {
             match sync::all(directory) {
                 Ok(()) => {}
-                // The file system has no sync of directories, and none is needed or possible.
+                // The file system does not support syncs of directories.
                 Err(error) if is_unsupported(&error) => {}
                 Err(error) => return Err(error),
             }
@@ -158,7 +163,8 @@ impl Place {
     }
 }
 
-/// Whether the error of a sync says that there is no such call, and not that it has failed.
+/// Returns `true` if the error of a sync means that the system has no such call, not that the call
+/// has failed.
 fn is_unsupported(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -176,12 +182,13 @@ impl Entry {
     }
 }
 
-/// Finds the entry of the file at `path`, or the one that `O_CREAT` would create. The second value
-/// is `true` if a symbolic link of procfs was followed: the kernel ignores the text of such a link.
+/// Finds the directory entry of the file at `path`, or the entry that `O_CREAT` would create. The
+/// second value is `true` if the walk followed a symbolic link of procfs. The result may then be
+/// wrong, since the kernel ignores the text of such a link.
 fn find(path: &Path) -> (Result<Entry, NoEntry>, bool) {
     let mut by_procfs = false;
     let mut path = path.to_path_buf();
-    // Start of relative paths; `None` is the current directory.
+    // Directory to which a relative path refers; `None` is the current directory.
     let mut start: Option<File> = None;
     let mut walk = || {
         for _ in 0..=MAX_LINKS {
@@ -193,7 +200,7 @@ fn find(path: &Path) -> (Result<Entry, NoEntry>, bool) {
                     path = target;
                     start = Some(directory);
                 }
-                // Not a link, or missing.
+                // The entry is not a link, or does not exist.
                 Err(error)
                     if error.kind() == io::ErrorKind::NotFound
                         || error.raw_os_error() == Some(libc::EINVAL) =>
@@ -227,10 +234,11 @@ fn split(path: &Path) -> Result<(&Path, CString), NoEntry> {
     }
 }
 
-/// Opens the directory at `path` relative to `start`. The second value is the error if the
-/// directory is searchable and not readable.
+/// Opens the directory at `path` relative to `start`. If the directory is searchable but not
+/// readable, the second value is the error of opening it for reading.
 fn open_directory(start: Option<&File>, path: &Path) -> io::Result<(File, Option<io::Error>)> {
-    // With a last component `.`, the kernel applies the rules for links inside of a path.
+    // With a last component `.`, the kernel treats the directory's name as an inner component of
+    // the path, for which other rules for links apply.
     let path = c_string(path.join(".").as_os_str().as_bytes())?;
     let start = start.map(AsFd::as_fd);
     match open::open(start, &path, libc::O_RDONLY | libc::O_DIRECTORY, 0) {
@@ -249,7 +257,7 @@ fn open_directory(start: Option<&File>, path: &Path) -> io::Result<(File, Option
 
 fn read_link(directory: &File, name: &CStr) -> io::Result<PathBuf> {
     let mut text = vec![0_u8; libc::PATH_MAX as usize];
-    // SAFETY: the directory is open, the name is NUL-terminated, and the text has the stated room.
+    // SAFETY: the directory is open, the name is NUL-terminated, and `text` has the stated length.
     let len = again(|| unsafe {
         let to = text.as_mut_ptr().cast();
         libc::readlinkat(directory.as_raw_fd(), name.as_ptr(), to, text.len()) as libc::c_int
@@ -263,7 +271,7 @@ fn is_procfs(directory: &File) -> io::Result<bool> {
     is_on(directory, &[libc::PROC_SUPER_MAGIC as i64])
 }
 
-/// Whether the file is one of the kernel's own, whose bytes are made when they are read.
+/// Returns `true` if the kernel generates the bytes of the file when they are read.
 #[allow(clippy::unnecessary_cast)] // The types differ between C libraries.
 pub(super) fn is_synthetic(file: &File) -> io::Result<bool> {
     /// `CONFIGFS_MAGIC` of the kernel.
@@ -283,11 +291,11 @@ pub(super) fn is_synthetic(file: &File) -> io::Result<bool> {
     )
 }
 
-/// Whether the type of the file system of `file`, as in `statfs`, is one of `types`.
+/// Returns `true` if the type of the file system of `file`, as in `statfs`, is one of `types`.
 #[allow(clippy::unnecessary_cast)] // The types differ between C libraries.
 fn is_on(file: &File, types: &[i64]) -> io::Result<bool> {
     let mut answer = MaybeUninit::<libc::statfs>::uninit();
-    // SAFETY: the file is open, and the answer has room.
+    // SAFETY: the file is open, and `answer` has the size of the result.
     again(|| unsafe { libc::fstatfs(file.as_raw_fd(), answer.as_mut_ptr()) })?;
     // SAFETY: the call has succeeded, so the answer is initialized.
     let answer = unsafe { answer.assume_init() };
@@ -300,10 +308,11 @@ pub(super) fn system_page_bytes() -> u64 {
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(0)
 }
 
-/// Device and inode number of the entry `name` in `directory`.
+/// Returns device and inode number of the entry `name` in `directory`, without following a link.
 fn id_in(directory: &File, name: &CStr) -> io::Result<FileId> {
     let mut answer = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: the directory is open, the name is NUL-terminated, and the answer has room.
+    // SAFETY: the directory is open, the name is NUL-terminated, and `answer` has the size of the
+    // result.
     again(|| unsafe {
         let flags = libc::AT_SYMLINK_NOFOLLOW;
         libc::fstatat(

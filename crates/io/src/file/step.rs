@@ -1,9 +1,9 @@
-//! Errors of opening a file other than those of `open(2)`: they name the failed step.
+//! Errors that name the failed step of opening a file, for steps other than `open(2)`.
 
 use std::error::Error;
 use std::{fmt, io};
 
-/// Failed step of opening a file, with the error of the system as its source.
+/// Failed step of opening a file, with the system's error as its source.
 #[derive(Debug)]
 pub(super) struct FailedStep {
     step: &'static str,

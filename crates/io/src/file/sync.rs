@@ -1,8 +1,8 @@
 //! Syncs that are not repeated after an interruption.
 //!
 //! The standard library repeats an interrupted sync. The second call could then succeed because the
-//! first has already dropped pages that it could not write. In this module an interruption is an
-//! error, after which the caller writes everything again, as after any other error.
+//! first one has already dropped pages that it could not write. In this module an interruption is
+//! an error: as after any other error, the caller writes everything again.
 
 #![allow(unsafe_code)] // Three system calls.
 
@@ -12,25 +12,27 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 
 /// Starts writeback of the bytes in `range` to the device, without waiting for it. Returns `false`
-/// if the call is unavailable: some file systems and sandboxes lack it. The sync works without it.
+/// if some file system or sandbox does not support the call. A sync does not depend on it.
 ///
-/// Does not consume a recorded writeback error of the file: [`await_begun`] or the next sync
-/// reports that. An error of the call itself is an error, since the system may have dropped pages.
+/// This does not consume a recorded writeback error of the file: [`await_begun`] or the next sync
+/// reports that error. An error of the call itself is returned, since the system may have dropped
+/// pages.
 pub(super) fn begin(file: &File, range: &Range<u64>) -> io::Result<bool> {
     #[cfg(target_os = "linux")]
     return match by_range(file, range, libc::SYNC_FILE_RANGE_WRITE) {
         Err(error) if is_no_such_call(&error) => Ok(false),
         result => result.map(|()| true),
     };
-    // Other systems start writeback at the sync.
+    // On other systems, writeback starts at the sync.
     #[cfg(not(target_os = "linux"))]
     Ok(false)
 }
 
-/// Waits until the device has the started writes in `range`. They are not durable then.
+/// Waits until the device has received the started writes in `range`, which need not be durable
+/// then.
 ///
-/// An error is that of any writeback of the file since an error was last reported, with any error
-/// number. The next sync does not report it again.
+/// Returns the error, with any error number, of any writeback of the file since the last reported
+/// error. The next sync does not report that error again.
 pub(super) fn await_begun(file: &File, range: &Range<u64>) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     return by_range(file, range, libc::SYNC_FILE_RANGE_WAIT_BEFORE);
@@ -38,8 +40,9 @@ pub(super) fn await_begun(file: &File, range: &Range<u64>) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns `true` if the error of the call that starts writeback means that the call is
-/// unavailable. Not for the call that waits, which may report device errors by the same numbers.
+/// Returns `true` if the error of the call in [`begin`] means that the call is unavailable. Must
+/// not be used for the call in [`await_begun`], which may report device errors by the same error
+/// numbers.
 #[cfg(target_os = "linux")]
 fn is_no_such_call(error: &io::Error) -> bool {
     matches!(
@@ -83,7 +86,8 @@ fn result(answer: libc::c_int) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// The wait consumes the error: taken for "no such call" it would be lost.
+    /// The wait consumes the error. If the error were taken for an unavailable call, it would be
+    /// lost.
     #[test]
     fn a_wait_passes_every_error_on_and_a_beginning_knows_that_there_is_no_call() {
         let (reader, _writer) = io::pipe().unwrap();

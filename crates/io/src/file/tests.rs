@@ -1,5 +1,5 @@
-//! Tests of directories left to be synced, which are not visible from outside except by a loss of
-//! power at the right moment; and of alignments that the system reports wrongly.
+//! Tests of the directories that a file has yet to sync, and of alignments that the system reports
+//! wrongly. The former are visible from outside only by a loss of power at the right moment.
 
 #![allow(unsafe_code)] // Memory of a test.
 
@@ -13,7 +13,7 @@ use super::{Direct, FileBackend, FileOptions};
 use crate::backend::Backend;
 use crate::backend::Transfers;
 
-/// Inodes of the directories that `file` has yet to sync.
+/// Returns the inodes of the directories that `file` has yet to sync.
 fn unsynced(file: &FileBackend) -> Vec<u64> {
     let place = file.place().unwrap();
     let inode = |directory: &std::sync::Arc<std::fs::File>| directory.metadata().unwrap().ino();
@@ -25,7 +25,7 @@ fn the_first_sync_of_either_kind_is_one_of_the_directory_too() {
     let dir = pagewell_testkit::scratch::dir();
     let inode = dir.path().metadata().unwrap().ino();
     let options = FileOptions::new().create();
-    // The second and third time the file exists, and its name may still not be durable.
+    // In the second and third round the file exists, but its name may still not be durable.
     for sync in [
         FileBackend::sync_data,
         FileBackend::sync_all,
@@ -43,7 +43,7 @@ fn a_file_that_is_created_has_the_permissions_that_were_asked_for() {
     let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("file");
     let permissions = || path.metadata().unwrap().mode() & 0o777;
-    // Other tests run, so the umask is not changed. These modes do not depend on it.
+    // Other tests run, so the umask is not changed. These modes do not depend on the umask.
     for (new, mode) in [(true, 0o600), (false, 0o400)] {
         let options = FileOptions::new().create().mode(mode);
         FileBackend::open_writable(&path, &options).unwrap();
@@ -67,7 +67,8 @@ fn a_system_that_tells_too_small_an_alignment_is_not_believed_for_long() {
         file.tell_alignment(asked, 1);
         let bytes: Vec<u8> = (0..10_000_u32).map(|nr| nr as u8).collect();
         let words: Vec<_> = (0..1250).map(|_| AtomicU64::new(0)).collect();
-        // SAFETY: (a) atomics that live as long as the test; (b) nothing else uses them.
+        // SAFETY: (a) the memory consists of atomics that live as long as the test. (b) No other
+        // code accesses them.
         let memory = unsafe { RacyBytes::new(NonNull::from(&*words).cast(), 10_000) };
         memory.copy_from(0, &bytes);
         file.write_at(&[memory.slice(0, 9_999).source()], 1)

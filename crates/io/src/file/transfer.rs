@@ -11,14 +11,14 @@ use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 use crate::backend::{too_large, total_len};
 
-/// Maximum number of buffers per system call; 1 MiB of the smallest pages.
+/// Maximum number of buffers per system call. With the smallest pages, this is 1 MiB.
 const MOST_BUFFERS: usize = 256;
 
 /// Maximum file offset of the system. No file has bytes at or beyond it.
 pub(crate) const MOST_BYTES: u64 = libc::off_t::MAX as u64;
 
-/// Reads from `pos` on until the buffers are full, the file ends, or the number of bytes read is no
-/// multiple of `unit`.
+/// Reads from `pos` on until the buffers are full, the file ends, or the number of bytes read is
+/// not a multiple of `unit`.
 pub(super) fn read(
     file: &File,
     bufs: &[RacyBytes<'_>],
@@ -43,7 +43,7 @@ pub(super) fn read(
     Ok(done)
 }
 
-/// Writes all of the buffers from `pos` on. An error after a part fails the whole.
+/// Writes all of the buffers from `pos` on. After an error, a part of the bytes may be written.
 pub(super) fn write(file: &File, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
     let total = total_len(bufs);
     if total == 0 {
@@ -55,7 +55,7 @@ pub(super) fn write(file: &File, bufs: &[RacySource<'_>], pos: u64) -> io::Resul
     let mut done = 0;
     while done < total {
         match write_some(file, bufs, done..total, pos + done as u64) {
-            // No writable file returns 0; a retry might never end.
+            // The system returns 0 for no writable file, and retries might never end.
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(n) => done += n,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -72,8 +72,9 @@ struct Vectors {
 }
 
 impl Vectors {
-    /// Describes the bytes of `bufs` in `range`, which counts over all buffers, or a first part of
-    /// them. The system may write only to those of `RacyBytes`.
+    /// Describes the bytes of `bufs` in `range`, or a first part of them. The positions of `range`
+    /// count over all buffers. The system may write to the memory only if the buffers are
+    /// `RacyBytes`.
     fn new<'a>(bufs: &[impl Into<RacySource<'a>> + Copy], range: Range<usize>) -> Self {
         let mut list = [libc::iovec {
             iov_base: std::ptr::null_mut(),
@@ -117,13 +118,14 @@ fn read_some(
     let pos = offset(pos)?;
     if let [buf] = bufs {
         let buf = buf.slice(range.start, range.len());
-        // SAFETY: the range of a `RacyBytes`, valid for writes during this call; as below.
+        // SAFETY: the memory is that of a `RacyBytes`, which is valid for writes during this call.
+        // As below, the kernel's write is not an access of the memory model.
         let n = unsafe { libc::pread(file.as_raw_fd(), buf.as_ptr().cast(), buf.len(), pos) };
         return nr_bytes(n);
     }
     let Vectors { list, nr } = Vectors::new(bufs, range);
     // SAFETY: the first `nr` vectors are ranges of `RacyBytes`, valid for writes during this call.
-    // A write by the kernel is not an access of the memory model, so readers do not race with it.
+    // A write by the kernel is not an access in the memory model, so readers do not race with it.
     let n = unsafe { libc::preadv(file.as_raw_fd(), list.as_ptr(), nr, pos) };
     nr_bytes(n)
 }
@@ -138,7 +140,7 @@ fn write_some(
     let pos = offset(pos)?;
     if let [buf] = bufs {
         let buf = buf.slice(range.start, range.len());
-        // SAFETY: the range of a `RacySource`, valid for reads during this call.
+        // SAFETY: the memory is that of a `RacySource`, which is valid for reads during this call.
         let n = unsafe { libc::pwrite(file.as_raw_fd(), buf.as_ptr().cast(), buf.len(), pos) };
         return nr_bytes(n);
     }

@@ -1,4 +1,4 @@
-//! Copy operations of the two types, by the implementation of this build.
+//! Copy operations of [`RacyBytes`] and [`RacySource`], by the implementation that this build has.
 
 use std::mem::MaybeUninit;
 
@@ -22,7 +22,8 @@ impl RacySource<'_> {
     #[must_use]
     #[inline(always)]
     pub fn load<const N: usize>(self, off: usize) -> Option<[u8; N]> {
-        // As in `RacyBytes::has`, but a loop can hoist the first comparison.
+        // The same condition as in `RacyBytes::has`, in a form whose first comparison the compiler
+        // can hoist out of a loop.
         if N > self.len() || off > self.len() - N {
             return None;
         }
@@ -35,7 +36,7 @@ impl RacyBytes<'_> {
     /// Prefetches the first cache line for writing. Changes no bytes.
     #[inline]
     pub fn expect_write(self) {
-        // A model has no cache lines.
+        // Models do not simulate cache lines.
         #[cfg(not(loom))]
         native::expect_write(self.as_ptr().cast());
     }
@@ -49,7 +50,7 @@ impl RacyBytes<'_> {
     #[track_caller]
     pub fn copy_to(self, off: usize, dst: &mut [u8]) {
         self.check(off, dst.len());
-        // SAFETY: (r) was just checked; (d) `dst` is exclusive.
+        // SAFETY: (r) was just checked; (d) `dst` is an exclusive reference.
         unsafe { self.copy_to_unchecked(off, dst.as_mut_ptr(), dst.len()) }
     }
 
@@ -59,7 +60,8 @@ impl RacyBytes<'_> {
     ///
     /// - (r) The `len` bytes from `off` on are in `self`.
     /// - (d) `dst` is not null, and valid for writes of `len` bytes that no other thread accesses
-    ///   during the call. They need not be initialized; they are afterwards.
+    ///   during the call. The bytes need not be initialized before the call, and are initialized
+    ///   after it.
     #[inline(always)]
     pub unsafe fn copy_to_unchecked(self, off: usize, dst: *mut u8, len: usize) {
         // SAFETY: (r).
@@ -98,8 +100,8 @@ impl RacyBytes<'_> {
 
     /// Copies all of `src` to the bytes from `off` on, while other threads may write to either.
     ///
-    /// The protocols of both sides validate a racing copy: as a read of `src`, and as a write to
-    /// `self`. If the two ranges overlap, the bytes copied are an arbitrary mixture.
+    /// For each side, the caller follows the protocol of that memory: the copy is a read of `src`
+    /// and a write to `self`. If the two ranges overlap, the bytes copied are an arbitrary mixture.
     ///
     /// # Panics
     ///

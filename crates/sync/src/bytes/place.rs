@@ -13,9 +13,9 @@ pub(super) const WORD: usize = size_of::<u64>();
 
 /// Memory that other threads may be reading or writing concurrently.
 ///
-/// Like a byte slice, but without guarantees about the values, which may differ each time they are
-/// read. After a copy that raced with a write, each byte is one that some write stored. Whether all
-/// are of one write is for the caller to validate, by the [protocol](super).
+/// A `RacyBytes` is like a byte slice, except that the values may differ each time they are read.
+/// After a copy that raced with a write, each byte is one that some write stored. The caller must
+/// validate, by the [protocol](super), that all bytes are of one write.
 #[derive(Clone, Copy)]
 pub struct RacyBytes<'a> {
     #[cfg(not(loom))]
@@ -31,8 +31,8 @@ pub struct RacyBytes<'a> {
     len: usize,
 }
 
-// SAFETY: by the obligations of `new`, any thread may access the memory at any time, as through the
-// `&[AtomicU64]` that this stands for.
+// SAFETY: by the obligations of `new`, any thread may access the memory at any time, as through a
+// `&[AtomicU64]`, which is `Send` and `Sync`.
 #[cfg(not(loom))]
 unsafe impl Send for RacyBytes<'_> {}
 // SAFETY: as for `Send`.
@@ -50,7 +50,8 @@ impl fmt::Debug for RacyBytes<'_> {
 /// A read-only [`RacyBytes`], without a safe way to change the bytes.
 ///
 /// Operations that only read racy bytes take this type ([`RacyBytes::copy_from_racy`], writes to a
-/// backend). Owners that rely on their bytes, such as those of a pinned page, hand out this type.
+/// backend). Owners that must not have their bytes changed, such as a read-only pin of a page, hand
+/// out this type.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct RacySource<'a>(pub(super) RacyBytes<'a>);
@@ -78,7 +79,7 @@ impl<'a> RacySource<'a> {
         self.0.len()
     }
 
-    /// Whether the length is zero.
+    /// Returns `true` if the length is zero.
     #[must_use]
     #[inline]
     pub fn is_empty(self) -> bool {
@@ -101,7 +102,7 @@ impl<'a> RacySource<'a> {
         RacySource(self.0.slice(off, len))
     }
 
-    /// The `len` bytes from `off` on, or `None` if they are not all in `self`.
+    /// Returns the `len` bytes from `off` on, or `None` if they are not all in `self`.
     #[must_use]
     #[inline(always)]
     pub fn get(self, off: usize, len: usize) -> Option<RacySource<'a>> {
@@ -116,14 +117,14 @@ impl<'a> RacySource<'a> {
 /// Location of the bytes: in memory.
 #[cfg(not(loom))]
 impl<'a> RacyBytes<'a> {
-    /// The `len` bytes at `ptr`, which need not be aligned.
+    /// Refers to the `len` bytes at `ptr`, which need not be aligned.
     ///
     /// # Safety
     ///
     /// - (a) Every aligned 8-byte word that contains one of these bytes is initialized, and valid
     ///   for reads and writes, for all of `'a`.
-    /// - (b) During `'a`, if an access by Rust code to one of these words may race with another
-    ///   one, and either writes, it goes through a `RacyBytes` or an `AtomicU64` at that word. The
+    /// - (b) During `'a`, if two accesses by Rust code to one of these words may race and at least
+    ///   one of them writes, both go through a `RacyBytes` or an `AtomicU64` at that word. The
     ///   kernel's accesses in a system call are not accesses by Rust code.
     #[must_use]
     #[inline]
@@ -140,7 +141,8 @@ impl<'a> RacyBytes<'a> {
     #[inline]
     pub fn from_words(words: &'a [AtomicU64]) -> Self {
         // SAFETY: (a) the words are borrowed for `'a`, aligned and initialized, and an atomic may
-        // be written through a shared reference. (b) While borrowed, they are accessed as atomics.
+        // be written through a shared reference. (b) While the words are borrowed, Rust code
+        // accesses them only as atomics.
         unsafe { Self::new(NonNull::from(words).cast(), size_of_val(words)) }
     }
 
@@ -151,25 +153,27 @@ impl<'a> RacyBytes<'a> {
         self.ptr.as_ptr()
     }
 
-    /// The `len` bytes from `off` on. Safety: (r) they are in `self`.
+    /// Returns the `len` bytes from `off` on. Safety: (r) these bytes are in `self`.
     #[inline]
     pub(super) unsafe fn part(self, off: usize, len: usize) -> Self {
-        // SAFETY: (r), and by (a) of `new` the memory is valid up to there.
+        // SAFETY: by (r) the offset is within the bytes, and by (a) of `new` their memory is valid.
         let ptr = unsafe { self.ptr.add(off) };
         Self { ptr, len, ..self }
     }
 
-    /// The words that contain the bytes, and the offset of the first byte in them.
+    /// Returns the words that contain the bytes, and the offset of the first byte in the words, in
+    /// bytes.
     #[inline]
     pub(super) fn words(self) -> (&'a [AtomicU64], usize) {
         if self.len == 0 {
-            // No word contains them, and `ptr` is arbitrary.
+            // An empty range has no words, and its `ptr` is arbitrary.
             return (&[], 0);
         }
         let start = self.ptr.addr().get() % WORD;
         let nr_words = (start + self.len).div_ceil(WORD);
         let first = self.as_ptr().wrapping_sub(start).cast();
-        // SAFETY: these are the words of (a), aligned, and by (b) accessed as if they were atomics.
+        // SAFETY: these are the words of (a). They are aligned, and by (b) no racing access is
+        // non-atomic.
         let words = unsafe { std::slice::from_raw_parts(first, nr_words) };
         (words, start)
     }
@@ -188,7 +192,7 @@ impl<'a> RacyBytes<'a> {
         }
     }
 
-    /// Like the version without loom, but checks the range.
+    /// Counterpart of the version for other builds; this one checks the range.
     pub(super) unsafe fn part(self, off: usize, len: usize) -> Self {
         self.check(off, len);
         let start = self.start + off;
@@ -215,14 +219,14 @@ impl<'a> RacyBytes<'a> {
         self.len
     }
 
-    /// Whether the length is zero.
+    /// Returns `true` if the length is zero.
     #[must_use]
     #[inline]
     pub fn is_empty(self) -> bool {
         self.len == 0
     }
 
-    /// The `len` bytes from `off` on. Panics if they are not all in `self`.
+    /// Returns the `len` bytes from `off` on. Panics if they are not all in `self`.
     #[must_use]
     #[inline]
     #[track_caller]
@@ -238,7 +242,7 @@ impl<'a> RacyBytes<'a> {
         assert!(self.has(off, len), "range outside the racy bytes");
     }
 
-    /// Whether the `len` bytes from `off` on are all in `self`.
+    /// Returns `true` if the `len` bytes from `off` on are all in `self`.
     #[inline(always)]
     pub(super) const fn has(self, off: usize, len: usize) -> bool {
         off <= self.len && len <= self.len - off

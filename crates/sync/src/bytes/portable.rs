@@ -1,11 +1,11 @@
-//! Racy copies with relaxed atomics, for processors without assembly here, loom, Miri and
-//! ThreadSanitizer. Public so that tests and benchmarks can compare it with the assembly.
+//! Racy copies with relaxed atomics, for loom, Miri, ThreadSanitizer and processors other than
+//! x86-64. The module is public so that tests and benchmarks can compare it with the assembly.
 //!
 //! Every access is to a whole aligned `AtomicU64`, because racing accesses of different sizes are
 //! undefined behavior even if all are atomic. A copy from part of a word loads the whole word. A
 //! copy to part of a word preserves its other bytes, even if other threads write them concurrently.
 //!
-//! Users call [`RacyBytes`].
+//! Other code uses [`RacyBytes`] instead of these functions.
 
 use std::mem::MaybeUninit;
 
@@ -33,14 +33,14 @@ pub fn copy_out(src: RacyBytes<'_>, dst: &mut [MaybeUninit<u8>]) {
 ///
 /// # Safety
 ///
-/// (r) They are in `src`.
+/// (r) These bytes are in `src`.
 #[inline]
 #[must_use]
 pub unsafe fn load_value<const N: usize>(src: RacyBytes<'_>, off: usize) -> [u8; N] {
     let mut bytes = [MaybeUninit::uninit(); N];
     // SAFETY: (r).
     copy_out(unsafe { src.part(off, N) }, &mut bytes);
-    // SAFETY: all of them were just written.
+    // SAFETY: `copy_out` has initialized all of `bytes`.
     bytes.map(|byte| unsafe { byte.assume_init() })
 }
 
@@ -86,8 +86,9 @@ struct Part<'a> {
     len: usize,
 }
 
-/// A byte range as the end of a word, whole words, and the beginning of a word. The head alone has
-/// a range within one word that does not start at the word's first byte.
+/// A byte range, divided into the end of a word (`head`), whole words (`body`) and the beginning of
+/// a word (`tail`). If the range lies within one word and does not start at the word's first byte,
+/// the head is the whole range.
 struct Parts<'a> {
     head: Part<'a>,
     body: &'a [AtomicU64],
@@ -128,8 +129,8 @@ impl Part<'_> {
     fn store(&self, bytes: &[u8]) {
         let Some(word) = self.word else { return };
         // ORDERING: all Relaxed; the caller's fences order these bytes (E1, E2 of the parent
-        // module). The loop ends unless other threads keep changing this word. Writers of one page
-        // do not, since they exclude each other.
+        // module). The loop ends unless other threads keep changing this word, which writers of one
+        // page do not, since they exclude each other.
         let mut old = word.load(Ordering::Relaxed);
         loop {
             let mut new = old.to_ne_bytes();
@@ -144,13 +145,14 @@ impl Part<'_> {
 }
 
 fn load(word: &AtomicU64) -> [u8; WORD] {
-    // ORDERING: Relaxed; an acquire fence of the caller orders it (E2 of the parent module).
+    // ORDERING: Relaxed; the caller's acquire fence orders this load before the check of the
+    // sequence word (E2 of the parent module).
     word.load(Ordering::Relaxed).to_ne_bytes()
 }
 
 fn store(word: &AtomicU64, bytes: [u8; WORD]) {
-    // ORDERING: Relaxed; ordered by the caller's earlier release fence and later release store (E2
-    // and E1 of the parent module).
+    // ORDERING: Relaxed; the caller's earlier release fence and later release store order this
+    // store (E2 and E1 of the parent module).
     word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
 }
 

@@ -1,8 +1,8 @@
 //! Racy copies in x86-64 assembly.
 //!
-//! This module inlines copies of up to 64 bytes, and dispatches longer ones to a variant. It is
-//! called by [`RacyBytes`] and by [`variant`](super::variant). The [parent module](super) explains
-//! why the order of its loads and stores is guaranteed; this text explains its speed.
+//! This module inlines copies of up to 64 bytes, and dispatches longer ones to a variant.
+//! [`RacyBytes`] and [`variant`](super::variant) call it. The [parent module](super) explains why
+//! the order of the loads and stores is guaranteed. This text explains the choice of instructions.
 //!
 //! | bytes | implementation |
 //! |---|---|
@@ -47,15 +47,15 @@ static ZEROS: [u8; INLINE] = [0; INLINE];
 #[inline(always)]
 pub(super) fn copy_out(src: RacyBytes<'_>, dst: &mut [MaybeUninit<u8>]) {
     assert_eq!(src.len(), dst.len());
-    // SAFETY: (a) by the obligations of `RacyBytes::new`; (b) `dst` is exclusive, and only
-    // initialized bytes are stored there.
+    // SAFETY: (a) follows from the obligations of `RacyBytes::new`. (b) `dst` is an exclusive
+    // reference, and only initialized bytes are stored there.
     unsafe { copy(src.as_ptr(), dst.as_mut_ptr().cast(), dst.len()) }
 }
 
-/// Loads the `N` bytes of `src` from `off` on. Safety: (r) they are in `src`.
+/// Loads the `N` bytes of `src` from `off` on. Safety: (r) these bytes are in `src`.
 ///
-/// Addresses are base plus index: callers usually add a number read from a page to the page's
-/// address, and the addition then takes no instruction.
+/// The moves use base-plus-index addresses: callers usually add a number that they read from a page
+/// to the page's address, and the addition then needs no instruction.
 #[inline(always)]
 pub(super) unsafe fn load_value<const N: usize>(src: RacyBytes<'_>, off: usize) -> [u8; N] {
     let base = src.as_ptr();
@@ -63,7 +63,8 @@ pub(super) unsafe fn load_value<const N: usize>(src: RacyBytes<'_>, off: usize) 
     match N {
         1 => {
             let value: u32;
-            // SAFETY: (r); memory valid by the obligations of `RacyBytes::new`. Writes nothing.
+            // SAFETY: by (r) and the obligations of `RacyBytes::new` the memory is valid for reads.
+            // The instruction writes no memory.
             unsafe {
                 asm!("movzx {v:e}, byte ptr [{base} + {off}]",
                     base = in(reg) base, off = in(reg) off, v = lateout(reg) value,
@@ -114,7 +115,7 @@ pub(super) unsafe fn load_value<const N: usize>(src: RacyBytes<'_>, off: usize) 
             low_bytes.copy_from_slice(&low.to_ne_bytes());
             high_bytes.copy_from_slice(&high.to_ne_bytes());
         }
-        // SAFETY: (r); (d) the array is local.
+        // SAFETY: the caller ensures (r); (d) the array is local.
         _ => unsafe { src.copy_to_unchecked(off, bytes.as_mut_ptr(), N) },
     }
     bytes
@@ -124,7 +125,8 @@ pub(super) unsafe fn load_value<const N: usize>(src: RacyBytes<'_>, off: usize) 
 #[inline]
 pub(super) fn copy_in(dst: RacyBytes<'_>, src: &[u8]) {
     assert_eq!(dst.len(), src.len());
-    // SAFETY: (a) `src` is shared, so not written; (b) by the obligations of `RacyBytes::new`.
+    // SAFETY: (a) `src` is a shared reference, so no thread writes to it. (b) follows from the
+    // obligations of `RacyBytes::new`.
     unsafe { copy(src.as_ptr(), dst.as_ptr(), src.len()) }
 }
 
@@ -132,7 +134,7 @@ pub(super) fn copy_in(dst: RacyBytes<'_>, src: &[u8]) {
 #[inline]
 pub(super) fn copy_between(dst: RacyBytes<'_>, src: RacyBytes<'_>) {
     assert_eq!(dst.len(), src.len());
-    // SAFETY: (a) and (b) by the obligations of `RacyBytes::new`.
+    // SAFETY: (a) and (b) follow from the obligations of `RacyBytes::new`.
     unsafe { copy(src.as_ptr(), dst.as_ptr(), src.len()) }
 }
 
@@ -140,12 +142,13 @@ pub(super) fn zero(dst: RacyBytes<'_>) {
     if dst.len() <= INLINE {
         return copy_in(dst, &ZEROS[..dst.len()]);
     }
-    // ORDERING: Relaxed; as in `copy_long`.
+    // ORDERING: Relaxed; the word publishes no other memory, as in `copy_long`.
     let variant = match choice::CHOSEN.load(Ordering::Relaxed) {
         choice::NONE => choice::first(),
         code => choice::variant_of(code),
     };
-    // SAFETY: (b) by the obligations of `RacyBytes::new`; (d) only usable variants are chosen.
+    // SAFETY: (b) follows from the obligations of `RacyBytes::new`; (d) only usable variants are
+    // chosen.
     unsafe { zero_long(variant, dst.as_ptr(), dst.len()) }
 }
 
@@ -155,7 +158,8 @@ pub(super) fn copy_with(variant: Variant, dst: RacyBytes<'_>, src: RacyBytes<'_>
     if dst.len() <= INLINE {
         return copy_between(dst, src);
     }
-    // SAFETY: (a) and (b) by the obligations of `RacyBytes::new`; (d) `variant::by_name` checks it.
+    // SAFETY: (a) and (b) follow from the obligations of `RacyBytes::new`; (d) `variant::by_name`
+    // has checked that `variant` is usable.
     unsafe { copy_long_with(variant, src.as_ptr(), dst.as_ptr(), dst.len()) }
 }
 
@@ -170,21 +174,24 @@ pub(super) fn zero_with(variant: Variant, dst: RacyBytes<'_>) {
 
 /// Copies `len` bytes.
 ///
-/// Up to [`INLINE`] bytes the copy is inlined. Each general register that a branch of it uses,
-/// however rarely, may force a value of the caller onto the stack. So bytes pass through vector
-/// registers, and 1 to 3 bytes through a single general register.
+/// Up to [`INLINE`] bytes the copy is inlined. Each general register that any of its branches uses,
+/// even a rarely taken one, may force a value of the caller onto the stack. Bytes therefore pass
+/// through vector registers, and 1 to 3 bytes through a single general register.
 ///
 /// If the ranges overlap, as parts of one `RacyBytes` may, some of the stored bytes are an
 /// arbitrary mixture of the old ones.
 ///
 /// # Safety
 ///
-/// - (a) `src` is valid for reads of `len` bytes. Concurrent writes to them use a [`RacyBytes`].
-/// - (b) `dst` is valid for writes of `len` bytes. Concurrent accesses to them use a [`RacyBytes`].
+/// - (a) `src` is valid for reads of `len` bytes. Concurrent writes to these bytes use a
+///   [`RacyBytes`].
+/// - (b) `dst` is valid for writes of `len` bytes. Concurrent accesses to these bytes use a
+///   [`RacyBytes`].
 #[inline(always)]
 unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
     if len > INLINE {
-        // SAFETY: (a) and (b) are passed on, here and below, with a length that the callee accepts.
+        // SAFETY: here and below, the caller ensures (a) and (b), and the callee accepts this
+        // length.
         unsafe { copy_long(src, dst, len) }
     } else if len > 32 {
         // SAFETY: as above.
@@ -315,11 +322,12 @@ unsafe fn copy_32_to_64(src: *const u8, dst: *mut u8, len: usize) {
 /// Copies more than [`INLINE`] bytes. Safety: as for [`copy`].
 #[inline(never)]
 unsafe fn copy_long(src: *const u8, dst: *mut u8, len: usize) {
-    // ORDERING: Relaxed; publishes no other memory, and any usable variant is correct.
+    // ORDERING: Relaxed; the word publishes no other memory, and every usable variant copies
+    // correctly.
     let code = choice::CHOSEN.load(Ordering::Relaxed);
     if code == choice::AVX512 {
-        // SAFETY: (a) and (b) are passed on, here and below, with a length that the callee accepts;
-        // (d) a chosen variant is usable.
+        // SAFETY: here and below, the caller ensures (a) and (b), and the callee accepts this
+        // length; (d) a chosen variant is usable.
         unsafe { avx512::copy(src, dst, len) }
     } else if code == choice::AVX {
         // SAFETY: as above.
@@ -330,13 +338,14 @@ unsafe fn copy_long(src: *const u8, dst: *mut u8, len: usize) {
     }
 }
 
-/// Copies by a variant that is rarely chosen, or chooses one. Safety: as for [`copy_long`].
+/// Copies by one of the variants that are rarely chosen, or chooses a variant if none is chosen
+/// yet. Safety: as for [`copy_long`].
 #[inline(never)]
 unsafe fn copy_otherwise(src: *const u8, dst: *mut u8, len: usize) {
-    // ORDERING: Relaxed; as in `copy_long`.
+    // ORDERING: Relaxed; the word publishes no other memory, as in `copy_long`.
     let code = choice::CHOSEN.load(Ordering::Relaxed);
     if code == choice::REP_MOVSB {
-        // SAFETY: (a) and (b) are passed on, here and below; (d) a chosen variant is usable.
+        // SAFETY: here and below, the caller ensures (a) and (b); (d) a chosen variant is usable.
         unsafe { rep_movsb::copy(src, dst, len) }
     } else if code == choice::SSE2 {
         // SAFETY: as above.
@@ -349,13 +358,13 @@ unsafe fn copy_otherwise(src: *const u8, dst: *mut u8, len: usize) {
 
 /// Chooses a variant and copies. Safety: as for [`copy_long`].
 ///
-/// A separate function in tail position, so that the functions above save no registers: saving
-/// three cost a fifth of a copy of 256 bytes.
+/// This is a separate function in tail position, so that the functions above need not save
+/// registers for it.
 #[cold]
 #[inline(never)]
 unsafe fn choose_and_copy(src: *const u8, dst: *mut u8, len: usize) {
     let variant = choice::first();
-    // SAFETY: (a) and (b) are passed on; (d) a chosen variant is usable.
+    // SAFETY: the caller ensures (a) and (b); (d) a chosen variant is usable.
     unsafe { copy_long_with(variant, src, dst, len) }
 }
 

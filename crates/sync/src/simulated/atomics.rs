@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::schedule::point;
 
-/// Fence of `std`, which is a [`point`] too.
+/// `std`'s fence, preceded by a scheduling [`point`].
 pub fn fence(order: Ordering) {
     point();
     std::sync::atomic::fence(order);
@@ -12,7 +12,7 @@ pub fn fence(order: Ordering) {
 
 macro_rules! atomic {
     ($name:ident, $value:ty, [$($change:ident),*]) => {
-        /// The atomic of `std`; every operation is a scheduling [`point`].
+        /// `std`'s atomic; each operation is preceded by a scheduling [`point`].
         #[derive(Debug, Default)]
         #[repr(transparent)]
         pub struct $name(std::sync::atomic::$name);
@@ -53,7 +53,8 @@ macro_rules! atomic {
                 self.0.compare_exchange(current, new, success, failure)
             }
 
-            /// Never fails spuriously: that would not follow from the seed.
+            /// Never fails spuriously, since a spurious failure would not be determined by the
+            /// seed.
             #[inline]
             pub fn compare_exchange_weak(
                 &self,

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use super::schedule::{Instant, ME, NOBODY, point, wait_for, wake};
 
-/// Like that of `std`.
+/// `std`'s mutex, whose waiting threads pass the baton.
 #[derive(Default)]
 pub struct Mutex<T: ?Sized>(std::sync::Mutex<T>);
 
-/// Like that of `std`.
+/// Guard of a [`Mutex`].
 #[must_use]
 pub struct MutexGuard<'a, T: ?Sized> {
     lock: &'a Mutex<T>,
-    /// `None` while the lock is being released.
+    /// `None` once the lock has been released, or passed to `std`'s condition variable.
     inner: Option<std::sync::MutexGuard<'a, T>>,
 }
 
@@ -118,11 +118,11 @@ impl<T: ?Sized> Drop for MutexGuard<'_, T> {
     }
 }
 
-/// Like that of `std`.
+/// `std`'s condition variable, whose waiting threads pass the baton.
 #[derive(Debug, Default)]
 pub struct Condvar(std::sync::Condvar);
 
-/// Like that of `std`.
+/// Result of a [`Condvar`] wait with a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitTimeoutResult(bool);
 
@@ -164,7 +164,7 @@ impl Condvar {
             let inner = guard.inner.take().expect("the guard holds its lock");
             return lock.result(self.0.wait(inner));
         }
-        // No other thread can run between these two calls.
+        // This thread holds the baton, so no other thread can run between these two calls.
         drop(guard);
         wait_for(me, self.address(), None);
         lock.lock()
@@ -227,11 +227,11 @@ impl Condvar {
     }
 }
 
-/// Like that of `std`.
+/// `std`'s reader-writer lock, whose waiting threads pass the baton.
 #[derive(Debug, Default)]
 pub struct RwLock<T>(std::sync::RwLock<T>);
 
-/// Like that of `std`.
+/// Guard of a lock for reading.
 #[derive(Debug)]
 #[must_use]
 pub struct RwLockReadGuard<'a, T> {
@@ -239,7 +239,7 @@ pub struct RwLockReadGuard<'a, T> {
     inner: Option<std::sync::RwLockReadGuard<'a, T>>,
 }
 
-/// Like that of `std`.
+/// Guard of a lock for writing.
 #[derive(Debug)]
 #[must_use]
 pub struct RwLockWriteGuard<'a, T> {
@@ -253,7 +253,7 @@ impl<T> RwLock<T> {
         Self(std::sync::RwLock::new(value))
     }
 
-    /// Locks for reading, and ignores poison, which no caller uses.
+    /// Locks for reading. Ignores poison, because no caller uses it.
     pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
         point();
         let (me, address) = (ME.get(), std::ptr::from_ref(self).addr());

@@ -1,22 +1,22 @@
 //! Deterministic simulation: locks, waits, atomics, threads and time (feature `simulated`).
 //!
 //! A simulation ([`run`]) has real threads, but only the holder of the *baton* runs. The holder
-//! passes the baton when it has to wait. Depending on the seed, it also does so at an operation on
-//! an atomic or a lock, or within a copy of racy bytes. The seed alone determines the next holder,
-//! the waiter that is woken, and the passage of time. So an execution is a function of the seed and
-//! of the code that ships, and a failure can be replayed.
+//! passes the baton when it has to wait. Depending on the seed, the holder also passes the baton at
+//! an operation on an atomic or a lock, or within a copy of racy bytes. The seed alone determines
+//! the next holder, the waiter that is woken, and the passage of time. An execution is therefore a
+//! function of the seed and of the code that ships, and a failure can be replayed.
 //!
 //! - **Waits.** A thread that finds a mutex locked, sleeps, or waits for a condition is not
-//!   runnable. In the system, threads wait only for the baton.
-//! - **Time** ([`Instant`]) is simulated. It advances a little at each switch, occasionally much.
-//!   If no thread is runnable, it advances to the next deadline.
+//!   runnable. The only operating-system wait of a simulated thread is the one for the baton.
+//! - **Time** ([`Instant`]) is simulated. Time advances by less than 20 µs at most switches, and by
+//!   up to 0.1 s at one in 128. If no thread is runnable, it advances to the next deadline.
 //! - **Memory.** Since one thread runs at a time, each load sees the last store. Reordering by the
-//!   processor and the compiler is for the models and the litmus tests.
+//!   processor and the compiler is covered by the models and the litmus tests instead.
 //! - **Termination.** A deadlock (no thread is runnable, and no deadline is pending) ends the
 //!   process with an error message ([`STUCK`]). So does exceeding a limit of switches.
 //!
-//! A thread that was not started in a simulation uses the primitives of `std`, through the same
-//! types. At most one simulation runs at a time.
+//! In a thread that does not belong to a simulation, the same types behave like those of `std`. At
+//! most one simulation runs at a time.
 //!
 //! | module | content |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! Scheduler: the baton, waiting threads and simulated time. The parent module has the rules.
+//! Scheduler: the baton, waiting threads and simulated time. The [parent module](super) states the
+//! rules.
 
 use std::cell::Cell;
 use std::collections::hash_map::DefaultHasher;
@@ -14,23 +15,26 @@ use crate::signals;
 /// Exit code of a process whose simulated threads deadlock or do not terminate.
 pub const STUCK: i32 = 3;
 
-/// Thread number outside a simulation.
+/// Thread number of a thread that belongs to no simulation.
 pub(super) const NOBODY: usize = usize::MAX;
 
-/// An execution with more switches is assumed not to terminate.
+/// Maximum number of switches of an execution. An execution with more switches is assumed not to
+/// terminate.
 const MOST_SWITCHES: u64 = 1_000_000;
 
 /// How threads are scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// Average number of operations on atomics and locks before a switch. `None`: only at waits.
+    /// Average number of operations on atomics and locks between two switches. `None`: threads
+    /// switch only at waits.
     pub stretch: Option<u32>,
 }
 
 /// Summary of an execution, equal for equal seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// Hash of every switch: from which thread, to which, why and when.
+    /// Hash of all switches. Each contributes the two threads, the time, and whether the first one
+    /// can still run.
     pub hash: u64,
     /// Number of switches.
     pub nr_switches: u64,
@@ -41,7 +45,7 @@ pub struct Trace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Turn {
     May,
-    /// Until the address is notified, or until this time.
+    /// Not runnable until the address is notified or this time is reached.
     Waits(usize, Option<Duration>),
     Over,
 }
@@ -65,12 +69,14 @@ struct World {
 
 static WORLD: std::sync::Mutex<Option<World>> = std::sync::Mutex::new(None);
 static OVER: std::sync::Condvar = std::sync::Condvar::new();
-/// Operations of the running thread before the next switch. Only the baton's holder uses it.
+/// Number of operations that the running thread may still execute before the next switch. Only the
+/// holder of the baton accesses it.
 static LEFT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 thread_local! {
     pub(super) static ME: Cell<usize> = const { Cell::new(NOBODY) };
-    /// Initialized first, so dropped last: other destructors run with the baton held.
+    /// Initialized before other thread-locals of the thread, and so dropped after them: their
+    /// destructors run with the baton held.
     static LEAVE: Leave = const { Leave };
 }
 
@@ -92,7 +98,8 @@ impl Drop for Leave {
     }
 }
 
-/// Address, used by nothing else, that is notified when `thread` ends.
+/// Returns the address that is notified when `thread` ends. No lock or condition variable has this
+/// address.
 fn joined(thread: usize) -> usize {
     usize::MAX - 1 - thread
 }
@@ -107,7 +114,7 @@ fn with_world<R>(work: impl FnOnce(&mut World) -> R) -> R {
 }
 
 impl World {
-    /// SplitMix64.
+    /// Returns a pseudorandom number less than `below`, by SplitMix64.
     fn random(&mut self, below: u64) -> u64 {
         self.rng = self.rng.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.rng;
@@ -116,7 +123,7 @@ impl World {
         (mixed ^ (mixed >> 31)) % below
     }
 
-    /// Advances the time, and draws the number of operations until the next switch.
+    /// Advances the time, and draws the number of operations before the next switch.
     fn draw(&mut self) {
         let micros = match self.random(128) {
             0 => 100_000,
@@ -132,7 +139,7 @@ impl World {
         LEFT.store(left, Ordering::Relaxed);
     }
 
-    /// Passes the baton to a random runnable thread.
+    /// Passes the baton from thread `me` to a random runnable thread, which may be `me` itself.
     fn pass(&mut self, me: usize) {
         self.nr_switches += 1;
         if self.nr_switches > MOST_SWITCHES {
@@ -177,7 +184,7 @@ impl World {
         }
     }
 
-    /// Ends the process: threads in a deadlock cannot be ended.
+    /// Ends the process, because deadlocked threads cannot be ended individually.
     fn give_up(&self, why: &str) -> ! {
         eprintln!("{}: {why}, after {} switches", self.name, self.nr_switches);
         std::process::exit(STUCK)
@@ -199,7 +206,7 @@ fn wake_in(world: &mut World, on: usize, all: bool) {
     }
 }
 
-/// Passes the baton, and waits to get it back.
+/// Passes the baton, and returns when this thread, `me`, holds it again.
 fn pass(mut world: std::sync::MutexGuard<'static, Option<World>>, me: usize) {
     if let Some(world) = world.as_mut() {
         world.pass(me);
@@ -217,13 +224,14 @@ fn await_baton(mut world: std::sync::MutexGuard<'static, Option<World>>, me: usi
     }
 }
 
-/// Whether this thread belongs to a simulation.
+/// Returns `true` if this thread belongs to a simulation.
 #[must_use]
 pub fn is_here() -> bool {
     ME.get() != NOBODY
 }
 
-/// Scheduling point: another thread may run.
+/// Scheduling point: passes the baton if the number of operations before the next switch is used
+/// up. Does nothing outside a simulation.
 #[inline]
 pub fn point() {
     let me = ME.get();
@@ -238,7 +246,8 @@ pub fn point() {
     }
 }
 
-/// A [`point`] before a copy. Returns the bytes to copy before another one; 0 outside a simulation.
+/// Executes a scheduling [`point`] before a copy of `len` bytes. Returns the number of bytes to
+/// copy before the next point; 0 outside a simulation.
 pub(crate) fn half_of_copy(len: usize) -> usize {
     point();
     match is_here() {
@@ -247,13 +256,13 @@ pub(crate) fn half_of_copy(len: usize) -> usize {
     }
 }
 
-/// Lets another thread run, by a short sleep. Returns `false` outside a simulation.
+/// Lets other threads run, by a short sleep. Does nothing and returns `false` outside a simulation.
 pub fn give_way() -> bool {
     let me = ME.get();
     if me == NOBODY {
         return false;
     }
-    // Not only a switch: a thread that spins waits for another one.
+    // A mere switch could choose this thread again, but a thread that spins waits for another one.
     sleep_here(me, Duration::from_micros(1));
     true
 }
@@ -266,7 +275,7 @@ fn sleep_here(me: usize, time: Duration) {
     pass(world, me);
 }
 
-/// Sleeps, in simulated time if this thread belongs to a simulation.
+/// Sleeps for `time`, which is simulated if this thread belongs to a simulation.
 pub fn sleep(time: Duration) {
     match ME.get() {
         NOBODY => std::thread::sleep(time),
@@ -274,7 +283,7 @@ pub fn sleep(time: Duration) {
     }
 }
 
-/// Waits until the address is notified. Returns `false` if that takes longer than `most`.
+/// Waits until the address `on` is notified. Returns `false` if `most` passes first.
 pub(super) fn wait_for(me: usize, on: usize, most: Option<Duration>) -> bool {
     let mut guard = world();
     if let Some(world) = guard.as_mut() {
@@ -306,7 +315,8 @@ fn enter(me: usize) {
     await_baton(world(), me);
 }
 
-/// Starts a detached thread, in this thread's simulation if any. Fails with the system's error.
+/// Starts a detached thread, which belongs to this thread's simulation, if any. Returns the
+/// system's error if it cannot start a thread.
 pub fn spawn_named(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     if !is_here() {
         return signals::spawn(name, work).map(drop);
@@ -322,7 +332,7 @@ pub fn spawn_named(name: &str, work: impl FnOnce() + Send + 'static) -> io::Resu
     spawned.map(drop)
 }
 
-/// Handle to a thread of a simulation that will be joined.
+/// Handle for joining a thread of a simulation.
 #[derive(Debug)]
 pub struct Joined {
     thread: usize,
@@ -365,9 +375,9 @@ impl Joined {
     }
 }
 
-/// Runs `work` as the first thread of a simulation, and returns when all its threads have ended. A
-/// deadlock, or too many switches, ends the process with [`STUCK`] and a message with `name`.
-/// Panics if `work` does.
+/// Runs `work` as the first thread of a simulation, and returns when all threads of the simulation
+/// have ended. A deadlock, or too many switches, ends the process with exit code [`STUCK`] and a
+/// message that contains `name`. Panics if `work` does.
 pub fn run<R: Send>(
     name: &str,
     seed: u64,
@@ -416,7 +426,7 @@ pub fn run<R: Send>(
     }
 }
 
-/// Instant: simulated, or the system's outside a simulation.
+/// Instant of the simulated time, or of the system's clock outside a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(Duration);
 

@@ -1,4 +1,4 @@
-//! Cached and durable content of one file, and the changes between.
+//! Cached and durable content of one file, and the changes between the two.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ use crate::doubles::rng::Rng;
 /// Guarantee of a device for the 512 bytes of a sector with an unsynced write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SectorWrites {
-    /// All survive a crash, or none, as on real devices.
+    /// Either all bytes of the write survive a crash, or none, as on real devices.
     #[default]
     Whole,
-    /// A prefix of the sector may survive alone.
+    /// A prefix of the sector may survive without the rest.
     Torn,
 }
 
@@ -28,11 +28,12 @@ pub(super) struct Content {
 #[derive(Clone, Debug)]
 enum Change {
     Size(u64),
-    /// Number of the sector, and its bytes from then on.
+    /// Number of the sector, and all of its bytes after the change.
     Sector(u64, Box<Sector>),
 }
 
-/// Effect of a failed sync on a sector that it should have made durable. It is clean afterwards.
+/// Effect of a failed sync on a sector that it should have made durable. In each case the sector is
+/// clean afterwards.
 #[derive(Clone, Copy)]
 enum Abandoned {
     Written,
@@ -85,7 +86,8 @@ impl Content {
         self.durable.trim();
     }
 
-    /// Fails to make the changes durable. Forgets all of them except changes of the size.
+    /// Applies the effects of a failed sync. Changes of sectors are forgotten, and changes of the
+    /// size are kept for the next sync.
     pub(super) fn fail_sync(&mut self, rng: &mut Rng) {
         let (mut sizes, mut changed) = (Vec::new(), BTreeSet::new());
         for change in self.changes.drain(..) {
@@ -97,7 +99,7 @@ impl Content {
             }
         }
         self.changes = sizes;
-        // The content that the system rereads from the device, truncated by later size changes.
+        // The content that the system reads from the device again, with the size changes applied.
         let mut reread = self.durable.clone();
         for change in &self.changes {
             if let Change::Size(size) = change {
@@ -117,7 +119,8 @@ impl Content {
 
     /// Returns a random result of a crash at this moment.
     pub(super) fn survivors(&self, writes: SectorWrites, rng: &mut Rng) -> Self {
-        // Sometimes nothing survives, sometimes all: with a fixed probability neither would happen.
+        // The probability is random, since with a fixed one it would hardly happen that nothing or
+        // everything survives.
         let quarters = rng.below(5);
         let last = self.last_written(quarters, rng);
         let mut image = self.durable.clone();
@@ -143,7 +146,7 @@ impl Content {
         Self::settled(image)
     }
 
-    /// Maps each sector with a surviving change to the index of its last one.
+    /// Maps each sector with a surviving change to the index of the last such change.
     fn last_written(&self, quarters: usize, rng: &mut Rng) -> BTreeMap<u64, usize> {
         let mut changes = BTreeMap::<u64, Vec<usize>>::new();
         for (at, change) in self.changes.iter().enumerate() {

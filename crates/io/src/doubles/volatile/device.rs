@@ -7,10 +7,10 @@ use super::file::VolatileFile;
 use super::state::{Shared, State};
 use crate::backend::FileId;
 
-/// A simulated storage device with named files. A loss of power leaves only synced data: see
-/// [`crash`](Self::crash). Clones are the same device.
+/// A simulated storage device with named files. After a loss of power only synced data is certain
+/// to survive: see [`crash`](Self::crash). Clones refer to the same device.
 ///
-/// Its random choices follow from the seed and the order of the calls.
+/// The seed and the order of the calls determine all random choices.
 ///
 /// ```
 /// use pagewell_io::{Backend, VolatileDevice};
@@ -50,13 +50,13 @@ impl VolatileDevice {
     }
 
     /// Makes later files use direct transfers. The device accepts whole blocks of `alignment` bytes
-    /// and rejects all else; the code for real files does the rest. The tail of a file is written
-    /// as a whole block, and its size set afterwards: a loss of power between the two leaves the
-    /// file too long, by zeros up to the end of the block.
+    /// and rejects all other transfers. The code for real files transfers partial blocks. It writes
+    /// the tail of a file as a whole block, and sets the size afterwards, so a loss of power
+    /// between the two leaves the file too long, with zeros up to the end of the block.
     ///
     /// # Panics
     ///
-    /// If the alignment is no power of two from 512 to 4096.
+    /// If the alignment is not a power of two from 512 to 4096.
     #[cfg(not(loom))]
     #[must_use]
     pub fn with_direct_transfers(self, alignment: usize) -> Self {
@@ -68,8 +68,8 @@ impl VolatileDevice {
         self
     }
 
-    /// Makes files with direct transfers keep the length of their last block, as if their size were
-    /// set before the block is written. Tests that claim to check sizes must fail on it.
+    /// Makes files with direct transfers end at the end of their last block, as if the size were
+    /// never corrected. Tests that claim to check sizes must fail on such a device.
     #[cfg(not(loom))]
     #[must_use]
     pub fn with_padding_kept(self) -> Self {
@@ -78,7 +78,7 @@ impl VolatileDevice {
     }
 
     /// Makes syncs report success without making anything durable. Tests that claim to detect a
-    /// loss must fail on it.
+    /// loss must fail on such a device.
     #[must_use]
     pub fn with_sync_stubbed_out(self) -> Self {
         self.state.lock().stub_syncs();
@@ -86,14 +86,14 @@ impl VolatileDevice {
     }
 
     /// Creates a file, open for reading and writing. Fails with [`io::ErrorKind::AlreadyExists`] if
-    /// the name exists, and if the power is off.
+    /// the name exists, and also fails if the power is off.
     pub fn create(&self, name: &str) -> io::Result<VolatileFile> {
         let id = self.state.lock().create(name)?;
         Ok(self.file(id))
     }
 
     /// Opens a file for reading and writing. Fails with [`io::ErrorKind::NotFound`] if the name
-    /// does not exist, and if the power is off.
+    /// does not exist, and also fails if the power is off.
     pub fn open(&self, name: &str) -> io::Result<VolatileFile> {
         let id = self.state.lock().find(name)?;
         Ok(self.file(id))
@@ -104,21 +104,22 @@ impl VolatileDevice {
         VolatileFile::new(self.state.clone(), id, alignment)
     }
 
-    /// Renames a file, and replaces a file with the name `to`. Not durable before a sync of the
-    /// directory. Fails as [`open`](Self::open) does.
+    /// Renames a file. If another file has the name `to`, that file loses the name. The change is
+    /// not durable before a sync of the directory. Fails as [`open`](Self::open) does.
     pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.state.rename(from, to)
     }
 
-    /// Removes a file's name; open files stay usable. Not durable before a sync of the directory.
-    /// Fails as [`open`](Self::open) does.
+    /// Removes the name of a file, which stays usable while it is open. The change is not durable
+    /// before a sync of the directory. Fails as [`open`](Self::open) does.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         self.state
             .lock()
             .change(|state| state.directory.remove(name))
     }
 
-    /// Makes the names durable. Fails if the sync is to fail, and if the power is off.
+    /// Makes the names durable. Fails if [`fail_next_sync`](Self::fail_next_sync) applies to this
+    /// sync, or if the power is off.
     pub fn sync_dir(&self) -> io::Result<()> {
         self.state.sync_dir()
     }
@@ -134,29 +135,30 @@ impl VolatileDevice {
             .collect()
     }
 
-    /// Number of syncs of files and of the directory so far.
+    /// Returns the number of syncs of files and of the directory so far.
     #[must_use]
     pub fn nr_syncs(&self) -> u64 {
         self.state.lock().nr_syncs
     }
 
     /// Makes the next `nr` syncs, of any file or the directory, fail as on Linux: with `EIO`, and
-    /// with the changed sectors of the file marked clean. Some of them were written nevertheless;
-    /// some still read correctly, but the next sync will not write them; some are dropped, and read
-    /// as before the write.
+    /// with the changed sectors of the file marked clean. Each such sector was written
+    /// nevertheless, or still reads correctly although the next sync will not write it, or was
+    /// dropped and reads as before the write.
     pub fn fail_next_sync(&self, nr: u64) {
         self.state.lock().failures = nr;
     }
 
-    /// Turns the power off after `nr` more changes and syncs: the next one and every later call
-    /// fail. If that one is a change, it may survive the crash; a sync makes nothing durable.
+    /// Turns the power off after `nr` more changes and syncs: the change or sync after these fails,
+    /// and so does every later call. If the first failing call is a change, it may survive the
+    /// crash; if it is a sync, it makes nothing durable.
     pub fn power_off_after(&self, nr: u64) {
         self.state.lock().power_off_after(nr);
     }
 
-    /// Turns the power off, and returns the device as it is after power-on, with this seed: synced
-    /// data survives, and of the rest any part, as [`SectorWrites`] permits. Later calls on this
-    /// device and its files fail.
+    /// Turns the power off, and returns the device as it is after power-on. Synced data survives,
+    /// and `seed` determines which part of the other changes survives, as [`SectorWrites`] permits.
+    /// Later calls on this device and its files fail.
     ///
     /// Several crashes of one device show several possible outcomes.
     #[must_use]

@@ -1,5 +1,5 @@
-//! Direct transfers of a simulated file: whole blocks by the device, everything else by the code
-//! for real files. Not available under loom.
+//! Direct transfers of a simulated file: the device transfers whole blocks, and the code for real
+//! files handles partial blocks. Not available under loom.
 
 #[cfg(not(loom))]
 mod imp {
@@ -49,7 +49,7 @@ mod imp {
             write_blocks(file, &self.gate, bufs, pos, self.unit)
         }
 
-        /// Returns the size, but not while the tail is being written.
+        /// Returns the size that `tell` returns, called while no thread writes a partial block.
         pub(in crate::doubles::volatile) fn size(
             &self,
             tell: impl FnOnce() -> io::Result<u64>,
@@ -67,7 +67,7 @@ mod imp {
             set()
         }
 
-        /// Rejects partial blocks, as systems do.
+        /// Rejects partial blocks, like the system.
         pub(in crate::doubles::volatile) fn check(
             &self,
             spans: impl Iterator<Item = Span>,

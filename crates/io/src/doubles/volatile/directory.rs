@@ -1,4 +1,4 @@
-//! Names of the files: the cached ones, the durable ones, and the changes between.
+//! Names of the files: cached and durable names, and the changes between the two.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -7,7 +7,7 @@ use crate::doubles::rng::Rng;
 
 pub(super) type Inode = u64;
 
-/// Names that change atomically, with the files that they then name.
+/// Names that change atomically, each with the file that it names after the change, if any.
 type Change = Vec<(String, Option<Inode>)>;
 
 /// The only directory of a device.
@@ -36,7 +36,7 @@ impl Directory {
         Ok(())
     }
 
-    /// The file that `to` named before loses that name.
+    /// Renames a file. If `to` names another file, that file loses the name.
     pub(super) fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
         let inode = self.find(from)?;
         if from != to {
@@ -56,9 +56,9 @@ impl Directory {
         self.changes.clear();
     }
 
-    /// Returns a random result of a crash at this moment: any of the changes since the last sync
-    /// survive, but of those of one name only the earliest. Otherwise a file could lose its only
-    /// durable name to another one, which no journaling file system permits.
+    /// Returns a random result of a crash at this moment: each change since the last sync survives
+    /// or not, but if a change survives, so do all earlier changes of the same names. Otherwise a
+    /// file could lose its only durable name, which no journaling file system permits.
     pub(super) fn survivors(&self, rng: &mut Rng) -> Self {
         let quarters = rng.below(5);
         let mut changed = BTreeSet::new();

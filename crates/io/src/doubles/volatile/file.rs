@@ -13,7 +13,7 @@ use crate::backend::{Span, Transfers};
 #[cfg(not(loom))]
 use crate::file::Blocks;
 
-/// Maximum file offset: no file has bytes at or beyond it, as on the system.
+/// Maximum file offset. As on the system, no file has bytes at or beyond it.
 const MOST_BYTES: u64 = i64::MAX as u64;
 
 /// A file of a [`VolatileDevice`](crate::VolatileDevice), open for reading and writing.
@@ -21,9 +21,10 @@ const MOST_BYTES: u64 = i64::MAX as u64;
 pub struct VolatileFile {
     device: Shared,
     id: FileId,
-    /// Whether the next sync includes the names. Locked during a sync, and before the device.
+    /// States whether the next sync includes the names. Locked during a sync; acquired before the
+    /// device's lock.
     names: Mutex<SyncNames>,
-    /// `Some` if transfers are direct.
+    /// `None` if transfers are not direct.
     direct: Option<Direct>,
 }
 
@@ -52,7 +53,8 @@ impl VolatileFile {
 impl VolatileFile {
     fn read_now(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
         let len = total_len(bufs);
-        // Copy unlocked: under loom other threads run here, and would wait for the lock forever.
+        // Copy to `bufs` without the lock: under loom other threads run during this copy, and would
+        // wait for the lock forever.
         let bytes = self
             .device
             .look(self.id.inode, |content| content.read(pos, len))?;
@@ -106,7 +108,7 @@ impl Blocks for VolatileFile {
     }
 
     fn set_size_apart(&self, size: u64) -> io::Result<()> {
-        // `set_size_now` locks the device again.
+        // The lock is released before `set_size_now`, which acquires it again.
         let keeps_padding = self.device.lock().keeps_padding;
         match keeps_padding {
             true => Ok(()),

@@ -1,17 +1,17 @@
-//! The bytes of a file by sectors; a sector that was never written is zeros.
+//! The bytes of a file, by sectors. A sector that was never written consists of zeros.
 
 use std::collections::BTreeMap;
 
-/// Bytes of a sector, which a device writes atomically.
+/// Size in bytes of a sector, which a device writes atomically.
 const SECTOR: usize = 512;
 
 pub(super) type Sector = [u8; SECTOR];
 
-/// A file's bytes.
+/// The bytes and the size of a file.
 ///
 /// # Invariants
 ///
-/// I1: Every byte at or past the size is zero, except from [`put`](Self::put) to
+/// I1: Every byte at or past the size is zero, except between a [`put`](Self::put) and the next
 /// [`trim`](Self::trim).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Image {
@@ -38,7 +38,7 @@ impl Image {
         bytes
     }
 
-    /// Writes `bytes` from `pos` on, and extends the file to their end if necessary.
+    /// Writes `bytes` from `pos` on. If the file ends before the last of them, extends it.
     pub(super) fn write(&mut self, pos: u64, bytes: &[u8]) {
         for (nr, off, range) in parts(pos, bytes.len()) {
             let sector = self
@@ -65,7 +65,7 @@ impl Image {
         self.sectors.insert(nr, Box::new(sector));
     }
 
-    /// Discards bytes past the end of the file.
+    /// Zeros the bytes past the end of the file.
     pub(super) fn trim(&mut self) {
         let (last, off) = (self.size / SECTOR as u64, self.size % SECTOR as u64);
         self.sectors.split_off(&(last + 1));
@@ -75,7 +75,8 @@ impl Image {
     }
 }
 
-/// Iterates over the sectors of `len` bytes from `pos` on: number, offset, and range of the bytes.
+/// Iterates over the sectors that have any of the `len` bytes from `pos` on. Each item has the
+/// number of the sector, the offset in it, and the range of the bytes.
 pub(super) fn parts(
     pos: u64,
     len: usize,

@@ -12,24 +12,25 @@
 //!
 //! # The model
 //!
-//! Every change goes to the volatile memory of the system: readers see it, but it is not durable. A
-//! change is a sector's new bytes, a size, or a name added or removed.
+//! A change is a new content of a sector, a new size, or an added or removed name. Every change is
+//! made in the volatile memory of the system: readers see the change, but it is not durable.
 //!
 //! - **A sync** makes all changes of the file durable. The first sync of every opened file also
-//!   makes those of the directory durable, as a `FileBackend` does.
-//! - **A crash** leaves the durable state. The later changes survive for each sector independently:
-//!   its durable bytes survive, or its bytes after any one of the later writes, independent of
-//!   earlier writes and of other sectors. The system may have written back exactly those at any
-//!   moment, in any order. Each change of the size survives or not. So does each change of names,
-//!   but only together with the earlier changes of the same names.
+//!   makes the changes of the directory durable, like a `FileBackend`.
+//! - **A crash** leaves the durable state and any part of the later changes. Each sector,
+//!   independently of the others, has its durable bytes or its bytes after any one of the later
+//!   writes: the system may have written back sectors at any moment and in any order. Each change
+//!   of the size survives or not. Each change of names survives or not, but only together with all
+//!   earlier changes of the same names.
 //! - **A direct transfer** ([`VolatileDevice::with_direct_transfers`]) consists of whole blocks. A
-//!   device has a cache too, so it is no more durable than other transfers. The size is a separate
-//!   change: that of a padded tail may survive without its correction.
-//! - **A failed sync** behaves as on Linux: every changed sector is marked clean. Either its bytes
-//!   were written nevertheless; or readers see them until a crash; or they are dropped, and readers
-//!   see the durable ones. Changes of size and names remain to be synced. Later syncs succeed.
+//!   device has a cache too, so a direct transfer is no more durable than another. The size is a
+//!   separate change: the size of a padded tail may survive without its correction.
+//! - **A failed sync** behaves as on Linux: every changed sector is marked clean. For each such
+//!   sector, either its bytes were written nevertheless, or readers see them until a crash, or they
+//!   are dropped and readers see the durable bytes. Changes of size and names remain to be synced.
+//!   Later syncs succeed.
 //!
-//! Tested by `tests/volatile.rs`, against a model of single bytes.
+//! Tested by `tests/volatile.rs` against a model of single bytes.
 
 mod content;
 mod device;

@@ -1,4 +1,4 @@
-//! State shared by all users of a device: files, failing syncs, power.
+//! State that all users of a device share: files, failing syncs, power.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,25 +10,25 @@ use super::directory::{Directory, Inode};
 use crate::backend::FileId;
 use crate::doubles::rng::Rng;
 
-/// Highest device number of these devices. Numbers descend from it, and belong to no device of the
-/// system and to no backend in memory.
+/// Device number of the first simulated device. Later devices have descending numbers. No device of
+/// the system and no backend in memory has such a number.
 const FIRST_DEVICE: u64 = u64::MAX - 1;
 
-/// A device, shared by the users of it and of its files.
+/// Shared handle of a device, for the users of the device and of its files.
 #[derive(Clone, Debug)]
 pub(super) struct Shared(Arc<Mutex<State>>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Syncs {
     Work,
-    /// They report success and make nothing durable.
+    /// Syncs report success and make nothing durable.
     Lie,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Power {
     On,
-    /// On, until this many more changes and syncs were done.
+    /// The power is on until this number of further changes and syncs were performed.
     OffAfter(u64),
     Off,
 }
@@ -49,9 +49,11 @@ pub(super) struct State {
     next_inode: Inode,
     rng: Rng,
     pub(super) writes: SectorWrites,
-    /// Alignment of direct transfers of files opened later; `None` if not direct.
+    /// Alignment of direct transfers, for files that are opened later. `None` if transfers are not
+    /// direct.
     pub(super) alignment: Option<usize>,
-    /// Files with direct transfers keep the length of their last block.
+    /// Set if files with direct transfers end at the end of their last block
+    /// ([`VolatileDevice::with_padding_kept`](super::VolatileDevice::with_padding_kept)).
     pub(super) keeps_padding: bool,
     syncs: Syncs,
     pub(super) failures: u64,
@@ -59,7 +61,7 @@ pub(super) struct State {
     pub(super) nr_syncs: u64,
 }
 
-/// Whether a sync of a file includes the names.
+/// Extent of a sync of a file: without the names, or with the names too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SyncNames {
     Not,
@@ -88,7 +90,7 @@ impl Shared {
         })
     }
 
-    /// Makes a file durable, and the names if requested.
+    /// Makes the changes of a file durable, and those of the names if requested.
     pub(super) fn sync(&self, inode: Inode, names: SyncNames) -> io::Result<()> {
         let mut state = self.lock();
         match state.begin_sync()? {
@@ -209,8 +211,8 @@ impl State {
         }
     }
 
-    /// Performs a change. The last one before the loss of power may or may not survive: it is
-    /// performed, like an unsynced one, and fails.
+    /// Performs a change. If the power fails during the change, the change is performed and then
+    /// fails: like any unsynced change, it may survive the crash.
     pub(super) fn change<T>(
         &mut self,
         change: impl FnOnce(&mut Self) -> io::Result<T>,
@@ -221,7 +223,7 @@ impl State {
         Ok(done)
     }
 
-    /// Counts a sync, and returns its outcome.
+    /// Counts a sync, and returns its outcome. Fails if the power is off or fails during the sync.
     fn begin_sync(&mut self) -> io::Result<Sync> {
         self.check_power()?;
         self.nr_syncs += 1;
@@ -236,7 +238,8 @@ impl State {
         Ok(Sync::Done)
     }
 
-    /// Counts a change or sync, and turns the power off when it is due.
+    /// Counts a change or sync. Turns the power off, and fails, if the number of permitted changes
+    /// and syncs is used up.
     fn pass_time(&mut self) -> io::Result<()> {
         match &mut self.power {
             Power::On => Ok(()),
@@ -253,7 +256,7 @@ impl State {
     }
 }
 
-/// Returns a device number that was not used before.
+/// Returns a device number that no earlier device in this process has.
 fn next_device() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(FIRST_DEVICE);
     // ORDERING: Relaxed; only the uniqueness of the number matters.

@@ -14,7 +14,7 @@ use crate::file::Owner;
 
 /// Engine that submits concurrent transfers to the kernel by io_uring.
 ///
-/// Threads perform everything else: requests to backends that are not files of the system, partial
+/// Threads perform all other requests: those to backends that are not files of the system, partial
 /// blocks of direct transfers, syncs and changes of size.
 #[derive(Debug)]
 pub struct UringEngine {
@@ -31,7 +31,7 @@ struct Parts {
 }
 
 impl UringEngine {
-    /// Creates an engine whose ring has been tested. Fails if io_uring is unavailable.
+    /// Creates an engine, and tests its ring. Fails if io_uring is unavailable.
     pub fn new(settings: UringSettings, workers: WorkerSettings) -> Result<Self, Refusal> {
         let settings = UringSettings {
             depth: settings.depth.clamp(8, 16384),
@@ -50,7 +50,8 @@ impl UringEngine {
         })
     }
 
-    /// Passes jobs to the thread with the ring, or to the workers if it has no ring left.
+    /// Passes jobs to the thread with the ring, or to the workers if the kernel has rejected that
+    /// ring.
     fn push(&self, jobs: impl IntoIterator<Item = Job>) {
         let Some(thread) = &self.parts.thread else {
             return;
@@ -60,7 +61,7 @@ impl UringEngine {
         }
     }
 
-    /// Routes a job. Returns it if it is for the ring.
+    /// Routes a job. Returns the job if the ring is to perform it.
     fn sort(&self, job: Job) -> Option<Job> {
         if let Err(error) = self.owner.check() {
             job.complete(Err(error));
@@ -109,20 +110,21 @@ impl Engine for UringEngine {
     fn lane(&self) -> Box<dyn Lane + '_> {
         match self.owner.check() {
             Ok(()) => Box::new(UringLane::new(&self.parts.pool)),
-            // In a child, jobs fail, or this thread performs them (E7).
+            // In a child of `fork`, jobs fail, or this thread performs them (E7).
             Err(_) => self.parts.pool.workers.lane(),
         }
     }
 }
 
 impl Drop for UringEngine {
-    /// Waits for the requests of the thread with the ring, at most
-    /// [`UringSettings::close_timeout`], and then for its end, unless that thread itself drops the
-    /// engine. Requests left are still performed. The program's completions may run after the drop.
+    /// Waits until the thread with the ring has completed its requests and ended, but at most for
+    /// [`UringSettings::close_timeout`], and not at all if that thread itself drops the engine.
+    /// Remaining requests are still performed. Completions that are code of the program may run
+    /// after the drop.
     fn drop(&mut self) {
         if self.owner.check().is_err() {
             self.parts.pool.forget();
-            // The thread is the parent's.
+            // The thread exists only in the parent.
             std::mem::forget(self.parts.thread.take());
             return;
         }

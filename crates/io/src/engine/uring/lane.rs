@@ -1,4 +1,5 @@
-//! Submission context with its own ring, which the waiting thread enters: no wake-up, no handover.
+//! Submission context with its own ring. The waiting thread itself enters the ring, so a completion
+//! needs no wake-up of and no transfer to another thread.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -14,18 +15,19 @@ use crate::engine::job::Job;
 
 /// Submission context of io_uring.
 ///
-/// Its ring is empty when it is dropped. No completion can then interrupt its thread, and the
-/// thread may exit (the kernel cancels the requests of a thread that exits).
+/// The context's ring has no requests in flight once the context is dropped. From then on no
+/// completion interrupts the thread, and the thread may exit. (The kernel cancels the requests of a
+/// thread that exits.)
 #[derive(Debug)]
 pub(super) struct UringLane<'p> {
     pool: &'p Pool,
-    /// Created by the first wait that needs it.
+    /// Acquired by the first wait that needs it.
     ring: Option<Ring>,
     staged: VecDeque<Job>,
-    /// Counts the jobs passed to threads.
+    /// Counts completions of the jobs that were passed to threads.
     group: Arc<Group>,
     nr_handed: usize,
-    /// Number of these that `wait` has reported.
+    /// Number of such jobs that `wait` has returned as completed.
     nr_told: usize,
     panic: Option<Panic>,
     /// The kernel associates requests with the thread that submitted them.
@@ -46,7 +48,8 @@ impl<'p> UringLane<'p> {
         }
     }
 
-    /// Handles the outcome of a job. Returns the number of completed jobs.
+    /// Handles the outcome of a job: completes it or passes it to a thread. Returns the number of
+    /// completed jobs, 0 or 1.
     fn settle(&mut self, outcome: Outcome) -> usize {
         match outcome {
             Outcome::Done(job, result) => {
@@ -70,7 +73,8 @@ impl<'p> UringLane<'p> {
             .sum()
     }
 
-    /// Performs a job that is alone by a blocking call. Returns `None` if not alone or deferred.
+    /// If exactly one job is in flight and it is not started, performs it by a blocking call.
+    /// Returns `None` if not, or if its backend completes requests later.
     fn perform_alone(&mut self) -> Option<usize> {
         if self.staged.len() != 1 || self.nr_in_flight() != 1 {
             return None;
@@ -88,7 +92,8 @@ impl<'p> UringLane<'p> {
         }
     }
 
-    /// Starts submitted jobs, as far as there is room. Returns the number completed by that.
+    /// Starts submitted jobs as far as the ring has room. Returns the number of jobs that this
+    /// completed.
     fn begin(&mut self) -> usize {
         let mut nr_done = 0;
         if self.staged.is_empty() {
@@ -123,7 +128,8 @@ impl<'p> UringLane<'p> {
         nr_done
     }
 
-    /// Waits in the ring for `nr` completions, and reaps. Returns the number of completed jobs.
+    /// Waits in the ring for `nr` completions, and reaps all completions. Returns the number of
+    /// completed jobs.
     fn enter(&mut self, nr: usize) -> usize {
         let Some(ring) = &mut self.ring else {
             return 0;
@@ -138,7 +144,8 @@ impl<'p> UringLane<'p> {
         self.settle_all(outcomes)
     }
 
-    /// Counts completed jobs of the threads. Returns the number of new ones.
+    /// Records that the threads have completed `nr_done` of this context's jobs in all. Returns the
+    /// number of jobs completed since the previous call.
     fn look_at_handed(&mut self, nr_done: usize) -> usize {
         let nr_new = nr_done - self.nr_told;
         self.nr_told = nr_done;
@@ -146,8 +153,9 @@ impl<'p> UringLane<'p> {
         nr_new
     }
 
-    /// In a child forked while requests were in flight: those are the parent's, and jobs not
-    /// started fail. Returns `None` in the parent, otherwise the number of jobs that failed.
+    /// Handles a fork since this context was created. In the child, requests in flight are the
+    /// parent's, and jobs that were not started fail. Returns `None` in the parent, and the number
+    /// of failed jobs in the child.
     fn leave_to_parent(&mut self) -> Option<usize> {
         self.pool.owner.check().err()?;
         if let Some(ring) = self.ring.take() {
@@ -184,7 +192,7 @@ impl<'p> UringLane<'p> {
             if in_ring != 0 {
                 nr_done += self.enter(missing);
             } else if missing != 0 && self.staged.is_empty() {
-                // The threads have the rest.
+                // The threads have all remaining jobs.
                 let nr_to_come = (self.nr_told + missing).min(self.nr_handed);
                 let nr_now = self.group.wait_for(nr_to_come);
                 nr_done += self.look_at_handed(nr_now);
@@ -223,7 +231,8 @@ impl Lane for UringLane<'_> {
 impl Drop for UringLane<'_> {
     fn drop(&mut self) {
         self.wait_quietly(self.nr_in_flight());
-        // The panic hook has reported it; its drop could panic.
+        // The panic hook has reported the panic. Its payload is leaked, since the payload's drop
+        // could panic again.
         mem::forget(self.panic.take());
         if let Some(ring) = self.ring.take() {
             self.pool.keep(ring);

@@ -11,19 +11,19 @@ use crate::engine::queue::OfStorage as _;
 use crate::engine::worker::WorkerEngine;
 use crate::file::Owner;
 
-/// Maximum number of jobs of a submission context in its ring.
+/// Maximum number of jobs in the ring of a submission context.
 pub(super) const LANE_DEPTH: u32 = 128;
 
 /// Maximum number of unused rings.
 const MOST_KEPT: usize = 16;
 
-/// State shared by submission contexts and the thread of the engine.
+/// State that submission contexts and the engine's thread share.
 #[derive(Debug)]
 pub(super) struct Pool {
     /// The process that owns the rings.
     pub(super) owner: Owner,
     pub(super) workers: WorkerEngine,
-    /// Rings without jobs.
+    /// Unused rings, which have no jobs.
     rings: Mutex<Vec<Ring>>,
 }
 
@@ -36,7 +36,8 @@ impl Pool {
         }
     }
 
-    /// Returns a ring, or `None` if the system lacks descriptors or memory for one.
+    /// Returns an unused or a new ring, or `None` if the system refuses a new one, for example for
+    /// lack of descriptors or memory.
     pub(super) fn ring(&self) -> Option<Ring> {
         let kept = self
             .rings
@@ -46,7 +47,8 @@ impl Pool {
         kept.or_else(|| Ring::new(LANE_DEPTH, Use::Any).ok())
     }
 
-    /// Keeps a ring for reuse, if it is usable and has no jobs.
+    /// Keeps a ring for reuse if it is usable, has no jobs, and few rings are kept already.
+    /// Otherwise drops it.
     pub(super) fn keep(&self, ring: Ring) {
         if ring.is_given_up() || ring.nr_in_flight() != 0 {
             return;
@@ -72,9 +74,9 @@ impl Pool {
             .call(key, Box::new(move || job.complete(result)));
     }
 
-    /// Releases the rings without accessing them: they belong to another process.
+    /// Leaks the rings without accessing them, in a child of `fork`: they belong to the parent.
     pub(super) fn forget(&self) {
-        // The lock may be held forever in a child, so it is only tried.
+        // Only try to lock, since the lock may never be released in a child.
         if let Ok(mut rings) = self.rings.try_lock() {
             rings.drain(..).for_each(Ring::forget);
         }

@@ -1,14 +1,15 @@
-//! One io_uring ring, used by one thread at a time, and the jobs that the kernel has.
+//! One io_uring ring, which one thread at a time uses, and the jobs that the kernel has.
 //!
 //! # Why the kernel never uses freed memory
 //!
 //! - U1: A job whose memory, list of spans and descriptor the kernel uses is in [`Ring::flights`]
-//!   from before its entry is pushed until its completion is reaped. It is removed only in
+//!   from before its entry is pushed until its completion is reaped. The job is removed only in
 //!   [`Ring::reap`] and, by U3, in [`Ring::give_up`].
-//! - U2: A ring with flights is never dropped: [`Ring::drop`] leaks them and the ring.
-//! - U3: An entry that was pushed and not consumed can be taken back only if the kernel will never
-//!   consume it: after [`Ring::give_up`] no call submits any more.
-//! - U4: The kernel copies entries and lists of spans when it consumes them
+//! - U2: A ring that has flights is never closed: [`Ring::drop`] then leaks the flights and the
+//!   ring.
+//! - U3: A job whose entry was pushed but not consumed is removed only if the kernel will never
+//!   consume the entry: after [`Ring::give_up`] no call submits entries.
+//! - U4: The kernel copies entries and lists of spans when it consumes an entry
 //!   (`IORING_FEAT_SUBMIT_STABLE`, which a ring requires). The memory of the spans stays valid by
 //!   R1 to R3 of [`crate::backend`]'s requests.
 //!
@@ -34,42 +35,44 @@ use crate::file::MOST_BYTES;
 /// Maximum number of bytes per transfer in the kernel.
 const MOST_TRANSFER: usize = 0x7fff_f000;
 
-/// Maximum number of entries submitted at once. The kernel passes a batch to the device at its end:
-/// in a large one, the first entries would wait for the last.
+/// Maximum number of entries per submission. The kernel passes a batch to the device at the end of
+/// the submission, so in a large batch the first entries would wait for the last.
 const AT_ONCE: usize = 8;
 
-/// User data of an entry that is no job.
+/// User data of an entry that is not a job.
 const NOT_A_JOB: u64 = u64::MAX;
 
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// The job is done, with this result.
     Done(Job, io::Result<usize>),
-    /// The ring cannot perform the job, or the rest of it: the backend's own calls do.
+    /// The ring cannot perform the job, or the rest of it. The backend's own calls must.
     Calls(Job),
-    /// The entry that is no job is done.
+    /// An entry that is not a job is done.
     Other,
 }
 
-/// How the kernel completes requests.
+/// Use of a ring, which determines the flags of its setup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
-    /// One thread for the lifetime of the ring. Work for completions waits until the thread makes
-    /// any system call. (With `DEFER_TASKRUN` it would wait until the thread enters the ring. If a
-    /// sandbox then forbids that, nothing completes any more, not even when the thread exits.)
+    /// One thread uses the ring for its whole lifetime. The kernel's work for completions waits
+    /// until that thread makes any system call. (With `DEFER_TASKRUN` this work would wait until
+    /// the thread enters the ring. If a sandbox then forbids entering rings, no request would
+    /// complete any more, not even when the thread exits.)
     OneThread,
-    /// Different threads, one after the other.
+    /// Different threads use the ring, one after the other.
     Any,
 }
 
 pub(super) struct Ring {
     uring: mem::ManuallyDrop<IoUring>,
-    /// U1: the jobs that the kernel has, by the number in their entries.
+    /// Jobs that the kernel has (U1), by the number in their entries.
     flights: Vec<Option<Job>>,
     free: Vec<u32>,
-    /// Jobs whose entries are to be pushed again: the rest of a short transfer.
+    /// Numbers of the jobs whose entries must be pushed again, for the rest of a short transfer.
     again: VecDeque<u32>,
-    /// Numbers of the entries that were pushed and may not be consumed yet, in order.
+    /// User data of the entries that were pushed and that the kernel may not have consumed yet, in
+    /// order.
     pushed: VecDeque<u64>,
     nr_in_flight: usize,
     is_given_up: bool,
@@ -121,10 +124,11 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Makes the kernel perform a no-op: a sandbox may forbid only to enter rings.
+    /// Makes the kernel perform a no-op, since a sandbox may permit a ring to be created but not to
+    /// be entered.
     fn try_out(&mut self) -> Result<(), Refusal> {
         let nothing = opcode::Nop::new().build().user_data(NOT_A_JOB);
-        // SAFETY: an entry without memory.
+        // SAFETY: the entry refers to no memory.
         unsafe { self.push(&nothing) };
         loop {
             if let Err(error) = self.enter(1) {
@@ -142,19 +146,21 @@ impl Ring {
         self.nr_in_flight
     }
 
-    /// Number of jobs that it can accept now.
+    /// Returns the number of jobs that the ring can accept now.
     pub(super) fn room(&mut self) -> usize {
         if self.is_given_up {
             return 0;
         }
         let entries = self.room_for_entries();
-        // Rests of short transfers have priority, and one entry is reserved for what is no job.
+        // Rests of short transfers have priority, and one entry is reserved for an entry that is
+        // not a job.
         self.free
             .len()
             .min(entries.saturating_sub(self.again.len() + 1))
     }
 
-    /// Returns `true` if the ring only waits for the jobs that it has.
+    /// Returns `true` after [`give_up`](Self::give_up): the ring accepts no job, and only completes
+    /// those that the kernel has.
     pub(super) fn is_given_up(&self) -> bool {
         self.is_given_up
     }
@@ -164,7 +170,7 @@ impl Ring {
         queue.capacity() - queue.len()
     }
 
-    /// Pushes an entry, for which there must be room.
+    /// Pushes an entry. Panics if the submission queue is full.
     ///
     /// # Safety
     ///
@@ -176,22 +182,23 @@ impl Ring {
         self.pushed.push_back(entry.get_user_data());
     }
 
-    /// Pushes an entry that is no job.
+    /// Pushes an entry that is not a job. The ring reserves room for one such entry.
     ///
     /// # Safety
     ///
-    /// As for [`push`](Self::push); and the caller has checked for [room](Self::room).
+    /// As for [`push`](Self::push).
     pub(super) unsafe fn push_other(&mut self, entry: squeue::Entry) {
         // SAFETY: as the caller guarantees.
         unsafe { self.push(&entry.user_data(NOT_A_JOB)) };
     }
 
-    /// Starts `job`, for which there is [room](Self::room). Returns its outcome if not started.
+    /// Starts `job`. The caller has checked for [room](Self::room). Returns `None` if the job was
+    /// started, otherwise its outcome.
     pub(super) fn begin(&mut self, job: Job) -> Option<Outcome> {
         let request = job.request();
         let kind = request.kind();
         let end = request.pos().checked_add(request.nr_left() as u64);
-        // A position of all ones would mean the current file position to the kernel.
+        // The kernel would take a position of all ones for the current file position.
         let may =
             matches!(kind, Kind::Read | Kind::Write) && end.is_some_and(|end| end <= MOST_BYTES);
         let Some(raw) = job.raw_file().filter(|_| may) else {
@@ -212,7 +219,7 @@ impl Ring {
         self.nr_in_flight += 1;
         self.push_entry_of(number);
         if self.pushed.len() >= AT_ONCE {
-            // If this fails, the next call fails too and reports it.
+            // An error is ignored here, since the next call fails too and reports it.
             let _ = self.enter(0);
         }
         None
@@ -227,17 +234,18 @@ impl Ring {
             unreachable!("only jobs with a raw file are begun");
         };
         let entry = entry_of(job, types::Fd(raw.descriptor().as_raw_fd()), number);
-        // SAFETY: U1: the job keeps the memory, the list and, by its raw file, the descriptor; U4.
+        // SAFETY: by U1 the job, which keeps the memory, the list of spans and the descriptor's
+        // file, stays in `flights` until its completion is reaped. See also U4.
         unsafe { self.push(&entry) };
     }
 
     /// Submits the pushed entries, and waits for `nr` completions. May return early. If the kernel
-    /// rejects the call, returns its error, and the caller must [`give_up`](Self::give_up).
+    /// rejects the call, returns the error; the caller must then [`give_up`](Self::give_up).
     pub(super) fn enter(&mut self, nr: usize) -> io::Result<()> {
         self.push_again();
         let result = if self.is_given_up {
             let flags = EnterFlags::GETEVENTS.bits();
-            // SAFETY: no entry is submitted, and no argument is passed.
+            // SAFETY: the call submits no entry and passes no memory.
             unsafe {
                 self.uring
                     .submitter()
@@ -250,7 +258,8 @@ impl Ring {
             Ok(_) => {}
             Err(error) => match error.raw_os_error() {
                 Some(libc::EINTR) => {}
-                // Short of memory, or completions must be reaped first. Do not spin.
+                // The kernel lacks memory, or completions must be reaped first. Sleep instead of
+                // spinning.
                 Some(libc::EAGAIN | libc::EBUSY) => {
                     if self.uring.completion().is_empty() {
                         std::thread::sleep(Duration::from_millis(1));
@@ -266,7 +275,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Pushes the rest of short transfers, as far as there is room.
+    /// Pushes entries for the rest of short transfers, as far as the submission queue has room.
     fn push_again(&mut self) {
         while !self.again.is_empty() && !self.is_given_up && self.room_for_entries() > 1 {
             let Some(number) = self.again.pop_front() else {
@@ -280,7 +289,8 @@ impl Ring {
     /// Returns the number of completions.
     pub(super) fn reap(&mut self, mut each: impl FnMut(Outcome)) -> usize {
         let mut nr = 0;
-        // One by one: the queue borrows the ring, and a completion changes it.
+        // Reap one completion at a time, since the queue borrows the ring, and each completion
+        // changes the ring.
         loop {
             let Some(completion) = self.uring.completion().next() else {
                 return nr;
@@ -298,7 +308,7 @@ impl Ring {
             match advance(job, result) {
                 Step::Again if !self.is_given_up => self.again.push_back(number as u32),
                 step => {
-                    // U1: its entry is completed, so the kernel no longer uses it.
+                    // U1: the entry is completed, so the kernel no longer uses the job's memory.
                     let job = self.release(number as u32);
                     each(match step {
                         Step::Done(result) => Outcome::Done(job, result),
@@ -309,7 +319,8 @@ impl Ring {
         }
     }
 
-    /// Removes the job with this number, which the kernel does not have.
+    /// Removes the job with this number. The kernel no longer uses it, or will never consume its
+    /// entry.
     fn release(&mut self, number: u32) -> Job {
         let job = self.flights[number as usize]
             .take()
@@ -322,8 +333,9 @@ impl Ring {
         job
     }
 
-    /// Stops submission, after the kernel has rejected a call. Calls `each` with the jobs that the
-    /// kernel has not consumed, and never submits again (U3). The kernel completes the others.
+    /// Stops submission for good, after the kernel has rejected a call (U3). Removes the jobs whose
+    /// entries the kernel has not consumed, and calls `each` with them. The kernel still completes
+    /// the other jobs.
     pub(super) fn give_up(&mut self, mut each: impl FnMut(Outcome)) {
         let is_first = !mem::replace(&mut self.is_given_up, true);
         if !is_first {
@@ -347,7 +359,7 @@ impl Ring {
         }
     }
 
-    /// Waits for all jobs of a ring after [`give_up`](Self::give_up).
+    /// Waits until the kernel has completed all jobs of a ring, after [`give_up`](Self::give_up).
     pub(super) fn drain(&mut self, mut each: impl FnMut(Outcome)) {
         while self.nr_in_flight != 0 {
             // Even if the wait is rejected, requests complete while this thread makes system calls.
@@ -358,7 +370,7 @@ impl Ring {
         }
     }
 
-    /// Releases the ring without accessing it: it belongs to another process.
+    /// Leaks the ring without accessing it, in a child of `fork`: the ring belongs to the parent.
     pub(super) fn forget(self) {
         mem::forget(self);
     }
@@ -367,11 +379,11 @@ impl Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         if self.nr_in_flight != 0 {
-            // U2. The jobs never complete. Only a panic of this crate leads here.
+            // U2. The jobs never complete. Only a panic in this crate can lead here.
             mem::forget(mem::take(&mut self.flights));
             return;
         }
-        // SAFETY: it is not used again.
+        // SAFETY: this is the drop of `self`, so `uring` is not used again.
         unsafe { mem::ManuallyDrop::drop(&mut self.uring) };
     }
 }
@@ -388,8 +400,9 @@ fn advance(job: &mut Job, result: i32) -> Step {
     let Ok(nr) = usize::try_from(result) else {
         return match -result {
             libc::EINTR => Step::Again,
-            // Older kernels return these instead of waiting, or when the submitting thread exits.
-            // They also mean wrong alignment or an unsupported call. The backend handles each.
+            // Older kernels return these errors instead of waiting, or when the submitting thread
+            // exits. The errors also mean a wrong alignment or an unsupported call. The backend's
+            // own call handles each case.
             libc::EAGAIN | libc::ECANCELED | libc::EINVAL | libc::EOPNOTSUPP => Step::Calls,
             errno => Step::Done(Err(io::Error::from_raw_os_error(errno))),
         };
@@ -398,7 +411,8 @@ fn advance(job: &mut Job, result: i32) -> Step {
     let (nr_done, pos) = (request.nr_done(), request.pos());
     let is_all = request.nr_left() == 0;
     let kind = request.kind();
-    // The ring cannot continue a transfer that ended within a block. Normally the file ends there.
+    // A transfer that ended within a block normally ended at the end of the file. If not, the ring
+    // cannot continue it.
     let raw = job.raw_file();
     let is_within = !pos.is_multiple_of(raw.map_or(1, |raw| raw.unit()));
     match kind {
@@ -421,7 +435,7 @@ fn entry_of(job: &Job, descriptor: types::Fd, number: u32) -> squeue::Entry {
             .build(),
         (Kind::Write, _) => {
             let nr = spans.len().min(MOST_SPANS) as u32;
-            // A span has the layout of an element of the kernel's list.
+            // A `Span` has the layout of the kernel's `iovec`.
             opcode::Writev::new(descriptor, spans.as_ptr().cast(), nr)
                 .offset(pos)
                 .build()
@@ -454,13 +468,14 @@ fn set_up(depth: u32, usage: Use) -> io::Result<IoUring> {
     let entries = depth.clamp(8, MOST_ENTRIES);
     let builder = || {
         let mut builder = IoUring::builder();
-        // One more than the number of jobs, for the entry that is no job.
+        // The completion queue has room for one more than the number of jobs, for an entry that is
+        // not a job.
         builder
             .dontfork()
             .setup_cqsize((depth + 1).max(entries + 1).next_power_of_two());
         builder
     };
-    // The newest flags first: older kernels reject unknown ones.
+    // Try the newest flags first, since older kernels reject unknown flags.
     let mut wishes = Vec::new();
     match usage {
         Use::OneThread => {
@@ -499,12 +514,13 @@ mod tests {
     use crate::MemoryBackend;
     use crate::backend::{Request, Span};
 
-    /// A job for `len` bytes at 1000 that never transfers any.
+    /// Creates a job for `len` bytes from position 1000 on. The tests never submit it, so it
+    /// transfers no bytes.
     fn job(kind: Kind, len: usize) -> Job {
         let span = Span::new(std::ptr::without_provenance_mut(8192), len);
         let ignore = Box::new(|_: io::Result<usize>| ());
         let request = match kind {
-            // SAFETY: (a): the memory is never accessed.
+            // SAFETY: (a) holds because the memory is never accessed.
             Kind::Write => unsafe { Request::write(1000, span, ignore) },
             // SAFETY: (a), (b): as above.
             _ => unsafe { Request::read(1000, span, ignore) },
@@ -579,11 +595,11 @@ mod tests {
             assert!(ring.begin(Job::new(file.clone(), request)).is_none());
         }
         assert_eq!((ring.room(), ring.nr_in_flight()), (0, room));
-        // As if the kernel rejected all calls.
+        // Proceed as if the kernel rejected all calls.
         let mut nr_back = 0;
         ring.give_up(|outcome| nr_back += usize::from(matches!(outcome, Outcome::Calls(_))));
         assert_eq!((nr_back, ring.nr_in_flight(), ring.room()), (room, 0, 0));
-        // Entries in the queue are never consumed, and nothing completes.
+        // The kernel never consumes the entries in the queue, and no request completes.
         ring.enter(0).unwrap();
         assert_eq!(ring.reap(|_| panic!("a completion")), 0);
         assert!(

@@ -1,8 +1,8 @@
-//! The thread with a ring for requests without a waiting thread.
+//! The engine's thread, which has a ring for requests for which no thread waits.
 //!
-//! Only this thread submits to its ring, because the kernel affects threads that submit:
-//! completions interrupt them, system calls return early (`epoll_wait` with EINTR), and their exit
-//! cancels their requests. Threads of the program are spared that.
+//! Only this thread submits to its ring, because submission affects a thread: completions interrupt
+//! it, its system calls may return early (`epoll_wait` with EINTR), and its exit cancels its
+//! requests. Threads of the program are not affected in this way.
 //!
 //! # Protocol
 //!
@@ -13,12 +13,13 @@
 //! 3 unlock; write the event if 2 unparked it    c start the jobs; enter the ring and wait
 //! ```
 //!
-//! The event descriptor is always read in the ring, so there is one place to wait in. If a
-//! submitter locks before (a), the thread takes its job; if it locks after (b), it wakes the
-//! thread. In (c) the thread sleeps in the kernel, without polling, until a completion.
+//! A read of the event descriptor is always in the ring, so the thread waits only in the ring. If a
+//! submitter locks before (a), the thread takes the submitter's job. If it locks after (b), the
+//! submitter wakes the thread. In (c) the thread sleeps in the kernel until a completion, without
+//! polling.
 //!
-//! Closing always writes the event: its read may be in the ring, and the thread outlives it
-//! ([`Turn`]).
+//! Closing always writes the event, even if the thread is not parked. The thread ends only when the
+//! read of the event is done, and that read may be in the ring ([`Turn`]).
 
 #![allow(unsafe_code)] // The event descriptor, and its read in the ring.
 
@@ -43,7 +44,7 @@ use crate::engine::settings::{Refusal, UringSettings};
 #[derive(Debug)]
 pub(super) struct Inbox {
     state: Mutex<State>,
-    /// The event descriptor, which the thread reads in its ring.
+    /// Event descriptor, which the thread reads in its ring.
     event: File,
 }
 
@@ -57,16 +58,17 @@ struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Turn {
     phase: Phase,
-    /// The thread checks the queue again only when it is woken.
+    /// Set while the thread checks the queue again only if the event or a completion wakes it.
     is_parked: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     Running,
-    /// The engine was dropped: the thread completes its jobs, and ends.
+    /// The engine was dropped. The thread completes its jobs and ends.
     Closing,
-    /// The kernel rejects the ring. Jobs are for the workers; the thread waits without it.
+    /// The kernel rejects calls on the ring. The workers perform the jobs, and the thread only
+    /// waits for the jobs that the kernel has.
     Unusable,
 }
 
@@ -85,7 +87,8 @@ impl Turn {
         }
     }
 
-    /// Records that the queue has changed; `nr_ready` of its jobs may be started.
+    /// Records that the queue has changed. Of the jobs in the queue, `nr_ready` may be started.
+    /// Returns [`Signal::Wake`] if the thread must be woken.
     fn pushed(&mut self, nr_ready: usize) -> Signal {
         if nr_ready == 0 || !self.is_parked {
             return Signal::None;
@@ -94,8 +97,8 @@ impl Turn {
         Signal::Wake
     }
 
-    /// Records that the engine is dropped. Wakes the thread even if it is not parked, since the
-    /// read of the event may be in the ring.
+    /// Records that the engine is dropped. Returns [`Signal::Wake`] even if the thread is not
+    /// parked, so that the read of the event, which may be in the ring, completes.
     fn close(&mut self) -> Signal {
         if self.phase == Phase::Running {
             self.phase = Phase::Closing;
@@ -103,7 +106,7 @@ impl Turn {
         Signal::Wake
     }
 
-    /// Records that the thread has taken the jobs that may be started.
+    /// Records that the thread has taken all jobs that may be started, and will sleep.
     fn park(&mut self) {
         self.is_parked = true;
     }
@@ -128,7 +131,7 @@ impl Inbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Passes `jobs` to the thread. Returns them if it no longer has a ring for them.
+    /// Passes `jobs` to the thread. Returns them instead if the thread has no usable ring.
     pub(super) fn push(&self, jobs: impl IntoIterator<Item = Job>) -> Vec<Job> {
         let mut back = Vec::new();
         self.change(|state| {
@@ -137,7 +140,7 @@ impl Inbox {
             } else {
                 jobs.into_iter().for_each(|job| state.queue.push(job));
             }
-            // No wake-up if no job may be started.
+            // Jobs that may not be started need no wake-up.
             state.turn.pushed(state.queue.nr_ready())
         });
         back
@@ -150,37 +153,39 @@ impl Inbox {
     fn change(&self, change: impl FnOnce(&mut State) -> Signal) {
         let signal = change(&mut self.lock());
         if signal == Signal::Wake {
-            // The write adds to a counter. It blocks only if that is near 2^64.
+            // The write adds 1 to a counter. It blocks only if the counter is near 2^64.
             let _ = (&self.event).write_all(&1_u64.to_ne_bytes());
         }
     }
 }
 
-/// Minimum time for which the drop of an engine waits for a thread without requests to end.
+/// Minimum time for which the drop of an engine waits for the end of a thread that has no requests.
 const MIN_JOIN: Duration = Duration::from_secs(1);
 
 fn tid() -> libc::pid_t {
-    // SAFETY: it accesses no memory and does not fail.
+    // SAFETY: the call accesses no memory and does not fail.
     unsafe { libc::gettid() }
 }
 
-/// Handle of the thread. Must be [ended](Self::end), except in another process.
+/// Handle of the thread. The owner must call [`end`](Self::end), except in a child of `fork`.
 #[derive(Debug)]
 pub(super) struct Handle {
     pub(super) inbox: Arc<Inbox>,
     thread: thread::JoinHandle<()>,
     tid: libc::pid_t,
-    /// Disconnected when the thread has dropped its ring.
+    /// Disconnected once the thread has dropped its ring.
     is_over: Mutex<mpsc::Receiver<()>>,
 }
 
 impl Handle {
-    /// Closes the inbox and joins the thread, which completes its jobs. Returns `false` if it has
-    /// not ended within `timeout`, or within [`MIN_JOIN`] if that is longer and it has no request;
-    /// it then ends by itself. If the thread itself makes this call, returns `true` without a join.
+    /// Closes the inbox and joins the thread, which completes its jobs first. Returns `false` if
+    /// the thread has not ended within `timeout`, or within [`MIN_JOIN`] if that is longer and the
+    /// thread has no requests. The thread then continues and ends later. If the thread itself makes
+    /// this call, returns `true` without a join.
     pub(super) fn end(self, timeout: Duration) -> bool {
         self.inbox.close();
-        // Not `thread::current`, which is unavailable while an exiting thread drops its values.
+        // Compare thread ids of the system: `thread::current` is unavailable while an exiting
+        // thread drops its thread-locals.
         if self.tid == tid() {
             return true;
         }
@@ -195,13 +200,14 @@ impl Handle {
         if let Err(mpsc::RecvTimeoutError::Timeout) = is_over.recv_timeout(timeout) {
             return false;
         }
-        // It only has to return. Completions do not unwind; the panic hook reports other panics.
+        // The thread only has to return. An error means that it panicked, which the panic hook has
+        // reported.
         let _ = self.thread.join();
         true
     }
 }
 
-/// Starts the thread. Returns when its ring has been tested.
+/// Starts the thread. Returns once the thread has created and tested its ring.
 pub(super) fn start(settings: UringSettings, pool: &Arc<Pool>) -> Result<Handle, Refusal> {
     let event = event().map_err(|error| Refusal::Refused(errno(&error)))?;
     let inbox = Arc::new(Inbox {
@@ -215,9 +221,9 @@ pub(super) fn start(settings: UringSettings, pool: &Arc<Pool>) -> Result<Handle,
     let (answer, is_there) = mpsc::channel();
     let (over, is_over) = mpsc::channel::<()>();
     let work = move || {
-        // Dropped last.
+        // Dropped after the ring.
         let _over = over;
-        // Created here: only the thread that created it may enter it.
+        // This thread creates the ring, since only the thread that created it may enter it.
         match Ring::new(settings.depth, Use::OneThread) {
             Ok(ring) => {
                 let _ = answer.send(Ok(tid()));
@@ -244,12 +250,12 @@ fn errno(error: &io::Error) -> i32 {
     error.raw_os_error().unwrap_or(libc::EINVAL)
 }
 
-/// Creates a descriptor that is readable once it has been written to.
+/// Creates an event descriptor, which is readable once it has been written to.
 fn event() -> io::Result<File> {
-    // SAFETY: no memory.
+    // SAFETY: the call accesses no memory.
     match unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) } {
         -1 => Err(io::Error::last_os_error()),
-        // SAFETY: just opened, and without another owner.
+        // SAFETY: the descriptor was just opened, and has no other owner.
         descriptor => Ok(unsafe { File::from_raw_fd(descriptor) }),
     }
 }
@@ -258,7 +264,8 @@ struct Thread {
     ring: Ring,
     inbox: Arc<Inbox>,
     pool: Arc<Pool>,
-    /// Target of the read of the event. On the heap; leaked if the read is in flight at the end.
+    /// Memory into which the event is read. It is on the heap, and is leaked if the read is still
+    /// in flight at the end.
     woken: Box<u64>,
     is_listening: bool,
 }
@@ -289,7 +296,8 @@ impl Thread {
             if is_over && is_idle && !self.is_listening {
                 return;
             }
-            // With outcomes to settle it only polls, since other threads may wait for them.
+            // If outcomes are to be settled, the thread only polls, since other threads may wait
+            // for them.
             let nr = usize::from(outcomes.is_empty());
             if self.ring.enter(nr).is_err() {
                 self.ring.give_up(|outcome| outcomes.extend(keyed(outcome)));
@@ -309,9 +317,10 @@ impl Thread {
         });
     }
 
-    /// Ends without the ring, after the kernel has rejected a call, for example in a sandbox.
-    /// Queued and later jobs are for the workers. The kernel completes the jobs that it has,
-    /// because this thread continues to make other system calls ([`Use::OneThread`]).
+    /// Runs without submission until no jobs are left, after the kernel has rejected a call, for
+    /// example in a sandbox. The workers perform queued and later jobs. The kernel completes the
+    /// jobs that it has, because this thread continues to make other system calls
+    /// ([`Use::OneThread`]).
     fn finish(mut self) {
         self.inbox.lock().turn.give_up();
         let mut outcomes = Vec::new();
@@ -325,12 +334,13 @@ impl Thread {
             if is_at_rest && self.inbox.lock().queue.is_at_rest() {
                 return;
             }
-            // There is nothing to block on.
+            // The thread cannot block on the ring, so it polls.
             thread::sleep(Duration::from_millis(1));
         }
     }
 
-    /// Takes the jobs that may be started. Returns `true` if no more will come.
+    /// Moves jobs that may be started from the queue to `jobs`, as far as the ring has room, and
+    /// parks. Returns `true` if the engine was dropped and no job is left.
     fn take(&mut self, jobs: &mut Vec<Job>) -> bool {
         let room = match self.ring.is_given_up() {
             true => usize::MAX,
@@ -342,7 +352,8 @@ impl Thread {
         {
             jobs.push(job);
         }
-        // If there is no room, a completion will make some; then the thread checks again.
+        // If the ring has no room for further jobs, a completion makes room, and the thread then
+        // checks the queue again.
         state.turn.park();
         state.turn.phase == Phase::Closing && state.queue.is_at_rest()
     }
@@ -354,14 +365,15 @@ impl Thread {
         }
         {
             let mut state = self.inbox.lock();
-            // The thread checks the queue before it waits again, so their submissions need no wake.
+            // The thread checks the queue before it waits again, so jobs that completions submit
+            // need no wake-up.
             state.turn.unpark();
             for (key, _) in outcomes.iter() {
                 state.queue.done(*key);
             }
         }
         let mut others = Vec::new();
-        // The wakers of all prompt completions are passed on together.
+        // Deliver the wakers of all prompt completions together.
         keep_wakers(|| {
             for (_, outcome) in outcomes.drain(..) {
                 match outcome {
@@ -372,7 +384,8 @@ impl Thread {
         });
         for outcome in others {
             match outcome {
-                // A program's completion, or the drop of its backend, may wait for other requests.
+                // A completion that is code of the program, or the drop of its backend, may wait
+                // for other requests, so a worker runs it.
                 Outcome::Done(job, result) => self.pool.complete(job, result),
                 Outcome::Calls(job) => self.pool.call(job, None),
                 Outcome::Other => {}
@@ -380,7 +393,7 @@ impl Thread {
         }
     }
 
-    /// Starts a read of the event in the ring, unless one is in flight.
+    /// Pushes a read of the event, unless one is in flight or the engine was dropped.
     fn listen(&mut self) {
         if self.is_listening || !self.inbox.lock().turn.listens() {
             return;
@@ -388,8 +401,9 @@ impl Thread {
         let descriptor = types::Fd(self.inbox.event.as_raw_fd());
         let to = std::ptr::from_mut(&mut *self.woken).cast();
         let entry = opcode::Read::new(descriptor, to, 8).build();
-        // SAFETY: the memory is on the heap, and stays valid until the read is done (`drop`); the
-        // event is open as long as the inbox, which this thread owns. The ring reserves its entry.
+        // SAFETY: the memory is on the heap, and stays valid until the read is done (see `drop`).
+        // The event is open as long as the inbox, which this thread owns. The ring reserves an
+        // entry for this read.
         unsafe { self.ring.push_other(entry) };
         self.is_listening = true;
     }
@@ -407,7 +421,7 @@ fn keyed(outcome: Outcome) -> Option<(usize, Outcome)> {
 impl Drop for Thread {
     fn drop(&mut self) {
         if self.is_listening {
-            // The kernel may still write to it.
+            // The kernel may still write to `woken`.
             Box::leak(std::mem::take(&mut self.woken));
         }
     }
@@ -423,13 +437,14 @@ mod tests {
     enum At {
         Listen,
         Take,
-        /// Has taken jobs; `true` if no more will come.
+        /// Has taken jobs. `true` if no further jobs can come.
         Begin(bool),
         Enter,
         Ended,
     }
 
-    /// The thread, its ring, its queue, and a program that submits jobs and drops the engine.
+    /// Model of the thread, its ring, its queue, and a program that submits jobs and drops the
+    /// engine.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     struct World {
         turn: Turn,
@@ -438,9 +453,9 @@ mod tests {
         nr_in_flight: usize,
         nr_completed: usize,
         is_listening: bool,
-        /// The event was written since it was read.
+        /// The event was written after it was last read.
         event: bool,
-        /// The read of the event is done.
+        /// The read of the event is done and not reaped.
         is_woken: bool,
         nr_to_push: usize,
         is_open: bool,
@@ -451,7 +466,7 @@ mod tests {
             self.event |= signal == Signal::Wake;
         }
 
-        /// All possible next states.
+        /// Returns all possible next states.
         fn next(self) -> Vec<Self> {
             let mut all = Vec::new();
             let mut add = |change: fn(&mut Self)| {
@@ -473,7 +488,7 @@ mod tests {
                     world.signal(signal);
                 });
             }
-            // The kernel.
+            // Steps of the kernel.
             if self.nr_in_flight != 0 {
                 add(|world| {
                     world.nr_in_flight -= 1;
@@ -483,7 +498,7 @@ mod tests {
             if self.is_listening && self.event && !self.is_woken {
                 add(|world| (world.event, world.is_woken) = (false, true));
             }
-            // The thread, as in `Thread::run`.
+            // Steps of the thread, as in `Thread::run`.
             match self.at {
                 At::Listen => add(|world| {
                     world.is_listening |= world.turn.listens();
@@ -517,7 +532,8 @@ mod tests {
         }
     }
 
-    /// If closing did not wake a thread that is not parked, its read would never complete.
+    /// Fails if `close` does not wake a thread that is not parked: the read of the event then never
+    /// completes.
     #[test]
     fn in_every_order_of_pushes_completions_and_the_close_the_thread_ends() {
         let begin = World {

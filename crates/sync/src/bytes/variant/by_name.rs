@@ -1,4 +1,4 @@
-//! Copies by a named variant, and the variant that this process uses.
+//! Copies by a given variant, and functions that return or force the variant of this process.
 
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan)))))]
 use self::without_assembly as native;
@@ -8,12 +8,12 @@ use super::super::x86_64 as native;
 use super::names::{Choice, Unusable, Variant};
 
 impl Variant {
-    /// Copies all of `src` to all of `dst` with this variant, regardless of the one in use: for
+    /// Copies all of `src` to all of `dst` with this variant, regardless of the variant in use, for
     /// tests and measurements. Otherwise like [`RacyBytes::copy_from_racy`].
     ///
     /// # Panics
     ///
-    /// If the variant cannot be used here, or if the lengths differ.
+    /// If this build or processor does not support the variant, or if the lengths differ.
     #[track_caller]
     pub fn copy(self, dst: RacyBytes<'_>, src: RacyBytes<'_>) {
         self.must_be_usable();
@@ -24,7 +24,7 @@ impl Variant {
     ///
     /// # Panics
     ///
-    /// If the variant cannot be used here.
+    /// If this build or processor does not support the variant.
     #[track_caller]
     pub fn zero(self, dst: RacyBytes<'_>) {
         self.must_be_usable();
@@ -39,7 +39,8 @@ impl Variant {
     }
 }
 
-/// Returns the variant that this process uses, and why. Measures now if no long copy has yet.
+/// Returns the variant that this process uses, and the reason. If the variants have not been
+/// measured yet, measures them first.
 #[must_use]
 pub fn choice() -> Choice {
     native::choice::choice()
@@ -50,7 +51,8 @@ pub fn choice() -> Choice {
 ///
 /// # Errors
 ///
-/// [`Unusable`] if `variant` cannot be used here; nothing changes.
+/// [`Unusable`] if this build or processor does not support `variant`. Copies then use the same
+/// variant as before.
 pub fn force(variant: Variant) -> Result<(), Unusable> {
     variant.check()?;
     native::choice::force(variant);

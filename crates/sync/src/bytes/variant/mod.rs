@@ -1,8 +1,8 @@
-//! Variants of the copy: their names, their requirements, the one in use, and why.
+//! Variants of the copy: names, requirements, the variant in use, and the reason for its choice.
 //!
-//! The variant is a property of the process, as the processor's features are. The first long copy,
-//! or the first call of [`choice`], measures it once (`x86_64/choice.rs`; reasons in
-//! `docs/adr/0013`). Only a program that compares variants chooses one by [`force`].
+//! The process has one variant in use. The first long copy, or the first call of [`choice`],
+//! measures all usable variants once and chooses one (`x86_64/choice.rs`; `docs/adr/0013` gives the
+//! reasons). Only a program that compares variants overrides the choice, by [`force`].
 //!
 //! A build without assembly (other processors, loom, Miri, ThreadSanitizer) has only
 //! [`Variant::Portable`], and measures nothing.

@@ -18,7 +18,7 @@ pub enum Variant {
 }
 
 impl Variant {
-    /// All variants, including those that cannot be used here.
+    /// All variants, including those that this build or processor does not support.
     pub const ALL: [Variant; 5] = [
         Variant::Portable,
         Variant::Sse2,
@@ -27,7 +27,7 @@ impl Variant {
         Variant::RepMovsb,
     ];
 
-    /// Name in output that programs parse.
+    /// Returns the variant's name, for output that programs parse.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -39,11 +39,12 @@ impl Variant {
         }
     }
 
-    /// Checks whether the variant can be used here.
+    /// Checks that this build and processor support the variant.
     ///
     /// # Errors
     ///
-    /// [`Unusable`] if this build does not have it, or the processor or the system lacks a feature.
+    /// [`Unusable`] if this build does not contain the variant, or if the processor or the
+    /// operating system lacks a required feature.
     pub fn check(self) -> Result<(), Unusable> {
         let is_portable = self == Variant::Portable;
         if is_portable == HAS_ASSEMBLY {
@@ -90,13 +91,13 @@ impl fmt::Display for Variant {
     }
 }
 
-/// Whether this build has the module `x86_64`.
+/// `true` if this build has the module `x86_64`.
 const HAS_ASSEMBLY: bool = cfg!(all(
     target_arch = "x86_64",
     not(any(loom, miri, pagewell_tsan))
 ));
 
-/// Error of a variant that cannot be used here.
+/// Error of a variant that this build, processor or operating system does not support.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Unusable {
     variant: Variant,
@@ -132,7 +133,7 @@ pub enum Reason {
     Only,
     /// The variants were measured in this process.
     Measured(Timings),
-    /// The program chose it, by [`force`](super::force).
+    /// The program called [`force`](super::force).
     Forced,
 }
 
@@ -143,13 +144,14 @@ pub struct Timings {
 }
 
 impl Timings {
-    /// Time of `variant` in nanoseconds, or `None` if it was not usable, and so not measured.
+    /// Returns the time of `variant` in nanoseconds, or `None` if the variant was not usable and so
+    /// not measured.
     #[must_use]
     pub fn of(&self, variant: Variant) -> Option<f64> {
         self.nanoseconds[variant as usize]
     }
 
-    /// Records a measurement of `variant`; the shortest counts.
+    /// Records a measurement of `variant`. Of several measurements, the shortest is kept.
     pub fn note(&mut self, variant: Variant, nanoseconds: f64) {
         let least = &mut self.nanoseconds[variant as usize];
         *least = Some(least.map_or(nanoseconds, |least| least.min(nanoseconds)));
@@ -162,8 +164,9 @@ impl Timings {
     }
 
     /// Returns the fastest of the variants that are faster than the default by [`MARGIN`], or else
-    /// the default: AVX if it was measured, otherwise SSE2. So if variants differ by less than the
-    /// measurement error, every process uses the same one.
+    /// the default, which is AVX if it was measured, otherwise SSE2. Because of the margin,
+    /// variants whose times differ by less than the measurement error do not make processes choose
+    /// differently.
     #[must_use]
     pub fn choice(&self) -> Variant {
         let (default, by_default) = [Variant::Avx, Variant::Sse2]
@@ -177,7 +180,7 @@ impl Timings {
     }
 }
 
-/// Fraction by which a variant must be faster than the default.
+/// Fraction of the default's time by which a variant must be faster to be chosen instead.
 pub const MARGIN: f64 = 0.05;
 
 impl fmt::Display for Reason {
@@ -213,7 +216,7 @@ mod tests {
     fn the_fastest_is_chosen_if_it_is_faster_than_the_default_by_the_margin() {
         use Variant::{Avx, Avx512, RepMovsb, Sse2};
         let choice = |measured: &[_]| timings(measured).choice();
-        // As measured on Zen 5, and with the store width of Zen 4.
+        // Times as measured on Zen 5, and times as expected from the store width of Zen 4.
         let zen_5 = [(Sse2, 52.0), (Avx, 29.0), (Avx512, 20.0), (RepMovsb, 33.0)];
         assert_eq!(choice(&zen_5), Avx512);
         let zen_4 = [(Sse2, 80.0), (Avx, 40.0), (Avx512, 39.0), (RepMovsb, 41.0)];

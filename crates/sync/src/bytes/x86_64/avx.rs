@@ -1,15 +1,16 @@
 //! Variant with moves of 32 bytes.
 //!
-//! Nearly all processors since 2013 have AVX. On those whose stores are 32 bytes wide internally
-//! (Zen 4 and earlier) it is as fast as moves of 64 bytes.
+//! Nearly all processors since 2013 have AVX. On processors whose stores are 32 bytes wide
+//! internally (Zen 4 and earlier), this variant is as fast as moves of 64 bytes.
 
 use super::wide::aliases;
 
-/// Copies more than 64 bytes. Safety: (a), (b) as for [`super::copy`], (d) AVX is usable.
+/// Copies more than 64 bytes. Safety: (a) and (b) of [`super::copy`], and (d) AVX is usable.
 #[inline(always)]
 pub(super) unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
     if len <= 128 {
-        // SAFETY: (a), (b), (d) are passed on, here and below, with a length that the callee takes.
+        // SAFETY: here and below, the caller ensures (a), (b) and (d), and the callee accepts this
+        // length.
         unsafe { copy_64_to_128(src, dst, len) }
     } else if len <= 256 {
         // SAFETY: as above.

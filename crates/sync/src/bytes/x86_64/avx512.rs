@@ -1,15 +1,16 @@
 //! Variant with moves of 64 bytes: one cache line each.
 //!
-//! It uses only the registers 16 to 31, which no older encoding can name, so it causes no
-//! transition penalty in older code and needs no `vzeroupper`.
+//! The variant uses only the vector registers 16 to 31. Older encodings cannot name these
+//! registers, so the variant causes no transition penalty in older code and needs no `vzeroupper`.
 
 use super::wide::aliases;
 
-/// Copies more than 64 bytes. Safety: (a), (b) as for [`super::copy`], (d) AVX-512F is usable.
+/// Copies more than 64 bytes. Safety: (a) and (b) of [`super::copy`], and (d) AVX-512F is usable.
 #[inline(always)]
 pub(super) unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
     if len <= 128 {
-        // SAFETY: (a), (b), (d) are passed on, here and below, with a length that the callee takes.
+        // SAFETY: here and below, the caller ensures (a), (b) and (d), and the callee accepts this
+        // length.
         unsafe { copy_64_to_128(src, dst, len) }
     } else if len <= 256 {
         // SAFETY: as above.

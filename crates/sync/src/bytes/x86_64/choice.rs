@@ -1,18 +1,21 @@
 //! Choice of the variant for long copies, by one measurement per process.
 //!
-//! [`CHOSEN`] is the word that every long copy loads. The first long copy, or the first call of
-//! `variant::choice`, measures; concurrent copies use the default.
+//! Every long copy loads the word [`CHOSEN`]. The first long copy, or the first call of
+//! `variant::choice`, measures the variants. Copies that run concurrently with the measurement use
+//! the default variant.
 //!
 //! # The measurement
 //!
-//! Copies 4 KiB within the first-level cache, by each usable variant in turn: [`ROUNDS`] rounds of
-//! [`COPIES`] copies each; the shortest round counts. A disturbance (an interrupt, another process,
-//! a frequency that has not risen yet, the upper halves of registers not powered yet) only makes a
-//! round longer. To change the result it would have to disturb all rounds of one variant and none
-//! of another's. The measurement takes some 50 µs. [`Timings::choice`] decides.
+//! The measurement copies 4 KiB within the first-level cache, in [`ROUNDS`] rounds. In each round,
+//! every usable variant copies [`COPIES`] times. The shortest round of each variant counts. A
+//! disturbance (an interrupt, another process, a processor frequency that has not risen yet, upper
+//! halves of registers that are not powered yet) only makes a round longer. A disturbance changes
+//! the result only if it affects all rounds of one variant and spares at least one round of
+//! another. The measurement takes 50 to 120 µs (`docs/adr/0013`). [`Timings::choice`] chooses the
+//! variant from the times.
 //!
-//! The destination begins 2112 bytes after the source modulo 4096. There no variant suffers false
-//! dependencies.
+//! The destination begins 2112 bytes after the source modulo 4096. At this distance no variant
+//! suffers false dependencies.
 
 use std::time::{Duration, Instant};
 
@@ -21,10 +24,10 @@ use super::long::{INLINE, copy_long_with};
 use crate::atomic::{AtomicU32, Ordering};
 use crate::{Mutex, MutexGuard, lock, try_lock};
 
-/// Variant that long copies use: [`NONE`], or its code.
+/// Code of the variant that long copies use, or [`NONE`].
 pub(super) static CHOSEN: AtomicU32 = AtomicU32::new(NONE);
 
-/// No variant has been chosen.
+/// Value of [`CHOSEN`] before a variant has been chosen.
 pub(super) const NONE: u32 = 0;
 pub(super) const SSE2: u32 = code_of(Variant::Sse2);
 pub(super) const AVX: u32 = code_of(Variant::Avx);
@@ -34,7 +37,7 @@ pub(super) const REP_MOVSB: u32 = code_of(Variant::RepMovsb);
 /// The choice and its reason. Locked during the measurement.
 static CHOICE: Mutex<Option<Choice>> = Mutex::new(None);
 
-/// Memory of the measurement. Lock order: after [`CHOICE`].
+/// Memory of the measurement. The lock is acquired only while [`CHOICE`] is locked.
 static SCRATCH: Mutex<Scratch> = Mutex::new(Scratch([0; SCRATCH_BYTES]));
 
 /// Length of a measured copy: a page.
@@ -43,12 +46,13 @@ const LENGTH: usize = 4096;
 const TO: usize = LENGTH + 2112;
 const SCRATCH_BYTES: usize = TO + LENGTH;
 
-/// Copies timed together: enough that the clock's overhead and resolution, which are the same for
-/// all variants, are at most a few percent of the time.
+/// Number of copies between two readings of the clock. With this number, the clock's overhead and
+/// resolution, which are the same for all variants, are a few percent of the measured time.
 const COPIES: u32 = 32;
 const ROUNDS: u32 = 10;
 
-/// Static, so that a copy needs neither the heap nor a deep stack for it.
+/// Memory for measured copies. One value is static, so that the first long copy needs neither heap
+/// nor a deep stack.
 #[repr(align(4096))]
 struct Scratch([u8; SCRATCH_BYTES]);
 
@@ -56,12 +60,12 @@ const fn code_of(variant: Variant) -> u32 {
     variant as u32 + 1
 }
 
-/// Variant of `code`, which must not be [`NONE`].
+/// Returns the variant with code `code`. Panics if the code is [`NONE`].
 pub(super) fn variant_of(code: u32) -> Variant {
     Variant::ALL[code as usize - 1]
 }
 
-/// Variant in use until the measurement has ended.
+/// Returns the variant that copies use until the measurement has ended.
 fn default() -> Variant {
     if std::is_x86_feature_detected!("avx") {
         Variant::Avx
@@ -70,10 +74,11 @@ fn default() -> Variant {
     }
 }
 
-/// Returns the variant for a copy that found none chosen: measures now, or returns the default if
-/// another thread holds [`CHOICE`].
+/// Returns the variant for a copy that found [`CHOSEN`] to be [`NONE`]: measures and chooses, or
+/// returns the default if another thread holds [`CHOICE`].
 ///
-/// It never waits, so a measurement by another thread does not block a child of `fork`.
+/// The function never waits for a lock, so a child of `fork` is not blocked by a measurement that a
+/// thread of its parent had started.
 #[cold]
 #[inline(never)]
 pub(super) fn first() -> Variant {
@@ -87,13 +92,14 @@ pub(super) fn first() -> Variant {
 pub(in super::super) fn choice() -> Choice {
     match patiently() {
         Some(mut choice) => settled(&mut choice),
-        // The lock is never released in this process: measure without changing what copies use.
+        // The lock is never released in this process, so measure without storing the choice. Copies
+        // keep their variant.
         None => measured(&mut Box::new(Scratch([0; SCRATCH_BYTES]))),
     }
 }
 
-/// Locks [`CHOICE`]. Returns `None` if its holder is not in this process: a child of a `fork`
-/// during the measurement.
+/// Locks [`CHOICE`]. Returns `None` after a timeout. The holder then is not in this process, which
+/// was forked during a measurement.
 fn patiently() -> Option<MutexGuard<'static, Option<Choice>>> {
     /// 100 times the duration of a measurement on a heavily loaded machine.
     const LONG: Duration = Duration::from_millis(500);
@@ -107,7 +113,7 @@ fn patiently() -> Option<MutexGuard<'static, Option<Choice>>> {
     }
 }
 
-/// Makes all later copies use `variant`, which must be usable.
+/// Makes all later long copies use `variant`, which must be usable.
 pub(in super::super) fn force(variant: Variant) {
     let forced = Choice {
         variant,
@@ -116,7 +122,7 @@ pub(in super::super) fn force(variant: Variant) {
     settle(patiently().as_deref_mut().unwrap_or(&mut None), forced);
 }
 
-/// Returns the choice; measures and stores it if there is none.
+/// Returns the stored choice. If none is stored, measures the variants and stores the choice.
 fn settled(choice: &mut Option<Choice>) -> Choice {
     match *choice {
         Some(choice) => choice,
@@ -129,8 +135,8 @@ fn settled(choice: &mut Option<Choice>) -> Choice {
 
 fn settle(choice: &mut Option<Choice>, new: Choice) -> Choice {
     *choice = Some(new);
-    // ORDERING: Relaxed; it publishes no other memory. Until a copy sees it, the copy uses the
-    // default or the previously forced variant.
+    // ORDERING: Relaxed; the word publishes no other memory. A copy that still loads the old value
+    // uses the default or the previous variant.
     CHOSEN.store(code_of(new.variant), Ordering::Relaxed);
     new
 }
@@ -145,7 +151,8 @@ fn measured(scratch: &mut Scratch) -> Choice {
 
 fn measure(scratch: &mut Scratch) -> Timings {
     let mut timings = Timings::default();
-    // Never-written pages may all map to one page of zeros.
+    // Write to all pages first, since pages that were never written may all map to one page of
+    // zeros.
     scratch.0.fill(1);
     for round in 0..=ROUNDS {
         for variant in Variant::ALL {
@@ -161,13 +168,14 @@ fn measure(scratch: &mut Scratch) -> Timings {
     timings
 }
 
-/// Time of one copy by `variant`, which must be usable, in nanoseconds.
+/// Returns the time of one copy by `variant`, which must be usable, in nanoseconds.
 fn time(variant: Variant, scratch: &mut Scratch) -> f64 {
     const { assert!(LENGTH > INLINE) };
     let (src, dst) = scratch.0.split_at_mut(TO);
     let start = Instant::now();
     for _ in 0..COPIES {
-        // SAFETY: (a), (b) both parts have `LENGTH` exclusive bytes; (d) by the caller.
+        // SAFETY: (a), (b) both parts have `LENGTH` exclusive bytes; (d) the caller has checked
+        // that `variant` is usable.
         unsafe { copy_long_with(variant, src.as_ptr(), dst.as_mut_ptr(), LENGTH) };
     }
     start.elapsed().as_nanos() as f64 / f64::from(COPIES)

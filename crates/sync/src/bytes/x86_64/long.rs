@@ -1,4 +1,4 @@
-//! Dispatch from the name of a variant to its copy.
+//! Dispatch from a [`Variant`] to its functions for long ranges.
 
 use super::super::variant::names::Variant;
 use super::{avx, avx512, rep_movsb, sse2};
@@ -6,10 +6,12 @@ use super::{avx, avx512, rep_movsb, sse2};
 /// Maximum length of an inlined copy, in bytes.
 pub(super) const INLINE: usize = 64;
 
-/// Copies more than [`INLINE`] bytes. Safety: as for [`super::copy`], and (d) `variant` is usable.
+/// Copies more than [`INLINE`] bytes. Safety: (a) and (b) of [`super::copy`], and (d) `variant` is
+/// usable.
 pub(super) unsafe fn copy_long_with(variant: Variant, src: *const u8, dst: *mut u8, len: usize) {
     match variant {
-        // SAFETY: (a), (b), (d) are passed on, here and below, with a length that the callee takes.
+        // SAFETY: here and below, the caller ensures (a), (b) and (d), and the callee accepts this
+        // length.
         Variant::Sse2 => unsafe { sse2::copy(src, dst, len) },
         // SAFETY: as above.
         Variant::Avx => unsafe { avx::copy(src, dst, len) },
@@ -21,10 +23,11 @@ pub(super) unsafe fn copy_long_with(variant: Variant, src: *const u8, dst: *mut 
     }
 }
 
-/// Zeros more than [`INLINE`] bytes. Safety: (b) as for [`super::copy`], (d) `variant` is usable.
+/// Zeros more than [`INLINE`] bytes. Safety: (b) of [`super::copy`], and (d) `variant` is usable.
 pub(super) unsafe fn zero_long(variant: Variant, dst: *mut u8, len: usize) {
     match variant {
-        // SAFETY: (b), (d) are passed on, here and below, with a length that the callee takes.
+        // SAFETY: here and below, the caller ensures (b) and (d), and the callee accepts this
+        // length.
         Variant::Sse2 => unsafe { sse2::zero(dst, len) },
         // SAFETY: as above.
         Variant::Avx => unsafe { avx::zero(dst, len) },

@@ -2,11 +2,12 @@
 
 use super::wide::aliases;
 
-/// Copies more than 64 bytes. Safety: (a) and (b) as for [`super::copy`]; (d) requires nothing.
+/// Copies more than 64 bytes. Safety: (a) and (b) of [`super::copy`]. (d) requires nothing.
 #[inline(always)]
 pub(super) unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
     if len <= 128 {
-        // SAFETY: (a) and (b) are passed on, here and below, with a length that the callee accepts.
+        // SAFETY: here and below, the caller ensures (a) and (b), and the callee accepts this
+        // length.
         unsafe { copy_64_to_128(src, dst, len) }
     } else if len <= 256 {
         // SAFETY: as above.

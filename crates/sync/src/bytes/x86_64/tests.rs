@@ -1,4 +1,4 @@
-//! Tests of each piece and loop, and of the vector registers around them.
+//! Tests of each piece and loop, and of the vector registers that each must preserve.
 
 use super::*;
 
@@ -62,11 +62,12 @@ fn every_piece_copies_every_length_that_it_takes() {
 }
 
 /// Defines a function that loads `count` values before `work` and stores them after it. The
-/// compiler keeps them in registers that it assumes to survive.
+/// compiler keeps the values in registers that it assumes to be preserved.
 ///
 /// Regression: in a crate compiled for AVX, `zero` cleared the upper halves of the caller's vector
-/// registers. `vzeroupper` clears those of the registers 0 to 15, but the `asm!` declared only
-/// `xmm0` clobbered, others 0 to 8. `vector_asm!` declares all.
+/// registers. `vzeroupper` clears the upper halves of the registers 0 to 15, but the `asm!` of
+/// `zero` declared only `xmm0` clobbered, and others declared only the registers 0 to 8.
+/// `vector_asm!` declares all registers.
 macro_rules! survivors {
     ($name:ident, $feature:literal, $vector:ident, $load:literal, $register:ident,
         [$($value:ident)+]) => {
@@ -83,7 +84,7 @@ macro_rules! survivors {
             $(
                 let place = places.next().unwrap().as_ptr();
                 let $value: $vector;
-                // SAFETY: a load of one vector, which is the size of the array.
+                // SAFETY: the instruction loads one vector, which has the size of the array.
                 unsafe {
                     std::arch::asm!(
                         concat!($load, " {}, [{}]"), out($register) $value, in(reg) place,
@@ -95,7 +96,7 @@ macro_rules! survivors {
             let mut places = to.iter_mut();
             $(
                 let place = places.next().unwrap().as_mut_ptr();
-                // SAFETY: a store of one vector, which is the size of the array.
+                // SAFETY: the instruction stores one vector, which has the size of the array.
                 unsafe {
                     std::arch::asm!(
                         concat!($load, " [{}], {}"), in(reg) place, in($register) $value,
@@ -117,7 +118,7 @@ survivors!(
     [a b c d e f g h i j k l m n o p q r s t u v w x y z aa bb cc dd]
 );
 
-/// Runs every template, inlined, inside `$beside`, whose values surround it.
+/// Runs every template, inlined, between the loads and the stores of `$beside`.
 macro_rules! survive {
     ($beside:ident, $($template:path: $len:literal),+) => {
         $({

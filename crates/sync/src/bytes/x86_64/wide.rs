@@ -1,7 +1,7 @@
-//! Templates of the variants, for moves of any width.
+//! Templates of the variants' functions, for moves of any width.
 //!
-//! A variant passes its registers, mnemonics and length classes, and gets functions of its own.
-//! This module alone generates no code.
+//! Each template is a macro. A variant invokes it with its registers, mnemonics and length classes,
+//! which defines functions in the variant's module.
 //!
 //! | bytes | implementation |
 //! |---|---|
@@ -11,21 +11,22 @@
 //! The pieces that run depend only on the length class, so varying lengths cause few
 //! mispredictions.
 //!
-//! A forward loop stalls if the destination is ahead of the source by a few bytes modulo 4096. When
-//! the processor checks whether a load depends on an older store, it compares only the low address
-//! bits, and so mistakes the latest store for such a store. This is common: pages begin at page
-//! boundaries, and large allocations 16 bytes after one. Copying backward is then up to a quarter
-//! faster.
+//! A forward loop stalls if the destination is ahead of the source by a few bytes modulo 4096. To
+//! detect that a load depends on an older store, the processor compares only the low address bits,
+//! and so finds a false dependency of the load on the latest store. Such distances are common:
+//! pages begin at page boundaries, and large allocations 16 bytes after a page boundary. A backward
+//! loop has no such dependency and is used in this case.
 //!
 //! # Clobbers
 //!
-//! Every `asm!` here uses `vector_asm!`, which declares all vector registers clobbered, in full.
-//! `vzeroupper` clears the upper parts of the registers 0 to 15, whether or not a template names
-//! them. If the crate is compiled for a processor with AVX, the caller may have values there. The
-//! declaration costs nothing: a long copy is a call, after which a caller expects no value in these
-//! registers. (The short copies of the parent module clobber only the registers that they declare,
-//! and have no `vzeroupper`.) Flags are declared clobbered, for the loops. The direction flag is
-//! clear before and after, as the ABI requires. Opmask registers and the stack are not changed.
+//! Every `asm!` here uses `vector_asm!`, which declares all vector registers clobbered in their
+//! full width. `vzeroupper` clears the upper parts of the registers 0 to 15, whether or not a
+//! template names them. If the crate is compiled for a processor with AVX, the caller may have
+//! values there. The declaration costs nothing: a long copy is a call, after which a caller expects
+//! no value in these registers. (The short copies of the parent module clobber only the registers
+//! that they declare, and have no `vzeroupper`.) The flags are declared clobbered, because the
+//! loops change them. The direction flag is clear before and after, as the ABI requires. Opmask
+//! registers and the stack are not changed.
 //!
 //! Verified by `vector_registers_survive_*` of `tests.rs`, which keep values in all vector
 //! registers across each template, also compiled with `-C target-cpu=native` (`.ci/nightly`).
@@ -33,14 +34,15 @@
 /// A destination ahead of the source by less than this, modulo 4096, is copied backward.
 pub(super) const ALIAS_BYTES: usize = 64;
 
-/// Whether a forward copy would suffer false dependencies of loads on earlier stores.
+/// Returns `true` if in a forward copy loads would have false dependencies on earlier stores.
 #[inline(always)]
 pub(super) fn aliases(src: *const u8, dst: *mut u8) -> bool {
     let ahead = dst.addr().wrapping_sub(src.addr()) % 4096;
     (1..ALIAS_BYTES).contains(&ahead)
 }
 
-/// `asm!` that does not use the stack and declares all vector registers clobbered, in full.
+/// Expands to an `asm!` that does not use the stack and that declares all vector registers
+/// clobbered in their full width.
 macro_rules! vector_asm {
     ($($arguments:tt)*) => {
         std::arch::asm!(
@@ -58,8 +60,9 @@ macro_rules! vector_asm {
     };
 }
 
-/// Mnemonic of an SSE instruction, in the encoding that the compiler uses around it: switching
-/// encodings within a function is slow. `clear` zeros `xmm0`.
+/// Expands to the mnemonic of an SSE instruction, in the encoding (legacy or VEX) that the compiler
+/// uses for the surrounding code, because switching encodings within a function is slow. `clear`
+/// expands to an instruction that zeros `xmm0`.
 #[cfg(target_feature = "avx")]
 macro_rules! sse {
     (clear) => {
@@ -97,7 +100,8 @@ macro_rules! pieces {
         /// Safety: as for the variant's `copy`.
         #[inline(always)]
         pub(super) unsafe fn $name(src: *const u8, dst: *mut u8, len: usize) {
-            // SAFETY: (a) and (b) cover the first and the last half; (d).
+            // SAFETY: (a) and (b) cover the first and the last `half` bytes. The caller ensures
+            // (d).
             unsafe {
                 vector_asm!(
                     $(concat!($move, " ", $first, ", [{src} + ", $i, "*", $width, "]"),)+
@@ -132,7 +136,7 @@ macro_rules! loops {
         #[inline(always)]
         pub(super) unsafe fn forward(src: *const u8, dst: *mut u8, len: usize) {
             // SAFETY: (a) and (b) cover the first move, the last four, and every iteration, since
-            // it begins more than four moves before the end; (d).
+            // an iteration begins more than four moves before the end. The caller ensures (d).
             unsafe {
                 vector_asm!(
                     concat!($move, " ", $r4, ", [{src}]"),
@@ -141,8 +145,8 @@ macro_rules! loops {
                     concat!($move, " ", $r7, ", [{src} + {len} - 2*", $width, "]"),
                     concat!($move, " ", $r8, ", [{src} + {len} - ", $width, "]"),
                     concat!($move, " [{dst}], ", $r4),
-                    // From here on, `len` is the start of the last four; `src` is relative to
-                    // `dst`.
+                    // From here on, `len` is the destination of the last four moves, and `src` is
+                    // relative to `dst`.
                     concat!("lea {len}, [{dst} + {len} - 4*", $width, "]"),
                     "sub {src}, {dst}",
                     concat!("add {dst}, ", $width),
@@ -172,11 +176,11 @@ macro_rules! loops {
             }
         }
 
-        /// Copies from the last byte to the first. Otherwise, and for safety, like [`forward`].
+        /// Copies from the last byte to the first. Safety: as for [`forward`].
         #[inline(always)]
         pub(super) unsafe fn backward(src: *const u8, dst: *mut u8, len: usize) {
             // SAFETY: (a) and (b) cover the last move, the first four, and every iteration, since
-            // it ends more than four moves after the start; (d).
+            // an iteration ends more than four moves after the start. The caller ensures (d).
             unsafe {
                 vector_asm!(
                     concat!($move, " ", $r4, ", [{src} + {len} - ", $width, "]"),
@@ -225,16 +229,16 @@ macro_rules! zeros {
         $move:expr, $aligned:expr, $width:literal, $end:literal,
         $clear:expr, $register:literal, [$($i:literal),+]
     ) => {
-        /// Zeros 64 bytes or more. Safety: (b) and (d) as for [`copy`].
+        /// Zeros 64 bytes or more. Safety: (b) and (d) of [`copy`].
         #[inline(always)]
         pub(super) unsafe fn zero(dst: *mut u8, len: usize) {
-            // SAFETY: (b) covers the first move, the last 64 bytes, and every iteration, since it
-            // begins more than 64 bytes before the end; (d).
+            // SAFETY: (b) covers the first move, the last 64 bytes, and every iteration, since an
+            // iteration begins more than 64 bytes before the end. The caller ensures (d).
             unsafe {
                 vector_asm!(
                     $clear,
                     concat!($move, " [{dst}], ", $register),
-                    // From here on, `len` is the start of the last 64 bytes.
+                    // From here on, `len` is the address of the last 64 bytes.
                     "lea {len}, [{dst} + {len} - 64]",
                     concat!("add {dst}, ", $width),
                     concat!("and {dst}, -", $width),

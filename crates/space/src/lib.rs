@@ -1,8 +1,8 @@
 //! Memory spaces: copy-on-write memory that can be forked at one point in time and moved between
 //! NUMA nodes while it is in use.
 //!
-//! Modules, from the top. Each calls those below it, and none above. The head of its `mod.rs`
-//! states what a module owns and promises.
+//! The modules, from the top: each calls only modules below it. The documentation of each module
+//! states what it owns and promises.
 //!
 //! | module | contents |
 //! |---|---|
@@ -24,10 +24,12 @@
 //!
 //! `tests` and `models` (loom) may use all modules.
 //!
-//! `docs/ARCHITECTURE.md` describes faults and migrations, `docs/LOCKING.md` the locks.
+//! `docs/ARCHITECTURE.md` describes faults and migrations. `docs/LOCKING.md` describes the locks,
+//! by Linux's names: the *structure lock* of a space is its mmap_lock, the *unsharing lock* its
+//! table_lock, the lock of a *family* an anon_vma lock, and the claim of an entry a PTE claim.
 
 #![deny(unsafe_code)]
-// Models call the protocols directly, and leave some public functions unused.
+// Models call the internal operations directly, and leave some public functions unused.
 #![cfg_attr(loom, allow(dead_code))]
 
 mod access;

@@ -34,7 +34,7 @@ impl<'m, S: RefScheme> Faulter<'m, S> {
         Self { mm }
     }
 
-    /// Creates a page of zeros at `addr` if it has none. The caller holds the structure lock.
+    /// Creates a page of zeros at `addr` if there is no page. The caller holds the structure lock.
     pub(crate) fn make_page(self, area: &Area<S>, addr: u64) -> Result<(), ErrorKind> {
         let pmd = self.mm.own_table(area.order, addr)?;
         let entry = entry_of(addr, u32::from(area.order.get()));
@@ -43,7 +43,7 @@ impl<'m, S: RefScheme> Faulter<'m, S> {
         loop {
             let entry = look(word);
             if entry.state() != State::Empty {
-                // Present, being created, or being moved.
+                // The page is present, being created, or being moved.
                 return Ok(());
             }
             let made = match spare.take() {
@@ -64,7 +64,8 @@ impl<'m, S: RefScheme> Faulter<'m, S> {
         }
     }
 
-    /// Allocates the resources of a page at `addr`. Its bytes are those of the block's last use.
+    /// Allocates the resources of a page at `addr`. The caller must set all bytes of the block,
+    /// which are those of its last use.
     pub(crate) fn new_page(self, area: &Area<S>, addr: u64) -> Result<NewPage<'m, S>, ErrorKind> {
         let index = area.index_of(addr);
         let place = area.place(index, self.mm.shared.pool().nr_nodes());
@@ -80,7 +81,8 @@ impl<'m, S: RefScheme> Faulter<'m, S> {
         })
     }
 
-    /// Publishes the page with one mapping: the entry that the caller has claimed.
+    /// Publishes the page with a count of one mapping: that of the entry that the caller has
+    /// claimed.
     pub(crate) fn publish(self, made: NewPage<'m, S>) -> FrameNr {
         let NewPage {
             block,

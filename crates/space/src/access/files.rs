@@ -2,23 +2,24 @@
 //!
 //! # Without a lock
 //!
-//! They use the file that was noted for the address, as a writer at work. Steps are those of
-//! [`crate::areas::noted`].
+//! The access uses the file that was noted for the address ([`crate::areas::noted`], which has the
+//! steps). Its thread is a *writer at work*, also for a read.
 //!
-//! Step 5. Table and entry are as in step 3, so no copy existed when the file was read: the read
-//! has what the area mapped at that moment. (Writes of private areas use the tables.)
+//! If step 5 finds table and entry as in step 3, the area had no copy of the page while the file
+//! was read. So the read returns the bytes that the area had at that moment. (Writes to private
+//! areas use the tables.)
 //!
 //! # With the structure lock
 //!
-//! The same attempts, repeated. Their resources are acquired with no lock held ([`Fault`],
-//! [`pagewell_cache::MappedFile`]), and then the areas are looked up again.
+//! The thread makes the same attempts until one succeeds. If an attempt needs resources, such as a
+//! page in the cache, the thread acquires them with no lock held ([`Fault`],
+//! [`pagewell_cache::MappedFile`]), and then looks up the areas again.
 //!
 //! # The first write to a page of a private area
 //!
-//! Under the claim of the empty entry, the page is copied from the file, at one moment, and
-//! changed. It is then an anonymous page. The copy has everything that the writing thread read
-//! before: the file is at least as new as then. [`crate::areas::cut`] handles concurrent
-//! truncation.
+//! Under the claim of the empty entry, the writer copies the page from the file, at one moment, and
+//! changes the copy, which is then an anonymous page. The copy is not older than any earlier read
+//! by the writing thread. [`crate::areas::cut`] handles concurrent truncation.
 //!
 //! Verified by `loom_shared_write_vs_cut`, `loom_shared_write_vs_unmap`,
 //! `loom_slow_shared_write_vs_unmap`, `loom_missing_shared_write_vs_unmap`,
@@ -51,15 +52,15 @@ pub(crate) enum Slow<S: RefScheme> {
     Missing(Fault<S>),
 }
 
-/// Result of an access of a file's page for an empty entry.
+/// Result of an access of a file's page on behalf of an empty entry.
 pub(crate) enum Copied<S: RefScheme, R = ()> {
     Done(R),
-    /// Directory or entry changed concurrently.
+    /// The directory or the entry has changed concurrently: the caller retries.
     Again,
     Missing(Fault<S>),
 }
 
-/// Page of a file that an access needs in the cache. It is filled with no lock held.
+/// Page of a file that an access needs in the cache. The caller fills it with no lock held.
 pub(crate) struct Fault<S: RefScheme> {
     area: Arc<FileArea<S>>,
     addr: u64,
@@ -74,7 +75,7 @@ impl<S: RefScheme> Fault<S> {
     }
 
     /// Fills the page and keeps it in the cache, so that the next attempt of the access finds it.
-    /// Also fills the rest of the `len` bytes at the address.
+    /// Also fills the other pages of the `len` bytes at the address.
     pub(crate) fn hold(&self, len: usize) -> Result<HeldPage<'_, S>, ErrorKind> {
         claim::assert_none_held();
         let of_area = usize::try_from(self.area.range.end - self.addr).unwrap_or(usize::MAX);
@@ -114,8 +115,9 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         self.mm.files.with(&self.mm.shared.writers, addr, work)
     }
 
-    /// Fills a short `buf` from within the page of `addr`, if a file is noted there and has the
-    /// page. On `false`, `buf` may have been written to.
+    /// Fills a short `buf` from within the page of `addr`, if [`noted`](crate::areas::noted) has a
+    /// file for this address and the page is cached. Otherwise returns `false`; `buf` may have been
+    /// written to.
     ///
     /// Each instruction counts, as in [`crate::access::optimistic`].
     #[inline(always)]
@@ -127,8 +129,9 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         is_read == Some(true)
     }
 
-    /// Fills the part of `buf` in the page of `addr`, as [`read_short`](Self::read_short). Returns
-    /// its length.
+    /// Fills the part of `buf` that lies in the page of `addr`, as
+    /// [`read_short`](Self::read_short). Returns the length of this part, or `None` if it was not
+    /// read.
     #[inline]
     pub(crate) fn read(self, addr: u64, buf: &mut [u8]) -> Option<usize> {
         self.with_noted(addr, move |file| {
@@ -137,7 +140,7 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         })
     }
 
-    /// Steps 3 to 5. A read past the end of the page is no hit.
+    /// Steps 3 to 5. Returns `false` if the read is no hit, or ends past the page.
     #[inline(always)]
     fn read_noted(self, file: &FileArea<S>, addr: u64, buf: &mut [u8]) -> bool {
         if !file.protection.allows_reads() {
@@ -150,13 +153,13 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         let Some(before) = file.no_copy(&self.mm.tables, addr) else {
             return false;
         };
-        // A hit ends with an acquire load, which orders it before the loads of step 5.
+        // A hit ends with an acquire load, which orders the hit before the loads of step 5.
         file.file().try_read_hit(pos, buf) && file.no_copy(&self.mm.tables, addr) == Some(before)
     }
 
     /// Reads a page that no entry names: zeros in an area without a file, otherwise the file's
-    /// bytes. Returns `None` if `is_absent` is `false` after a read of the file: the caller, which
-    /// holds the structure lock, retries.
+    /// bytes. The caller holds the structure lock. Returns `None` if `is_absent` returns `false`
+    /// after the read of the file: an entry may name a copy now, so the caller retries.
     pub(crate) fn read_absent(
         self,
         area: &Area<S>,
@@ -183,8 +186,8 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         }
     }
 
-    /// Copies the page of `addr` from its file to `page`, unless `len`, the bytes to be written, is
-    /// all of it. The caller holds the structure lock, and has claimed the entry.
+    /// Copies the page of `addr` from its file to `page`, unless the caller will write all of it
+    /// (`len` bytes). The caller holds the structure lock, and has claimed the entry.
     pub(crate) fn copy_from_file(
         self,
         file: &Arc<FileArea<S>>,
@@ -209,7 +212,8 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         }
     }
 
-    /// Pins a file's page, then calls `is_absent`. The caller holds the structure lock.
+    /// Pins a file's page in the cache, then calls `is_absent`: if that returns `false`, an entry
+    /// may name a copy, and the result is [`Copied::Again`]. The caller holds the structure lock.
     pub(crate) fn pin(
         self,
         file: &Arc<FileArea<S>>,
@@ -222,7 +226,7 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         let page = file.page_of(addr);
         match file.file().try_pin(page, end).map_err(of_file)? {
             (Tried::Done, Some(reference)) if is_absent() => {
-                // The file's frames are the space's, and live as long.
+                // The file and the space use the frames of one pool, which the space keeps alive.
                 let frame = reference.into_raw();
                 Ok(Copied::Done(raw::pins_reference(
                     self.mm.shared.pool(),
@@ -235,13 +239,14 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         }
     }
 
-    /// Returns the order of the pages at `addr`, if a file is noted there.
+    /// Returns the order of the pages at `addr`, if [`noted`](crate::areas::noted) has a file for
+    /// this address.
     pub(crate) fn order_at(self, addr: u64) -> Option<u32> {
         self.with_noted(addr, |file| Some(u32::from(file.order().get())))
     }
 
-    /// Changes bytes of the file that is noted for `addr`. Returns `None` if there is none, or if
-    /// this cannot be done at once.
+    /// Changes bytes of the file that is noted for `addr`. Returns `None` if no file is noted, or
+    /// if the change would wait.
     #[inline]
     pub(crate) fn edit_hit<R>(
         self,
@@ -268,7 +273,8 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         }
     }
 
-    /// Changes bytes of a file, with no lock held. Returns `None` if `addr` is in another area now.
+    /// Changes bytes of a file. The caller holds no lock. Returns `None` if another area is mapped
+    /// at `addr` now.
     pub(crate) fn edit<R>(
         self,
         file: &Arc<FileArea<S>>,

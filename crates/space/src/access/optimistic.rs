@@ -15,17 +15,17 @@
 //! of step a or b before it. A read that finds both unchanged therefore has the bytes that its own
 //! page had at one moment between steps 3 and 7.
 //!
-//! Reason for the sequence counter (`edition`). A table that was shared may become another space's
-//! alone. That space then writes its own pages through it, and the entry would be read in a state
-//! that it never had in this space. A freed table may be a page of data, with arbitrary words: step
-//! 5 checks that they name frames of the pool, and at worst reads there. Both happen only after the
-//! table has left this space's directory, which increments the counter (D1 of
-//! [`crate::tables::of_space`]). If step 1 loads the counter after the increment, step 2 does not
-//! find the table. Otherwise step 7 finds another value, once any byte of the table's new use was
-//! read.
+//! Reason for the sequence counter (`edition`). A shared table may become exclusive to another
+//! space. That space then maps and writes its own pages through it, and a reader of this space
+//! would find an entry in a state that it never had in this space. The frame of a freed table may
+//! become a page of data, with arbitrary words: step 5 checks that they name frames of the pool,
+//! and at worst copies bytes of such a frame. Both happen only after the table has left this
+//! space's directory, which increments the counter (D1 of [`crate::tables::of_space`]). If step 1
+//! loads the counter after the increment, step 2 does not find the table. Otherwise, if steps 3 to
+//! 5 have read a word or byte of the table's new use, step 7 finds another value of the counter.
 //!
-//! The directory's entry needs no second load: while the table stays in it, only bits for writers
-//! change. This saves the read two registers, so it needs no stack memory
+//! The directory's entry needs no second load: while it names the same table, only bits that
+//! concern writers change. This saves two registers, so the read needs no stack memory
 //! (`docs/adr/0032-directory-sequence-counter.md`).
 //!
 //! Verified by `loom_read_vs_write`, `loom_read_vs_migration_there_and_back`,
@@ -42,7 +42,7 @@ use crate::words::directory::Directory;
 use crate::words::geometry::{MAX_PAGE_ORDER, entry_of, offset_in_page, page_bytes};
 use crate::words::pmd::Pmd;
 
-/// Maximum length of an inlined read: the racy copy makes no call up to here.
+/// Maximum length of an inlined read. Up to this length, the racy copy makes no call.
 pub(crate) const SHORT_BYTES: usize = 64;
 
 /// Reads of present pages that use only the tables of a space.
@@ -57,9 +57,9 @@ impl<'m, S: RefScheme> Optimistic<'m, S> {
         Self { tables }
     }
 
-    /// As [`read_page`](Self::read_page), inlined, for a short read of a page of one frame:
-    /// constant shifts and no call. Each instruction counts: the processor's window limits the
-    /// overlap of random reads (`docs/adr/0004-hit-path.md`).
+    /// As [`read_page`](Self::read_page), inlined, for a short read of a page of one frame: it has
+    /// constant shifts and makes no call. Each instruction counts, because the size of the
+    /// processor's reorder window limits the overlap of random reads (`docs/adr/0004-hit-path.md`).
     #[inline(always)]
     pub(crate) fn read_short(self, addr: u64, buf: &mut [u8]) -> bool {
         if buf.len() > SHORT_BYTES {
@@ -93,8 +93,8 @@ impl<'m, S: RefScheme> Optimistic<'m, S> {
         word.load(Ordering::Relaxed) == entry.bits() && self.tables.is_edition(edition)
     }
 
-    /// As [`read_short`](Self::read_short), for pages of 2 MiB, with constant shifts. A table has
-    /// one entry for such a page, in a line without entries of neighbouring tables
+    /// As [`read_short`](Self::read_short), also with constant shifts, for pages of 2 MiB. A table
+    /// has one entry for such a page, and neighbouring tables have theirs at other offsets
     /// ([`crate::words::geometry`]).
     #[inline(always)]
     pub(crate) fn read_huge(self, addr: u64, buf: &mut [u8]) -> bool {
@@ -105,15 +105,15 @@ impl<'m, S: RefScheme> Optimistic<'m, S> {
         self.read_if(addr, buf, Pmd::has_huge_pages, |_| ORDER)
     }
 
-    /// Fills `buf` from within one page, with the steps of the module. On `false`, `buf` may have
-    /// been written to, and the slow read decides.
+    /// Fills `buf` from within one page, by the steps of the module. Returns `false` if a check
+    /// fails: the caller then makes a slow read. `buf` may have been written to.
     #[inline(always)]
     pub(crate) fn read_page(self, addr: u64, buf: &mut [u8]) -> bool {
         self.read_if(addr, buf, Pmd::is_present, Pmd::order)
     }
 
-    /// As [`read_page`](Self::read_page), for tables that `is_meant` accepts, with pages of
-    /// `order`.
+    /// As [`read_page`](Self::read_page), but only for tables that `is_meant` accepts, which have
+    /// pages of `order`.
     #[inline(always)]
     fn read_if(
         self,

@@ -5,11 +5,11 @@
 //! copy: the pinned bytes do not change, and no thread waits. A pinned page is not migrated: the
 //! first walk converts the entries, which prevents new pins, and then finds the reference.
 //!
-//! In an area that maps a file, a page without a copy is pinned in the cache: a reference to the
-//! file's frame, which a write to the file replaces.
+//! In an area that maps a file, a page without a private copy is pinned in the cache: the pin has a
+//! reference to the file's frame, and a write to the file replaces this frame.
 //!
-//! P1: a pin takes its reference under the claim of an entry that names the frame. A thread that
-//! has since claimed all entries, or the only one, sees it.
+//! P1: a pin acquires its reference under the claim of an entry that names the frame. A thread that
+//! later claims all entries of the page, or its only one, sees the reference.
 
 use std::fmt;
 #[cfg(not(loom))]
@@ -40,7 +40,7 @@ pub struct Pin<'s, S: RefScheme> {
     len: usize,
 }
 
-/// [`Pin`] without a lifetime.
+/// [`Pin`] that keeps the frames of its space alive, instead of borrowing the space.
 pub struct OwnedPin<S: RefScheme> {
     shared: Arc<Shared<S>>,
     frame: FrameNr,
@@ -52,7 +52,7 @@ enum Tried<'s, S: RefScheme> {
     Pinned(FrameRef<'s, S>, usize),
     /// The page was never written.
     Zeros,
-    /// The page is a file's, and not in the cache.
+    /// The page belongs to a file, and is not cached.
     Missing(Fault<S>),
 }
 
@@ -77,7 +77,7 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
         })
     }
 
-    /// Returns the reference of a pin, and the offset of its bytes.
+    /// Acquires the reference of a pin. Returns it, and the offset of the bytes in the page.
     pub(crate) fn pin_frame(
         self,
         addr: u64,
@@ -86,7 +86,7 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
         loop {
             let fault = match self.mm.with_room(|| self.try_pin::<true>(addr, len))? {
                 Tried::Pinned(reference, off) => return Ok((reference, off)),
-                // Impossible: such a page is created.
+                // Impossible: `try_pin` creates such a page.
                 Tried::Zeros => continue,
                 Tried::Missing(fault) => fault,
             };
@@ -98,8 +98,8 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
         }
     }
 
-    /// As [`pin_frame`](Self::pin_frame). Returns `None` if the page was never written, at a moment
-    /// of the call: the bytes are zeros.
+    /// As [`pin_frame`](Self::pin_frame), but creates no page. Returns `None` if, at a moment
+    /// during the call, the page had never been written: the bytes are zeros.
     pub(crate) fn pin_frame_if_any(
         self,
         addr: u64,
@@ -121,8 +121,9 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
         }
     }
 
-    /// Pins, without fills of pages of files. Creates a page that was never written if `MAKE`: a
-    /// constant, so that a pin compiles as if there were no other kind.
+    /// Pins the bytes, without filling pages of files. If `MAKE`, creates a page that was never
+    /// written. `MAKE` is a constant, so that the code for each of its values is compiled
+    /// separately.
     fn try_pin<const MAKE: bool>(self, addr: u64, len: usize) -> Result<Tried<'m, S>, Error> {
         let failed = |kind| Error::at(kind, Op::Pin, addr);
         let mut backoff = Backoff::new();
@@ -177,7 +178,8 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
                         continue;
                     }
                     if !MAKE {
-                        // As in a slow read: the table was this space's when the entry was empty.
+                        // As in a slow read: the directory still names the table, so the entry was
+                        // this space's when it was loaded as empty.
                         if Directory::look(pmd_word) == table.pmd {
                             return Ok(Tried::Zeros);
                         }
@@ -200,14 +202,16 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
                     let Some(claim) = Claim::try_new(word, entry) else {
                         continue;
                     };
-                    // The claim sees the stores of the last holder, and so the change of the
-                    // directory, if another space got the table before.
+                    // If the table belongs to another space now, this check detects it: the
+                    // directory was changed before the stores of the previous holder, which the
+                    // claim makes visible.
                     if Directory::look(pmd_word) != table.pmd {
                         continue;
                     }
                     let reference = match self.mm.shared.pool().try_get(frame) {
                         TryGetFrame::Taken(reference) => reference,
-                        // Frames of pages are not locked while entries name them.
+                        // The frame of a page is not locked while an entry names it, so the count
+                        // is at its maximum.
                         TryGetFrame::Locked | TryGetFrame::Saturated => {
                             return Err(failed(ErrorKind::TooManyPins));
                         }

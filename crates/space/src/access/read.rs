@@ -1,14 +1,15 @@
-//! Reads that are no hits, or longer than an inlined hit.
+//! Reads: those that are longer than an inlined hit, and those that are no hits.
 //!
-//! A read is tried on present pages ([`crate::access::optimistic`]), then on a noted file
-//! ([`crate::access::files`]). If both fail, it is slow.
+//! A read of each page first tries an optimistic read ([`crate::access::optimistic`]), then the
+//! file that was used last at its address ([`crate::access::files`]). If both fail, it takes the
+//! slow path.
 //!
 //! # The slow read
 //!
-//! It runs under the structure lock, with the table held if there is one, and the entry claimed if
-//! it is present. A page that was never written is read as zeros, without creating it, or from the
-//! file that the area maps ([`FileAccess::read_absent`]). Migration entries are waited for with no
-//! lock held.
+//! The slow read holds the structure lock, and a reference to the table if there is one. It claims
+//! the entry if that is present. A page that was never written is read as zeros, without creating
+//! it, or from the file that the area maps ([`FileAccess::read_absent`]). If it finds a migration
+//! entry, it releases all locks and waits.
 //!
 //! Verified by `loom_wait_vs_table_reuse`, `loom_private_read_vs_first_write`.
 
@@ -45,8 +46,9 @@ impl<'m, S: RefScheme> Reader<'m, S> {
         self.read_other(addr, buf)
     }
 
-    /// Reads that [`read`](Self::read) cannot do inlined. A separate function, so that the caller's
-    /// code has only the short read and one call. The two calls below are jumps.
+    /// Performs the reads that [`read`](Self::read) does not inline. This is a separate function,
+    /// so that the caller's code contains only the short read and one call. The two calls below are
+    /// tail calls.
     #[inline(never)]
     pub(crate) fn read_other(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
         let pmd_word = self.mm.tables.pmd_word(addr);
@@ -57,7 +59,7 @@ impl<'m, S: RefScheme> Reader<'m, S> {
         }
     }
 
-    /// Reads pages of 2 MiB, or calls [`read_pages`](Self::read_pages).
+    /// Reads from a page of 2 MiB, or calls [`read_pages`](Self::read_pages).
     #[inline(never)]
     fn read_huge(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
         if Optimistic::of(&self.mm.tables).read_huge(addr, buf) {
@@ -66,7 +68,8 @@ impl<'m, S: RefScheme> Reader<'m, S> {
         self.read_pages(addr, buf)
     }
 
-    /// Reads a noted file, or calls [`read_pages`](Self::read_pages).
+    /// Reads the file that was used last at `addr` ([`crate::areas::noted`]), or calls
+    /// [`read_pages`](Self::read_pages).
     #[inline(never)]
     fn read_of_file(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
         if FileAccess::of(self.mm).read_short(addr, buf) {
@@ -75,7 +78,8 @@ impl<'m, S: RefScheme> Reader<'m, S> {
         self.read_pages(addr, buf)
     }
 
-    /// Reads any number of pages. Not inlined: the short read then saves few registers.
+    /// Reads any number of pages. It is not inlined, so that the short read must save only few
+    /// registers.
     #[inline(never)]
     pub(crate) fn read_pages(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
         let mut done = 0;
@@ -96,7 +100,7 @@ impl<'m, S: RefScheme> Reader<'m, S> {
         Ok(())
     }
 
-    /// Fills the part of `buf` in the page of `addr`. Returns its length.
+    /// Fills the part of `buf` that lies in the page of `addr`. Returns the length of this part.
     fn read_within_page(self, addr: u64, buf: &mut [u8]) -> Result<usize, Error> {
         let word = self.mm.tables.pmd_word(addr).ok_or(Error::at(
             ErrorKind::InvalidRange,
@@ -119,7 +123,7 @@ impl<'m, S: RefScheme> Reader<'m, S> {
         self.read_slowly(addr, buf)
     }
 
-    /// The slow read, without fills of pages of files.
+    /// The slow read, without fills of pages of files: returns [`Slow::Missing`] if one is needed.
     #[cold]
     pub(crate) fn read_locked(self, addr: u64, buf: &mut [u8]) -> Result<Slow<S>, Error> {
         let failed = |kind| Error::at(kind, Op::Read, addr);
@@ -179,8 +183,8 @@ impl<'m, S: RefScheme> Reader<'m, S> {
                 State::Present(_) => Claim::try_new(word, entry),
                 State::Empty | State::Busy => None,
             };
-            // The claim sees the stores of the last holder, and so the change of the directory, if
-            // another space got the table before.
+            // If the table belongs to another space now, this check detects it: the directory was
+            // changed before the stores of the previous holder, which the claim makes visible.
             if let Some(_claim) = claim
                 && Directory::look(pmd_word) == table.pmd
             {
@@ -193,7 +197,8 @@ impl<'m, S: RefScheme> Reader<'m, S> {
         }
     }
 
-    /// Repeats [`read_locked`](Self::read_locked), with fills, until it is done.
+    /// Repeats [`read_locked`](Self::read_locked), and fills the pages that it needs, until it
+    /// succeeds.
     #[cold]
     pub(crate) fn read_slowly(self, addr: u64, buf: &mut [u8]) -> Result<usize, Error> {
         loop {

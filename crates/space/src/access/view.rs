@@ -1,22 +1,25 @@
-//! Views: a closure runs on bytes of a page in place. Its result counts if these did not change.
+//! Views: a closure runs on bytes of a page in place. Its result is returned only if the bytes did
+//! not change.
 //!
-//! Protocol. The optimistic read ([`crate::access::optimistic`]), with the closure in place of the
-//! copy, as in views of files ([`pagewell_cache::View`]): step 5 is the closure, which may also
-//! execute 6 and 7 from time to time. Both words are checked, that of the entry and that of the
-//! directory, which replaces the sequence counter.
+//! Protocol. A view is an optimistic read ([`crate::access::optimistic`]) with the closure in place
+//! of the copy, as in views of files ([`pagewell_cache::View`]): step 5 is the closure, whose
+//! accesses may also execute steps 6 and 7 from time to time. A view has no step 1: step 7 compares
+//! the words of the entry and of the directory's entry, instead of the sequence counter.
 //!
-//! An inconsistent view, or one that met a claim, is repeated a few times. Then, or if the page is
-//! not hot, the bytes are pinned ([`crate::access::pin`]), and the closure runs under that
-//! reference, with bytes that do not change. A page that was never written appears as zeros, and is
-//! not created. Pages of files are always pinned in the cache: a view without a reference would be
-//! at work while the closure runs ([`crate::areas::noted`]), and a fork, or a closure that unmaps
-//! the area, would wait for it.
+//! If the bytes were inconsistent, or the entry was claimed, the view is repeated a few times.
+//! After that, or if the entry is not present and readable, the bytes are pinned
+//! ([`crate::access::pin`]), and the closure runs on bytes that do not change. A page that was
+//! never written appears as zeros, and is not created. Pages of files are always pinned in the
+//! cache. Without a reference, the thread would have to be a writer at work while the closure runs
+//! ([`crate::areas::noted`]): a fork would wait for the closure, and a closure that unmaps the area
+//! would wait for itself.
 //!
 //! The closure runs with no lock held, and may use the space in any way.
 //!
-//! These pages have no tokens. The identity of a page is in two words, of table and directory, with
-//! versions of 27 bits each. The claims that change them have no place to record that a version
-//! restarts (`docs/adr/0026-page-tokens.md`).
+//! Pages of spaces have no tokens. The state of a page is in two words, the table's entry and the
+//! directory's entry, each with a version of 27 bits. After enough changes a version repeats, so a
+//! token would also need a generation, and the holder of a claim has no place to store one
+//! (`docs/adr/0026-page-tokens.md`).
 //!
 //! Verified by `loom_view_vs_write`, `loom_view_vs_fork_and_write`, `loom_view_vs_migration`.
 
@@ -72,13 +75,14 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
         Self { mm }
     }
 
-    /// Runs `look` once, without a reference, on the `len` bytes at `addr`.
+    /// Runs `look` once, without a reference, on the `len` bytes at `addr`. `Again` and `Fallback`
+    /// mean that there is no result: the caller retries, or pins the page.
     #[inline(always)]
     pub(crate) fn look<R, F>(self, addr: u64, len: usize, look: &mut F) -> Looked<R>
     where
         F: FnMut(&View<'_, OfSpace<'_>>) -> Result<R, Torn>,
     {
-        // Steps of the optimistic read, without 1.
+        // The steps are those of the optimistic read, without 1.
         let pool = *self.mm.tables.view();
         let Some(pmd_word) = self.mm.tables.pmd_word(addr) else {
             return Looked::Fallback;
@@ -104,7 +108,7 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
                 Looked::Fallback
             };
         }
-        // 5, and then 6 and 7.
+        // 5 to 7.
         let Some(bytes) = view::racy_page(&pool, entry.frame(), order, off, len) else {
             return Looked::Again;
         };

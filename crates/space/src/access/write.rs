@@ -12,24 +12,25 @@
 //! 6 not at work any more (a plain store)
 //! ```
 //!
-//! Every write comes entirely before b, and is in the fork, or finds in step 2 that the table is
-//! not exclusive, and is in no page of the fork. Between b and d no write is in progress: the fork
-//! is that one point in time. If a write is ordered after another one by any means, a fork that has
-//! it has the other too.
+//! Either a write ends before b, and is in the fork; or its step 2 finds that the table is not
+//! exclusive, and it is in no page of the fork. Between b and d no write is in progress: this
+//! interval is the fork's point in time. If one write is ordered after another by any means, a fork
+//! that contains the later one also contains the earlier one.
 //!
-//! A writer at work neither waits nor allocates. If any check fails, it leaves, and the slow write
-//! decides. That holds the structure lock for reading instead, which excludes forks as well.
+//! A writer at work neither waits nor allocates. If a check fails, the thread ends its work and
+//! makes a slow write instead. A slow write excludes forks by the structure lock, which it holds
+//! for reading.
 //!
 //! # The slow write
 //!
 //! 1. Find the area, and check that it permits writes.
-//! 2. Get an exclusive table: create one, take over one that no other space uses, or copy a shared
-//!    one.
+//! 2. Obtain an exclusive table: create one, take over one that no other space uses any more, or
+//!    copy a shared one.
 //! 3. An empty entry gets a new page of zeros. For a page that is not writable,
 //!    [`crate::words::cow`] decides, under the claim: write in place after all, or to a new copy.
-//!    Frames are allocated before the claim. Migration entries are waited for with no lock held. In
-//!    an area that maps a file, the new page starts as a copy of the file's, or the write goes to
-//!    the file ([`crate::access::files`]).
+//!    Frames are allocated before the claim. If the write finds a migration entry, it releases all
+//!    locks and waits. In a private area of a file, the new page starts as a copy of the file's
+//!    page; in a shared one, the write goes to the file ([`crate::access::files`]).
 //!
 //! Verified by `loom_fork_vs_two_writes_in_order`, `loom_write_vs_write`, `loom_migrate_vs_write`;
 //! by the histories of `tests/histories.rs`.
@@ -77,7 +78,7 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         Self { mm }
     }
 
-    /// Writes `bytes` at `addr`. `lsn` applies if it is a write to a file.
+    /// Writes `bytes` at `addr`. Writes to a file have the log sequence number `lsn`.
     #[inline]
     pub(crate) fn write(self, addr: u64, bytes: &[u8], lsn: u64) -> Result<(), Error> {
         let mut done = 0;
@@ -96,7 +97,8 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         Ok(())
     }
 
-    /// Returns the bytes from `addr` to the end of its page, of the smallest size if unmapped.
+    /// Returns the number of bytes from `addr` to the end of its page. If `addr` is unmapped, the
+    /// page has the smallest size.
     #[inline]
     fn bytes_to_page_end(self, addr: u64) -> usize {
         let pmd = self.mm.tables.pmd_word(addr).map(Directory::look);
@@ -107,8 +109,8 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         (page_bytes(order) - offset_in_page(addr, order) as u64) as usize
     }
 
-    /// Returns the order of the pages at `addr`, which has no table. A wrong order would split a
-    /// write.
+    /// Returns the order of the pages at `addr`, for which there is no table. An order that is too
+    /// small would split a write to one page into several.
     #[cold]
     #[inline(never)]
     fn order_of_area(self, addr: u64) -> u32 {
@@ -120,10 +122,10 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         area.map_or(0, |area| u32::from(area.order.get()))
     }
 
-    /// Changes `len` bytes at `addr`, within one page, by `change`. No other thread changes the
-    /// page concurrently, reads a partial change, or forks within it. `change` may be called again
-    /// after a call on bytes that never become visible. `op` has the operation for errors, and an
-    /// LSN.
+    /// Calls `change` on the `len` bytes at `addr`, which must be within one page. The change is
+    /// atomic with respect to other changes of the page, reads and forks. `change` may be called
+    /// more than once; only the bytes of its last call become visible. `op` is the operation for
+    /// errors, and the log sequence number of a write to a file.
     #[inline]
     pub(crate) fn edit<R>(
         self,
@@ -133,7 +135,8 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         mut change: impl FnMut(RacyBytes<'_>) -> R,
     ) -> Result<R, Error> {
         let at = &mut change;
-        // Moved, so that the closure holds its captures: references cost an instruction each.
+        // `move` saves one instruction for each captured variable, which the closure would
+        // otherwise hold by reference.
         let in_place = self
             .mm
             .shared
@@ -205,7 +208,7 @@ impl<'m, S: RefScheme> Writer<'m, S> {
             .with_room(move || self.try_edit_slowly(op, addr, len, change))
     }
 
-    /// The slow write, without reclaim that waits.
+    /// The slow write, without reclaim that waits: fails with `OutOfFrames` instead.
     fn try_edit_slowly<R>(
         self,
         (op, lsn): (Op, u64),
@@ -225,7 +228,7 @@ impl<'m, S: RefScheme> Writer<'m, S> {
             match attempt {
                 Attempt::Done(result) => return Ok(result),
                 Attempt::Migrating(pmd, word, entry) => {
-                    // The slow write has found the directory's entry, so it exists.
+                    // This is always `Some`: the slow write has loaded the directory's entry.
                     if let Some(pmd_word) = self.mm.tables.pmd_word(addr) {
                         self.mm
                             .shared
@@ -252,7 +255,8 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         }
     }
 
-    /// The slow write, without waits. The caller holds the structure lock.
+    /// The slow write, without waits for pages of files or migrations. The caller holds the
+    /// structure lock.
     fn edit_locked<R>(
         self,
         areas: &Areas<S>,
@@ -271,7 +275,8 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         let order = u32::from(area.order.get());
         let off = offset_in_page(addr, order);
         if off as u64 + len as u64 > page_bytes(order) {
-            // The pages were larger when the write was split: that area was unmapped.
+            // The pages were larger when the write was split at page boundaries. That area was
+            // unmapped since.
             return Err(failed(ErrorKind::Unmapped));
         }
         if let Some(file) = &area.file
@@ -283,7 +288,7 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         let word = self.mm.tables.entry(pmd, entry_of(addr, order));
         let (pages, files) = (self.mm.shared.pages(), FileAccess::of(self.mm));
         let faulter = Faulter::of(self.mm);
-        // New page, once one is needed.
+        // Resources of a new page, allocated when one is needed.
         let mut spare: Option<NewPage<'m, S>> = None;
         let mut backoff = Backoff::new();
         loop {
@@ -346,7 +351,7 @@ impl<'m, S: RefScheme> Writer<'m, S> {
                         Cow::Copy => spare.take(),
                     };
                     let Some(copy) = copy else {
-                        // Allocated without the claim.
+                        // The claim ends before a page is allocated (C1 of `words::claim`).
                         drop(claim);
                         spare = Some(faulter.new_page(area, addr).map_err(failed)?);
                         continue;

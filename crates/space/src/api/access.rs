@@ -1,7 +1,7 @@
 //! Accesses: reads, writes, pins, views, and atomic operations on aligned words of 64 bits.
 //!
-//! An atomic operation claims the page's entry, as a write does, so it is atomic with respect to
-//! writes, other operations, forks and migrations; loads are optimistic reads.
+//! An atomic operation claims the page's entry, as a write does. It is therefore atomic with
+//! respect to writes, other atomic operations, forks and migrations. Loads are optimistic reads.
 
 use std::ops::Range;
 
@@ -29,8 +29,8 @@ impl<S: RefScheme> Space<S> {
     /// [`InvalidRange`](ErrorKind::InvalidRange) past the addresses of the space. Where a file is
     /// mapped, [`PastEnd`](ErrorKind::PastEnd) past its last page,
     /// [`OutOfFrames`](ErrorKind::OutOfFrames), [`TooManyPins`](ErrorKind::TooManyPins), and
-    /// [`File`](ErrorKind::File) if it cannot be read. From the page on that could not be read,
-    /// `buf` then has zeros.
+    /// [`File`](ErrorKind::File) if it cannot be read. After an error, `buf` contains zeros from
+    /// the first page on that was not read.
     #[inline]
     pub fn read(&self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
         Reader::of(&self.mm).read(addr, buf)
@@ -45,7 +45,7 @@ impl<S: RefScheme> Space<S> {
     /// [`TooManyEntries`](ErrorKind::TooManyEntries). Where a file is mapped,
     /// [`PastEnd`](ErrorKind::PastEnd) past its end, or past its last page in a private area, and
     /// [`File`](ErrorKind::File) if it cannot be read or written. The pages before the address in
-    /// the error are written then, that page and later ones are not.
+    /// the error have been written then. The page at this address and later ones have not.
     #[inline]
     pub fn write(&self, addr: u64, bytes: &[u8]) -> Result<(), Error> {
         Writer::of(&self.mm).write(addr, bytes, 0)
@@ -66,24 +66,25 @@ impl<S: RefScheme> Space<S> {
     ///
     /// # Errors
     ///
-    /// [`Misaligned`](ErrorKind::Misaligned) if the bytes are in several pages,
-    /// [`Unmapped`](ErrorKind::Unmapped), [`Protected`](ErrorKind::Protected),
-    /// [`InvalidRange`](ErrorKind::InvalidRange), [`OutOfFrames`](ErrorKind::OutOfFrames) if the
-    /// page was never written and no frame is free for its zeros,
-    /// [`TooManyEntries`](ErrorKind::TooManyEntries), [`TooManyPins`](ErrorKind::TooManyPins).
-    /// Where a file is mapped, [`PastEnd`](ErrorKind::PastEnd) past its end, and
-    /// [`File`](ErrorKind::File) if it cannot be read.
+    /// [`Misaligned`](ErrorKind::Misaligned) if the bytes are in several pages.
+    /// [`OutOfFrames`](ErrorKind::OutOfFrames) if the page was never written and no frame is free
+    /// for its zeros. Also [`Unmapped`](ErrorKind::Unmapped), [`Protected`](ErrorKind::Protected),
+    /// [`InvalidRange`](ErrorKind::InvalidRange), [`TooManyEntries`](ErrorKind::TooManyEntries),
+    /// [`TooManyPins`](ErrorKind::TooManyPins). Where a file is mapped,
+    /// [`PastEnd`](ErrorKind::PastEnd) past its end, and [`File`](ErrorKind::File) if it cannot be
+    /// read.
     pub fn pin(&self, addr: u64, len: usize) -> Result<Pin<'_, S>, Error> {
         Pinner::of(&self.mm).pin(addr, len)
     }
 
     /// Runs `look` on the bytes of `range` in place, which must be in one page, and returns its
     /// result if the bytes did not change. [`File::view`](pagewell_cache::File::view) documents the
-    /// rules for closures. If the bytes changed, `look` is called again; after a few attempts with
-    /// a reference to the page, so that they cannot change.
+    /// rules for closures. If the bytes changed, `look` is called again. After a few attempts, the
+    /// page is pinned, so that its bytes cannot change.
     ///
-    /// Bytes that were never written are zeros, and get no page. Where a file is mapped, the page
-    /// is pinned while `look` runs; [`File::view`](pagewell_cache::File::view) avoids that.
+    /// Bytes that were never written are zeros, and no page is created for them. Where a file is
+    /// mapped, the page is pinned while `look` runs; [`File::view`](pagewell_cache::File::view)
+    /// avoids that.
     ///
     /// `look` runs with no lock held. Forks, migrations and changes of areas do not wait for it.
     ///
@@ -176,8 +177,9 @@ impl<S: RefScheme> Space<S> {
         self.update(addr, |before| before.wrapping_add(value))
     }
 
-    /// Stores `new` at `addr` if the word is `current`. The inner result has the previous word. The
-    /// page is treated as written in any case: in a shared area of a file it becomes dirty.
+    /// Stores `new` at `addr` if the word is `current`. The inner result contains the previous
+    /// word. The page counts as written even if the word differs: in a shared area of a file it
+    /// becomes dirty.
     ///
     /// # Errors
     ///

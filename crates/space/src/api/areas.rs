@@ -48,13 +48,13 @@ impl<S: RefScheme> Space<S> {
     ///
     /// # Errors
     ///
-    /// [`InvalidRange`](crate::ErrorKind::InvalidRange),
     /// [`Misaligned`](crate::ErrorKind::Misaligned) unless the range begins and ends at page
-    /// boundaries, [`Unmapped`](crate::ErrorKind::Unmapped).
-    /// [`OutOfFrames`](crate::ErrorKind::OutOfFrames) and
+    /// boundaries. [`InvalidRange`](crate::ErrorKind::InvalidRange) if the range is empty or
+    /// exceeds the addresses of the space. [`Unmapped`](crate::ErrorKind::Unmapped) unless all
+    /// pages of the range are mapped. [`OutOfFrames`](crate::ErrorKind::OutOfFrames) and
     /// [`TooManyEntries`](crate::ErrorKind::TooManyEntries) if a table that is shared with a fork
     /// must be copied, since a part of it stays mapped. [`Refused`](crate::ErrorKind::Refused)
-    /// where a file is mapped. No page was unmapped then.
+    /// where a file is mapped. After an error, all pages are still mapped.
     pub fn unmap(&self, range: Range<u64>) -> Result<(), Error> {
         Mapper::of(&self.mm).unmap(range)
     }
@@ -74,8 +74,8 @@ impl<S: RefScheme> Space<S> {
     ///
     /// # Errors
     ///
-    /// As [`unmap`](Self::unmap), and [`OutOfAddresses`](crate::ErrorKind::OutOfAddresses). Nothing
-    /// moved.
+    /// As [`unmap`](Self::unmap), and [`OutOfAddresses`](crate::ErrorKind::OutOfAddresses). After
+    /// an error, nothing has moved.
     pub fn move_to_free(&self, range: Range<u64>) -> Result<Range<u64>, Error> {
         Mapper::of(&self.mm).move_to_free(range)
     }
@@ -85,8 +85,8 @@ impl<S: RefScheme> Space<S> {
         Mapper::of(&self.mm).areas()
     }
 
-    /// Maps the bytes `range` of a file, rounded up to whole pages of it, for reading and writing.
-    /// Returns the addresses.
+    /// Maps the bytes `range` of a file, rounded up to whole pages of the file, for reading and
+    /// writing. Returns the addresses.
     ///
     /// # Errors
     ///
@@ -101,31 +101,32 @@ impl<S: RefScheme> Space<S> {
         self.map_file_with(file, range, sharing, &MapOptions::new())
     }
 
-    /// Maps the bytes `range` of a file, rounded up to whole pages of it. Returns the addresses,
-    /// which begin at a multiple of 2 MiB. The range may exceed the file, which may grow later.
+    /// Maps the bytes `range` of a file, rounded up to whole pages of the file. Returns the
+    /// addresses, which begin at a multiple of 2 MiB. The range may exceed the file, which may grow
+    /// later.
     ///
-    /// Pages have the size of the file's, whatever the options are. The file stays open, with the
-    /// rights of this handle, until all of the area is unmapped, in forks too.
+    /// Pages have the size of the file's pages, whatever the options are. The file stays open, with
+    /// the rights of this handle, until the whole area is unmapped in this space and in its forks.
     ///
     /// - [`Sharing::Shared`]: reads return the file's current bytes. Writes go to the file, with
-    ///   the usual effects: pages are dirty, are written back, and become durable by a sync of the
-    ///   file. A fork has the same file.
+    ///   the usual effects: pages become dirty, are written back, and are durable after a sync of
+    ///   the file. A fork maps the same file.
     /// - [`Sharing::Private`]: reads return the file's current bytes, until the first write to a
     ///   page, which copies it. From then on the page belongs to the space and its forks. The
     ///   policy selects the nodes of copies.
     ///
     /// Where the file has no page, accesses fail with [`PastEnd`](crate::ErrorKind::PastEnd). In
-    /// its last page, bytes past the end read as zeros; they cannot be written in a shared area,
-    /// nor pinned, unless they are in a private copy. A truncation removes the pages past the new
-    /// end, including private copies. If the file grows again, it has zeros there.
+    /// its last page, bytes past the end read as zeros. They can be neither written in a shared
+    /// area, nor pinned unless they are in a private copy. A truncation removes the pages past the
+    /// new end, including private copies. If the file grows again, these pages read as zeros.
     ///
     /// # Errors
     ///
     /// [`InvalidRange`](crate::ErrorKind::InvalidRange) if the range is empty or exceeds the
-    /// largest file, [`Misaligned`](crate::ErrorKind::Misaligned) unless it begins at a page of the
-    /// file, [`OtherFrames`](crate::ErrorKind::OtherFrames) if the space's frames are not those of
-    /// the file's cache, [`ReadOnly`](crate::ErrorKind::ReadOnly) for a shared writable area of a
-    /// read-only handle, [`NoSuchNode`](crate::ErrorKind::NoSuchNode),
+    /// largest file. [`Misaligned`](crate::ErrorKind::Misaligned) unless the range begins at a page
+    /// of the file. [`OtherFrames`](crate::ErrorKind::OtherFrames) if the space's frames are not
+    /// those of the file's cache. [`ReadOnly`](crate::ErrorKind::ReadOnly) for a shared writable
+    /// area of a read-only handle. [`NoSuchNode`](crate::ErrorKind::NoSuchNode),
     /// [`OutOfAddresses`](crate::ErrorKind::OutOfAddresses).
     #[cfg(not(loom))]
     pub fn map_file_with(
@@ -164,18 +165,18 @@ impl<S: RefScheme> Space<S> {
         Ok(Space { mm })
     }
 
-    /// As [`fork`](Self::fork), with `mode`, for comparisons.
+    /// As [`fork`](Self::fork), with `mode`, so that benchmarks can compare the modes.
     ///
     /// # Errors
     ///
     /// As [`fork`](Self::fork), and for [`ForkMode::Copy`]
     /// [`OutOfFrames`](crate::ErrorKind::OutOfFrames) and
-    /// [`TooManyEntries`](crate::ErrorKind::TooManyEntries). The fork is undone entirely then.
+    /// [`TooManyEntries`](crate::ErrorKind::TooManyEntries). After an error, nothing has changed.
     #[cfg(feature = "baselines")]
     pub fn fork_with(&self, mode: ForkMode) -> Result<Self, Error> {
         let child = self.fork()?;
         if mode == ForkMode::Copy {
-            // If this fails, dropping the child undoes it.
+            // If this fails, the drop of the child undoes the fork.
             let of_child = Forker::of(&child.mm);
             child.mm.with_room(|| of_child.own_all_tables())?;
         }

@@ -11,8 +11,8 @@ use crate::mm::shared::Shared;
 
 /// Memory spaces in the frames of a cache, into which its files can be mapped.
 pub trait CacheSpaces<S: RefScheme> {
-    /// Returns the shared state of all spaces of this cache. All calls return the same, as long as
-    /// a handle of it or a space lives.
+    /// Returns the shared state of all spaces of this cache. All calls return the same state while
+    /// a handle of it or one of its spaces exists.
     fn spaces(&self) -> Spaces<S>;
 
     /// Creates a space in the frames of this cache, with
@@ -29,7 +29,8 @@ impl<S: RefScheme> CacheSpaces<S> for Cache<S> {
         let shared = companion_or_else(self, |frames| Arc::new(Shared::new(Arc::new(frames))));
         match shared {
             Some(shared) => Spaces::from_shared(shared),
-            // The companion has another type: these spaces have a state of their own.
+            // The companion of the cache has another type. The spaces that are created here then
+            // share a state of their own.
             None => Spaces::from_source(self.frames()),
         }
     }

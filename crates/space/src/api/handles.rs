@@ -1,4 +1,4 @@
-//! Handles for users, [`Spaces`] and [`Space`]. The other files here have their methods.
+//! Public handles: [`Spaces`] and [`Space`]. The other files of this module have their methods.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +21,8 @@ pub const MAX_SPACE_BYTES: u64 = 1 << 46;
 
 /// Memory for spaces: the frames of their pages and tables.
 ///
-/// Handles are cheap to clone. The memory lives as long as a handle or a space of it.
+/// Handles are cheap to clone. The memory is freed when the last handle and the last space are
+/// dropped.
 pub struct Spaces<S: RefScheme = LockBit> {
     shared: Arc<Shared<S>>,
 }
@@ -35,7 +36,8 @@ impl<S: RefScheme> Clone for Spaces<S> {
 }
 
 impl<S: RefScheme> Spaces<S> {
-    /// Creates spaces in the frames of `pool`, which bounds the pages and tables of all of them.
+    /// Creates the shared state of spaces in the frames of `pool`, which bounds the pages and
+    /// tables of all these spaces.
     pub fn new(pool: FramePool<S>) -> Self
     where
         S: 'static,
@@ -43,7 +45,8 @@ impl<S: RefScheme> Spaces<S> {
         Self::from_source(pool)
     }
 
-    /// Creates spaces in frames with other users, which `source` reclaims if none is free.
+    /// Creates the shared state of spaces in frames that also have other users. If no frame is
+    /// free, `source` reclaims some from these users.
     pub fn from_source(source: impl FrameSource<S> + 'static) -> Self {
         Self {
             shared: Arc::new(Shared::new(Arc::new(source))),
@@ -102,20 +105,22 @@ impl<S: RefScheme> fmt::Debug for Spaces<S> {
 /// # Guarantees
 ///
 /// - A read or an atomic operation within one page sees every other write or atomic operation
-///   within that page entirely or not at all. Accesses of several pages are separate for each. A
-///   thread reads its own writes.
-/// - [`fork`](Self::fork) is one point in time for all pages: a fork that has a write has all
-///   writes that were complete before that write began.
+///   within that page entirely or not at all. An access of several pages is a separate access of
+///   each. A thread reads its own writes.
+/// - [`fork`](Self::fork) is one point in time for all pages: a fork that contains a write also
+///   contains all writes that were complete before that write began.
 /// - Pages are zeros until they are written. The bytes of a [`pin`](Self::pin) do not change.
-/// - Migration and compaction change no readable byte. An access of a page in motion waits.
-/// - Dropping a space frees all memory that it does not share.
+/// - Migration and compaction change no readable byte. An access of a page that is being moved
+///   waits.
+/// - Dropping a space frees all memory that it does not share with other spaces.
 #[repr(align(128))] // Hits load it: the count of a program's `Arc` around it is on other lines.
 pub struct Space<S: RefScheme = LockBit> {
     pub(crate) mm: Arc<Mm<S>>,
 }
 
 impl<S: RefScheme> Space<S> {
-    /// Returns a number that no other space of the same frames has or gets.
+    /// Returns the id of the space, which is unique among all spaces of the same frames, also later
+    /// ones.
     pub fn id(&self) -> u64 {
         self.mm.id()
     }

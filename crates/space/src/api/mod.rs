@@ -2,7 +2,8 @@
 //!
 //! - Owns: the handles, and the documentation of each call. Checks arguments.
 //! - May call: all modules.
-//! - Promises: the documentation of the crate's types. All methods take `&self`, in any thread.
+//! - Promises: as the documentation of the public types states. All methods take `&self`, and may
+//!   be called by any thread.
 
 mod access;
 mod areas;

@@ -1,4 +1,4 @@
-//! Moves of pages: to other nodes, and out of the way of large blocks.
+//! Moves of pages: to other nodes, and to assemble large blocks.
 
 use std::ops::Range;
 
@@ -13,9 +13,9 @@ use crate::motion::migrate::Migrator;
 use crate::motion::report::{Engine, Migrated};
 
 impl<S: RefScheme> Space<S> {
-    /// Moves the pages of `range`, which must be mapped completely, to `node`: those on other
-    /// nodes, including pages that other spaces share. Concurrent accesses continue; an access of a
-    /// page in motion waits. Cached pages of files that are mapped there are moved too.
+    /// Moves the pages of `range`, which must be mapped completely, to `node`, also if other spaces
+    /// share them. Concurrent accesses continue; an access of a page that is being moved waits.
+    /// Cached pages of files that are mapped there are moved too.
     ///
     /// Pages that cannot be moved stay where they are. The result lists them with the reason.
     ///
@@ -27,7 +27,7 @@ impl<S: RefScheme> Space<S> {
         self.migrate_by(range, node, Engine::default())
     }
 
-    /// As [`migrate`](Self::migrate), by `engine`, for comparisons.
+    /// As [`migrate`](Self::migrate), by `engine`, so that benchmarks can compare the engines.
     ///
     /// # Errors
     ///
@@ -64,8 +64,8 @@ impl<S: RefScheme> Spaces<S> {
     ///
     /// # Errors
     ///
-    /// [`OutOfFrames`](ErrorKind::OutOfFrames) if too few frames are free, or every place has a
-    /// frame that cannot be moved.
+    /// [`OutOfFrames`](ErrorKind::OutOfFrames) if too few frames are free, or every place for such
+    /// a block contains a frame that cannot be moved.
     pub fn alloc_block(&self, order: Order) -> Result<UniqueFrame<'_, S>, Error> {
         let shared = self.shared();
         shared.supply.with_room(

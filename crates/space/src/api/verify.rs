@@ -23,8 +23,8 @@ struct Found {
 impl<S: RefScheme> Spaces<S> {
     /// Checks that every table has as many shares as directories that name it, that every page is
     /// counted once by each entry that names it and writable through at most one, and that the
-    /// pool's counts are correct. `spaces` must be all spaces. Nothing may use them concurrently,
-    /// nor a cache that shares their frames, including its own threads
+    /// pool's counts are correct. `spaces` must be all spaces. The caller must have exclusive use
+    /// of them, and of a cache that shares their frames, also against its own threads
     /// ([`Cache::quiesce`](pagewell_cache::Cache::quiesce)).
     ///
     /// # Errors
@@ -81,8 +81,8 @@ impl<S: RefScheme> Spaces<S> {
         self.pool().verify()
     }
 
-    /// Checks that all pages and tables of the pool were found. Pages that are only pinned are in
-    /// no space.
+    /// Checks that all pages and tables of the pool were found. Pages that only pins keep are in no
+    /// space.
     fn verify_all_counted(
         &self,
         shares: &HashMap<FrameNr, u64>,

@@ -28,9 +28,9 @@ pub(crate) struct Area<S: RefScheme> {
     pub(crate) file: Option<Arc<FileArea<S>>>,
     /// Id of the area's links.
     id: u64,
-    /// Families of the pages that forks passed on.
+    /// Families that this area has inherited, as the area of a fork, from the parent's area.
     inherited: Vec<Arc<Family>>,
-    /// Family of the pages that the area creates, itself created with the first of them.
+    /// Family of the pages that the area creates. The first such page creates it.
     own: Mutex<Option<Arc<Family>>>,
 }
 
@@ -55,7 +55,8 @@ impl<S: RefScheme> Area<S> {
         }
     }
 
-    /// Creates an area that maps a file, without copies of its pages and without links.
+    /// Creates an area that maps a file, without private copies of the file's pages and without
+    /// links.
     pub(crate) fn of_file(
         range: Range<u64>,
         order: Order,
@@ -83,7 +84,7 @@ impl<S: RefScheme> Area<S> {
         self.first + (self.range.end - self.range.start) / FRAME_BYTES as u64
     }
 
-    /// Returns where the page with this index is to be allocated.
+    /// Returns the place at which to allocate the page with this index.
     pub(crate) fn place(&self, index: u64, nr_nodes: usize) -> Place {
         self.policy.place(index >> self.order.get(), nr_nodes)
     }
@@ -92,8 +93,8 @@ impl<S: RefScheme> Area<S> {
         self.policy.binding()
     }
 
-    /// Returns the family of the pages that the area creates. Creates it on first use, which locks
-    /// and allocates, so the caller holds no claim of an entry.
+    /// Returns the family of the pages that the area creates. The first call creates it. This
+    /// acquires a lock and allocates, so the caller must hold no claim of an entry.
     pub(crate) fn own_family(&self, space: &impl LinkedSpace) -> Arc<Family> {
         claim::assert_none_held();
         let mut own = lock(&self.own);
@@ -143,7 +144,7 @@ impl<S: RefScheme> Area<S> {
         }
     }
 
-    /// Returns a part of this area with an id of its own, not linked yet.
+    /// Returns an area for a part of this area, with its own id. It is not linked yet.
     pub(crate) fn part(&self, range: Range<u64>, id: u64) -> Self {
         let file = self.file.as_ref();
         Self {
@@ -159,7 +160,7 @@ impl<S: RefScheme> Area<S> {
         }
     }
 
-    /// Returns this area at other addresses with an id of its own, not linked yet.
+    /// Returns an area like this one at other addresses, with its own id. It is not linked yet.
     pub(crate) fn moved(&self, start: u64, id: u64) -> Self {
         let len = self.range.end - self.range.start;
         let mut moved = self.part(self.range.clone(), id);
@@ -169,8 +170,8 @@ impl<S: RefScheme> Area<S> {
         moved
     }
 
-    /// Returns the area of a fork, not linked yet. It may map the pages of all families that have
-    /// any. The caller holds the structure lock of this area's space for writing.
+    /// Returns this area's counterpart in a fork. It is not linked yet, and inherits the families
+    /// that have pages. The caller holds the structure lock of this area's space for writing.
     pub(crate) fn forked(&self, id: u64) -> Self {
         let mut inherited = self.families();
         inherited.retain(|family| family.has_frames());

@@ -11,12 +11,13 @@ use crate::areas::area::Area;
 pub(crate) fn close<S: RefScheme>(areas: Vec<Area<S>>) {
     let mut first = None;
     for area in areas {
-        // No state of this crate is affected, and a backend saw its own state unwind.
+        // `AssertUnwindSafe` is correct: a panic leaves no state of this crate inconsistent, and
+        // the backend's state is the backend's own responsibility.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(area))) {
             first.get_or_insert(panic);
         }
     }
-    // During another panic, that one is enough.
+    // If this thread is panicking already, only that panic is reported.
     if let Some(panic) = first
         && !std::thread::panicking()
     {

@@ -10,30 +10,30 @@
 //!   wait for claims, empty the entries          d copy the page; end the claim: present
 //! ```
 //!
-//! By the fences, either step 3 finds the claim of step a, in the table that existed before it, and
-//! waits for d; or step c loads the new size. The lock of the file's size is held from 1 to 3. So
-//! the file has not grown again when the last copy is dropped, and no copy of later contents is
-//! dropped.
+//! Because of the fences, one of two cases holds. Either step 3 finds the claim of step a, in a
+//! table that existed before the claim, and waits for step d. Or step c loads the new size. The
+//! truncating thread holds the lock of the file's size from step 1 to step 3. So the file cannot
+//! grow again before the last copy is dropped, and no copy of later contents is dropped.
 //!
 //! # Why no copy is missed
 //!
-//! - C1. A space is visited with its structure lock and its unsharing lock held. So none of its
-//!   tables is being copied or moved then, and afterwards none that it uses has an entry for a page
-//!   past the end, nor has a later copy of these tables.
-//! - C2. A copy in a table of another space exists only because that space is linked (F3 of
-//!   [`crate::areas::maps`]). A fork is linked before it has tables, and these are its parent's: if
-//!   it was created before the visit of the parent, it is linked by then. So the visits go on until
-//!   no unvisited space is linked.
-//! - C3. A parent is visited before its forks. Otherwise a fork that was visited while linked, but
-//!   without tables, would get them from its parent afterwards, with entries past the end. The
-//!   visit of the parent waits for the fork operation, which holds the parent's structure lock. An
-//!   area of a fork begins at the same page as its parent's and is younger, which is the order of
-//!   [`Links::walk`](crate::pages::links::Links::walk).
+//! - C1. The visit of a space holds its structure lock and its unsharing lock. So none of its
+//!   tables is being copied or moved during the visit. After the visit, no table of the space has
+//!   an entry for a page past the end, and so no later copy of these tables has one.
+//! - C2. A space whose table has a copy is linked (F3 of [`crate::areas::maps`]). A fork is linked
+//!   before it receives its parent's tables: if it received them before the visit of the parent, it
+//!   was linked by then. So the visits continue until no unvisited space is linked.
+//! - C3. A parent is visited before its forks. Otherwise a fork could be visited after it was
+//!   linked, but before it has tables, and then receive tables with entries past the end from its
+//!   parent. The visit of the parent waits for the fork operation, which holds the parent's
+//!   structure lock. An area of a fork begins at the same page as its parent's and is younger,
+//!   which is the order of [`Links::walk`](crate::pages::links::Links::walk).
 //!
-//! Not dropped: the copy of the page that contains the new end, and pins.
+//! The copy of the page that contains the new end is not dropped, and pins keep their bytes.
 //!
-//! Locks. The lock of the file's size, then structure (for reading), unsharing, claims. A thread
-//! that holds a lock of a space waits for none of a file ([`pagewell_cache::MappedFile`]).
+//! Locks. A truncation acquires the lock of the file's size, then the structure lock (for reading),
+//! the unsharing lock, and claims. A thread that holds a lock of a space waits for no lock of a
+//! file ([`pagewell_cache::MappedFile`]).
 //!
 //! Verified by `loom_private_write_vs_cut`, `loom_private_whole_write_vs_cut`, `loom_fork_vs_cut`,
 //! `loom_cut_vs_fork`, `loom_cut_vs_move_under_claim`; by the histories of
@@ -53,11 +53,12 @@ use crate::areas::maps::{FileMaps, LinkedSpace};
 
 impl FileUser for FileMaps {
     fn cut(&self, size: u64) {
-        // ORDERING: SeqCst fence; step 2. Pairs with the one in `is_cut_off`.
+        // ORDERING: SeqCst fence, step 2; pairs with the one in `is_cut_off`.
         fence(Ordering::SeqCst);
         let first = size / FRAME_BYTES as u64;
         let mut seen = HashSet::new();
-        // Kept until the end, so that no address is reused.
+        // The visited spaces are kept until the end: `seen` identifies them by address, so no other
+        // space may get the address of one.
         let mut done: Vec<Arc<dyn LinkedSpace>> = Vec::new();
         loop {
             let mut next = Vec::new();
@@ -70,7 +71,7 @@ impl FileUser for FileMaps {
             if next.is_empty() {
                 return;
             }
-            // C3: parents first.
+            // C3 (see the module): parents before their forks, which is the order of the walk.
             for space in &next {
                 space.drop_copies(self, size);
             }
@@ -79,10 +80,11 @@ impl FileUser for FileMaps {
     }
 }
 
-/// Whether a file ends before the page at `addr`, whose entry the caller has claimed.
+/// Returns `true` if a file ends before the page at `addr`, whose entry the caller has claimed.
 pub(crate) fn is_cut_off<S: RefScheme>(file: &FileArea<S>, addr: u64) -> bool {
-    // ORDERING: SeqCst fence; pairs with the one in `FileMaps::cut` (store buffering: claim, load
-    // the size; store the size, load claims; one sees the other).
+    // ORDERING: SeqCst fence; pairs with the one in `FileMaps::cut` (store buffering: this thread
+    // claims, then loads the size; the other stores the size, then loads claims; at least one sees
+    // the other's store).
     fence(Ordering::SeqCst);
     let start = file.pos_of(addr) & !(file.file().page_size() as u64 - 1);
     start >= file.file().size()

@@ -2,9 +2,9 @@
 //!
 //! A *shared* area has the file's pages: it reads and writes them through the index of the file,
 //! which is its page table. A *private* area has the file's pages until it writes one. It then has
-//! a copy, a page of its own, which its tables name as any anonymous page. So no entry ever names a
-//! page of a file, and the cache evicts, writes back, truncates or moves its pages without
-//! searching for entries (`docs/adr/0010-mapped-files-use-the-file-index.md`).
+//! a private copy, which its tables name like any anonymous page. So no entry ever names a page of
+//! a file, and the cache evicts, writes back, truncates or moves its pages without searching for
+//! entries (`docs/adr/0010-mapped-files-use-the-file-index.md`).
 
 use std::fmt;
 use std::ops::Range;
@@ -23,27 +23,29 @@ use crate::words::geometry::entry_of;
 use crate::words::pmd::Pmd;
 use crate::words::pte::{Protection, Pte, State};
 
-/// Mapped file: one handle for all areas that stem from one mapping.
+/// Mapped file: the handle that all areas of one mapping share, including parts and forks of the
+/// area.
 #[repr(align(128))] // Hits load it: its counts are on other lines.
 pub(crate) struct Backing<S: RefScheme> {
     pub(crate) file: MappedFile<S>,
     pub(crate) maps: Arc<FileMaps>,
 }
 
-/// Words of a private area's page without a copy. Unchanged words mean that there is still none.
+/// Words of directory and table for a page of a private area that has no copy. While they are
+/// unchanged, there is no copy.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoCopy {
     pmd: Pmd,
     entry: Option<Pte>,
 }
 
-/// State of an area that maps a file. Immutable: a changed area gets a new one.
+/// State of an area that maps a file. It is immutable: a changed area has a new state.
 #[repr(align(128))] // Hits load it: its counts, which misses change, are on other lines.
 pub(crate) struct FileArea<S: RefScheme> {
     pub(crate) backing: Arc<Backing<S>>,
     pub(crate) sharing: Sharing,
     pub(crate) range: Range<u64>,
-    /// Byte of the file at the start of the area.
+    /// Position in the file of the first byte of the area.
     pub(crate) first_byte: u64,
     pub(crate) protection: Protection,
     page_shift: u32,
@@ -96,18 +98,18 @@ impl<S: RefScheme> FileArea<S> {
         addr.wrapping_sub(self.range.start) < self.range.end - self.range.start
     }
 
-    /// Returns the byte of the file at `addr`, which must be in the area.
+    /// Returns the position in the file of the byte at `addr`, which must be in the area.
     #[inline(always)]
     pub(crate) fn pos_of(&self, addr: u64) -> u64 {
         self.first_byte + (addr - self.range.start)
     }
 
-    /// Returns the page of the file at `addr`, which must be in the area.
+    /// Returns the number of the file's page at `addr`, which must be in the area.
     pub(crate) fn page_of(&self, addr: u64) -> u64 {
         self.pos_of(addr) >> self.page_shift
     }
 
-    /// Returns the number of bytes from `addr` to the end of its page.
+    /// Returns the number of bytes from `addr` to the end of its page, at least 1.
     #[inline]
     pub(crate) fn bytes_to_page_end(&self, addr: u64) -> usize {
         let page_bytes = 1_u64 << self.page_shift;
@@ -124,7 +126,8 @@ impl<S: RefScheme> FileArea<S> {
         self.sharing == Sharing::Shared && self.protection.allows_writes()
     }
 
-    /// Whether `protection` is permitted: a shared area of a read-only file cannot become writable.
+    /// Returns `true` if `protection` is permitted: a shared area of a read-only file cannot become
+    /// writable.
     pub(crate) fn may_be(&self, protection: Protection) -> bool {
         self.sharing == Sharing::Private || !protection.allows_writes() || self.file().is_writable()
     }
@@ -153,7 +156,8 @@ impl<S: RefScheme> FileArea<S> {
         }
     }
 
-    /// Returns the words of the page at `addr`, in a private area, if it has no copy there.
+    /// Returns the words for the page at `addr`, in a private area, or `None` if the area has a
+    /// copy of the page.
     #[inline(always)]
     pub(crate) fn no_copy(&self, tables: &PageTables<S>, addr: u64) -> Option<NoCopy> {
         let pmd = Directory::look(tables.pmd_word(addr)?);
@@ -172,7 +176,8 @@ impl<S: RefScheme> FileArea<S> {
         })
     }
 
-    /// Whether a private area has no copy of the page at `addr`. A hint.
+    /// Returns `true` if this area, which must be private, has no copy of the page at `addr`. The
+    /// result is a hint.
     pub(crate) fn shows_own_page(&self, tables: &PageTables<S>, addr: u64) -> bool {
         self.no_copy(tables, addr).is_some()
     }

@@ -1,7 +1,7 @@
 //! The file used last at an address, so that an access takes no lock and searches no areas.
 //!
-//! A word for each 2 MiB of addresses names the [`FileArea`] that was used there. A slow access
-//! stores it, and a change of the areas clears it.
+//! For each 2 MiB of addresses, a word names the [`FileArea`] that was used there. A slow access
+//! stores the word, and a change of the areas clears it.
 //!
 //! ```text
 //! reader or writer                               unmap, protect, move: forget
@@ -13,15 +13,17 @@
 //! 6 not at work any more (a plain store)
 //! ```
 //!
-//! M1: a word that is not zero names a [`FileArea`] of an area of the space. It is stored with the
-//! structure lock held for reading, and cleared before the area drops the value (c before e). Step
-//! b waits for threads that are at work when they load it.
+//! M1: a word that is not zero names a [`FileArea`] of an area of the space. The word is stored
+//! with the structure lock held for reading, and cleared before the area drops the value (c before
+//! e). A thread is at work from before it loads the word until it no longer uses the value, and
+//! step b waits for such threads.
 //!
-//! So a write comes entirely before the change of the areas, or does not find the file: nothing is
-//! written through an area that was unmapped or made read-only. If the system refuses to stop
-//! writers, the change fails and has no effect.
+//! So a write either ends before the change of the areas, or does not find the file: no write is
+//! made through an area that was unmapped or made read-only. If the system refuses to stop writers,
+//! the change fails and has no effect.
 //!
-//! Steps 1, 2 and 6, and a to d, are here; 3 to 5 in [`crate::access::files`].
+//! Steps 1, 2, 6 and b to d are in this module, 3 to 5 in [`crate::access::files`], and the caller
+//! of [`forget`](NotedFiles::forget) performs a and e.
 //!
 //! Verified by `loom_shared_write_vs_unmap`.
 
@@ -41,7 +43,8 @@ use crate::error::{Error, ErrorKind, Op};
 use crate::supply::writers::Writers;
 use crate::words::directory::Directory;
 
-/// For each 2 MiB of addresses, the file used last, or zero. Allocated on the first use of a file.
+/// Words that name, for each 2 MiB of addresses, the file used last, or are zero. The first use of
+/// a file allocates them.
 pub(crate) struct NotedFiles<S: RefScheme> {
     words: OnceLock<Option<Directory>>,
     of: PhantomData<fn() -> S>,
@@ -66,13 +69,14 @@ impl<S: RefScheme> NotedFiles<S> {
     }
 
     fn word_or_new(&self, addr: u64, nr_words: usize) -> Option<&AtomicU64> {
-        // Without the words, every access is slow.
+        // If the words cannot be allocated, every access is slow.
         let words = self.words.get_or_init(|| Directory::new(nr_words));
         words.as_ref()?.word(addr)
     }
 
-    /// Runs `work` with the file noted for `addr`. Returns `None` if there is none, if this thread
-    /// cannot be a writer at work, or if `work` does.
+    /// Runs `work` with the file that [`note`](Self::note) stored for `addr`. Returns `None` if it
+    /// stored none, if this thread cannot be a writer at work ([`crate::supply::writers`]), or if
+    /// `work` returns `None`.
     #[inline(always)]
     pub(crate) fn with<R>(
         &self,
@@ -89,18 +93,20 @@ impl<S: RefScheme> NotedFiles<S> {
         if file.shows(addr) { work(file) } else { None }
     }
 
-    /// Notes the file of an area at `addr`, in a space of `nr_tables`. The structure lock is held.
+    /// Notes the file of an area at `addr`, in a space of `nr_tables`. The caller holds the
+    /// structure lock.
     pub(crate) fn note(&self, file: &Arc<FileArea<S>>, addr: u64, nr_tables: usize) {
         if let Some(word) = self.word_or_new(addr, nr_tables) {
-            // ORDERING: Release; publishes the value behind the pointer. Relaxed on failure:
-            // another area of the same 2 MiB stays noted.
+            // ORDERING: Release; publishes the value behind the pointer. Relaxed on failure: a word
+            // that is already stored is not replaced.
             let _ =
                 word.compare_exchange(0, file_to_word(file), Ordering::Release, Ordering::Relaxed);
         }
     }
 
-    /// Clears the words of areas that overlap `range`, and waits for accesses that use them. The
-    /// caller holds the structure lock for writing.
+    /// Steps b to d: clears the words of the areas that map files and overlap `range`, and waits
+    /// for accesses that use them. The caller holds the structure lock for writing. After an error,
+    /// nothing has changed.
     pub(crate) fn forget(
         &self,
         writers: &Writers,
@@ -114,7 +120,8 @@ impl<S: RefScheme> NotedFiles<S> {
         let of_files = areas.overlapping(range).filter(|area| area.file.is_some());
         let noted: Vec<&AtomicU64> = of_files
             .flat_map(|area| words.words(&area.range))
-            // ORDERING: Relaxed; words are stored with the structure lock held for reading.
+            // ORDERING: Relaxed; words are stored only by holders of the structure lock for
+            // reading, which the caller holds for writing.
             .filter(|word| word.load(Ordering::Relaxed) != 0)
             .collect();
         if noted.is_empty() {
@@ -122,7 +129,7 @@ impl<S: RefScheme> NotedFiles<S> {
         }
         let stopped = writers.stop(|| {
             for word in noted {
-                // ORDERING: Relaxed; published when the writers are released.
+                // ORDERING: Relaxed; the release of the writers publishes the zero.
                 word.store(0, Ordering::Relaxed);
             }
         });

@@ -9,22 +9,24 @@ use crate::pages::owner::Binding;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Policy {
-    /// The node of the processor that first writes a page, or else the nearest possible one. With
-    /// the frames of a cache, pages of files are evicted on any node if no node has a free frame.
+    /// The node of the processor that first writes the page; if that has no frame, the nearest node
+    /// that has one. In spaces of a cache, pages of files are evicted on any node if no node has a
+    /// free frame.
     #[default]
     Local,
-    /// Only this node. With the frames of a cache, a full node evicts pages of files on this node
-    /// only. If none can be evicted, dirty ones there are written back first, and the write waits
-    /// for that. The write fails ([`OutOfFrames`](crate::ErrorKind::OutOfFrames)) if all frames of
-    /// the node are pinned, belong to spaces, or are dirty and written back by the program only.
-    /// Only [`Space::migrate`](crate::Space::migrate) moves such a page to another node, where it
-    /// stays until the next migration.
+    /// Only this node. In spaces of a cache, if the node has no free frame, pages of files on this
+    /// node are evicted. If none can be evicted, dirty ones on this node are written back first,
+    /// and the write to the space waits for that. The write fails
+    /// ([`OutOfFrames`](crate::ErrorKind::OutOfFrames)) if all frames of the node are pinned,
+    /// belong to spaces, or are dirty and written back by the program only. Only
+    /// [`Space::migrate`](crate::Space::migrate) moves a page of such an area to another node,
+    /// where the page stays until the next migration.
     Bind(usize),
-    /// This node, or else the nearest possible one. With the frames of a cache, pages of files are
-    /// evicted only if no node has a free frame: those on this node, or on others if none of these
-    /// can be.
+    /// This node; if it has no frame, the nearest node that has one. In spaces of a cache, pages of
+    /// files are evicted only if no node has a free frame: first on this node, and on others only
+    /// if none can be evicted here.
     Prefer(usize),
-    /// All nodes in turn, page by page, each as by [`Prefer`](Self::Prefer).
+    /// All nodes in turn: each page prefers the next node, as by [`Prefer`](Self::Prefer).
     Interleave,
 }
 
@@ -36,8 +38,8 @@ impl Policy {
         }
     }
 
-    /// Returns where page `page` is to be allocated: on any node, preferably on one, or only on
-    /// one. `page` is an index in its family in units of pages.
+    /// Returns the place at which to allocate page `page`: any node, preferably one, or only one.
+    /// `page` is the index in its family, in units of pages.
     pub(crate) fn place(self, page: u64, nr_nodes: usize) -> Place {
         match self {
             Self::Local => Place::Anywhere,
@@ -47,7 +49,7 @@ impl Policy {
         }
     }
 
-    /// Returns where compaction may move pages.
+    /// Returns the nodes to which compaction may move pages.
     pub(crate) fn binding(self) -> Binding {
         match self {
             Self::Bind(_) => Binding::Node,

@@ -1,4 +1,4 @@
-//! Areas of a space: the value under its structure lock.
+//! Set of the areas of a space, which its structure lock guards.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,11 +15,12 @@ use crate::words::pte::Protection;
 
 pub(crate) struct Areas<S: RefScheme> {
     by_start: BTreeMap<u64, Area<S>>,
-    /// End of the addresses: of the last table.
+    /// End of the addresses of the space, which is that of the last table.
     limit: u64,
-    /// Above all areas ever mapped.
+    /// Address above all areas that were ever mapped.
     top: u64,
-    /// Starts of tables, without entries and in no area, that could not be removed.
+    /// Start addresses of tables without entries and areas that could not be removed, since writers
+    /// could not be stopped.
     left: Vec<u64>,
 }
 
@@ -59,7 +60,7 @@ impl<S: RefScheme> Areas<S> {
         self.by_start.range(first..range.end).map(|(_, area)| area)
     }
 
-    /// Returns the first address of `range` in no area.
+    /// Returns the first address of `range` that is in no area.
     pub(crate) fn first_gap(&self, range: &Range<u64>) -> Option<u64> {
         let mut at = range.start;
         for area in self.overlapping(range) {
@@ -71,7 +72,7 @@ impl<S: RefScheme> Areas<S> {
         (at < range.end).then_some(at)
     }
 
-    /// Whether the table at `start` is used only by areas that lie within `except`.
+    /// Returns `true` if the table at `start` is used only by areas that lie within `except`.
     pub(crate) fn is_table_free_but(&self, start: u64, except: &Range<u64>) -> bool {
         self.overlapping(&(start..start + TABLE_BYTES))
             .all(|area| except.start <= area.range.start && area.range.end <= except.end)
@@ -95,7 +96,7 @@ impl<S: RefScheme> Areas<S> {
         Ok(())
     }
 
-    /// Returns the start of `len` free bytes, at a table boundary, so that areas of separate
+    /// Returns the start of `len` free bytes. It is at a table boundary, so that areas of separate
     /// mappings share no tables.
     pub(crate) fn find_room(&self, len: u64) -> Option<u64> {
         if len <= self.limit - self.top.min(self.limit) {
@@ -107,7 +108,7 @@ impl<S: RefScheme> Areas<S> {
         used.sort_unstable_by_key(|range| range.start);
         let mut start = 0_u64;
         for range in used {
-            // A table in partial use is not used: its pages may have another size.
+            // A table that is partly in use is skipped: its pages may have another size.
             let end = range.start & !(TABLE_BYTES - 1);
             if end.saturating_sub(start) >= len {
                 return Some(start);
@@ -146,12 +147,13 @@ impl<S: RefScheme> Areas<S> {
         }
     }
 
-    /// Records a table, without entries and in no area, that could not be removed.
+    /// Records a table without entries and areas that could not be removed. Its addresses are not
+    /// reused.
     pub(crate) fn leave_table(&mut self, start: u64) {
         self.left.push(start);
     }
 
-    /// Takes the recorded tables.
+    /// Removes and returns the recorded tables.
     pub(crate) fn take_left(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.left)
     }
@@ -164,7 +166,8 @@ impl<S: RefScheme> Areas<S> {
         std::mem::take(&mut self.by_start).into_values().collect()
     }
 
-    /// Splits areas at the ends of `range`. Parts are linked before the whole is unlinked.
+    /// Splits the areas that contain the ends of `range`. Parts are linked before the whole is
+    /// unlinked (F1 of `pages::family`).
     pub(crate) fn split_at_ends(
         &mut self,
         range: &Range<u64>,

@@ -3,19 +3,20 @@
 //! # Protocol
 //!
 //! 1. Hold the structure lock for writing: no fault, slow write or change of areas is in progress.
-//! 2. Create the child, with an area for each of the parent's, linked to the families of the pages
-//!    that it may map: at the tail, and before any entry of the child can name one (F1).
+//! 2. Create the child, with an area for each area of the parent. Each is linked to the families of
+//!    the pages that it may map, after the parent's link, and before an entry of the child can name
+//!    a page (F1 of [`crate::pages::family`]).
 //! 3. Stop the writers. For each table, clear `exclusive` in the parent's directory, give the child
 //!    a share, and enter the table in the child's directory. Release the writers.
 //!
-//! The point in time is step 3; the argument is in [`crate::access::write`]. The step takes a count
-//! and two stores for each 2 MiB in use, whatever is mapped there. It allocates nothing, so it
-//! cannot run out of memory halfway.
+//! The point in time is step 3; [`crate::access::write`] has the argument. The step takes one
+//! increment and two stores for each table, regardless of the pages that are mapped in it. It
+//! allocates nothing, so it cannot run out of memory halfway.
 //!
-//! Tables are shared with all entries: present, migration, and claimed (by a walk or a pin, not by
-//! a writer). No entry is read, so a fork does not interact with migrations: walks convert an entry
-//! for all spaces that share its table. Entries multiply when a table is copied, where they are
-//! counted ([`crate::tables::table`]).
+//! A table is shared with all its entries: empty, present, migration, and claimed (by a walk or a
+//! pin, not by a writer). A fork reads no entry, so it does not interact with migrations: a walk
+//! converts an entry for all spaces that share its table. New entries for a page are created only
+//! when a table is copied, and are counted there ([`crate::tables::table`]).
 //!
 //! [`ForkMode::Copy`] is the baseline: it gives the child tables of its own at once.
 //!
@@ -43,10 +44,10 @@ use crate::words::geometry::table_start;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ForkMode {
-    /// Shared until one of the spaces writes.
+    /// The spaces share the tables until one of them writes.
     #[default]
     Share,
-    /// Copied at once, as most systems do: the baseline.
+    /// The fork copies the tables at once, as most systems do. This is the baseline.
     Copy,
 }
 

@@ -1,15 +1,16 @@
 //! Mapping, unmapping, protecting and moving: changes of areas, under the structure lock.
 //!
-//! A change first acquires what can be missing, such as exclusive tables, so it takes effect
-//! entirely or not at all.
+//! A change first acquires all resources that may be missing, such as exclusive tables, so it takes
+//! effect entirely or not at all.
 //!
 //! Unmapping. A table that no area uses any more leaves the directory while writers are stopped,
 //! since a writer at work relies on its table. Entries in other tables are emptied one by one, each
-//! under its claim. So are those of exclusive tables that must stay because the system refuses to
-//! stop writers; their addresses are not reused.
+//! under its claim. If the system refuses to stop the writers, exclusive tables must stay: their
+//! entries are emptied in the same way, and their addresses are not reused.
 //!
 //! Links. Areas are linked before entries can name their pages, and unlinked after the last one is
-//! removed ([`crate::pages::family`], F1). A part that is being moved is linked at both places.
+//! removed ([`crate::pages::family`], F1). A part that is being moved is linked at both its old and
+//! its new addresses.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -77,7 +78,8 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
             areas.check(&range, Op::Unmap)?;
             self.unmap_locked(&mut areas, &range, Op::Unmap)
         })?;
-        // After the lock is released: the last area of a file closes it, which calls the backend.
+        // After the lock is released: the drop of a file's last area closes the file, which calls
+        // the backend.
         close(unmapped);
         Ok(())
     }
@@ -128,7 +130,8 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
         self.mm.tables.directory().words(range)
     }
 
-    /// Ensures that the tables of `range` are exclusive, except where `is_left_out`.
+    /// Ensures that the tables of `range` are exclusive, except those for which `is_left_out`
+    /// returns `true`.
     fn own_tables(
         self,
         areas: &Areas<S>,
@@ -172,7 +175,8 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
         Ok(unmapped)
     }
 
-    /// Removes the tables that only areas within `range` use, with their entries.
+    /// Removes the tables that only areas within `range` use, and drops their entries. Tables that
+    /// must stay are recorded in `areas`.
     fn take_tables(self, areas: &mut Areas<S>, range: &Range<u64>) {
         let first = range.start & !(TABLE_BYTES - 1);
         let free: Vec<_> = self
@@ -184,7 +188,8 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
             })
             .collect();
         let mut tables = Vec::with_capacity(free.len());
-        // A writer at work may be about to claim an entry of one of them.
+        // Writers must be stopped: one at work may be about to claim an entry of one of these
+        // tables.
         let stopped = self.mm.shared.writers.stop(|| {
             for (word, _) in &free {
                 let pmd = Directory::look(word);
@@ -193,9 +198,9 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
             }
         });
         if stopped.is_err() {
-            // They stay, and their addresses are not reused. Shared tables are removed
-            // nevertheless: their entries must not be emptied one by one, and no writer of this
-            // space relies on them.
+            // Exclusive tables stay, and their addresses are not reused. Shared tables are removed
+            // nevertheless: their entries must not be emptied one by one, since other spaces use
+            // them, and no writer in place uses a shared table.
             for (word, start) in free {
                 let pmd = Directory::look(word);
                 if pmd.is_exclusive() {
@@ -241,17 +246,18 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
 
     fn move_locked(self, areas: &mut Areas<S>, range: &Range<u64>) -> Result<Range<u64>, Error> {
         let failed = |kind| Error::at(kind, Op::Move, range.start);
-        // At the same offset in a table, so that pages stay aligned and entries keep their indices.
+        // The new range begins at the same offset in a table, so that pages stay aligned and
+        // entries keep their indices.
         let lead = range.start & (TABLE_BYTES - 1);
         let room = areas
             .find_room(lead + (range.end - range.start))
             .ok_or_else(|| failed(ErrorKind::OutOfAddresses))?;
-        // The new place may be below: addresses wrap around then.
+        // The new range may be below the old one: the addition of the shift then wraps around.
         let shift = (room + lead).wrapping_sub(range.start);
         let shifted = |addr: u64| addr.wrapping_add(shift);
         self.own_tables(areas, range, Op::Move, |_| false)?;
         self.mm.forget_files(areas, range, Op::Move)?;
-        // The new place needs tables wherever the old one has some.
+        // The new range needs a table wherever the old one has a table.
         self.make_tables(areas, range, shift).map_err(failed)?;
         areas.split_at_ends(range, self.mm, || self.mm.shared.next_id());
         let moved: Vec<Area<S>> = areas
@@ -272,15 +278,15 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
             };
             let before = claim.before();
             let to = &self.mm.shared.tables().entries(table)[entry_of(addr, pmd.order())];
-            // The new place first, so that some table always has the entry. It is counted once, and
-            // the old entry is claimed, so no walk converts it twice: a walk that finds it in
-            // between waits for the claim.
-            // ORDERING: Release; publishes what the entry names.
+            // The entry is stored at its new place first, so that a table has it at every moment.
+            // It is counted once, and no walk converts it twice: the old entry is claimed, and a
+            // walk that finds the old entry waits for the claim.
+            // ORDERING: Release; publishes the page that the entry names.
             to.store(look(to).moved_here(before).bits(), Ordering::Release);
             claim.end(before.emptied());
             self.mm.shared.tables().wake(from, before);
         });
-        // The old place has no entries left. Its tables are removed unless other areas use them.
+        // The old range has no entries left. Its tables are removed unless other areas use them.
         self.take_tables(areas, range);
         for start in areas.starts_within(range) {
             if let Some(area) = areas.remove(start) {
@@ -293,12 +299,12 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
         Ok(shifted(range.start)..shifted(range.end))
     }
 
-    /// Creates tables for the pages of `range` at their new addresses, `shift` bytes further,
-    /// wherever they now have tables.
+    /// Creates tables for the new addresses of `range`, `shift` bytes further, wherever the old
+    /// addresses have tables and the new ones have none.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::OutOfFrames`], with no table created.
+    /// [`ErrorKind::OutOfFrames`]. All tables created by the call are removed again.
     fn make_tables(
         self,
         areas: &Areas<S>,
@@ -323,7 +329,8 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
                     for word in made {
                         let pmd = Directory::look(word);
                         self.mm.tables.set(word, pmd.emptied());
-                        // It never had an entry, so no writer at work is about to claim one.
+                        // The table never had an entry, so no writer at work is about to claim one:
+                        // writers need not be stopped.
                         if let Some(table) = pmd.table() {
                             self.mm.shared.tables().drop_share(table);
                         }

@@ -23,7 +23,8 @@ impl<'m, S: RefScheme> FileMapper<'m, S> {
         Self { mm }
     }
 
-    /// Maps the bytes `range` of a file, rounded up to whole pages of it. Returns the addresses.
+    /// Maps the bytes `range` of a file, rounded up to whole pages of the file. Returns the
+    /// addresses.
     pub(crate) fn map(
         self,
         file: MappedFile<S>,
@@ -49,7 +50,8 @@ impl<'m, S: RefScheme> FileMapper<'m, S> {
         let maps = file
             .user_or_else(|| Arc::new(FileMaps::new()))
             .ok_or_else(|| failed(ErrorKind::OtherFrames))?;
-        // Dropped after the lock on an error: closing a file may take as long as the backend does.
+        // Declared before the lock, so that an error drops it after the lock is released: closing a
+        // file may take as long as its backend.
         let backing = Arc::new(Backing { file, maps });
         let len = (range.end - range.start).next_multiple_of(page_bytes);
         let mut areas = write(&self.mm.structure);
@@ -71,7 +73,7 @@ impl<'m, S: RefScheme> FileMapper<'m, S> {
         let order = shown.order();
         let id = shared.next_id();
         let area = Area::of_file(addresses.clone(), order, policy, id, Arc::new(shown));
-        // F3: linked before an entry can exist.
+        // F3 of `areas::maps`: the area is linked before it can have an entry.
         area.link(self.mm);
         areas.insert(area);
         Ok(addresses)

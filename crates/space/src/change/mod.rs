@@ -1,10 +1,11 @@
-//! Changes of areas: mapping, unmapping, protecting, moving, policies ([`map`]), mapping of files
-//! ([`map_file`]); forks ([`fork`]).
+//! Changes of areas: mapping, unmapping, protecting, moving and changes of policy ([`map`]),
+//! mapping of files ([`map_file`]), forks ([`fork`]).
 //!
 //! - Owns: these operations, and their options and results ([`options`]).
-//! - May call: `mm` and all below it but `motion`.
+//! - May call: `mm` and all modules below it except `motion`.
 //! - Promises: a change takes effect entirely or not at all; a fork is one point in time.
-//! - Locks: structure, for writing; then a stop of the writers, without waits or allocations.
+//! - Locks: the structure lock, for writing. While a change or fork holds it and has stopped the
+//!   writers, it neither waits nor allocates.
 
 pub(crate) mod fork;
 pub(crate) mod map;

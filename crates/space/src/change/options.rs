@@ -28,12 +28,13 @@ impl Default for MapOptions {
 }
 
 impl MapOptions {
-    /// Returns the default: pages of 4 KiB on the writer's node, for reading and writing.
+    /// Returns the default options: pages of 4 KiB on the node of the thread that first writes
+    /// them, for reading and writing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the nodes for its pages. Default: [`Policy::Local`].
+    /// Sets the policy that selects the nodes of the area's pages. Default: [`Policy::Local`].
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
@@ -77,7 +78,7 @@ pub struct AreaInfo {
     pub range: Range<u64>,
     /// Permitted accesses.
     pub protection: Protection,
-    /// NUMA nodes for its pages.
+    /// Policy that selects the NUMA nodes of its pages.
     pub policy: Policy,
     /// Page size in bytes.
     pub page_bytes: u64,

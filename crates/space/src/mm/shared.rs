@@ -12,7 +12,7 @@ use crate::supply::source::FrameSource;
 use crate::supply::writers::Writers;
 use crate::tables::table::Tables;
 
-/// State that the spaces of one pool share. Each module gets the part that it needs.
+/// State that the spaces of one pool share. Modules below receive only the part that they need.
 pub(crate) struct Shared<S: RefScheme> {
     pub(crate) supply: Supply<S>,
     pub(crate) writers: Writers,
@@ -41,9 +41,9 @@ impl<S: RefScheme> Shared<S> {
         Tables::of(&self.supply)
     }
 
-    /// Returns a number that no other area or space of the pool has. A file of a cache may be
-    /// mapped by spaces with different sources ([`Spaces::from_source`](crate::Spaces::from_source)
-    /// called twice), and distinguishes their areas by it.
+    /// Returns a number that no other area or space of the pool has. Spaces with different sources
+    /// ([`Spaces::from_source`](crate::Spaces::from_source) called twice) may map the same file of
+    /// a cache. The file distinguishes their areas by this number.
     pub(crate) fn next_id(&self) -> u64 {
         self.pool().next_number()
     }

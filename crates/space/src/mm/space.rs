@@ -1,4 +1,4 @@
-//! State of one space, and its use by the modules above.
+//! State of one space, and operations on it for the modules above.
 
 use std::fmt;
 use std::mem::offset_of;
@@ -26,17 +26,19 @@ use crate::words::pmd::Pmd;
 
 /// State of one space; Linux calls it an `mm`.
 pub(crate) struct Mm<S: RefScheme> {
-    /// Includes a view of the pool, which `shared` keeps alive.
+    /// Tables. They contain a view of the pool, which `shared` keeps alive.
     pub(crate) tables: PageTables<S>,
     pub(crate) shared: Arc<Shared<S>>,
-    /// Structure lock. Held for reading by faults, pins and slow accesses: no table leaves the
-    /// directory then, unless replaced by a copy. For writing: changes of areas, forks.
+    /// Structure lock. Faults, pins, slow accesses, batches of a migration and truncations hold it
+    /// for reading: no table leaves the directory then, unless a copy replaces it. Changes of areas
+    /// and forks hold it for writing.
     pub(crate) structure: Padded<RwLock<Areas<S>>>,
     pub(crate) files: NotedFiles<S>,
     id: u64,
 }
 
-// Tables and noted files, which hits load, apart from the lock and from the counts of the `Arc`.
+// Hits load the tables and the noted files, so these share no cache line with the lock or with
+// counts of an `Arc`.
 const _: () = {
     type M = Mm<LockBit>;
     let lock = offset_of!(M, structure);
@@ -73,7 +75,7 @@ impl<S: RefScheme> Mm<S> {
         }))
     }
 
-    /// Returns a number that no other space of the same frames has.
+    /// Returns the id of the space, which is unique among all spaces of the same frames.
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
@@ -96,8 +98,8 @@ impl<S: RefScheme> Mm<S> {
         self.files.note(file, addr, nr_tables);
     }
 
-    /// Clears the records of the files of areas that overlap `range`, and waits for accesses that
-    /// use them. The caller holds the structure lock for writing.
+    /// Clears the records of files in areas that overlap `range`, and waits for accesses that use
+    /// them. The caller holds the structure lock for writing.
     pub(crate) fn forget_files(
         &self,
         areas: &Areas<S>,
@@ -107,7 +109,8 @@ impl<S: RefScheme> Mm<S> {
         self.files.forget(&self.shared.writers, areas, range, op)
     }
 
-    /// Calls `visit` with the word and the address of every entry of `range` that has a table.
+    /// Calls `visit` with the word and the address of every entry for a page of `range` that is in
+    /// a table.
     pub(crate) fn for_each_entry(
         &self,
         areas: &Areas<S>,
@@ -130,8 +133,9 @@ impl<S: RefScheme> Mm<S> {
         }
     }
 
-    /// See [`Supply::with_room`](crate::supply::frames::Supply::with_room). The block is for a page
-    /// at the address of the error, or for a table if the error has none.
+    /// Runs `attempt` as [`Supply::with_room`](crate::supply::frames::Supply::with_room). The
+    /// wanted block is for a page at the address of the error, or for a table if the error has no
+    /// address.
     pub(crate) fn with_room<R>(
         &self,
         attempt: impl FnMut() -> Result<R, Error>,
@@ -151,7 +155,8 @@ impl<S: RefScheme> Mm<S> {
         })
     }
 
-    /// Unmaps everything and removes all links. Only walks of families may still access the space.
+    /// Unmaps everything and removes all links. Called when no handle is left: only walks of
+    /// families may still access the space.
     pub(crate) fn tear_down(&self) {
         let mut areas = write(&self.structure);
         let left = areas.take_left();
@@ -166,10 +171,10 @@ impl<S: RefScheme> Mm<S> {
                 }
             }
         }
-        // F1: no entry names a page of the families on behalf of these areas any more.
+        // F1 of `pages::family`: no entry of these areas names a page of the families any more.
         all.iter().for_each(Area::unlink);
         drop(areas);
-        // After the lock is released: dropping the last area of a file closes it.
+        // After the lock is released: the drop of a file's last area closes the file.
         close(all);
     }
 }

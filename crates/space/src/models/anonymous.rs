@@ -1,4 +1,5 @@
-//! Anonymous pages: accesses, forks, migrations and changes of areas against each other.
+//! Models of anonymous pages: accesses, forks, migrations and changes of areas that race with each
+//! other.
 
 use std::sync::Arc;
 
@@ -18,12 +19,12 @@ use crate::motion::mover::Mover;
 use crate::motion::page::Moving;
 use crate::motion::report::{Engine, Migrated};
 
-/// A fork that has the second of two writes has the first.
+/// A fork that contains the second of two writes also contains the first.
 #[test]
 fn loom_fork_vs_two_writes_in_order() {
     explore(3, || {
         let spaces = spaces(12, 1);
-        // In two tables.
+        // The two writes are in two tables.
         let space = filled(&spaces, 3);
         let writer = {
             let space = Arc::clone(&space);
@@ -81,7 +82,8 @@ fn words(v: &View<'_, OfSpace<'_>>) -> Result<Vec<u8>, Torn> {
     Ok(bytes)
 }
 
-/// A view concurrent with writes has all or nothing of a write, with or without a reference.
+/// A view that is concurrent with writes sees each write entirely or not at all, with or without a
+/// reference.
 #[test]
 fn loom_view_vs_write() {
     explore(2, || {
@@ -128,7 +130,8 @@ fn loom_view_vs_fork_and_write() {
     });
 }
 
-/// A view concurrent with a migration there and back, and with reuse of the frames in between.
+/// A view that is concurrent with a migration there and back, and with reuse of the frames in
+/// between.
 #[test]
 fn loom_view_vs_migration() {
     explore(2, || {
@@ -198,7 +201,7 @@ fn loom_read_vs_migration_there_and_back() {
     explore(2, || {
         let spaces = spaces(8, 2);
         let space = filled(&spaces, 1);
-        // All other frames of node 0, so that the page moves back to its old one.
+        // All other frames of node 0 are allocated, so that the page moves back to its old one.
         let taken: Vec<_> =
             std::iter::from_fn(|| spaces.shared().supply.alloc_on(Order::ZERO, 0)).collect();
         let reader = {
@@ -304,7 +307,8 @@ enum Beside {
     Both,
 }
 
-/// Entries are dropped and copied at any moment of the walks, or of the undo if the page is pinned.
+/// Another thread drops and copies entries at any moment of the walks, or of the undo if the page
+/// is pinned.
 fn migration_vs(beside: Beside, is_pinned: bool, preemptions: usize) {
     explore(preemptions, move || {
         let spaces = spaces(20, 2);
@@ -369,8 +373,9 @@ fn loom_undo_vs_fork_and_unmap() {
     migration_vs(Beside::Both, true, 1);
 }
 
-/// A page that is mapped once is moved without a walk, or pinned. While pinned it stays: its entry
-/// names the frame of the pin, which is not freed and reused.
+/// A page that is mapped once is either moved under the claim of its entry, or pinned first. While
+/// it is pinned, it is not moved: its entry names the frame of the pin, which is not freed and
+/// reused.
 #[test]
 fn loom_pin_vs_move_under_claim() {
     explore(2, || {
@@ -404,7 +409,8 @@ fn loom_pin_vs_move_under_claim() {
     });
 }
 
-/// The page of a claimed entry is found by its frame, and moved by walks: one or both succeed.
+/// One thread moves the page under the claim of its entry. Another finds it by its frame and moves
+/// it by walks. At least one succeeds.
 #[test]
 fn loom_move_under_claim_vs_isolation() {
     explore(2, || {
@@ -438,8 +444,8 @@ fn loom_move_under_claim_vs_isolation() {
     });
 }
 
-/// Between two restored entries the new frame is mapped once, but must not be written in place: the
-/// parent's entry is restored first, and the parent writes.
+/// After the walk has restored the first of two entries, the new frame is mapped once, but must not
+/// be written in place. The parent's entry is restored first, and the parent writes.
 #[test]
 fn loom_copy_on_write_vs_second_walk() {
     explore(2, || {
@@ -487,7 +493,7 @@ fn loom_pin_vs_write() {
     });
 }
 
-/// A writer is about to claim an entry of a table that is unmapped, freed and reused as data.
+/// A writer is about to claim an entry of a table that is then unmapped, freed and reused for data.
 #[test]
 fn loom_unmap_vs_write() {
     explore(2, || {
@@ -495,7 +501,7 @@ fn loom_unmap_vs_write() {
         let space = filled(&spaces, 1);
         let writer = {
             let space = Arc::clone(&space);
-            // May be unmapped.
+            // The page may be unmapped before the write.
             thread::spawn(move || _ = space.write(0, &page(2)))
         };
         space.unmap(0..PAGE).expect("a mapped page");

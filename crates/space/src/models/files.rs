@@ -1,4 +1,5 @@
-//! Areas that map files, against writes to the file, truncations, and changes of the areas.
+//! Models of areas that map files: accesses that race with writes to the file, truncations, and
+//! changes of the areas.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use crate::change::options::MapOptions;
 use crate::error::ErrorKind;
 use crate::motion::report::{Engine, Migrated};
 
-/// File of `nr` pages of 1, 2 and so on, mapped at address 0 of a space, and cached.
+/// File of several pages, filled with 1, 2 and so on, mapped at address 0 of a space, and cached.
 struct Mapped {
     cache: ModelCache,
     spaces: Spaces<LockBit>,
@@ -29,14 +30,14 @@ struct Mapped {
 fn mapped(nr: u64, sharing: Sharing) -> Mapped {
     let mapped = untouched(nr, sharing);
     for at in 0..nr {
-        // Filled, with the accessed bit set, so that reads hit.
+        // Fills the page and sets its accessed bit, so that reads hit.
         byte(&mapped.space, at);
         assert_eq!(byte(&mapped.space, at), at as u8 + 1);
     }
     mapped
 }
 
-/// As above, but not yet accessed by way of the space, nor cached.
+/// As above, but the pages are not cached, and not accessed through the space.
 fn untouched(nr: u64, sharing: Sharing) -> Mapped {
     mapped_as(1, nr, sharing, &MapOptions::new())
 }
@@ -68,7 +69,7 @@ impl Mapped {
     }
 }
 
-/// A write is in the file, or was truncated and does not reappear.
+/// A write either fails, or is in the file until the truncation and does not reappear after it.
 #[test]
 fn loom_shared_write_vs_cut() {
     explore(2, || {
@@ -96,7 +97,7 @@ fn loom_shared_write_vs_cut() {
     });
 }
 
-/// An area is not written through once it is unmapped.
+/// No write is made through an area after it was unmapped.
 fn shared_write_vs_unmap(make: fn() -> Mapped) {
     explore(2, move || {
         let mapped = make();
@@ -116,13 +117,14 @@ fn shared_write_vs_unmap(make: fn() -> Mapped) {
     });
 }
 
-/// The writer finds the noted file without a lock.
+/// The writer finds the file in [`noted`](crate::areas::noted) without a lock.
 #[test]
 fn loom_shared_write_vs_unmap() {
     shared_write_vs_unmap(|| mapped(1, Sharing::Shared));
 }
 
-/// The writer looks up the areas: the page is cached, and the file was not noted.
+/// The writer looks up the areas: the page is cached, and [`noted`](crate::areas::noted) has no
+/// file for the address.
 #[test]
 fn loom_slow_shared_write_vs_unmap() {
     shared_write_vs_unmap(|| {
@@ -154,7 +156,7 @@ fn loom_missing_shared_write_vs_unmap() {
 }
 
 /// The first write to a page of a private area copies the page at one moment, not earlier than the
-/// writer's own reads. The file gets none of it.
+/// writer's own reads. The file does not get the write.
 #[test]
 fn loom_private_write_vs_write_to_the_file() {
     explore(2, || {
@@ -184,7 +186,7 @@ fn loom_private_write_vs_write_to_the_file() {
     });
 }
 
-/// No copy is left past the end of the file, in every order.
+/// No copy is left past the end of the file, whatever the order of events.
 #[test]
 fn loom_private_write_vs_cut() {
     explore(2, || {
@@ -216,7 +218,7 @@ fn loom_private_whole_write_vs_cut() {
         let mapped = mapped(1, Sharing::Private);
         let writer = {
             let space = Arc::clone(&mapped.space);
-            // May be truncated.
+            // The page may be truncated before the write.
             thread::spawn(move || _ = space.write(0, &page(9)))
         };
         mapped.file.resize(0);
@@ -228,7 +230,7 @@ fn loom_private_whole_write_vs_cut() {
     });
 }
 
-/// A private copy of page 0, and a thread that moves it to another node without a walk.
+/// Creates a private copy of page 0, and a thread that moves it to another node under its claim.
 fn copied_and_moved() -> (Mapped, thread::JoinHandle<()>) {
     let options = MapOptions::new().policy(Policy::Bind(0));
     let mapped = mapped_as(2, 1, Sharing::Private, &options);
@@ -241,8 +243,9 @@ fn copied_and_moved() -> (Mapped, thread::JoinHandle<()>) {
     (mapped, mover)
 }
 
-/// A copy is dropped under the structure lock for reading, which the mover holds too, while it is
-/// moved under the claim of its entry. It is dropped from either frame, and freed once.
+/// A truncation drops a private copy while the copy is moved under the claim of its entry. Both
+/// threads hold the structure lock for reading. The copy is dropped from its old or its new frame,
+/// and freed once.
 #[test]
 fn loom_cut_vs_move_under_claim() {
     explore(2, || {
@@ -278,7 +281,8 @@ fn loom_cut_of_pinned_vs_move_under_claim() {
     });
 }
 
-/// A reader has all of the file's page or of the copy, and nothing that the file gets later.
+/// A reader gets all bytes from the file's page or all from the copy, and none that the file gets
+/// later.
 #[test]
 fn loom_private_read_vs_first_write() {
     explore(3, || {
@@ -303,7 +307,7 @@ fn loom_private_read_vs_first_write() {
     });
 }
 
-/// A copy in a table that a fork is copying is dropped from both tables.
+/// A private copy in a table that a fork is copying is dropped from both tables.
 fn fork_vs_cut(preemptions: usize, comes_first: fn(Mapped) -> (Mapped, Arc<Space<LockBit>>)) {
     explore(preemptions, move || {
         let mapped = mapped(2, Sharing::Private);
@@ -354,7 +358,8 @@ fn loom_cut_vs_fork() {
     });
 }
 
-/// A page is written through a shared area while it is pinned there: the pin's bytes do not change.
+/// A page is written through a shared area while it is pinned in that area: the bytes of the pin do
+/// not change.
 #[test]
 fn loom_shared_write_vs_pin() {
     explore(2, || {

@@ -1,4 +1,4 @@
-//! Initial state and final checks of the models: exact counts, and no frame lost.
+//! Initial state and final checks of the models: all counts are exact, and no frame is leaked.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ pub(super) fn byte(space: &Space<LockBit>, at: u64) -> u8 {
     buf[0]
 }
 
-/// Checks that everything is counted and freed.
+/// Checks that all entries and frames are counted correctly.
 pub(super) fn finish(spaces: &Spaces<LockBit>, left: Vec<&Arc<Space<LockBit>>>) {
     let all: Vec<&Space<LockBit>> = left.iter().map(|space| &***space).collect();
     spaces.verify(&all).expect("exact counts");
@@ -78,7 +78,7 @@ pub(super) fn first_frame(spaces: &Spaces<LockBit>, space: &Space<LockBit>) -> F
     FrameNr::new(look(&entries[0]).frame())
 }
 
-/// Allocates all free frames, and writes to them.
+/// Allocates all free frames and writes to them.
 pub(super) fn take_all(spaces: &Spaces<LockBit>) -> Vec<UniqueFrame<'_, LockBit>> {
     let free = || spaces.pool().alloc(Order::ZERO);
     let taken: Vec<_> = std::iter::from_fn(free).collect();
@@ -88,7 +88,7 @@ pub(super) fn take_all(spaces: &Spaces<LockBit>) -> Vec<UniqueFrame<'_, LockBit>
     taken
 }
 
-/// Frees frames after checking that no other thread has written to them.
+/// Checks that no other thread has written to the frames, and frees them.
 pub(super) fn give_back(taken: Vec<UniqueFrame<'_, LockBit>>) {
     for frame in taken {
         let mut buf = page(0);

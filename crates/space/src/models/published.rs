@@ -1,17 +1,18 @@
 //! The published counting of migration entries, and that of this crate, in a minimal model.
 //!
-//! Two places, the parent's and a fork's, are an entry with a lock each. One page has a word for
-//! its counts. A migration walks parent, then fork: first to convert entries, then to restore them,
-//! ending as early as its counting permits. A fork copies the parent's entry to its own place,
-//! which the walk may already have passed.
+//! There are two entries, the parent's and a fork's, each with a lock. They map one page, which has
+//! a word for its counts. A migration walks from the parent's entry to the fork's: first to convert
+//! entries, then to restore them. Each walk ends as early as the counting permits. A fork copies
+//! the parent's entry to its own, which the walk may already have passed.
 //!
-//! Published: the word is the map count until the first walk makes it zero. The walk then gives it
-//! a type, and it is the number of migration entries that the walk has set. A fork that copies a
-//! migration entry adds one if the type is set. Copies made between the conversion of the parent's
-//! entry and the setting of the type are not counted: the second walk ends too early, and leaves an
-//! entry that names a freed frame.
+//! Published: the word is the map count until the first walk makes it zero. The walk then sets a
+//! type in the word. From then on, the word is the number of migration entries that the walk has
+//! created. A fork that copies a migration entry adds one if the type is set. Copies made between
+//! the conversion of the parent's entry and the setting of the type are not counted: the second
+//! walk ends too early, and leaves an entry that names a freed frame.
 //!
-//! This crate: a field for each kind, both changed in one step under the lock of the entry.
+//! This crate: the word has a field for each kind of entry. Both fields change in one step, under
+//! the lock of the entry.
 
 use std::sync::Arc;
 
@@ -31,15 +32,17 @@ enum Entry {
 
 /// Method of counting entries.
 trait Counting: Send + Sync + 'static {
-    /// Starts with one present entry.
+    /// Creates the word for one present entry.
     fn new() -> Self;
-    /// The first walk has converted an entry; its lock is held. Whether it was the last.
+    /// Records that the first walk has converted an entry, whose lock is held. Returns whether it
+    /// was the last one.
     fn turned(&self) -> bool;
-    /// The first walk is complete, and has converted `nr` entries.
+    /// Records that the first walk is complete, and has converted `nr` entries.
     fn walked(&self, nr: u64);
-    /// A fork copies an entry, whose lock is held.
+    /// Records that a fork copies an entry, whose lock is held.
     fn copied(&self, entry: Entry);
-    /// The second walk has restored an entry, whose lock is held. Whether it was the last.
+    /// Records that the second walk has restored an entry, whose lock is held. Returns whether it
+    /// was the last one.
     fn restored(&self) -> bool;
 }
 
@@ -117,7 +120,7 @@ fn fork_vs_migration<C: Counting>() {
             }
         })
     };
-    // First walk; repeated if it missed an entry that was being copied.
+    // First walk. It is repeated if it has missed an entry that was being copied.
     let mut nr = 0;
     'walk: loop {
         for place in &*places {

@@ -1,4 +1,4 @@
-//! Models of tables that are replaced in a directory, or freed, while another thread accesses them.
+//! Models of tables that are replaced in a directory or freed while another thread accesses them.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use crate::words::claim::claim_used;
 use crate::words::directory::Directory;
 
 /// A reader has loaded a migration entry, and is about to sleep, when the table is unmapped and
-/// freed. Its frame becomes data that has the same word and keeps it. Its writer wakes no thread.
+/// freed. Its frame then contains data with the same word, which does not change, and the writer of
+/// the data wakes no thread.
 #[test]
 fn loom_wait_vs_table_reuse() {
     explore(2, || {
@@ -31,7 +32,7 @@ fn loom_wait_vs_table_reuse() {
         claim.end(moving);
         let reader = {
             let space = Arc::clone(&space);
-            // May be unmapped.
+            // The page may be unmapped before the read.
             thread::spawn(move || _ = space.read(0, &mut page(0)))
         };
         space.unmap(0..PAGE).expect("a mapped page");
@@ -48,9 +49,9 @@ fn loom_wait_vs_table_reuse() {
     });
 }
 
-/// A migration moves no page that its space does not map: a fork keeps the table that the migration
-/// has looked up in its parent's directory, since the parent writes, and maps a page in it where
-/// the parent has none.
+/// A migration moves no page that its space does not map. It has looked up a table in its space's
+/// directory. The space then writes, and so gets a copy of the table; a fork keeps the old table,
+/// and maps a page in it where the space has none.
 #[test]
 fn loom_migrate_vs_table_exchange() {
     explore(3, || {
@@ -60,7 +61,8 @@ fn loom_migrate_vs_table_exchange() {
         space.write(0, &page(1)).expect("a frame");
         let space = Arc::new(space);
         let fork = Arc::new(space.fork().expect("a fork"));
-        // The spawned thread migrates: the other way round, loom does not reach the relevant order.
+        // The spawned thread makes the migration: if the main thread made it, loom would not reach
+        // the relevant order.
         let looker = {
             let space = Arc::clone(&space);
             thread::spawn(move || {

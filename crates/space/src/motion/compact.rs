@@ -1,28 +1,31 @@
-//! Compaction: assembles a large block by moving pages, of spaces and of files, out of its place.
+//! Compaction: assembles a large block by moving pages of spaces and of files out of an aligned
+//! range of frames, the block's *place*.
 //!
 //! Protocol.
 //! 1. Rank the places for such a block: those in which only pages are in use, the emptiest first.
-//! 2. Allocate the free parts of the place, so that no other thread does.
-//! 3. Isolate the pages of spaces in it. They are found by their frames, so hold a reference, and
-//!    check that entries name the page. Move them to other frames, by the walks of
-//!    [`crate::motion::migrate`], up to [`BATCH`] at a time. The cache moves pages of files, dirty
-//!    or not ([`crate::FrameSource::move_page`]).
+//! 2. Allocate the free parts of the place, so that no other thread allocates them.
+//! 3. Isolate the pages of spaces in the place. These pages are found by their frames, so acquire a
+//!    reference first, and check that entries name the page. Move them to other frames, by the
+//!    walks of [`crate::motion::migrate`], up to [`BATCH`] at a time. The cache moves pages of
+//!    files, dirty or not ([`crate::FrameSource::move_page`]).
 //! 4. Allocate the parts that became free, and join all parts. If another thread allocated a part
 //!    first, or a page cannot be moved, free everything and try the next place.
 //!
-//! Not moved: tables, pinned pages, index leaves of files, and all frames that are no pages. A page
-//! of an area that is bound to a node is moved within its node only; if that has no room, the place
-//! is given up. The page's metadata has the binding, since only a walk finds the areas that map it.
-//! It follows the policy under which the page was created, also in areas whose policy was changed
-//! since. Other pages, and those of files, move to other nodes if theirs has no room. If frames run
-//! out for moved pages, the cache evicts some: on the same nodes.
+//! Tables, pinned pages, index leaves of files and all other frames that are no pages are not
+//! moved. A page of an area that is bound to a node is moved within its node only. If the node has
+//! no free block for it, the place is given up. The page's metadata contains the binding, since
+//! only a walk finds the areas that map the page. The binding follows the policy under which the
+//! page was created, even if the policy of the area has changed since. All other pages, including
+//! those of files, move to other nodes if their node has no free block. If no block is free for a
+//! page, the cache evicts pages on the permitted nodes.
 //!
 //! Eviction may wait for transfers of backends. Pages that are already isolated are moved first, so
-//! no page is isolated during the wait: other threads could not migrate it, its frame would not
-//! become free when it is unmapped, and a write would copy it although it is not shared.
+//! no page is isolated during the wait. Otherwise other threads could not migrate that page, its
+//! frame would not become free when the page is unmapped, and a write would copy the page although
+//! it is not shared.
 //!
-//! Compaction starts by itself when a new large page finds no free block; `Spaces::alloc_block`
-//! requests it, too.
+//! The allocation of a large page starts a compaction if no block is free. `Spaces::alloc_block`
+//! requests one, too.
 
 use std::ops::Range;
 
@@ -40,7 +43,7 @@ use crate::supply::frames::Supply;
 
 const MAX_PLACES: usize = 16;
 
-/// Maximum number of reclaim requests for a page.
+/// Maximum number of reclaim requests for the target of one page.
 const MAKE_ROOM_TRIES: usize = 4;
 
 /// Maximum number of pages that are moved at once.
@@ -60,12 +63,13 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
         self.supply.pool()
     }
 
-    /// Allocates a block. If none is free, evicts pages, and for a large block also moves some.
+    /// Allocates a block. If none is free, has pages evicted, and for a block of several frames
+    /// also moves pages.
     pub(crate) fn alloc(self, order: Order, place: Place) -> Option<UniqueFrame<'s, S>> {
         if let Some(block) = self.supply.alloc(order, place) {
             return Some(block);
         }
-        // Enough frames may be free, but scattered.
+        // Enough frames may be free, but not adjacent.
         (order > Order::ZERO)
             .then(|| self.compact(order, place))
             .flatten()
@@ -98,8 +102,8 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
         places.into_iter().map(|(_, frame)| frame).collect()
     }
 
-    /// Returns the number of used frames of a place, or `None` if some are no movable pages. A
-    /// hint.
+    /// Returns the number of used frames of a place, or `None` if some of them are not movable
+    /// pages. The result is a hint.
     fn nr_movable(self, first: FrameNr, order: Order) -> Option<u32> {
         let mut nr_used = 0;
         let mut nr = first.get();
@@ -110,7 +114,7 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
             match kind {
                 FrameKind::Free | FrameKind::Front => {}
                 FrameKind::Anon if of_block < order => nr_used += in_block,
-                // Pages of files with other references stay.
+                // A page of a file is movable only if no other thread has a reference.
                 FrameKind::Page
                     if of_block < order && self.pool().meta(FrameNr::new(nr)).count() == 1 =>
                 {
@@ -130,12 +134,12 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
             parts.extend(pool.take_free_within(first, order));
         }
         parts.sort_unstable_by_key(UniqueFrame::frame);
-        // If parts are missing, all are freed.
+        // If parts are missing, this frees all parts.
         pool.join(parts, order)
     }
 
-    /// Step 3. Returns `false` if a page cannot be moved. Frames of the place that are allocated
-    /// here are added to `parts`.
+    /// Step 3. Returns `false` if a page cannot be moved. Adds to `parts` the blocks of the place
+    /// that it obtains: those that pages of files have left, and free ones.
     fn move_out(self, first: FrameNr, order: Order, parts: &mut Vec<UniqueFrame<'s, S>>) -> bool {
         let end = first.get() + order.frames();
         let mut targets = Targets {
@@ -167,7 +171,8 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
                 nr_tries = 0;
                 nr += of_block.frames();
             }
-            // Also the pages isolated before a target was missing: none is isolated during reclaim.
+            // If a target was missing, this moves the pages isolated so far, since no page may be
+            // isolated during reclaim.
             Mover::of(self.supply).move_batch(&mut batch, Engine::Batched, &mut report);
             if batch.iter().any(|page| page.failure().is_some()) {
                 return false;
@@ -208,7 +213,8 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
         }
     }
 
-    /// Isolates the page in `frame`, and allocates a permitted target outside the place.
+    /// Isolates the page in `frame`, and allocates a permitted target outside the place. Undoes the
+    /// isolation if there is none.
     fn isolate_frame(
         self,
         frame: FrameNr,
@@ -219,15 +225,16 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
         let TryGetFrame::Taken(reference) = self.pool().try_get(frame) else {
             return Found::Stuck;
         };
-        // The reference keeps the frame from changing.
+        // The reference keeps the frame from being freed, and so its kind from changing.
         let is_page = reference.meta().kind() == (FrameKind::Anon, order);
         let is_isolated = is_page && pages.try_isolate(frame);
-        // The counts keep the frame from being freed now, and a reference would look like a pin.
+        // The isolated bit keeps the frame from being freed from now on, and the check for pins
+        // would count this reference.
         drop(reference);
         let Some(node) = self.pool().node_of(frame).filter(|_| is_isolated) else {
             return Found::Stuck;
         };
-        // The isolation keeps the metadata the page's.
+        // While the page is isolated, the metadata belongs to the page.
         let wanted = match pages.owner_of(frame).binding {
             Binding::Anywhere => Place::Prefer(node),
             Binding::Node => Place::Only(node),
@@ -243,13 +250,13 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
 }
 
 enum Found<'s, S: RefScheme> {
-    /// Nothing was to be moved, or it was moved.
+    /// The frame contains nothing to be moved, or its page has been moved.
     Done,
     /// Isolated page of a space, to be moved with the batch.
     Isolated(Moving<'s, S>),
-    /// No permitted block of this order is free. Nothing has changed.
+    /// No permitted block of this order is free. The page is unchanged.
     NoRoom(Order, Place),
-    /// Cannot be moved: being freed, or pinned.
+    /// The page cannot be moved, for example because it is being freed or is pinned.
     Stuck,
 }
 
@@ -281,14 +288,16 @@ impl<'s, S: RefScheme> Targets<'_, 's, S> {
             if !self.place.contains(&to.frame().get()) {
                 return Some(to);
             }
-            // Just became free.
+            // This block of the place has just become free, so it is a part, not a target.
             self.parts.push(to);
         }
     }
 
-    /// Has the source reclaim a block, or returns `false`. May wait, so no page is isolated.
+    /// Has the source reclaim a block. Returns `false` if it cannot. This may wait, so the caller
+    /// must have no isolated page.
     fn make_room(&mut self, order: Order, wanted: Place) -> bool {
-        // Blocks of the place are added to its parts, so the loop is bounded by its frames.
+        // Each iteration but the last adds a block of the place to `parts`, so the frames of the
+        // place bound the loop.
         while let Some(block) = self.supply.make_room(order, wanted) {
             if !self.place.contains(&block.frame().get()) {
                 self.spare = Some(block);

@@ -1,10 +1,11 @@
 //! Migration of pages of files: the cache moves the pages that areas map to another node.
 //!
 //! No entry names a page of a file, so there are no walks and no migration entries. A page is moved
-//! under the claim of its slot ([`pagewell_cache::MappedFile::move_page`]), for which accesses
-//! wait.
+//! under the claim of its slot ([`pagewell_cache::MappedFile::move_page`]), and accesses wait for
+//! the end of this claim.
 //!
-//! Locks. The structure lock is held for reading while areas are listed, not while pages are moved.
+//! Locks. A migration holds the structure lock for reading while it lists areas, and not while
+//! pages are moved.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,14 +33,14 @@ impl<'m, S: RefScheme> FileMover<'m, S> {
         Self { areas, tables }
     }
 
-    /// One pass over the pages of files in `range`.
+    /// Makes one pass over the pages of files in `range`.
     pub(crate) fn migrate(&self, range: &Range<u64>, node: usize, report: &mut Migrated) {
         let mut next = range.start;
         while let Some((file, part)) = self.next_file(next..range.end) {
             let page_bytes = file.file().page_size() as u64;
             let part = part.start..part.end.min(part.start + BATCH * page_bytes);
             next = part.end;
-            // From the page that contains the start of `part`.
+            // Begin at the page that contains the start of `part`.
             let first = part.start - file.pos_of(part.start) % page_bytes;
             for addr in (first..part.end).step_by(page_bytes as usize) {
                 if file.sharing == Sharing::Private && !file.shows_own_page(self.tables, addr) {
@@ -51,7 +52,7 @@ impl<'m, S: RefScheme> FileMover<'m, S> {
                     PageMove::NodeFull => report.not_moved.push((addr, NotMoved::NodeFull)),
                     PageMove::Pinned => report.not_moved.push((addr, NotMoved::Pinned)),
                     PageMove::Busy => report.not_moved.push((addr, NotMoved::InMigration)),
-                    // Not cached: the cache will choose its node.
+                    // The page is not cached: a later fill selects its node.
                     _ => {}
                 }
             }

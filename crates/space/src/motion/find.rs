@@ -1,17 +1,18 @@
 //! Selection of the pages of a range to be moved: the first step of a
 //! [migration](crate::motion::migrate).
 //!
-//! For the part of a range in one table, with the structure lock (for reading) and the table held:
+//! For the part of a range in one table, with the structure lock held for reading, and with a
+//! reference to the table:
 //! 1. Load the entries, and count the pages on other nodes.
-//! 2. Allocate at most this number of frames on the node. This batch uses or frees them.
+//! 2. Allocate at most as many frames on the target node. This batch uses or frees all of them.
 //! 3. Claim the entries. Move pages that are mapped once; isolate others for walks.
 //! 4. Free the frames that pages have left.
 //!
-//! A concurrent fault of this space may replace the table in the directory; the table and the pages
-//! then belong to another space. So the directory is checked after an entry was loaded, and under
-//! its claim. This suffices: before another space changes an entry of the table, it has found that
-//! this space has dropped its share, which happened after the change of the directory. A thread
-//! that loads the entry as that space stored it sees this change too.
+//! A concurrent fault of this space may replace the table in the directory. The table and its pages
+//! then belong to other spaces. So the directory is checked after an entry was loaded, and again
+//! under its claim. These checks suffice: another space changes an entry of the table only after it
+//! has found that this space dropped its share, which happened after the change of the directory. A
+//! thread that loads such a changed entry therefore also sees the change of the directory.
 
 use std::ops::Range;
 use std::vec;
@@ -35,8 +36,8 @@ use crate::words::directory::Directory;
 use crate::words::geometry::{TABLE_BYTES, entry_of, page_bytes};
 use crate::words::pte::{Pte, State};
 
-/// Maximum size of a batch, unless a single page is larger. Pages that are mapped once are copied
-/// with the structure lock held for reading: a fork waits for this.
+/// Maximum size of a batch, unless a single page is larger. It bounds the time for which a fork
+/// waits, since pages that are mapped once are copied with the structure lock held for reading.
 const BATCH_BYTES: u64 = 2 << 20;
 
 struct Wanted {
@@ -46,7 +47,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// Whether the entry is of a page on another node.
+    /// Returns `true` if the entry names a page on another node.
     fn is_to_move(&self, entry: Pte) -> bool {
         matches!(entry.state(), State::Present(_)) && !self.there.contains(&entry.frame())
     }
@@ -55,7 +56,7 @@ impl Wanted {
 enum Found {
     Nothing,
     There,
-    /// The page was mapped once, and has been moved to the node.
+    /// The page was mapped once, and is now on the target node.
     Moved,
     Isolated,
     Failed(NotMoved),
@@ -95,7 +96,7 @@ struct Targets<'s, S: RefScheme> {
 }
 
 impl<'s, S: RefScheme> Targets<'s, S> {
-    /// Allocates for up to `nr` pages, fewer if the node is full.
+    /// Allocates blocks for up to `nr` pages, or fewer if the node is full.
     fn new(supply: &'s Supply<S>, order: Order, node: usize, nr: usize) -> Self {
         let mut spare = Vec::new();
         if order == Order::ZERO && nr > 1 {
@@ -165,7 +166,8 @@ impl<'m, S: RefScheme> Finder<'m, S> {
         }
     }
 
-    /// Moves or isolates a batch of pages from the start of `range`. Returns where to continue.
+    /// Moves or isolates a batch of pages from the start of `range`. Returns the address at which
+    /// to continue.
     pub(crate) fn find_batch(
         &self,
         range: Range<u64>,
@@ -291,7 +293,8 @@ impl<'m, S: RefScheme> Finder<'m, S> {
                 continue;
             };
             if !table.is_there() {
-                // The claim ends before `to_frame` is dropped.
+                // The claim must end before the drop of `to_frame`, which frees it (C1 of
+                // `words::claim`).
                 drop(claim);
                 return Found::Exchanged;
             }

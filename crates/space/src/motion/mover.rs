@@ -16,7 +16,8 @@ use crate::words::pte::State;
 
 const FIRST_WALKS: usize = if cfg!(loom) { 2 } else { 8 };
 
-/// Maximum number of checks of the references while the page cannot be accessed.
+/// Maximum number of checks whether a page is pinned. Its entries are migration entries then, so
+/// accesses wait.
 const LOOKS: usize = if cfg!(loom) { 1 } else { 4 };
 
 #[derive(Clone, Copy)]
@@ -37,7 +38,8 @@ impl<'s, S: RefScheme> Mover<'s, S> {
         Pages::of(self.pool())
     }
 
-    /// Steps 2 to 6 for isolated pages. Each is then moved, or failed and unchanged.
+    /// Steps 2 to 6 for isolated pages. Afterwards the stage of each page is `Arriving`, and it was
+    /// moved, or `Failed`, and it is unchanged. No page is isolated any more.
     pub(crate) fn move_batch(
         self,
         batch: &mut [Moving<'s, S>],
@@ -47,7 +49,8 @@ impl<'s, S: RefScheme> Mover<'s, S> {
         batch.sort_unstable_by_key(|page| (page.owner.family, page.owner.index));
         let mut left = Vec::with_capacity(batch.len());
         for pages in batch.chunk_by_mut(|a, b| a.owner.family == b.owner.family) {
-            // A reference to the family throughout: all its pages may be dropped before the end.
+            // Holds a reference to the family until the end, since all its pages may be dropped
+            // before.
             let family = self.pages().family_of(pages[0].from());
             let start = now();
             // 2.
@@ -69,7 +72,7 @@ impl<'s, S: RefScheme> Mover<'s, S> {
                 }
             }
             let copied = now();
-            // 5, and the undo of failed ones.
+            // 5, and the undo for failed pages.
             for page in pages.iter_mut().filter(|page| page.is_leaving()) {
                 if let Some(to) = page.to.take() {
                     let arrived = self.pages().publish_moved(to, page.owner, ISOLATED);
@@ -97,8 +100,8 @@ impl<'s, S: RefScheme> Mover<'s, S> {
         report.second_walk += now() - start;
     }
 
-    /// Whether a page whose entries are all migration entries is pinned. Waits for brief
-    /// references.
+    /// Returns `true` if a page is pinned. All its entries must be migration entries. Waits a
+    /// little for references that threads hold only briefly.
     fn is_pinned(self, frame: FrameNr) -> bool {
         let mut backoff = Backoff::new();
         for _ in 0..LOOKS {
@@ -110,7 +113,7 @@ impl<'s, S: RefScheme> Mover<'s, S> {
         true
     }
 
-    /// Step 2. The pages are of `family`, and sorted by index.
+    /// Step 2. The pages must be of `family`, and sorted by index.
     fn first_walk(self, family: &Family, pages: &mut [Moving<'_, S>]) {
         let mut backoff = Backoff::new();
         for _ in 0..FIRST_WALKS {
@@ -145,12 +148,13 @@ impl<'s, S: RefScheme> Mover<'s, S> {
         }
     }
 
-    /// Whether present entries of the page are left to convert.
+    /// Returns `true` if the page has present entries that are still to be converted.
     fn is_to_turn(self, page: &Moving<'_, S>) -> bool {
         page.is_leaving() && self.pages().counts(page.from()).mappings() != 0
     }
 
-    /// Step 5: migration entries become present ones of the new frame, on failure of the old one.
+    /// Step 5: converts migration entries to present entries, of the new frame, or of the old one
+    /// if the move failed.
     fn second_walk(self, family: &Family, pages: &mut [Moving<'_, S>], engine: Engine) {
         let is_waited_for =
             |page: &Moving<'_, S>| self.pages().counts(page.from()).migrations() != 0;
@@ -181,8 +185,8 @@ impl<'s, S: RefScheme> Mover<'s, S> {
         }
     }
 
-    /// Converts a migration entry of the page to a present one. Returns `false` if it is none. The
-    /// caller wakes the waiters.
+    /// Converts a migration entry of the page to a present one. Returns `false` if the entry is no
+    /// migration entry of this page. The caller must wake the waiters.
     fn restore(self, page: &Moving<'_, S>, entry: Entry<'_>) -> bool {
         let Some(claim) = entry.claim(State::Migration(page.from())) else {
             return false;

@@ -1,4 +1,4 @@
-//! Page in motion: isolated, with its new frame.
+//! Record of a page that is being moved: isolated, with its new frame.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, Order, UniqueFrame};
@@ -11,9 +11,10 @@ pub(crate) struct Moving<'s, S: RefScheme> {
     from: FrameNr,
     order: Order,
     pub(super) owner: Owner,
-    /// Address in the space that is migrated; `None` if the page was found by its frame.
+    /// Address in the space that is being migrated, or `None` if compaction found the page by its
+    /// frame.
     addr: Option<u64>,
-    /// New frame; taken when it is published.
+    /// New frame, until it is published.
     pub(super) to: Option<UniqueFrame<'s, S>>,
     pub(super) stage: Stage,
 }
@@ -21,9 +22,9 @@ pub(crate) struct Moving<'s, S: RefScheme> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     Leaving,
-    /// In this new frame, which is isolated until the end, as is the old one.
+    /// The page is in this new frame. Both frames are isolated until the end.
     Arriving(FrameNr),
-    /// To stay in the old frame.
+    /// The page stays in the old frame.
     Failed(NotMoved),
 }
 

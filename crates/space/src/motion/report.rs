@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Engine {
-    /// Page by page; the second walk visits all areas that may map the page. The baseline.
+    /// Moves page by page. The second walk visits all areas that may map the page. This is the
+    /// baseline.
     FullWalk,
-    /// Page by page; the second walk ends with the last migration entry.
+    /// Moves page by page. The second walk ends with the last migration entry.
     EarlyStop,
-    /// Many pages by one walk. Those that are mapped once move under their entry's claim.
+    /// Moves many pages by one walk, and pages that are mapped once under the claim of their entry.
     #[default]
     Batched,
 }
@@ -28,15 +29,16 @@ impl Engine {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NotMoved {
-    /// The node has no free frame for it.
+    /// The node has no free frame for the page.
     NodeFull,
     /// The page is pinned.
     Pinned,
-    /// Another thread is moving it.
+    /// Another thread is moving the page.
     InMigration,
-    /// More entries map it than can be counted while it is moved: 2^24 - 1.
+    /// More entries map the page than can be counted while it is moved: 2^24 - 1.
     TooManyEntries,
-    /// Some entries were being copied or moved throughout, and could not be found.
+    /// Entries of the page were not found, since their tables were being copied or moved during all
+    /// walks.
     StillMapped,
 }
 
@@ -50,11 +52,13 @@ pub struct Migrated {
     pub nr_there: usize,
     /// Pages that were not moved, by address, with the reason.
     pub not_moved: Vec<(u64, NotMoved)>,
-    /// Time for selecting pages, moving those mapped once ([`Engine::Batched`]), and first walks.
+    /// Time for selecting pages, moving those that one entry maps ([`Engine::Batched`]), and the
+    /// first walks over the entries of the other pages, which create migration entries.
     pub first_walk: Duration,
-    /// Time for copying the pages that take walks.
+    /// Time for copying the pages whose entries were walked.
     pub copy: Duration,
-    /// Time for the second walks.
+    /// Time for the second walks, which replace the migration entries by entries for the new
+    /// frames.
     pub second_walk: Duration,
 }
 

@@ -1,11 +1,12 @@
 //! Walks: from pages of a family to the entries that may name them.
 //!
-//! A walk visits the areas linked to the family in order, and the pages within each. It loads a
-//! page's entry without holding its table. If the entry names the page, it is visited with the
-//! table held. One visit converts the entry for all spaces that share the table.
+//! A walk visits the areas that are linked to the family, in the order of the links, and the pages
+//! within each area. It first loads the entry for a page without a reference to the table. If the
+//! entry names the page, the walk acquires a reference to the table and visits the entry. One visit
+//! converts the entry for all spaces that share the table.
 //!
-//! The first load is a hint: an exchange of tables may hide an entry. A thread that must find all
-//! entries relies on the counts ([`crate::motion::migrate`], A4).
+//! The first load is a hint: it may miss an entry while tables are exchanged. A thread that must
+//! find all entries relies on the counts ([`crate::motion::migrate`], A4).
 
 use std::ops::ControlFlow;
 
@@ -27,7 +28,7 @@ use crate::words::pte::State;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Pass,
-    /// No entry is left to find.
+    /// No entry is left to be found: the walk ends.
     End,
 }
 
@@ -35,7 +36,8 @@ pub(crate) enum Step {
 pub(crate) struct Entry<'t>(&'t AtomicU64);
 
 impl<'t> Entry<'t> {
-    /// Claims the entry if it is in this state. Waits for other claims of it.
+    /// Claims the entry if it is in this state; returns `None` otherwise. Waits while another
+    /// thread has claimed it.
     pub(crate) fn claim(self, state: State) -> Option<Claim<'t>> {
         let mut backoff = Backoff::new();
         loop {
@@ -55,10 +57,10 @@ impl<'t> Entry<'t> {
     }
 }
 
-/// Position of a walk; holds the last table.
+/// Table of the last entry that a walk has looked up, with a reference.
 pub(crate) struct TableCursor<'s, S: RefScheme> {
     supply: &'s Supply<S>,
-    /// Word of the directory that was looked up, and the table.
+    /// Word of the directory entry that was looked up, and its table.
     last: Option<(*const AtomicU64, Held<'s, S>)>,
 }
 
@@ -68,7 +70,7 @@ impl<'s, S: RefScheme> TableCursor<'s, S> {
     }
 
     /// Returns the entry for `addr` of the space with this directory, in a table for pages of
-    /// `order`, which is held until the next call.
+    /// `order`. The cursor keeps its reference to the table until the next call.
     pub(crate) fn entry(
         &mut self,
         directory: &Directory,
@@ -105,7 +107,7 @@ impl<'s, S: RefScheme> Walker<'s, S> {
         Self { supply }
     }
 
-    /// Visits the entries that name one of `pages`, which are of `family` and sorted by index.
+    /// Visits the entries that name one of `pages`, which must be of `family` and sorted by index.
     pub(crate) fn walk<'p>(
         &self,
         family: &Family,
@@ -119,7 +121,8 @@ impl<'s, S: RefScheme> Walker<'s, S> {
         let _ = family.links.walk(first, end, |link| {
             let directory = &link.to;
             let begin = pages.partition_point(|page| page.index() < link.first);
-            // Holds one table at a time. The drop of one that was freed since only frees its frame.
+            // Has a reference to one table at a time. If the table was dropped since, the drop of
+            // this reference only frees its frame.
             let mut cursor = TableCursor::new(self.supply);
             for page in &mut pages[begin..] {
                 if page.index() >= link.end {
@@ -139,7 +142,8 @@ impl<'s, S: RefScheme> Walker<'s, S> {
         });
     }
 
-    /// Whether the entry for `addr` names the page. A hint: the table is not held.
+    /// Returns `true` if the entry for `addr` names the page. The result is a hint, since the walk
+    /// has no reference to the table.
     fn may_name(&self, directory: &Directory, addr: u64, page: &Moving<'_, S>) -> bool {
         let Some(word) = directory.word(addr) else {
             return false;

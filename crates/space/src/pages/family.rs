@@ -1,22 +1,22 @@
-//! Anonymous families: from a page to the areas that may map it.
+//! Anonymous families: the way from a page to the areas that may map it.
 //!
-//! A family is the pages that one area creates, each with an index (Linux: `anon_vma`). The area of
-//! a fork may map them too: it is linked to its parent's families, and creates pages of a family of
-//! its own. So only areas that are linked to a page's family map it, and the pages of a fork are
-//! searched in the fork and its descendants only.
+//! A family is the set of pages that one area creates, each with an index (Linux: `anon_vma`). The
+//! area of a fork may map these pages, too: it is linked to its parent's families, and its own new
+//! pages are in a family of its own. So only areas that are linked to a page's family map the page,
+//! and a walk for a page of a fork visits only the fork and its descendants.
 //!
-//! A fork does not inherit families without pages. So the number of families of an area is bounded
-//! by those with pages that it might map, after any number of generations.
+//! A fork does not inherit families without pages. So after any number of generations, an area has
+//! no more families than there are families with pages that it may map.
 //!
 //! Invariants.
-//! - F1: an area is linked before any entry of its space can name a page of the family, until none
-//!   does. So a walk after the creation of an entry finds it. A concurrent walk may miss it, and
-//!   detects that by the page's counts.
-//! - F2: a link of a family keeps the directory of its space. A walk may load that of a torn-down
-//!   space, and finds it empty.
+//! - F1: an area is linked from before an entry of its space can name a page of the family until no
+//!   entry does. So a walk that begins after an entry was created finds the entry. A concurrent
+//!   walk may miss it, and detects this by the page's counts.
+//! - F2: a link of a family keeps the directory of its space alive. A walk may load the directory
+//!   of a space that was torn down, and finds it empty.
 //!
 //! Locks. The lock of a family's tree is acquired with or without the structure lock of a space.
-//! Entries are claimed with it held.
+//! Its holder may claim entries.
 
 use pagewell_sync::atomic::{AtomicUsize, Ordering};
 
@@ -48,10 +48,12 @@ impl Family {
         self.nr_frames.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether the caller, which prevents new entries in its space, may map any page of the family.
+    /// Returns `true` if the caller's space may map a page of the family. The caller must prevent
+    /// new entries in this space.
     pub(crate) fn has_frames(&self) -> bool {
         // ORDERING: Relaxed. A page that the caller's space maps was counted before it was mapped,
-        // which happened before this, and is counted while it is mapped; so it is seen.
+        // which happened before this load, and stays counted while it is mapped. So this load sees
+        // its count.
         self.nr_frames.load(Ordering::Relaxed) != 0
     }
 }

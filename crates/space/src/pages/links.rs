@@ -1,8 +1,9 @@
 //! Links from pages, by their index, to the areas that may map them: an interval tree behind a
-//! lock. A family's links lead to the directory of a space ([`crate::pages::family`]), those of a
-//! file to the space ([`crate::areas::maps`]).
+//! lock. A family's links refer to the directory of a space ([`crate::pages::family`]), a file's
+//! links to the space ([`crate::areas::maps`]).
 //!
-//! Locks. With or without the structure lock of a space. Entries are claimed under the lock.
+//! Locks. The lock of the tree is acquired with or without the structure lock of a space. Its
+//! holder may claim entries.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -22,7 +23,7 @@ pub(crate) struct Link<T> {
 }
 
 impl<T> Link<T> {
-    /// Returns the address of the page with this index, which must be in the link.
+    /// Returns the address of the page with this index, which must be in the link's range.
     pub(crate) fn addr_of(&self, index: u64) -> u64 {
         self.addr + (index - self.first) * FRAME_BYTES as u64
     }
@@ -42,13 +43,14 @@ impl<T> Links<T> {
     /// Removes the link of the area `id`, whose first index is `first`.
     pub(crate) fn unlink(&self, id: u64, first: u64) {
         let link = lock(&self.0).remove(first, id);
-        // After the lock is released: it may be the last handle of the space's memory.
+        // After the lock is released: this may be the last handle of the directory, whose drop
+        // unmaps its memory.
         drop(link);
     }
 
-    /// Calls `visit` with every link that has one of the indices `first..end`, ordered by first
-    /// index and then by age, oldest first, until it breaks. Holds the lock. Truncations rely on
-    /// the order (C3 of [`crate::areas::cut`]), migrations do not.
+    /// Calls `visit`, with the lock held, for each link that has one of the indices `first..end`,
+    /// until `visit` returns `Break`. The order is by first index, then by age, oldest first.
+    /// Truncations rely on this order (C3 of [`crate::areas::cut`]), migrations do not.
     pub(crate) fn walk<B>(
         &self,
         first: u64,

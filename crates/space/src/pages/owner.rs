@@ -1,6 +1,7 @@
-//! Owner of a page in its frame's metadata: family, index in it, and where compaction may move the
-//! page. The metadata has a strong reference to the family (an `Arc`) as a word, from before the
-//! page is published until its count is zero.
+//! Owner of a page in its frame's metadata: the family, the index in the family, and the nodes to
+//! which compaction may move the page. One word of the metadata is a strong reference to the family
+//! (an `Arc`). It is stored before the page is published, and dropped when the page's count is
+//! zero.
 
 #![allow(unsafe_code)] // Strong references to families, kept as words.
 
@@ -8,7 +9,7 @@ use std::sync::Arc;
 
 use crate::pages::family::Family;
 
-/// Limit of moves of a page by compaction, which no caller requests.
+/// Nodes to which compaction may move a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Binding {
     Anywhere,
@@ -44,17 +45,19 @@ pub(crate) fn family_to_word(family: Arc<Family>) -> u64 {
     Arc::into_raw(family).expose_provenance() as u64
 }
 
-/// Takes the strong reference out of the metadata. The caller has made the page's count zero.
+/// Converts the word of the metadata back to the strong reference. The caller has made the page's
+/// count zero, and calls this once.
 pub(crate) fn family_from_word(word: u64) -> Arc<Family> {
     let family = std::ptr::with_exposed_provenance::<Family>(word as usize);
     // SAFETY: the word is from `family_to_word`, stored in the metadata before the page was
-    // published. The metadata is the page's while its count is not zero, and the caller, which made
-    // it zero, calls this once. The word of a moved page is in two records: the migrating thread
-    // zeroes the count of the old frame, and does not call this for it (`let_go_moved`).
+    // published. The metadata belongs to the page while its count is not zero, and the caller,
+    // which made it zero, calls this once. The word of a moved page is in the metadata of two
+    // frames: the moving thread makes the count of the old frame zero, and does not call this for
+    // that frame (`let_go_moved`, `move_claimed`).
     unsafe { Arc::from_raw(family) }
 }
 
-/// Returns the family of a page that the caller has isolated.
+/// Returns a new strong reference to the family of a page that the caller has isolated.
 pub(crate) fn family_of_word(word: u64) -> Arc<Family> {
     let family = std::ptr::with_exposed_provenance::<Family>(word as usize);
     // SAFETY: as in `family_from_word`; an isolated page's metadata keeps its reference.

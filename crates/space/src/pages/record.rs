@@ -1,11 +1,13 @@
-//! Frames of pages: published for an entry, counted by entries, freed when nothing names them.
-//! [`counts`](crate::words::counts) has the rules. Threads that change a count hold the claim of
-//! the counted entry, or have isolated the frame.
+//! Frames of pages: published for an entry, counted by their entries, and freed when no entry and
+//! no reference is left. [`counts`](crate::words::counts) has the rules. A thread that changes a
+//! count holds the claim of the counted entry, has exclusive use of its table, or has isolated the
+//! frame.
 //!
-//! Ordering. A decrease of the count is a release, and an action on it an acquire: a thread that
-//! finds the page mapped once, makes the count zero, or finds no mappings left sees all that was
-//! done to the page through the dropped entries. An increase is relaxed: other threads load it only
-//! after the claim has ended, or in the chain of read-modify-writes of this word.
+//! Ordering. A decrease of the count is a release, and a load or decrease on whose result a thread
+//! acts is an acquire. So a thread that finds the page mapped once, makes the count zero, or finds
+//! no mappings left sees all accesses of the page through the dropped entries. An increase is
+//! relaxed: other threads see it after the claim has ended, or by the modification order of this
+//! word.
 
 use std::sync::Arc;
 
@@ -25,7 +27,7 @@ use crate::words::pte::{Pte, State};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooMany;
 
-/// Pages of spaces in a pool: the metadata of their frames, and its changes.
+/// Pages of spaces in a pool: access to the metadata of their frames.
 #[derive(Clone, Copy)]
 pub(crate) struct Pages<'s, S: RefScheme> {
     pool: &'s FramePool<S>,
@@ -41,13 +43,14 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         raw::counts_of(self.pool, frame)
     }
 
-    /// Returns the counts of a page that cannot be freed concurrently.
+    /// Returns the counts of a page. The caller ensures that it is not freed concurrently.
     pub(crate) fn counts(self, frame: FrameNr) -> Counts {
         // ORDERING: Acquire; see the module's documentation.
         Counts::from_bits(self.word(frame).load(Ordering::Acquire))
     }
 
-    /// Makes a block page `index` of `family`, with nonzero `counts`. Neither waits nor allocates.
+    /// Makes `block` the page `index` of `family`, with `counts`, which must not be zero. Neither
+    /// waits nor allocates.
     pub(crate) fn publish(
         self,
         block: UniqueFrame<'_, S>,
@@ -65,9 +68,9 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         self.publish_moved(block, owner, counts)
     }
 
-    /// Makes a block the page of `owner`, which the caller moves out of another frame. The strong
-    /// reference to the family moves along, so the caller frees the other frame with
-    /// [`let_go_moved`](Self::let_go_moved).
+    /// Makes `block` the page of `owner`, which the caller moves out of another frame. The new
+    /// frame takes over the strong reference to the family. The caller must therefore free the
+    /// other frame without dropping one, as [`let_go_moved`](Self::let_go_moved) does.
     pub(crate) fn publish_moved(
         self,
         block: UniqueFrame<'_, S>,
@@ -79,21 +82,24 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         raw::publish_page(block, (owner.family, owner.index), private)
     }
 
-    /// Returns the frame that a page was moved out of, which the caller has isolated and no entry
-    /// names. Returns `None` if another thread has a reference: the last put then frees the frame.
+    /// Sets the count of `frame` to zero and returns the frame. A page was moved out of it, the
+    /// caller has isolated it, and no entry names it. Returns `None` if another thread has a
+    /// reference: the last put then frees the frame.
     pub(crate) fn let_go_moved(self, frame: FrameNr) -> Option<UniqueFrame<'s, S>> {
         let word = self.word(frame);
-        // ORDERING: Acquire; see the module: other threads may have dropped the entries.
+        // ORDERING: Acquire; see the module's documentation: other threads may have dropped the
+        // entries.
         let counts = Counts::from_bits(word.load(Ordering::Acquire));
         debug_assert!(counts.is_isolated() && counts.mappings() == 0);
-        // No other thread changes the word: no entry names the frame, and a thread that has only a
-        // reference does not change isolated or zero counts (`try_isolate`). So a store suffices.
+        // A store suffices, since no other thread changes the word: no entry names the frame, and a
+        // thread that has only a reference changes neither isolated nor zero counts
+        // (`try_isolate`).
         // ORDERING: Relaxed; the release of the reference count publishes it.
         word.store(0, Ordering::Relaxed);
         raw::counted_reference(self.pool, frame).try_unique().ok()
     }
 
-    /// Returns the owner of a page. The caller has isolated it, or claimed an entry of it.
+    /// Returns the owner of a page. The caller has isolated the page, or claimed an entry of it.
     pub(crate) fn owner_of(self, frame: FrameNr) -> Owner {
         let record = self.pool.meta(frame);
         let (family, index) = record.owner();
@@ -105,19 +111,21 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         }
     }
 
-    /// Detects other references to a page that only the entry claimed by the caller maps.
+    /// Returns whether there are other references to a page than that of its entries. The caller
+    /// has claimed the only entry of the page, or all its entries are migration entries.
     pub(crate) fn references(self, frame: FrameNr) -> References {
         if self.pool.meta(frame).count() != 1 {
             return References::Foreign;
         }
-        // ORDERING: Acquire fence; the load above read the value of the last put (a release), or of
-        // a later read-modify-write, which continues its release sequence. So reads through former
-        // pins happen before the page is written.
+        // ORDERING: Acquire fence; the load above has read the value of the last put (a release),
+        // or of a later read-modify-write, which continues its release sequence. So reads through
+        // former pins happen before the caller writes the page.
         fence(Ordering::Acquire);
         References::Mapped
     }
 
-    /// Counts a copy of `entry`, which the caller has claimed.
+    /// Counts a copy of `entry`, which the caller has claimed. After an error, the counts are
+    /// unchanged.
     pub(crate) fn count_copy(self, entry: Pte) -> Result<(), TooMany> {
         let (frame, one) = match entry.state() {
             State::Present(frame) => (frame, MAPPING),
@@ -137,8 +145,8 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         Ok(())
     }
 
-    /// Uncounts a present or migration entry. The caller has claimed and removed it, or had
-    /// exclusive use of its table.
+    /// Uncounts a present or migration entry. The caller has removed the entry under its claim, or
+    /// has exclusive use of its table.
     pub(crate) fn drop_entry(self, entry: Pte) {
         match entry.state() {
             State::Present(frame) => self.take(frame, MAPPING),
@@ -147,17 +155,18 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         }
     }
 
-    /// Counts a mapping of a page that the caller has isolated, so that its count is not zero.
-    /// There are at most as many such mappings as migration entries of another page, far from the
-    /// end of the field even if the limit is reached.
+    /// Counts a mapping of a page that the caller has isolated, so that its count is not zero. No
+    /// limit is checked: each of these mappings replaces a migration entry of the old frame, and
+    /// the maximum number of migration entries is far below the range of the field.
     pub(crate) fn add_mapping(self, frame: FrameNr) {
         // ORDERING: Relaxed; see the module's documentation.
         self.word(frame).fetch_add(MAPPING, Ordering::Relaxed);
     }
 
-    /// Counts the conversion of a present entry to a migration entry. Returns the new counts.
+    /// Counts the conversion of a present entry to a migration entry. Returns the new counts. After
+    /// an error, the counts are unchanged.
     pub(crate) fn turn_to_migration(self, frame: FrameNr) -> Result<Counts, TooMany> {
-        // ORDERING: AcqRel; a thread that finds no mappings sees what was done through them.
+        // ORDERING: AcqRel; a thread that finds no mappings sees all accesses through them.
         let turned = MIGRATION.wrapping_sub(MAPPING);
         let before = self.word(frame).fetch_add(turned, Ordering::AcqRel);
         if Counts::from_bits(before).is_over_with_migration() {
@@ -179,13 +188,15 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         self.take(frame, MIGRATION);
     }
 
-    /// Moves the page of a claimed entry to `to` if the entry is its only one, and it is neither
-    /// pinned nor isolated. Otherwise returns both. Returns the old frame, or `None` if another
-    /// thread has a reference: the last put then frees it.
+    /// Moves the page of a claimed entry to `to`, and ends the claim. Returns the old frame, or
+    /// `None` if another thread has a reference to that frame: the last put then frees it. If the
+    /// page has another entry, is pinned or is isolated, the error returns claim and block, and the
+    /// page is unchanged.
     ///
-    /// During the claim no thread writes the page, pins it, or creates another entry: each takes a
-    /// claim of an entry, and there is only one. Only a thread that finds the page by its frame may
-    /// isolate it concurrently; the swap of the count decides.
+    /// While the claim is held, no other thread writes the page, pins it, or creates another entry:
+    /// each of these requires the claim of an entry, and there is only one entry. A thread that
+    /// finds the page by its frame may still isolate it concurrently. Then the swap of the count
+    /// fails.
     pub(crate) fn move_claimed<'t>(
         self,
         claim: Claim<'t>,
@@ -212,20 +223,22 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         Ok(raw::counted_reference(self.pool, from).try_unique().ok())
     }
 
-    /// Isolates a page whose count the caller keeps above zero by the claim of an entry. Returns
-    /// `false` if it is isolated already.
+    /// Isolates a page. The caller has claimed an entry of it, so that its count is not zero.
+    /// Returns `false` if the page is already isolated.
     pub(crate) fn isolate(self, frame: FrameNr) -> bool {
         // ORDERING: Acquire; pairs with the end of the previous isolation.
         let before = self.word(frame).fetch_or(ISOLATED, Ordering::Acquire);
         !Counts::from_bits(before).is_isolated()
     }
 
-    /// Isolates a page by a mere reference. Returns `false` if its count is zero or it is isolated.
+    /// Isolates a page to which the caller has only a reference. Returns `false` if its count is
+    /// zero, or it is already isolated.
     pub(crate) fn try_isolate(self, frame: FrameNr) -> bool {
         let word = self.word(frame);
         // ORDERING: Relaxed; the swap decides.
         let mut seen = word.load(Ordering::Relaxed);
-        // Bound: the swap fails only if another thread changed the count, and so made progress.
+        // Progress: apart from spurious failures, the swap fails only if another thread has changed
+        // the count.
         loop {
             let counts = Counts::from_bits(seen);
             if counts.is_zero() || counts.is_isolated() {

@@ -1,11 +1,13 @@
-//! Interval tree: values by overlapping intervals. Single-threaded.
+//! Interval tree: finds the values whose intervals overlap a given one. It is single-threaded.
 //!
-//! A treap is a search tree by (start, id). Each node has a random priority, and parents have
-//! higher ones than children, so its shape is that of random insertions, whatever their order. Each
-//! node has the greatest end in its subtree, so a search skips subtrees that end too early.
-//! Insertion, removal and the step to the next match take O(log n) on average.
+//! The tree is a treap: a search tree by (start, id) in which each node has a random priority, and
+//! parents have higher priorities than their children. Its shape is therefore that of a tree with
+//! insertions in random order, regardless of the actual order. Each node stores the greatest end in
+//! its subtree, so a search skips subtrees that end too early. Insertion, removal and the step to
+//! the next match take O(log n) on average.
 //!
-//! Ids ascend, so the newest of intervals with equal starts is the last: new forks come last.
+//! Ids ascend, so among intervals with equal starts the newest is the last: areas of forks come
+//! after those of their parents.
 //!
 //! Sources: Seidel and Aragon, "Randomized Search Trees", Algorithmica 16 (1996); Cormen et al.,
 //! "Introduction to Algorithms", chapter 17, for the augmentation.
@@ -26,7 +28,7 @@ struct Node<V> {
     value: V,
 }
 
-/// Values by half-open intervals; each (start, id) is unique.
+/// Map from half-open intervals to values. Each (start, id) is unique.
 #[derive(Debug)]
 pub(crate) struct IntervalTree<V> {
     nodes: Vec<Option<Node<V>>>,
@@ -87,7 +89,7 @@ impl<V> IntervalTree<V> {
     }
 
     /// Calls `visit` with the values of all intervals that overlap `start..end`, in ascending order
-    /// of (start, id), until it breaks.
+    /// of (start, id), until `visit` returns `Break`.
     pub(crate) fn overlapping<B>(
         &self,
         start: u64,
@@ -167,7 +169,7 @@ impl<V> IntervalTree<V> {
         }
     }
 
-    /// Merges two subtrees. All of `left` is before all of `right`.
+    /// Merges two subtrees. All nodes of `left` must be before all nodes of `right`.
     fn merge(&mut self, left: u32, right: u32) -> u32 {
         let (of_left, of_right) = match (self.node(left), self.node(right)) {
             (None, _) => return right,

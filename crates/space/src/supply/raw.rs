@@ -1,4 +1,5 @@
-//! Words and metadata of frames, and references restored from bare frame numbers.
+//! Words and metadata of frames, and references restored from bare frame numbers. The letters in
+//! `SAFETY` comments name the conditions in the documentation of `pagewell_frame`.
 
 #![allow(unsafe_code)] // References that the compiler cannot check.
 
@@ -6,19 +7,21 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, FrameNr, FramePool, FrameRef, UniqueFrame};
 use pagewell_sync::atomic::AtomicU64;
 
-/// Returns the reference of a page's entries or a table's shares, whose count the caller made zero.
+/// Restores the reference of a page's entries, or of a table's shares. The caller has made their
+/// count zero.
 pub(crate) fn counted_reference<S: RefScheme>(
     pool: &FramePool<S>,
     frame: FrameNr,
 ) -> FrameRef<'_, S> {
-    // SAFETY: (A) the frame was published with a reference on behalf of its count. The caller alone
-    // made the count zero, from which it does not rise again, and calls this once.
+    // SAFETY: (A) the frame was published with a reference on behalf of its count. The caller is
+    // the thread that made the count zero, and calls this once. The count does not rise from zero.
     unsafe { FrameRef::from_raw(pool, frame) }
 }
 
-/// Restores a frame that the table stock kept as a number.
+/// Restores the handle of a frame that the table stock has kept as a number.
 pub(crate) fn withheld<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> UniqueFrame<'_, S> {
-    // SAFETY: (A) the stock dissolved the handle, and removes the number from its list before this.
+    // SAFETY: (A) the stock has converted the handle to the number, and has removed the number from
+    // its list before this call.
     unsafe { UniqueFrame::from_withheld(pool, frame) }
 }
 
@@ -27,25 +30,26 @@ pub(crate) fn withheld<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> Uni
 pub(crate) fn counts_of<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> &AtomicU64 {
     // SAFETY: (W) a thread that changes the counts of a page has claimed an entry of it, has
     // isolated it, or holds a reference and finds the counts not zero (`pages::record`). A thread
-    // that changes the shares of a table has one (`tables::table`). So the frame stays that page or
-    // table.
+    // that changes the number of shares of a table has a share (`tables::table`). So the frame
+    // remains that page or table.
     unsafe { pool.meta(frame).state() }
 }
 
-/// Publishes a block as a page of spaces, with the one reference of its entries.
+/// Publishes a block as a page of spaces, with one reference, that of its entries.
 pub(crate) fn publish_page<S: RefScheme>(
     block: UniqueFrame<'_, S>,
     owner: (u64, u64),
     private: [u64; 2],
 ) -> FrameNr {
-    // SAFETY: (K) pages of spaces are this crate's in every pool. The words are the family's, from
-    // `pages::owner::family_to_word`, whose strong reference moves along, and counts that are not
-    // zero.
+    // SAFETY: (K) in every pool, this crate is the user of `Anon` blocks. The first word of `owner`
+    // is from `pages::owner::family_to_word` and stands for a strong reference to the family. The
+    // counts in `private` are not zero.
     unsafe { block.publish_with(FrameKind::Anon, owner, private, 1) }
 }
 
 pub(crate) fn publish_table<S: RefScheme>(frame: UniqueFrame<'_, S>) -> FrameNr {
-    // SAFETY: (K) tables are this crate's in every pool. The caller has emptied the entries.
+    // SAFETY: (K) in every pool, this crate is the user of `Table` blocks. The caller has zeroed
+    // the entries.
     unsafe { frame.publish_with(FrameKind::Table, (0, 0), [1, 0], 1) }
 }
 
@@ -56,9 +60,10 @@ pub(crate) fn table_words<S: RefScheme>(pool: &FramePool<S>, table: FrameNr) -> 
     unsafe { pool.words(table) }
 }
 
-/// Restores the reference that a pin kept as a number.
+/// Restores the reference that a pin has kept as a number.
 pub(crate) fn pins_reference<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> FrameRef<'_, S> {
-    // SAFETY: (A) the pin dissolved its reference, and calls this once, in its drop.
+    // SAFETY: (A) the pin has converted its reference to the number, and calls this once, in its
+    // drop.
     unsafe { FrameRef::from_raw(pool, frame) }
 }
 
@@ -71,11 +76,12 @@ pub(crate) fn pinned_slice<S: RefScheme>(
     len: usize,
 ) -> &[u8] {
     // SAFETY: (P) the pool is borrowed; (F) the pin has a reference to the page, and its range is
-    // within that; (W) nothing is written.
+    // within the page; (W) this writes nothing.
     let bytes = unsafe { pool.view().bytes(frame.get(), off, len) };
-    // SAFETY: the range is of the page, which stays mapped while the pool lives. Its bytes do not
-    // change while the caller, which returns the slice, has its reference: a page is written in
-    // place only through an entry that is marked writable. The pin has cleared that bit under the
-    // entry's claim, and it is set again only when the counted reference is the only one (`cow`).
+    // SAFETY: the range is within the page, which stays mapped while the pool exists. The caller
+    // does not keep the slice longer than its reference to the frame, and the bytes do not change
+    // until that reference is dropped: a page is written in place only through an entry with the
+    // writable bit. The pin has cleared this bit under the entry's claim, and it is set again only
+    // if the reference of the entries is the only one (`cow`).
     unsafe { std::slice::from_raw_parts(bytes.as_ptr(), len) }
 }

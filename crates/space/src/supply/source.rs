@@ -1,17 +1,18 @@
-//! Sources of frames for spaces: a pool of their own, or one that they share with a page cache.
+//! Sources of frames for spaces: a pool of their own, or a pool that they share with a page cache.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FramePool, Order, Place, UniqueFrame};
 
 /// Source of the frames of spaces.
 ///
-/// A pool is a source. A source with other users, such as a page cache, reclaims frames from these.
+/// A pool is a source. A source that also has other users, such as a page cache, can reclaim frames
+/// from them.
 pub trait FrameSource<S: RefScheme>: Send + Sync {
     /// Returns the pool, always the same one.
     fn pool(&self) -> &FramePool<S>;
 
-    /// Reclaims a block of `order` that may be at `place`, from other uses of the source's frames.
-    /// Returns `None` if nothing can be reclaimed. Called if no such block is free.
+    /// Reclaims a block of `order` at `place` from other users of the source's frames. Returns
+    /// `None` if no such block can be reclaimed. Called if no such block is free.
     ///
     /// The caller holds locks of a space, so the source must not use spaces of this source, nor
     /// wait for a thread that does. A block of another pool or order is dropped, and treated as
@@ -21,8 +22,8 @@ pub trait FrameSource<S: RefScheme>: Send + Sync {
         None
     }
 
-    /// Does what requires waiting, such as writeback, so that [`make_room`](Self::make_room) may
-    /// succeed at `place` where it has failed. Returns whether a new attempt makes sense.
+    /// Performs operations that wait, such as writeback, so that [`make_room`](Self::make_room) may
+    /// succeed at `place` where it has failed. Returns whether the caller should try again.
     ///
     /// The caller holds no lock. The source may call programs that use spaces.
     fn make_clean(&self, order: Order, place: Place) -> bool {
@@ -31,8 +32,8 @@ pub trait FrameSource<S: RefScheme>: Send + Sync {
     }
 
     /// Moves the source's page in `frame` to the block `to`, of the same order, and returns the
-    /// block that it left. As [`make_room`](Self::make_room), it must not use spaces. Any other
-    /// returned block is treated as a failure.
+    /// block that it left. Like [`make_room`](Self::make_room), this must not use spaces. If the
+    /// source returns another block, the caller treats the move as failed.
     ///
     /// # Errors
     ///
@@ -59,8 +60,8 @@ impl<S: RefScheme> FrameSource<S> for std::sync::Arc<FramePool<S>> {
     }
 }
 
-/// Frames of a page cache. Pages of files are evicted for those of spaces, on the nodes where these
-/// may be, and are written back before if necessary.
+/// Frames of a page cache. Pages of files are evicted for pages of spaces, on the nodes that these
+/// permit, and are written back before if necessary.
 impl<S: RefScheme> FrameSource<S> for pagewell_cache::CacheFrames<S> {
     fn pool(&self) -> &FramePool<S> {
         Self::pool(self)

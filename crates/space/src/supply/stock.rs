@@ -1,11 +1,11 @@
-//! Frames reserved for page tables, next to each other, so that they fragment few large blocks.
+//! Adjacent frames reserved for page tables, so that tables fragment few large blocks.
 //!
-//! Tables cannot be moved. If each used any free frame, there would be one in every 2 MiB, and
-//! compaction could not assemble large blocks. So a whole block is allocated for many tables, and
-//! freed frames of it are reused first. Its unused frames are freed with the
-//! last table, or for lack of memory.
+//! Tables cannot be moved. If each table used any free frame, there could soon be a table in every
+//! 2 MiB, and compaction could not assemble large blocks. So a whole block is allocated for many
+//! tables, and freed frames of the block are reused first. Its unused frames are freed when the
+//! last table is freed, or when an allocation finds no free frame.
 //!
-//! Locks. One, held for a few steps, without allocating a frame.
+//! Locks. One lock, held for a few steps. Its holder allocates no frame.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FramePool, Order, UniqueFrame};
@@ -13,10 +13,10 @@ use pagewell_sync::{Mutex, lock};
 
 use crate::supply::raw;
 
-/// A block for tables is at most this fraction of the pool: one part of 128.
+/// Divisor of the pool's size: a block for tables has at most one part in 128 of the frames.
 const PART_OF_POOL: usize = 128;
 
-/// Frames for tables. `pool` is always the one that the frames are of.
+/// Frames for tables. All calls must pass the same `pool`, that of the frames.
 #[derive(Debug, Default)]
 pub(crate) struct TableStock {
     state: Mutex<State>,
@@ -28,7 +28,7 @@ struct State {
     nr_used: usize,
 }
 
-/// Order of the blocks that are allocated for tables.
+/// Returns the order of the blocks that are allocated for tables.
 fn group<S: RefScheme>(pool: &FramePool<S>) -> Order {
     let frames = pool.nr_frames() / PART_OF_POOL;
     let order = frames.checked_ilog2().unwrap_or(0);
@@ -39,7 +39,8 @@ fn group<S: RefScheme>(pool: &FramePool<S>) -> Order {
 
 impl TableStock {
     /// Counts one more table, and takes a frame for it from the stock, or from a new block if one
-    /// is free. On `None`, the caller allocates elsewhere, or calls [`forget`](Self::forget).
+    /// is free. The table is counted even if the result is `None`: the caller then allocates
+    /// elsewhere, or calls [`forget`](Self::forget).
     pub(crate) fn take<'p, S: RefScheme>(
         &self,
         pool: &'p FramePool<S>,
@@ -51,11 +52,11 @@ impl TableStock {
             return Some(raw::withheld(pool, frame));
         }
         drop(state);
-        // Evicting or moving pages for a block would cost too much.
+        // Only a free block is used: evicting or moving pages for it would cost too much.
         let block = (order > Order::ZERO).then(|| pool.alloc(order)).flatten()?;
         let mut frames = Vec::new();
         pool.split_into(block, &mut frames);
-        // Lowest on top, so that frames are handed out in ascending order.
+        // The lowest is popped first, so that frames are used in ascending order.
         frames.reverse();
         let frame = frames.pop();
         let spare = frames.into_iter().map(UniqueFrame::into_withheld);
@@ -63,7 +64,8 @@ impl TableStock {
         frame
     }
 
-    /// Frees the frame of a table, and uncounts the table.
+    /// Returns the frame of a table to the stock, or frees it if the stock is full. Uncounts the
+    /// table.
     pub(crate) fn put<S: RefScheme>(&self, pool: &FramePool<S>, frame: UniqueFrame<'_, S>) {
         let most = group(pool).frames() as usize;
         let mut state = lock(&self.state);

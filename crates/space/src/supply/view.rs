@@ -1,8 +1,9 @@
-//! View of the pool for hits: its memory, by frame number.
+//! View of the pool for hits: its memory, by frame number. The letters in `SAFETY` comments name
+//! the conditions in the documentation of `pagewell_frame`.
 //!
-//! A view is kept beside an owner of the pool, and used only while that lives. Numbers may come
-//! from the words of a table that was freed since, and so be arbitrary. Accesses are checked
-//! against the bounds of the pool, and validated by the reader afterwards.
+//! A view is kept beside an owner of the pool, and used only while this owner exists. A frame
+//! number may be arbitrary, if it comes from a word of a table that was freed since. So each access
+//! is checked against the bounds of the pool, and the reader validates the result afterwards.
 
 #![allow(unsafe_code)] // Memory by number.
 
@@ -20,7 +21,7 @@ use crate::words::pte::Pte;
 #[derive(Debug)]
 pub(crate) struct PoolView<S: RefScheme> {
     view: FrameView<S>,
-    /// Above all entries that name a frame of the pool.
+    /// Limit that is greater than each entry that names a frame of the pool.
     limit: u64,
     nr_frames: usize,
     pool: NonNull<FramePool<S>>,
@@ -44,8 +45,8 @@ impl<S: RefScheme> PoolView<S> {
 
     #[inline(always)]
     pub(crate) fn pool(&self) -> &FramePool<S> {
-        // SAFETY: (P) the view is beside an owner of the pool, which is in a shared source and so
-        // neither moves nor changes while that lives.
+        // SAFETY: (P) the view is kept beside an owner of the pool. The pool is in a shared source,
+        // and so neither moves nor changes while the owner exists.
         unsafe { self.pool.as_ref() }
     }
 
@@ -68,13 +69,14 @@ impl<S: RefScheme> Copy for PoolView<S> {}
 #[inline(always)]
 pub(crate) fn entry<S: RefScheme>(pool: &PoolView<S>, table: u32, index: usize) -> &AtomicU64 {
     debug_assert!((table as usize) < pool.nr_frames && index < pagewell_frame::FRAME_WORDS);
-    // SAFETY: (P) the view is beside an owner of the pool. (F) directories name only frames of
-    // their pool. (I) `entry_of` masks the index. (W) a change of the word takes a claim, by a swap
-    // that succeeds only on an entry of a table that is not freed (list in `tables::table`).
+    // SAFETY: (P) the view is kept beside an owner of the pool. (F) directories name only frames of
+    // their pool. (I) `entry_of` masks the index. (W) the word is changed only by a claim, whose
+    // swap succeeds only on an entry of a table that is not freed (list in `tables::table`).
     unsafe { pool.view.word(table, index) }
 }
 
-/// As [`entry`], for the table at `table_start` bytes in the pool's memory, from a directory entry.
+/// As [`entry`], for the table at the byte offset `table_start` in the pool's memory, which is from
+/// a directory entry.
 #[inline(always)]
 pub(crate) fn entry_from<S: RefScheme>(
     pool: &PoolView<S>,
@@ -101,8 +103,9 @@ pub(crate) fn copy_page<S: RefScheme>(
     if frame as usize + (1 << order) > pool.nr_frames {
         return false;
     }
-    // SAFETY: (P) as above. (F) just checked: the range is within the page, and the page in the
-    // pool. (D) the buffer is exclusive; safe references are only to pinned memory.
+    // SAFETY: (P) as above. (F) checked above: the range is within the page, and the page within
+    // the pool. (D) the buffer is an exclusive reference, so it is not in the pool: safe references
+    // into the pool are only to pinned memory, and shared.
     unsafe { pool.view.copy_to(frame, off, buf.as_mut_ptr(), buf.len()) };
     true
 }
@@ -141,8 +144,8 @@ pub(crate) fn racy_page<S: RefScheme>(
     if frame as usize + (1 << order) > pool.nr_frames {
         return None;
     }
-    // SAFETY: (P) as above. (F) just checked: the range is within the page, and the page in the
-    // pool. (W) nothing is written: a `RacySource` can only be read.
+    // SAFETY: (P) as above. (F) checked above: the range is within the page, and the page within
+    // the pool. (W) the result is a `RacySource`, which can only be read.
     Some(unsafe { pool.view.bytes(frame, off, len) }.source())
 }
 
@@ -156,6 +159,6 @@ pub(crate) fn page_bytes_of<S: RefScheme>(
 ) -> RacyBytes<'_> {
     debug_assert!(((frame as usize) << pagewell_frame::FRAME_SHIFT) + off + len <= pool.bytes());
     // SAFETY: (P) as above. (F) a claimed entry of a table names frames of the pool, and callers
-    // stay within the page. (W) a writer owns the page alone (`cow`).
+    // stay within the page. (W) a thread that writes has exclusive use of the page (`cow`).
     unsafe { pool.view.bytes(frame, off, len) }
 }

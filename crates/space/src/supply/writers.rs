@@ -1,9 +1,10 @@
-//! Writers in place, of all spaces of a pool, and how forks and unmapping stop them briefly.
+//! Writers in place, of all spaces of a pool. Forks and changes of areas stop them briefly.
 //!
 //! A writer is *at work* from before its load of the directory until after the end of its claim,
-//! and waits for nothing in between. A thread that stops the writers can rely on none being at
-//! work, and none starting, until it releases them. This costs a writer two plain stores
-//! ([`pagewell_sync::per_thread`]).
+//! and does not wait in between. A thread that reads the file used last at an address without a
+//! lock ([`crate::areas::noted`]) is at work in the same way. After a thread has stopped the
+//! writers, no writer is at work, and none begins, until the thread releases them. This costs a
+//! writer two plain stores ([`pagewell_sync::per_thread`]).
 
 use std::fmt;
 
@@ -26,20 +27,23 @@ impl Writers {
         Self(PerThread::new(nr_writers, Fences::new(), || ()))
     }
 
-    /// Runs `work` as a writer that [`stop`](Self::stop) waits for. Returns `None`, without running
-    /// it, if this thread cannot be one: there are more threads than places.
+    /// Runs `work` as a writer at work, for which [`stop`](Self::stop) waits. Returns `None`,
+    /// without running `work`, if this thread cannot be a writer at work, because there are more
+    /// threads than slots.
     #[inline(always)]
     pub(crate) fn at_work<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
         self.0.with_mine(|()| work())
     }
 
-    /// As [`at_work`](Self::at_work), until the drop. Also `None` while writers are stopped.
+    /// Makes this thread a writer at work until the result is dropped, as
+    /// [`at_work`](Self::at_work). Also returns `None` while writers are stopped.
     #[inline(always)]
     pub(crate) fn enter(&self) -> Option<AtWork<'_>> {
         self.0.try_enter()
     }
 
-    /// Runs `work` while no writer is at work. It must neither wait nor allocate.
+    /// Runs `work` while no writer is at work. `work` must neither wait nor allocate. After an
+    /// error, `work` was not run.
     pub(crate) fn stop<R>(&self, work: impl FnOnce() -> R) -> Result<R, Refused> {
         self.0.with_all(|_, reach| match reach {
             Reach::All => Ok(work()),

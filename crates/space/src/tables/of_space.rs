@@ -1,14 +1,15 @@
 //! Tables of one space: its directory, and how a table becomes exclusive.
 //!
 //! Locks. A thread that changes entries of the directory with the structure lock held for reading
-//! holds the *unsharing* lock. The holder of the structure lock for writing needs no other.
+//! holds the *unsharing* lock. The holder of the structure lock for writing needs no other lock.
 //!
 //! D1: when a table leaves the directory, with or without a replacement, the directory's *sequence
 //! counter* (`edition`) is incremented, after the entry was changed and before the space's share of
-//! the table is dropped ([`PageTables::set`]). If a thread finds the counter unchanged since before
-//! it loaded an entry, no share of a table that it met was dropped in between. This is one
-//! comparison for any number of tables, where a check of each entry needs its address and previous
-//! value ([`crate::access::optimistic`] has the argument). Its 64 bits do not repeat.
+//! the table is dropped ([`PageTables::set`]). If a thread loads the counter, then entries of the
+//! directory, and then finds the counter unchanged, the space has dropped no share of a table that
+//! these entries name. So one comparison validates any number of tables, whereas a check of each
+//! entry would need its address and previous value ([`crate::access::optimistic`] has the
+//! argument). The counter has 64 bits and does not repeat.
 
 use std::mem::offset_of;
 
@@ -29,12 +30,13 @@ use crate::words::pmd::Pmd;
 pub(crate) struct PageTables<S: RefScheme> {
     /// For each 2 MiB of addresses, the table with their entries.
     directory: Directory,
-    /// Copy of the supply's, next to the directory. Owners of this value keep the supply alive.
+    /// Copy of the supply's view, next to the directory. Owners of this value keep the supply
+    /// alive.
     view: PoolView<S>,
-    /// Number of tables that have left the directory (D1). Hits load it. It has lines of its own,
-    /// as exchanges of tables write it.
+    /// Number of tables that have left the directory (D1). Hits load it, and exchanges of tables
+    /// write it, so it has cache lines of its own.
     edition: Padded<AtomicU64>,
-    /// Not on the lines of the fields above, which hits load.
+    /// Not on the cache lines of the fields above, which hits load.
     unsharing: Padded<Mutex<()>>,
 }
 
@@ -75,12 +77,13 @@ impl<S: RefScheme> PageTables<S> {
         self.directory.word(addr)
     }
 
-    /// Returns the directory's word for `addr`, which must be in the space.
+    /// Returns the directory's word for `addr`, which must be an address of the space.
     pub(crate) fn word_of(&self, addr: u64) -> &AtomicU64 {
         &self.directory.words(&(addr..addr + 1))[0]
     }
 
-    /// Returns entry `index` of the table that `pmd` names: any number if that was freed since.
+    /// Returns entry `index` of the table that `pmd` names. If the table was freed since, the
+    /// result is an arbitrary number.
     #[inline(always)]
     pub(crate) fn entry(&self, pmd: Pmd, index: usize) -> &AtomicU64 {
         view::entry(&self.view, pmd.frame(), index)
@@ -89,27 +92,28 @@ impl<S: RefScheme> PageTables<S> {
     /// Loads the sequence counter, for a later [`is_edition`](Self::is_edition).
     #[inline(always)]
     pub(crate) fn edition(&self) -> u64 {
-        // ORDERING: Acquire; pairs with the release in `set`: a thread that loads a new value sees
-        // the entries that it was incremented for.
+        // ORDERING: Acquire; pairs with the release in `set`: a thread that loads an incremented
+        // value sees the change of the directory for which it was incremented.
         self.edition.load(Ordering::Acquire)
     }
 
-    /// Whether no table has left the directory since the counter was `edition`. The caller has an
-    /// acquire fence between its reads and this call.
+    /// Returns `true` if no table has left the directory since the counter was `edition`. The
+    /// caller has an acquire fence between its reads and this call.
     #[inline(always)]
     pub(crate) fn is_edition(&self, edition: u64) -> bool {
         // ORDERING: Relaxed; ordered by the caller's fence.
         self.edition.load(Ordering::Relaxed) == edition
     }
 
-    /// Changes an entry of the directory (D1). The caller holds the lock that this requires.
+    /// Changes an entry of the directory (D1). The caller holds the unsharing lock, or the
+    /// structure lock for writing.
     pub(crate) fn set(&self, word: &AtomicU64, pmd: Pmd) {
         let before = Directory::look(word);
         Directory::set(word, pmd);
         if before.is_present() && before.table() != pmd.table() {
             // ORDERING: Release; publishes the change of the entry to threads that load the new
-            // value. Later changes of the table by other spaces come after the drop of this space's
-            // share, which comes after this.
+            // value. Only later does the caller drop this space's share, and only after that may
+            // another space change the table.
             self.edition.fetch_add(1, Ordering::Release);
         }
     }
@@ -118,8 +122,9 @@ impl<S: RefScheme> PageTables<S> {
         lock(&self.unsharing)
     }
 
-    /// Ensures that the table for `addr` is exclusive, for pages of `order`, and returns its entry.
-    /// The caller holds the structure lock, at least for reading: the table stays exclusive.
+    /// Ensures that the table for `addr` is exclusive, for pages of `order`, and returns its
+    /// directory entry. The caller holds the structure lock, at least for reading, so that the
+    /// table stays exclusive.
     pub(crate) fn own(
         &self,
         tables: Tables<'_, S>,

@@ -1,14 +1,16 @@
 //! Tables of page-table entries: frames of 512 words, each used by one or more spaces.
 //!
 //! A fork copies no table, but gives the child a share of each. While a table has several shares,
-//! no page is mapped in it and none is written through it; a space that writes copies the table
-//! first ([`Tables::copy`]). So a fork costs one count for each 2 MiB, and the first write to each
-//! 2 MiB after it costs the copy of a table.
+//! no new page is mapped in it, and no page is written through it: a space that writes copies the
+//! table first ([`Tables::copy`]). So a fork increments one count for each 2 MiB, and the first
+//! write to each 2 MiB after the fork costs the copy of a table.
 //!
-//! The frame's metadata has the number of shares, and one reference for all of them. The thread
-//! that drops the last share drops all entries, and then the reference.
+//! The metadata of the table's frame contains the number of shares. All shares together hold one
+//! reference to the frame. The thread that drops the last share drops all entries, and then the
+//! reference.
 //!
-//! Threads that may claim entries, with the reason why the table is not freed:
+//! Threads that may claim entries of a table, and the reason why the table is not freed in the
+//! process:
 //!
 //! | thread | reason |
 //! |---|---|
@@ -74,30 +76,35 @@ impl<'s, S: RefScheme> Tables<'s, S> {
     }
 
     pub(crate) fn share(self, table: FrameNr) {
-        // ORDERING: Relaxed; the caller's own share already ordered what it sees.
+        // ORDERING: Relaxed; the caller has a share already, which orders its accesses of the
+        // table.
         self.shares(table).fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether the caller's share is the only one, which holds until the caller's space is forked.
+    /// Returns `true` if the caller's share is the only one. A result of `true` holds until the
+    /// caller's space is forked.
     pub(crate) fn is_only_share(self, table: FrameNr) -> bool {
-        // ORDERING: Acquire; pairs with the release of `drop_share`, to see other spaces' changes.
+        // ORDERING: Acquire; pairs with the release of `drop_share`: the caller sees the other
+        // spaces' changes of the table.
         self.shares(table).load(Ordering::Acquire) == 1
     }
 
-    /// Drops a share. The last one drops the entries and frees the table.
+    /// Drops a share. The drop of the last share drops the entries and frees the table.
     pub(crate) fn drop_share(self, table: FrameNr) {
-        // ORDERING: AcqRel; release as above; acquire for the thread that drops the entries.
+        // ORDERING: AcqRel; release for `is_only_share`; acquire for the thread that drops the last
+        // share, and with it the entries.
         if self.shares(table).fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
-        // Later lookups find that the directory names another table; earlier ones hold it.
+        // Lookups that begin now do not find the table in their directory. Earlier ones may hold a
+        // reference to it.
         match raw::counted_reference(self.pool(), table).try_unique() {
             Ok(unique) => {
                 for word in self.entries(table) {
-                    // No other thread has a reference, so none claims.
+                    // No other thread has a reference to the table, so none claims the entry.
                     let entry = look(word);
-                    // ORDERING: Release; pairs with the acquire of a late reader, which finds no
-                    // page, and then sees that its directory names another table or none.
+                    // ORDERING: Release; pairs with the acquire of a late reader. It finds an empty
+                    // entry, and then sees that its directory names another table or none.
                     word.store(Pte::EMPTY.bits(), Ordering::Release);
                     self.drop_entry_waited_for(word, entry);
                 }
@@ -127,30 +134,30 @@ impl<'s, S: RefScheme> Tables<'s, S> {
         self.wake(word, before);
     }
 
-    /// Copies a table that has several shares, one of them the caller's. The copy has one. Pages
-    /// that were writable through the original are writable through neither table.
+    /// Copies a table that has several shares, one of them the caller's. The copy has one share.
+    /// Pages that were writable through the original are then writable through neither table.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::OutOfFrames`] or [`ErrorKind::TooManyEntries`]. Only writable bits may have
-    /// changed.
+    /// [`ErrorKind::OutOfFrames`] or [`ErrorKind::TooManyEntries`]. Some writable bits of the
+    /// original may have been cleared; nothing else has changed.
     pub(crate) fn copy(self, table: FrameNr) -> Result<FrameNr, ErrorKind> {
         let copy = self.make().ok_or(ErrorKind::OutOfFrames)?;
         let words = self.entries(table).iter().zip(self.entries(copy));
         for (from, to) in words {
-            // T1: empty entries stay empty.
+            // T1 (see the module): empty entries stay empty.
             let Some(claim) = claim_used(from) else {
                 continue;
             };
             let before = claim.before();
-            // Counted while the entry is claimed, so no walk can convert it, and no other copy can
-            // be counted, between the count and the copy.
+            // The copy is counted while the entry is claimed, so no walk can convert the entry, and
+            // no other copy of it can be counted, between the count and the copy.
             if self.pages().count_copy(before).is_err() {
                 drop(claim);
                 self.drop_share(copy);
                 return Err(ErrorKind::TooManyEntries);
             }
-            // ORDERING: Relaxed; the copy is published with the directory's entry.
+            // ORDERING: Relaxed; the directory's entry publishes the copy.
             to.store(before.shared().bits(), Ordering::Relaxed);
             if before.is_writable() {
                 claim.end(before.shared());
@@ -159,7 +166,8 @@ impl<'s, S: RefScheme> Tables<'s, S> {
         Ok(copy)
     }
 
-    /// Acquires a reference to the table of `word`, a directory entry. `None`: there is no table.
+    /// Acquires a reference to the table that `word`, a directory entry, names. Returns `None` if
+    /// it names no table.
     ///
     /// The directory may have changed since. A caller that relies on it loads the directory's entry
     /// again after claiming an entry of the table.
@@ -170,9 +178,10 @@ impl<'s, S: RefScheme> Tables<'s, S> {
             let table = pmd.table()?;
             match self.pool().try_get(table) {
                 TryGetFrame::Taken(reference) => {
-                    // ORDERING: Acquire. If the frame was freed and reused before the reference was
-                    // taken, the reference was acquired from the later publication. The change of
-                    // the directory happened before that, and is seen here.
+                    // ORDERING: Acquire. If the table was freed and its frame reused before the
+                    // reference was acquired, the acquisition synchronized with the later
+                    // publication of the frame. The change of the directory happened before that
+                    // publication, so this load sees it.
                     if word.load(Ordering::Acquire) == pmd.bits() {
                         return Some(Held {
                             pmd,
@@ -193,14 +202,14 @@ impl<'s, S: RefScheme> Tables<'s, S> {
     }
 
     /// Waits while a migration entry is unchanged and its table is in the directory. The caller
-    /// holds no lock, nor the table.
+    /// holds no lock and no reference to the table.
     ///
     /// The directory is checked because the table may be freed before the waiter loads the word.
-    /// The frame's next user may store the same word for any time, and wakes no waiter. A change of
-    /// the directory needs no wake of its own: if another space still uses the table, the walk
-    /// finds the entry and wakes its waiters; if not, the thread that empties the table wakes them
-    /// for every migration entry in it. Both come after the change of the directory, and a woken
-    /// waiter checks both words.
+    /// The frame's next user may store an equal word there for any time, and wakes no waiter. A
+    /// change of the directory needs no wake of its own. If another space still uses the table, the
+    /// walk finds the entry and wakes its waiters. Otherwise the thread that empties the table
+    /// wakes the waiters of every migration entry in it. Both wakes come after the change of the
+    /// directory, and a woken waiter checks both words.
     pub(crate) fn wait_for_migration(
         self,
         (pmd_word, pmd): (&AtomicU64, Pmd),

@@ -1,4 +1,4 @@
-//! Areas: their families, their links to files, and the tables that they share.
+//! Tests of areas: their families, their links to files, and tables that areas must not share.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ fn most_families(space: &Space<LockBit>) -> usize {
     areas.iter().map(Area::nr_families).max().unwrap_or(0)
 }
 
-/// Each generation is a fork of the previous one, which is dropped, and writes all its memory.
+/// Each generation is a fork that writes all its memory. Its parent is dropped.
 #[test]
 fn generations_of_forks_do_not_pile_up_families() {
     let spaces = Spaces::new(FramePool::<LockBit>::new(&PoolConfig::new(256)).unwrap());
@@ -36,8 +36,9 @@ fn generations_of_forks_do_not_pile_up_families() {
     spaces.verify(&[&space]).unwrap();
 }
 
-/// The rest of an area, unmapped from its start, is in a table with pages of its size. Another area
-/// was mapped before it, in the same table, once the addresses were used up.
+/// Regression test: the first half of an area was unmapped, and no unused addresses were left. A
+/// new area was then mapped in that half, and so in the table of the remaining half, whose pages
+/// may have another size.
 #[test]
 fn areas_do_not_share_tables_when_addresses_are_used_again() {
     let spaces = Spaces::new(FramePool::<LockBit>::new(&PoolConfig::new(1024)).unwrap());
@@ -71,8 +72,8 @@ fn a_page_that_no_generation_writes_keeps_its_family_only() {
     assert_eq!(&buf, b"first");
 }
 
-/// Unmapped areas, and those of a dropped space, are unlinked from their file; shared ones never
-/// are linked.
+/// Unmapped private areas, and those of a dropped space, are unlinked from their file. Shared areas
+/// are never linked.
 #[test]
 fn only_private_areas_that_are_mapped_are_linked_to_their_file() {
     const BYTES: u64 = FRAME_BYTES as u64;

@@ -1,4 +1,4 @@
-//! Compaction with a source that reclaims concurrently.
+//! Tests of compaction with a source that reclaims frames during it.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::words::counts::Counts;
 
 const PAGE: u64 = FRAME_BYTES as u64;
 
-/// Source that reclaims frames from a store of its own, one at a time.
+/// Source of frames that reclaims single frames from a reserve of its own.
 struct Keeper {
     pool: FramePool<LockBit>,
     kept: Mutex<Vec<FrameNr>>,
@@ -49,9 +49,9 @@ impl FrameSource<LockBit> for Arc<Keeper> {
     }
 }
 
-/// Regression: up to 63 pages stayed isolated during reclaim for the next one, which may wait for a
-/// tenth of a second. Other threads could not migrate them, writes copied them, and unmapped ones
-/// did not become free. They are now moved before.
+/// Regression test: up to 63 pages stayed isolated during the reclaim for the next page, which may
+/// wait for a tenth of a second. Other threads could not migrate them, writes copied them, and
+/// their frames did not become free when they were unmapped. Now they are moved before the reclaim.
 #[test]
 fn no_page_is_isolated_while_room_is_made() {
     let mut config = PoolConfig::new(1024);
@@ -72,7 +72,7 @@ fn no_page_is_isolated_while_room_is_made() {
         }
         written.push(addr);
     }
-    // Every third page stays.
+    // Every third page is kept.
     let mut kept = Vec::new();
     for (nr, addr) in written.into_iter().enumerate() {
         if nr % 3 == 0 {
@@ -81,8 +81,8 @@ fn no_page_is_isolated_while_room_is_made() {
             space.unmap(addr..addr + PAGE).unwrap();
         }
     }
-    // One of the two places has the tables. Its free frames are kept, but for some more than a
-    // batch.
+    // One of the two places contains the tables. Its free frames are kept allocated, except for
+    // somewhat more than a batch.
     let has_tables = |nr| keeper.pool.meta(FrameNr::new(nr)).kind().0 == FrameKind::Table;
     let tables = if (0..512).any(has_tables) {
         0..512

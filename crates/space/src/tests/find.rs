@@ -1,4 +1,4 @@
-//! Selection of pages for migration.
+//! Tests of the selection of pages for migration.
 
 use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{FramePool, Nodes, PoolConfig};
@@ -10,7 +10,7 @@ use crate::motion::find::Finder;
 use crate::motion::mover::Mover;
 use crate::motion::report::{Engine, Migrated};
 
-/// Frames that a batch does not use are freed, and not kept until the next one.
+/// Frames that a batch does not use are freed, and not kept until the next batch.
 #[test]
 fn a_batch_takes_as_many_frames_as_it_moves() {
     const PAGE: u64 = 4096;
@@ -26,7 +26,8 @@ fn a_batch_takes_as_many_frames_as_it_moves() {
     }
     let first = area.start..area.start + 64 * PAGE;
     for (range, nr) in [(first, 3), (area.start + 100 * PAGE..area.end, 64)] {
-        // Pages that are mapped once are moved before the batch is.
+        // The fork maps the pages a second time: pages that are mapped once are moved without a
+        // batch.
         let _fork = space.fork_with(ForkMode::Copy).unwrap();
         let free = spaces.pool().stats().nr_available();
         let (mut batch, mut report) = (Vec::new(), Migrated::default());

@@ -1,4 +1,4 @@
-//! Tables that cannot be copied.
+//! Tests of tables that cannot be copied.
 
 use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{FramePool, PoolConfig};
@@ -12,8 +12,8 @@ use crate::words::counts::{MAPPING, MAX_MAPPINGS, MAX_MIGRATION_ENTRIES, MIGRATI
 use crate::words::directory::Directory;
 use crate::words::pte::State;
 
-/// A page with the maximum count, of present or migration entries that the test fabricates: a table
-/// with an entry of it cannot be copied.
+/// A page has the maximum number of present or migration entries, which the test fabricates. A
+/// table with an entry of this page cannot be copied.
 #[test]
 fn an_entry_too_many_is_an_error_and_changes_nothing() {
     for (one, most) in [(MAPPING, MAX_MAPPINGS), (MIGRATION, MAX_MIGRATION_ENTRIES)] {

@@ -1,28 +1,30 @@
 //! The claim of a page-table entry: the exclusive right to change it.
 //!
 //! Place. Faults, writes, pins, unmapping, protecting, moving, copies of tables and migration walks
-//! change entries only here, so that every change increments the version. Two exceptions: the
-//! thread that drops the last share of a table, its only user, stores empty entries with version 0,
-//! and readers rely on the directory's version. A move stores the entry at its new place under the
-//! claim of the old place, with the structure lock for writing.
+//! change entries only by a claim, so that every change increments the version. There are two
+//! exceptions. The thread that drops the last share of a table, and is its only user, stores empty
+//! entries with version 0: readers detect this by the directory, which no longer names the table. A
+//! move of an area stores each entry at its new place under the claim of the old place, with the
+//! structure lock held for writing.
 //!
 //! Protocol.
 //! 1. Load the entry, and swap in the same word with `busy` set. Success is the claim.
 //! 2. Write the page's bytes (after a release fence), count entries, take references.
-//! 3. End the claim with the new entry. Or drop the claim, which restores the old entry; nothing
-//!    may have changed in this case.
+//! 3. End the claim with the new entry. Or drop the claim, which restores the old entry. This
+//!    requires that the holder has changed nothing.
 //!
-//! A claiming thread ensures that the table is not freed ([`crate::tables::table`] lists the ways).
+//! A thread that claims an entry must ensure that the table is not freed ([`crate::tables::table`]
+//! lists the ways).
 //!
 //! C1: the holder of a claim neither waits nor allocates. So claims cannot deadlock, and a wait for
-//! one takes a few steps and the copy of one page at most. Builds with debug assertions count the
+//! one lasts at most a few steps and the copy of one page. Builds with debug assertions count the
 //! claims of each thread, and code that allocates or waits asserts that it holds none
 //! ([`assert_none_held`]).
 //!
-//! Ordering. The swap is an acquire: the holder sees what the last holder did to the page and to
-//! the counts. The end is a release. Neither keeps bytes that are written after the swap from
-//! becoming visible before it, so a thread that writes bytes in place has a release fence after the
-//! swap ([`Claim::before_writing`]).
+//! Ordering. The swap is an acquire: the holder sees the changes that the previous holder made to
+//! the page and to the counts. The end of a claim is a release. Neither keeps bytes that are
+//! written after the swap from becoming visible before it, so a thread that writes bytes in place
+//! has a release fence after the swap ([`Claim::before_writing`]).
 
 use pagewell_sync::atomic::{AtomicU64, Ordering, fence};
 use pagewell_sync::thread::Backoff;
@@ -38,12 +40,13 @@ pub(crate) struct Claim<'t> {
 }
 
 impl<'t> Claim<'t> {
-    /// Claims the entry if it is still as `seen`, a settled one. Returns `None` if it changed.
+    /// Claims the entry in `word` if it still equals `seen`, which is not claimed. Returns `None`
+    /// if it has changed.
     #[inline]
     pub(crate) fn try_new(word: &'t AtomicU64, seen: Pte) -> Option<Self> {
         debug_assert!(!seen.is_busy());
-        // ORDERING: Acquire on success; pairs with the release that ended the last claim. Relaxed
-        // on failure: nothing else was loaded.
+        // ORDERING: Acquire on success; pairs with the release that ended the previous claim.
+        // Relaxed on failure: the caller uses no other data then.
         word.compare_exchange(
             seen.bits(),
             seen.claimed().bits(),
@@ -62,7 +65,9 @@ impl<'t> Claim<'t> {
         self.before
     }
 
-    /// Orders the claim before writes of the page's bytes in place. The holder calls it in between.
+    /// Orders the claim before writes of the page's bytes in place. The holder of the claim must
+    /// call this before it writes bytes that readers may be copying; otherwise a reader may copy
+    /// new bytes and find the old entry.
     ///
     /// ```text
     /// writer                        optimistic reader
@@ -74,7 +79,7 @@ impl<'t> Claim<'t> {
     #[inline]
     pub(crate) fn before_writing(&self) {
         // ORDERING: Release fence; pairs with the acquire fence of the optimistic read, through the
-        // bytes. The model `loom_read_vs_write` fails without it.
+        // bytes. Without it, the model `loom_read_vs_write` fails.
         fence(Ordering::Release);
     }
 
@@ -92,19 +97,20 @@ impl<'t> Claim<'t> {
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         held::remove();
-        // ORDERING: Release; as in `end`. Reads that began before the claim have unchanged bytes.
+        // ORDERING: Release; as in `end`. The old word is correct again for reads that began before
+        // the claim, since the bytes are unchanged.
         self.word.store(self.before.bits(), Ordering::Release);
     }
 }
 
 #[inline(always)]
 pub(crate) fn look(word: &AtomicU64) -> Pte {
-    // ORDERING: Acquire; pairs with the release that ended the last claim, to see what it
-    // published.
+    // ORDERING: Acquire; pairs with the release that ended the last claim, and makes the changes
+    // under that claim visible.
     Pte::from_bits(word.load(Ordering::Acquire))
 }
 
-/// Claims an entry once no other thread has claimed it. Returns `None` if it is empty.
+/// Waits until no other thread has claimed the entry, and claims it. Returns `None` if it is empty.
 pub(crate) fn claim_used(word: &AtomicU64) -> Option<Claim<'_>> {
     let mut backoff = Backoff::new();
     loop {
@@ -148,7 +154,8 @@ mod held {
     }
 }
 
-/// No counting. (The threads of a model share one thread of the system.)
+/// Does nothing: claims are not counted here. (The threads of a model share one thread of the
+/// system.)
 #[cfg(not(all(debug_assertions, not(loom))))]
 mod held {
     #[inline(always)]

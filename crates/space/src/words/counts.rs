@@ -19,24 +19,26 @@
 //! | second walk: migration becomes present, in another frame | +1 there | -1 |
 //! | undo: migration becomes present, in the same frame | +1 | -1 |
 //!
-//! A conversion is one addition to the word, so an entry is counted at every moment. "No mappings"
-//! therefore holds for all tables, including copies that are in no directory yet, and so does "no
-//! migration entries": walks may stop then, whatever runs concurrently.
+//! A conversion is one addition to the word, so each entry is counted at every moment. If the word
+//! has no mappings, then no table has one, including copies that are in no directory yet. The same
+//! holds for migration entries. So a walk may stop when the count of its kind is zero, whatever
+//! operations run concurrently.
 //!
-//! While the word is not zero, the frame has one reference on behalf of all that is counted. The
-//! thread that makes the word zero drops this reference (I2); nothing is added to a zero.
-//! `isolated` marks both frames of a migration by walks, the old and the new one; a frame is
-//! subject to one migration at a time. The bit keeps the frames from being freed, and shows of the
-//! new frame that its mappings may soon increase (I3).
+//! While the word is not zero, all counted entries together hold one reference to the frame. The
+//! thread that makes the word zero drops this reference (I2). No thread adds to a word that is
+//! zero. `isolated` marks both frames of a migration by walks, the old and the new one; a frame is
+//! subject to one migration at a time. The bit keeps both frames from being freed. On the new
+//! frame, it shows that more mappings may be added (I3).
 //!
-//! Migration entries are limited to 2^24 - 1. The field is wider, so that threads that exceed the
-//! limit and are about to revert do not overflow into the isolated bit.
+//! Migration entries are limited to 2^24 - 1. A thread that exceeds the limit reverts its addition.
+//! The field is wider than the limit, so that such additions do not overflow into the isolated bit
+//! before they are reverted.
 
 use std::fmt;
 
 pub(crate) const MAPPING: u64 = 1;
 pub(crate) const MIGRATION: u64 = 1 << FIELD_BITS;
-/// Bit of a frame that is being migrated.
+/// Isolated bit of the old and the new frame of a migration.
 pub(crate) const ISOLATED: u64 = 1 << (2 * FIELD_BITS);
 
 const FIELD_BITS: u32 = 28;
@@ -44,7 +46,7 @@ const FIELD_MASK: u64 = (1 << FIELD_BITS) - 1;
 
 pub(crate) const MAX_MIGRATION_ENTRIES: u32 = if cfg!(loom) { 2 } else { (1 << 24) - 1 };
 
-/// Maximum number of mappings of a frame. Each is in a table of its own, of 4 KiB.
+/// Maximum number of mappings of a frame. Each mapping is in a table of its own, of 4 KiB.
 pub(crate) const MAX_MAPPINGS: u32 = (1 << (FIELD_BITS - 1)) - 1;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -67,22 +69,24 @@ impl Counts {
         self.0 & ISOLATED != 0
     }
 
-    /// Whether nothing is counted, so that the frame's reference must be dropped.
+    /// Returns `true` if no entry is counted. The thread that has made the counts zero must drop
+    /// the reference of the entries.
     pub(crate) const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether exactly one entry names the frame, and it is present.
+    /// Returns `true` if exactly one entry names the frame, and it is present.
     pub(crate) const fn is_mapped_once(self) -> bool {
         self.mappings() == 1 && self.migrations() == 0
     }
 
-    /// Whether one mapping added to these counts exceeds the limit and must be reverted.
+    /// Returns `true` if one mapping added to these counts exceeds the limit and must be reverted.
     pub(crate) const fn is_over_with_mapping(self) -> bool {
         self.mappings() >= MAX_MAPPINGS
     }
 
-    /// Whether one migration entry added to these counts exceeds the limit and must be reverted.
+    /// Returns `true` if one migration entry added to these counts exceeds the limit and must be
+    /// reverted.
     pub(crate) const fn is_over_with_migration(self) -> bool {
         self.migrations() >= MAX_MIGRATION_ENTRIES
     }

@@ -1,13 +1,13 @@
-//! Decision of a write to a page that is not writable in place. Pure.
+//! Decision whether a write to a page without a writable bit copies the page. Pure.
 
 use crate::words::counts::Counts;
 
 /// Other references to the page's frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum References {
-    /// None except that of the entries.
+    /// None except the one that all entries hold together.
     Mapped,
-    /// At least one, of a pin or of another thread.
+    /// At least one more, held by a pin or by another thread.
     Foreign,
 }
 
@@ -20,11 +20,13 @@ pub(crate) enum Cow {
     Copy,
 }
 
-/// Decides for a holder of the claim of a present entry, in an exclusive table and writable area.
+/// Decides for the holder of the claim of a present entry, which is in an exclusive table and in a
+/// writable area.
 ///
-/// The counts cannot grow past "mapped once" concurrently: another entry is created by copying one,
-/// and the only one is claimed. A new pin needs the claim too. An isolated page may be about to get
-/// more entries: those that are still migration entries of the frame that it is being moved out of.
+/// If the page is mapped once, the decision stays valid while the claim is held: another entry of
+/// the page is created only by copying an entry under its claim, and a pin needs such a claim too.
+/// An isolated page is copied, because it may be about to get more entries, which are still
+/// migration entries of the old frame.
 pub(crate) const fn decide(counts: Counts, references: References) -> Cow {
     match references {
         References::Mapped if counts.is_mapped_once() && !counts.is_isolated() => Cow::Reuse,

@@ -1,8 +1,9 @@
-//! Directory of a space: an array of words that is reserved for all addresses of the space, and
-//! uses memory only where tables exist. [`crate::areas::noted`] uses the same kind of array.
+//! Directory of a space: an array with a word for each 2 MiB of its addresses. It is reserved as a
+//! whole, and uses memory only where tables exist. [`crate::areas::noted`] uses the same kind of
+//! array.
 //!
-//! A directory is a handle that is cheap to clone. Links of families keep the array of a space that
-//! was torn down; it is empty then (F2 of [`crate::pages::family`]).
+//! A directory is a handle that is cheap to clone. Links of families may keep the array after its
+//! space was torn down. It is then empty (F2 of [`crate::pages::family`]).
 
 #![allow(unsafe_code)] // A mapping of its own.
 
@@ -36,20 +37,22 @@ mod imp {
     /// Array of words that are initially zero.
     #[derive(Clone, Debug)]
     pub(crate) struct Directory {
-        /// As in `mapping`: a hit loads both from here.
+        /// Copy of the field of `mapping`, as is `len`, so that a hit loads both from this value.
         start: NonNull<AtomicU64>,
         len: usize,
         #[allow(dead_code)] // Never read.
         mapping: Arc<Mapping>,
     }
 
-    // SAFETY: stands for a reference to a slice of atomics, which `mapping` keeps.
+    // SAFETY: a directory stands for a reference to a slice of atomics, which `mapping` keeps
+    // mapped.
     unsafe impl Send for Directory {}
     // SAFETY: as above.
     unsafe impl Sync for Directory {}
 
     impl Directory {
-        /// Reserves `len` zeros. Returns `None` if `len` is 0 or the system has no addresses.
+        /// Reserves `len` words of zeros. Returns `None` if `len` is 0 or the system has no
+        /// addresses left.
         pub(crate) fn new(len: usize) -> Option<Self> {
             let bytes = len.checked_mul(size_of::<AtomicU64>()).filter(|n| *n > 0)?;
             let start = map_zeros(bytes).ok()?.cast();
@@ -67,8 +70,8 @@ mod imp {
 
         #[inline(always)]
         fn deref(&self) -> &[AtomicU64] {
-            // SAFETY: mapped, aligned to a page, zeros or stored values. It is unmapped when the
-            // last handle is dropped, and the slice borrows this handle.
+            // SAFETY: the memory is mapped, aligned to a page, and contains zeros or stored values.
+            // It is unmapped when the last handle is dropped, and the slice borrows this handle.
             unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
         }
     }
@@ -76,7 +79,8 @@ mod imp {
     impl Drop for Mapping {
         fn drop(&mut self) {
             let bytes = self.len * size_of::<AtomicU64>();
-            // SAFETY: the mapping of `map_zeros`; no handle is left, nor a borrow of one.
+            // SAFETY: `map_zeros` has created this mapping, and neither a handle nor a borrow of
+            // one is left.
             let _ = unsafe { libc::munmap(self.start.as_ptr().cast(), bytes) };
         }
     }
@@ -130,9 +134,11 @@ impl Directory {
         Pmd::from_bits(word.load(Ordering::Acquire))
     }
 
-    /// Stores an entry. The caller holds the lock that this requires ([`crate::tables::of_space`]).
+    /// Stores an entry. The caller holds the unsharing lock, or the structure lock for writing
+    /// ([`crate::tables::of_space`]).
     pub(crate) fn set(word: &AtomicU64, pmd: Pmd) {
-        // ORDERING: Release; publishes the table, and orders this before the drop of the share.
+        // ORDERING: Release; publishes the table. It is also ordered before the drop of the share
+        // of the table that was replaced.
         word.store(pmd.bits(), Ordering::Release);
     }
 }

@@ -1,4 +1,4 @@
-//! Addresses of a space, and the positions of their entries in page tables. Pure.
+//! Positions in page tables of the entries for the addresses of a space. Pure.
 //!
 //! ```text
 //! address:  [ table of the directory ][ entry of the table ][ byte of the page ]
@@ -6,21 +6,21 @@
 //! ```
 //!
 //! A table spans [`TABLE_BYTES`] of addresses, whatever the size of its pages: with pages of order
-//! `k` it uses `512 >> k` consecutive entries. The lowest `k` bits of the table's number, which are
-//! the address bits above, select which. If a table always used its first entries, they would all
-//! have the same offset in their frames, and processor caches would hold only some dozens of them:
-//! the cache set of a line depends on its address within 4 KiB or 64 KiB. Neighbouring tables
-//! therefore use neighbouring entries.
+//! `k` it uses `512 >> k` consecutive entries. The lowest `k` bits of the table's number select
+//! which ones. If a table always used its first entries, they would all have the same offset in
+//! their frames, and processor caches would hold only some dozens of them: the cache set of a line
+//! depends on its address within 4 KiB or 64 KiB. Neighbouring tables therefore use neighbouring
+//! entries.
 
 use pagewell_frame::{FRAME_BYTES, FRAME_SHIFT, FRAME_WORDS, Order};
 
 /// log2 of the number of entries of a table.
 const TABLE_ENTRIES_SHIFT: u32 = FRAME_WORDS.trailing_zeros();
 
-/// log2 of the bytes of addresses that a table spans.
+/// log2 of the number of bytes of addresses that a table spans.
 pub(crate) const TABLE_SHIFT: u32 = FRAME_SHIFT + TABLE_ENTRIES_SHIFT;
 
-/// Bytes of addresses that a table spans: 2 MiB.
+/// Number of bytes of addresses that a table spans: 2 MiB.
 pub(crate) const TABLE_BYTES: u64 = 1 << TABLE_SHIFT;
 
 /// Order of the largest pages: one page fills the span of a table.
@@ -41,7 +41,8 @@ pub(crate) const fn table_start(table: usize) -> u64 {
     (table as u64) << TABLE_SHIFT
 }
 
-/// Returns the index of the entry for `addr` in a table of `order`: nine bits above the offset.
+/// Returns the index of the entry for `addr` in a table with pages of `order`: the nine bits of the
+/// address above the offset in the page.
 #[inline]
 pub(crate) const fn entry_of(addr: u64, order: u32) -> usize {
     (addr >> (FRAME_SHIFT + order)) as usize & (FRAME_WORDS - 1)

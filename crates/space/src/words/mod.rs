@@ -1,8 +1,9 @@
 //! Words of page tables, directories and frame metadata, and the only ways to change them.
 //!
 //! - Owns: the entries of tables ([`pte`]) and of directories ([`pmd`]), the counts in a page's
-//!   metadata ([`counts`]), addresses ([`geometry`]) and the decision of a write ([`cow`]), all
-//!   pure; and two with atomics: the claim of a table's entry ([`claim`]), the [`directory`].
+//!   metadata ([`counts`]), addresses ([`geometry`]) and the decision of a write ([`cow`]), which
+//!   are pure; the claim of a table's entry ([`claim`]) and the [`directory`], which access
+//!   atomics.
 //! - May call: nothing of this crate.
 //! - Promises: a table's entry is changed only under its claim (exceptions: [`claim`]). Each change
 //!   of it, or of a directory's entry, increments its version. The holder of a claim neither waits

@@ -1,4 +1,4 @@
-//! Directory entry: names the table with the entries of 2 MiB of addresses. Pure.
+//! Directory entry: a word that names the table for 2 MiB of addresses. Pure.
 //!
 //! ```text
 //! 63 62          33 32            6   5   2      1        0
@@ -6,15 +6,16 @@
 //! ```
 //!
 //! `order` is that of the pages in the table. `small` means that there is a table and its order is
-//! 0, so that a read tests both at once. If neither is set, there is no table. `exclusive`: no
-//! other space uses the table, so pages may be mapped in it and written through it. A fork clears
-//! the bit. It is set again when the others have dropped the table, or this space has a copy.
+//! 0, so that a read tests both at once. If `small` and `order` are zero, there is no table.
+//! `exclusive` means that no other space uses the table, so pages may be mapped in it and written
+//! through it. A fork clears the bit. It is set again when the other spaces have dropped the table,
+//! or this space has copied it.
 //!
 //! Every change increments the version, which starts at 0 with the space and is never reset. An
 //! optimistic reader that finds the same word before and after its copy can therefore rely on the
 //! table having been its space's throughout. A change needs the unsharing lock, or the structure
-//! lock for writing, and takes at least a hundred nanoseconds: to repeat a version takes some ten
-//! seconds of nothing else, within one copy. (Copying reads check the directory's sequence counter
+//! lock for writing. A version therefore repeats only after 2^27 acquisitions of one of these
+//! locks, all of them within one view. (Copying reads check the directory's sequence counter
 //! instead, [`crate::tables::of_space`].)
 
 use std::fmt;
@@ -51,13 +52,13 @@ impl Pmd {
         self.0 & (SMALL | ORDER_MASK) != 0
     }
 
-    /// Whether there is a table, and its pages are of one frame.
+    /// Returns `true` if the entry names a table whose pages have one frame each.
     #[inline]
     pub(crate) const fn has_small_pages(self) -> bool {
         self.0 & SMALL != 0
     }
 
-    /// Whether there is a table, and its pages fill its span.
+    /// Returns `true` if the entry names a table whose one page fills the table's span.
     #[inline]
     pub(crate) const fn has_huge_pages(self) -> bool {
         self.0 & ORDER_MASK == (MAX_PAGE_ORDER.get() as u64) << ORDER_SHIFT
@@ -94,7 +95,7 @@ impl Pmd {
         self.0.wrapping_add(1 << VERSION_SHIFT) & VERSION_MASK
     }
 
-    /// The entry after this space got an exclusive table for pages of `order`.
+    /// Returns the entry after this space has obtained an exclusive table for pages of `order`.
     pub(crate) const fn with_table(self, table: FrameNr, order: Order) -> Self {
         let small = if order.get() == 0 { SMALL } else { 0 };
         let order = (order.get() as u64) << ORDER_SHIFT;
@@ -102,12 +103,12 @@ impl Pmd {
         Self(frame | self.next_version() | order | EXCLUSIVE | small)
     }
 
-    /// The entry after another space got the table too.
+    /// Returns the entry after a fork: another space uses the table, too.
     pub(crate) const fn shared(self) -> Self {
         Self(self.0 & !(VERSION_MASK | EXCLUSIVE) | self.next_version())
     }
 
-    /// The entry after all other spaces dropped the table.
+    /// Returns the entry after all other spaces have dropped the table: exclusive.
     pub(crate) const fn taken_over(self) -> Self {
         Self(self.0 & !VERSION_MASK | self.next_version() | EXCLUSIVE)
     }

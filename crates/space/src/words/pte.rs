@@ -19,15 +19,15 @@
 //! replaces. The top bit is 0, so a signed shift and a short mask turn the frame number into an
 //! address ([`Pte::frame_start`]).
 //!
-//! Every change is made under a claim (exceptions: [`crate::words::claim`]) and increments the
-//! version: bytes written, bits changed, the frame replaced, removed or set.
+//! A change writes bytes of the page, changes bits, or sets, replaces or removes the frame. Every
+//! change is made under a claim (exceptions: [`crate::words::claim`]) and increments the version.
 //!
 //! Repeating versions. A reader misses a change only if, during one copy, its entry is changed
-//! exactly a multiple of 2^27 times and is then equal in all other bits. A change takes at least
-//! some twenty nanoseconds, so this needs more than a second within one copy of at most a page, and
-//! the copy would have to end between two writes. Reuse of a freed table needs no version: a
-//! copying read also checks the sequence counter of its directory ([`crate::tables::of_space`]), a
-//! view the directory's entry ([`crate::words::pmd`]).
+//! exactly a multiple of 2^27 times and is then equal in all other bits. Each change needs a claim
+//! of the entry, so the copy of at most a page would have to take as long as 2^27 claims, and to
+//! end between two writes. Reuse of a freed table needs no version: a copying read also checks the
+//! sequence counter of its directory ([`crate::tables::of_space`]), a view the directory's entry
+//! ([`crate::words::pmd`]).
 
 use std::fmt;
 
@@ -44,7 +44,7 @@ const STATE: u64 = HOT | COLD | MIGRATION;
 
 const BUSY: u64 = COLD | MIGRATION;
 
-/// Permissions and dirty bit of the page; kept by a migration entry.
+/// Permissions and dirty bit of the page. A migration entry keeps them.
 const MARKS: u64 = READABLE | WRITABLE | DIRTY;
 
 const VERSION_SHIFT: u32 = 6;
@@ -54,7 +54,8 @@ const VERSION_MASK: u64 = ((1 << (FRAME_SHIFT - VERSION_SHIFT)) - 1) << VERSION_
 /// Returns the byte offset in the pool of the frame that `word` names. The top bit must be zero.
 #[inline(always)]
 pub(super) const fn start_in_pool(word: u64) -> usize {
-    // Signed, but never negative: so the compiler keeps the short negative mask.
+    // The type is signed so that the compiler keeps the short negative mask. The value is never
+    // negative.
     let shifted = (word as i64) >> (FRAME_SHIFT - FRAME_BYTES.trailing_zeros());
     (shifted & -(FRAME_BYTES as i64)) as usize
 }
@@ -123,20 +124,21 @@ impl Pte {
         (self.0 >> FRAME_SHIFT) as u32
     }
 
-    /// Returns the byte offset of the frame in its pool; meaningless in an empty entry. Takes one
-    /// shift, and one mask that fits into an instruction.
+    /// Returns the byte offset of the frame in its pool; meaningless in an empty entry. The
+    /// computation is one shift, and one mask that fits into an instruction.
     #[inline(always)]
     pub(crate) const fn frame_start(self) -> usize {
         start_in_pool(self.0)
     }
 
-    /// Whether an optimistic read may continue: present, readable and not claimed.
+    /// Returns `true` if an optimistic read may continue: the page is present and readable, and the
+    /// entry is not claimed.
     #[inline]
     pub(crate) const fn is_hot(self) -> bool {
         self.0 & HOT != 0
     }
 
-    /// Whether the page may be written in place without further checks: hot and writable.
+    /// Returns `true` if the page may be written in place without further checks: hot and writable.
     #[inline]
     pub(crate) const fn may_write_in_place(self) -> bool {
         self.0 & (HOT | WRITABLE) == HOT | WRITABLE
@@ -146,13 +148,14 @@ impl Pte {
         self.0 & STATE == BUSY
     }
 
-    /// Returns a limit above all words that name a frame below `nr_frames`.
+    /// Returns a limit that is greater than each word that names a frame below `nr_frames`.
     pub(crate) const fn limit(nr_frames: usize) -> u64 {
         // The pool has less than 2^30 frames: numbers have 30 bits, and one is reserved for "none".
         (nr_frames as u64) << FRAME_SHIFT
     }
 
-    /// Whether the frame's number is below that of `limit`, for any word.
+    /// Returns `true` if the frame number in this word, which may be arbitrary, is less than that
+    /// of `limit`.
     #[inline]
     pub(crate) const fn is_below(self, limit: u64) -> bool {
         self.0 < limit
@@ -171,12 +174,13 @@ impl Pte {
         self.0.wrapping_add(1 << VERSION_SHIFT) & VERSION_MASK
     }
 
-    /// State bits of a present entry with these marks.
+    /// Returns the state bits of a present entry with `marks`.
     const fn present(marks: u64) -> u64 {
         if marks & READABLE != 0 { HOT } else { COLD }
     }
 
-    /// The entry after a change that keeps the frame and sets `marks`. The entry names a frame.
+    /// Returns the entry after a change that keeps the frame and replaces the marks by `marks`.
+    /// This entry names a frame.
     const fn with_marks(self, marks: u64) -> Self {
         let state = match self.0 & STATE {
             MIGRATION => MIGRATION,
@@ -199,13 +203,14 @@ impl Pte {
         self.with_marks(self.marks() | DIRTY)
     }
 
-    /// The entry after a write that created the page, or copied it, in `frame`.
+    /// Returns the entry after a write that has created the page, or a copy of it, in `frame`.
     pub(crate) const fn owned(self, frame: FrameNr) -> Self {
         let marks = READABLE | WRITABLE | DIRTY;
         Self((frame.get() as u64) << FRAME_SHIFT | self.next_version() | HOT | marks)
     }
 
-    /// The entry after an unwritten page was created, with the permissions of the area.
+    /// Returns the entry after a page of zeros was created in `frame`, with the permissions of the
+    /// area.
     pub(crate) const fn made(self, frame: FrameNr, protection: Protection) -> Self {
         let mut marks = 0;
         if protection.allows_reads() {
@@ -218,17 +223,19 @@ impl Pte {
         Self((frame.get() as u64) << FRAME_SHIFT | self.next_version() | state | marks)
     }
 
-    /// The entry after the page was found to be unshared: writable.
+    /// Returns the entry after a write that has found the page unshared and is made in place:
+    /// writable.
     pub(crate) const fn reused(self) -> Self {
         self.with_marks(READABLE | WRITABLE | DIRTY)
     }
 
-    /// The entry, present or migration, after the page was shared or pinned.
+    /// Returns the entry, present or migration, after the page was shared or pinned: not writable.
     pub(crate) const fn shared(self) -> Self {
         self.with_marks(self.marks() & !WRITABLE)
     }
 
-    /// The entry after a change of the area's protection. A fault makes it writable on demand.
+    /// Returns the entry after a change of the area's protection: not writable. If writes are
+    /// permitted, the next one sets the bit.
     pub(crate) const fn protected(self, protection: Protection) -> Self {
         let kept = self.marks() & !(READABLE | WRITABLE);
         let readable = if protection.allows_reads() {
@@ -239,19 +246,21 @@ impl Pte {
         self.with_marks(kept | readable)
     }
 
-    /// The entry after the first walk: a migration entry with the same marks.
+    /// Returns the entry after the first walk: a migration entry with the same marks.
     pub(crate) const fn to_migration(self) -> Self {
         self.with(MIGRATION, self.marks())
     }
 
-    /// The entry after the second walk, or a move under the claim: present, in `frame`, same marks.
+    /// Returns the entry after the second walk, or a move under the claim: present, in `frame`,
+    /// with the same marks.
     pub(crate) const fn restored(self, frame: FrameNr) -> Self {
         let marks = self.marks();
         let settled = self.with(Self::present(marks), marks).0;
         Self(settled & !(!0 << FRAME_SHIFT) | (frame.get() as u64) << FRAME_SHIFT)
     }
 
-    /// This entry after `entry`, a settled one, was moved here from another address.
+    /// Returns this entry after `entry`, which was not claimed, was moved here from another
+    /// address.
     pub(crate) const fn moved_here(self, entry: Self) -> Self {
         Self(entry.0 & !VERSION_MASK | self.next_version())
     }
@@ -289,7 +298,8 @@ mod tests {
         (pte.0 & VERSION_MASK) >> VERSION_SHIFT
     }
 
-    /// Settled entries of every state, with all marks, at versions around the ends of their range.
+    /// Entries of every state but claimed, with all marks, at versions around the ends of their
+    /// range.
     fn entries() -> impl Iterator<Item = Pte> {
         [0, 1, LAST - 1, LAST].into_iter().flat_map(|version| {
             let marks = (0..8_u64).map(|marks| marks << READABLE.trailing_zeros());

@@ -24,7 +24,8 @@
 //! a read.
 
 #![deny(unsafe_code)]
-// Models call the protocols directly; functions that only users call are excluded from them.
+// Models call the protocols directly, so functions that only the public interface calls are unused
+// in them.
 #![cfg_attr(loom, allow(dead_code))]
 
 #[cfg(not(loom))]

@@ -1,7 +1,7 @@
-//! loom models of the cache's protocols: the shipped code, with frames of two words.
+//! loom models of the cache's protocols. They run the shipped code, with frames of two words.
 //!
-//! Each model is named after its race. `verify/mutants` breaks the code in one place at a time and
-//! shows that the model of that place fails.
+//! Each model is named after the race that it explores. `verify/mutants` breaks the code in one
+//! place at a time, and shows that the model of that place fails.
 //!
 //! This file has the common parts of the models; each theme has a file of its own.
 //!
@@ -48,7 +48,8 @@ use pagewell_frame::refcount::{LockBit, RefScheme};
 use pagewell_frame::{FRAME_BYTES, FrameNr, FramePool, HugePages, Nodes, PoolConfig, UniqueFrame};
 use pagewell_io::{Fault, FaultBackend, MemoryBackend};
 
-/// Bytes of a page in the file, and bytes that are in no file.
+/// Byte that initially fills the pages of the file. Initially, no page of the file has the byte of
+/// the next constant.
 const OURS: u8 = 0xA1;
 const FOREIGN: u8 = 0xF0;
 
@@ -101,7 +102,7 @@ fn warm<S: RefScheme>(mapping: &Mapping<S>, page: u64) -> FrameNr {
     found.reference.frame()
 }
 
-/// Reads all of `page` with one optimistic attempt. Returns the bytes if it succeeded.
+/// Reads all of `page` with one optimistic attempt. Returns the bytes if the attempt succeeded.
 fn read_optimistically<S: RefScheme>(mapping: &Mapping<S>, page: u64) -> Option<Vec<u8>> {
     let mut buf = vec![0; FRAME_BYTES];
     let pos = page * FRAME_BYTES as u64;
@@ -179,7 +180,7 @@ fn writable_on(files: &Arc<Files<LockBit>>, backend: impl pagewell_io::Backend) 
     open_for(files, backend, Access::Write(WriteOptions::default()))
 }
 
-/// Opens a file of [`OURS`], `len` bytes, for writing, with nothing cached.
+/// Opens a file of `len` bytes [`OURS`] for writing, with no page cached.
 fn cold(files: &Arc<Files<LockBit>>, len: usize) -> (Opened<LockBit>, Arc<MemoryBackend>) {
     let backend = Arc::new(MemoryBackend::writable(vec![OURS; len]));
     (writable_on(files, seen(&backend)), backend)
@@ -187,10 +188,10 @@ fn cold(files: &Arc<Files<LockBit>>, len: usize) -> (Opened<LockBit>, Arc<Memory
 
 /// Returns a backend whose calls are visible to loom.
 ///
-/// loom tries the orders of dependent accesses, as far as it knows them; it does not know the bytes
-/// of a backend. Without this, loom tries a call of one thread before and after a call of another
-/// only if other accesses of both, around the calls, happen to conflict; that would depend on how
-/// the code is written.
+/// loom explores both orders of accesses that conflict, but it does not see the bytes of a backend.
+/// Without the access in this function, loom would explore both orders of two threads' backend
+/// calls only if other accesses around the calls happened to conflict, which would depend on
+/// details of the code.
 fn seen(backend: &Arc<MemoryBackend>) -> FaultBackend<Arc<MemoryBackend>> {
     let nr_calls = AtomicUsize::new(0);
     FaultBackend::with_script(Arc::clone(backend), move |_| {
@@ -214,7 +215,7 @@ fn write(mapping: &Mapping<LockBit>, page: u64, byte: u8) {
     assert_eq!(n, FRAME_BYTES);
 }
 
-/// Returns the byte that fills a page.
+/// Returns the byte with which all of `bytes`, a page, are filled.
 #[track_caller]
 fn only_byte(bytes: &[u8]) -> u8 {
     assert_eq!(bytes.len(), FRAME_BYTES);
@@ -250,8 +251,8 @@ fn is_dirty(mapping: &Mapping<LockBit>) -> bool {
     writes.any_dirty(0..1).is_some()
 }
 
-/// Asserts that everything is durable after a sync and can be evicted, and that every frame is then
-/// free again.
+/// Asserts that after a sync all pages are clean and can be evicted, and that afterwards every
+/// frame is free again.
 fn assert_clean_and_at_rest(files: &Files<LockBit>, mapping: Opened<LockBit>) {
     sync(&mapping);
     assert!(!is_dirty(&mapping));

@@ -10,16 +10,17 @@ use crate::read::ahead::Advice;
 use crate::read::prefetch::Prefetcher;
 
 impl<S: RefScheme> File<S> {
-    /// Begins to read the pages in `ranges` (of bytes) that are not cached, without waiting for
-    /// them. Returns the number of pages that it has begun to read, concurrently.
+    /// Starts concurrent reads of the pages in `ranges` (of bytes) that are not cached, without
+    /// waiting for them. Returns the number of pages whose read was started.
     ///
-    /// This is a hint. Not read are pages for which the call would have to wait, more pages than an
-    /// eighth of the cache in one call, and pages past the end. An error of a read is dropped; a
-    /// later read of the page reads it again, and returns its own error.
+    /// This is a hint. The call does not read pages for which it would have to wait, nor pages past
+    /// the end of the file, nor more pages than an eighth of the cache. If a read fails, its error
+    /// is dropped, and a later read of the page tries again and returns its own error.
     ///
     /// # Errors
     ///
-    /// [`Forked`](crate::ErrorKind::Forked).
+    /// [`Forked`](crate::ErrorKind::Forked), and [`Deadlock`](crate::ErrorKind::Deadlock) in a page
+    /// codec.
     ///
     /// ```
     /// # mod pagewell { pub use pagewell_cache::*;
@@ -45,12 +46,13 @@ impl<S: RefScheme> File<S> {
     /// Declares how the bytes in `range` will be read, as `posix_fadvise` does.
     ///
     /// [`Normal`](Advice::Normal), [`Sequential`](Advice::Sequential), [`Random`](Advice::Random)
-    /// and [`Once`](Advice::Once) apply to the handle, whatever the range, until the next of these;
-    /// [`Soon`](Advice::Soon) and [`NotSoon`](Advice::NotSoon) take effect at once.
+    /// and [`Once`](Advice::Once) apply to the handle, whatever the range, until one of them is
+    /// declared again. [`Soon`](Advice::Soon) and [`NotSoon`](Advice::NotSoon) take effect at once.
     ///
     /// # Errors
     ///
-    /// [`Forked`](crate::ErrorKind::Forked).
+    /// [`Forked`](crate::ErrorKind::Forked), and [`Deadlock`](crate::ErrorKind::Deadlock) in a page
+    /// codec.
     pub fn advise(&self, range: Range<u64>, advice: Advice) -> Result<(), Error> {
         self.mapping().check_home(Op::Read)?;
         match advice {

@@ -20,11 +20,11 @@ use crate::files::setup::files_with;
 use crate::supply::policy::Eviction;
 use crate::supply::policy::queues::Queues;
 
-/// Minimum size of a cache, in frames: in a smaller one a few threads could hold all frames at
+/// Minimum size of a cache, in frames. In a smaller cache a few threads could hold all frames at
 /// once.
 const MIN_FRAMES: u64 = 16;
 
-/// Memory for one frame: its bytes, its metadata, and the state of the eviction policy.
+/// Returns the memory for one frame: its bytes, its metadata, and the state of the eviction policy.
 const fn frame_cost<S: RefScheme>() -> u64 {
     (FRAME_BYTES + size_of::<FrameMeta<S>>() + Queues::FRAME_COST) as u64
 }
@@ -67,10 +67,11 @@ impl Default for Builder {
 
 impl<S: RefScheme> Builder<S> {
     /// Sets the memory that the cache may use, in bytes: pages, index and metadata together.
-    /// Default: 64 MiB. At least 16 frames (65 KiB), at most the memory of the machine,
-    /// and the limit of the control group of the process (versions 1 and 2).
+    /// Default: 64 MiB. The minimum is 16 frames (65 KiB). The maximum is the memory of the
+    /// machine, or the limit of the control group of the process (versions 1 and 2) if that is
+    /// smaller.
     ///
-    /// Not counted: a few hundred bytes for each handle, and the stacks of the threads.
+    /// A few hundred bytes for each handle, and the stacks of the threads, are not counted.
     #[must_use]
     pub fn capacity(mut self, bytes: u64) -> Self {
         self.capacity = bytes;
@@ -87,53 +88,55 @@ impl<S: RefScheme> Builder<S> {
 
     /// Sets whether the cache requests huge pages for its memory. Default: [`HugePages::Advise`].
     ///
-    /// By fewer TLB misses, huge pages save 5 to 29 % of the time of reads and pins at random
-    /// places of a large cache, where it was measured (`docs/benchmarks.md`). Reads of few pages
-    /// are as fast without. They take memory in steps of 2 MiB, so up to 2 MiB for each memory node
-    /// more than the cached pages need while the cache fills. First uses take longer: each step is
-    /// zeroed at once, and a system with fragmented memory may have to compact it first. A program
-    /// that has many small caches, or that cannot wait there, requests none ([`HugePages::Never`]).
+    /// Huge pages cause fewer TLB misses. In the measurements of `docs/benchmarks.md` they save 2
+    /// to 29 % of the time of random reads and pins in caches of 16 MiB to 1 GiB. Repeated reads of
+    /// a few pages do not become faster. Huge pages take memory in steps of 2 MiB, so while the
+    /// cache fills, it uses up to 2 MiB for each memory node more than its pages need. The first
+    /// use of each step takes longer: the system zeroes the whole step, and may have to compact
+    /// fragmented memory before. A program that has many small caches, or that cannot accept these
+    /// delays, requests no huge pages ([`HugePages::Never`]).
     #[must_use]
     pub fn huge_pages(mut self, huge_pages: HugePages) -> Self {
         self.huge_pages = huge_pages;
         self
     }
 
-    /// Sets the memory nodes that the cache is spread over. Default: [`Nodes::Machine`].
+    /// Sets the memory nodes over which the cache is spread. Default: [`Nodes::Machine`].
     #[must_use]
     pub fn nodes(mut self, nodes: Nodes) -> Self {
         self.nodes = nodes;
         self
     }
 
-    /// Sets the number of bytes of all files together that may be dirty or unsynced (written and
-    /// not known to be durable). Default: half of the capacity; at most three quarters. One file
-    /// may use as much as this leaves free: a single file gets half of it, a second one a quarter.
-    /// So a file that cannot be written back leaves space for others. With many files, each may
-    /// have a few pages nevertheless, up to three quarters of the capacity together, and one page
-    /// in any case. At its quota a write waits until pages of its file were made durable.
+    /// Sets the number of bytes of all files together that may be dirty or unsynced (written, and
+    /// not known to be durable). Default: half of the capacity. Maximum: three quarters. The quota
+    /// of one file is the part of this limit that is still free: a single file gets half of the
+    /// limit, a second file a quarter. So a file that cannot be written back leaves space for
+    /// others. With many files, each file may nevertheless have a few such pages, up to three
+    /// quarters of the capacity together, and in any case one page. If a file is at its quota, a
+    /// write to it waits until pages of the file are durable.
     #[must_use]
     pub fn dirty_limit(mut self, bytes: u64) -> Self {
         self.dirty_limit = Some(bytes);
         self
     }
 
-    /// Sets the age at which the cache makes written data durable by itself, in files that it
-    /// writes back ([`Writeback::Background`](crate::Writeback::Background)), so that their pages
-    /// can be evicted. Default: 30 seconds, as Linux's `dirty_expire_centisecs`. The cache checks
-    /// five times a second.
+    /// Sets the age at which the cache makes written data durable on its own, so that the pages can
+    /// be evicted. This applies to files with background writeback
+    /// ([`Writeback::Background`](crate::Writeback::Background)). Default: 30 seconds, as for
+    /// Linux's `dirty_expire_centisecs`. The cache checks five times a second.
     #[must_use]
     pub fn max_dirty_age(mut self, age: Duration) -> Self {
         self.max_dirty_age = age;
         self
     }
 
-    /// Sets the time for which a write to a file at its quota of dirty bytes
-    /// ([`dirty_limit`](Self::dirty_limit)) waits for a call of that file's backend, or of its
-    /// writeback callback, that does not return; then the write fails with
-    /// [`Throttled`](ErrorKind::Throttled). A backend that is slow but returns is waited for
-    /// without a limit. So that it can return in time, a file that the cache writes back is synced
-    /// whenever the amount written would take about a quarter of this time to become durable.
+    /// Sets the time after which a call of a backend or of a writeback callback counts as stalled.
+    /// If a file is at its quota of dirty bytes ([`dirty_limit`](Self::dirty_limit)), and a call
+    /// for the file has not returned for this time, a write to the file fails with
+    /// [`Throttled`](ErrorKind::Throttled). If calls are slow but return, the write waits without a
+    /// limit. To make calls return in time, the cache syncs a file with background writeback
+    /// whenever a sync of the amount written so far would take about a quarter of this time.
     /// Default: 0.9 seconds.
     #[must_use]
     pub fn stall_timeout(mut self, timeout: Duration) -> Self {
@@ -141,10 +144,10 @@ impl<S: RefScheme> Builder<S> {
         self
     }
 
-    /// Sets the time for which the last close of a file, or the drop of its last handle, retries
-    /// when the backend, the writeback callback or the page codec has failed. The duration of their
-    /// calls is added to that. The drop of the cache waits as long for io_uring requests in flight.
-    /// Default: one second.
+    /// Sets the time for which the last close of a file, or the drop of its last handle, retries if
+    /// the backend, the writeback callback or the page codec fails. The time runs from the first
+    /// attempt, but calls in progress are not interrupted. The drop of the cache waits for io_uring
+    /// requests in flight for the same time. Default: one second.
     #[must_use]
     pub fn close_timeout(mut self, timeout: Duration) -> Self {
         self.close_timeout = timeout;
@@ -152,17 +155,17 @@ impl<S: RefScheme> Builder<S> {
     }
 
     /// Sets the engine for concurrent transfers: batches of reads, readahead, futures, writeback.
-    /// Default: io_uring, or threads if the system has none ([`Cache::info`] returns the reason).
-    /// The engine is created when it is first used. A single read that misses is done by its own
-    /// thread, whatever the engine. [`close_timeout`](Self::close_timeout) replaces that of the
-    /// settings for io_uring.
+    /// Default: io_uring, or threads if the system has no io_uring ([`Cache::info`] returns the
+    /// reason). The engine is created when it is first used. The thread of a single read that
+    /// misses makes the transfer itself, whatever the engine.
+    /// [`close_timeout`](Self::close_timeout) replaces the timeout in the settings for io_uring.
     #[must_use]
     pub fn engine(mut self, settings: Settings) -> Self {
         self.engine = settings;
         self
     }
 
-    /// Sets the engine itself, for simulations.
+    /// Sets the engine as an object, for simulations.
     #[cfg(feature = "simulated")]
     #[must_use]
     pub fn given_engine(mut self, engine: std::sync::Arc<dyn pagewell_io::engine::Engine>) -> Self {
@@ -170,7 +173,7 @@ impl<S: RefScheme> Builder<S> {
         self
     }
 
-    /// Sets the reference counting scheme. A baseline, to compare [`LockBit`], the default, with
+    /// Sets the reference counting scheme, to compare the default, [`LockBit`], with the baseline
     /// [`CasLoop`](pagewell_frame::refcount::CasLoop).
     #[cfg(feature = "baselines")]
     #[must_use]
@@ -191,7 +194,7 @@ impl<S: RefScheme> Builder<S> {
         }
     }
 
-    /// Creates the cache. Its memory is reserved now and used as pages are read.
+    /// Creates the cache. Its address space is reserved now, and memory is used as pages are read.
     ///
     /// # Errors
     ///
@@ -257,7 +260,7 @@ impl<S: RefScheme> Builder<S> {
 }
 
 impl<S: RefScheme> Builder<S> {
-    /// Returns the settings of writeback, or a description of the invalid one.
+    /// Returns the settings of writeback, or a description of the setting that is out of range.
     fn limits(&self, nr_frames: usize) -> Result<Limits, String> {
         let of_cache = Limits::of_cache(nr_frames);
         let most = (nr_frames - nr_frames / 4) as u64;

@@ -26,14 +26,14 @@ use crate::supply::counters::Event;
 use crate::supply::reclaim::reclaimer::Reclaimer;
 use crate::write::growth::Grower;
 
-/// Whether the transfers of an open file satisfy `asked`.
+/// Whether the transfers of an open file satisfy the request `asked`.
 fn is_met(asked: Direct, transfers: Transfers) -> bool {
     match (asked, transfers) {
         (Direct::Always, Transfers::Buffered(_))
         | (Direct::Auto, Transfers::Buffered(Buffered::NotAsked))
         | (Direct::Never, Transfers::Direct { .. }) => false,
-        // Direct transfers satisfy `Always` and `Auto`. Others satisfy `Never`, and with a reason
-        // against direct ones also `Auto`.
+        // Direct transfers satisfy `Always` and `Auto`. Other transfers satisfy `Never`, and also
+        // `Auto` if there is a reason against direct transfers.
         _ => true,
     }
 }
@@ -54,15 +54,15 @@ fn is_met(asked: Direct, transfers: Transfers) -> bool {
 ///
 /// # Limits of the process
 ///
-/// - Descriptors: one for each file that is open for reading, and for each one that is open for
-///   writing; another for its directory until the first sync. io_uring has two, and one for each
-///   thread that waits for a batch of transfers at the same time, of which up to 16 stay open.
+/// - Descriptors: one for each open file, and, if the file is open for writing, another for its
+///   directory until the first sync. The io_uring engine uses two descriptors, and one for each
+///   thread that waits for a batch of transfers; up to 16 of the latter stay open.
 /// - Addresses: a file that is open for writing reserves 2.13 GiB (pages of 4 KiB) for its index,
 ///   to grow by 1 TiB, and 8.5 bytes for each page of four times its size; less with larger pages.
-///   One that is open for reading reserves 8 bytes for each page of four times its size and 64 MiB.
-///   After `mlockall(MCL_FUTURE)` they are not locked; the capacity is. A later
-///   `mlockall(MCL_CURRENT)` locks and fills all of them, unless with `MCL_ONFAULT`. Without
-///   privilege, RLIMIT_MEMLOCK must permit them.
+///   A file that is open for reading reserves 8 bytes for each page of a file that is 64 MiB longer
+///   than four times its size. After `mlockall(MCL_FUTURE)` these addresses are not locked, but the
+///   memory of the capacity is. A later `mlockall(MCL_CURRENT)` locks and fills all of them, unless
+///   it is called with `MCL_ONFAULT`. Without privilege, RLIMIT_MEMLOCK must permit them.
 /// - Sizes of files (RLIMIT_FSIZE): a write that extends a file past the limit fails. If the limit
 ///   is below the size of the file, or is lowered later, the sync fails. A thread of the program
 ///   that writes back in a sync then gets SIGXFSZ, as for `write(2)`; threads of the cache have it
@@ -79,13 +79,14 @@ pub struct Stats {
     /// Number of frames of the cache.
     pub nr_frames: usize,
     /// Number of free frames; 0 in a child made by `fork`, which cannot count them. The frames of a
-    /// file are free once its last handle is dropped.
+    /// file become free when its last handle is dropped.
     pub nr_free: usize,
     /// Number of pages read from files.
     pub nr_fills: u64,
     /// Number of failed reads from files.
     pub nr_failed_fills: u64,
-    /// Number of pages evicted, to free frames for others or by [`reclaim`](Cache::reclaim).
+    /// Number of pages evicted, either to free frames for other pages or by
+    /// [`reclaim`](Cache::reclaim).
     pub nr_evictions: u64,
     /// Number of frames with bytes that are not known to be durable.
     pub nr_unclean: usize,
@@ -99,7 +100,7 @@ pub struct Info {
     pub engine: &'static str,
     /// Reason for this engine.
     pub engine_reason: Reason,
-    /// Limits of its concurrency.
+    /// Limits of the engine's concurrency.
     pub engine_limits: Limits,
 }
 
@@ -119,8 +120,9 @@ impl<S: RefScheme> Cache<S> {
 
     /// Opens the file at `path` for reading, with the cache's page size.
     ///
-    /// A file that is already open, under whatever name, shares its pages with the new handle, and
-    /// keeps its page size. Its size is then read from the file again ([`File::refresh`]).
+    /// If the file is already open, under whatever name, the new handle shares its pages, and the
+    /// file keeps its page size. In this case the size is read from the file again
+    /// ([`File::refresh`]).
     ///
     /// # Errors
     ///
@@ -158,7 +160,7 @@ impl<S: RefScheme> Cache<S> {
             .home
             .check(Op::Open)
             .map_err(|error| error.with_path(path))?;
-        // Before the file is created or truncated.
+        // Check the page size before the file is created or truncated.
         self.page_size_of(options, path)?;
         let failed = |error| Error::of_open(error, path);
         if options.write.is_none() {
@@ -167,8 +169,8 @@ impl<S: RefScheme> Cache<S> {
             return self.open_backend_with(backend, path, options);
         }
         for _ in 0..UnlockedFile::MOST_TRIES {
-            // Before the system opens the file: it may refuse a second open where it allowed the
-            // first.
+            // Check for an open file before the system opens the file again: it may refuse the
+            // second open although it allowed the first.
             if let Some(open) = self
                 .open_already(path)
                 .map_err(|error| error.with_path(path))?
@@ -177,14 +179,15 @@ impl<S: RefScheme> Cache<S> {
             }
             let unlocked = FileBackend::open_unlocked(path, &options.file).map_err(failed)?;
             let id = unlocked.id();
-            // If this waits, two descriptors of the file are open concurrently.
+            // If this call waits for another thread, two descriptors of the file are open
+            // concurrently.
             let opening = Opened::begin_to_open(&self.files, id);
             if let Opening::Already(open) = &opening {
                 same::check(open, unlocked.as_fd()).map_err(|error| error.with_path(path))?;
             }
             let begun = match opening {
-                // This call created the file, but another thread, which opens it as it is,
-                // registered it first.
+                // This call created the file, but another thread, which does not require a new
+                // file, registered it first.
                 Opening::Already(open) if options.file.requires_new() => {
                     return self.handle((open, Origin::Open), path, options, false);
                 }
@@ -193,16 +196,17 @@ impl<S: RefScheme> Cache<S> {
             };
             match unlocked.lock() {
                 Ok(Some(backend)) => {
-                    // A file that this call created has no bytes, and another thread may have
-                    // written to it once it is registered.
+                    // A file that this call created is empty and need not be truncated. Once it is
+                    // registered, another thread may have written to it.
                     let truncates = options.file.truncates() && !options.file.requires_new();
                     let registered = self.register(backend, path, options, truncates)?;
                     drop(begun);
                     return self.handle(registered, path, options, truncates);
                 }
-                // Another file has replaced it at the path.
+                // Another file has replaced the file at the path.
                 Ok(None) => {}
-                // A caller with a backend of its own locked the file, and has registered it by now.
+                // A thread that opened the file by a backend of its own has locked the file, and
+                // registered it since.
                 Err(error)
                     if error.kind() == std::io::ErrorKind::ResourceBusy
                         && self.files.registry.is_registered(id) => {}
@@ -214,8 +218,8 @@ impl<S: RefScheme> Cache<S> {
             .with_detail("the file was replaced or locked by others during each attempt"))
     }
 
-    /// Opens the file of a caller's backend; errors call it `path`. The backend's drop must neither
-    /// wait for a thread that opens the same file, nor open the file in this cache.
+    /// Opens the file of a caller's backend. `path` is its name in errors. The drop of the backend
+    /// must neither wait for a thread that opens the same file, nor open the file in this cache.
     ///
     /// # Errors
     ///
@@ -229,8 +233,8 @@ impl<S: RefScheme> Cache<S> {
     }
 
     /// Opens the file of a caller's backend as [`open_backend`](Self::open_backend) does, with
-    /// options. Options to create or truncate the file are ignored: that is up to the creator of
-    /// the backend.
+    /// options. Options to create or truncate the file are ignored, since the program creates the
+    /// backend.
     ///
     /// # Errors
     ///
@@ -255,9 +259,9 @@ impl<S: RefScheme> Cache<S> {
         self.handle(registered, &path, options, false)
     }
 
-    /// Returns the mapping of a backend's file, created with `options` if there is none, and
-    /// whether it was open already. `truncates`: the caller truncates the file next, by
-    /// [`handle`](Self::handle).
+    /// Returns the mapping of a backend's file, and whether the file was already open. If it was
+    /// not, creates the mapping with `options`. If `truncates` is set, the caller truncates the
+    /// file next, by [`handle`](Self::handle).
     fn register(
         &self,
         backend: impl Backend,
@@ -280,8 +284,8 @@ impl<S: RefScheme> Cache<S> {
     }
 
     /// Creates a handle of an open mapping that satisfies `options`. Truncation is the last step
-    /// before the handle exists: an error before it leaves the file unchanged, and no error leaves
-    /// a handle whose drop would write.
+    /// before the handle exists. So an error before that step leaves the file unchanged, and after
+    /// an error no handle exists whose drop would write.
     fn handle(
         &self,
         (mapping, origin): (Opened<S>, Origin),
@@ -318,7 +322,7 @@ impl<S: RefScheme> Cache<S> {
         let Some(open) = Opened::of_open(&self.files, id) else {
             return Ok(None);
         };
-        // A concurrent change of the path is detected by opening it.
+        // Open the path, to detect a concurrent change of the path.
         let Ok(named) = identity::named(path) else {
             return Ok(None);
         };
@@ -328,8 +332,8 @@ impl<S: RefScheme> Cache<S> {
         Ok(same::is_proven(&open, named.as_fd())?.then_some(open))
     }
 
-    /// Returns a handle for writing to a file that is open already, after the truncation that
-    /// `options` request.
+    /// Returns a handle for writing to a file that is already open. Truncates the file before, if
+    /// `options` request it.
     fn open_again(
         &self,
         mapping: Opened<S>,
@@ -405,8 +409,8 @@ impl<S: RefScheme> Cache<S> {
         Ok(Handle::Write)
     }
 
-    /// Evicts up to `nr_pages` pages that are not pinned, and returns their number. Recently
-    /// accessed pages are evicted last.
+    /// Evicts up to `nr_pages` pages that are neither pinned nor dirty nor unsynced. Returns the
+    /// number of evicted pages. Recently accessed pages are evicted last.
     pub fn reclaim(&self, nr_pages: usize) -> usize {
         if !self.files.shared.home.is_here() {
             return 0;
@@ -432,7 +436,7 @@ impl<S: RefScheme> Cache<S> {
         }
     }
 
-    /// Returns the engine of the cache, which is created now if it was not used yet.
+    /// Returns the engine of the cache. Creates the engine if it was not used yet.
     pub fn info(&self) -> Info {
         let Chosen { engine, reason, .. } = self.files.engines.chosen();
         Info {
@@ -442,14 +446,14 @@ impl<S: RefScheme> Cache<S> {
         }
     }
 
-    /// Returns the number of memory nodes that the cache is spread over.
+    /// Returns the number of memory nodes over which the cache is spread.
     pub fn nr_nodes(&self) -> usize {
         self.files.supply().pool().nr_nodes()
     }
 
-    /// Checks the cache's frames, lists and counts; for tests. The caller must have exclusive use
-    /// of the cache: it keeps the threads of the program from using it, and, if an open file is
-    /// written back in the background, the cache's own threads ([`quiesce`](Self::quiesce)).
+    /// Checks the cache's frames, lists and counts, for tests. The caller must have exclusive use
+    /// of the cache: no other thread of the program uses it. If an open file has background
+    /// writeback, the cache's own threads must be stopped too ([`quiesce`](Self::quiesce)).
     ///
     /// # Errors
     ///

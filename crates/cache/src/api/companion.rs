@@ -1,4 +1,4 @@
-//! Companion of a cache: a value of a higher crate, one for all callers.
+//! Companion of a cache: one value of a higher crate, which all callers share.
 
 use std::sync::Arc;
 
@@ -9,9 +9,10 @@ use crate::api::cache::Cache;
 use crate::files::state::Companion;
 use crate::spaces::frames::CacheFrames;
 
-/// Returns the companion of `cache`, which uses its frames too; all callers share one. If there is
-/// none, `make` creates it from the frames. Returns `None` if the companion is of another type. The
-/// cache does not keep it alive. `make` must use nothing of the cache but its frames.
+/// Returns the companion of `cache`, which uses the cache's frames too. All callers share one
+/// companion. If none exists, `make` creates it from the frames. Returns `None` if the companion is
+/// of another type. The cache does not keep the companion alive. `make` must use nothing of the
+/// cache but its frames.
 pub fn companion_or_else<S: RefScheme, T: Send + Sync + 'static>(
     cache: &Cache<S>,
     make: impl FnOnce(CacheFrames<S>) -> Arc<T>,

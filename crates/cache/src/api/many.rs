@@ -11,14 +11,14 @@ use crate::read::reader::Reader;
 use crate::read::view::View;
 
 impl<S: RefScheme> File<S> {
-    /// Does many reads, each as [`read_at`](Self::read_at) does it, with its own
-    /// [`result`](ReadRequest::result).
+    /// Performs many reads, each as [`read_at`](Self::read_at) does, with a
+    /// [`result`](ReadRequest::result) for each of them.
     ///
-    /// Reads of cached pages overlap their memory accesses, sixteen at a time. That is faster at
-    /// random places of a large cache; pages in the processor's caches are read faster one by one
-    /// (`batch-16` of `bench read`). Missing pages are read from the file concurrently, as far as
-    /// the engine allows ([`Builder::engine`](crate::Builder::engine)). The reads are done in any
-    /// order, and may see writes of other threads in any order.
+    /// Reads of cached pages overlap their memory accesses, sixteen reads at a time. This is faster
+    /// at random places of a large cache. Pages in the processor's caches are read faster one by
+    /// one (`batch-16` of `bench read`). Missing pages are read from the file concurrently, as far
+    /// as the engine allows ([`Builder::engine`](crate::Builder::engine)). The reads are performed
+    /// in any order, and may see writes of other threads in any order.
     ///
     /// ```
     /// # mod pagewell { pub use pagewell_cache::*;
@@ -53,7 +53,7 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// Does those of `requests` that have not hit, or have failed.
+    /// Performs those of `requests` that were no hits or have failed.
     #[cold]
     #[inline(never)]
     fn read_others(&self, requests: &mut [ReadRequest<'_>], others: &[usize]) {

@@ -4,8 +4,8 @@
 //! ([`companion`]), the options of a file ([`options`]), the file ([`mod@file`]) and its operations
 //! on many places ([`many`]), and a cache without background work ([`quiet`]).
 //!
-//! Calls every lower layer. It checks the arguments, and turns outcomes into errors; the lower
-//! layers do the work.
+//! Calls every lower layer. This layer checks arguments and converts outcomes into errors. The
+//! lower layers do the work.
 
 pub(crate) mod advise;
 pub(crate) mod builder;

@@ -9,12 +9,13 @@ use crate::dirty::options::{BeforeWrite, WriteOptions, Writeback};
 
 /// Options for opening a file.
 ///
-/// A file that is already open in the cache, if only because an area of a memory space keeps it
-/// open, stays as it is: options that are not set are the file's. If the page size differs from the
-/// file's, opening fails with [`PageSizeMismatch`](crate::ErrorKind::PageSizeMismatch). If the
-/// writeback callback, the page codec, the writeback mode or the transfers differ, it fails with
-/// [`OptionsMismatch`](crate::ErrorKind::OptionsMismatch). Nothing has changed then: the file was
-/// not truncated.
+/// If the file is already open in the cache, even if only an area of a memory space keeps it open,
+/// its options do not change, and options that are not set have the file's values. If the page size
+/// differs from the file's, opening fails with
+/// [`PageSizeMismatch`](crate::ErrorKind::PageSizeMismatch). If the writeback callback, the page
+/// codec, the writeback mode or the transfers differ, it fails with
+/// [`OptionsMismatch`](crate::ErrorKind::OptionsMismatch). After such a failure nothing has
+/// changed; in particular the file was not truncated.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
     pub(super) page_size: Option<usize>,
@@ -25,32 +26,34 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// Creates options for reading, with nothing set.
+    /// Creates options for reading, in which no option is set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the size of the file's pages: 4, 8, 16, 32 or 64 KiB, in bytes. Default: that of the
-    /// open file, or else the cache's.
+    /// Sets the size of the file's pages: 4, 8, 16, 32 or 64 KiB, in bytes. Default: the page size
+    /// of the open file, or else that of the cache.
     #[must_use]
     pub fn page_size(mut self, bytes: usize) -> Self {
         self.page_size = Some(bytes);
         self
     }
 
-    /// Sets whether transfers bypass the kernel's page cache. Default: as the open file, or else
-    /// [`Direct::Never`].
+    /// Sets whether transfers bypass the kernel's page cache. Default: the mode of the open file,
+    /// or else [`Direct::Never`].
     ///
-    /// A cache with enough memory for the frequently used pages often benefits: each page is in
-    /// memory once. A miss is then a read of the device, where the kernel might have had the page;
-    /// and a writeback reaches the device, even one that is soon repeated.
-    /// [`File::transfers`](crate::File::transfers) returns the actual mode, and the reason.
+    /// A cache with enough memory for the frequently used pages often benefits, since each page is
+    /// then in memory only once. On the other hand, each miss reads from the device, even if the
+    /// kernel's page cache would have had the page, and each writeback writes to the device, even
+    /// if it is soon repeated. [`File::transfers`](crate::File::transfers) returns the actual mode
+    /// and the reason for it.
     ///
     /// [`Direct::Always`] fails with [`Unavailable`](crate::ErrorKind::Unavailable) if the file
     /// system has no direct transfers. If the file is already open in the other mode, opening fails
     /// with [`OptionsMismatch`](crate::ErrorKind::OptionsMismatch).
     ///
-    /// This applies to files opened by path only: a program's backend transfers in its own way.
+    /// This option applies only to files opened by path. A program's backend determines its own
+    /// transfers.
     #[must_use]
     pub fn direct(mut self, direct: Direct) -> Self {
         self.direct = Some(direct);
@@ -59,15 +62,16 @@ impl OpenOptions {
     }
 
     /// Sets the page codec of the file ([`PageHooks`]), which encodes pages on the way to the
-    /// backend and decodes them on the way back, for checksums or encryption. Default: that of the
-    /// open file, or else none.
+    /// backend and decodes them on the way back, for checksums or encryption. Default: the codec of
+    /// the open file, or else none.
     ///
-    /// The file is then stored in whole pages: `n` bytes in pages of `P` bytes are stored in
-    /// `k = n.div_ceil(P)` pages, and in `n % P` more bytes without a meaning. So it can be read
-    /// correctly only with a matching codec, with the same page size, and through a cache. A
-    /// backend of 1 to `P - 1` bytes is not such a file, which is
-    /// [`Corrupt`](crate::ErrorKind::Corrupt). Nothing in the file records the codec; a file that
-    /// was written without one is read as whatever the codec decodes.
+    /// The file is then stored in whole pages: `n` bytes in pages of `P` bytes are stored as
+    /// `n.div_ceil(P)` pages, followed by `n % P` bytes without a meaning. So the file can be read
+    /// correctly only with a matching codec, with the same page size, and through a cache. If a
+    /// backend has 1 to `P - 1` bytes, it is not such a file, and opening fails with
+    /// [`Corrupt`](crate::ErrorKind::Corrupt). The file does not record the codec. If it was
+    /// written without a codec, the codec is given the raw bytes to decode, and may return wrong
+    /// bytes.
     ///
     /// Readers must set the codec too. A file that is open for writing uses memory of the cache for
     /// encoded pages in flight: a 64th of the cache, at most 1 MiB, and at least a page.
@@ -121,22 +125,23 @@ impl OpenOptions {
     }
 
     /// Opens the file for writing too. Only one process, with one cache, can have a file open for
-    /// writing: another one gets [`Busy`](crate::ErrorKind::Busy). Default: for reading only.
+    /// writing; another process or cache gets [`Busy`](crate::ErrorKind::Busy). Default: the file
+    /// is opened for reading only.
     #[must_use]
     pub fn write(mut self) -> Self {
         self.write.get_or_insert_default();
         self
     }
 
-    /// Opens the file for writing, and creates it if there is none. A new file is durable after the
-    /// first sync.
+    /// Opens the file for writing, and creates it if it does not exist. A new file is durable after
+    /// the first sync.
     #[must_use]
     pub fn create(mut self) -> Self {
         self.file = self.file.create();
         self.write()
     }
 
-    /// Opens the file for writing, and creates it; fails if it exists.
+    /// Creates the file, and opens it for writing. Fails if the file exists.
     #[must_use]
     pub fn create_new(mut self) -> Self {
         self.file = self.file.create_new();
@@ -144,7 +149,7 @@ impl OpenOptions {
     }
 
     /// Sets the permissions of a file that is created, as in `open(2)`: the process's `umask` is
-    /// applied. Default: 0666. An existing file keeps its own.
+    /// applied. Default: 0666. An existing file keeps its permissions.
     #[must_use]
     pub fn mode(mut self, bits: u32) -> Self {
         self.file = self.file.mode(bits);
@@ -158,8 +163,8 @@ impl OpenOptions {
         self.write()
     }
 
-    /// Opens the file for writing, and sets when dirty pages are written. Default: as the open
-    /// file, or else [`Writeback::Background`].
+    /// Opens the file for writing, and sets when dirty pages are written. Default: the mode of the
+    /// open file, or else [`Writeback::Background`].
     #[must_use]
     pub fn writeback(mut self, mode: Writeback) -> Self {
         self.write.get_or_insert_default().mode = Some(mode);
@@ -171,23 +176,23 @@ impl OpenOptions {
     /// from [`File::write_at_lsn`](crate::File::write_at_lsn) (0 if it has none). If `hook` returns
     /// an error, the page is not written, and stays dirty.
     ///
-    /// The callback runs on a thread that operates on this file (flush, sync, a close; a write at
-    /// the quota while the cache is [quiesced](crate::Cache::quiesce); with
-    /// [`page_hooks`](Self::page_hooks) also a new size or a write past the end), or on a thread of
-    /// the cache. It never runs on a thread that only reads, or that uses another file. So it may
-    /// acquire a lock of the program under which the program uses *other* files of the cache, a log
-    /// for example: no thread that holds that lock waits for this callback. A callback that blocks
-    /// or panics stops this file only.
+    /// The callback runs on a thread of the cache, or on a thread that operates on this file: one
+    /// that flushes, syncs or closes it, or writes to it at its quota while the cache is
+    /// [quiesced](crate::Cache::quiesce); with [`page_hooks`](Self::page_hooks) also one that
+    /// changes its size or writes past its end. It never runs on a thread that only reads, or that
+    /// uses another file. So the callback may acquire a lock of the program under which the program
+    /// uses *other* files of the cache, such as a log: no thread that holds that lock waits for
+    /// this callback. A callback that blocks or panics stops this file only.
     ///
-    /// The callback is called with the file's writeback lock held. So it cannot flush or sync this
-    /// file, change its size, or discard pages of it: these fail with
-    /// [`Deadlock`](crate::ErrorKind::Deadlock). It may write to other files, a log for example,
-    /// and sync them. Keep a handle of such a file outside of the callback, or close the file: a
-    /// file whose only handle is in the callback is dropped when this file is closed.
+    /// The callback is called with the file's writeback lock held. So the callback cannot flush or
+    /// sync this file, change its size, or discard pages of it: these calls fail with
+    /// [`Deadlock`](crate::ErrorKind::Deadlock). It may write to other files, such as a log, and
+    /// sync them. Keep a handle of such a file outside of the callback, or close the file: if the
+    /// only handle is in the callback, it is dropped when this file is closed.
     ///
-    /// Each call of this function makes another callback, even with the same closure. To open a
-    /// file twice with one callback, use the same options twice, or
-    /// [`before_write_shared`](Self::before_write_shared); or set none the second time.
+    /// Each call of this function creates a different callback, even with the same closure. To open
+    /// a file twice with one callback, use the same options twice, use
+    /// [`before_write_shared`](Self::before_write_shared), or set no callback the second time.
     #[must_use]
     pub fn before_write(
         self,
@@ -196,8 +201,8 @@ impl OpenOptions {
         self.before_write_shared(Arc::new(hook))
     }
 
-    /// Sets the writeback callback as [`before_write`](Self::before_write) does, with one that can
-    /// be used again.
+    /// Sets the writeback callback as [`before_write`](Self::before_write) does, but takes a
+    /// callback that can be shared between options.
     #[must_use]
     pub fn before_write_shared(mut self, hook: Arc<BeforeWrite>) -> Self {
         self.write.get_or_insert_default().before_write = Some(hook);

@@ -1,15 +1,18 @@
-//! A quiet cache: only the program's own threads use it.
+//! Quiet cache: a cache that only the program's own threads use.
 //!
 //! Place. A program that examines a whole cache, to count its frames or to
 //! [`verify`](Cache::verify) it, holds a [`Quiet`], and keeps its own threads from using the cache.
 //!
-//! Protocol. Between requests a flusher has no file, no page, and no frame except free ones in its
-//! thread cache. So a thread that has stopped the requests ([`crate::files::flushers`]), and waited
-//! for those in progress, finds no busy flusher. It then does the work that was left to flushers:
-//! it closes the files whose last handle was dropped in a callback.
+//! Protocol. Between requests a flusher holds no reference to a file or page, and no frame except
+//! free ones in its thread cache. So after a thread has stopped the requests
+//! ([`crate::files::flushers`]) and waited for those in progress, no flusher uses the cache. The
+//! thread then does the work that was left to flushers: it closes the files whose last reference
+//! was dropped in a callback or a codec.
 //!
-//! Locks. `rounds` is acquired with no other lock held, and never in a callback: flushers may call
-//! callbacks. They may call backends too, so a flusher that serves a request is recorded as one.
+//! Locks. A thread acquires the quiet lock (`Rounds`) with no other lock of the cache held, and
+//! never in a callback or a codec. The holder waits for flushers, which call callbacks and
+//! backends. So a flusher that serves a request, also in a call of a backend, must not acquire the
+//! lock; `are_held_here` detects this.
 
 use std::fmt;
 
@@ -21,7 +24,7 @@ use crate::dirty::hook::InHook;
 use crate::files::flushers::Held;
 use crate::files::serve::close_left;
 
-/// Guard that stops the background work of a cache; returned by [`Cache::quiesce`].
+/// Guard that keeps the threads of a cache from background work. Returned by [`Cache::quiesce`].
 #[must_use = "the drop restarts the threads of the cache"]
 pub struct Quiet<'c, S: RefScheme> {
     cache: &'c Cache<S>,
@@ -30,26 +33,28 @@ pub struct Quiet<'c, S: RefScheme> {
 }
 
 impl<S: RefScheme> Cache<S> {
-    /// Waits until the threads of the cache have finished their current work, closes the files that
-    /// were left to them, and stops them until the guard is dropped. It waits for the calls of
-    /// backends and callbacks in progress, without a limit.
+    /// Waits until the threads of the cache have finished their current work, and stops them until
+    /// the guard is dropped. Closes the files that were left to these threads. The call waits for
+    /// calls of backends and callbacks in progress, without a limit.
     ///
-    /// Call it before counting frames with [`stats`](Self::stats) or verifying the cache
-    /// ([`verify`](Self::verify)): if the program's own threads do nothing either, nothing changes.
-    /// A program that only closes files need not call it: when the last handle is dropped the file
-    /// is closed, and its frames are free. Only files whose last handle was dropped in a callback
+    /// Call this function before you count frames with [`stats`](Self::stats) or verify the cache
+    /// ([`verify`](Self::verify)): if the program's own threads do not use the cache either,
+    /// nothing changes. A program that only closes files need not call it: when the last handle is
+    /// dropped, the file is closed, and its frames are free. Only files whose last handle was
+    /// dropped in a page codec or a callback
     /// ([`OpenOptions::before_write`](crate::OpenOptions::before_write)) are left to the threads of
     /// the cache.
     ///
-    /// Until the drop nothing is written back in the background, so a writer reaches its file's
-    /// quota of dirty frames sooner, and then writes the file back itself. A call of this function
-    /// by another thread waits until the guard is dropped.
+    /// Until the guard is dropped, no file is written back in the background, so a writer reaches
+    /// its file's quota of dirty frames sooner, and then writes the file back itself. A call of
+    /// this function by another thread waits until the guard is dropped.
     ///
     /// # Errors
     ///
-    /// - [`Deadlock`](ErrorKind::Deadlock) in a callback, which a thread of the cache may be
-    ///   calling; if this thread has the guard of another call; and in a call of a
-    ///   [`Backend`](pagewell_io::Backend) by a thread of the cache, or by this function.
+    /// - [`Deadlock`](ErrorKind::Deadlock) if the calling thread is in a callback or a page codec,
+    ///   for which a thread of the cache may be waiting; if it has the guard of another call; or if
+    ///   it is in a call of a [`Backend`](pagewell_io::Backend) that a thread of the cache or this
+    ///   function has made.
     /// - [`Forked`](ErrorKind::Forked).
     pub fn quiesce(&self) -> Result<Quiet<'_, S>, Error> {
         let files = self.files();
@@ -61,7 +66,7 @@ impl<S: RefScheme> Cache<S> {
             cache: self,
             held: Some(files.flushers.hold()),
         };
-        // Writers that wait for flushers have to continue without them.
+        // Wake writers that wait for flushers, since they must now continue without them.
         files.shared.pressure.changed.tell();
         close_left(files);
         Ok(quiet)
@@ -71,7 +76,8 @@ impl<S: RefScheme> Cache<S> {
 impl<S: RefScheme> Drop for Quiet<'_, S> {
     fn drop(&mut self) {
         if !self.cache.files().shared.home.is_here() {
-            // In a forked child another thread of the parent may have held the lock.
+            // In a fork the locks may never be released, since another thread of the parent may
+            // have held them.
             std::mem::forget(self.held.take());
         }
     }

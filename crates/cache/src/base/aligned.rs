@@ -10,7 +10,7 @@ const UNIT: usize = 4096;
 
 const WORD: usize = size_of::<AtomicU64>();
 
-/// Aligned memory, in words. All of it is backed from the start.
+/// Aligned memory, in words. The operating system allocates all of it when it is created.
 #[derive(Debug)]
 pub(crate) struct Aligned {
     words: Vec<AtomicU64>,

@@ -27,8 +27,8 @@ pub(crate) trait Change: Copy {
 
     fn apply(self, bytes: RacyBytes<'_>);
 
-    /// As [`apply`](Self::apply), for bytes that must be published again in any case. If the
-    /// program's function panics, returns the panic's payload.
+    /// As [`apply`](Self::apply), but catches a panic of the program's function and returns its
+    /// payload: the caller must publish the bytes in any case.
     fn apply_caught(self, bytes: RacyBytes<'_>) -> Option<Box<dyn std::any::Any + Send>>;
 }
 
@@ -83,7 +83,7 @@ impl<'b> Edit<&'b [u8]> {
         Self { off, change, lsn }
     }
 
-    /// Creates an edit that replaces all bytes of a page that the file has.
+    /// Creates an edit that replaces all bytes of a page that lie within the file.
     pub(crate) fn whole(bytes: &'b [u8], lsn: u64) -> Self {
         Self::bytes(0, bytes, lsn)
     }
@@ -109,8 +109,8 @@ impl<C: Change> Edit<C> {
         self.change.apply(self.bytes_of(frame));
     }
 
-    /// Whether the edit replaces all `len` bytes that the file has of the page, so that the old
-    /// bytes are not needed.
+    /// Whether the edit replaces all `len` bytes of the page that lie within the file, so that the
+    /// old bytes are not needed.
     pub(crate) fn covers(self, len: usize) -> bool {
         C::REPLACES && self.off == 0 && self.range().end >= len
     }

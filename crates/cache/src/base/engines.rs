@@ -1,9 +1,9 @@
 //! I/O engine and helper threads of a cache.
 //!
-//! The engine is created at its first use: a program that only hits, or has only one transfer at a
-//! time, needs none, and an engine of io_uring has a thread and a ring. If it is refused for lack
-//! of descriptors, threads or memory, threads serve in its place, and its creation is tried again,
-//! at most once a second.
+//! The engine is created at its first use: a program that only hits, or that makes only one
+//! transfer at a time, needs no engine. An engine of io_uring uses a thread and a ring. If it is
+//! refused for lack of descriptors, threads or memory, threads serve in its place, and its creation
+//! is tried again, at most once a second.
 
 #[cfg(not(loom))]
 mod imp {
@@ -16,7 +16,7 @@ mod imp {
         Chosen, Engine, Reason, Refusal, Settings, WakerThreads, WorkerEngine, WorkerSettings,
     };
 
-    /// Settings of the I/O engine; the engine once it is created; and three sets of threads that do
+    /// Settings of the I/O engine, the engine once it is created, and three sets of threads that do
     /// not belong to the engine:
     /// - `callers` make offloaded calls and may block: in transfers, in syncs, at pages that a
     ///   program has locked;
@@ -40,19 +40,19 @@ mod imp {
     /// Minimum time between two attempts to create an engine that a limit has refused.
     const RETRY: Duration = Duration::from_secs(1);
 
-    /// Maximum number of threads that make offloaded calls, and of those for one file. The latter
-    /// is as many as take part in one group commit.
+    /// Maximum number of threads that make offloaded calls, in total and for one file. The limit
+    /// for one file also bounds how many offloaded syncs can share one group commit.
     const CALLERS: usize = 128;
     const CALLERS_OF_FILE: usize = 64;
 
-    /// Maximum number of decoder threads, and of those for one file. Codecs that block delay other
+    /// Maximum number of decoder threads, in total and for one file. Codecs that block delay other
     /// files only if they occupy all threads.
     const RESTORERS: usize = 64;
     const RESTORERS_OF_FILE: usize = 8;
 
     impl Engines {
-        /// Creates the engines with `settings`. If these name an I/O engine that may be refused, it
-        /// is created now.
+        /// Creates the engines with `settings`. If the settings name an I/O engine whose creation
+        /// may fail, it is created now.
         ///
         /// # Errors
         ///
@@ -109,7 +109,7 @@ mod imp {
             }
         }
 
-        /// Submits a call that may wait to the threads for offloaded calls. `key` identifies the
+        /// Submits `call`, which may wait, to the threads for offloaded calls. `key` identifies the
         /// file ([`WorkerEngine::call`]).
         pub(crate) fn call(&self, key: usize, call: Box<dyn FnOnce() + Send>) {
             let callers = self.callers.get_or_init(|| {
@@ -124,8 +124,8 @@ mod imp {
             callers.call(key, call);
         }
 
-        /// Submits a call of a page codec to the decoder threads. `key` identifies the file. The
-        /// call waits for nothing but the codec.
+        /// Submits `call`, which calls a page codec, to the decoder threads. `key` identifies the
+        /// file. `call` waits for nothing but the codec.
         pub(crate) fn restore(&self, key: usize, call: Box<dyn FnOnce() + Send>) {
             let restorers = self.restorers.get_or_init(|| {
                 WorkerEngine::new(WorkerSettings {
@@ -147,8 +147,8 @@ mod imp {
     }
 
     impl Drop for Engines {
-        /// Closes the waker threads. No cache and no file is left, and therefore no task that waits
-        /// for one: a future borrows its file.
+        /// Closes the waker threads. All caches and files that used them were dropped. A future
+        /// borrows its file, so no task is waiting either.
         fn drop(&mut self) {
             self.waking.close();
         }
@@ -157,7 +157,7 @@ mod imp {
 
 #[cfg(loom)]
 mod imp {
-    /// Empty: in a model, each thread does its own transfers.
+    /// Empty, since each thread of a model does its own transfers.
     #[derive(Debug, Default)]
     pub(crate) struct Engines;
 }

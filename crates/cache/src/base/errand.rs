@@ -1,5 +1,5 @@
-//! Offloaded calls: calls that may block, made by threads of the cache for tasks, which must not
-//! block.
+//! Offloaded calls: calls that may block. A task must not block, so a thread of the cache makes the
+//! call on the task's behalf.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -11,14 +11,14 @@ use pagewell_sync::{Mutex, lock};
 
 use crate::base::engines::Engines;
 
-/// Offloaded call, as its task holds it. If the task drops it, the call is made nevertheless, and
+/// The task's side of an offloaded call. If the task drops it, the call is made nevertheless, and
 /// its result is dropped.
 #[derive(Debug)]
 pub(crate) struct Errand<T>(Arc<Mutex<State<T>>>);
 
 #[derive(Debug)]
 enum State<T> {
-    /// The call is pending or running; the waker of the task that polled last.
+    /// The call is queued or running. Holds the waker of the task that polled last.
     Begun(Option<Waker>),
     /// Result or panic of the call. `None` if the call was never made, or its result was taken.
     Done(Option<thread::Result<T>>),
@@ -49,8 +49,8 @@ impl<T> Drop for Caller<T> {
 }
 
 impl<T: Send + 'static> Errand<T> {
-    /// Submits `call` to the threads for offloaded calls, with `key`. When the task is woken,
-    /// `call` has dropped everything that it owned.
+    /// Submits `call` to the threads for offloaded calls. `key` identifies the file. Before the
+    /// task is woken, everything that `call` owned has been dropped.
     pub(crate) fn begin(
         engines: &Engines,
         key: usize,

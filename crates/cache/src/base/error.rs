@@ -50,8 +50,8 @@ kinds! {
     /// The identity of the file is ambiguous: its device and inode number are those of another open
     /// file, or change while the file is open. The file was neither read nor changed.
     AmbiguousFile = ENOTUNIQ, "the file's identity is ambiguous";
-    /// The path names a directory, a pipe, or another object without bytes at positions; or a file
-    /// without a size, as those of procfs and sysfs.
+    /// The path names a directory, a pipe, or another object without random access, or a file
+    /// without a size (such as the files of procfs and sysfs).
     NotAFile = EISDIR, "not a regular file or block device";
     /// A setting is out of range; the message names it.
     InvalidConfig = EINVAL, "a setting is out of range";
@@ -69,9 +69,9 @@ kinds! {
     FileTooLarge = EFBIG, "the file is too large";
     /// The file was truncated outside the cache.
     Truncated = EIO, "the file was truncated since it was opened";
-    /// No frames could be freed. The message gives the numbers of frames by use (dirty, pinned, of
-    /// spaces, and so on). Or an append is longer than the number of bytes of one file that may be
-    /// dirty; the message states the limit.
+    /// No frame could be freed; the message gives the number of frames in each state (dirty,
+    /// pinned, of spaces, and so on). Or an append is longer than the number of bytes of one file
+    /// that may be dirty; the message states the limit.
     OutOfFrames = ENOMEM, "no frame of the cache can be freed";
     /// The page's contents are inconsistent: the closure of a view
     /// ([`File::view`](crate::File::view)) returned `Torn` although the page did not change, or it
@@ -98,8 +98,8 @@ kinds! {
     Throttled = EAGAIN, "the file is at its quota of dirty pages";
     /// A page is pinned for writing; the message may name it.
     Locked = EBUSY, "a page is pinned for writing";
-    /// The call would wait for its own thread, which is in a callback of the file or in a page
-    /// codec of any file, or has the page pinned for writing. The message names the case.
+    /// The call would wait for its own thread, because the thread is in a callback of the file or
+    /// in a page codec of any file, or has the page pinned for writing. The message names the case.
     Deadlock = EDEADLK, "the call would wait for its own thread";
     /// A callback or page codec of the program refused a page; the source is its error.
     Refused = ECANCELED, "the program's callback refused a page";
@@ -206,7 +206,7 @@ struct Inner {
     page: Option<u64>,
     /// `Some` if the error is also reported to each handle of the file, once.
     noted: Option<Cause>,
-    /// For lack of frames: number of frames that could not be freed because they were not clean.
+    /// For `OutOfFrames`: number of frames that could not be freed because they were not clean.
     nr_unclean: usize,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
@@ -299,7 +299,7 @@ impl Error {
         self
     }
 
-    /// Whether a retry may succeed: the backend, or code of the program, has failed.
+    /// Whether a retry may succeed, because the backend or the program's code caused the failure.
     pub(crate) fn may_pass(&self) -> bool {
         let source = std::error::Error::source(self);
         let is_of_system = source.is_some_and(|source| source.is::<io::Error>());
@@ -345,7 +345,8 @@ impl Error {
         self
     }
 
-    /// Returns a copy for another caller that waited for the same work. Both share one source.
+    /// Returns a copy for another caller that waited for the same operation. Both errors share one
+    /// source.
     #[cold]
     pub(crate) fn copied(&self) -> Self {
         Self(self.0.clone())
@@ -462,7 +463,7 @@ impl std::error::Error for Error {
 }
 
 impl From<Error> for io::Error {
-    /// Keeps the kind of an error of the operating system; any other error gets the closest kind.
+    /// Keeps the kind of an error of the operating system. Any other error gets the closest kind.
     fn from(error: Error) -> Self {
         let source = error.0.source.as_deref();
         let of_source = source

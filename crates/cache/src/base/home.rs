@@ -1,14 +1,14 @@
 //! Check for the owning process: the process that created a cache, as opposed to its forks.
 //!
 //! A child made by `fork` has a copy of the cache's memory at the time of the fork, and shares the
-//! open files. A change that another thread was making then stays incomplete in the child: a claim
-//! is never ended, a lock never released. Writes of the child to the backend would mix with those
-//! of the parent. Therefore every operation except a hit fails in the child. A hit copies bytes
-//! from the child's own copy of the memory, and validates them.
+//! open files. A change that another thread was making at that time stays incomplete in the child:
+//! the claim is never ended, the lock never released. Writes of the child to the backend would mix
+//! with those of the parent. Therefore every operation except a hit fails in the child. A hit
+//! copies bytes from the child's own copy of the memory, and validates them.
 //!
-//! The check loads a word in a page that the kernel zeroes in a child, so it also holds for
-//! grandchildren, whose process id may be any. If the kernel cannot zero the page, the check
-//! compares process ids, which takes a system call.
+//! The check loads a word in a page that the kernel zeroes in a child. It therefore also detects a
+//! grandchild, whose process id may by then equal that of the owning process. If the kernel cannot
+//! zero the page, the check compares process ids, which takes a system call.
 
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page_hooks::is_in_page_hook;
@@ -108,8 +108,8 @@ impl Home {
     }
 }
 
-/// Checks that the calling thread is not in a page codec. Other threads wait for the page that the
-/// codec transforms, so the codec must not wait.
+/// Checks that the calling thread is not in a page codec. Other threads may be waiting for the page
+/// that the codec transforms, so the codec must not wait.
 ///
 /// # Errors
 ///

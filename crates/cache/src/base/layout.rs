@@ -59,7 +59,7 @@ impl Layout {
         }
     }
 
-    /// Whether only a part of the last stored page of a file of `size` bytes is the file's.
+    /// Whether the last stored page of a file of `size` bytes is only partly within the file.
     pub(crate) const fn has_part(self, size: u64) -> bool {
         match self {
             Self::Plain => false,

@@ -10,10 +10,11 @@
 //! - the owning process of a cache ([`home`]), arrays that use memory only where they are written
 //!   ([`reserved`]), facts about the machine ([`system`]).
 //!
-//! Calls no other module of the cache, and knows no file and no other state of the cache.
+//! Calls no other module of the cache, and has access to no file and to no other state of the
+//! cache.
 //!
-//! Promises. The words are values. Their owner, in another module, changes them by a
-//! compare-and-swap or a store.
+//! Promises. A [`slot`] and a [`page_state`] are plain values. The module that owns the atomic word
+//! changes it by a compare-and-swap or a store.
 
 pub(crate) mod aligned;
 pub(crate) mod edit;

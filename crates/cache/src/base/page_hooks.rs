@@ -1,7 +1,7 @@
 //! Page codecs: code of the program that transforms pages on the way to the backend and back.
 //!
-//! A file with a codec is stored in whole pages ([`super::layout`]). The callers, with their memory
-//! and threads: `writeback::run` for encoding, `read::fill` for decoding.
+//! A file with a codec is stored in whole pages ([`super::layout`]). `writeback::run` encodes
+//! pages, and `read::fill` decodes them.
 
 use std::cell::Cell;
 use std::fmt;
@@ -26,10 +26,10 @@ use crate::base::page::PageNr;
 ///   `before_write` replaces them, and `after_read` restores them.
 /// - A page with a nonzero byte is stored with a nonzero byte. If `before_write` violates this, the
 ///   file reports an error.
-/// - The same page may be written several times in different versions, and be requested again after
-///   a failure. So `before_write` must not assume that a page that it has seen is stored, and must
-///   not derive a nonce from the page's number and log sequence number: two versions may have the
-///   same.
+/// - The same page may be written several times with different bytes, and be passed to
+///   `before_write` again after a failure. So `before_write` must not assume that a page that it
+///   has encoded is stored. It must not derive a nonce from the page's number and log sequence
+///   number, which two versions of the page may have in common.
 ///
 /// # Pages that were never written
 ///
@@ -50,10 +50,9 @@ use crate::base::page::PageNr;
 /// Decoder threads of the cache call them for pages that are read together, read ahead, prefetched
 /// or awaited. Any number of threads may call them concurrently; at most eight per file are threads
 /// of the cache. When bytes past the end of the file are removed from the backend, the thread that
-/// extends or opens the file may call `after_read` and `before_write`, too. A codec that blocks
-/// delays the threads that need the page, and the threads that call it; other files wait for it
-/// only if codecs that block occupy all decoder threads of the cache, of which one file has at most
-/// eight.
+/// extends or opens the file may call `after_read` and `before_write` too. A codec that blocks
+/// delays the threads that need the page and the threads that call the codec. Other files wait for
+/// it only if blocked codecs occupy all decoder threads of the cache.
 ///
 /// A page is claimed while `after_read` runs, and threads that wait for it sleep. So a codec must
 /// not call any cache in a way that may wait: such a call fails with
@@ -63,14 +62,15 @@ use crate::base::page::PageNr;
 /// A panic of a codec counts as an error.
 pub trait PageHooks: Send + Sync + 'static {
     /// Encodes `pages`, which are consecutive, in ascending order, and about to be written to the
-    /// backend in one request. Their bytes are copies. The codec may change them freely; users of
-    /// the cache do not see that.
+    /// backend in one request. Their bytes are copies. The codec may change the copies freely;
+    /// users of the cache do not see the changes.
     ///
     /// # Errors
     ///
-    /// None of the pages is written. Each is then tried again alone. A page that is refused alone
-    /// stays dirty, and the writeback fails with [`Refused`](crate::ErrorKind::Refused), which
-    /// names that page. The next writeback tries again.
+    /// If the codec returns an error, none of the pages is written. Each page is then encoded and
+    /// written again on its own. A page that is refused again stays dirty, and the writeback fails
+    /// with [`Refused`](crate::ErrorKind::Refused), which names that page. The next writeback tries
+    /// again.
     fn before_write(&self, pages: &mut [OutgoingPage<'_>]) -> io::Result<()>;
 
     /// Decodes page number `page`. `bytes` is the whole page as stored. Readers get the bytes that
@@ -78,9 +78,9 @@ pub trait PageHooks: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// No reader sees any byte of the page. The reader that needed it gets
-    /// [`Corrupt`](crate::ErrorKind::Corrupt), with the page and this error. The error is not
-    /// stored: the next reader causes another read.
+    /// If the codec returns an error, no reader sees any byte of the page. The reader that needed
+    /// the page gets [`Corrupt`](crate::ErrorKind::Corrupt), with the page and this error. The
+    /// error is not stored: the next reader causes another read.
     fn after_read(&self, page: u64, bytes: &mut [u8]) -> io::Result<()>;
 
     /// Called when page number `page` was read and is a hole: its stored bytes are zeros. By
@@ -103,7 +103,7 @@ pub trait PageHooks: Send + Sync + 'static {
 pub(crate) struct Hooks(pub(crate) Arc<dyn PageHooks>);
 
 impl Hooks {
-    /// Whether both are the same value. Two values of one type may have different keys.
+    /// Whether both are the same object. Two objects of one type may have different keys.
     pub(crate) fn are(&self, other: &Self) -> bool {
         std::ptr::addr_eq(Arc::as_ptr(&self.0), Arc::as_ptr(&other.0))
     }
@@ -125,7 +125,7 @@ pub struct OutgoingPage<'b> {
 }
 
 impl<'b> OutgoingPage<'b> {
-    /// Creates an outgoing page. The first `len` of `bytes` are the file's.
+    /// Creates an outgoing page. The first `len` bytes of `bytes` lie within the file.
     pub(crate) fn new(page: PageNr, lsn: u64, len: usize, bytes: &'b mut [u8]) -> Self {
         Self {
             page,
@@ -193,8 +193,8 @@ pub(crate) fn is_in_page_hook() -> bool {
 
 /// Calls a page codec. Converts a panic into an error.
 pub(crate) fn call_page_hook(hook: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-    /// Clears the flag, also on unwind. Codec calls do not nest: the thread would have to wait in
-    /// the outer one.
+    /// Clears the flag, also on unwind. Codec calls do not nest: a codec that caused another codec
+    /// call would have to wait, which it must not.
     struct Leaving;
     impl Drop for Leaving {
         fn drop(&mut self) {
@@ -203,7 +203,7 @@ pub(crate) fn call_page_hook(hook: impl FnOnce() -> io::Result<()>) -> io::Resul
     }
     IS_IN_HOOK.set(true);
     let _leaving = Leaving;
-    // Unwind safe: the bytes that the codec was changing are dropped, or made anew.
+    // Unwind safe: the bytes that the codec was changing are dropped or overwritten.
     catch_unwind(AssertUnwindSafe(hook)).unwrap_or_else(|panic| {
         // The panic hook has reported the panic. Dropping the payload could panic again, so it is
         // leaked.
@@ -213,7 +213,7 @@ pub(crate) fn call_page_hook(hook: impl FnOnce() -> io::Result<()>) -> io::Resul
 }
 
 pub(crate) fn is_zeros(bytes: &[u8]) -> bool {
-    // In blocks, which the compiler vectorizes.
+    // Checks block by block, which the compiler vectorizes.
     bytes
         .chunks(256)
         .all(|block| block.iter().fold(0, |any, byte| any | byte) == 0)

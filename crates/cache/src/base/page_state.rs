@@ -15,9 +15,10 @@
 //! The state is in the metadata of the page's frame. Only the holder of the slot's claim changes
 //! it. A page that moves to another frame keeps its state.
 //!
-//! `locked` does not concern the bytes: a [`PageGuardMut`](crate::PageGuardMut) is about to replace
-//! the page. `holder` is the number of that lock. A page that was truncated and is resident again
-//! may have been locked by another guard.
+//! `locked` is independent of the bytes: it is set while a [`PageGuardMut`](crate::PageGuardMut),
+//! which will replace the page, exists. `holder` is the number of that guard's lock. Another guard
+//! may lock the page after a truncation has removed it and a fill has made it resident again; its
+//! number differs.
 
 use pagewell_frame::FrameMeta;
 use pagewell_frame::refcount::RefScheme;
@@ -40,9 +41,8 @@ impl PageState {
     #[inline(always)]
     #[allow(unsafe_code)] // The requirement of `FrameMeta::state`.
     pub(crate) fn word<S: RefScheme>(record: &FrameMeta<S>) -> &AtomicU64 {
-        // SAFETY: (W) only `store` stores to the word. The callers of `store` have claimed the slot
-        // that names the frame; or the slot named it until their claim ended and they own its
-        // reference. So the frame holds a page of theirs, and keeps it during the store.
+        // SAFETY: (W) only `store` stores to the word. Each caller of `store` has claimed the slot
+        // that names the frame, so the frame holds that slot's page until the store is done.
         unsafe { record.state() }
     }
 
@@ -94,7 +94,7 @@ impl PageState {
         Self(self.0 | DIRTY)
     }
 
-    /// Returns the state when the page is being written to the backend.
+    /// Returns the state of a page whose bytes were submitted to the backend.
     pub(crate) const fn written(self) -> Self {
         Self(self.0 & !DIRTY | WRITTEN)
     }
@@ -163,7 +163,8 @@ mod tests {
         for state in all() {
             let dirtied = state.dirtied();
             assert!(dirtied.is_dirty());
-            // Written while older bytes were in flight: the sync did not cover the last write.
+            // The page was written while older bytes were in flight, so the sync did not cover the
+            // last write.
             assert!(dirtied.synced().is_dirty());
             assert!(!state.written().is_dirty() && state.written().is_unclean());
             assert!(!state.failed().is_written());

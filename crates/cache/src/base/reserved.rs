@@ -1,5 +1,5 @@
-//! Arrays of words whose addresses are reserved at once, for the maximum size of a file, and which
-//! use memory only where they are written.
+//! Arrays of words that use memory only where they are written. Their addresses are reserved at
+//! once, for the maximum size of a file.
 
 #![allow(unsafe_code)] // Creates and accesses a memory mapping.
 
@@ -116,7 +116,7 @@ mod imp {
             super::zero(&self[first..first + nr]);
         }
 
-        /// Stores zeros, so that a model detects other stores to these words during the call.
+        /// Stores zeros instead, so that a model detects concurrent stores to these words.
         pub(crate) fn discard_zeros(&self, first: usize, nr: usize) {
             self.discard(first, nr);
         }

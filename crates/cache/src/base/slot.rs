@@ -25,11 +25,11 @@
 //!
 //! Distance to a repeated version: a reader is deceived only if, during one copy, its slot is
 //! changed exactly a multiple of 2^31 times and then names the same frame again. Each change takes
-//! a claim. At thirty million writes to one page per second, that is more than a minute within one
-//! copy, and the copy would have to end between two writes. A leaf that is freed and allocated
-//! again starts at a version that no slot had before (see [`crate::index`]). State that is kept for
-//! longer than a copy stores a generation beside the word, which changes each time that versions
-//! start over ([`crate::index::lives`]).
+//! a claim. At thirty million writes per second to one page, 2^31 changes take more than a minute.
+//! One copy would have to last that long, and end before the next write. A leaf that is removed and
+//! created again starts at a version above those of all slots in removed leaves (see
+//! [`crate::index`]). State that is kept for longer than a copy stores a generation beside the
+//! word, which changes each time that versions start over ([`crate::index::lives`]).
 
 use std::fmt;
 
@@ -44,7 +44,7 @@ const PRESENT: u64 = 1 << 1;
 const BUSY: u64 = 1 << 2;
 
 const VERSION_SHIFT: u32 = 3;
-/// Models use few bits, so that versions start over and the code for that runs.
+/// Models use few bits, so that versions start over within an execution.
 const VERSION_BITS: u32 = if cfg!(loom) {
     3
 } else {
@@ -163,7 +163,7 @@ impl Slot {
         Self(self.filled(frame).0 | self.0 & HOT)
     }
 
-    /// Returns the slot after a removal of the page that left `ghost`.
+    /// Returns the slot as it is after its page was removed and `ghost` was stored in its place.
     pub(crate) fn emptied(self, ghost: Option<Ghost>) -> Self {
         let ghost = ghost.map_or(0, |ghost| HAS_GHOST | ghost.bits());
         Self(u64::from(ghost) << FRAME_SHIFT | self.next_version())

@@ -31,7 +31,7 @@ fn group_limit() -> Option<u64> {
     Group::find(&groups, &mounts)?.limit()
 }
 
-/// A memory control group: the place where its hierarchy is mounted, and its folder there.
+/// Memory control group: the mount point of its hierarchy, and its directory below the mount point.
 #[derive(Debug, PartialEq, Eq)]
 struct Group {
     mount: PathBuf,

@@ -1,17 +1,18 @@
 //! Requests to the flushers: files to write back or to close, and the threads that take the
 //! requests.
 //!
-//! Place. Writers make a request when a file has many pages that are not clean. A thread in a
-//! callback makes one when it has left a file to be closed, and the watcher makes one for each file
-//! that is due. The flushers of `files::flushers` take the requests.
+//! Place. A writer makes a request when a file has many pages that are not clean. A thread that
+//! drops the last reference to a file in a callback or a codec requests that a flusher close the
+//! file. The watcher makes a request for each file with background writeback that has pages that
+//! are not clean. The flushers of `files::flushers` take the requests.
 //!
 //! Protocol. A thread that takes a request is *busy* until it calls [`Calls::done`]. A caller of
 //! [`Calls::stop`] waits until no thread is busy. From then on no thread takes a request until the
-//! guard is dropped. While the caller waits, threads take only requests for which another thread
-//! waits, since a busy thread may hang.
+//! guard is dropped. While the caller waits, which may be long if a busy thread hangs, threads take
+//! only requests for whose result another thread waits ([`Call::CleanNow`]).
 //!
-//! Locks. The lock is held briefly, and its holder waits for nothing, so it may be acquired under
-//! claims.
+//! Locks. The lock is held for a few steps, and its holder waits for nothing. So a thread that
+//! holds claims may acquire it.
 
 #[cfg(not(loom))]
 use std::collections::VecDeque;
@@ -30,9 +31,9 @@ use pagewell_sync::{Condvar, Mutex, MutexGuard};
 pub(crate) enum Call {
     /// Write back the file with this number.
     Clean(u64),
-    /// The same, for a thread that waits for the result.
+    /// Write back the file with this number, for a thread that waits for the result.
     CleanNow(u64),
-    /// Close one of the files that were left to be closed.
+    /// Close one of the files whose last reference was dropped in a callback or a codec.
     Close,
 }
 
@@ -45,7 +46,7 @@ pub(crate) struct Calls {
     #[cfg(not(loom))]
     called: Condvar,
     /// Notified when a request finds no idle thread, when a thread is done, when the requests
-    /// resume, and when they end.
+    /// resume, and when the threads must end.
     #[cfg(not(loom))]
     watched: Condvar,
 }
@@ -59,7 +60,7 @@ struct State {
     nr_busy: usize,
     /// Number of callers that hold or wait for a [`Stopped`].
     nr_stops: usize,
-    /// Whether the requests are stopped: no thread has been busy since.
+    /// Whether requests are stopped. If so, no thread is busy.
     are_stopped: bool,
     is_over: bool,
 }
@@ -79,9 +80,9 @@ impl State {
 #[cfg(not(loom))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watch {
-    /// Search for files that are due.
+    /// Search for files with pages that are not clean.
     Round,
-    /// Start one more thread: a request has waited while no thread was idle.
+    /// Start one more thread: a request has waited longer than the delay while no thread was idle.
     MoreThreads,
     Over,
 }
@@ -114,7 +115,8 @@ impl Calls {
         self.called.notify_one();
     }
 
-    /// Ends the threads. Requests that no thread has taken are dropped.
+    /// Makes the flusher threads and the watcher end. Requests that no thread has taken are not
+    /// executed.
     pub(crate) fn end(&self) {
         self.lock().is_over = true;
         self.called.notify_all();
@@ -122,7 +124,8 @@ impl Calls {
     }
 
     /// Takes the next request and makes the thread busy. Returns `None` if no request came within
-    /// `patience`, or the requests have ended. The thread must then end; it is no longer counted.
+    /// `patience`, or if the threads must end. The calling thread is then no longer counted, and
+    /// must end.
     pub(crate) fn take(&self, patience: Duration) -> Option<Call> {
         let mut state = self.lock();
         state.nr_idle += 1;
@@ -136,7 +139,8 @@ impl Calls {
             _ => None,
         };
         if state.nr_idle == 0 && state.next().is_some() {
-            // No other thread has been notified of the remaining requests.
+            // No other thread was notified of the remaining requests, so the watcher must check
+            // them.
             self.watched.notify_all();
         }
         match call {
@@ -156,7 +160,8 @@ impl Calls {
         self.watched.notify_all();
     }
 
-    /// Counts a thread that is about to be started. Returns `false` if there are `most` already.
+    /// Counts a thread that is about to be started. Returns `false`, without counting the thread,
+    /// if `most` threads exist already.
     pub(crate) fn add_thread(&self, most: usize) -> bool {
         let mut state = self.lock();
         let is_allowed = state.nr_threads < most;
@@ -178,8 +183,8 @@ impl Calls {
         self.lock().nr_stops != 0
     }
 
-    /// Waits for a task of the watcher: a search after `interval`, or one more thread once a
-    /// request has waited for `delay`.
+    /// Waits until the watcher must act, and returns the action: a search after `interval`, or one
+    /// more thread after a request has waited for `delay`.
     pub(crate) fn watch(&self, interval: Duration, delay: Duration) -> Watch {
         let next = Instant::now() + interval;
         let mut state = self.lock();

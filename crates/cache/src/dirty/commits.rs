@@ -2,7 +2,7 @@
 //!
 //! Place. [`Flusher::sync`](crate::writeback::flush::Flusher::sync) calls [`Commits::join`] first.
 //! The first caller *leads*: it makes the sync. Callers that join before that sync begins to look
-//! for dirty pages *follow*: they wait for it and return its outcome.
+//! for dirty pages *follow*: they wait for the sync and return its outcome.
 //!
 //! Protocol.
 //!
@@ -18,16 +18,16 @@
 //! ```
 //!
 //! Invariants.
-//! - C1: a thread that follows a commit joined before step 4 of that commit: it found the commit in
-//!   `forming`, which is only possible before step 3. So every write that the follower has seen is
-//!   recorded as dirty where step 4 looks; the lock of `forming` orders the two (a before 3).
+//! - C1: a follower of a commit has joined it before step 4 of that commit, because it found the
+//!   commit in `forming`, which is only possible before step 3. So step 4 finds each page dirty
+//!   whose write the follower has seen: the lock of `forming` orders step a before step 3.
 //! - C2: a commit stored in `forming` is removed, and finally has an outcome, even if its leader
 //!   unwinds ([`Lead`]).
 //! - C3: commits of one file are led one after the other, each with the writeback lock held. While
 //!   one is in step 4, at most one more forms.
 //!
-//! Leaders call the writeback callback and the backend on behalf of followers. A follower waits for
-//! the writeback lock, the callback and the backend, as it would as a leader.
+//! Leaders call the writeback callback and the backend on behalf of followers. So a follower waits,
+//! like a leader, for the writeback lock, the callback and the backend.
 //!
 //! Verified by `loom_commit_vs_commit`, `loom_commit_fails_vs_follower`;
 //! `crates/pagewell/tests/durability/commits.rs`.
@@ -57,7 +57,7 @@ pub(crate) struct Commits {
 #[derive(Debug)]
 struct Forming {
     commit: Arc<Commit>,
-    /// The widest scope that a thread has requested.
+    /// Widest scope that any of the threads has requested.
     wanted: Sync,
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct Lead<'w> {
 }
 
 impl Commits {
-    /// Step 1, or step a.
+    /// Joins the forming commit (step a), or starts one (step 1).
     pub(crate) fn join(&self, what: Sync) -> Role<'_> {
         let mut forming = lock(&self.forming);
         if let Some(forming) = &mut *forming {
@@ -137,7 +137,8 @@ impl Commit {
         }
     }
 
-    /// Step 6. Has no effect if the commit has an outcome.
+    /// Step 6: stores the outcome and wakes the followers. Has no effect if the commit already has
+    /// an outcome.
     fn end(&self, outcome: Outcome) {
         let mut ended = lock(&self.outcome);
         if ended.is_none() {
@@ -149,12 +150,12 @@ impl Commit {
 }
 
 impl Lead<'_> {
-    /// Step 3; the caller holds the writeback lock. No thread can follow after this. Returns the
-    /// scope of the sync for all threads.
+    /// Step 3. The caller holds the writeback lock. Afterwards no thread can follow this commit.
+    /// Returns the widest scope that the leader and the followers have requested.
     pub(crate) fn close(&mut self) -> Sync {
         if self.is_forming {
             self.is_forming = false;
-            // Only its leader removes a commit, so this is the commit of this thread.
+            // Only the leader of a commit removes it, so this is the commit of this thread.
             if let Some(forming) = lock(&self.commits.forming).take() {
                 self.what = forming.wanted;
             }
@@ -189,8 +190,8 @@ mod tests {
     use super::*;
     use crate::base::error::{ErrorKind, Op};
 
-    /// Has `nr` threads follow one commit, which `lead` makes once they do. Returns the outcomes
-    /// that they got.
+    /// Lets `nr` threads follow one commit, whose sync `lead` makes after all of them have joined.
+    /// Returns the outcomes that the followers got.
     fn followers(
         nr: usize,
         lead: impl FnOnce(Lead<'_>),
@@ -208,7 +209,8 @@ mod tests {
                     })
                 })
                 .collect();
-            // Besides the leader's reference and that of `forming`.
+            // Two of the references are the leader's and that of `forming`; each follower has one
+            // more.
             while Arc::strong_count(&leader.commit) < nr + 2 {
                 thread::yield_now();
             }
@@ -283,7 +285,7 @@ mod tests {
         let Role::Lead(mut second) = commits.join(Sync::Data) else {
             panic!("it has begun");
         };
-        // A wider scope that one thread requests holds for all.
+        // A wider scope that one thread requests applies to all threads.
         assert!(matches!(commits.join(Sync::All), Role::Follow(_)));
         assert!(matches!(commits.join(Sync::Data), Role::Follow(_)));
         first.end(&Ok(()));

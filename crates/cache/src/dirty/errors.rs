@@ -26,7 +26,7 @@ struct Sequence {
     last: Mutex<Option<(Noted, Option<u64>)>>,
 }
 
-/// Copy of an error, from which the error can be made any number of times.
+/// Copy of an error, from which the error can be created any number of times.
 #[derive(Clone, Debug)]
 pub(crate) enum Noted {
     /// Error number of the operating system.
@@ -64,7 +64,7 @@ impl Sequence {
 
     fn take(&self, seen: &AtomicU64) -> Option<(io::Error, Option<u64>)> {
         let nr = self.nr();
-        // ORDERING: Relaxed; the read-modify-write lets one of the handle's callers report the
+        // ORDERING: Relaxed; the read-modify-write lets only one of the handle's callers report the
         // error, and never decreases the number.
         if seen.fetch_max(nr, Ordering::Relaxed) >= nr {
             return None;
@@ -75,7 +75,7 @@ impl Sequence {
 }
 
 impl Errors {
-    /// State of a new handle, which does not report the errors so far.
+    /// Returns the state of a new handle, which does not report earlier errors.
     pub(crate) fn seen(&self) -> Seen {
         Seen(std::array::from_fn(|cause| {
             AtomicU64::new(self.0[cause].nr())
@@ -91,8 +91,8 @@ impl Errors {
         let _ = self.0[cause as usize].take(&seen.0[cause as usize]);
     }
 
-    /// Returns the last error of the first cause with errors that are not in `seen`, and marks that
-    /// cause as reported.
+    /// Returns the last error of the first cause that has errors not yet in `seen`, and marks the
+    /// errors of that cause as reported. Returns `None` if every error is in `seen`.
     pub(crate) fn take(&self, seen: &Seen) -> Option<Failure> {
         Cause::ALL.into_iter().find_map(|cause| {
             let (error, page) = self.0[cause as usize].take(&seen.0[cause as usize])?;

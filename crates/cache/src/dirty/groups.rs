@@ -1,9 +1,8 @@
-//! Owners of page locks: the thread, if any, that each [`PageGuardMut`](crate::PageGuardMut)
-//! belongs to.
+//! Owners of page locks: the thread, if any, that owns the guard of a page pinned for writing.
 //!
 //! Place. A guard is recorded here from before it locks its page until the page is unlocked. A
-//! writer that finds a page locked looks up the number of the lock, so that it does not wait for
-//! its own thread ([`crate::write::lock_wait`]).
+//! writer that finds a page locked looks up the owner of the lock by its number, so that the writer
+//! does not wait for its own thread ([`crate::write::lock_wait`]).
 //!
 //! Verified by: the models of `models/locked_pages.rs`;
 //! `crates/pagewell/tests/durability/guards.rs`.
@@ -23,9 +22,9 @@ pub(crate) struct Groups {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
-    /// The guard belongs to this thread ([`this_thread`]) and stays with it.
+    /// This thread ([`this_thread`]) owns the guard, which cannot be sent.
     Thread(usize),
-    /// The guard belongs to no thread, and any thread may have it.
+    /// No thread owns the guard, and any thread may hold it.
     Nobody,
 }
 
@@ -45,7 +44,7 @@ impl Undecided<'_> {
         self.set(Owner::Thread(this_thread()));
     }
 
-    /// Makes the guard belong to no thread.
+    /// Records that no thread owns the guard.
     pub(crate) fn detach(&self) {
         self.set(Owner::Nobody);
     }
@@ -58,7 +57,7 @@ impl Drop for Undecided<'_> {
 }
 
 impl Groups {
-    /// Records a guard with this number, which belongs to this thread.
+    /// Records that this thread owns the guard with the number `holder`.
     pub(crate) fn keep_open(&self, holder: u64) -> Undecided<'_> {
         let groups = self;
         let undecided = Undecided { groups, holder };
@@ -66,8 +65,8 @@ impl Groups {
         undecided
     }
 
-    /// Whether the guard with this number belongs to this thread. Only the thread itself changes
-    /// that.
+    /// Whether this thread owns the guard with the number `holder`. Only this thread can change the
+    /// answer.
     pub(crate) fn is_of_this_thread(&self, holder: u64) -> bool {
         lock(&self.open).get(&holder) == Some(&Owner::Thread(this_thread()))
     }

@@ -1,5 +1,4 @@
-//! Identity of the thread that holds a lock, and whether the current thread is in a callback of the
-//! program.
+//! Records of the thread that holds a lock, and of the callbacks that the current thread is in.
 
 use std::cell::Cell;
 
@@ -14,8 +13,8 @@ thread_local! {
     static NR_HOOKS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Thread that holds a lock ([`this_thread`]), or 0 if no thread does. Only that thread itself can
-/// rely on the value.
+/// Thread that holds a lock ([`this_thread`]), or 0 if no thread does. Only the comparison with the
+/// calling thread ([`is_set`](Self::is_set)) is reliable.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadMark(AtomicUsize);
 
@@ -39,23 +38,23 @@ impl ThreadMark {
 
     /// Whether this thread holds the lock.
     pub(crate) fn is_set(&self) -> bool {
-        // ORDERING: Relaxed; only the thread itself stores the value that names it. By coherence it
-        // loads that value while it holds the lock, and cannot load it once it has cleared it. A
-        // thread with the address of an ended one starts after its end.
+        // ORDERING: Relaxed; only the thread itself stores its own identity. By coherence the
+        // thread loads that value while it holds the lock, and cannot load it after it has cleared
+        // it. A thread that reuses the address of an ended thread starts after that thread's end.
         self.0.load(Ordering::Relaxed) == this_thread()
     }
 }
 
-/// Record that this thread is in a callback of the program. It holds the writeback lock of a file,
-/// so its writes to other files must not write that file back.
+/// Record that this thread is in a callback of the program. The thread holds the writeback lock of
+/// the callback's file, so its writes to other files must not write that file back.
 pub(crate) struct InHook<'w> {
     mark: &'w ThreadMark,
     _entered: HookEntered,
 }
 
 impl<'w> InHook<'w> {
-    /// Records that this thread enters the callback of the file that has `mark`. The thread holds
-    /// the file's writeback lock, so one thread at a time is in the callback.
+    /// Records that this thread enters the callback of the file with the given `mark`. The thread
+    /// holds the file's writeback lock, so one thread at a time is in the callback.
     pub(crate) fn enter(mark: &'w ThreadMark) -> Self {
         NR_HOOKS.set(NR_HOOKS.get() + 1);
         mark.set();
@@ -65,13 +64,13 @@ impl<'w> InHook<'w> {
         }
     }
 
-    /// Whether this thread is in a callback, of any file and any kind.
+    /// Whether this thread is in a writeback callback or a page codec of any file.
     pub(crate) fn is_so() -> bool {
         NR_HOOKS.get() != 0 || is_in_page_hook()
     }
 
-    /// Whether this thread is in the callback of the file that has `mark`, and so holds the file's
-    /// writeback lock.
+    /// Whether this thread is in the callback of the file with the given `mark`, and therefore
+    /// holds the file's writeback lock.
     pub(crate) fn is_of(mark: &ThreadMark) -> bool {
         NR_HOOKS.get() != 0 && mark.is_set()
     }

@@ -9,16 +9,17 @@
 //! - memory for encoded pages in flight ([`reserve`]);
 //! - the state of its writeback ([`service`], [`attendance`]).
 //!
-//! It also owns what the files of a cache share: the limit of frames that are not clean
-//! ([`pressure`]), and the requests to the flushers ([`calls`]). Per thread it records the callback
-//! that the thread is in ([`hook`]) and the file locks that it holds ([`order`]).
+//! The module also owns two parts that the files of a cache share: the limit of frames that are not
+//! clean ([`pressure`]), and the requests to the flushers ([`calls`]). For each thread, the module
+//! records the callbacks that the thread is in ([`hook`]) and the file locks that it holds
+//! ([`order`]).
 //!
 //! Depends on `base` only. The module writes nothing to the backend and claims no slot: writers add
-//! to this state, and writeback removes from it.
+//! pages to the sets, and writeback removes them.
 //!
 //! Guarantees. The sets change only for a page whose slot the caller has claimed, so they agree
-//! with the page's state (W1 of `writeback`). Locks here are held briefly, except the writeback
-//! lock ([`writes::Writes::writeback`]).
+//! with the page's state (W1 of `writeback`). Locks of this module are held for a few steps, except
+//! the writeback lock ([`writes::Writes::writeback`]).
 
 pub(crate) mod attendance;
 pub(crate) mod calls;

@@ -1,9 +1,9 @@
-//! Oldest log sequence number (LSN) of a file that may not be durable: the program must keep its
-//! log from there on.
+//! Oldest log sequence number (LSN) of a write to a file that may not be durable: the program must
+//! keep its log from that LSN on.
 //!
-//! A page has the LSN of its *last* write ([`crate::File::write_at_lsn`]); recovery has to begin at
-//! the *first* write that is not durable. That LSN is kept for the file, not for each page: two
-//! words, which are never too new.
+//! A page has the highest LSN of its writes ([`crate::File::write_at_lsn`]), but recovery must
+//! begin at the *first* write that is not durable. The LSN of that write is kept for the file, not
+//! for each page. Two words hold it; the lower of them may be too old, but never too new.
 //!
 //! Protocol.
 //!
@@ -17,16 +17,16 @@
 //! ```
 //!
 //! Invariants.
-//! - O1: take a page that is dirty or unsynced, and whose writes have returned. The lower of
+//! - O1: for each page that is dirty or unsynced, and whose writes have returned, the lower of
 //!   `since` and `before` is at most the LSN of its first write that is not durable. If step 2
 //!   comes before step a, the sync finds the page (E1), and makes it durable or puts the LSN back.
-//!   If it comes after step a, the LSN is in `since` until the next sync, whatever this sync does
-//!   with the page.
-//! - O2: a thread that reads without the lock loads `since` first, then `before`: an LSN that was
-//!   taken from `since` is in `before` by then.
+//!   If step 2 comes after step a, the LSN is in `since` until the next sync, whatever this sync
+//!   does with the page.
+//! - O2: a thread that reads without the lock loads `since` first, then `before`. If a sync has
+//!   taken an LSN from `since` before the first load, the second load finds it in `before`.
 //!
-//! Edges. E1: the read-modify-write of step 2 releases, that of step a acquires: a sync that takes
-//! an LSN sees the page recorded as dirty.
+//! Edges. E1: the read-modify-write of step 2 releases, and that of step a acquires. So a sync that
+//! takes an LSN sees that the page is recorded as dirty.
 //!
 //! Verified by: `loom_lsn_vs_sync`; `crates/pagewell/tests/durability/checkpoints.rs`.
 
@@ -35,12 +35,12 @@ use pagewell_sync::shard::Padded;
 
 const NONE: u64 = u64::MAX;
 
-/// Oldest LSN of a file that may not be durable.
+/// Oldest LSN of a write to a file that may not be durable.
 #[derive(Debug)]
 pub(crate) struct Oldest {
-    /// Of writes since the last sync began.
+    /// Lowest LSN of the writes since the last sync began.
     since: Padded<AtomicU64>,
-    /// Of earlier writes, while they are not known to be durable.
+    /// Lowest LSN of the earlier writes that are not known to be durable.
     before: Padded<AtomicU64>,
 }
 
@@ -54,18 +54,19 @@ impl Default for Oldest {
 }
 
 impl Oldest {
-    /// Step 2: records a write with this LSN, or without one (0). The page is recorded as dirty,
-    /// and its slot is claimed.
+    /// Step 2: records a write with this LSN, or without an LSN (0). The caller has claimed the
+    /// page's slot and recorded the page as dirty.
     #[inline]
     pub(crate) fn note(&self, lsn: u64) {
         if lsn != 0 {
-            // ORDERING: Release; E1. A read-modify-write even if it changes nothing: a sync that
-            // has not taken it comes later, and leaves it.
+            // ORDERING: Release; E1. The update is a read-modify-write even if it does not lower
+            // the value. If it comes before the exchange of step a, the exchange acquires it.
+            // Otherwise its LSN stays in `since` for the next sync.
             self.since.fetch_min(lsn, Ordering::Release);
         }
     }
 
-    /// Step a; the caller holds the writeback lock.
+    /// Step a. The caller holds the writeback lock.
     pub(crate) fn begin(&self) {
         loop {
             // ORDERING: Relaxed; the exchange decides.
@@ -73,7 +74,7 @@ impl Oldest {
             // ORDERING: Relaxed; published by the exchange.
             self.before.fetch_min(seen, Ordering::Relaxed);
             // ORDERING: AcqRel; E1, and O2: a thread that sees `since` taken sees `before` lowered.
-            // It fails only if a write has lowered `since` in between.
+            // The exchange fails only if a write has lowered `since` in between.
             let taken =
                 self.since
                     .compare_exchange(seen, NONE, Ordering::AcqRel, Ordering::Relaxed);
@@ -83,13 +84,13 @@ impl Oldest {
         }
     }
 
-    /// Step c, if everything that was dirty at step a is durable.
+    /// Step c, after a sync that made everything durable that was dirty at step a.
     pub(crate) fn end_durable(&self) {
-        // ORDERING: Relaxed; the absence of an LSN publishes nothing.
+        // ORDERING: Relaxed; a value of `NONE` publishes nothing.
         self.before.store(NONE, Ordering::Relaxed);
     }
 
-    /// Step c, if something may not be durable.
+    /// Step c, after a sync that failed, even if only for some pages.
     pub(crate) fn end_failed(&self) {
         // ORDERING: Relaxed for the load, since the holder of the lock stored the value. Release
         // for the update, as in `note`.
@@ -97,7 +98,8 @@ impl Oldest {
         self.since.fetch_min(before, Ordering::Release);
     }
 
-    /// Returns the LSN, or `None` if every write with an LSN is durable.
+    /// Returns the oldest LSN that may not be durable, or `None` if every write with an LSN is
+    /// durable.
     pub(crate) fn get(&self) -> Option<u64> {
         // ORDERING: Acquire; O2: a thread that sees `since` taken sees `before` lowered. This also
         // holds if a later write has lowered `since` again, since that write continues the release

@@ -5,17 +5,17 @@ use std::io;
 use std::sync::Arc;
 
 /// Writeback callback: called before a page is written to the backend, with the page's number and
-/// the highest log sequence number that was written to it. If it returns an error, the page is not
+/// the highest log sequence number of a write to it. If it returns an error, the page is not
 /// written.
 pub type BeforeWrite = dyn Fn(u64, u64) -> io::Result<()> + Send + Sync;
 
 /// Policy for writing back the dirty pages of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Writeback {
-    /// Soon, in the background, and on request of the program.
+    /// Dirty pages are written back in the background, and on request of the program.
     #[default]
     Background,
-    /// Only on request of the program.
+    /// Dirty pages are written back only on request of the program.
     Manual,
 }
 
@@ -32,8 +32,8 @@ pub(crate) enum Access {
     Write(WriteOptions),
 }
 
-/// Options for writing to a file. An option that is `None` is as in the open file, or else the
-/// default.
+/// Options for writing to a file. For an option that is `None`, an open file keeps its value, and a
+/// new file gets the default.
 #[derive(Clone, Default)]
 pub(crate) struct WriteOptions {
     pub(crate) mode: Option<Writeback>,

@@ -2,10 +2,12 @@
 //!
 //! A thread that holds a lock of one file (the size lock or the writeback lock) waits for such a
 //! lock of another file only in a callback that it has entered since (`docs/LOCKING.md`). Otherwise
-//! the backend or callback of one file would stop another file, and two files could wait for each
-//! other. Each thread records the locks that it holds, and checks them before it waits.
+//! a backend or callback that blocks for one file would stop another file, and two threads could
+//! wait for each other's file. Each thread records the locks that it holds, and checks them before
+//! it waits.
 
-/// Record of a file lock that this thread holds or is about to acquire. The drop removes it.
+/// Record of a file lock that this thread holds or is about to acquire. Dropping the record removes
+/// it.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct InOrder(());
@@ -21,7 +23,7 @@ mod notes {
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(super) enum Note {
-        /// A lock of the file with this address.
+        /// A lock of the file whose state is at this address.
         Lock(usize),
         Hook,
     }
@@ -30,10 +32,10 @@ mod notes {
         static NOTES: RefCell<Vec<Note>> = const { RefCell::new(Vec::new()) };
     }
 
-    /// Adds `note`. If it is a lock, returns another file whose lock this thread has acquired since
-    /// it entered its last callback, if there is one.
+    /// Adds `note`. If `note` is a lock, returns another file whose lock this thread has acquired
+    /// since it entered its last callback, if there is such a file.
     pub(super) fn add(note: Note) -> Option<usize> {
-        // A thread that is ending has no notes any more, and the check is skipped.
+        // If the thread is ending, its notes have been destroyed already, and the check is skipped.
         let other = NOTES.try_with(|notes| {
             let mut notes = notes.borrow_mut();
             let since_hook = notes.iter().rev().take_while(|note| **note != Note::Hook);

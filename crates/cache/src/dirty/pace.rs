@@ -1,28 +1,30 @@
 //! Amount that is written to a file's backend between two syncs.
 //!
-//! A sync makes everything durable that was written to the backend since the last one, and its
-//! duration follows from that amount. A call that takes too long cannot be distinguished from one
-//! that never returns ([`super::service`]). So a file that is written back without a request is
-//! synced whenever the amount written would, according to earlier syncs, take [a part](PART) of
-//! that time to become durable. Each of these syncs makes pages clean, and lets writers continue.
+//! A sync makes everything durable that was written to the backend since the last sync, so its
+//! duration grows with that amount. A call that takes longer than a time limit counts as stalled,
+//! since it cannot be distinguished from one that never returns ([`super::service`]). Therefore a
+//! file with background writeback is also synced in between: as soon as a sync of the amount
+//! written so far would take [a part](PART) of the time limit, according to earlier syncs. Each of
+//! these syncs makes pages clean, and lets writers continue.
 //!
-//! On one backend the cost of a sync depends on the bytes, on another on the requests (a disk
-//! seeks). Both are bounded. A bound starts low, is doubled as long as syncs that come near to it
-//! are fast, and falls at once to what a slow sync would have allowed. On a fast backend it soon
-//! exceeds the file's quota and has no effect.
+//! Depending on the backend, the duration of a sync depends on the number of bytes or on the number
+//! of requests (a disk seeks). Both are bounded. A bound starts low, and is doubled while syncs of
+//! nearly the bounded amount are fast. After a slow sync it is lowered at once to the amount that
+//! would have taken the intended time. On a fast backend a bound soon exceeds the file's quota and
+//! has no effect.
 //!
 //! A sync may also take long regardless of the amount, because a journal is committed or other
-//! processes use the device. If a sync of less has taken about as long, the bounds do not fall
-//! further, and rise again while the time is short enough.
+//! processes use the device. If a sync of a smaller amount takes about as long, the bounds are not
+//! lowered further, and are raised again while the duration is short enough.
 
 use std::time::Duration;
 
-/// Divisor: a sync should take this part of the time after which a call counts as stalled. So a
-/// sync still returns in time if the backend has become several times slower since the last one.
+/// Divisor: a sync should take one `PART`th of the time after which a call counts as stalled. So a
+/// sync still returns in time if the backend has become several times slower since the last sync.
 const PART: u32 = 4;
 
-/// Bound for a new file before its first sync. A backend that makes fewer than 300 KB, or some 70
-/// requests, durable per second may first be taken for a stalled one.
+/// Bound for a new file before its first sync. The first sync on a backend that makes fewer than
+/// 300 KB, or some 70 requests, durable per second may count as stalled.
 const FIRST: Amount = Amount {
     bytes: 256 << 10,
     requests: 64,
@@ -41,7 +43,7 @@ pub(crate) struct Pace {
     given: Amount,
     /// Bound; each field is at least one.
     most: Amount,
-    /// Duration of the sync for which the bounds were lowered, while syncs are slow.
+    /// Duration of the sync after which the bounds were lowered. `None` if the last sync was fast.
     slow: Option<Duration>,
 }
 
@@ -67,8 +69,8 @@ impl Pace {
         self.given.bytes >= self.most.bytes || self.given.requests >= self.most.requests
     }
 
-    /// Begins a sync, and returns the amount written so far. If the sync fails, all of it is
-    /// written and counted again.
+    /// Begins a sync. Returns the amount written since the last sync, and resets it. If the sync
+    /// fails, its pages are dirty again, and are counted when they are written again.
     pub(crate) fn begin_sync(&mut self) -> Amount {
         std::mem::take(&mut self.given)
     }
@@ -85,7 +87,8 @@ impl Pace {
             return;
         }
         match self.slow {
-            // A sync of less took about as long, so the amount is not what takes the time.
+            // An earlier sync took about as long for another amount, so the duration does not
+            // depend on the amount.
             Some(before) if took > before / 4 * 3 && took < before / 4 * 5 => {
                 if took < stall / 8 * 3 {
                     self.most.grow(given);
@@ -101,7 +104,7 @@ impl Pace {
 }
 
 impl Amount {
-    /// Doubles a bound if `given` comes near to it.
+    /// Doubles a bound if `given` is at least half of it.
     fn grow(&mut self, given: Self) {
         let grow = |most: &mut u64, given: u64| {
             if given >= *most / 2 {
@@ -112,8 +115,8 @@ impl Amount {
         grow(&mut self.requests, given.requests);
     }
 
-    /// Lowers a bound to `part` of `given`. A slow sync of a small amount does not lower it below
-    /// the bound of a new file.
+    /// Lowers a bound to the fraction `part` of `given`. A slow sync of less than half of the bound
+    /// does not lower it below the bound of a new file.
     fn shrink(&mut self, given: Self, part: f64) {
         let shrink = |most: &mut u64, given: u64, first: u64| {
             let least = if given >= *most / 2 {
@@ -121,7 +124,7 @@ impl Amount {
             } else {
                 first.min(*most)
             };
-            // Rounds down, even if a value is too large for an exact f64.
+            // The conversion rounds down, even if a value is too large for an exact f64.
             *most = ((given as f64 * part) as u64).clamp(least, *most);
         };
         shrink(&mut self.bytes, given.bytes, FIRST.bytes);
@@ -141,7 +144,7 @@ mod tests {
         sync_after(pace, len, speed, Duration::ZERO)
     }
 
-    /// The same, for a backend whose every sync takes `fixed` longer.
+    /// As `sync`, for a backend on which every sync takes `fixed` longer.
     fn sync_after(
         pace: &mut Pace,
         len: u64,
@@ -191,7 +194,7 @@ mod tests {
         for _ in 0..20 {
             sync(&mut pace, 1 << 20, disk);
         }
-        // Requests of other sizes are bounded by what the disk has shown.
+        // Requests of other sizes are bounded according to the measured speed of the disk.
         let (_, took) = sync(&mut pace, 4096, disk);
         assert!(took < STALL, "{took:?}");
         sync(&mut pace, 1 << 20, (5 << 20, 100));
@@ -238,7 +241,7 @@ mod tests {
         let given = pace.begin_sync();
         pace.learn(given, Duration::from_secs(3600), STALL);
         assert_eq!(pace.most, FIRST);
-        // A sync of nothing changes nothing either.
+        // A sync of an empty amount does not change the bounds either.
         for (took, stall) in [(3600, STALL), (0, STALL), (3600, Duration::ZERO)] {
             pace.learn(Amount::default(), Duration::from_secs(took), stall);
         }

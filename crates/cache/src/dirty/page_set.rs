@@ -1,28 +1,29 @@
-//! Sets of pages of one file: one bit for each page and set, and for each leaf cluster the number
-//! of its pages in each set.
+//! Sets of pages of one file. A set has one bit for each page, and for each leaf cluster a count of
+//! its pages in the set.
 //!
 //! Place. A mapping that is written to has two sets: dirty pages, and unsynced pages, which are
 //! written or being written and not known to be durable.
 //!
-//! Layout. The bits of a leaf cluster ([`crate::base::extent`]) for all sets are in one page of the
-//! operating system, set by set. The two counts of a cluster are in one word. So a walk over a set
-//! skips an empty cluster with one load, and a file of 1 TiB has 256 KiB of counts.
+//! Layout. The bits of one leaf cluster ([`crate::base::extent`]), for all sets, are in one page of
+//! the operating system's memory, one set after the other. The two counts of a cluster are in one
+//! word. So a walk over a set skips an empty cluster with one load, and a file of 1 TiB has 256 KiB
+//! of counts.
 //!
 //! Protocol. The holder of a page's claim inserts and removes the page, so no two threads change
-//! the same bit concurrently. A word of bits and a word of counts are shared by pages, and change
-//! by read-modify-writes only:
-//! 1. Insert: increment the count; set the bit.
-//! 2. Remove: clear the bit; decrement the count.
+//! the same bit concurrently. Several pages share a word of bits and a word of counts, so these
+//! words change only by read-modify-writes:
+//! 1. Insert: increment the count, then set the bit.
+//! 2. Remove: clear the bit, then decrement the count.
 //!
-//! A count is the sum of what the threads that claimed the pages have added, and each adds before
-//! it subtracts. So as long as a page is in a set, the count of its cluster is not zero at any
-//! moment. A thread that walks the set, with or without a lock, finds every page whose insertion
-//! happens before the walk (by the page's claim or a lock) and which has not been removed since.
+//! A count is the sum of the increments and decrements of all pages of the cluster, and for each
+//! page the increment comes first. So while a page is in a set, the count of its cluster is never
+//! zero. A thread that walks the set, with or without a lock, finds every page that is still in the
+//! set and whose insertion happens before the walk (by the page's claim or a lock).
 //!
-//! Memory. The bits of a cluster may be discarded while none of its leaves is in use: no page of
-//! the cluster is in a set then. The index does that ([`crate::index::extents`]): it records which
-//! leaves are in use, and charges the bits to the budget. The counts stay as long as the file is
-//! open: 8 bytes for each 8192 pages that were written to.
+//! Memory. While none of the leaves of a cluster is in use, no page of the cluster is in a set, and
+//! its bits may be discarded. The index does this ([`crate::index::extents`]), since it records
+//! which leaves are in use, and charges the bits to the budget. The counts stay as long as the file
+//! is open: 8 bytes for each 8192 pages that were written to.
 //!
 //! Verified by: the tests below; `loom_set_vs_set`, `loom_insert_vs_insert`,
 //! `loom_insert_vs_remove`.
@@ -40,7 +41,7 @@ use crate::base::reserved::Reserved;
 pub(crate) enum Which {
     /// Pages that the backend lacks.
     Dirty,
-    /// Unsynced pages: passed to the backend, and not reported durable.
+    /// Unsynced pages: submitted to the backend, and not reported durable.
     Written,
 }
 
@@ -55,9 +56,9 @@ impl Which {
 
 #[derive(Debug)]
 pub(crate) struct PageSets {
-    /// For each leaf cluster the bits of its pages, set by set.
+    /// Bits of the pages, for each leaf cluster one set after the other.
     bits: Arc<Reserved>,
-    /// For each leaf cluster the number of its pages in each set.
+    /// Number of pages in each set, for each leaf cluster.
     counts: Reserved,
 }
 
@@ -116,14 +117,14 @@ impl PageSet<'_> {
         (extent, 1 << (self.which.nr() * COUNT_BITS))
     }
 
-    /// Inserts `page`, whose slot the caller has claimed. Returns `false` if it was in the set
-    /// already.
+    /// Inserts `page`, whose slot the caller has claimed. Returns `false` if the page was in the
+    /// set already.
     pub(crate) fn insert(self, page: PageNr) -> bool {
         let ((at, bit), (extent, one)) = (self.place(page), self.count_of(page));
         // ORDERING: Relaxed, for all operations here and below. The changes of one page are ordered
-        // by its claim. A thread that must find the page comes after its claim, so by coherence it
-        // loads the values stored here or later ones. Later ones are read-modify-writes of other
-        // pages, which keep the page's bit and its part of the count.
+        // by its claim. The insertion happens before a walk that must find the page, so by
+        // coherence the walk loads the values stored here or later ones. Later values result from
+        // read-modify-writes for other pages, which keep the page's bit and its part of the count.
         self.sets.counts[extent].fetch_add(one, Ordering::Relaxed);
         let is_new = self.sets.bits[at].fetch_or(bit, Ordering::Relaxed) & bit == 0;
         if !is_new {
@@ -133,7 +134,8 @@ impl PageSet<'_> {
         is_new
     }
 
-    /// Removes `page`, whose slot the caller has claimed. Returns `true` if it was in the set.
+    /// Removes `page`, whose slot the caller has claimed. Returns `true` if the page was in the
+    /// set.
     pub(crate) fn remove(self, page: PageNr) -> bool {
         let ((at, bit), (extent, one)) = (self.place(page), self.count_of(page));
         let was_in = self.sets.bits[at].fetch_and(!bit, Ordering::Relaxed) & bit != 0;
@@ -230,7 +232,7 @@ mod tests {
             assert_eq!(all(set, 0, u64::MAX), [70_000]);
             assert!(set.remove(70_000));
         }
-        // Pages that are not in a set have no count and no bit.
+        // When no page is in a set, all counts and bits are zero.
         for word in sets.counts.iter().chain(sets.bits.iter()) {
             assert_eq!(word.load(Ordering::Relaxed), 0);
         }

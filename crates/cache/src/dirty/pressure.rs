@@ -1,24 +1,26 @@
-//! Number of frames that are not clean, in all files of a cache and in each; the limits of both.
+//! Numbers and limits of frames that are not clean, in all files of a cache together and in each
+//! file.
 //!
 //! # Quotas
 //!
-//! All files together have a *limit* of frames that are not clean. The quota of one file is as many
-//! as the limit leaves free, so a single file gets half of it, and the other half stays for other
-//! files; a second file gets half of that. A file that cannot be cleaned (its backend hangs, its
-//! callback blocks or fails) keeps its quota and stops no other file: the free rest is divided
-//! among the others.
+//! All files together have a *limit* of frames that are not clean. The quota of one file is the
+//! number of frames that the limit still leaves free. So a single file can use half of the limit,
+//! and leaves the other half free; a second file can use half of the rest. A file that cannot be
+//! cleaned, because its backend hangs or its callback blocks or fails, keeps its frames and stops
+//! no other file: the other files divide the free rest.
 //!
 //! Source: dynamic thresholds (Choudhury and Hahne, "Dynamic queue length thresholds for
-//! shared-memory packet switches", 1998), with a factor of 1. Beyond the limit there is a ceiling,
-//! three quarters of the cache. Up to the ceiling each file may use a minimum quota (a sixteenth of
-//! the frames left up to it), whatever the others have. In any case it may use one page.
+//! shared-memory packet switches", 1998), with a factor of 1. Above the limit there is a *ceiling*
+//! of three quarters of the cache. Each file has a minimum quota, whatever the other files use: a
+//! sixteenth of the frames that are free below the ceiling. In any case a file may have one page
+//! that is not clean.
 //!
-//! A write that makes a page dirty at its file's quota waits until pages of *that file* were made
-//! clean. Writes to a page that is not clean already are always allowed. From half of the quota on
-//! the flushers clean the file's pages, so that writers do not reach the quota.
+//! If a file is at its quota, a write that would make a clean page dirty waits until pages of *that
+//! file* are clean. A write to a page that is not clean is always allowed. From half of the quota
+//! on, the flushers clean the file's pages, so that writers do not reach the quota.
 //!
-//! A count is incremented before the page is dirty, and writers check it before they make a page
-//! dirty. So each thread may exceed a quota by the pages that it makes dirty in one operation.
+//! A count is incremented before the page is dirty, and writers check the count before they make a
+//! page dirty. So each thread may exceed a quota by the pages that it makes dirty in one operation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,13 +36,13 @@ use crate::dirty::calls::Calls;
 pub(crate) struct Limits {
     /// Limit of frames that are not clean, in all files.
     pub(crate) nr_frames: usize,
-    /// Upper bound if there are many files: see [`Pressure`].
+    /// Upper bound if there are many files: see the module documentation.
     pub(crate) ceiling: usize,
-    /// Maximum time for which a page is not durable, if the backend works.
+    /// Age of the oldest write that is not durable at which the flushers sync a file.
     pub(crate) age: Duration,
     /// Time for which a writer at its file's quota waits for a call that does not return.
     pub(crate) stall: Duration,
-    /// Time for which a last close that fails is retried.
+    /// Time for which the last close of a file is retried if it fails.
     pub(crate) close: Duration,
 }
 
@@ -48,15 +50,15 @@ impl Limits {
     /// Age at which the kernel writes dirty pages back (`dirty_expire_centisecs`).
     pub(crate) const AGE: Duration = Duration::from_secs(30);
 
-    /// Below a second, so that a writer behind a call that does not return gets its error within a
-    /// second.
+    /// Less than a second, so that a writer that waits for a call that does not return gets its
+    /// error within a second.
     pub(crate) const STALL: Duration = Duration::from_millis(900);
 
-    /// Long enough for an interrupted call, or for a server that restarts its connection.
+    /// Period in which a failed close is retried: long enough for an interrupted call, or for a
+    /// server that restarts its connection.
     pub(crate) const CLOSE: Duration = Duration::from_secs(1);
 
-    /// Returns the defaults for a cache of `nr_frames` frames: at most half of them may be not
-    /// clean.
+    /// Returns the defaults for a cache of `nr_frames` frames. The limit is half of them.
     pub(crate) fn of_cache(nr_frames: usize) -> Self {
         Self {
             nr_frames: (nr_frames / 2).max(1),
@@ -73,8 +75,8 @@ impl Limits {
     }
 }
 
-/// Divisor of the minimum quota: the part of the frames left up to the ceiling that a file may use
-/// whatever other files have.
+/// Divisor of the minimum quota: a file may always use this part of the frames that are free below
+/// the ceiling.
 const LEAST: usize = 16;
 
 /// Dirty-page accounting of a cache, shared by the writers of all files.
@@ -113,7 +115,8 @@ impl Pressure {
     }
 
     pub(crate) fn nr_unclean(&self) -> usize {
-        // ORDERING: Relaxed, here and below; the numbers set limits, and guard nothing.
+        // ORDERING: Relaxed, here and below; the numbers are compared with limits, and guard no
+        // other data.
         self.nr_unclean.load(Ordering::Relaxed)
     }
 
@@ -134,7 +137,7 @@ impl Pressure {
         share.nr_cleaned.fetch_add(nr, Ordering::Relaxed);
     }
 
-    /// Returns the maximum number of frames of one file that are not clean.
+    /// Returns the quota: the maximum number of frames of one file that may be not clean.
     fn most(&self) -> usize {
         let nr_unclean = self.nr_unclean();
         let free = self.limits.nr_frames.saturating_sub(nr_unclean);
@@ -180,10 +183,10 @@ pub(crate) struct Waiter<'c>(&'c Changed);
 impl Changed {
     /// Counts a waiter. The waiter must check its condition only after this call.
     pub(crate) fn waiter(&self) -> Waiter<'_> {
-        // ORDERING: Relaxed. Locks guard the state that the waiter checks. If its check did not see
-        // a change, the check came before the change under that lock, so the thread that notifies
-        // after the change sees the count. A change without such a lock may be missed; every wait
-        // has a time limit.
+        // ORDERING: Relaxed. Locks guard the state that the waiter checks. If the check did not see
+        // a change, it held the lock before the change was made. So the thread that notifies after
+        // the change sees the count of waiters. The notification of a change without such a lock
+        // may be missed, but every wait has a time limit.
         self.nr_waiters.fetch_add(1, Ordering::Relaxed);
         Waiter(self)
     }
@@ -199,8 +202,8 @@ impl Changed {
 
 #[cfg(not(loom))]
 impl Waiter<'_> {
-    /// Calls `look` now, and after each notification, until it returns `None`. Otherwise `look`
-    /// returns the maximum time to sleep before the next call.
+    /// Calls `look` now, after each notification, and after the time that `look` returned, until
+    /// `look` returns `None`.
     pub(crate) fn wait(&self, mut look: impl FnMut() -> Option<Duration>) {
         let changed = self.0;
         let mut guard = pagewell_sync::lock(&changed.lock);
@@ -233,7 +236,7 @@ impl Since {
 
 #[cfg(not(loom))]
 impl Since {
-    /// Records that the first page has become dirty.
+    /// Records that the file has a page that is not clean, after it had none.
     pub(crate) fn begin(&self) {
         *self.lock() = Some(Instant::now());
     }
@@ -276,7 +279,7 @@ mod tests {
             files.each_ref().map(|file| fill(&pressure, file)),
             [256, 128, 64, 32]
         );
-        // The first file is cleaned, and may use what is free now.
+        // The first file is cleaned, and may use the frames that are free afterwards.
         pressure.sub(&files[0], 256);
         assert_eq!(fill(&pressure, &files[0]), 144);
         assert!(pressure.nr_unclean() < 512);

@@ -1,13 +1,13 @@
 //! Reserve of a file with a page codec: memory for encoded pages in flight to the backend.
 //!
-//! It is allocated when the file is opened, and charged to the cache's budget. So writeback, which
-//! frees memory, needs none itself when none is free. Each file has its own reserve, so no file
-//! waits for the backend or codec of another to return memory.
+//! The reserve is allocated when the file is opened, and charged to the cache's budget. So
+//! writeback, which frees memory, does not itself need free memory. Each file has its own reserve,
+//! so no file waits until the backend or codec of another file releases memory.
 //!
 //! Protocol. Only the holder of the file's writeback lock takes a chunk ([`Reserve::take`]), one
-//! for each page range. The range keeps it until its write completes or is abandoned. If no chunk
-//! is free, the same thread has all of them in requests in flight, and waits for these. So no
-//! thread sleeps here, and no wake-up can be missed.
+//! for each page range. The range keeps the chunk until its write completes or is abandoned. If no
+//! chunk is free, all chunks are in requests that the same thread has in flight, and the thread
+//! waits for these requests. So no thread sleeps in this module, and no wake-up can be missed.
 
 use pagewell_sync::{Mutex, lock};
 
@@ -19,7 +19,7 @@ const MOST: usize = 1 << 20;
 /// Number of chunks, and so of concurrent requests, if the reserve has the maximum size.
 const NR_CHUNKS: usize = 8;
 
-/// Divisor: the part of the cache's memory that the reserve of one file may use.
+/// Divisor: the reserve of one file may use this part of the cache's memory.
 const SHARE: usize = 64;
 
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(crate) struct Reserve {
     nr_bytes: usize,
 }
 
-/// Chunk of the reserve, in use.
+/// Chunk of the reserve that is in use. The drop returns it.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Chunk<'w> {
@@ -74,7 +74,7 @@ impl Reserve {
         lock(&self.free).is_empty()
     }
 
-    /// Takes a chunk. Returns `None` if all are in use. The caller holds the writeback lock.
+    /// Takes a chunk. Returns `None` if all chunks are in use. The caller holds the writeback lock.
     pub(crate) fn take(&self) -> Option<Chunk<'_>> {
         let memory = lock(&self.free).pop()?;
         Some(Chunk {
@@ -99,7 +99,7 @@ impl Chunk<'_> {
 impl Drop for Chunk<'_> {
     fn drop(&mut self) {
         if let Some(memory) = self.memory.take() {
-            // The vector has capacity: the chunk came from here.
+            // The vector has capacity, since the chunk was taken from it.
             lock(&self.reserve.free).push(memory);
         }
     }

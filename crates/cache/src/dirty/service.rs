@@ -2,12 +2,12 @@
 //! outcome of the last attempt.
 //!
 //! Place. The holder of the file's writeback lock records each call of the backend or of the
-//! callback ([`Service::begin_step`]). A flusher that cleans the file records the begin and the
+//! callback ([`Service::begin_step`]). A flusher that cleans the file records the start and the
 //! outcome of each attempt ([`Service::begin_attempt`]). A writer at the file's quota waits for an
 //! attempt, and gives up when no call has returned for some time ([`super::pressure`]). This
 //! distinguishes a backend that hangs, or a callback that blocks, from a slow one.
 //!
-//! A model has neither time nor flushers; there this does nothing.
+//! A model has neither time nor flushers, so the records are empty there.
 
 use std::fmt;
 #[cfg(not(loom))]
@@ -26,7 +26,7 @@ use crate::dirty::calls::Call;
 use crate::dirty::errors::Noted;
 use crate::dirty::pressure::Pressure;
 
-/// Call that the holder of the writeback lock makes and may wait for.
+/// Kind of call that the holder of the writeback lock is making and waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// The writeback callback of the program.
@@ -34,7 +34,8 @@ pub(crate) enum Step {
     Write,
     Sync,
     Resize,
-    /// A read of the backend by a reader: a page that is being filled cannot be removed.
+    /// The thread removes a page and waits until the page's fill, in which another thread reads the
+    /// backend, has ended.
     Read,
 }
 
@@ -50,14 +51,14 @@ impl fmt::Display for Step {
     }
 }
 
-/// Cause of an attempt that did not clean all that it was to clean.
+/// Reason why an attempt has not cleaned all pages that it should clean.
 #[derive(Clone, Debug)]
 pub(crate) struct Obstacle {
     /// Message for the error.
     pub(crate) text: String,
     /// Error of the backend or of the callback, if one of them failed.
     pub(crate) source: Option<Noted>,
-    /// The cause under which the handles of the file report the error too, each once.
+    /// Source of the failure, if each handle of the file reports the error too, once.
     pub(crate) noted: Option<Cause>,
 }
 
@@ -65,15 +66,15 @@ pub(crate) struct Obstacle {
 #[cfg(not(loom))]
 const PAUSE_OF_WRITERS: Duration = Duration::from_millis(100);
 
-/// Maximum number of doublings of the pause before the flushers retry without a request: up to some
-/// seconds.
+/// Maximum number of doublings of the pause before the flushers retry without an urgent request.
+/// The longest pause is some seconds.
 #[cfg(not(loom))]
 const MOST_DOUBLINGS: u32 = 5;
 
 #[derive(Debug, Default)]
 pub(crate) struct Service {
-    /// Request and attendance state. It lets at most one flusher work on the file, however long it
-    /// hangs there.
+    /// Request and attendance state, by which at most one flusher attends to the file, however long
+    /// it hangs.
     #[cfg(not(loom))]
     attendance: Attendance,
     #[cfg(not(loom))]
@@ -86,12 +87,12 @@ struct State {
     /// The call in progress, and its start time.
     step: Option<(Step, Instant)>,
     last_return: Option<Instant>,
-    /// Whether the next attempt must make everything durable, whatever is dirty.
+    /// Whether the next attempt must make everything durable, however little is dirty.
     is_urgent: bool,
     nr_begun: u64,
     /// Time of the last attempt, if it failed, and the number of consecutive failures before it.
     failures: Option<(Instant, u32)>,
-    /// Number of the attempt that ended last, and its obstacle if it failed.
+    /// Number of the attempt that ended last; if it failed, also the reason.
     ended: Option<(u64, Option<Obstacle>)>,
 }
 
@@ -104,7 +105,7 @@ pub(crate) struct InStep<'s> {
     pressure: &'s Pressure,
 }
 
-/// Attempt of a flusher to clean the file; the drop ends it.
+/// Attempt of a flusher to clean the file. The drop ends the attempt.
 #[cfg(not(loom))]
 #[must_use]
 pub(crate) struct Attempt<'s> {
@@ -120,7 +121,7 @@ pub(crate) struct Attempt<'s> {
 #[cfg(not(loom))]
 #[derive(Debug)]
 enum Outcome {
-    /// The attempt cleaned all that it was to clean, or met an obstacle.
+    /// The attempt has cleaned all pages that it should clean (`None`), or has failed.
     Done(Option<Obstacle>),
     /// The attempt was skipped: too little time had passed since a failure.
     Skipped,
@@ -130,9 +131,11 @@ enum Outcome {
 #[cfg(not(loom))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// For a call that was in progress already, from the start of the wait.
+    /// Limit for a call that was already in progress at the start of the wait, measured from that
+    /// start.
     pub(crate) with_old: Duration,
-    /// For any call, from its start; and for a flusher to begin.
+    /// Limit for any call, measured from its start, and for the time until the next call or attempt
+    /// begins.
     pub(crate) with_new: Duration,
 }
 
@@ -140,13 +143,14 @@ pub(crate) struct Patience {
 #[cfg(not(loom))]
 #[derive(Debug)]
 pub(crate) enum Finding {
-    /// An attempt that began after the wait did has cleaned the file.
+    /// An attempt that began after the wait has cleaned the file.
     Cleaned,
-    /// An attempt that began after the wait did has failed.
+    /// An attempt that began after the wait has failed.
     Failed(Obstacle),
-    /// A call has not returned for this time.
+    /// The call in progress has not returned since it began, for this duration.
     Stalled(Step, Duration),
-    /// An attempt has begun, and waits for another operation on the file.
+    /// An attempt has begun, but has made no call within the limit: it waits for another operation
+    /// on the file.
     Blocked,
     /// No attempt has begun within the limit: all flushers are busy.
     NoThread,
@@ -177,15 +181,15 @@ impl Service {
     }
 
     /// Records a request to clean the file. Returns `true` if the caller must put it into the
-    /// queue. Otherwise it is in the queue already, or a flusher is busy with the file and queues
-    /// it again.
+    /// queue. Otherwise a request is in the queue already, or a flusher is busy with the file and
+    /// queues the next request.
     #[must_use]
     pub(crate) fn note_call(&self) -> bool {
         self.attendance.call()
     }
 
-    /// Makes the next attempt make everything durable. Returns the number of the last attempt that
-    /// began before this.
+    /// Requests that the next attempt make everything durable. Returns the number of the last
+    /// attempt that began before this request.
     pub(crate) fn note_urgent(&self) -> u64 {
         let mut state = self.lock();
         state.is_urgent = true;
@@ -198,8 +202,8 @@ impl Service {
     }
 
     /// Takes the request for file number `number`; later requests are for the next attempt. Returns
-    /// `None` if another thread is busy with the file, which queues the request again when it is
-    /// done.
+    /// `None` if another thread is busy with the file; that thread queues the request again when it
+    /// is done.
     pub(crate) fn begin_attempt<'s>(
         &'s self,
         pressure: &'s Pressure,
@@ -220,8 +224,8 @@ impl Service {
         })
     }
 
-    /// Returns the time to wait before the next attempt. After a failure, which waiting threads
-    /// report, the pauses grow.
+    /// Returns the time to wait before the next attempt, zero unless the last attempt failed. The
+    /// pauses between attempts that are not urgent grow with each failure.
     pub(crate) fn pause(&self, is_urgent: bool) -> Duration {
         let state = self.lock();
         let Some((at, nr)) = state.failures else {
@@ -235,7 +239,8 @@ impl Service {
         pause.saturating_sub(at.elapsed())
     }
 
-    /// Returns the obstacle of the last attempt if the pause after its failure has not passed.
+    /// Returns the obstacle of the last attempt if it failed and the pause for an urgent attempt
+    /// has not passed since.
     pub(crate) fn recent_obstacle(&self) -> Option<Obstacle> {
         if self.pause(true) == Duration::ZERO {
             return None;
@@ -295,7 +300,7 @@ impl Drop for InStep<'_> {
 #[cfg(not(loom))]
 impl Attempt<'_> {
     /// Ends the attempt, with its obstacle if it failed. An attempt that is dropped without this
-    /// call was skipped.
+    /// call counts as skipped.
     pub(crate) fn end(mut self, obstacle: Option<Obstacle>) {
         self.outcome = Outcome::Done(obstacle);
     }
@@ -311,7 +316,7 @@ impl Drop for Attempt<'_> {
             state.ended = Some((self.nr, obstacle));
         }
         if self.service.attendance.leave() {
-            // Writers may be waiting. The next attempt determines what to do.
+            // Writers may be waiting. The next attempt determines the work to do.
             self.pressure.calls.call(Call::CleanNow(self.number));
         }
         self.pressure.changed.tell();

@@ -29,13 +29,13 @@ use crate::dirty::storage::Storage;
 
 /// Additional state of a file open for writing.
 ///
-/// A write to a page that is dirty already loads the number of errors, which has a cache line of
-/// its own, and fields that do not change once the file is open; the others are padded.
+/// A write to a page that is already dirty loads only the number of errors, which has a cache line
+/// of its own, and fields that do not change while the file is open. The other fields are padded.
 pub(crate) struct Writes {
     sets: PageSets,
-    /// Writeback lock. Held while pages are written to the backend, while the backend syncs, and
-    /// while its size is set. So at most one version of a page and one size are in flight at a
-    /// time.
+    /// Writeback lock. A thread holds it while it writes pages to the backend, syncs the backend,
+    /// or sets the backend's size. So at most one version of each page and one size are in flight
+    /// at a time.
     pub(crate) writeback: Padded<Mutex<Storage>>,
     pub(crate) commits: Commits,
     pub(crate) oldest: Oldest,
@@ -44,28 +44,28 @@ pub(crate) struct Writes {
     pub(crate) before_write: Option<Arc<BeforeWrite>>,
     /// Memory for encoded pages in flight, if the file has a page codec.
     pub(crate) reserve: Option<Reserve>,
-    /// End of the file, if the backend may have bytes after it, in the page with the end, that are
-    /// not the file's ([`loose_end`](Self::loose_end)).
+    /// End of the file if the backend may have nonzero bytes after it, in the page with the end.
+    /// Otherwise `NO_LOOSE_END`. See [`loose_end`](Self::loose_end).
     loose_end: Padded<AtomicU64>,
     /// Size to which the backend has said that the file can grow.
     checked_size: Padded<AtomicU64>,
     pub(crate) groups: Groups,
-    /// The thread that is in the file's callback.
+    /// Thread that is in the file's callback.
     pub(crate) in_hook: Padded<ThreadMark>,
-    /// Whether the backend is being truncated, as set by the holder of the writeback lock. A
-    /// transfer may be short then, which is no error.
+    /// Whether the backend is being truncated. Only the holder of the writeback lock changes it. A
+    /// read of the backend may then be short, which is not an error.
     is_cutting: Padded<AtomicBool>,
     nr_handles: Padded<AtomicUsize>,
     /// Number of the file within the cache.
     number: u64,
-    /// Number of its frames that are not clean.
+    /// Number of the file's frames that are not clean.
     pub(crate) share: Share,
-    /// Time since which there are any.
+    /// Time since which the file has such frames.
     pub(crate) since: Padded<Since>,
     pub(crate) service: Padded<Service>,
 }
 
-/// No page has bytes past the end of the file.
+/// Value of `loose_end` if no page has nonzero bytes past the end of the file.
 const NO_LOOSE_END: u64 = u64::MAX;
 
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl Drop for Cutting<'_> {
 }
 
 impl Writes {
-    /// Returns the state of the backend, before other threads have the file.
+    /// Returns the state of the backend, before other threads have access to the file.
     pub(crate) fn storage_mut(&mut self) -> &mut Storage {
         self.writeback
             .0
@@ -93,11 +93,11 @@ impl Writes {
     }
 
     pub(crate) fn add_handle(&self) {
-        // ORDERING: Relaxed; a thread that creates a handle has the mapping, and nothing is
-        // published.
+        // ORDERING: Relaxed; a thread that creates a handle already has a reference to the mapping,
+        // and the increment publishes nothing.
         if self.nr_handles.fetch_add(1, Ordering::Relaxed) == 0 {
-            // Pins may have kept the file open without a strong reference, and then no flusher has
-            // taken a request for it.
+            // The file may have been without a strong reference for some time, and no flusher has
+            // then taken a request for it.
             #[cfg(not(loom))]
             self.service.forget_call();
         }
@@ -105,7 +105,8 @@ impl Writes {
 
     /// Subtracts a handle from the count. Returns `true` if it was the last one.
     pub(crate) fn remove_handle(&self) -> bool {
-        // ORDERING: AcqRel; the last one sees the writes of the others.
+        // ORDERING: AcqRel; the thread that drops the last handle sees the writes of the other
+        // handles.
         self.nr_handles.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
@@ -169,7 +170,7 @@ impl Writes {
             }
             _ => {}
         }
-        // Two closures of one type are two callbacks: their state may differ.
+        // Two closures of the same type are different callbacks, since their state may differ.
         match (&self.before_write, &options.before_write) {
             (Some(own), Some(named))
                 if !std::ptr::addr_eq(Arc::as_ptr(own), Arc::as_ptr(named)) =>
@@ -183,18 +184,18 @@ impl Writes {
 
     /// Returns the end of the file, if the backend may have other bytes than zeros after it in the
     /// page with the end. This is possible in a file that is stored in whole pages, after a
-    /// truncation and after an opening. These bytes must not become the file's when it grows
+    /// truncation or an opening. These bytes must not become part of the file when it grows
     /// ([`crate::writeback::tail`]).
     pub(crate) fn loose_end(&self) -> Option<u64> {
-        // ORDERING: Relaxed; it is set under the size lock, which every thread that extends the
-        // file holds. A thread that sees too late that it is cleared checks again under the
-        // writeback lock, under which it changes.
+        // ORDERING: Relaxed; the value is set under the size lock, which every thread that extends
+        // the file holds. It changes only under the writeback lock. A thread that loads a value
+        // that was cleared concurrently checks again under that lock.
         let end = self.loose_end.load(Ordering::Relaxed);
         (end != NO_LOOSE_END).then_some(end)
     }
 
     /// Changes the [`loose_end`](Self::loose_end). The caller holds the writeback lock, or no other
-    /// thread has this yet.
+    /// thread has access to the file yet.
     pub(crate) fn set_loose_end(&self, end: Option<u64>) {
         // ORDERING: Relaxed; as in `loose_end`.
         self.loose_end
@@ -213,13 +214,13 @@ impl Writes {
     }
 
     /// Marks the backend as being truncated until the guard is dropped, which wakes the threads
-    /// that wait in `waits`. The caller holds the writeback lock. The size that fills use is the
-    /// new one already.
+    /// that wait in `waits`. The caller holds the writeback lock, and stores the new size for fills
+    /// before it drops the guard.
     pub(crate) fn cutting<'w>(&'w self, waits: &'w WaitTable) -> Cutting<'w> {
-        // ORDERING: Relaxed; a thread that met the truncation in the backend has seen this, as far
-        // as the backend orders its calls (those of the operating system and in memory do).
-        // Otherwise the thread takes the file for truncated outside the cache, which is an error,
-        // but returns no wrong bytes.
+        // ORDERING: Relaxed; a thread whose read of the backend is short because of the truncation
+        // also sees this store, if the backend orders its calls (the operating system and the
+        // memory backend do). With another backend, the thread may report that the file was
+        // truncated outside the cache. This is an error, but returns no wrong bytes.
         self.is_cutting.store(true, Ordering::Relaxed);
         Cutting {
             is_cutting: &self.is_cutting,
@@ -237,7 +238,7 @@ impl Writes {
 
     pub(crate) fn is_cutting(&self) -> bool {
         // ORDERING: Acquire; pairs with the release when the guard is dropped: a thread that sees
-        // the end of the truncation sees the size that it has left.
+        // the end of the truncation sees the new size.
         self.is_cutting.load(Ordering::Acquire)
     }
 
@@ -246,12 +247,12 @@ impl Writes {
         self.sets.set(Which::Dirty)
     }
 
-    /// Returns the set of unsynced pages: passed to the backend, and not reported durable.
+    /// Returns the set of unsynced pages: submitted to the backend, and not reported durable.
     pub(crate) fn written(&self) -> PageSet<'_> {
         self.sets.set(Which::Written)
     }
 
-    /// Returns the memory of the sets, in which each leaf cluster has its part.
+    /// Returns the memory of the sets, with one part for each leaf cluster.
     pub(crate) fn memory_of_sets(&self) -> &Arc<Reserved> {
         self.sets.bits()
     }
@@ -271,14 +272,14 @@ impl Writes {
         before: PageState,
         after: PageState,
     ) {
-        // Most writes are to pages that are dirty already.
+        // Most writes are to pages that are already dirty.
         if before != after {
             self.note_change((pressure, order), page, before, after);
         }
     }
 
-    /// See [`note_state`](Self::note_state). A separate function, so that writes to dirty pages
-    /// need not save its registers.
+    /// Part of [`note_state`](Self::note_state) for a state that has changed. It is a separate
+    /// function, so that writes to dirty pages need not save its registers.
     #[inline(never)]
     fn note_change(
         &self,
@@ -313,8 +314,8 @@ impl Writes {
         }
     }
 
-    /// Requests that a flusher clean the file, if it is written back without a request. The caller
-    /// may hold claims.
+    /// Requests that a flusher clean the file, if the file has background writeback. The caller may
+    /// hold claims.
     pub(crate) fn call(&self, pressure: &Pressure) {
         // A model has no flushers.
         #[cfg(not(loom))]
@@ -330,16 +331,16 @@ impl Writes {
     #[cfg(not(loom))]
     pub(crate) fn call_now(&self, pressure: &Pressure) -> u64 {
         let nr = self.service.note_urgent();
-        // A request that waits already may not be taken before the requests resume. A superfluous
-        // request finds nothing to do.
+        // A request that is already in the queue may not be taken before the requests resume. If
+        // there are two requests, the second one finds nothing to do.
         if self.service.note_call() || pressure.calls.are_to_stop() {
             pressure.calls.call(Call::CleanNow(self.number));
         }
         nr
     }
 
-    /// Returns the number of dirty pages and of unsynced pages below `end`, each counted at some
-    /// moment of the call.
+    /// Returns the number of dirty pages and of unsynced pages below `end`. The two numbers are not
+    /// of the same moment.
     pub(crate) fn nr_pages(&self, end: PageNr) -> (usize, usize) {
         let nr = |which| self.sets.set(which).nr(end);
         (nr(Which::Dirty), nr(Which::Written))

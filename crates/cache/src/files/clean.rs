@@ -1,17 +1,18 @@
 //! Waiting for pages to be cleaned.
 //!
-//! A writer at its file's quota ([`crate::dirty::pressure`]), and a thread that finds no frame
-//! because of pages that are not clean, request that flushers clean files ([`super::flushers`]),
-//! and wait. They call neither a backend nor a callback themselves: a callback runs on the thread
-//! that operates on its own file, or on a flusher. They do not wait for a call that does not
-//! return, but fail with an error that names it.
+//! Two kinds of threads request that flushers clean files ([`super::flushers`]), and wait: a writer
+//! at its file's quota ([`crate::dirty::pressure`]), and a thread that finds no frame because of
+//! pages that are not clean. They call neither a backend nor a callback themselves: a callback runs
+//! only on a thread that operates on the callback's file, or on a flusher. If a call does not
+//! return, they stop waiting, and fail with an error that names the call.
 //! - A writer at its file's quota waits for that file. It gives up when an attempt has failed, or
 //!   when a call of the backend or the callback has not returned for 0.9 s.
-//! - A thread without a frame waits for the first file that is cleaned. It gives up as above, for
-//!   all of them, or when a call that was in progress before does not return within 0.2 s.
+//! - A thread without a frame waits for the first file that is cleaned. It gives up when each file
+//!   has failed or stalled as above; a call that was already in progress counts as stalled after
+//!   0.2 s.
 //!
-//! While requests are stopped ([`crate::Cache::quiesce`]) no flusher is busy, and none hangs. Then
-//! a writer cleans its file itself, and a thread without a frame fails.
+//! While requests are stopped ([`crate::Cache::quiesce`]), no flusher is busy. A writer then cleans
+//! its file itself, and a thread without a frame fails.
 
 use std::collections::HashSet;
 #[cfg(not(loom))]
@@ -38,7 +39,7 @@ use crate::mapping::record::Mapping;
 use crate::supply::reclaim::nodes::{frames_at, simplest};
 use crate::writeback::flush::Flusher;
 
-/// Time for which a thread without a frame waits for a call that was in progress before.
+/// Time for which a thread without a frame waits for a call that was already in progress.
 #[cfg(not(loom))]
 const FOR_OLD_CALLS: Duration = Duration::from_millis(200);
 
@@ -62,7 +63,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
             return Ok(());
         };
         let writes = mapping.writes(Op::Write)?;
-        // A callback's writes to its own file cannot wait for that file.
+        // A callback that writes to its own file cannot wait until that file is cleaned.
         if InHook::is_of(&writes.in_hook) {
             return Ok(());
         }
@@ -92,7 +93,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
         let waiter = pressure.changed.waiter();
         let is_done = || !mapping.is_at_share(writes) || pressure.calls.are_stopped();
         loop {
-            // A backend that has failed is not called again at once.
+            // If the last attempt failed, wait for the pause before the next one.
             let next = Instant::now() + writes.service.pause(true);
             waiter.wait(|| {
                 let rest = next.saturating_duration_since(Instant::now());
@@ -114,7 +115,8 @@ impl<S: RefScheme> Cleaner<'_, S> {
                     _ => None,
                 }
             });
-            // Other writers may have made as many pages dirty since.
+            // Pages may have become clean even if other writers have made as many pages dirty
+            // since.
             let has_progress = writes.share.nr_cleaned() != before;
             if let Some(error) = error_of(found, mapping).filter(|_| !has_progress && !is_done()) {
                 return Err(error);
@@ -122,13 +124,13 @@ impl<S: RefScheme> Cleaner<'_, S> {
         }
     }
 
-    /// Cleans a file on this thread.
+    /// Cleans a file on this thread, while requests are stopped.
     fn clean_here(self, mapping: &Mapping<S>) -> Result<(), Error> {
         let pressure = &self.0.shared.pressure;
         let writes = mapping.writes(Op::Write)?;
         let cleaned = Flusher(mapping).sync_unless(Sync::Data, || !pressure.is_over(&writes.share));
         match cleaned {
-            // The callback may have refused the rest.
+            // Some pages may be clean nevertheless, so the quota decides.
             Err(error) if pressure.is_over(&writes.share) => {
                 let noted = error.noted_cause();
                 let throttled = throttled(mapping, "writeback failed").with_source(error);
@@ -149,8 +151,8 @@ impl<S: RefScheme> Cleaner<'_, S> {
         let before = nr_cleaned();
         let is_out = error.kind() == ErrorKind::OutOfFrames;
         if is_out && pressure.nr_unclean() < error.nr_unclean() {
-            // A flusher has been faster. (If it has cleaned other pages, the caller fails once
-            // more.)
+            // A flusher has cleaned pages in between. (If these are of no use to the caller, its
+            // retry fails.)
             return Ok(());
         }
         if !is_out || pressure.nr_unclean() == 0 || InHook::is_so() {
@@ -167,12 +169,12 @@ impl<S: RefScheme> Cleaner<'_, S> {
         })
     }
 
-    /// Cleans pages in frames of `place`, for a caller that has found nothing to evict there: all
-    /// pages of one file that is written back in the background; for a block of several frames, of
-    /// all such files. Returns whether any became clean.
+    /// Requests the cleaning of all files with background writeback that have pages in frames of
+    /// `place`, for a caller that has found nothing to evict there. Waits until some pages are
+    /// clean, as `clean_any` does. Returns `true` if any page has become clean.
     ///
-    /// The caller must hold no lock, since this waits for backends and callbacks. In a callback it
-    /// does nothing.
+    /// The caller must hold no lock, since the call waits for backends and callbacks. In a
+    /// callback, a codec or a fork, it does nothing and returns `false`.
     #[cold]
     pub(crate) fn make_clean_at(self, order: Order, place: Place) -> bool {
         if !self.0.shared.home.is_here() || InHook::is_so() {
@@ -181,14 +183,13 @@ impl<S: RefScheme> Cleaner<'_, S> {
         let nr_cleaned = || self.0.shared.pressure.nr_cleaned();
         let before = nr_cleaned();
         let numbers = self.unclean_files(simplest(self.pool(), place));
-        // The error is recorded for the handles of its file. Some pages may be clean nevertheless,
-        // if the callback refuses others.
+        // The error is recorded for the handles of its file. Some pages may be clean nevertheless.
         let _ = self.clean_any(numbers, (&nr_cleaned, before), order);
         nr_cleaned() != before
     }
 
-    /// Makes the files with these numbers durable, unless only the program writes them back. For a
-    /// single frame, stops once `nr_cleaned` differs from `before`. Returns the first error.
+    /// Makes those of the files `numbers` durable that have background writeback. For a single
+    /// frame, stops once `nr_cleaned` differs from `before`. Returns the first error.
     #[cfg(loom)]
     fn clean_any(
         self,
@@ -210,10 +211,10 @@ impl<S: RefScheme> Cleaner<'_, S> {
         first_error
     }
 
-    /// Requests that flushers make the files with these numbers durable, unless only the program
-    /// writes them back. Waits until `nr_cleaned` differs from `before`; for a block of several
-    /// frames up to [`FOR_MORE`] longer, since a few pages may not suffice. Gives up when all have
-    /// failed or stalled. Returns the error of the first file that was not cleaned.
+    /// Requests that flushers make those of the files `numbers` durable that have background
+    /// writeback. Waits until `nr_cleaned` differs from `before`. For a block of several frames,
+    /// waits up to [`FOR_MORE`] longer, since a few pages may not suffice. Gives up when all files
+    /// have failed or stalled. Returns the error of the first file that was not cleaned.
     #[cfg(not(loom))]
     fn clean_any(
         self,
@@ -261,7 +262,8 @@ impl<S: RefScheme> Cleaner<'_, S> {
             }
             let mut longest = None;
             called.retain(|(number, nr)| {
-                // The thread that closes the file makes it durable, or reports the loss.
+                // If the file is being closed, the thread that closes it makes it durable, or
+                // reports the loss.
                 let Some(mapping) = visit(self.0, *number) else {
                     return false;
                 };
@@ -295,7 +297,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
             })
             .map(|record| record.owner().0)
             .collect();
-        // Until the leaf is held, the metadata of a frame is only a hint.
+        // The metadata of a frame is only a hint until this thread holds the leaf.
         let files = leaves.into_iter().filter_map(|leaf| {
             let leaf = FrameNr::new(u32::try_from(leaf).ok()?);
             let TryGetFrame::Taken(reference) = self.pool().try_get(leaf) else {
@@ -308,7 +310,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
     }
 }
 
-/// Whether a file is open for writing, and written back without a request.
+/// Whether a file is open for writing and has background writeback.
 pub(crate) fn is_background<S: RefScheme>(mapping: &Mapping<S>) -> bool {
     mapping
         .writes_if_any()
@@ -334,7 +336,8 @@ pub(super) fn obstacle_of(error: &Error) -> Obstacle {
     }
 }
 
-/// Returns the error of a thread that has waited for an attempt.
+/// Returns the error for a thread that waited until its file was cleaned. The cleaning failed
+/// because of `obstacle`.
 #[cfg(not(loom))]
 fn error_of_obstacle<S: RefScheme>(obstacle: Obstacle, mapping: &Mapping<S>) -> Error {
     let error = throttled(mapping, obstacle.text);
@@ -348,7 +351,8 @@ fn error_of_obstacle<S: RefScheme>(obstacle: Obstacle, mapping: &Mapping<S>) -> 
     }
 }
 
-/// Returns the error of a thread that stops waiting, or `None` if the file was cleaned.
+/// Returns the error of a thread that stops waiting because of `finding`, or `None` if the file was
+/// cleaned.
 #[cfg(not(loom))]
 fn error_of<S: RefScheme>(finding: Finding, mapping: &Mapping<S>) -> Option<Error> {
     let why = match finding {

@@ -2,19 +2,20 @@
 //!
 //! # Tasks
 //!
-//! The *watcher* scans the files five times a second, and makes a request to the flushers for each
-//! file that is due ([`crate::dirty::calls`]). It calls neither a backend nor a callback, and waits
-//! for no file. A *flusher* takes one request at a time, and may wait for that file's backend and
-//! callback without a limit. At most one flusher works on a file. If a request has waited for
-//! [`DELAY`] since all flushers are busy, the watcher starts one more, up to [`MOST_FLUSHERS`]; a
-//! flusher that was idle for [`PATIENCE`] ends. So a file whose backend hangs occupies one flusher,
-//! and no other file waits for it.
+//! The *watcher* scans the files five times a second. It makes a request to the flushers for each
+//! file with background writeback that has pages that are not clean ([`crate::dirty::calls`]). It
+//! calls neither a backend nor a callback, and waits for no file. A *flusher* takes one request at
+//! a time, and may wait for that file's backend and callback without a limit. At most one flusher
+//! works on a file. If a request has waited for [`DELAY`] because all flushers are busy, the
+//! watcher starts one more flusher, up to [`MOST_FLUSHERS`]. A flusher that was idle for
+//! [`PATIENCE`] ends. So a file whose backend hangs occupies one flusher, and no other file waits
+//! for it.
 //!
 //! # Locks
 //!
 //! A flusher has a weak reference to its file ([`super::visit`]), and holds the file's writeback
-//! lock. So a callback on its thread is called with that lock held, and with no lock that an
-//! operation on another file could need.
+//! lock. So a callback that runs on a flusher is called with that lock held, and with no lock that
+//! an operation on another file could need.
 //!
 //! [`Rounds`] serialises callers that stop the requests ([`crate::Cache::quiesce`]).
 
@@ -52,8 +53,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const MOST_FLUSHERS: usize = 64;
 
 thread_local! {
-    /// Address of the requests that this thread serves as a flusher, while it serves one; otherwise
-    /// 0.
+    /// While this thread serves a request as a flusher: address of the `Calls` that the request
+    /// came from. Otherwise 0.
     static AT_WORK_FOR: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -75,7 +76,8 @@ impl<T> fmt::Debug for Flushers<T> {
 }
 
 impl<T: Send + Sync + 'static> Flushers<T> {
-    /// Creates the state for threads that take `calls`. They are not started yet.
+    /// Creates the state for threads that take requests from `calls`. The threads are not started
+    /// yet.
     pub(super) fn new(calls: Arc<Calls>, watch: fn(&Arc<T>), serve: fn(&Arc<T>, Call)) -> Self {
         Self {
             calls,
@@ -86,12 +88,12 @@ impl<T: Send + Sync + 'static> Flushers<T> {
         }
     }
 
-    /// Starts the watcher and a flusher, unless they were started before. They end when `owner`,
-    /// which contains this value, is dropped.
+    /// Starts the watcher and a flusher, unless they were started before. The threads end when
+    /// `owner`, which contains this value, is dropped.
     ///
     /// # Errors
     ///
-    /// The error of the operating system.
+    /// The error of the operating system if a thread cannot be created.
     #[cfg(not(loom))]
     pub(crate) fn start(&self, owner: &Arc<T>) -> std::io::Result<()> {
         let mut is_started = lock(&self.is_started);
@@ -108,9 +110,10 @@ impl<T: Send + Sync + 'static> Flushers<T> {
         Ok(())
     }
 
-    /// Waits until no flusher is busy. None serves a new request until the guard is dropped.
+    /// Waits until no flusher is busy. Until the guard is dropped, no flusher takes a request.
     pub(crate) fn hold(&self) -> Held<'_> {
-        // In this order: otherwise two threads could both have stopped the requests.
+        // The lock is acquired first; otherwise two threads could have stopped the requests at the
+        // same time.
         let round = self.rounds.hold();
         Held {
             _stopped: self.calls.stop(),
@@ -118,8 +121,8 @@ impl<T: Send + Sync + 'static> Flushers<T> {
         }
     }
 
-    /// Whether this thread has called [`hold`](Self::hold) and has the guard, or is a flusher that
-    /// serves a request.
+    /// Whether this thread has the guard of [`hold`](Self::hold), or is a flusher that serves a
+    /// request. It would then wait for itself in `hold`.
     pub(crate) fn are_held_here(&self) -> bool {
         let address = Arc::as_ptr(&self.calls).addr();
         self.rounds.holder.is_set() || AT_WORK_FOR.get() == address
@@ -129,7 +132,7 @@ impl<T: Send + Sync + 'static> Flushers<T> {
 /// Guard that keeps the flushers from serving requests.
 #[must_use]
 pub(crate) struct Held<'f> {
-    // Dropped first.
+    // Dropped before the lock is released.
     _stopped: Stopped<'f>,
     _round: Round<'f>,
 }
@@ -198,8 +201,8 @@ fn run_watcher<T: Send + Sync + 'static>(
                 Some(owner) => watch(&owner),
                 None => return,
             },
-            // If no thread can be created, the request waits for an existing one, and the watcher
-            // tries again.
+            // If no thread can be created, the request waits for an existing thread, and the
+            // watcher tries again.
             Watch::MoreThreads => drop(start_flusher(owner, calls, serve)),
         }
     }
@@ -209,9 +212,9 @@ fn run_watcher<T: Send + Sync + 'static>(
 fn run_flusher<T>(owner: &Weak<T>, calls: &Calls, serve: fn(&Arc<T>, Call)) {
     while let Some(call) = calls.take(PATIENCE) {
         AT_WORK_FOR.set(std::ptr::from_ref(calls).addr());
-        // A backend that panics has reported that, and the code that unwound has left a consistent
-        // state. The panic must not keep the thread from other files. The reference may be the last
-        // one, so its drop runs in here too.
+        // The panic hook has reported the panic of a backend, and the unwinding has left a
+        // consistent state. The thread must continue with other files. The drop of `owner`, which
+        // may be the last reference, runs in this closure too.
         let work = || {
             if let Some(owner) = owner.upgrade() {
                 serve(&owner, call);

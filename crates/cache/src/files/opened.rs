@@ -1,14 +1,15 @@
 //! Strong and weak references to an open file.
 //!
-//! A handle has a *strong reference* to its file ([`Opened`]). When the last one is dropped the
-//! file is closed: its pages and its index are freed, and its lock is released. Other code accesses
-//! files without keeping them open: the watcher, a flusher, a thread that waits for pages to be
-//! cleaned, and the eviction of a leaf. Each has a *weak reference* ([`super::visit`]), and the
-//! thread that drops the last strong reference waits until no weak one is left. So a file is closed
-//! by the drop of its last strong reference, and not later, when a weak one happens to be dropped.
-//! (After a drop in a callback a flusher does this; see Waits.) Pins do not keep it open: one that
-//! borrows nothing ([`OwnedPageGuard`](crate::OwnedPageGuard)) keeps its frame, and the memory that
-//! contains the frame.
+//! A handle has a *strong reference* to its file ([`Opened`]). When the last strong reference is
+//! dropped, the file is closed: its pages and its index are freed, and its lock is released. Other
+//! code accesses files without keeping them open: the watcher, a flusher, an in-flight fill, an
+//! offloaded call, a thread that waits for pages to be cleaned, and the eviction of a leaf. Each of
+//! them has a *weak reference* ([`super::visit`], [`crate::mapping::visitor`]), and the thread that
+//! drops the last strong reference waits until no weak reference is left. So a file is closed by
+//! the drop of its last strong reference, and not later by the drop of a weak one. (After a drop in
+//! a callback, a flusher closes the file; see Waits.) Pins do not keep a file open: an owned pin
+//! ([`OwnedPageGuard`](crate::OwnedPageGuard)) keeps only its frame, and the memory that contains
+//! the frame.
 //!
 //! # Protocol
 //!
@@ -23,36 +24,39 @@
 //!                                              wake the waiting thread
 //! ```
 //!
-//! Both counts are in one word ([`crate::mapping::users`]), so steps 1 and a are ordered. If a
-//! comes first, step 2 waits for e, and the mapping exists at b, since it is dropped after step 2.
-//! If step 1 comes first, and dropped the last strong reference, then a fails, and so does every
-//! later one. So a thread with a weak reference is never the last owner of a mapping and tears
-//! nothing down, and it may hold claims and locks.
+//! Both counts are in one word ([`crate::mapping::users`]), so steps 1 and a are ordered. If step a
+//! comes first, step 2 waits for step e, and the mapping exists at step b, since it is dropped
+//! after step 2. If step 1 comes first and drops the last strong reference, step a fails, and so
+//! does every later step a. So a thread with a weak reference is never the last owner of a mapping
+//! and never tears it down. It may therefore hold claims and locks.
 //!
-//! A file without a strong reference may still be kept by a thread that waits at step 2. If the
-//! file is opened again in between, it has a strong reference, and may get more weak ones. The
-//! thread at step 2 need not wait any more then: another one closes the file. The thread that opens
-//! the file wakes it, since step e wakes no thread while the file has a strong reference.
+//! While a thread waits at step 2, the mapping exists although the file has no strong reference. If
+//! the file is opened again during the wait, it gets a strong reference, and may get more weak
+//! ones. The thread at step 2 then need not wait any more, since another thread will close the
+//! file. The thread that opens the file wakes the waiting thread, since step e wakes no thread
+//! while the file has a strong reference.
 //!
 //! # Waits
 //!
 //! A thread with a weak reference acquires the file's writeback lock, and calls the backend and the
 //! file's callback. The thread that drops the last strong reference has acquired the same lock
-//! before, to make everything durable. So it waits here for nothing that it has not waited for
-//! there.
+//! before, to make everything durable. So step 2 waits for nothing for which this thread has not
+//! waited before.
 //!
 //! In a callback the drop waits for nothing: the callback may run on a thread with a weak
-//! reference, and would wait for that reference. So if the last strong reference is dropped in a
-//! callback, a flusher drops it later. If the last handle is dropped there, the flusher gets a
-//! strong reference of its own, makes the file durable, and drops it.
+//! reference, and the drop would wait for that reference. So if the last strong reference is
+//! dropped in a codec, or in a callback and the file is open for writing, a flusher drops it later.
+//! If the last handle of a file open for writing is dropped in a callback or a codec, the flusher
+//! gets a strong reference of its own, makes the file durable, and drops the reference.
 //!
-//! A thread has a weak reference to one file at a time, or briefly to a second one for the eviction
-//! of a leaf.
+//! A thread has a weak reference to one file at a time, and for a few steps to a second file while
+//! it evicts a leaf of it. In-flight fills and offloaded calls have their own.
 //!
 //! Verified by `loom_close_vs_evict_leaf`, `loom_close_vs_sync`, `loom_reopen_vs_close_vs_visit`,
 //! `loom_reopen_vs_who_waits_for_a_visitor`; `crates/pagewell/tests/files/closing.rs`. loom does
-//! not see the mapping's own count (it is std's), so it does not try a weak reference between steps
-//! 2 and 3: that there is none follows from the word alone, and is tested as that.
+//! not see the count of the mapping's `Arc` (it is std's), so the models do not try to get a weak
+//! reference between steps 2 and 3. That this fails follows from the word alone, and is tested on
+//! the word.
 
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -86,7 +90,7 @@ pub(crate) struct Opened<S: RefScheme> {
 }
 
 impl<S: RefScheme> Opened<S> {
-    /// Takes over the counted reference; the drop releases it.
+    /// Takes over the counted reference `share`. Dropping the result releases the reference.
     pub(super) fn new(share: Share<S>) -> Self {
         Self {
             mapping: share.into_mapping(),
@@ -98,13 +102,13 @@ impl<S: RefScheme> Opened<S> {
         files.registry.open(id).map(Self::new)
     }
 
-    /// Returns a strong reference to the file of `backend`, which errors call `path`, and whether
-    /// the file was open already. If it was, the backend is dropped, and the page size and `how`
-    /// are those of the first opening. May evict pages.
+    /// Returns a strong reference to the file of `backend`, whose name in errors is `path`, and
+    /// whether the file was already open. If it was open, `backend` is dropped, and the page size
+    /// and `how` of the first opening apply. May evict pages.
     ///
     /// # Errors
     ///
-    /// Those of [`Mapping::new`], and of [`same::check`].
+    /// The errors of [`Mapping::new`] and of [`same::check`].
     pub(crate) fn of_backend(
         files: &Arc<Files<S>>,
         backend: Arc<dyn Backend>,
@@ -161,18 +165,19 @@ impl<S: RefScheme> Opened<S> {
         pagewell_sync::Arc::ptr_eq(&self.mapping, &other.mapping)
     }
 
-    /// Passes a counted reference to a flusher ([`Keeper::take_share`]).
+    /// Passes a counted strong reference to a flusher ([`Keeper::take_share`]).
     fn close_later(&self) {
         Arc::clone(self.keeper()).take_share(self.number());
     }
 
-    /// Removes a handle from the count. If it was the last one, makes everything durable: now, or
-    /// in a callback, by a flusher. The callback's thread holds the writeback lock of a file,
-    /// possibly of this one.
+    /// Removes a handle from the count. If it was the last handle of a file open for writing, makes
+    /// everything durable. In a callback or a codec, requests that a flusher do so later: the
+    /// thread of a callback holds the writeback lock of a file, possibly of this one.
     ///
     /// # Errors
     ///
-    /// That of a sync that has failed for some time.
+    /// The error of the last attempt, if the sync has failed until the time limit
+    /// ([`Flusher::save_at_the_end`]).
     fn let_handle_go(&self) -> Result<(), Error> {
         let Some(writes) = self.writes_if_any() else {
             return Ok(());
@@ -181,9 +186,10 @@ impl<S: RefScheme> Opened<S> {
             return Ok(());
         }
         if InHook::is_so() {
-            // The flusher gets a strong reference of its own even if there are others: their owners
-            // may be past the point at which they make the file durable, or have had no handle.
-            // This thread's reference still exists, so no thread waits for the last one.
+            // The flusher gets a strong reference of its own even if others exist: their owners may
+            // be past the point at which they make the file durable, or may not be handles. This
+            // thread's reference still exists, so no thread is waiting at step 2, and the result of
+            // `add_share` is not needed.
             let _ = self.users().add_share();
             self.close_later();
             return Ok(());
@@ -191,11 +197,12 @@ impl<S: RefScheme> Opened<S> {
         Flusher(self).save_at_the_end()
     }
 
-    /// Closes a handle. It stays counted if it is the last one and the file cannot be made durable.
+    /// Closes a handle. If it is the last one, first makes the file durable.
     ///
     /// # Errors
     ///
-    /// That of a sync that has failed for some time. The handle stays counted.
+    /// The error of the last attempt, if the sync has failed until the time limit
+    /// ([`Flusher::save_at_the_end`]). The handle stays counted.
     pub(crate) fn close_handle(&self) -> Result<(), Error> {
         self.let_handle_go().inspect_err(|_| {
             if let Some(writes) = self.writes_if_any() {
@@ -204,7 +211,8 @@ impl<S: RefScheme> Opened<S> {
         })
     }
 
-    /// Drops a handle. A loss can only be reported to the program's standard error.
+    /// Drops a handle. If written data is lost, reports this on the program's standard error, since
+    /// a drop returns no error.
     pub(crate) fn drop_handle(&self) {
         if let Err(error) = self.let_handle_go() {
             self.tell_loss(&error);
@@ -224,10 +232,10 @@ impl<S: RefScheme> Opened<S> {
             return;
         }
         if !self.writes_if_any().is_some_and(Writes::is_unhandled) {
-            // The file was opened again in between: the new handle has the written data.
+            // The file was opened again in between, and the new handle has the written data.
             return;
         }
-        // Standard error may be closed.
+        // The result is ignored, since standard error may be closed.
         let _ = writeln!(
             std::io::stderr(),
             "pagewell: written data is lost: {error}; the file is closed, and its lock is released"
@@ -251,7 +259,7 @@ impl<S: RefScheme> Clone for Opened<S> {
 }
 
 impl<S: RefScheme> Drop for Opened<S> {
-    /// Steps 1 and 2 of the protocol; the drop of the field is step 3.
+    /// Performs steps 1 and 2 of the protocol. The drop of the field is step 3.
     fn drop(&mut self) {
         let mapping = &*self.mapping;
         if !mapping.shared().home.is_here() {
@@ -259,10 +267,11 @@ impl<S: RefScheme> Drop for Opened<S> {
             return;
         }
         let users = mapping.users();
-        // A file that is only read has weak references too, and its codec may run with one.
+        // A file that is only read has weak references too, and its codec may run on a thread that
+        // holds one.
         if InHook::is_so() && (mapping.writes_if_any().is_some() || is_in_page_hook()) {
             if !users.remove_share_unless_last() {
-                // The flusher gets this reference.
+                // This reference is passed to the flusher.
                 self.close_later();
             }
             return;
@@ -280,9 +289,9 @@ impl<S: RefScheme> Drop for Opened<S> {
 /// Next step of a caller that opens a file for writing.
 #[derive(Debug)]
 pub(crate) enum Opening<'f, S: RefScheme> {
-    /// None: the file is open.
+    /// The file is open already, and the caller has nothing left to do.
     Already(Opened<S>),
-    /// Lock the file and register it.
+    /// The caller locks the file and registers it.
     Begun(Begun<'f, S>),
 }
 

@@ -22,12 +22,12 @@ pub(crate) struct Registry<S: RefScheme> {
 
 #[derive(Debug)]
 struct Tables<S: RefScheme> {
-    /// Files that are being opened for writing by path: from before their lock is acquired until
-    /// they are registered. So a thread that finds a file locked by this cache finds it here, or
-    /// registered.
+    /// Files that are being opened for writing by path. A file is in this set from before its lock
+    /// is acquired until it is registered. So a thread that finds a file locked by this cache finds
+    /// the file in this set, or registered.
     opening: HashSet<FileId>,
-    /// Numbers of the mappings of each file: the one that is open, and those whose backend is being
-    /// closed.
+    /// Numbers of the mappings of each file: of the open mapping, and of those whose backend is
+    /// being closed.
     by_file: HashMap<FileId, Vec<u64>>,
     by_number: HashMap<u64, Registered<S>>,
 }
@@ -44,7 +44,7 @@ impl<S: RefScheme> Tables<S> {
     }
 }
 
-/// A mapping, without keeping it alive, and the counts of its references.
+/// Weak pointer to a registered mapping, and the numbers of strong and weak references to its file.
 pub(crate) type Registered<S> = (Weak<Mapping<S>>, Arc<Users>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,12 +66,13 @@ impl<S: RefScheme> Registry<S> {
         }
     }
 
-    /// Returns a strong reference to the open mapping of the file `id`, or else to the one that
-    /// `make` creates with the number it is given; and whether the file was open.
+    /// Returns a strong reference to the open mapping of the file `id`, and whether the file was
+    /// open. If it was not, `make` creates the mapping; its argument is the number of the mapping.
     ///
-    /// `make` is called without the registry's lock, since it may evict pages, which looks mappings
-    /// up. The drop of an unused `make`, or of an unused mapping, comes after the reference is
-    /// counted: it may take long, and may close files of the program.
+    /// `make` is called without the registry's lock, since it may evict pages, and the eviction of
+    /// a leaf acquires that lock. If `make` or the mapping that it made is not used, it is dropped
+    /// without the lock too, after the reference is counted: the drop may take long, and may close
+    /// files that belong to the program.
     pub(super) fn open_or_make<E>(
         &self,
         id: FileId,
@@ -92,11 +93,12 @@ impl<S: RefScheme> Registry<S> {
         }
         drop(tables);
         if open.is_none() {
-            // A thread that waits until another mapping of the file is closed can use this one.
+            // A thread that waits until another mapping of the file is closed can use the new
+            // mapping.
             self.changed.notify_all();
         }
-        // If another thread was faster, the unused mapping is torn down here, after the lock was
-        // released.
+        // If another thread has registered a mapping first, the unused mapping is torn down here,
+        // after the lock was released.
         Ok(match open {
             Some(open) => (Share::count(open), Origin::Open),
             None => (Share::count(made), Origin::Made),
@@ -109,9 +111,9 @@ impl<S: RefScheme> Registry<S> {
         open.map(Share::count)
     }
 
-    /// Begins to open the file `id` for writing, unless it is open. Waits for a thread that is
-    /// opening it; if it is being closed, waits until its backend is closed. After that no thread
-    /// of this cache has the file's lock.
+    /// Begins to open the file `id` for writing, unless it is open. Waits while another thread
+    /// opens the file, or until its backend is closed if it is being closed. If the file is not
+    /// open, no thread of this cache has the file's lock afterwards.
     pub(super) fn begin_to_open(&self, id: FileId) -> Begin<'_, S> {
         let mut tables = lock(&self.tables);
         loop {
@@ -152,12 +154,12 @@ impl<S: RefScheme> Registry<S> {
         numbers
     }
 
-    /// Removes a mapping that was torn down and whose backend is closed.
+    /// Removes mapping `number` of the file `id`, which was torn down and whose backend is closed.
     pub(super) fn forget(&self, id: FileId, number: u64) {
         let mut tables = lock(&self.tables);
         tables.by_number.remove(&number);
-        // The file may have been opened again in between, and be closing again: its other mappings
-        // stay.
+        // The file may have been opened again in between, and even be closing again, so its other
+        // mappings stay.
         if let Some(numbers) = tables.by_file.get_mut(&id) {
             numbers.retain(|other| *other != number);
             if numbers.is_empty() {
@@ -172,14 +174,14 @@ impl<S: RefScheme> Registry<S> {
 /// Next step of a caller that opens a file for writing.
 #[derive(Debug)]
 pub(super) enum Begin<'r, S: RefScheme> {
-    /// None: the file is open.
+    /// No step is left: the file is open.
     Already(Share<S>),
-    /// Lock the file and register it.
+    /// The caller locks the file and registers it.
     Begun(Begun<'r, S>),
 }
 
-/// Right to open a file for writing by path. While this exists, no other thread of this cache opens
-/// the file so.
+/// Right to open a file for writing by path. While the value exists, no other thread of this cache
+/// opens the file for writing.
 #[derive(Debug)]
 pub(crate) struct Begun<'r, S: RefScheme> {
     registry: &'r Registry<S>,

@@ -1,5 +1,5 @@
-//! Identity check before a file joins an open mapping with its device and inode number:
-//! [`pagewell_io::identity`].
+//! Identity check before a new handle joins an open mapping with the same device and inode number
+//! ([`pagewell_io::identity`]).
 
 use std::os::fd::BorrowedFd;
 
@@ -9,8 +9,8 @@ use pagewell_io::identity::{AmbiguousFile, Comparison, compare, is_locked_elsewh
 use crate::base::error::{Error, Op};
 use crate::mapping::record::Mapping;
 
-/// Whether `new` is proven to be the open file; `new` may be opened with `O_PATH`. The `id` of a
-/// backend that is not a file is trusted.
+/// Whether `new` is proven to be the open file. `new` may be opened with `O_PATH`. If the backend
+/// is not a file, its `id` is trusted.
 ///
 /// # Errors
 ///
@@ -39,8 +39,8 @@ pub(crate) fn check<S: RefScheme>(open: &Mapping<S>, new: BorrowedFd<'_>) -> Res
         return Ok(());
     }
     let has_lock = open.target().descriptor().is_some() && open.writes_if_any().is_some();
-    // A query ignores the lock of its own description: if `new` holds the lock, the open file is
-    // another one.
+    // The query ignores a lock of the description `new` itself. If it finds no other lock, the open
+    // file, which is locked, is a different file.
     if has_lock && is_locked_elsewhere(new) == Some(false) {
         return Err(ambiguous());
     }

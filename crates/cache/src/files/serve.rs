@@ -14,8 +14,8 @@ use crate::files::state::Files;
 #[cfg(not(loom))]
 use crate::files::visit::visit;
 
-/// Makes a request to the flushers for each file that has pages which are not clean. Waits for no
-/// file.
+/// Makes a request to the flushers for each file with background writeback that has pages that are
+/// not clean. Waits for no file.
 #[cfg(not(loom))]
 pub(super) fn watch<S: RefScheme>(files: &Arc<Files<S>>) {
     let pressure = &files.shared.pressure;
@@ -61,14 +61,14 @@ fn clean<S: RefScheme>(files: &Files<S>, number: u64) {
         return;
     };
     if !attempt.is_urgent && writes.service.pause(false) != std::time::Duration::ZERO {
-        // The watcher makes the request again.
+        // The watcher will make the request again.
         return;
     }
     let is_durable = || {
         let is_old = writes.share.nr() != 0 && writes.since.is_before(pressure.limits.age);
         !is_old && !pressure.is_high(&writes.share)
     };
-    // An error is recorded for the handles of the file; so is a panic, which stops here.
+    // An error is recorded for the handles of the file. A panic is caught here, and recorded too.
     let result = Flusher(&mapping).caught(|flusher| {
         if attempt.is_urgent {
             flusher.sync_unless(Sync::Data, || false)
@@ -81,13 +81,15 @@ fn clean<S: RefScheme>(files: &Files<S>, number: u64) {
     attempt.end(result.err().map(|error| obstacle_of(&error)));
 }
 
-/// Closes all files that were left to be closed.
+/// Closes all files whose last reference was dropped in a callback or a codec.
 pub(crate) fn close_left<S: RefScheme>(files: &Arc<Files<S>>) {
-    // One by one: if a backend panics, the other files are still closed.
+    // The files are closed one by one, so that the others are still closed if a backend panics.
     while close_one(files) {}
 }
 
-/// Closes one of the files that were left to be closed. Returns `false` if there is none.
+/// Drops one of the strong references that were left to the flushers, which closes the file if the
+/// reference is the last one. If the file has no handle, first makes it durable. Returns `false` if
+/// there is no such reference.
 fn close_one<S: RefScheme>(files: &Arc<Files<S>>) -> bool {
     let share = lock(&files.left).pop();
     let Some(share) = share else {

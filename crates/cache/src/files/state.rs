@@ -13,20 +13,22 @@ use crate::files::share::Share;
 use crate::mapping::shared::Shared;
 use crate::supply::parts::Supply;
 
-/// State of a cache: what its files share, and the files.
+/// State of a cache: its open files, and the part that they share.
 #[derive(Debug)]
 pub(crate) struct Files<S: RefScheme> {
-    /// Each open file keeps this. So no frame is pinned when the owner of the frames is dropped.
+    /// Part that the files of the cache share, with the frames. Each open file keeps the `Files`
+    /// that contain it, so no pin that borrows from a file exists when the owner of the frames is
+    /// dropped.
     pub(crate) shared: PoolOwner<Shared<S>>,
     pub(crate) registry: Registry<S>,
-    /// Engines end with the last cache and file handle; a pin that borrows nothing keeps frames,
-    /// and no ring, thread or descriptor.
+    /// The engines end with the last cache and file handle. An owned pin keeps only frames, and no
+    /// ring, thread or descriptor.
     pub(crate) engines: Arc<Engines>,
     pub(crate) flushers: Flushers<Self>,
-    /// Strong references to files whose last handle, or last strong reference, was dropped in a
-    /// callback: a flusher drops them.
+    /// Strong references to files whose last handle or last strong reference was dropped in a
+    /// callback or a codec. A flusher drops them.
     pub(super) left: Mutex<Vec<Share<S>>>,
-    /// Companion that uses the cache's frames too; all callers share one.
+    /// State of a higher crate that uses the cache's frames too. All callers share one.
     pub(crate) companion: Mutex<Weak<Companion>>,
 }
 
@@ -40,12 +42,13 @@ impl<S: RefScheme> Files<S> {
 #[cfg(not(loom))]
 impl<S: RefScheme> Drop for Files<S> {
     fn drop(&mut self) {
-        // In a forked child another thread of the parent may have held the lock.
+        // In a fork the lock may never be released, since another thread of the parent may have
+        // held it.
         if self.shared.home.is_here() {
             self.shared.pressure.calls.end();
         }
     }
 }
 
-/// Any value of a higher crate, which knows its type.
+/// Value of a higher crate, which downcasts it to its type.
 pub(crate) type Companion = dyn std::any::Any + Send + Sync;

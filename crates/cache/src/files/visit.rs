@@ -12,7 +12,7 @@ use crate::mapping::users::Users;
 
 #[derive(Debug)]
 pub(crate) struct Visit<'s, S: RefScheme> {
-    // Dropped first.
+    // Dropped before `_leaving`, which uncounts the weak reference.
     mapping: Arc<Mapping<S>>,
     _leaving: Leaving<'s, S>,
 }
@@ -39,8 +39,8 @@ impl<S: RefScheme> Deref for Visit<'_, S> {
     }
 }
 
-/// Returns a weak reference to the open file with this number, or `None` if it has no strong one.
-/// The caller may hold claims and locks, but not the registry's.
+/// Returns a weak reference to file `number`, or `None` if the file has no strong reference. The
+/// caller may hold claims and locks, but not the registry lock.
 pub(crate) fn visit<S: RefScheme>(files: &Files<S>, number: u64) -> Option<Visit<'_, S>> {
     let (mapping, users) = files.registry.registered(number)?;
     if !users.enter() {

@@ -7,8 +7,8 @@
 //!
 //! Protocol.
 //! 1. Acquire a leaf handle ([`Leaf`]), load the slot, and swap in the same word with `busy` set
-//!    and `hot` clear. The thread whose swap succeeds holds the claim. No other thread can change
-//!    the slot until the claim ends. A present slot can be claimed without a leaf handle
+//!    and `hot` clear. The thread whose swap succeeds holds the claim. Until the claim ends, no
+//!    other thread can change the slot. A present slot can be claimed without a leaf handle
 //!    ([`Claim::try_present`]), because it holds a reference to its leaf itself.
 //! 2. Do the work: read the page into a new frame, or freeze the frame.
 //! 3. End the claim with a method that consumes it, such as [`Claim::fill`] or [`Claim::empty`], or
@@ -50,8 +50,8 @@ fn swap_for_claimed(word: &AtomicU64, seen: Slot) -> Result<(), Lost> {
     debug_assert!(!seen.is_busy());
     // ORDERING: Acquire on success; pairs with the release store that ended the previous claim, so
     // that the holder sees the frame metadata as its publisher left it. No release: a thread that
-    // sees the claim need not see anything before it, because page bytes are written after a fence
-    // of their own (`UniqueFrame::bytes`). Relaxed on failure: the loaded word is not used.
+    // sees the claim need not see what the holder did before it. Page bytes are written after a
+    // fence of their own (`UniqueFrame::bytes`). Relaxed on failure: the loaded word is not used.
     let claimed = word.compare_exchange(
         seen.bits(),
         seen.claimed().bits(),
@@ -116,10 +116,10 @@ impl<'s, S: RefScheme> Claim<'s, S> {
     /// Claims a present slot of the caller's index without a leaf handle, if it still equals
     /// `seen`.
     ///
-    /// Between the load of `seen` and the swap, the word of a present slot does not repeat once the
-    /// page is removed (I5 of the index: 31 bits of version). So if the swap succeeds, the page was
-    /// present all along, and the slot's reference has kept the leaf in use (C2). Until the claim
-    /// ends, only its holder can empty the slot, so the leaf stays in use.
+    /// Between the load of `seen` and the swap, the word of a present slot does not repeat after a
+    /// removal of the page (I5 of the index: 31 bits of version). So if the swap succeeds, the page
+    /// was present all along, and the slot's reference has kept the leaf in use (C2). Until the
+    /// claim ends, only its holder can empty the slot, so the leaf stays in use.
     ///
     /// A failed swap changes nothing. If the leaf was removed after the slot was loaded, the swap
     /// may fault in a page of zeros where memory was discarded. The next removal of the leaf
@@ -303,8 +303,8 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         let (leaf, _) = record.owner();
         let place = self.end(self.before.emptied(ghost));
         // C2: drop the slot's reference to the leaf, together with the claim's own if it has one.
-        // Until then the leaf stays in use, and its frame is the one that the page's metadata named
-        // under the claim.
+        // Until then the leaf stays in use in the same frame, which the page's metadata named while
+        // the claim was held.
         if let Ok(leaf) = u32::try_from(leaf) {
             let slots = raw::leafs_reference(self.claims, FrameNr::new(leaf));
             match place {
@@ -320,7 +320,8 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         drop(self.end(self.before.rewritten()));
     }
 
-    /// Stores the slot's new word, wakes the threads that wait for it, and returns the position.
+    /// Stores the slot's new word, wakes the threads that wait for it, and returns the slot's
+    /// position. Returns `None`, without a store, if the claim has ended before.
     #[inline(always)]
     fn end(&mut self, after: Slot) -> Option<Place<'s, S>> {
         let place = self.place.take()?;
@@ -330,8 +331,8 @@ impl<'s, S: RefScheme> Claim<'s, S> {
             self.claims.lives.end(word);
         }
         // ORDERING: Release; publishes the page's bytes and the frame metadata to threads that load
-        // the slot (`Index::look`), and to the next claim. A restored slot is published again for
-        // the same reason: this store hides the one of its publisher.
+        // the slot (`Index::look`), and to the next claim. A restored slot needs the release too,
+        // because this store replaces the one that published its word.
         word.store(after.bits(), Ordering::Release);
         self.claims.waits.wake(word);
         Some(place)

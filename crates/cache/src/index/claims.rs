@@ -17,7 +17,7 @@ use crate::index::lives::Lives;
 pub(crate) struct Claims<S: RefScheme> {
     pub(crate) pool: FramePool<S>,
     pub(crate) waits: WaitTable,
-    /// Notes to the eviction policy about filled and moved frames. CLOCK needs none.
+    /// Events for the eviction policy: filled and moved frames. The policy CLOCK needs none.
     pub(crate) notes: Notes,
     pub(crate) lives: Arc<Lives>,
     version_floor: Padded<AtomicU64>,
@@ -66,11 +66,11 @@ impl<S: RefScheme> Claims<S> {
         }
     }
 
-    /// Returns a version above all versions of slots in removed leaves.
+    /// Returns the minimum slot version: one above the versions of all slots in removed leaves.
     pub(crate) fn version_floor(&self) -> u64 {
-        // ORDERING: Relaxed; only the previous use of the same leaf matters. The thread that
-        // creates the leaf has acquired the root entry, which was released after the floor was
-        // raised for that use.
+        // ORDERING: Relaxed; only the last removal of the same leaf matters. It raised the minimum
+        // slot version before it released the root entry, which the thread that creates the leaf
+        // has acquired.
         self.version_floor.load(Ordering::Relaxed)
     }
 

@@ -5,19 +5,21 @@
 //! - in a file that is written to, the bits of its leaf cluster ([`crate::base::extent`]), which
 //!   may be needed as long as the leaf has pages.
 //!
-//! This module counts the leaves in use of each cluster, and the clusters in use of each part.
+//! This module counts, for each cluster, the leaves in use, and for each part, the clusters in use.
 //!
-//! Protocol. A thread enters a leaf before it creates the leaf. A removed leaf leaves afterwards.
-//! 1. Enter: with the lock held, count the leaf. If it is the first of its cluster or part, their
-//!    bytes must have been charged before. Otherwise nothing is counted, and the caller charges and
-//!    retries. Charging may evict, and so remove leaves of the same file; it is done without the
-//!    lock.
-//! 2. Leave: with the lock held, uncount the leaf. If it was the last of its cluster or part,
-//!    discard their memory and return the number of bytes to uncharge.
+//! Protocol. A thread *enters* a leaf before it creates the leaf. The thread that removed a leaf
+//! makes it *leave* afterwards.
+//! 1. Enter: with the lock held, count the leaf. If it is the first leaf of its cluster or part,
+//!    the caller must have charged their bytes. If the charge is too low, nothing is counted, and
+//!    the caller charges the missing bytes and retries. Charging is done without the lock, since it
+//!    may evict, and so remove leaves of the same file.
+//! 2. Leave: with the lock held, decrement the count. If the leaf was the last of its cluster or
+//!    part, discard their memory and return the number of bytes whose charge the caller must
+//!    revert.
 //!
 //! So memory is discarded only while no leaf in it is in use or being created, and no thread stores
-//! to it. Readers may load from it at any time, and load zeros before and after. The lock orders
-//! the discard before the creation of a later leaf there.
+//! to it. Readers may load from the memory at any time: they load zeros before and after the
+//! discard. The lock orders the discard before the creation of a later leaf there.
 //!
 //! Locks. The lock is held for a few steps and system calls; its holder waits for nothing. The
 //! caller may hold claims and other locks.
@@ -35,7 +37,7 @@ pub(super) const PART_LEAVES: usize = 4096 / size_of::<u64>();
 
 const PART_EXTENTS: usize = PART_LEAVES.div_ceil(EXTENT_LEAVES);
 
-/// Bytes charged for the `Part` of a part.
+/// Number of bytes charged for the `Part` value of a part.
 const NOTE_BYTES: usize = if cfg!(loom) { 0 } else { 4 * size_of::<Part>() };
 
 /// Leaf counts of one part: leaves that are in use or being created.
@@ -49,7 +51,7 @@ struct Part {
 
 const _: () = assert!(EXTENT_LEAVES <= u8::MAX as usize);
 
-/// Parts and leaf clusters in use of one file.
+/// Parts and leaf clusters of one file that are in use.
 #[derive(Debug)]
 pub(super) struct Extents {
     parts: Mutex<HashMap<usize, Part>>,
@@ -60,7 +62,7 @@ pub(super) struct Extents {
     nr_leaves: usize,
 }
 
-/// Memory without users.
+/// Memory that no leaf in use needs any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unused {
     /// The bits of the cluster with this number.
@@ -87,18 +89,18 @@ impl Extents {
         })
     }
 
-    /// Bytes charged for a part: its root entries and its `Part`.
+    /// Returns the number of bytes charged for a part: its root entries and its `Part` value.
     fn part_bytes(&self, part: usize) -> usize {
         let nr = PART_LEAVES.min(self.nr_leaves - part * PART_LEAVES);
         nr * size_of::<u64>() + NOTE_BYTES
     }
 
-    /// Step 1 of the protocol. The caller has charged `paid` bytes. Returns the number of these
-    /// that were not needed.
+    /// Step 1 of the protocol. The caller has charged `paid` bytes to the budget. Returns how many
+    /// of them were not needed.
     ///
     /// # Errors
     ///
-    /// The number of bytes that are missing. Nothing was counted.
+    /// Returns the number of bytes that the caller must charge in addition. Nothing was counted.
     pub(super) fn enter(&self, leaf: usize, paid: usize) -> Result<usize, Missing> {
         let (part, extent) = (leaf / PART_LEAVES, leaf / EXTENT_LEAVES % PART_EXTENTS);
         let mut parts = lock(&self.parts);
@@ -153,8 +155,8 @@ impl Extents {
                 self.extent_bytes + self.part_bytes(nr),
             )
         };
-        // With the lock held: no other thread can enter a leaf there, and store to it, before the
-        // discard.
+        // The lock is still held, so no other thread can enter a leaf there, and store to it,
+        // before the discard.
         discard(unused);
         drop(parts);
         bytes

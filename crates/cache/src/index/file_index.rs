@@ -7,29 +7,30 @@
 //! only where slots are in use. The slots of [`FRAME_WORDS`] neighbouring pages, one page of the
 //! operating system, are a *leaf*. A leaf in use owns a frame of the pool, but uses only its
 //! metadata: the count is the number of references to the leaf, and the owner is the leaf's place.
-//! The frame's memory is discarded, since the slots use as much; this keeps the index within the
-//! cache's budget. The *root* maps a leaf to its frame. [`crate::index::extents`] charges and
-//! discards what neighbouring leaves share.
+//! The frame's memory is discarded, since the slots use as much memory in the array: in this way
+//! the index stays within the cache's budget. The *root* maps a leaf to its frame.
+//! [`crate::index::extents`] charges and discards the memory that neighbouring leaves share.
 //!
 //! Invariants.
 //! - I1: a root entry names a frame of kind `Leaf`, to which the root has one reference.
 //! - I2: a leaf has one reference for each of its slots that is not empty (a claimed one included),
 //!   and one for each [`Leaf`] handle. So a leaf with more than the root's reference stays in
 //!   place.
-//! - I3: only three holders store to slots: the holder of a [`Leaf`], of its frozen frame, or of
-//!   the claim of a present slot, which itself has a reference to the leaf. Loads need no
+//! - I3: a thread stores to a slot only if it holds a [`Leaf`] handle, the frozen frame of the
+//!   leaf, or the claim of a present slot, which itself has a reference to the leaf. Loads need no
 //!   reference: the array exists as long as the mapping.
 //! - I4: the slots of a leaf that is not in use are zeros, which are empty slots.
 //! - I5: no word of a present slot repeats, even if its leaf was removed in between: the slots of a
-//!   new leaf begin at a version (the *floor* of the cache) above all versions of slots in removed
-//!   leaves. The version has 31 bits ([`crate::base::slot`]), enough for one read. What is kept for
-//!   longer also has a generation ([`crate::index::lives`]).
-//! - I6: a leaf is created by one thread at a time, which has locked it ([`Index::lock_to_make`])
-//!   and entered it ([`Index::enter`]). Only this thread stores to a root entry that is zero. A
-//!   leaf leaves ([`Index::leave`]) after it was removed, or if it could not be created.
+//!   new leaf begin at the *minimum slot version* of the cache (`version_floor`), which is above
+//!   the versions of all slots in removed leaves. The version has 31 bits ([`crate::base::slot`]),
+//!   enough for one read. A token, which is kept for longer, also has a generation
+//!   ([`crate::index::lives`]).
+//! - I6: a leaf is created by one thread at a time, which holds its leaf-creation lock
+//!   ([`Index::lock_to_make`]) and has entered it ([`Index::enter`]). Only this thread stores to a
+//!   root entry that is zero. The thread that removed a leaf, or failed to create it, makes it
+//!   leave ([`Index::leave`]).
 //!
-//! So a lookup that loads the same word twice can rely on the page having been in the same frame
-//! throughout.
+//! So if a lookup loads the same word twice, the page was in the same frame throughout.
 //!
 //! Verified by `loom_read_vs_leaf_remade`, `loom_fill_vs_evict_leaf`, `loom_fill_vs_leaf_reuse`.
 
@@ -64,7 +65,7 @@ use crate::index::raw;
 const MAKERS: usize = if cfg!(loom) { 1 } else { 8 };
 
 /// Number of rounds for which a thread polls a claimed slot before it sleeps. The claim of an
-/// eviction or of a write ends soon, that of a fill does not.
+/// eviction or of a write lasts a few steps, that of a fill a transfer.
 pub(crate) const WATCHES: u32 = if cfg!(loom) { 0 } else { 4 };
 
 /// Index of one file.
@@ -158,7 +159,7 @@ impl<'i> Seen<'i> {
         })
     }
 
-    /// Sleeps until the claim of the slot, which was loaded as busy, has ended.
+    /// Sleeps until the claim of the slot, which was loaded as busy, ends.
     pub(crate) fn wait_while_busy<S: RefScheme>(self, claims: &Claims<S>) {
         claims.waits.wait_while(self.word, |word| {
             // ORDERING: Acquire, as in `is_unchanged`. The end of the claim wakes this thread.
@@ -171,8 +172,8 @@ impl<'i> Seen<'i> {
 #[inline(always)]
 fn look_in(slots: &[AtomicU64], page: PageNr) -> Option<Seen<'_>> {
     let word = slots.get(page as usize)?;
-    // ORDERING: Acquire; pairs with the release store that published the slot, so that the page's
-    // bytes and the frame metadata are seen as they were published.
+    // ORDERING: Acquire; pairs with the release store that published the slot, so this thread sees
+    // the page's bytes and the frame metadata as they were published.
     let slot = Slot::from_bits(word.load(Ordering::Acquire));
     Some(Seen { word, slot })
 }
@@ -285,18 +286,18 @@ impl<S: RefScheme> Index<S> {
     pub(crate) fn leaf_nr<'s>(&self, claims: &'s Claims<S>, leaf: usize) -> Option<Leaf<'s, S>> {
         let root = self.root.get(leaf)?;
         let mut backoff = Backoff::new();
-        // Each round but the last found a leaf that another thread is creating or removing, which
-        // takes that thread a few steps.
+        // The loop repeats while another thread creates or removes the leaf, which takes that
+        // thread a few steps.
         loop {
             // ORDERING: Acquire; pairs with the release stores of `install_leaf` and
-            // `take_empty_leaf`. A thread that finds no leaf sees its slots as zeros, and the
-            // raised floor.
+            // `take_empty_leaf`. A thread that finds that the leaf is not in use sees its slots as
+            // zeros, and the raised minimum slot version.
             let entry = root.load(Ordering::Acquire);
             let frame = frame_of(entry)?;
             if let TryGetFrame::Taken(reference) = claims.pool.try_get(frame) {
                 // ORDERING: Acquire; the reference was taken before this load (`try_get` acquires).
-                // The entry proves that the frame is the leaf's (I1). By I2 it stays so until the
-                // reference is dropped.
+                // The unchanged entry proves that the frame is the leaf's (I1). By I2 the frame
+                // stays the leaf's until the reference is dropped.
                 if root.load(Ordering::Acquire) == entry {
                     return Some(Leaf { reference });
                 }
@@ -312,24 +313,25 @@ impl<S: RefScheme> Index<S> {
         lock(&self.upkeep.makers[leaf % MAKERS])
     }
 
-    /// Acquires the lock of [`lock_to_make`](Self::lock_to_make) if it is free: if no other thread
-    /// creates a leaf that shares it.
+    /// Acquires the lock of [`lock_to_make`](Self::lock_to_make) if no other thread holds it.
+    /// Returns `None` otherwise.
     #[cfg(not(loom))]
     pub(crate) fn try_lock_to_make(&self, leaf: usize) -> Option<MutexGuard<'_, ()>> {
         try_lock(&self.upkeep.makers[leaf % MAKERS])
     }
 
-    /// Counts `leaf`, which the caller is about to create and has locked. `paid` bytes were charged
-    /// to the budget for it. Returns the number of these that were not needed.
+    /// Counts `leaf`, which the caller is about to create. The caller holds its leaf-creation lock,
+    /// and has charged `paid` bytes to the budget for it. Returns how many of them were not needed.
     ///
     /// # Errors
     ///
-    /// The number of bytes that are missing. Nothing was counted.
+    /// Returns the number of bytes that the caller must charge in addition. Nothing was counted.
     pub(crate) fn enter(&self, leaf: usize, paid: usize) -> Result<usize, Missing> {
         self.upkeep.extents.enter(leaf, paid)
     }
 
-    /// Uncounts `leaf`, which is not in use. Returns the number of bytes to uncharge.
+    /// Removes `leaf`, which is no longer in use, from the count of its leaf cluster. Returns the
+    /// number of bytes whose charge the caller must revert.
     pub(crate) fn leave(&self, leaf: usize) -> usize {
         let discard = |unused| {
             let (extent, part) = match unused {
@@ -344,7 +346,7 @@ impl<S: RefScheme> Index<S> {
                 let first = part * PART_LEAVES;
                 let nr = PART_LEAVES.min(self.root.len() - first);
                 self.root.discard_zeros(first, nr);
-                // Zeros that failed claims have faulted in (see `Claim::try_present`).
+                // Failed claims may have faulted in pages of zeros (see `Claim::try_present`).
                 self.slots
                     .discard_zeros(first * FRAME_WORDS, nr * FRAME_WORDS);
             }
@@ -353,7 +355,7 @@ impl<S: RefScheme> Index<S> {
     }
 
     /// Takes leaf number `leaf` into use with the metadata of `fresh`, and returns a handle. The
-    /// leaf is not in use; the caller has locked and entered it.
+    /// leaf is not in use. The caller holds its leaf-creation lock and has entered it.
     pub(crate) fn install_leaf<'s>(
         &self,
         claims: &'s Claims<S>,
@@ -363,10 +365,10 @@ impl<S: RefScheme> Index<S> {
     ) -> Leaf<'s, S> {
         debug_assert!(self.upkeep.extents.is_used(leaf));
         // ORDERING: Release; pairs with the acquire in `leaf_nr`. No other thread stores to the
-        // entry: threads that want to create the leaf wait for the lock. The thread that last
-        // removed the leaf has stored its zero, which the caller has loaded (`leaf_nr` acquires) or
-        // which was discarded before the caller entered the leaf. The count of the frame is locked
-        // until the frame is published, and a thread that finds the entry waits.
+        // entry: other threads that need the leaf wait for the lock. The thread that last removed
+        // the leaf has stored its zero, which the caller has loaded (`leaf_nr` acquires) or which
+        // was discarded before the caller entered the leaf. Until the frame is published, its count
+        // is locked, and a thread that finds the entry waits.
         self.root[leaf].store(entry_of(fresh.frame()), Ordering::Release);
         self.publish_leaf(claims, owner, leaf, fresh)
     }
@@ -399,11 +401,11 @@ impl<S: RefScheme> Index<S> {
     }
 
     /// Removes leaf number `leaf` if all its slots are empty and `held`, the caller's handle, is
-    /// the only one. Returns the leaf's frame; the caller calls [`leave`](Self::leave) next.
+    /// the only one. Returns the leaf's frame. The caller calls [`leave`](Self::leave) next.
     ///
     /// # Errors
     ///
-    /// Returns `held` if the leaf is in use.
+    /// Returns `held`, with the leaf unchanged, if a slot is not empty or there is another handle.
     pub(crate) fn take_empty_leaf<'s>(
         &self,
         claims: &Claims<S>,
@@ -429,9 +431,9 @@ impl<S: RefScheme> Index<S> {
         // I4: a leaf that is not in use has slots of zeros.
         self.slots.discard(leaf * FRAME_WORDS, FRAME_WORDS);
         // ORDERING: Release; a thread that finds the leaf not in use (`leaf_nr` acquires) may take
-        // it into use, and sees the zeros and the floor. A reader that loaded a slot before this
-        // loads the same word later only if nothing changed (I5), whether or not it sees this
-        // store.
+        // it into use, and sees the zeros and the minimum slot version. A reader that loaded a slot
+        // before the removal loads the same word again only if nothing changed (I5), whether or not
+        // it sees this store.
         self.root[leaf].store(0, Ordering::Release);
         Ok(unique)
     }

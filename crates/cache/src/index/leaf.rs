@@ -15,7 +15,8 @@ pub(crate) struct Leaf<'s, S: RefScheme> {
 }
 
 impl<'s, S: RefScheme> Leaf<'s, S> {
-    /// Converts a reference to a leaf's frame. Returns `None` if the frame is of another kind.
+    /// Creates a leaf handle from a counted reference to the leaf's frame. Returns `None` if the
+    /// frame is not a leaf.
     pub(crate) fn from_reference(reference: FrameRef<'s, S>) -> Option<Self> {
         // The kind of a referenced frame does not change.
         let (kind, _) = reference.meta().kind();
@@ -41,7 +42,7 @@ impl<'s, S: RefScheme> Leaf<'s, S> {
     }
 
     /// Freezes the leaf's frame if this handle's reference and the root's are the only ones.
-    /// Otherwise returns the handle.
+    /// Otherwise returns the handle as the error.
     pub(crate) fn freeze_with_roots(self) -> Result<UniqueFrame<'s, S>, Self> {
         raw::freeze_with_roots(self.reference).map_err(|reference| Self { reference })
     }

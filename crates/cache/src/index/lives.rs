@@ -1,11 +1,11 @@
-//! Generations of slots: the number of times that slot versions have started over. A generation
-//! keeps a word that was seen once distinct from the same word at any later time.
+//! Generations of slots: the number of times that slot versions have started over. A slot's word
+//! may repeat; together with the generation it does not.
 //!
 //! A slot's version has 31 bits ([`crate::base::slot`]), enough for one read of a page. A token is
 //! kept for an unbounded time, and the same word may repeat in two ways:
 //! - after 2^31 changes of the slot;
-//! - when the slot's leaf is removed and created again. New leaves begin at a version of the whole
-//!   cache (the floor), which may by then have any of the 2^31 values.
+//! - when the slot's leaf is removed and created again. New leaves begin at the minimum slot
+//!   version of the cache, which may by then have any of the 2^31 values.
 //!
 //! So a slot has a number beside its word, its *generation*. A token has both, and is valid only
 //! while both are unchanged.
@@ -28,25 +28,24 @@
 //!
 //! *Why a token of a changed page is never found unchanged.* Suppose that the slot had the token's
 //! word at steps 2 and 3, and another word in between. While the leaf stays in use, every change
-//! increments the version. To repeat the word, the version has started over at zero, or the leaf
-//! was removed; either way there is a step b between the two words.
+//! increments the version. The word can repeat only if the version has started over at zero, or if
+//! the leaf was removed. In both cases there is a step b between the two words.
 //!
-//! - Step 4 sees this step b. It happens before step c, which happens before the next claim of the
+//! - Step 4 sees this step b. Step b happens before step c, step c before the next claim of the
 //!   slot, and so on to the thread that published the word that step 3 loads.
 //! - Step 1 did not see it. Otherwise step a, or the change of the slot before the leaf was frozen,
-//!   would happen before step 2, which could then not load the earlier word, or would find it
-//!   claimed.
+//!   would happen before step 2. Step 2 would then find the slot claimed, or load a later word.
 //!
 //! A 64-bit number that only increases differs before and after a step b. So the generations
 //! differ, and the token is invalid.
 //!
-//! The argument covers what happens after step 2. That the bytes read through the view belong to
-//! the slot's word at step 2 is shown by the view's own checks.
+//! The argument covers what happens after step 2. The view's own checks show that the bytes read
+//! belong to the slot's word at step 2.
 //!
-//! It does not matter which slots share a number, as long as each slot keeps its number. The whole
-//! cache has [`NR_LIVES`] numbers, and the address of a leaf selects one. The removal of a leaf
-//! therefore also invalidates tokens of pages in other leaves with the same number, as if those
-//! pages had changed.
+//! Several slots may share one generation counter, as long as each slot keeps its counter. A cache
+//! has [`NR_LIVES`] counters, and the address of a leaf selects one. So the removal of a leaf, or a
+//! version that starts over, also invalidates the tokens of other pages whose leaves share the
+//! counter, as if those pages had changed.
 //!
 //! Verified by `loom_token_vs_versions_that_start_over`, `loom_token_vs_leaf_remade`; by the
 //! mutants `token-*`.
@@ -82,8 +81,8 @@ impl Lives {
     #[inline(always)]
     pub(super) fn now(&self, word: &AtomicU64) -> u64 {
         // ORDERING: Acquire, for step 1; pairs with the release in `end`: a thread that sees the
-        // new generation sees the claim. Step 4 would need no ordering, since the load of the slot
-        // before it acquires.
+        // new generation sees the claim. Step 4 alone would need no ordering, since the load of the
+        // slot in step 3 acquires.
         self.of(word).load(Ordering::Acquire)
     }
 

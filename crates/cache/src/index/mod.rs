@@ -10,9 +10,9 @@
 //!
 //! Calls `base`. The module `supply`, which owns the frames, passes in those for leaves.
 //!
-//! Promises. The word of a present slot does not repeat within one read (I5 of [`file_index`]): a
-//! thread that loads the same word twice can rely on the page having been resident throughout. A
-//! thread that holds a claim never waits for another claim (C3 of [`claim`]).
+//! Promises. The word of a present slot does not repeat within one read (I5 of [`file_index`]): if
+//! a thread loads the same word twice, the page was resident throughout. A thread that holds a
+//! claim never waits for another claim (C3 of [`claim`]).
 
 pub(crate) mod claim;
 pub(crate) mod claims;

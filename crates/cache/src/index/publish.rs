@@ -1,7 +1,7 @@
-//! Publication of frames as pages of files and as leaves of indices. Afterwards other code relies
-//! on their metadata.
+//! Publication of frames as pages of files and as leaves of indices. This module is unsafe code,
+//! since other code relies on the metadata of published frames.
 //!
-//! Place. Fills and writes publish pages; [`super::file_index`] publishes leaves.
+//! Callers. Fills and writes publish pages; [`super::file_index`] publishes leaves.
 
 #![allow(unsafe_code)] // The obligation of `UniqueFrame::publish`; callers in this crate meet it.
 

@@ -36,7 +36,8 @@ pub(crate) fn published<S: RefScheme>(claims: &Claims<S>, frame: FrameNr) -> Fra
     unsafe { FrameRef::from_raw(&claims.pool, frame) }
 }
 
-/// Returns the reference of a slot, which belongs to the holder of the slot's claim.
+/// Returns the reference that a slot has to its page's frame. The reference belongs to the holder
+/// of the slot's claim.
 pub(super) fn slots_reference<S: RefScheme>(claims: &Claims<S>, frame: FrameNr) -> FrameRef<'_, S> {
     // SAFETY: (A) a slot that names a frame has a reference to it. Only the holder of the slot's
     // claim, the caller, may take or drop it. The caller either empties the slot or puts the

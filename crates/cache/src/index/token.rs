@@ -1,15 +1,15 @@
 //! Tokens: the state of a page when it was read, for a later comparison.
 //!
-//! A token is five numbers and holds no resource: the file, the page, the word of the slot without
-//! claim and accessed bit, the slot's generation ([`super::lives`], which has the protocol) so that
-//! the word does not repeat, and the number of bytes of the page in the file. The size of a file
-//! changes at another moment than the words of its pages, so it is compared separately.
+//! A token holds no resource. It is five numbers: the file, the page, the word of the slot without
+//! claim and accessed bit, the slot's generation, and the number of bytes of the page in the file.
+//! Word and generation together do not repeat; [`super::lives`] has the protocol. The size of a
+//! file does not change together with the words of its pages, so it is compared separately.
 //!
 //! *Order.* A check of a token returns the state of the page at the load of its slot, step 3.
-//! Earlier reads of the thread stay before it: each read begins with an acquiring load of its slot,
-//! and ends with an acquire fence after its bytes and another load. So if a second page is read
-//! between the token of the first and its check, then at the first load of the second read the
-//! first page was as the token records, and the second page had the bytes read.
+//! Earlier reads of the thread are ordered before that load: each read begins with an acquiring
+//! load of its slot, and ends with an acquire fence after the copy and another load of the slot. So
+//! if a second page is read between the token of the first and its check, then at the first load of
+//! the second read the first page was as the token records, and the second page had the bytes read.
 
 use std::fmt;
 use std::sync::Arc;
@@ -45,10 +45,12 @@ pub struct Token {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use]
 pub enum TokenState {
-    /// The page is unchanged, and was so ever since.
+    /// The page has not changed since the token was made.
     Unchanged,
-    /// The page is unchanged, but another thread has claimed it and may be about to change it. This
-    /// lasts at most as long as a write of a page; then the state is one of the others.
+    /// The page is unchanged, but another thread has claimed it and may be about to change it. The
+    /// claim usually lasts as long as a write of a page. While a file with a page codec is opened
+    /// for writing or extended, the claim of its last page may last as long as two transfers and
+    /// two codec calls. Afterwards the state is one of the others.
     Busy,
     /// The page has changed, or may have: it was written, moved, removed from the cache, or
     /// truncated; or the token is of another file.
@@ -62,7 +64,7 @@ impl Token {
         self.page
     }
 
-    /// Sets the number of bytes of the view.
+    /// Sets the number of bytes of the page within the file, as the view saw it.
     pub(crate) const fn of_len(self, len: usize) -> Self {
         Self {
             len: len as u32,

@@ -10,8 +10,7 @@
 //!   ([`teardown`]).
 //!
 //! Calls `base`, `index`, `supply` and `dirty`. A file requests services of the whole cache from
-//! its [`Keeper`](keeper::Keeper): to be removed from the registry, to have pages of any file made
-//! clean.
+//! its [`Keeper`](keeper::Keeper): removal from the registry, and cleaning of pages of any file.
 //!
 //! Promises. Sizes are stored in the order on which the arguments of [`remove`] and `write::growth`
 //! rely. After the last handle and weak reference are dropped, the frames are freed, except those

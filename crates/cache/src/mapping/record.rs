@@ -55,7 +55,7 @@ use crate::supply::permits::OfFile;
 /// Maximum number of bytes that one transfer reads from the backend.
 const MOST_BYTES: usize = 1 << 20;
 
-/// Number of pages of a file's page size that the cache must be able to hold.
+/// Minimum number of pages of a file's page size that the cache must be able to hold.
 const MIN_PAGES: usize = if cfg!(loom) { 1 } else { 4 };
 
 /// Maximum number of times that a writer that extends a file waits for its quota, if other writers
@@ -66,18 +66,20 @@ const ROUNDS_WITHIN_SHARE: usize = if cfg!(loom) { 1 } else { 16 };
 /// can grow.
 const HEADROOM_BYTES: u64 = if cfg!(loom) { 0 } else { 64 << 20 };
 
-/// The same for a file that is written to through this cache: 1 TiB. Its index reserves two
-/// thousandths of that as addresses.
+/// The same for a file that is written to through this cache: 1 TiB. Its index reserves addresses
+/// for slots, two thousandths of that.
 const HEADROOM_OF_WRITERS: u64 = if cfg!(loom) { 0 } else { 1 << 40 };
 
 /// The cached pages of one file: the index, and everything else that a read of the file needs.
 ///
-/// All handles of the file share one mapping. When the last handle is dropped, its pages are freed.
+/// All handles of the file share one mapping. When the last handle is dropped, the pages of the
+/// file are freed.
 ///
 /// Layout (`docs/adr/0022-*`): the fields that a hit loads are written only when the file is
 /// opened, and share no cache line with a field that is written later. The exception is the size,
 /// which has cache lines of its own, so a file that grows invalidates no other line of its readers.
-/// The counts of the `Arc` that contains the mapping precede it, on lines of their own too.
+/// The reference counts of the `Arc` that contains the mapping lie before it in memory, in other
+/// cache lines.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Mapping<S: RefScheme> {
@@ -91,8 +93,8 @@ pub(crate) struct Mapping<S: RefScheme> {
     backend: Arc<dyn Backend>,
     #[cfg(not(loom))]
     target: Target,
-    // Dropped after the backend, and before values of the program: a thread that opens the file
-    // again waits only for this drop.
+    // Dropped after the backend, since a thread that opens the file again waits for this drop.
+    // Dropped before the page codec and the other values of the program, whose drop may take long.
     entry: Entry,
     /// `Some` if the file may be written to.
     writes: Option<Box<Writes>>,
@@ -109,8 +111,8 @@ pub(crate) struct Mapping<S: RefScheme> {
 #[derive(Debug)]
 #[repr(C, align(128))]
 struct Hit<S: RefScheme> {
-    // The least used field comes first: if the index is at the mapping's own address, the compiler
-    // keeps that address in an additional register.
+    // The field that hits use least comes first. If the index were first, it would have the
+    // mapping's own address, and the compiler would keep that address in a second register.
     order: Order,
     page_shift: u32,
     page_size: usize,
@@ -146,8 +148,8 @@ const _: () = {
     assert!(offset_of!(H, index) + Index::<LockBit>::HIT_BYTES <= LINES / 2);
 };
 
-/// Entry of the mapping among the open files. It exists as long as the backend may be open: a
-/// thread that finds the backend locked determines the lock's owner from it.
+/// Entry of the mapping among the open files. The entry exists as long as the backend may be open:
+/// a thread that finds the backend locked uses it to determine the lock's owner.
 #[derive(Debug)]
 struct Entry {
     keeper: Arc<dyn Keeper>,
@@ -165,7 +167,7 @@ impl Drop for Entry {
 pub(crate) struct How {
     pub(crate) access: Access,
     pub(crate) hooks: Option<Hooks>,
-    /// The caller truncates the file to zero next, so its stored size need not be valid.
+    /// The caller is about to truncate the file to zero, so its stored size need not be valid.
     pub(crate) truncates: bool,
 }
 
@@ -195,7 +197,7 @@ fn layout_of(hooks: Option<&Hooks>, page_size: usize) -> Layout {
     }
 }
 
-/// Error: a stored size that no file in whole pages has.
+/// Error for a stored size that no file with a page codec has.
 #[derive(Debug)]
 struct NoSuchSize(u64);
 
@@ -282,7 +284,8 @@ impl<S: RefScheme> Mapping<S> {
                 _ => Err(fail(ErrorKind::FileTooLarge)
                     .with_detail(format!("{size} bytes; at most {MAX_FILE_BYTES}"))),
             });
-        // The file is empty to its users. The stored size counts as unknown until it is set.
+        // If the caller truncates the file and its stored size is invalid, users see an empty file.
+        // The stored size counts as unknown until it is set.
         let (size, is_size_known) = match told {
             Err(error)
                 if truncates
@@ -375,8 +378,8 @@ impl<S: RefScheme> Mapping<S> {
         })
     }
 
-    /// Checks that this is the owning process. Write hits check no more; calls that may wait use
-    /// [`check_home`](Self::check_home).
+    /// Checks that this is the owning process. This check suffices for write hits; calls that may
+    /// wait use [`check_home`](Self::check_home).
     #[inline]
     pub(crate) fn check_process(&self, op: Op) -> Result<(), Error> {
         self.shared
@@ -422,15 +425,15 @@ impl<S: RefScheme> Mapping<S> {
         (self.hit.index.capacity() << self.hit.page_shift).min(MAX_FILE_BYTES)
     }
 
-    /// Publishes a new size to readers. The lock of the size is held.
+    /// Publishes a new size to readers. The caller holds the size lock.
     pub(crate) fn store_size(&self, size: u64) {
         // ORDERING: Release; pairs with the acquire in `size`: a thread that sees that the file has
         // grown sees the pages that were written for it.
         self.size.store(size, Ordering::Release);
     }
 
-    /// Stores the number of bytes of the file that the backend has. The writeback lock is held; for
-    /// a file that is not written to through this cache, the lock of the size.
+    /// Stores the number of bytes of the file that the backend has. The caller holds the writeback
+    /// lock, or the size lock if the file is not written to through this cache.
     pub(crate) fn store_fill_size(&self, size: u64) {
         // ORDERING: Release; pairs with the acquire in `fill_size`.
         self.growth.fill_size.store(size, Ordering::Release);
@@ -568,7 +571,7 @@ impl<S: RefScheme> Mapping<S> {
         self.hit.page_size
     }
 
-    /// Returns the size of the file in bytes, as the cache knows it.
+    /// Returns the size of the file in bytes, as the cache has recorded it.
     #[inline]
     pub(crate) fn size(&self) -> u64 {
         // ORDERING: Acquire; pairs with the release in `store_size`. A thread that sees that the
@@ -577,8 +580,8 @@ impl<S: RefScheme> Mapping<S> {
     }
 
     pub(crate) fn fill_size(&self) -> u64 {
-        // ORDERING: Acquire; pairs with the release in `store_fill_size`. Correctness depends on
-        // the fence between the claim and this load, see `read::fill`.
+        // ORDERING: Acquire; pairs with the release in `store_fill_size`. A fill also relies on the
+        // fence between its claim and this load, see `read::fill`.
         self.growth.fill_size.load(Ordering::Acquire)
     }
 
@@ -604,7 +607,8 @@ impl<S: RefScheme> Mapping<S> {
     ///
     /// # Errors
     ///
-    /// If this thread is in a callback of the file, where it holds the lock, or in any page codec.
+    /// [`Deadlock`](ErrorKind::Deadlock) if this thread is in a callback of the file, where it
+    /// holds the lock, or in any page codec.
     pub(crate) fn lock_storage<'w>(
         &self,
         writes: &'w Writes,
@@ -614,32 +618,32 @@ impl<S: RefScheme> Mapping<S> {
         Ok(FileLock::of(self, &writes.writeback))
     }
 
-    /// Acquires the lock of the file's size. It precedes the writeback lock in the lock order.
+    /// Acquires the size lock. It precedes the writeback lock in the lock order.
     ///
     /// # Errors
     ///
-    /// If this thread is in a callback of the file (the holder of the lock of the size may be
-    /// waiting for the callback to return), or in any page codec.
+    /// [`Deadlock`](ErrorKind::Deadlock) if this thread is in a callback of the file (the holder of
+    /// the size lock may be waiting for the callback to return), or in any page codec.
     pub(crate) fn lock_size(&self, writes: &Writes, op: Op) -> Result<FileLock<'_, ()>, Error> {
         self.check_no_hook(writes, op)?;
         Ok(FileLock::of(self, &self.growth.resize))
     }
 
-    /// As [`lock_size`](Self::lock_size), once the file is below its quota of frames that are not
-    /// clean, for a write that dirties pages while it holds the lock. Concurrent writers do not
-    /// exceed the quota together. After [`ROUNDS_WITHIN_SHARE`] attempts the lock is acquired
-    /// regardless of the quota.
+    /// Acquires the size lock for a write that dirties pages while it holds the lock. First waits,
+    /// without the lock, until the file is below its quota of frames that are not clean. The quota
+    /// is checked again with the lock held, so concurrent writers do not exceed it together. After
+    /// [`ROUNDS_WITHIN_SHARE`] attempts the lock is acquired regardless of the quota.
     ///
     /// # Errors
     ///
-    /// Also those of [`throttle`](Self::throttle).
+    /// Those of [`lock_size`](Self::lock_size) and [`throttle`](Self::throttle).
     pub(crate) fn lock_size_within_share(
         &self,
         writes: &Writes,
         op: Op,
     ) -> Result<FileLock<'_, ()>, Error> {
-        // Other writers may immediately use up what was cleaned for this one, so the number of
-        // attempts is bounded.
+        // Other writers may immediately use up the quota that was freed for this one, so the number
+        // of attempts is bounded.
         for _ in 0..ROUNDS_WITHIN_SHARE {
             self.throttle(writes)?;
             let lock = self.lock_size(writes, op)?;
@@ -677,7 +681,7 @@ impl<S: RefScheme> Mapping<S> {
         (MOST_BYTES.min(pool) / self.page_size()).max(1)
     }
 
-    /// Returns the number of bytes of `page` that a file of `size` bytes has.
+    /// Returns the number of bytes of `page` that lie within a file of `size` bytes.
     pub(crate) fn len_of(&self, page: PageNr, size: u64) -> usize {
         let start = page.checked_mul(self.page_size() as u64);
         start
@@ -703,8 +707,8 @@ impl<S: RefScheme> Mapping<S> {
         Some((claim, place))
     }
 
-    /// Claims the slot of `page`, after waiting for any other claim of it to end. Returns `None` if
-    /// the page is not resident.
+    /// Claims the slot of `page`, after waiting for any other claim of the slot to end. The caller
+    /// holds no claim (C3). Returns `None` if the page is not resident.
     pub(crate) fn claim_present(&self, page: PageNr) -> Option<Claim<'_, S>> {
         let mut backoff = Backoff::new();
         loop {
@@ -722,8 +726,8 @@ impl<S: RefScheme> Mapping<S> {
         }
     }
 
-    /// Waits for a change of the slot of `page`, which was busy when loaded: briefly, or until the
-    /// claim has ended. The caller reloads the slot.
+    /// Waits after a failed attempt to use the slot of `page`: until the claim ends if the slot is
+    /// claimed, and otherwise for one round of `backoff`. The caller reloads the slot.
     #[inline]
     pub(crate) fn wait_for_change(&self, page: PageNr, backoff: &mut Backoff) {
         match self.index().look(page) {
@@ -755,8 +759,8 @@ impl<S: RefScheme> Mapping<S> {
         self.shared.pressure.is_over(&writes.share)
     }
 
-    /// Whether `page` is resident and not clean: a hint. A write to such a page uses no more of the
-    /// quota.
+    /// Whether `page` is resident and not clean, as a hint. A write to such a page does not
+    /// increase the number of frames that count towards the quota.
     pub(crate) fn seems_unclean(&self, page: PageNr) -> bool {
         let seen = self.index().look(page);
         seen.is_some_and(|seen| match seen.slot.state() {
@@ -765,9 +769,9 @@ impl<S: RefScheme> Mapping<S> {
         })
     }
 
-    /// Keeps the file within its quota of frames that are not clean: a writer that would exceed it
-    /// waits until pages of this file were made clean. The caller holds no lock of the file, since
-    /// the thread that cleans it acquires them.
+    /// Keeps the file within its quota of frames that are not clean: a writer that would exceed the
+    /// quota waits until pages of this file are clean. The caller holds no lock of the file, since
+    /// the thread that cleans the file acquires its locks.
     ///
     /// # Errors
     ///
@@ -793,7 +797,7 @@ impl<S: RefScheme> Mapping<S> {
         }
     }
 
-    /// Records a writeback failure for all handles, and returns its error.
+    /// Records a writeback failure for all handles of the file, and returns the error.
     pub(crate) fn write_failed(
         &self,
         writes: &Writes,

@@ -15,9 +15,9 @@ use crate::mapping::record::Mapping;
 /// removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unclean {
-    /// It stays.
+    /// The page stays.
     Keep,
-    /// It is removed, and its unwritten bytes are lost.
+    /// The page is removed, and its unwritten bytes are lost.
     Drop,
 }
 
@@ -26,12 +26,12 @@ pub(crate) struct Remover<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<S: RefScheme> Remover<'_, S> {
     /// Removes the cached pages from `first` up to `end`. Pinned pages stay valid for their guards.
-    /// Waits for fills in progress.
+    /// Waits for fills in progress, so the caller holds no claim (C3).
     pub(crate) fn remove(self, first: PageNr, end: PageNr, unclean: Unclean) {
-        // ORDERING: SeqCst fence; pairs with the one in `read::fill` (store buffering: the caller
-        // has changed the file or its size, and this thread then loads slots to find claims; a fill
-        // has claimed, and then loads the size and reads the file; one of the two must see the
-        // other's change).
+        // ORDERING: SeqCst fence; pairs with the one in `read::fill` (store buffering). The caller
+        // has changed the file or its size, and this thread then loads slots to find claims. A fill
+        // has claimed a slot, and then loads the size and reads the file. At least one of the two
+        // sees the other's change.
         fence(Ordering::SeqCst);
         let end = end.min(self.0.index().capacity());
         let mut page = first;
@@ -63,8 +63,8 @@ impl<S: RefScheme> Remover<'_, S> {
     /// transfer takes.
     fn try_remove_page(self, page: PageNr, unclean: Unclean) -> bool {
         let mut backoff = Backoff::new();
-        // Repeats if another thread has claimed the slot since it was loaded, or has set the
-        // accessed bit.
+        // The loop repeats if another thread has claimed the slot since it was loaded, or has set
+        // its accessed bit.
         while let Some(leaf) = self.0.index().leaf(self.0.claims(), page) {
             let position = Leaf::<S>::slot_of(page);
             // ORDERING: Acquire, as in `Index::look`.
@@ -78,8 +78,8 @@ impl<S: RefScheme> Remover<'_, S> {
                 State::Present(_) => {
                     if let Ok(claim) = Claim::try_new(self.0.claims(), leaf, position, seen) {
                         if self.forget_state(page, &claim, unclean) {
-                            // Dropping the slot's reference frees the frame, or leaves it to its
-                            // guards.
+                            // Dropping the slot's reference frees the frame. If guards pin the
+                            // page, the last of them frees it instead.
                             drop(claim.empty());
                         }
                         return true;
@@ -118,8 +118,8 @@ impl<S: RefScheme> Remover<'_, S> {
     }
 }
 
-/// Clears the ghost of an evicted page in its empty slot: the history does not apply to the page
-/// that will be there next.
+/// Clears the ghost of an evicted page in its empty slot: its history does not apply to the next
+/// page in this slot.
 fn forget_ghost<S: RefScheme>(leaf: &Leaf<'_, S>, position: usize, seen: Slot) {
     if seen.ghost().is_some() {
         // ORDERING: Relaxed; a ghost is a hint. If the slot has changed since it was loaded,

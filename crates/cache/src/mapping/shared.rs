@@ -15,8 +15,8 @@ use crate::dirty::pressure::{Limits, Pressure};
 use crate::supply::parts::Supply;
 use crate::supply::policy::Eviction;
 
-/// Part of the cache that its files share, with a field for each module below. Pins that borrow
-/// nothing keep only this part, which contains the pool.
+/// Part of the cache that its files share, with a field for each module below. Owned pins
+/// ([`OwnedPageGuard`](crate::OwnedPageGuard)) keep only this part, which contains the pool.
 #[derive(Debug)]
 pub(crate) struct Shared<S: RefScheme> {
     pub(crate) home: Home,
@@ -25,7 +25,7 @@ pub(crate) struct Shared<S: RefScheme> {
     next_holder: Padded<AtomicU64>,
 }
 
-// Pins and writes check the owning process, and load the limits if a page is clean.
+// Pins and writes load `home`, and writes to a clean page load the limits.
 const _: () = {
     type H = Shared<LockBit>;
     let (home, len) = (offset_of!(H, home), size_of::<Home>());
@@ -76,8 +76,8 @@ impl<S: RefScheme> Shared<S> {
         }
     }
 
-    /// Returns a number for a guard that locks a page. It fits into a page's state: 2^60 numbers
-    /// are never used up.
+    /// Returns a number for a guard that locks a page. The number fits into a page's state, since a
+    /// cache never uses up 2^60 numbers.
     pub(crate) fn next_holder(&self) -> u64 {
         // ORDERING: Relaxed; only the uniqueness of the number matters, and atomicity gives it.
         self.next_holder.fetch_add(1, Ordering::Relaxed)

@@ -1,4 +1,4 @@
-//! Teardown of an open file: its frames are freed.
+//! Teardown of an open file.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::thread::Backoff;
@@ -11,11 +11,12 @@ use crate::supply::leaves::Leaves;
 
 impl<S: RefScheme> Drop for Mapping<S> {
     /// Frees all frames. No handle is left, so no page is being filled. A frame that an owned pin
-    /// keeps is left to the pin ([`OwnedPageGuard`](crate::OwnedPageGuard)). Waits for evictions in
-    /// progress. The last handle has made the file durable.
+    /// keeps is freed by the pin ([`OwnedPageGuard`](crate::OwnedPageGuard)). Waits for evictions
+    /// in progress. The last handle has made the file durable.
     fn drop(&mut self) {
         if !self.shared().home.is_here() {
-            // Changes that another thread of the parent was making will never be completed.
+            // In a fork, changes that another thread of the parent was making will never be
+            // completed.
             return;
         }
         let mut from = 0;
@@ -24,7 +25,7 @@ impl<S: RefScheme> Drop for Mapping<S> {
             let pages = Leaf::<S>::first_page(leaf)..Leaf::<S>::first_page(leaf + 1);
             Remover(self).remove(pages.start, pages.end, Unclean::Drop);
             let mut backoff = Backoff::new();
-            // An eviction may hold the leaf briefly, or remove it first.
+            // A concurrent eviction may hold the leaf for a few steps, or remove it first.
             while let Some(held) = self.index().leaf_nr(self.claims(), leaf) {
                 match Leaves(self.supply()).take(self.index(), leaf, held) {
                     Ok(unique) => drop(unique),

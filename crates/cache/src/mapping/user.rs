@@ -1,4 +1,4 @@
-//! User of a file that maps its pages at addresses, and keeps copies of them.
+//! User of a file that maps the file's pages at addresses, and keeps copies of them.
 
 use std::any::Any;
 use std::fmt;
@@ -10,8 +10,8 @@ use pagewell_sync::{Mutex, lock};
 pub trait FileUser: Any + Send + Sync {
     /// Called after the file was truncated to `size` bytes.
     ///
-    /// The lock of the file's size is held, so the user may access the file only by the tries of
-    /// [`MappedFile`](crate::MappedFile).
+    /// The caller holds the file's size lock, so the user may access the file only by the methods
+    /// of [`MappedFile`](crate::MappedFile) that do not wait.
     fn cut(&self, size: u64);
 }
 
@@ -39,7 +39,7 @@ impl User {
         })
     }
 
-    /// Calls the user after the file was truncated to `size` bytes. The lock of the size is held.
+    /// Calls the user after the file was truncated to `size` bytes. The caller holds the size lock.
     pub(crate) fn tell_cut(&self, size: u64) {
         let user = lock(&self.0).as_ref().and_then(Weak::upgrade);
         if let Some(user) = user {

@@ -6,31 +6,34 @@ use pagewell_sync::atomic::{AtomicU64, Ordering};
 /// One weak reference in the word. Strong references are counted in the bits below.
 const VISITOR: u64 = 1 << 32;
 
-/// Counts of strong and weak references to a file. The value outlives the mapping: a weak reference
-/// first drops the mapping, and is then uncounted.
+/// Counts of strong and weak references to a file. The value outlives the mapping: the holder of a
+/// weak reference drops the `Arc` of the mapping, and only then decrements the count.
 #[derive(Debug, Default)]
 pub(crate) struct Users(AtomicU64);
 
 impl Users {
-    /// Counts a strong reference. Returns whether a thread may be waiting at step 2 of the protocol
-    /// that need not wait any more.
+    /// Counts a strong reference. Returns `true` if this is the only strong reference and weak
+    /// references exist. The thread that dropped the previous last strong reference may then be
+    /// waiting at step 2 of the protocol; the caller wakes it, since it need not wait any more.
     #[must_use]
     pub(crate) fn add_share(&self) -> bool {
-        // ORDERING: Acquire; pairs with the release in `remove_share`: operations with earlier
-        // strong references come before those with this one (`dirty::attendance`).
+        // ORDERING: Acquire; pairs with the release in `remove_share`: operations with strong
+        // references dropped before happen before those with this one (`dirty::attendance`).
         let before = self.0.fetch_add(1, Ordering::Acquire);
         before != 0 && before.is_multiple_of(VISITOR)
     }
 
-    /// Uncounts a strong reference. Returns whether it was the last one.
+    /// Decrements the number of strong references. Returns `true` if the reference was the last
+    /// one.
     pub(crate) fn remove_share(&self) -> bool {
-        // ORDERING: Release; the work done with the reference comes before the closing of the file.
-        // The mapping's own count orders the thread that closes it.
+        // ORDERING: Release; operations with the reference happen before the file is closed: the
+        // thread that closes it is ordered by the count of the mapping's `Arc`.
         let before = self.0.fetch_sub(1, Ordering::Release);
         before % VISITOR == 1
     }
 
-    /// Uncounts a strong reference unless it is the last one. Returns whether it was uncounted.
+    /// Decrements the number of strong references unless it is one. Returns `true` if it was
+    /// decremented.
     pub(crate) fn remove_share_unless_last(&self) -> bool {
         let remove = |users: u64| (users % VISITOR != 1).then(|| users - 1);
         // The loop ends with the first exchange that succeeds.
@@ -44,16 +47,18 @@ impl Users {
     pub(crate) fn enter(&self) -> bool {
         let enter = |users: u64| (!users.is_multiple_of(VISITOR)).then(|| users + VISITOR);
         // The loop ends with the first exchange that succeeds.
-        // ORDERING: Relaxed; by atomicity, a thread that removes the last strong reference later
-        // sees this weak one. So the mapping's count is not zero when the weak reference increments
-        // it: that happens before `leave`, which the thread with the last strong reference acquires
-        // before it drops the mapping.
+        // ORDERING: Relaxed; by atomicity, a thread that later removes the last strong reference
+        // sees this weak one, and does not drop the mapping before `leave`. So the count of the
+        // mapping's `Arc` is not zero when the holder of the weak reference increments it: the
+        // increment happens before `leave`, which that thread acquires before it drops the mapping.
         self.0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, enter)
             .is_ok()
     }
 
-    /// Uncounts a weak reference. Returns whether a thread may be waiting for that.
+    /// Decrements the number of weak references. Returns `true` if no reference of either kind is
+    /// left. The thread that dropped the last strong reference may then be waiting, and the caller
+    /// must wake it.
     pub(crate) fn leave(&self) -> bool {
         // ORDERING: Release; pairs with the acquire in `is_visited_only`: the weak reference has
         // dropped the mapping.

@@ -1,10 +1,9 @@
-//! Weak references that own their target: of transfers in flight, and of calls that other threads
-//! make.
+//! Weak references that own their target. Transfers in flight and offloaded calls have them.
 //!
 //! They follow the protocol of `files::opened`: the thread that drops the last strong reference to
 //! a file waits until all weak references are dropped. So a transfer is never the last holder of a
-//! mapping. A file is closed when its last handle is dropped, but not before the backend no longer
-//! uses its memory.
+//! mapping: the thread that drops the last handle closes the file, after the backend has stopped
+//! using its memory.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::Arc;
@@ -16,7 +15,7 @@ use crate::mapping::users::Users;
 /// Weak reference to an open file.
 #[derive(Debug)]
 pub(crate) struct Visitor<S: RefScheme> {
-    // Dropped first.
+    // Dropped before `_leaving`, whose drop decrements the number of weak references.
     mapping: Arc<Mapping<S>>,
     _leaving: Leaving<S>,
 }

@@ -1,5 +1,5 @@
 //! Pins published in hazard slots, against writes, evictions, truncations and moves of the page,
-//! and against the end of its file and of the cache.
+//! and against the drop of the file and of the cache.
 
 use std::sync::Arc;
 
@@ -33,8 +33,8 @@ fn mark(mapping: &Mapping<LockBit>) -> FrameNr {
     frame
 }
 
-/// Pins page 0 in a hazard slot, if that succeeds, and reads it twice. Returns the byte that fills
-/// it.
+/// Pins page 0 in a hazard slot and reads it twice. Returns the byte with which the page is filled,
+/// or `None` if the pin does not succeed.
 fn pin_announced(mapping: &Mapping<LockBit>) -> Option<u8> {
     let (hold, len) = Pinner(mapping).announced(0)?;
     assert!(hold.is_announced());
@@ -58,7 +58,7 @@ fn pinner(
 ) -> thread::JoinHandle<()> {
     let mapping = Arc::clone(mapping);
     thread::spawn(move || {
-        // The thread has a hazard slot, as if it had pinned before.
+        // A counted pin gives the thread a hazard slot, as if it had pinned the page before.
         if let Ok(found) = Lookup(&mapping).get(0, || 1) {
             Pinner(&mapping).note_counted(0, &found.reference);
         }
@@ -68,7 +68,7 @@ fn pinner(
     })
 }
 
-/// A write finds a hazard-protected page: the page moves, and a pin does not see the change.
+/// A write finds a hazard-protected page. The page moves, and a pin does not see the change.
 #[test]
 fn loom_announced_pin_vs_write() {
     explore(2, || {
@@ -77,7 +77,7 @@ fn loom_announced_pin_vs_write() {
         mark(&mapping);
         let pinner = pinner(mapping.mapping(), |byte| byte == OURS || byte == 1);
         write(&mapping, 0, 1);
-        // The frame that may be free now.
+        // Overwrite the old frame, if it is free.
         if let Some(next) = files.supply().pool().alloc(mapping.order()) {
             scribble(&next);
         }
@@ -87,7 +87,7 @@ fn loom_announced_pin_vs_write() {
     });
 }
 
-/// A scan ends the protection, and the page is evicted: never while it is pinned.
+/// A scan ends the protection of a page, which is then evicted, but never while the page is pinned.
 #[test]
 fn loom_announced_pin_vs_evict() {
     explore(2, || {
@@ -96,7 +96,7 @@ fn loom_announced_pin_vs_evict() {
         let frame = mark(&mapping);
         let pinner = pinner(mapping.mapping(), |byte| byte == OURS);
         let evictor = Evictor(files.supply());
-        // Requests a query of the page in the next scan.
+        // Queries the page's frame, so that the next scan may end its hazard protection.
         drop(evictor.try_evict(frame, Marks::Ignored));
         files.supply().pool().look_at_announced();
         if let Some(unique) = evictor.try_evict(frame, Marks::Ignored) {
@@ -108,8 +108,8 @@ fn loom_announced_pin_vs_evict() {
     });
 }
 
-/// The page is removed from the cache: its frame is free once no thread has it pinned, and not
-/// before.
+/// A page is removed from the cache. Its frame becomes free when no thread pins it any more, and
+/// not before.
 #[test]
 fn loom_announced_pin_vs_cut() {
     explore(2, || {
@@ -128,7 +128,7 @@ fn loom_announced_pin_vs_cut() {
     });
 }
 
-/// The page moves to another node, but not while it is pinned.
+/// A page moves to another node, but not while it is pinned.
 #[test]
 fn loom_announced_pin_vs_move() {
     explore(2, || {
@@ -154,7 +154,7 @@ fn loom_announced_pin_vs_move() {
     });
 }
 
-/// Two threads protect the page, and a third writes it.
+/// Two threads protect a page while a third thread writes to it.
 #[test]
 fn loom_mark_vs_write() {
     explore(2, || {
@@ -178,8 +178,8 @@ fn loom_mark_vs_write() {
     });
 }
 
-/// Starts a thread that pins page 0, which is hazard-protected, by a reference that borrows
-/// nothing, and drops its strong reference to the file before the pin.
+/// Starts a thread that pins page 0, which is hazard-protected, by an owned pin. The thread drops
+/// its strong reference to the file before it drops the pin.
 fn owner(file: Opened<LockBit>) -> thread::JoinHandle<()> {
     thread::spawn(move || {
         if let Ok(found) = Lookup(&file).get(0, || 1) {
@@ -196,8 +196,8 @@ fn owner(file: Opened<LockBit>) -> thread::JoinHandle<()> {
     })
 }
 
-/// The file is closed by its last strong reference, in either thread, and not by the pin, which
-/// keeps its frame and no other.
+/// The drop of the last strong reference closes the file, in either thread. The drop of the pin
+/// does not, and the pin keeps only its own frame.
 #[test]
 fn loom_announced_owned_pin_vs_close() {
     explore(2, || {
@@ -206,7 +206,7 @@ fn loom_announced_owned_pin_vs_close() {
         mark(&mapping);
         let owner = owner(mapping.clone());
         drop(mapping);
-        // A free frame belongs to another user.
+        // A free frame may be used for other content.
         if let Some(next) = files.supply().pool().alloc(Order::ZERO) {
             scribble(&next);
         }
@@ -217,7 +217,8 @@ fn loom_announced_owned_pin_vs_close() {
     });
 }
 
-/// The cache is dropped too: its frames exist as long as the pin does, and no longer.
+/// As the previous model, but the cache is dropped too. Its frames exist as long as the pin does,
+/// and no longer.
 #[test]
 fn loom_announced_owned_pin_vs_end_of_cache() {
     explore(2, || {

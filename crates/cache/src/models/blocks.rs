@@ -19,7 +19,8 @@ use crate::supply::evict::Evictor;
 use crate::supply::policy::clock::Marks;
 use crate::write::bytes::Writer;
 
-/// Allocates two contiguous frames, writes to them, and frees them. Returns whether there were any.
+/// Allocates two contiguous frames, writes to them, and frees them. Returns `false` if no block was
+/// available.
 fn take_block(files: &Files<LockBit>) -> bool {
     let block = Allocator(files.supply()).alloc(Order::new(1).expect("an order"));
     if let Ok(block) = &block {
@@ -29,8 +30,9 @@ fn take_block(files: &Files<LockBit>) -> bool {
     block.is_ok()
 }
 
-/// All free frames allocated, with pages 0 and 1 in one place for a block of two frames, lower
-/// frame first: only this place can become a block.
+/// Setup in which only one place for a block of two frames can become a block: pages 0 and 1 are in
+/// this place, and all free frames are allocated. The first array element is the page in the lower
+/// frame.
 struct Place<'s> {
     pages: [u64; 2],
     frames: [FrameNr; 2],
@@ -39,7 +41,7 @@ struct Place<'s> {
 
 impl<'s> Place<'s> {
     fn new(files: &'s Files<LockBit>, mapping: &Mapping<LockBit>) -> Self {
-        // With the leaf in its frame, all free frames are allocated, except two contiguous ones.
+        // After the leaf has its frame, allocate all free frames except two contiguous ones.
         let frame = warm(mapping, 0);
         drop(Evictor(files.supply()).try_evict(frame, Marks::Ignored));
         let free = || files.supply().pool().alloc(Order::ZERO);
@@ -61,7 +63,8 @@ impl<'s> Place<'s> {
     }
 }
 
-/// Pins `page` briefly, if there is a frame for it, and checks that its bytes are the file's.
+/// Pins `page` for one read, if a frame is available for it, and checks that the bytes are the
+/// file's.
 fn pin(mapping: &Mapping<LockBit>, page: u64) {
     if let Ok(Found { reference, .. }) = Lookup(mapping).get(page, || 1) {
         let mut bytes = vec![0; FRAME_BYTES];
@@ -70,9 +73,9 @@ fn pin(mapping: &Mapping<LockBit>, page: u64) {
     }
 }
 
-/// A page is pinned while its frame is needed for a block, after the frame before it was evicted
-/// for that: the pin keeps its bytes, or fills the page again, and the frame that was evicted
-/// unnecessarily is not lost.
+/// A page is pinned while its frame is needed for a block, after the page in the frame before it
+/// was evicted for the block. The pin keeps its bytes, or fills the page again. The frame whose
+/// page was evicted unnecessarily is not lost.
 #[test]
 fn loom_block_vs_pin() {
     explore(2, || {
@@ -93,7 +96,7 @@ fn loom_block_vs_pin() {
     });
 }
 
-/// A page is filled while contiguous frames are needed, and the fill may use one.
+/// A page is filled while contiguous frames are needed. The fill may use one of these frames.
 #[test]
 fn loom_block_vs_fill() {
     explore(1, || {
@@ -120,7 +123,8 @@ fn loom_block_vs_fill() {
     });
 }
 
-/// A page is written while its frame is needed for a block: once it is dirty it stays.
+/// A page is written while its frame is needed for a block. Once the page is dirty, it is not
+/// evicted.
 #[test]
 fn loom_block_vs_write() {
     explore(2, || {
@@ -134,7 +138,7 @@ fn loom_block_vs_write() {
             thread::spawn(move || Writer(&mapping).write_bytes(&[1; FRAME_BYTES], pos, 0))
         };
         take_block(&files);
-        // If the page was evicted, there may temporarily have been no frame for it.
+        // If the page was evicted, the write may have found no frame for it.
         let expected = match writer.join().unwrap() {
             Ok(_) => 1,
             Err(_) => OURS,

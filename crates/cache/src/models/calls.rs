@@ -8,34 +8,35 @@ use loom::thread;
 use super::explore;
 use crate::dirty::attendance::Attendance;
 
-/// A file, and the queue of requests.
+/// File, with the queue of requests for it.
 #[derive(Default)]
 struct File {
     attendance: Attendance,
     nr_queued: AtomicUsize,
-    /// Stores of the callers that an attempt must see.
+    /// Flags that the callers set before their requests, which an attempt must see.
     done: [AtomicBool; 2],
     is_attended: AtomicBool,
-    /// Stores that attempts have seen.
+    /// Flags of callers that attempts have seen.
     seen: [AtomicBool; 2],
 }
 
 impl File {
     fn call(&self, caller: usize) {
-        // ORDERING: Relaxed; the request must publish it.
+        // ORDERING: Relaxed; the request must publish the store.
         self.done[caller].store(true, Ordering::Relaxed);
         if self.attendance.call() {
             self.queue();
         }
     }
 
-    /// Models the lock of the queue, which orders the thread that takes a request after its caller
-    /// only if that caller has queued it.
+    /// Adds a request to the queue. As the lock of the real queue does, this orders the thread that
+    /// takes a request only after the caller that has queued the request, and not after other
+    /// callers.
     fn queue(&self) {
         self.nr_queued.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Takes a request, if there is one, and attends to it.
+    /// Takes a request and attends to it. Returns `false` if the queue is empty.
     fn serve(&self) -> bool {
         let take = |nr: usize| nr.checked_sub(1);
         let (order, relaxed) = (Ordering::AcqRel, Ordering::Relaxed);
@@ -59,8 +60,8 @@ impl File {
     }
 }
 
-/// Two callers, and a concurrent flusher: at most one flusher works on the file, and after each
-/// request an attempt sees what was done before the request.
+/// Two callers run concurrently with a flusher. At most one flusher works on the file, and after
+/// each request an attempt sees the caller's store before the request.
 #[test]
 fn loom_call_vs_attend() {
     explore(3, || {

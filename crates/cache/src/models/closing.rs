@@ -1,4 +1,4 @@
-//! Files whose last strong reference is dropped while there are weak ones.
+//! Files whose last strong reference is dropped while weak references exist.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use crate::supply::leaves::Leaves;
 use crate::supply::policy::clock::Marks;
 use crate::writeback::flush::Flusher;
 
-/// A file is closed while one of its leaves is evicted: it is closed when its last strong reference
-/// is dropped, and not later.
+/// One of the file's leaves is evicted while the last strong reference is dropped. The file is
+/// closed when the drop returns, and not later.
 #[test]
 fn loom_close_vs_evict_leaf() {
     explore(3, || {
@@ -37,8 +37,8 @@ fn loom_close_vs_evict_leaf() {
     });
 }
 
-/// A file is closed while a thread with a weak reference makes it durable: everything is freed when
-/// its last strong reference is dropped, and not later.
+/// A thread with a weak reference makes the file durable while the last strong reference is
+/// dropped. All frames are free when the drop returns, and not later.
 #[test]
 fn loom_close_vs_sync() {
     explore(2, || {
@@ -64,8 +64,8 @@ fn loom_close_vs_sync() {
     });
 }
 
-/// A file is opened again while it is being closed, and has a weak reference: it is closed when the
-/// new strong reference is dropped, or was before.
+/// A file that has a weak reference is opened again while it is being closed. It is closed when the
+/// drops of both strong references have returned.
 #[test]
 fn loom_reopen_vs_close_vs_visit() {
     explore(3, || {
@@ -89,9 +89,9 @@ fn loom_reopen_vs_close_vs_visit() {
     });
 }
 
-/// The same, with an earlier weak reference: the thread that drops the first strong reference waits
-/// for it, and continues when the file is opened again, though a strong reference exists when the
-/// weak one is dropped.
+/// As the previous model, but the weak reference exists before the first strong reference is
+/// dropped. The thread that drops this strong reference waits, and continues when the file is
+/// opened again, even if the weak reference is dropped while the new strong reference exists.
 #[test]
 fn loom_reopen_vs_who_waits_for_a_visitor() {
     explore(3, || {

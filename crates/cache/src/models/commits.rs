@@ -14,15 +14,15 @@ use crate::dirty::commits::{Commits, Role, Sync as What};
 use crate::dirty::oldest::Oldest;
 use crate::dirty::page_set::{PageSets, Which};
 
-/// A file of two pages, reduced to what a sync accesses.
+/// File of two pages, reduced to the state that a sync accesses.
 struct Cut {
     commits: Commits,
-    /// The writeback lock, and the number of syncs.
+    /// Writeback lock, which guards the number of syncs.
     writeback: Mutex<usize>,
     dirty: PageSets,
-    /// One bit for each page that is durable.
+    /// Set of durable pages, with one bit for each page.
     durable: AtomicUsize,
-    /// Number of the sync that fails.
+    /// Number of the sync that fails, if one fails.
     fails: Option<usize>,
 }
 
@@ -37,7 +37,7 @@ impl Cut {
         })
     }
 
-    /// Makes `page` dirty, and the file durable.
+    /// Makes `page` dirty, and then makes the file durable.
     fn commit(&self, page: u64) -> Result<(), Error> {
         assert!(self.dirty.set(Which::Dirty).insert(page));
         let mut lead = match self.commits.join(What::Data) {
@@ -67,8 +67,8 @@ impl Cut {
         for page in (0..2).filter(|page| found >> page & 1 != 0) {
             assert!(dirty.remove(page));
         }
-        // ORDERING: Relaxed; a thread that loads this has learned of the end of the sync through a
-        // lock.
+        // ORDERING: Relaxed; a thread that loads this value has acquired a lock that the thread of
+        // the sync released afterwards.
         self.durable.fetch_or(found, Ordering::Relaxed);
         Ok(())
     }
@@ -78,7 +78,7 @@ impl Cut {
     }
 }
 
-/// Two threads each make a page dirty and commit: when a thread's call has returned, its page is
+/// Two threads each make a page dirty and commit. When a thread's call has returned, its page is
 /// durable, whichever thread led.
 #[test]
 fn loom_commit_vs_commit() {
@@ -97,15 +97,16 @@ fn loom_commit_vs_commit() {
     });
 }
 
-/// The same, and the first sync fails: every thread that waited for it gets the error, and without
-/// an error the page is durable.
+/// As the previous model, but the first sync fails. Each thread that waited for this sync gets the
+/// error. If a thread gets no error, its page is durable.
 #[test]
 fn loom_commit_fails_vs_follower() {
     explore(3, || {
         let file = Cut::new(Some(0));
         let commit = |file: &Cut, page| {
             let result = file.commit(page);
-            // (A page may also be durable by a later sync of the other thread.)
+            // After an error, the page may be durable nevertheless, by a later sync of the other
+            // thread.
             assert!(
                 result.is_err() || file.is_durable(page),
                 "a follower was not told"
@@ -122,7 +123,7 @@ fn loom_commit_fails_vs_follower() {
 }
 
 /// A write with an LSN makes a page dirty while a sync takes the LSN, finds pages, and makes them
-/// durable: the LSN is reported as long as the page is dirty.
+/// durable. The LSN is reported as long as the page is dirty.
 #[test]
 fn loom_lsn_vs_sync() {
     explore(3, || {

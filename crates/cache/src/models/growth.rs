@@ -21,7 +21,8 @@ use crate::write::growth::Grower;
 
 const HALF: usize = FRAME_BYTES / 2;
 
-/// Reads the whole file, and asserts that it is [`OURS`] up to `old`, and `new` from there on.
+/// Reads the whole file, and asserts that its bytes are [`OURS`] up to `old`, and `new` from there
+/// on.
 fn assert_prefix(mapping: &Mapping<LockBit>, old: usize, new: u8, path: ReadPath) {
     let size = mapping.size() as usize;
     let mut buf = vec![0; size];
@@ -36,7 +37,8 @@ fn assert_prefix(mapping: &Mapping<LockBit>, old: usize, new: u8, path: ReadPath
     );
 }
 
-/// A page is appended while the end is read: a reader that sees the size sees the bytes.
+/// A page is appended while the end of the file is read. A reader that sees the new size sees the
+/// new bytes.
 fn append_vs_read(path: ReadPath) {
     let files = pool::<LockBit>(5);
     let (mapping, backend) = cold(&files, FRAME_BYTES);
@@ -89,8 +91,8 @@ fn loom_append_within_page_vs_read() {
     });
 }
 
-/// A page is written past the end, after a gap, while the end is read: the gap is zeros, even if
-/// the last page had other bytes past the end.
+/// A page is written past the end, after a gap, while the end of the file is read. The gap reads as
+/// zeros, even if the last page had nonzero bytes past the end.
 #[test]
 fn loom_gap_vs_read() {
     explore(3, || {
@@ -122,8 +124,7 @@ fn loom_gap_vs_read() {
     });
 }
 
-/// A page is appended while everything is made durable: the next sync writes what this one has not
-/// seen.
+/// A page is appended during a sync. The next sync writes the bytes that this sync has not seen.
 #[test]
 fn loom_append_vs_sync() {
     explore(3, || {
@@ -149,7 +150,7 @@ fn loom_append_vs_sync() {
     });
 }
 
-/// Two threads append: each has a byte range of its own.
+/// Two threads append. Each gets a byte range of its own.
 #[test]
 fn loom_append_vs_append() {
     explore(3, || {
@@ -170,12 +171,12 @@ fn loom_append_vs_append() {
     });
 }
 
-/// Returns the byte that fills half a page.
+/// Returns the byte with which half a page is filled, from byte `from` on.
 fn only_half(bytes: &[u8], from: usize) -> u8 {
     only_byte(&bytes[from..from + HALF].repeat(2))
 }
 
-/// The last page is extended in place while everything is made durable.
+/// The last page is extended in place during a sync.
 #[test]
 fn loom_append_within_page_vs_sync() {
     explore(3, || {
@@ -194,8 +195,8 @@ fn loom_append_within_page_vs_sync() {
     });
 }
 
-/// Opens a file of one page, with nothing cached, on a backend that orders its calls, as those of
-/// the operating system do; `fails` selects the calls that fail.
+/// Opens a file of one page, with no page cached. Its backend orders its calls, as the operating
+/// system does. `fails` selects the calls that fail.
 fn on_ordered_storage(
     files: &Arc<Files<LockBit>>,
     fails: fn(&Operation) -> bool,
@@ -213,8 +214,8 @@ fn on_ordered_storage(
     (writable_on(files, backend), storage)
 }
 
-/// A page that is not cached is read while it is truncated: all of it is read, or the file ends
-/// before it.
+/// A page that is not cached is read while it is truncated. The read returns all of the page, or
+/// finds that the file ends before it.
 #[test]
 fn loom_read_vs_cut() {
     explore(3, || {
@@ -236,7 +237,7 @@ fn loom_read_vs_cut() {
     });
 }
 
-/// A truncation fails while the file is read: no reader sees the file shorter.
+/// A truncation fails while the file is read. No reader sees the shorter file.
 #[test]
 fn loom_read_vs_failed_cut() {
     explore(3, || {

@@ -18,13 +18,14 @@ use crate::supply::evict::Evictor;
 use crate::supply::leaves::Leaves;
 use crate::supply::policy::clock::Marks;
 
-/// During one copy the page is evicted, its frame reused, the leaf removed and created again, and
-/// the page filled again in the same frame: the slot must not repeat its old word.
+/// During one copy, the page is evicted, its frame is reused, the leaf is removed and created
+/// again, and the page is filled again in the same frame. The slot must not repeat its old word.
 fn vs_leaf_remade(look: impl Fn(&Mapping<LockBit>) + Send + Sync + Copy + 'static) {
     explore(3, move || {
         let files = pool::<LockBit>(12);
         let mapping = mapping(&files, 4);
-        // A neighbour, so that nothing that they share is discarded with the leaf.
+        // Use a neighbouring leaf, so that the memory that both share is not discarded with the
+        // leaf.
         warm(&mapping, 2);
         let frame = warm(&mapping, 0);
         let leaf_frame = leaf_frame(&mapping);
@@ -34,8 +35,8 @@ fn vs_leaf_remade(look: impl Fn(&Mapping<LockBit>) + Send + Sync + Copy + 'stati
         };
         if let Some(page) = Evictor(files.supply()).try_evict(frame, Marks::Ignored) {
             scribble(&page);
-            // Frames freed last are used first: the leaf's for the leaf, and then the page's for
-            // the page.
+            // The frame that was freed last is used first, so the leaf and the page get their
+            // previous frames.
             drop(page);
             drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored));
             assert_eq!(warm(&mapping, 0), frame);
@@ -82,11 +83,12 @@ fn loom_wait_vs_leaf_remade() {
     });
 }
 
-/// A leaf that has just become empty is removed while one of its pages is filled: neither is lost.
+/// A leaf that has just become empty is removed while one of its pages is filled. Neither the page
+/// nor the leaf's frame is lost.
 #[test]
 fn loom_fill_vs_evict_leaf() {
     explore(2, || {
-        // As many frames as both need, while the evictor holds the leaf's frame.
+        // Both threads have enough frames, even while the evictor holds the leaf's frame.
         let files = pool::<LockBit>(6);
         let mapping = mapping(&files, 1);
         drop(Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0));
@@ -106,7 +108,7 @@ fn loom_fill_vs_evict_leaf() {
 }
 
 /// An empty leaf is removed, and its frame becomes a leaf of another file, while a page of the
-/// first file is filled: each page is filled in its own file.
+/// first file is filled. Each page is filled in its own file.
 #[test]
 fn loom_fill_vs_leaf_reuse() {
     explore(3, || {
@@ -137,8 +139,8 @@ fn loom_fill_vs_leaf_reuse() {
     });
 }
 
-/// The only leaf of a part of the root is removed, and the part's memory discarded, while a
-/// neighbour is created: neither the neighbour's entry nor a dirty page of it is lost with that
+/// The only leaf of a part of the root is removed, and the part's memory is discarded, while a
+/// neighbouring leaf is created. Neither the neighbour's entry nor its dirty page is lost with that
 /// memory.
 #[test]
 fn loom_make_leaf_vs_neighbour_leaves() {
@@ -166,7 +168,8 @@ fn loom_make_leaf_vs_neighbour_leaves() {
     });
 }
 
-/// Two threads miss pages of one leaf: one creates it, and no frame is lost or kept.
+/// Two threads miss pages of one leaf. One of them creates the leaf, and no frame is lost or stays
+/// allocated.
 #[test]
 fn loom_make_leaf_vs_make_leaf() {
     explore(2, || {

@@ -1,4 +1,4 @@
-//! Pages that are locked to be replaced (`pin_mut`), against writes, discards and evictions.
+//! Pages pinned for writing (`pin_mut`), against writes, discards and evictions.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::writeback::flush::Flusher;
 
 const HALF: usize = FRAME_BYTES / 2;
 
-/// Locks page 0, changes the copy, and replaces the page with it, as a guard does. Returns the
+/// Locks page 0, changes the copy, and replaces the page by the copy, as a guard does. Returns the
 /// previous bytes of the page.
 fn replace(mapping: &Mapping<LockBit>, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let holder = mapping.shared().next_holder();
@@ -38,7 +38,8 @@ fn replace(mapping: &Mapping<LockBit>, change: impl FnOnce(&mut [u8])) -> Vec<u8
     before
 }
 
-/// A page is replaced in place while it is read: all of one version, or of the other.
+/// A page is replaced in place while it is read. The read returns all of one version or all of the
+/// other.
 #[test]
 fn loom_read_vs_pin_mut() {
     explore(3, || {
@@ -60,8 +61,8 @@ fn loom_read_vs_pin_mut() {
     });
 }
 
-/// A page is locked and unlocked unchanged while it is written: the writer is woken, its write is
-/// visible, and a token from before the lock is valid until then.
+/// A page is locked, and unlocked unchanged, while another thread writes to it. The writer is
+/// woken, its write becomes visible, and a token from before the lock stays valid until the write.
 #[test]
 fn loom_cancel_vs_write() {
     explore(2, || {
@@ -84,8 +85,8 @@ fn loom_cancel_vs_write() {
     });
 }
 
-/// A page is published and stays locked: another thread that writes to it waits until it is
-/// unlocked, wherever the page has moved.
+/// A locked page is published and stays locked. Another thread that writes to the page waits until
+/// it is unlocked, even if the page has moved to another frame.
 #[test]
 fn loom_publish_vs_write() {
     explore(2, || {
@@ -113,7 +114,7 @@ fn loom_publish_vs_write() {
     });
 }
 
-/// Half of a page is replaced, the other half written: neither undoes the other.
+/// One half of a page is replaced while the other half is written. Neither change undoes the other.
 #[test]
 fn loom_pin_mut_vs_write() {
     explore(2, || {
@@ -136,8 +137,8 @@ fn loom_pin_mut_vs_write() {
     });
 }
 
-/// The same, and the page is pinned, so that its replacement moves to another frame: a thread that
-/// waits for the lock sleeps on the metadata of the old frame.
+/// As the previous model, but the page is pinned, so that its replacement moves to another frame,
+/// while a thread that waits for the lock sleeps on the metadata of the old frame.
 #[test]
 fn loom_pin_mut_of_pinned_vs_write() {
     explore(2, || {
@@ -163,7 +164,7 @@ fn loom_pin_mut_of_pinned_vs_write() {
     });
 }
 
-/// Two threads replace a page: the second sees the result of the first.
+/// Two threads replace a page. The second thread sees the result of the first.
 #[test]
 fn loom_pin_mut_vs_pin_mut() {
     explore(2, || {
@@ -181,8 +182,8 @@ fn loom_pin_mut_vs_pin_mut() {
     });
 }
 
-/// A page is discarded while it is locked, and another thread locks the new page: the holder of the
-/// first lock replaces nothing, and does not end the second lock.
+/// A page is discarded while it is locked, and another thread locks the page that is filled in its
+/// place. The holder of the first lock replaces nothing, and does not end the second lock.
 #[test]
 fn loom_pin_mut_vs_discard() {
     explore(2, || {
@@ -211,7 +212,8 @@ fn loom_pin_mut_vs_discard() {
     });
 }
 
-/// A page is invalidated and evicted while it is locked: it stays, so its replacement is not lost.
+/// Another thread tries to invalidate and to evict a locked page. The page stays, so its
+/// replacement is not lost.
 #[test]
 fn loom_pin_mut_vs_invalidate() {
     explore(2, || {
@@ -234,8 +236,8 @@ fn loom_pin_mut_vs_invalidate() {
     });
 }
 
-/// A page is flushed while it is locked and replaced: the backend gets one version or the other,
-/// whole, and finally the last.
+/// A page is flushed while it is locked and replaced. The backend gets all of one version or all of
+/// the other, and finally the last version.
 #[test]
 fn loom_pin_mut_vs_flush() {
     explore(2, || {

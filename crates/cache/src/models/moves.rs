@@ -1,4 +1,4 @@
-//! Moves of pages to other frames, against all other operations on them.
+//! Moves of pages to other frames, against all other operations on these pages.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ fn loom_move_vs_read_and_reuse() {
         };
         let moved = move_page(&mapping, 0, other_node(&files, frame));
         assert_eq!(moved, PageMove::Done);
-        // The old frame, if it is free and allocated first.
+        // Overwrite the old frame, if it is free and is allocated first.
         if let Some(next) = files.supply().pool().alloc(mapping.order()) {
             scribble(&next);
         }
@@ -62,7 +62,7 @@ fn loom_move_vs_read_and_reuse() {
     });
 }
 
-/// A page is written while it moves: nothing is lost, and it is dirty in either frame.
+/// A page is written while it moves. The write is not lost, and the page is dirty in either frame.
 #[test]
 fn loom_move_vs_write() {
     explore(3, || {
@@ -90,8 +90,8 @@ fn loom_move_vs_write() {
     });
 }
 
-/// A page is pinned while it moves: it is pinned in its old frame and stays, or it has moved
-/// before.
+/// A page is pinned while it moves. Either it is pinned in its old frame and stays there, or it has
+/// moved before.
 #[test]
 fn loom_move_vs_pin() {
     explore(3, || {
@@ -118,7 +118,7 @@ fn loom_move_vs_pin() {
     });
 }
 
-/// A page is evicted while it moves: one of the two operations finds nothing to do.
+/// A page is evicted while it moves. One of the two operations has no effect.
 #[test]
 fn loom_move_vs_evict() {
     explore(3, || {
@@ -136,8 +136,8 @@ fn loom_move_vs_evict() {
     });
 }
 
-/// A dirty page moves, by its frame, while it is written to the backend: the bytes in flight stay,
-/// and its state moves along.
+/// A move by frame number is tried on a dirty page while the page is written to the backend. The
+/// bytes in flight do not change, and the page keeps its state when it moves.
 #[test]
 fn loom_move_vs_flush() {
     explore(2, || {

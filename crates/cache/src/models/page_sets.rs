@@ -1,4 +1,4 @@
-//! Sets of pages: their bits against their counts.
+//! Sets of pages: consistency of their bits and counts.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::explore;
 use crate::dirty::page_set::{PageSets, Which};
 
 /// Two pages of one word are inserted and removed, each by the holder of its claim, while a third
-/// thread walks the set: neither change undoes the other.
+/// thread walks the set. Neither change undoes the other.
 #[test]
 fn loom_set_vs_set() {
     explore(3, || {
@@ -29,8 +29,8 @@ fn loom_set_vs_set() {
     });
 }
 
-/// Two pages are inserted into one empty word: each thread finds the page that it has inserted,
-/// even if the other is not done.
+/// Two threads insert one page each into an empty word. Each thread finds the page that it has
+/// inserted, even if the other insertion is incomplete.
 #[test]
 fn loom_insert_vs_insert() {
     explore(3, || {
@@ -46,8 +46,8 @@ fn loom_insert_vs_insert() {
     });
 }
 
-/// One page of a word is removed, also from another set, while a thread without a lock walks the
-/// set twice: it finds the other page each time.
+/// One page of a word is removed, from this and from another set, while a thread without a lock
+/// walks the set twice. The walk finds the other page each time.
 #[test]
 fn loom_insert_vs_remove() {
     explore(3, || {

@@ -1,4 +1,5 @@
-//! Reads and pins against fills, evictions and replacements; removals of pages against each other.
+//! Reads and pins against fills, evictions and replacements of pages, and concurrent removals of a
+//! page.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use crate::read::reader::{FastRead, ReadPath, Reader};
 use crate::supply::evict::Evictor;
 use crate::supply::policy::clock::Marks;
 
-/// Two threads miss one page: it is read once, and both get its bytes.
+/// Two threads miss one page. The page is read once, and both threads get its bytes.
 #[test]
 fn loom_read_vs_fill() {
     explore(2, || {
@@ -48,8 +49,8 @@ fn loom_read_vs_fill() {
     });
 }
 
-/// ABA: during one copy the page is evicted, its frame reused, and filled again with the same page
-/// in the same frame and slot.
+/// ABA: during one copy, the page is evicted, its frame is reused, and the page is filled again in
+/// the same frame and slot.
 fn read_vs_evict_and_reuse<S: RefScheme>() {
     let files = pool::<S>(4);
     let mapping = mapping(&files, 1);
@@ -85,7 +86,8 @@ fn loom_read_vs_evict_and_reuse() {
     explore(3, read_vs_evict_and_reuse::<LockBit>);
 }
 
-/// The page is replaced by newer content while it is being read: old or new, never a mixture.
+/// A page is replaced by newer content while it is read. The read returns the old or the new
+/// content, never a mixture.
 #[test]
 fn loom_read_vs_replacement() {
     explore(3, || {
@@ -106,7 +108,7 @@ fn loom_read_vs_replacement() {
             })
         };
         Remover(&mapping).remove(0, 1, Unclean::Drop);
-        // Allocate the freed frame, so that the new content is in it or in another one.
+        // Fill the page again, in the freed frame or in another one.
         warm(&mapping, 0);
         reader.join().unwrap();
         assert_eq!(
@@ -118,12 +120,12 @@ fn loom_read_vs_replacement() {
     });
 }
 
-/// A copy fails its check, and then the read ends early, or fails: no byte of another page is left
-/// in the buffer.
+/// The copy of an optimistic read fails its check, and the read then ends early or fails. No byte
+/// of another page is left in the buffer.
 fn failed_read_leaves_no_foreign_bytes(is_cut: bool) {
     let files = pool::<LockBit>(4);
     let content = MemoryBackend::new(vec![OURS; FRAME_BYTES]);
-    // Once the page was filled, its backend fails.
+    // The backend fails after the page was filled.
     let is_warm = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let backend = {
         let is_warm = Arc::clone(&is_warm);
@@ -166,13 +168,13 @@ fn failed_read_leaves_no_foreign_bytes(is_cut: bool) {
     assert_at_rest(&files);
 }
 
-/// The file is found to be empty during the read.
+/// The file becomes empty during the read.
 #[test]
 fn loom_failed_read_leaves_no_foreign_bytes() {
     explore(3, || failed_read_leaves_no_foreign_bytes(true));
 }
 
-/// The backend fails for the page, which was evicted during the read.
+/// The page is evicted during the read, and the backend fails when the page is filled again.
 #[test]
 fn loom_failed_read_leaves_no_foreign_bytes_on_error() {
     explore(3, || failed_read_leaves_no_foreign_bytes(false));
@@ -203,7 +205,8 @@ fn pin_vs_evict<S: RefScheme>() {
     };
     if let Some(unique) = Evictor(files.supply()).try_evict(frame, Marks::Ignored) {
         scribble(&unique);
-        // Another thread's page, which the pinner's stray reference may have to free.
+        // Publish the frame as another page. If the pinner has a stray reference, its drop must
+        // free the frame.
         let frame = crate::index::publish::page(unique, (u64::MAX, 0), [0, 0], 1);
         drop(crate::index::raw::published(&files.supply().claims, frame));
     }
@@ -222,8 +225,8 @@ fn loom_pin_vs_evict_cas_loop() {
     explore(3, pin_vs_evict::<CasLoop>);
 }
 
-/// A page is removed while it is pinned: the guard keeps its bytes, and the last of the two frees
-/// the frame, once.
+/// A page is removed while it is pinned. The guard keeps the bytes, and whichever of the two
+/// threads drops the last reference frees the frame, once.
 #[test]
 fn loom_remove_vs_unpin() {
     explore(3, || {
@@ -250,7 +253,7 @@ fn loom_remove_vs_unpin() {
     });
 }
 
-/// Two evictions of one page: one of them gets the frame.
+/// Two threads evict one page. One of them gets the frame.
 #[test]
 fn loom_evict_vs_evict() {
     explore(3, || {
@@ -276,7 +279,7 @@ fn loom_evict_vs_evict() {
     });
 }
 
-/// The last handle is dropped during an eviction: every frame is freed, once.
+/// The last handle is dropped during an eviction. Every frame is freed, once.
 #[test]
 fn loom_teardown_vs_evict() {
     explore(2, || {

@@ -1,4 +1,4 @@
-//! A file that is read, and grows or shrinks by other means than the cache.
+//! Reads of a file that grows or shrinks by other means than the cache.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::mapping::refresh::refresh;
 use crate::read::lookup::Lookup;
 use crate::read::reader::{ReadPath, Reader};
 
-/// The file grows while it is being read: old bytes or new bytes, and none of the zeros that were
-/// past the old end.
+/// The file grows while it is read. The read returns old or new bytes, and none of the zeros that
+/// were past the old end.
 fn read_vs_growth(path: ReadPath) {
     let half = FRAME_BYTES / 2;
     let files = pool::<LockBit>(4);
@@ -45,8 +45,8 @@ fn loom_referenced_read_vs_growth() {
     explore(2, || read_vs_growth(ReadPath::Referenced));
 }
 
-/// The file shrinks, its truncated page is filled, and it grows again, all during one lookup: the
-/// page's end is that of the truncated page, not that of before and after.
+/// During one lookup, the file shrinks, its truncated page is filled, and the file grows again. The
+/// lookup returns the end of the truncated page, not the end before and after.
 #[test]
 fn loom_read_vs_shrink_and_growth() {
     explore(2, || {
@@ -77,8 +77,8 @@ fn loom_read_vs_shrink_and_growth() {
     });
 }
 
-/// The file is found to have grown while its last page is being filled: neither the filling thread
-/// nor a later reader sees the zeros that were past the old end.
+/// A refresh finds that the file has grown while its last page is filled. Neither the filling
+/// thread nor a later reader sees the zeros that were past the old end.
 #[test]
 fn loom_fill_vs_refresh() {
     explore(3, || {

@@ -1,4 +1,5 @@
-//! Tokens: readers that traverse pages while writers change several, and words that repeat.
+//! Tokens: readers that traverse pages while a writer changes several of them, and slot words that
+//! repeat.
 
 use std::sync::Arc;
 
@@ -19,8 +20,8 @@ use crate::read::viewer::Viewer;
 use crate::supply::evict::Evictor;
 use crate::supply::policy::clock::Marks;
 
-/// A tree of three pages: the parent names the child that a key belongs to; a child has the key, or
-/// not.
+/// Pages of a tree: the parent names the child to which a key belongs, and a child has the key or
+/// does not.
 const PARENT: u64 = 0;
 const LEFT: u64 = 1;
 const RIGHT: u64 = 2;
@@ -37,7 +38,8 @@ fn look(mapping: &Mapping<LockBit>, page: u64) -> Option<(u8, Token)> {
 
 /// A writer moves a key from the left child to the right one, and changes the parent in between, in
 /// the order of the guide: first the new place of the key, then the page that names the place, then
-/// the old place. A reader that descends finds the key, or detects that it has to start over.
+/// the old place. A reader that descends the tree finds the key, or detects that it must start
+/// over.
 #[test]
 fn loom_go_down_vs_split() {
     explore(2, || {
@@ -67,8 +69,8 @@ fn loom_go_down_vs_split() {
     });
 }
 
-/// The same with views that end with a reference if the accessed bit is clear, or another thread
-/// has claimed the page.
+/// As the previous model, but with views that take a reference if the accessed bit is clear or
+/// another thread has claimed the page.
 #[test]
 fn loom_go_down_with_references_vs_split() {
     explore(1, || {
@@ -102,15 +104,15 @@ fn loom_go_down_with_references_vs_split() {
     });
 }
 
-/// Versions start over while a token is made, and then reach the previous value, in the same frame.
-/// Tokens are checked as soon as they are made, whatever the result of the view.
+/// Versions start over while a token is made, and then reach the previous value again, in the same
+/// frame. Each token is checked as soon as it is made, whatever the result of the view.
 fn vs_versions_that_start_over(change: impl Fn(&Mapping<LockBit>) + Send + Sync + Copy + 'static) {
     explore(3, move || {
         let files = pool::<LockBit>(4);
         let (mapping, _) = writable(&files);
         let slot = || mapping.index().look(0).expect("a slot").slot;
         let (first, frame) = (slot(), slot().frame());
-        // Up to the last version.
+        // Write until the slot has its last version.
         let mut nr_writes = 0_u8;
         loop {
             let before = slot();
@@ -154,21 +156,22 @@ fn loom_token_vs_versions_that_start_over() {
     vs_versions_that_start_over(|mapping| write(mapping, 0, 100));
 }
 
-/// The same by a change that has no fence between its claim and the next generation, like a write
-/// of bytes.
+/// As the previous model, but the change has no fence between its claim and the next generation,
+/// unlike a write of bytes.
 #[test]
 fn loom_token_vs_touch_that_starts_over() {
     vs_versions_that_start_over(|mapping| mapping.claim_present(0).expect("a page").touch());
 }
 
-/// The page is evicted and its leaf removed while a token is made; then the leaf is created again,
-/// at a version at which the page repeats its word, in the same frame.
+/// The page is evicted and its leaf is removed while a token is made. Then the leaf is created
+/// again, at a version at which the page repeats its word, in the same frame.
 #[test]
 fn loom_token_vs_leaf_remade() {
     explore(3, || {
         let files = pool::<LockBit>(12);
         let (mapping, _) = cold(&files, 4 * FRAME_BYTES);
-        // A neighbour, so that nothing that they share is discarded with the leaf.
+        // Use a neighbouring leaf, so that the memory that both share is not discarded with the
+        // leaf.
         warm(&mapping, 2);
         let frame = warm(&mapping, 0);
         let leaf_frame = leaf_frame(&mapping);
@@ -188,7 +191,7 @@ fn loom_token_vs_leaf_remade() {
         drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored));
         let made = reader.join().unwrap();
         assert!(mapping.index().leaf(mapping.claims(), 0).is_none());
-        // As other files with leaves do.
+        // Raise the minimum slot version, as removals of other leaves do.
         let claims = mapping.claims();
         while {
             let floor = Slot::empty_at(claims.version_floor());
@@ -207,8 +210,8 @@ fn loom_token_vs_leaf_remade() {
     });
 }
 
-/// A claim that changes nothing keeps tokens valid, and is distinguished from a change while it
-/// lasts.
+/// A claim that changes nothing keeps tokens valid. While it is held, a check of a token
+/// distinguishes it from a change.
 #[test]
 fn loom_token_vs_claim() {
     explore(3, || {

@@ -24,7 +24,7 @@ use crate::supply::policy::clock::Marks;
 use crate::write::bytes::Writer;
 use crate::write::growth::Grower;
 
-/// Returns all bytes of a page, each word by an access of its own.
+/// Returns all bytes of a page, and reads each word by a separate access.
 fn words(v: &View<'_>) -> Result<Vec<u8>, Torn> {
     let mut bytes = Vec::new();
     for at in (0..v.len()).step_by(8) {
@@ -33,8 +33,8 @@ fn words(v: &View<'_>) -> Result<Vec<u8>, Torn> {
     Ok(bytes)
 }
 
-/// During a view the page is evicted, its frame reused, and filled again with the same bytes in the
-/// same frame: the view does not return the bytes in between.
+/// During a view, the page is evicted, its frame is reused, and the page is filled again with the
+/// same bytes in the same frame. The view does not return the bytes in between.
 #[test]
 fn loom_view_vs_evict_and_reuse() {
     explore(3, || {
@@ -64,8 +64,8 @@ fn loom_view_vs_evict_and_reuse() {
     });
 }
 
-/// A view of a page that is written concurrently sees all of a write, or nothing of it, with a
-/// reference or without.
+/// A view of a page that is written concurrently sees all of a write or nothing of it, with or
+/// without a reference.
 #[test]
 fn loom_view_vs_write() {
     explore(2, || {
@@ -88,7 +88,7 @@ fn loom_view_vs_write() {
     });
 }
 
-/// A check that passes within a view: everything read before it is of one moment.
+/// If a check within a view passes, all bytes read before the check are of one moment.
 #[test]
 fn loom_view_that_checks_vs_write() {
     explore(3, || {
@@ -140,7 +140,7 @@ fn circle(v: &View<'_>) -> Result<(), Torn> {
     }
 }
 
-/// A page is truncated, and grows again, while it is viewed: the view ends where the file ended
+/// A page is truncated, and grows again, while it is viewed. The view ends where the file ended
 /// when the page had these bytes.
 #[test]
 fn loom_view_vs_cut_and_growth() {
@@ -167,7 +167,7 @@ fn loom_view_vs_cut_and_growth() {
     });
 }
 
-/// A page grows, and then its beginning is written, while it is viewed: a view that sees the write
+/// A page grows, and then its beginning is written, while it is viewed. A view that sees the write
 /// does not end at the old end.
 #[test]
 fn loom_view_vs_growth_and_write() {

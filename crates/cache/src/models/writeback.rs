@@ -1,4 +1,4 @@
-//! Writeback and syncs against concurrent writes, holds, discards and evictions.
+//! Writeback and syncs against concurrent writes, discards, evictions and truncations.
 
 use std::io;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use crate::writeback::discard::discard;
 use crate::writeback::flush::Flusher;
 
 /// Opens a file of one page of [`OURS`], with the page cached, on a backend that fails the first
-/// call that `fails` selects. A failed sync is that of a system that has lost the written bytes,
-/// and does not record that.
+/// call that `fails` selects. If a sync fails, the backend loses the written bytes without a record
+/// of the loss.
 fn failing(
     files: &Arc<Files<LockBit>>,
     fails: fn(&Operation) -> bool,
@@ -34,7 +34,8 @@ fn failing(
     let has_failed = AtomicBool::new(false);
     let bytes = Arc::clone(&backend);
     let faulty = FaultBackend::with_script(Arc::clone(&backend), move |operation| {
-        // ORDERING: Relaxed; only the script uses it, and it is not part of the model.
+        // ORDERING: Relaxed; only the script of failures uses the flag, which is not part of the
+        // model.
         if !fails(operation) || has_failed.swap(true, Ordering::Relaxed) {
             return Fault::None;
         }
@@ -56,8 +57,8 @@ fn is_sync(operation: &Operation) -> bool {
     matches!(operation, Operation::SyncData)
 }
 
-/// A page is written while it is in flight to the backend: the backend gets one version or the
-/// other, whole, and after the next flush the last one.
+/// A page is written while it is in flight to the backend. The backend gets all of one version or
+/// all of the other, and the last version with the next flush.
 #[test]
 fn loom_write_vs_flush() {
     explore(3, || {
@@ -78,8 +79,8 @@ fn loom_write_vs_flush() {
     });
 }
 
-/// A page is written while its writeback fails: it is dirty afterwards, with the bytes written
-/// last.
+/// A page is written while its writeback fails. Afterwards the page is dirty, and has the bytes
+/// written last.
 #[test]
 fn loom_flush_fails_vs_write() {
     explore(3, || {
@@ -101,7 +102,7 @@ fn loom_flush_fails_vs_write() {
     });
 }
 
-/// A page is evicted while its writeback fails: it stays.
+/// An eviction is tried while the writeback of the page fails. The page stays.
 #[test]
 fn loom_flush_fails_vs_evict() {
     explore(3, || {
@@ -127,8 +128,7 @@ fn loom_flush_fails_vs_evict() {
     });
 }
 
-/// A page is written while everything is made durable: the next sync writes what this one has not
-/// seen.
+/// A page is written during a sync. The next sync writes the bytes that this sync has not seen.
 #[test]
 fn loom_sync_vs_write() {
     explore(3, || {
@@ -150,8 +150,8 @@ fn loom_sync_vs_write() {
     });
 }
 
-/// A page is written while a sync fails and the backend loses the written bytes: the page is dirty
-/// afterwards, whenever it was written, and the next sync writes it again.
+/// A page is written while a sync fails and the backend loses the written bytes. Afterwards the
+/// page is dirty, whenever it was written, and the next sync writes it again.
 #[test]
 fn loom_sync_fails_vs_write() {
     explore(2, || {
@@ -172,7 +172,8 @@ fn loom_sync_fails_vs_write() {
     });
 }
 
-/// A page is evicted while a sync fails: it stays, and is dirty, since the backend has lost it.
+/// An eviction is tried while a sync fails. The page stays and is dirty, since the backend has lost
+/// its bytes.
 #[test]
 fn loom_sync_fails_vs_evict() {
     explore(3, || {
@@ -192,8 +193,8 @@ fn loom_sync_fails_vs_evict() {
     });
 }
 
-/// A page is discarded while it is written to the backend: later reads return the bytes that the
-/// backend has, and keeps.
+/// A page is discarded while it is written to the backend. Later reads return the bytes that the
+/// backend has durably.
 #[test]
 fn loom_discard_vs_flush() {
     explore(3, || {
@@ -214,8 +215,8 @@ fn loom_discard_vs_flush() {
     });
 }
 
-/// A page is discarded while it is written: the write is visible afterwards, and will be written
-/// back, or it is not.
+/// A page is discarded while a thread writes to it. Either the write is visible afterwards and will
+/// be written back, or it is discarded.
 #[test]
 fn loom_discard_vs_write() {
     explore(2, || {
@@ -237,7 +238,7 @@ fn loom_discard_vs_write() {
     });
 }
 
-/// The file is truncated while one of its pages is written to the backend: the truncated bytes do
+/// The file is truncated while one of its pages is written to the backend. The truncated bytes do
 /// not reappear.
 #[test]
 fn loom_flush_vs_truncate() {

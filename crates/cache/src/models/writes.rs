@@ -18,7 +18,7 @@ use crate::supply::reclaim::reclaimer::Reclaimer;
 use crate::write::bytes::Writer;
 use crate::write::growth::Grower;
 
-/// A read while the page is written: all of the write, or nothing of it.
+/// A page is read while it is written. The read returns all of the write or nothing of it.
 #[test]
 fn loom_read_vs_write() {
     explore(3, || {
@@ -42,7 +42,7 @@ fn loom_read_vs_write() {
     });
 }
 
-/// The same, with a reference.
+/// As the previous model, with a referenced read.
 #[test]
 fn loom_referenced_read_vs_write() {
     explore(3, || {
@@ -63,7 +63,7 @@ fn loom_referenced_read_vs_write() {
     });
 }
 
-/// Two writes of one page: the page is one of them, whole.
+/// Two threads write all of one page. The page ends with all bytes of one of the writes.
 #[test]
 fn loom_write_vs_write() {
     explore(3, || {
@@ -82,7 +82,7 @@ fn loom_write_vs_write() {
     });
 }
 
-/// A page is pinned while it is written: the pin's bytes do not change.
+/// A page is pinned while it is written. The bytes of the pin do not change.
 #[test]
 fn loom_write_vs_pin() {
     explore(3, || {
@@ -109,7 +109,7 @@ fn loom_write_vs_pin() {
     });
 }
 
-/// A page is evicted while it is written: not once it is dirty.
+/// An eviction is tried while the page is written. Once the page is dirty, it is not evicted.
 #[test]
 fn loom_write_vs_evict() {
     explore(3, || {
@@ -130,8 +130,8 @@ fn loom_write_vs_evict() {
     });
 }
 
-/// The file is truncated while one of its pages is written: the write is visible, or the page is
-/// removed.
+/// The file is truncated while one of its pages is written. Either the write is visible, or the
+/// page is removed.
 #[test]
 fn loom_write_vs_truncate() {
     explore(3, || {
@@ -149,7 +149,7 @@ fn loom_write_vs_truncate() {
         let written = stored(&backend);
         assert_eq!(written.len() as u64, size);
         assert!(written.iter().all(|b| *b == 1), "{written:x?}");
-        // The truncated bytes do not reappear.
+        // Extend the file: the truncated bytes do not reappear.
         Grower(&mapping)
             .resize(FRAME_BYTES as u64)
             .expect("a healthy storage");
@@ -160,8 +160,8 @@ fn loom_write_vs_truncate() {
     });
 }
 
-/// All of a missing page is written while it is truncated: the write is visible, or the page is
-/// removed.
+/// All of a missing page is written while the page is truncated. Either the write is visible, or
+/// the page is removed.
 #[test]
 fn loom_create_vs_truncate() {
     explore(3, || {
@@ -187,7 +187,7 @@ fn loom_create_vs_truncate() {
     });
 }
 
-/// All of a missing page is written while another thread fills it: the write stays.
+/// All of a missing page is written while another thread fills the page. The write is not lost.
 #[test]
 fn loom_fill_vs_whole_write() {
     explore(2, || {
@@ -209,7 +209,7 @@ fn loom_fill_vs_whole_write() {
     });
 }
 
-/// The same with two threads that fill it.
+/// As the previous model, with two threads that fill the page.
 #[test]
 fn loom_two_fills_vs_whole_write() {
     explore(1, || {
@@ -233,9 +233,9 @@ fn loom_two_fills_vs_whole_write() {
     });
 }
 
-/// All of the file's bytes of a page are written, so nothing of the page has to be read.
+/// A thread writes all bytes that the file has in a page, so the page need not be read.
 /// Concurrently the file grows, the bytes added to the page are made durable, and the page is
-/// evicted: these bytes are not lost.
+/// evicted. The added bytes are not lost.
 #[test]
 fn loom_whole_write_vs_growth() {
     explore(1, || {
@@ -263,8 +263,8 @@ fn loom_whole_write_vs_growth() {
     });
 }
 
-/// A page is pinned each time that it is written, so that it moves to another frame and back while
-/// it is read: all of one write, or nothing of it.
+/// A page is pinned at each of two writes, so that it moves to another frame and back while it is
+/// read. The read returns all of one write or nothing of it.
 #[test]
 fn loom_read_vs_two_moves() {
     explore(3, || {

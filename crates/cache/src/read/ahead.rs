@@ -1,18 +1,18 @@
 //! Readahead: the number of pages that a miss reads, and the pages to submit before they are
 //! needed.
 //!
-//! The misses of a handle are sorted into *streams*: one that moves forward page by page, and ones
-//! that move by a constant step, forward or backward. A handle can have several streams at once. A
-//! stream reads further ahead each time, up to a limit. Any other miss reads only the requested
-//! pages.
+//! The misses of a handle are sorted into *streams*: *forward streams*, which move page by page,
+//! and *step streams*, which move by a constant step, forward or backward. A handle can have
+//! several streams at once. A stream reads further ahead each time, up to a limit. Any other miss
+//! reads only the requested pages.
 //!
 //! There are two modes. *Together*: the miss reads more pages than it needs, in one transfer, so
 //! the reader occasionally waits for a transfer. *Apart*: the miss reads what it needs, while the
-//! I/O engine reads the pages after it. One of these pages is *marked*. When a thread first reads
-//! the marked page, or waits for it, the next window is submitted, so that a window and its
-//! successor are in flight together. A reader that is slower than the backend then waits for it
-//! only once. The second mode is for backends below which no other layer reads ahead: files with
-//! direct I/O, and backends that complete later
+//! I/O engine reads the pages after it. One of these pages is *marked*. When a thread reads the
+//! marked page for the first time, or waits for it, it submits the next window, so that a window
+//! and its successor are in flight together. A reader that is slower than the backend then waits
+//! for it only once. The second mode is for backends below which no other layer reads ahead: files
+//! with direct I/O, and backends that complete later
 //! ([`Mapping::is_deep`](crate::mapping::record::Mapping)).
 //!
 //! The state is a hint and belongs to the handle. Misses and first reads of marked pages change it;
@@ -28,13 +28,13 @@ use crate::base::page::PageNr;
 /// Maximum number of bytes that are read ahead together.
 const MOST_TOGETHER: usize = 128 << 10;
 
-/// The same for pages that are read apart: enough for a few large transfers at once.
+/// Maximum number of bytes that are read ahead apart, enough for a few large transfers at once.
 const MOST_APART: usize = 2 << 20;
 
 const STREAMS: usize = 8;
 
-/// A miss at a distance of less than this number of pages from a stream's last one may be its next
-/// step.
+/// Distance in pages: a miss that is closer than this to a stream's last miss may be the stream's
+/// next step.
 const NEAR: u64 = 4096;
 
 /// Maximum number of steps that are read ahead at once.
@@ -59,8 +59,8 @@ pub enum Advice {
     /// The bytes are needed soon: their reads are submitted now
     /// ([`File::prefetch`](crate::File::prefetch)).
     Soon,
-    /// The bytes are not needed soon: their pages are removed, unless they have writes that the
-    /// file does not have yet ([`File::invalidate`](crate::File::invalidate)).
+    /// The bytes are not needed soon: their pages are removed, except those that are dirty,
+    /// unsynced or pinned for writing ([`File::invalidate`](crate::File::invalidate)).
     NotSoon,
 }
 
@@ -89,11 +89,11 @@ impl Ahead {
 pub(crate) struct Plan {
     /// Number of pages to read in the miss's own transfer.
     pub(crate) now: usize,
-    /// Pages to read apart.
+    /// Pages to read apart from the miss.
     pub(crate) ahead: Option<Ahead>,
 }
 
-/// Mode of readahead: in the miss's own transfer, or apart.
+/// Mode of readahead: together with the miss, or apart from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Together,
@@ -121,14 +121,15 @@ struct Streams {
 /// Sequence of misses.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
-    /// First page of the last miss; in a stream by steps, of the last range that was submitted.
+    /// First page of the last miss; in a step stream, first page of the last range that was
+    /// submitted.
     start: PageNr,
     /// Page after the last one that was read or submitted.
     next: PageNr,
-    /// Distance between the last two misses, and number of times that it recurred.
+    /// Distance between the last two misses, and number of times that this distance recurred.
     step: i64,
     nr_same: u32,
-    /// Number of pages that were last read or submitted; in a stream by steps, number of steps.
+    /// Number of pages that were last read or submitted; in a step stream, number of steps.
     window: u64,
     /// Value of [`Streams::now`] at the last use.
     used: u64,
@@ -196,7 +197,8 @@ impl Sequence {
         if self.has(Advice::Random) {
             return alone;
         }
-        // Another thread of the handle holds the lock: this one reads what it needs.
+        // If another thread of the handle holds the lock, this thread reads only the pages that it
+        // needs.
         let Some(mut streams) = try_lock(&self.streams) else {
             return alone;
         };
@@ -291,7 +293,7 @@ impl Sequence {
         ahead
     }
 
-    /// Returns the next steps of a stream by steps, of `width` pages each.
+    /// Returns the next steps of a step stream, of `width` pages each.
     fn by_steps(&self, nr: usize, stream: &mut Stream, width: u64, most: u64) -> Option<Ahead> {
         let nr_runs = stream.window.min(most / width.max(1)).max(1);
         let start = stream.start.checked_add_signed(stream.step)?;
@@ -309,7 +311,8 @@ impl Sequence {
         Some(ahead)
     }
 
-    /// Returns the pages to read when `page` is read for the first time since its fill.
+    /// Returns the pages to submit when `page` is read for the first time since its fill. `None` if
+    /// `page` is not marked.
     pub(crate) fn on_touch(&self, page: PageNr) -> Option<Ahead> {
         // ORDERING: Relaxed; a hint.
         let is_marked = |marked: &AtomicU64| marked.load(Ordering::Relaxed) == page;

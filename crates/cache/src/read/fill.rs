@@ -1,21 +1,21 @@
 //! Fill: read of missing pages from the backend.
 //!
 //! Protocol.
-//! 1. Reserve frames of the budget ([`crate::supply::permits`]). Claim the page's empty slot, so
+//! 1. Acquire a budget reservation ([`crate::supply::permits`]). Claim the page's empty slot, so
 //!    that concurrent misses of one page read it once: the other threads wait for the claim to end.
-//!    Allocate a frame, which may evict; only the thread that fills the page does so.
+//!    Allocate a frame, which may evict; only the thread that fills the page evicts for it.
 //! 2. Claim missing neighbours that the caller needs too, and allocate their frames, as far as that
 //!    needs no waiting (C3 of [`crate::index::claim`]). They are read in the same transfer.
 //! 3. Read into the frames, decode the pages if the file has a codec ([`crate::base::page_hooks`]),
 //!    and zero the bytes past the end of the file.
 //! 4. Publish the frames and end the claims.
 //!
-//! While it holds the claim, the allocation of a frame may wait for transfers of other fills. These
-//! have all that they need, and wait only for the backend.
+//! While the thread holds the claim, its allocation of a frame may wait for other fills in flight.
+//! These have all their resources, and wait only for their backend and codec.
 //!
-//! Failure. An error restores every slot and frees the frames; waiting threads then try themselves.
-//! A failed transfer of several pages is repeated for the first page alone, so that an unreadable
-//! page does not make its neighbours unreadable.
+//! Failure. An error restores every slot and frees the frames. Each waiting thread then tries its
+//! own fill. A failed transfer of several pages is repeated for the first page alone, so that an
+//! unreadable page does not make its neighbours unreadable.
 
 use std::io;
 
@@ -44,8 +44,8 @@ use crate::supply::transfers::{NodeSet, Transfer};
 #[derive(Debug)]
 #[must_use]
 pub(crate) enum Fill<'m, S: RefScheme> {
-    /// The page was read: a reference to its frame, and the number of its bytes that are the
-    /// file's.
+    /// The page was read. Contains a reference to its frame, and the number of the page's bytes
+    /// that lie within the file.
     Filled(FrameRef<'m, S>, usize),
     /// Another thread has claimed or filled the page: look the page up again.
     Raced,
@@ -57,15 +57,17 @@ pub(crate) enum Fill<'m, S: RefScheme> {
 /// Page that is about to be read.
 #[derive(Debug)]
 struct Pending<'m, S: RefScheme> {
-    // Dropped in this order: the frame is free before a thread that waits for the slot needs one.
+    // The fields are dropped in this order: the frame is freed before the claim ends, because a
+    // thread that waits for the slot will need a frame.
     frame: UniqueFrame<'m, S>,
     claim: Claim<'m, S>,
     /// Place of the slot: the frame of its leaf, and the position in the leaf.
     place: (u64, u64),
     /// Number of bytes of the page that the backend has.
     len: usize,
-    /// Number of bytes of the page that the file has. It exceeds `len` if the file is written to
-    /// and the backend does not have all of it yet. The additional bytes are zeros.
+    /// Number of bytes of the page that lie within the file. This number exceeds `len` if the
+    /// program has extended the file and the backend has not been extended yet. The additional
+    /// bytes are zeros.
     readable: usize,
 }
 
@@ -84,8 +86,8 @@ impl<'m, S: RefScheme> Pending<'m, S> {
 /// Pages that are about to be read in one transfer, with everything that the transfer needs.
 #[derive(Debug)]
 pub(super) struct Batch<'m, S: RefScheme> {
-    // Dropped in this order. The transfer is dropped after the pages: until then their frames may
-    // become pages that can be evicted.
+    // The fields are dropped in this order. The transfer is dropped after the pages: a thread that
+    // waits for the transfer may then use their frames, which are free or can be evicted.
     first: Pending<'m, S>,
     more: Vec<Pending<'m, S>>,
     transfer: Option<Transfer<'m>>,
@@ -93,13 +95,15 @@ pub(super) struct Batch<'m, S: RefScheme> {
     filler: Filler<'m, S>,
     /// Number of the first page.
     page: PageNr,
-    /// File size up to which the backend is read.
+    /// Size of the backend's file, loaded when the fill was prepared. The fill reads no byte past
+    /// it.
     size: u64,
 }
 
 /// Outcome of a transfer.
 pub(super) enum Landed {
-    /// This many pages were read, at least one.
+    /// The first pages of the batch were read. Contains the number of these pages, which is at
+    /// least one.
     Pages(usize),
     /// No page was read, since another thread is truncating the file, or has just truncated it.
     Cut,
@@ -121,7 +125,7 @@ impl<'m> Restorer<'m> {
         }
     }
 
-    /// Decodes `bytes`, which were read as page number `page`. A hole stays as it is.
+    /// Decodes `bytes`, which were read as page number `page`. Leaves a hole unchanged.
     fn restore(&mut self, page: PageNr, bytes: RacyBytes<'_>) -> io::Result<()> {
         self.page.resize(bytes.len(), 0);
         bytes.copy_to(0, &mut self.page);
@@ -146,7 +150,7 @@ impl<S: RefScheme> Clone for Filler<'_, S> {
 impl<S: RefScheme> Copy for Filler<'_, S> {}
 
 impl<'m, S: RefScheme> Filler<'m, S> {
-    /// Reads `page`, and missing pages after it, up to `want` pages in all.
+    /// Reads `page` and missing pages after it, at most `want` pages in total.
     pub(crate) fn fill(self, page: PageNr, want: usize) -> Result<Fill<'m, S>, Error> {
         let Some(mut batch) = self.prepare(page, want)? else {
             return Ok(Fill::Raced);
@@ -169,14 +173,16 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         }
     }
 
-    /// Prepares a fill of `page`, and of missing pages after it up to `want` in all, as far as
-    /// those need no waiting. Returns `None` if another thread has claimed or filled `page`.
+    /// Prepares a fill of `page` and of missing pages after it, at most `want` pages in total. The
+    /// fill of a later page is prepared only if the preparation need not wait. The caller holds no
+    /// claim. Returns `None` if another thread has claimed or filled `page`.
     fn prepare(self, page: PageNr, want: usize) -> Result<Option<Batch<'m, S>>, Error> {
         let out_of_frames = |reason: OutOfFrames| self.0.out_of_frames(Op::Read, &reason);
         self.check(page)?;
 
-        // 1. Reserve; then the leaf, the claim, and last a frame. While the claim is held this
-        //    waits only for the backend. The reservation is waited for with nothing held.
+        // 1. Acquire the reservation, then the leaf, the claim, and last a frame. The thread waits
+        //    for the reservation with no claim held. While it holds the claim, it waits only for
+        //    fills in flight.
         let page_frames = self.0.order().frames() as usize;
         let permit = self
             .0
@@ -196,8 +202,8 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         self.batch(first, permit, page, want).map(Some)
     }
 
-    /// As [`prepare`](Self::prepare), without waiting. Also returns `None` if it would have to
-    /// wait.
+    /// As [`prepare`](Self::prepare), without waiting. Also returns `None` if the preparation would
+    /// have to wait.
     #[cfg(not(loom))]
     pub(super) fn try_prepare(
         self,
@@ -221,8 +227,8 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         }
     }
 
-    /// Checks that this thread may wait, and that the file has `page` as far as fills are
-    /// concerned.
+    /// Checks that this thread may wait, and that `page` begins before the end of the file, as far
+    /// as fills can read the file.
     fn check(self, page: PageNr) -> Result<(), Error> {
         check_may_wait(Op::Read).map_err(|error| error.with_path(self.0.path()))?;
         if self.0.len_of(page, self.readable_size(self.0.fill_size())) == 0
@@ -240,7 +246,8 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         page: PageNr,
         want: usize,
     ) -> Result<Batch<'m, S>, Error> {
-        // 2. The same for its neighbours, as far as it needs no waiting.
+        // 2. Claim and allocate for the neighbours too, up to the first neighbour for which the
+        //    thread would have to wait.
         let page_frames = self.0.order().frames() as usize;
         let mut more = Vec::new();
         if want > 1 {
@@ -256,11 +263,12 @@ impl<'m, S: RefScheme> Filler<'m, S> {
                 more.push(pending);
             }
         }
-        // The size is loaded after the claims: a thread that changes it first stores it, and then
-        // waits for the claims of the pages that the change invalidates.
-        // ORDERING: SeqCst fence; pairs with the one in `Remover::remove` (store buffering: this
-        // thread has claimed, and then loads the size and reads the file; a thread that changes
-        // either then loads slots to find claims; one of the two must see the other's change).
+        // The size is loaded after the claims: a thread that changes the size first stores it, and
+        // then waits for the claims of the pages that the change invalidates.
+        // ORDERING: SeqCst fence; pairs with the one in `Remover::remove` (store buffering). This
+        // thread has claimed slots, and then loads the size and reads the file. A thread that has
+        // changed the size or the file then loads slots to find claims. At least one of the two
+        // sees the other's change.
         fence(Ordering::SeqCst);
         // Loaded once: if the file has grown since, the backend is still read only up to this size.
         let size = self.0.fill_size();
@@ -284,8 +292,8 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         })
     }
 
-    /// Returns the size up to which the file can be read if its backend has `fill_size` bytes. It
-    /// may be larger if the file is written to.
+    /// Returns the size up to which the file can be read if its backend has `fill_size` bytes. The
+    /// result may be larger than `fill_size` if the file is written to.
     fn readable_size(self, fill_size: u64) -> u64 {
         match self.0.writes_if_any() {
             Some(_) => fill_size.max(self.0.size()),
@@ -293,15 +301,15 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         }
     }
 
-    /// Whether a truncation through this cache has made the file shorter than `fill_size` bytes, or
-    /// is in progress. Then a transfer of that many bytes may be short without an error.
+    /// Whether a truncation through this cache is in progress, or has made the file shorter than
+    /// `fill_size` bytes. If so, a transfer of that many bytes may be short without an error.
     fn is_being_cut(self, fill_size: u64) -> bool {
-        // In this order: when the truncation has ended, the new size is stored.
+        // Checked in this order: if the truncation has ended, the second check sees the new size.
         self.0.writes_if_any().is_some_and(Writes::is_cutting) || self.0.fill_size() < fill_size
     }
 
-    /// Claims `page` and allocates a frame for it. Returns `None` if the page is not missing or
-    /// either needs waiting.
+    /// Claims `page` and allocates a frame for it. Returns `None` if the page is not missing, its
+    /// leaf is not in use, or one of the two steps would have to wait.
     fn try_neighbour(self, page: PageNr) -> Option<Pending<'m, S>> {
         let leaf = self.0.index().leaf(self.0.claims(), page)?;
         let (claim, place) = self.0.claim_empty(leaf, page)?;
@@ -317,7 +325,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
             place,
             ..
         } = pending;
-        // One reference for the slot, in addition to the caller's.
+        // One reference is the slot's; `extra` references are the caller's.
         let private = [PageState::CLEAN.bits(), 0];
         let frame = publish::page(frame, place, private, 1 + extra);
         claim.fill(frame);
@@ -380,8 +388,8 @@ impl<'m, S: RefScheme> Batch<'m, S> {
         backend.read_at(&self.bufs().collect::<Vec<_>>(), pos)
     }
 
-    /// Processes a transfer that read `read` bytes. Decodes the pages and zeros their bytes past
-    /// the end of the file, whatever the frames contained before.
+    /// Processes the result of a transfer that read `read` bytes. Decodes the pages, and zeros
+    /// their bytes past the end of the file, whatever the frames contained before.
     ///
     /// # Errors
     ///
@@ -405,7 +413,8 @@ impl<'m, S: RefScheme> Batch<'m, S> {
                 && let Err(error) = restorer.restore(page, bytes)
             {
                 if nr_read != 0 {
-                    // A reader of that page gets the error from its own fill.
+                    // A page other than the first is dropped. A reader of that page gets the error
+                    // from its own fill.
                     break;
                 }
                 self.filler.0.supply().counters.add(Event::FailedFill, 1);
@@ -455,7 +464,8 @@ impl<'m, S: RefScheme> Batch<'m, S> {
     }
 
     fn publish(self, nr: usize, extra: u32) -> Option<FrameRef<'m, S>> {
-        // Dropped in reverse order.
+        // The bindings are dropped in reverse order: the pages before the transfer, the reservation
+        // last.
         let Self {
             _permit,
             transfer: _transfer,

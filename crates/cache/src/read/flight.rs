@@ -1,21 +1,22 @@
-//! Overlapping fills: the request owns what its transfer needs, instead of a thread's stack.
+//! Overlapping fills. The resources of such a fill (frames, claims, reservation) are owned by its
+//! I/O request, not by a thread that waits for it.
 //!
 //! Protocol. A thread prepares a fill as usual ([`crate::read::fill`]), but acquires only what
 //! needs no waiting, and submits it to the I/O engine. The thread that completes the request
 //! publishes the pages, or frees all frames, and ends the claims. Threads and tasks that need one
-//! of the pages find its slot claimed and wait for the claim as for any other.
+//! of the pages find its slot claimed, and wait for the end of the claim as for any other claim.
 //!
-//! While a thread has fills in flight in a submission context of its own, it waits for nothing but
-//! that context: it holds the claims of these fills (C3 of [`crate::index::claim`]), and no other
-//! thread completes them.
+//! While a thread has fills in flight in a submission context of its own, it holds the claims of
+//! these fills, and no other thread completes them. Therefore the thread waits for nothing but that
+//! context (C3 of [`crate::index::claim`]).
 //!
 //! Lifetime. An in-flight fill has a weak reference to its file ([`crate::mapping::visitor`]): the
 //! thread that drops the last strong reference waits until the fill has completed.
 //!
-//! Page codecs. Pages are decoded before they are published, which may take long, or block. The
-//! completion runs on a thread of the engine or of a backend, which all files need, or on a thread
-//! that has other fills to complete. Therefore it passes the fill to a decoder thread
-//! ([`Engines::restore`](crate::base::engines::Engines::restore)).
+//! Page codecs. Pages are decoded before they are published, and a codec may take long or block.
+//! The completion runs on a thread of the engine or of a backend, which all files need, or on a
+//! thread that has other fills to complete. Therefore the completion passes the fill to a decoder
+//! thread ([`Engines::restore`](crate::base::engines::Engines::restore)).
 //!
 //! Wakers. A completion may run on the engine's thread, which all files need. Therefore waker
 //! threads call the wakers of tasks ([`Engines`](crate::base::engines::Engines)), after the
@@ -25,9 +26,9 @@
 //!
 //! Failure. Every slot is restored. The error is stored in the fill's [`Report`], if it has one,
 //! before the claims end. A reader without a report looks the page up again, finds the slot empty,
-//! and tries itself.
+//! and tries its own fill.
 
-#![allow(unsafe_code)] // A flight borrows from its own visitor, and lends memory to the kernel.
+#![allow(unsafe_code)] // A flight borrows from its own `visitor`, and lends memory to the kernel.
 
 use std::fmt;
 use std::io;
@@ -70,7 +71,7 @@ impl Report {
         }
     }
 
-    /// Whether a transfer of several pages failed, so that one page is to be tried alone.
+    /// Whether a transfer of several pages failed, so that the first page must be tried alone.
     pub(crate) fn has_failed_together(&self) -> bool {
         matches!(*lock(&self.0), Outcome::FailedTogether)
     }
@@ -78,8 +79,8 @@ impl Report {
 
 /// In-flight fill.
 struct Flight<S: RefScheme> {
-    /// Borrows from the mapping that `visitor` references, and so is dropped first. `None` once it
-    /// was dropped.
+    /// Borrows from the mapping that `visitor` references, and is therefore dropped first. `None`
+    /// once it was dropped.
     batch: Option<Batch<'static, S>>,
     visitor: Visitor<S>,
     report: Option<Arc<Report>>,
@@ -93,11 +94,13 @@ impl<S: RefScheme> fmt::Debug for Flight<S> {
 
 /// Outcome of the preparation of a fill.
 pub(crate) enum Departure {
-    /// The transfer is to be submitted to the engine; with its number of pages.
+    /// The transfer is prepared, and the caller submits it to the engine. Contains its number of
+    /// pages.
     Ready(Job, usize),
-    /// The page is resident: it consisted of zeros.
+    /// The page is resident: the backend has no byte of it, so a page of zeros was published.
     There,
-    /// Another thread has claimed or filled the page, or the fill would have to wait.
+    /// Nothing was prepared: another thread has claimed or filled the page, the fill would have to
+    /// wait, or the file has no strong reference any more.
     NotNow,
 }
 
@@ -113,12 +116,13 @@ impl<S: RefScheme> Clone for Flights<'_, S> {
 impl<S: RefScheme> Copy for Flights<'_, S> {}
 
 impl<S: RefScheme> Flights<'_, S> {
-    /// Prepares a fill of `page`, and of missing pages after it up to `want` in all, without
-    /// waiting.
+    /// Prepares a fill of `page` and of missing pages after it, at most `want` pages in total,
+    /// without waiting.
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`](crate::ErrorKind::OutOfRange) past the end of the file.
+    /// [`OutOfRange`](crate::ErrorKind::OutOfRange) past the end of the file;
+    /// [`Deadlock`](crate::ErrorKind::Deadlock) if this thread is in a page codec.
     pub(crate) fn prepare(
         self,
         page: PageNr,
@@ -140,25 +144,27 @@ impl<S: RefScheme> Flights<'_, S> {
         batch.begin();
         let (pos, nr_pages) = (batch.pos(), batch.nr_pages());
         let spans = match nr_pages {
-            // Needs no allocation.
+            // A single page needs no allocation.
             1 => batch.bufs().next().map(|buf| Spans::from(Span::from(buf))),
             _ => None,
         };
         let spans =
             spans.unwrap_or_else(|| batch.bufs().map(Span::from).collect::<Vec<_>>().into());
-        // SAFETY: only the lifetime differs. The batch borrows from the mapping behind the
-        // visitor's `Arc`, whose address does not change when the visitor moves, and which exists
-        // as long as the visitor. The flight drops the batch before the visitor: by the order of
-        // its fields, and in `land`. No function passes on a value with the extended lifetime.
+        // SAFETY: only the lifetime differs. The batch borrows from the mapping behind the `Arc` of
+        // the weak reference `visitor`. The address of the mapping does not change when `visitor`
+        // moves, and the mapping exists as long as `visitor`. The flight drops the batch before
+        // `visitor`: by the order of its fields, and in `land`. No function passes on a value with
+        // the extended lifetime.
         let batch = unsafe { mem::transmute::<Batch<'_, S>, Batch<'static, S>>(batch) };
         let flight = Flight {
             batch: Some(batch),
             visitor,
             report,
         };
-        // SAFETY: (a) the memory is that of frames which the batch owns, in a pool that the
-        // visitor's mapping keeps. The completion owns both and drops neither before it is called.
-        // (b) The frames are not pages yet: their slots are claimed and name no frame.
+        // SAFETY: (a) the memory is that of frames which the batch owns, in a pool that the mapping
+        // of `visitor` keeps. The completion owns `batch` and `visitor`, and drops neither before
+        // it is called. (b) The frames are not pages yet: the slots of their pages are claimed and
+        // name no frame.
         let request = unsafe { Request::read(pos, spans, Box::new(flight)) };
         Ok(Departure::Ready(self.0.job(request), nr_pages))
     }

@@ -1,12 +1,12 @@
 //! Bound on one attempt of a view: one call of its closure on a page.
 //!
-//! Inconsistent bytes of a changing page may send the closure anywhere, also into a cycle.
-//! Therefore accesses are counted, and after each [`STEP`] the attempt checks whether the page is
-//! unchanged. An unchanged page may contain a cycle too, since it comes from a disk. Therefore the
-//! number of these checks is bounded by the size of the page in bytes. This allows [`STEP`]
-//! accesses for each byte of the page, more than any valid traversal takes: comparing each of 500
-//! slots with every other takes as many. The bound costs nothing in addition to the check. Without
-//! it, a file with a cycle would occupy a thread forever.
+//! Inconsistent bytes of a changing page may lead the closure to any position, and into a cycle.
+//! Therefore accesses are counted, and after every [`STEP`] accesses the attempt checks whether the
+//! page is unchanged. An unchanged page may contain a cycle too, since its bytes come from a disk.
+//! Therefore the number of these checks is bounded by the size of the page in bytes. This allows
+//! [`STEP`] accesses for each byte of the page, more than any valid traversal takes: comparing each
+//! of 500 slots with every other takes as many. The bound adds no cost to the check. Without it, a
+//! file with a cycle would occupy a thread forever.
 //!
 //! After one access has failed by a check, all later ones of the attempt fail, and the attempt
 //! counts as inconsistent, whatever its closure returns.
@@ -29,8 +29,8 @@ pub(crate) const STEP: u32 = 64;
 /// Error of an access outside a view's page, or to a page that has changed. The closure of the view
 /// returns it.
 ///
-/// The closure may also return it by itself if it finds an inconsistency, for example a wrong
-/// checksum. In each case the attempt is repeated if the page has changed, and
+/// The closure may also return this error itself if it detects an inconsistency, for example a
+/// wrong checksum. In each case the attempt is repeated if the page has changed, and
 /// [`File::view`](crate::File::view) fails with [`Malformed`](crate::ErrorKind::Malformed) if it
 /// has not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,8 +46,8 @@ impl std::error::Error for Torn {}
 
 /// State that shows whether a page is unchanged since an attempt began.
 pub trait Watch: Copy {
-    /// Returns the words that must be unchanged; `None` if there is a reference to the page, which
-    /// keeps it unchanged.
+    /// Returns the words that must be unchanged. `None` if the attempt has a reference to the page,
+    /// which keeps the page unchanged.
     fn words(&self) -> Option<Words<'_>>;
 }
 
@@ -62,7 +62,7 @@ pub struct Words<'w> {
 }
 
 impl<'w> Words<'w> {
-    /// Combines words with their initial values.
+    /// Creates the words to watch, each from its address and its initial value.
     #[inline(always)]
     #[must_use]
     pub fn new(first: (&'w AtomicU64, u64), second: Option<(&'w AtomicU64, u64)>) -> Self {
@@ -73,14 +73,15 @@ impl<'w> Words<'w> {
 /// State of a view of a page of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct OfFile<'i> {
-    /// `None` if there is a reference.
+    /// `None` if the attempt has a reference to the page.
     seen: Option<Seen<'i>>,
     tokens: Tokens<'i>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Tokens<'i> {
-    /// They are made from the loaded slot of this page, with this number of the file's bytes in it.
+    /// Tokens are made from the loaded slot of this page, with this number of the file's bytes in
+    /// it.
     Of(&'i Origin, PageNr, usize),
     Made(&'i Token),
 }
@@ -136,8 +137,8 @@ impl<W: Watch> Look<W> {
         Self {
             watch,
             accesses: Cell::new(STEP),
-            // One more if the number is even, as page sizes are: the compiler can then assume that
-            // it is not zero.
+            // Page sizes are even, so `| 1` adds one. The compiler can then assume that the number
+            // is not zero.
             checks: Cell::new(page_size as u32 | 1),
         }
     }
@@ -153,10 +154,11 @@ impl<W: Watch> Look<W> {
         }
     }
 
-    /// Counts an access of `len` bytes: one, and one more for each 64 of them.
+    /// Counts an access of `len` bytes as one access, and one more for every 64 bytes.
     #[inline(always)]
     pub(crate) fn count_bytes(&self, len: usize) -> Result<(), Torn> {
-        // A length that exceeds the page may be miscounted; the access fails at the range check.
+        // A length that exceeds the page may be miscounted, but such an access fails at the range
+        // check.
         let more = (len / 64) as u32;
         let left = self.accesses.get().checked_sub(1);
         match left.and_then(|left| left.checked_sub(more)) {
@@ -168,11 +170,12 @@ impl<W: Watch> Look<W> {
         }
     }
 
-    /// Checks that the page is unchanged, for an access that counts as `more` in addition to
-    /// itself.
+    /// Checks that the page is unchanged, for an access that counts as `1 + more` accesses. Fails
+    /// too if no check is left.
     #[inline(always)]
     pub(crate) fn check(&self, more: u32) -> Result<(), Torn> {
-        // By value: values passed by address would have to be in memory all the time.
+        // The words are passed by value: values passed by address would have to be in memory all
+        // the time.
         let (first, second) = words(&self.watch);
         let left = checks_left(first, second, self.checks.get(), more);
         self.checks.set(left);
@@ -184,22 +187,24 @@ impl<W: Watch> Look<W> {
         Ok(())
     }
 
-    /// Whether the bytes read are the page's: it is unchanged since the attempt began, and no check
-    /// has failed.
+    /// Whether the bytes read are the page's: the page is unchanged since the attempt began, and no
+    /// check has failed.
     #[inline(always)]
     pub(crate) fn is_whole(&self) -> bool {
         let (first, second) = words(&self.watch);
         !self.has_failed() && is_as_it_was(first, second)
     }
 
-    /// Whether a check has failed. With a reference to the page: whether the attempt was too long.
+    /// Whether a check has failed. In an attempt with a reference to the page, a check fails only
+    /// if the attempt made too many accesses.
     #[inline(always)]
     pub(crate) fn has_failed(&self) -> bool {
         self.checks.get() == 0
     }
 }
 
-/// Returns the words of `watch`, each as two values that fit into registers.
+/// Returns the words of `watch`. Each word is returned as an address and a value, which fit into
+/// registers.
 #[inline(always)]
 fn words<W: Watch>(watch: &W) -> (Option<Word<'_>>, Option<Word<'_>>) {
     let words = watch.words();
@@ -209,7 +214,8 @@ fn words<W: Watch>(watch: &W) -> (Option<Word<'_>>, Option<Word<'_>>) {
     )
 }
 
-/// Returns the number of checks that are left of `checks` after this one; 0 if it fails.
+/// Performs one check. Returns the number of checks that remain of `checks` after this one, or 0 if
+/// the check fails.
 #[cold]
 #[inline(never)]
 fn checks_left(first: Option<Word<'_>>, second: Option<Word<'_>>, checks: u32, more: u32) -> u32 {
@@ -220,16 +226,16 @@ fn checks_left(first: Option<Word<'_>>, second: Option<Word<'_>>, checks: u32, m
     }
 }
 
-/// Whether the page is unchanged since the attempt began. Then all bytes loaded from it in between
-/// are those that it had throughout.
+/// Whether the page is unchanged since the attempt began. If so, all bytes loaded in between are
+/// those that the page had throughout.
 #[inline(always)]
 fn is_as_it_was(first: Option<Word<'_>>, second: Option<Word<'_>>) -> bool {
     // ORDERING: Acquire fence; as step 5 of the optimistic read ([`crate::read::reader`]): pairs,
     // through the bytes, with the release fence of the thread that overwrites the frame's bytes,
     // and orders the loads below after those of the bytes.
     fence(Ordering::Acquire);
-    // ORDERING: Acquire; a thread that proceeds from an unchanged page must not have loaded what
-    // the page refers to before this.
+    // ORDERING: Acquire; a thread that relies on an unchanged page must not have loaded the data to
+    // which the page refers before this load.
     let is = |(word, bits): Word<'_>| word.load(Ordering::Acquire) == bits;
     first.is_none_or(is) && second.is_none_or(is)
 }

@@ -11,12 +11,13 @@ use crate::read::view::View;
 pub enum Looked<R> {
     /// Result of the closure, from consistent bytes of the page.
     Done(R),
-    /// The page was changing or claimed, or an attempt without a reference made too many accesses.
+    /// The attempt had no reference, and failed: the page was changing or claimed, or the closure
+    /// made too many accesses.
     Again,
-    /// An attempt with a reference has to decide; or, if this one had a reference, the page's
-    /// contents are inconsistent.
+    /// The attempt had no result. If it had no reference, an attempt with a reference must decide;
+    /// otherwise the page's contents are inconsistent.
     Fallback,
-    /// The attempt had a reference, and made too many accesses.
+    /// The attempt had a reference, and failed because the closure made too many accesses.
     TooLong,
 }
 

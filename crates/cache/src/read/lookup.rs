@@ -1,19 +1,21 @@
 //! Referenced lookup: from a page to a reference to its frame. Fills the page if it is missing.
 //!
-//! Place. Pins, the referenced read, and every read that the optimistic read gives up.
+//! Place. Used by pins, by the referenced read, and by every read that the optimistic read gives
+//! up.
 //!
-//! Protocol. Load the slot; take a reference to the frame that the slot names; check that the slot
-//! is unchanged. If it is, the reference is to the page. If not, the frame may have been reused
-//! between the load and the `try_get`. The reference is then dropped, and the thread that drops the
-//! last one frees the frame.
+//! Protocol. Load the slot, take a reference to the frame that the slot names, and check that the
+//! slot is unchanged. If it is unchanged, the reference is to the page. Otherwise the frame may
+//! have been reused between the load and the `try_get`. The reference is then dropped, and the
+//! thread that drops the last one frees the frame.
 //!
-//! The bytes of a frame with a reference besides the slot's do not change (a page is written before
-//! it is published, or while its frame is frozen, and no freeze succeeds while there is another
-//! reference), so a copy under the reference needs no validation of its own.
+//! The bytes of a frame do not change while a thread holds a reference besides the slot's. A writer
+//! stores bytes only before it publishes the frame, or while the frame is frozen, and no freeze
+//! succeeds while such a reference exists. So a copy under the reference needs no validation of its
+//! own.
 //!
-//! Progress. An attempt is repeated only after another thread has changed the slot or is about to.
-//! During a fill and a truncation of the file the lookup sleeps; every other case lasts a few
-//! steps.
+//! Progress. An attempt is repeated only after another thread has changed the slot or is about to
+//! change it. The lookup sleeps during a fill or a truncation of the file. Every other case lasts a
+//! few steps.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameRef, TryGetFrame};
@@ -33,9 +35,9 @@ use crate::read::fill::{Fill, Filler};
 #[derive(Debug)]
 pub(crate) struct Found<'m, S: RefScheme> {
     pub(crate) reference: FrameRef<'m, S>,
-    /// At most the size that the file had at a moment when this frame was its page: the page's
-    /// bytes from this position of the file on are not the file's. (A later size may be that of a
-    /// file that was truncated or extended in between, which this page does not reflect.)
+    /// End of the file's bytes in this page, as a position in the file: at most the size that the
+    /// file had at a moment when this frame was its page. (A size loaded later may include a
+    /// truncation or an extension that this page does not reflect.)
     pub(crate) end: u64,
 }
 
@@ -43,8 +45,10 @@ pub(crate) struct Found<'m, S: RefScheme> {
 pub(crate) struct Lookup<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<'m, S: RefScheme> Lookup<'m, S> {
-    /// Returns a reference to the frame of `page`. A missing page is filled, along with missing
-    /// neighbours up to `ahead` pages in all. `ahead` is called at most once, and only for a fill.
+    /// Returns a reference to the frame of `page`. If the page is missing, fills it, along with
+    /// missing neighbours, at most `ahead` pages in total. `ahead` is called at most once, and only
+    /// for a fill. The lookup may wait for claims and for a budget reservation, so the caller holds
+    /// no claim.
     pub(crate) fn get(
         self,
         page: PageNr,
@@ -95,8 +99,8 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         }
     }
 
-    /// Returns a reference to the frame of `page`, and the number of its bytes that the file has,
-    /// for the operation `op`.
+    /// Returns a reference to the frame of `page`, and the number of the page's bytes that lie
+    /// within the file, for the operation `op`.
     ///
     /// Inlined, since [`get`](Self::get) must be compiled where its result is used.
     #[inline(always)]
@@ -119,7 +123,7 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
             Ok(found) => found,
             Err(error) => self.get_after(error, page, &|| ahead())?,
         };
-        // The file may have been found to be shorter since then.
+        // The file may have become shorter since the check of `start`.
         let rest = end.saturating_sub(start);
         if rest == 0 {
             return Err(past_end());
@@ -127,10 +131,11 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         Ok((reference, rest.min(self.0.page_size() as u64) as usize))
     }
 
-    /// Repeats [`get`](Self::get) after it failed with `error` for lack of frames, if pages that
-    /// are not clean prevented eviction. The caller holds no lock of any file. A separate function,
-    /// called where `get` is, so that successful lookups are compiled as if there were no second
-    /// one: passing a result on through memory costs seven nanoseconds.
+    /// Handles the failure `error` of [`get`](Self::get) for lack of frames. If pages that are not
+    /// clean prevented eviction, this function waits until pages have been cleaned, and repeats
+    /// `get`. The caller holds no lock of any file. This is a separate function, called where `get`
+    /// is called, so that successful lookups are compiled as if `get` were called only once:
+    /// passing a result on through memory costs seven nanoseconds.
     #[cold]
     #[inline(never)]
     pub(crate) fn get_after(
@@ -144,7 +149,8 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
     }
 
     /// As [`peek`](Self::peek), and sets the accessed bit of `page`. Returns `None` if the
-    /// reference is not available at once, for any reason; [`get`](Self::get) then decides.
+    /// reference is not available at once, for any reason. The caller then calls
+    /// [`get`](Self::get).
     ///
     /// Inlined by force, since the function is too long to be inlined otherwise: a result that is
     /// passed on through memory twice costs as much as the reference.
@@ -193,8 +199,9 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         seen.is_some_and(|seen| seen.slot.state() == State::Busy)
     }
 
-    /// Sets the accessed bit of `page` if the page is resident and the bit is clear. Returns
-    /// whether the page is resident and its slot is not claimed.
+    /// Sets the accessed bit of `page`, as [`mark_referenced`](Self::mark_referenced), if the page
+    /// is resident. Returns `true` if the page was resident and its slot not claimed, whether or
+    /// not the bit was set.
     pub(crate) fn mark(self, page: PageNr) -> bool {
         let Some(seen) = self.0.index().look(page) else {
             return false;
@@ -206,7 +213,9 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         is_there
     }
 
-    /// Sets the accessed bit of `page`. Writes only if the bit is clear.
+    /// Sets the accessed bit of `page`, whose slot was loaded as `seen`, if the bit is clear. This
+    /// is best effort: the bit stays clear if the slot has changed since it was loaded, or the page
+    /// was removed together with its leaf.
     #[inline]
     pub(crate) fn mark_referenced(self, page: PageNr, seen: Seen<'_>) {
         if !seen.slot.is_hot() {
@@ -218,7 +227,7 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         // A store to a slot requires a leaf handle (I3 of the index).
         if let Some(leaf) = self.0.index().leaf(self.0.claims(), page) {
             // ORDERING: Relaxed; the accessed bit is a hint, and a read-modify-write continues the
-            // release sequence of the slot's publisher. If the slot has changed, so has the page,
+            // release sequence of the slot's publisher. If the slot has changed, the exchange fails
             // and the bit is not set.
             let _ = leaf.slot(Leaf::<S>::slot_of(page)).compare_exchange(
                 seen.slot.bits(),

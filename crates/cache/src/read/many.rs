@@ -1,19 +1,20 @@
 //! Batches of reads at many positions.
 //!
-//! One short read at a random position waits for two cache lines, one after the other: its slot,
-//! and its bytes. Reads of a batch overlap these waits. A group of them completes each step before
-//! any of them continues with the next:
+//! One short read at a random position waits for two cache lines, one after the other: its slot and
+//! its bytes. Reads of a batch overlap these waits: a group of reads completes each step before any
+//! of them begins the next.
 //!
 //! 1. Prefetch the lines of all slots.
 //! 2. Load the slots, as in steps 1 to 3 of the optimistic read ([`crate::read::reader`]), and
 //!    prefetch the lines of the bytes.
 //! 3. Copy all bytes.
-//! 4. One acquire fence; then reload all slots.
+//! 4. Execute one acquire fence, then reload all slots.
 //!
-//! The argument is that for one read: its copy lies between the two loads of its slot, and the
-//! fence lies between the copy and the second load. Copies of other reads in between do not matter.
-//! Each request that does not hit, or whose slot has changed, is then read by itself; the I/O
-//! engine first reads the missing pages of these requests together ([`crate::read::flight`]).
+//! The argument for one read applies to each of them: its copy lies between the two loads of its
+//! slot, and the fence lies between the copy and the second load. Copies of other reads in between
+//! do not matter. Each request that does not hit, or whose slot has changed, is afterwards read on
+//! its own. Before that, the I/O engine reads the missing pages of these requests together
+//! ([`crate::read::flight`]).
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::atomic::{Ordering, fence};
@@ -55,13 +56,14 @@ impl<'b> ReadRequest<'b> {
 }
 
 impl<S: RefScheme> Reader<'_, S> {
-    /// Performs those of up to [`GROUP`] requests that hit. Returns a bit for each of the others.
+    /// Performs the hits among up to [`GROUP`] requests. Returns a word with a bit set for each of
+    /// the other requests.
     #[inline]
     pub(crate) fn read_group(self, requests: &mut [ReadRequest<'_>]) -> u32 {
         let nr = requests.len().min(GROUP);
         let requests = &mut requests[..nr];
-        // Loaded before the first atomic access; otherwise the compiler must reload them after
-        // each.
+        // These fields are loaded before the first atomic access; otherwise the compiler must
+        // reload them after each access.
         let (page_shift, page_size) = (self.0.page_shift(), self.0.page_size());
         let (index, view) = (self.0.index().looker(), self.0.index().view());
         let split = |pos: u64| (pos >> page_shift, pos as usize & (page_size - 1));
@@ -77,8 +79,8 @@ impl<S: RefScheme> Reader<'_, S> {
             if let Some(slot) = index.look(page)
                 && slot.slot.is_hot()
                 && off + len <= page_size
-                // After the slot, as step 3 of the optimistic read. The sum cannot overflow: see
-                // there.
+                // Loaded after the slot, as in step 3 of the optimistic read, which also shows why
+                // the sum cannot overflow.
                 && pos + len as u64 <= self.0.size()
             {
                 raw::prefetch_page(view, slot.slot.frame(), off, len.min(MOST_LINES * LINE));
@@ -104,8 +106,8 @@ impl<S: RefScheme> Reader<'_, S> {
                 seen => {
                     others |= 1 << at;
                     if seen.is_some() {
-                        // Bytes of another page, which the caller must not see, whatever the
-                        // outcome of the other reads.
+                        // The buffer may have bytes of another page. The caller must not see them,
+                        // whatever the outcome of the other reads.
                         request.buf.fill(0);
                     }
                 }
@@ -114,8 +116,8 @@ impl<S: RefScheme> Reader<'_, S> {
         others
     }
 
-    /// Prefetches what views of up to [`GROUP`] pages load first: the slots, and then the first
-    /// lines of the pages.
+    /// Prefetches the cache lines that views of up to [`GROUP`] pages load first: the slots, and
+    /// then the first lines of the pages.
     pub(crate) fn prefetch_pages(self, pages: &[PageNr]) {
         let index = self.0.index().looker();
         for &page in pages {

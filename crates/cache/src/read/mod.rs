@@ -11,11 +11,13 @@
 //!   ([`look`]), and one attempt with its outcome, which memory spaces use too
 //!   ([`look_at`](mod@look_at)).
 //!
-//! Calls `base`, `index`, `supply`, `dirty`, `mapping`. Only if no frame is available does it
-//! depend on pages that are not clean: it then calls the file's keeper.
+//! Calls `base`, `index`, `supply`, `dirty`, `mapping`. Depends on pages that are not clean only if
+//! no frame is available, and then calls the file's cache callbacks
+//! ([`Keeper`](crate::mapping::keeper::Keeper)).
 //!
 //! Promises. A read or a view within one page returns the bytes that the page had at one moment. A
-//! hit writes no shared memory. A page is read from the backend once, however many threads need it.
+//! hit on a page whose accessed bit is set writes no shared memory. A missing page is read from the
+//! backend once, however many threads need it.
 
 #[cfg(not(loom))]
 pub(crate) mod ahead;

@@ -27,7 +27,7 @@ pub struct PageGuard<'f, S: RefScheme = LockBit> {
     len: usize,
 }
 
-/// Pinned page of a file: as [`PageGuard`], without the borrow.
+/// Pinned page of a file: a [`PageGuard`] without a lifetime parameter.
 ///
 /// The bytes do not change while the guard exists, whatever happens to the page, the file and the
 /// cache: the guard keeps the memory that contains them. It does not keep the file open: the file
@@ -37,7 +37,8 @@ pub struct OwnedPageGuard<S: RefScheme = LockBit> {
     len: usize,
 }
 
-/// Returns a reference to the frame of `page`, and the number of its bytes that the file has.
+/// Returns a reference to the frame of `page`, and the number of the page's bytes that lie within
+/// the file.
 ///
 /// Inlined: if the result were returned in memory, and stored and loaded there in pieces of
 /// different sizes, the processor would have to wait.

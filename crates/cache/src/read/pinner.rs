@@ -17,17 +17,17 @@
 //!
 //! The module `announce` of the frame crate shows that the frame keeps its bytes while the pin
 //! exists: the protection has a counted reference, which is dropped only after a scan has found no
-//! hazard. Steps 1 and 5 show that the frame is the page's: a slot's word does not repeat while it
-//! has a page, so the page was in this frame throughout, and the protection that step 3 loaded was
-//! on during that time. The size of step 4 is one that the file had during that time.
+//! hazard. Steps 1 and 5 show that the frame is the page's: the word of a present slot does not
+//! repeat, so the page was in this frame throughout, and step 3 loaded the protection during that
+//! time. The size of step 4 is one that the file had during that time.
 //!
-//! Counted pins set the protection, when a thread has pinned the page often. They set it under the
-//! claim of the page's slot, so the holder of a claim knows whether the frame is protected, except
-//! that scans may remove the protection ([`pagewell_frame::FrameMeta::is_marked`]).
+//! A counted pin sets the protection if its thread has pinned the page often. It does so under the
+//! claim of the page's slot. So while a claim is held, no other thread sets the protection, but a
+//! scan may remove it ([`pagewell_frame::FrameMeta::is_marked`]).
 //!
-//! Every other pin is counted: if the page is missing, not hot, past the end of the file, or its
-//! slot has changed by step 5; if its frame is not protected; if the thread has no hazard slot
-//! left; or in a fork.
+//! A pin is counted if the page is missing, not hot or past the end of the file, if its slot has
+//! changed by step 5, if its frame is not protected, if the thread has no hazard slot left, or in a
+//! fork.
 //!
 //! Verified by `loom_announced_pin_vs_write`, `loom_announced_pin_vs_evict`,
 //! `loom_announced_pin_vs_cut`, `loom_announced_pin_vs_move`; the litmus tests `announce-*`; the
@@ -46,9 +46,9 @@ use crate::read::raw;
 pub(crate) struct Pinner<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<'m, S: RefScheme> Pinner<'m, S> {
-    /// Pins `page` by a hazard. Returns the hazard and the number of the page's bytes that the file
-    /// has, or `None` if the pin must be counted. The numbered steps are those of the module
-    /// documentation.
+    /// Pins `page` by a hazard. Returns the hazard and the number of the page's bytes that lie
+    /// within the file, or `None` if the pin must be counted. The numbered steps are those of the
+    /// module documentation.
     #[inline(always)]
     pub(crate) fn announced(self, page: PageNr) -> Option<(Hold<'m, S>, usize)> {
         self.announced_by(page, |frame, is_still| {
@@ -56,7 +56,7 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
         })
     }
 
-    /// As [`announced`](Self::announced), with a hazard that borrows nothing.
+    /// As [`announced`](Self::announced), but the returned hazard has no lifetime parameter.
     #[inline(always)]
     pub(crate) fn announced_owned(self, page: PageNr) -> Option<(OwnedHold<Shared<S>>, usize)> {
         self.announced_by(page, |frame, is_still| {
@@ -64,7 +64,7 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
         })
     }
 
-    /// Performs the steps. `announce` performs steps 2 and 3 for a frame, and calls its second
+    /// Performs steps 1 to 5. `announce` performs steps 2 and 3 for a frame, and calls its second
     /// argument for steps 4 and 5.
     #[inline(always)]
     fn announced_by<H>(
@@ -72,7 +72,7 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
         page: PageNr,
         announce: impl FnOnce(FrameNr, &mut dyn FnMut() -> bool) -> Option<H>,
     ) -> Option<(H, usize)> {
-        // In a fork, the counted pin returns the error.
+        // In a fork, the counted pin is tried next, and returns the error.
         if !self.0.shared().home.is_here() {
             return None;
         }
@@ -87,7 +87,7 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
         let hold = announce(frame, &mut || {
             // 4. The shift does not overflow: an index has no slots beyond `MAX_FILE_BYTES`.
             rest = self.0.size().saturating_sub(page << self.0.page_shift());
-            // 5. Acquire, as step 4, so they stay in this order.
+            // 5. The loads of steps 4 and 5 acquire, so they stay in this order.
             rest != 0 && seen.is_unchanged()
         })?;
         Some((hold, rest.min(self.0.page_size() as u64) as usize))
@@ -102,7 +102,7 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
     }
 
     /// Protects the frame of `reference` if it is still the frame of `page` and no thread has
-    /// claimed the slot.
+    /// claimed the slot. Otherwise does nothing.
     #[cold]
     pub(crate) fn mark(self, page: PageNr, reference: &FrameRef<'_, S>) {
         let Some(seen) = self.0.index().look(page) else {
@@ -112,7 +112,7 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
             && let Some(claim) = seen.claim_present(self.0.claims())
         {
             self.0.pool().mark(reference);
-            // The slot is restored.
+            // The drop restores the slot.
             drop(claim);
         }
     }

@@ -23,8 +23,8 @@ pub(crate) struct Prefetcher<'m, S: RefScheme> {
 }
 
 impl<'m, S: RefScheme> Prefetcher<'m, S> {
-    /// Creates a prefetcher for a file. At most an eighth of the cache is read at once, so that the
-    /// first page is still cached when the last one is read.
+    /// Creates a prefetcher for a file. A prefetcher reads at most an eighth of the cache, so that
+    /// the first page is still cached when the last one is read.
     pub(crate) fn new(mapping: &'m Arc<Mapping<S>>) -> Self {
         Self {
             mapping,
@@ -35,8 +35,8 @@ impl<'m, S: RefScheme> Prefetcher<'m, S> {
         }
     }
 
-    /// Prepares reads of the missing ones of `pages`. Returns `false`, without preparing the rest,
-    /// if that would need waiting or exceeds the limit.
+    /// Prepares reads of the missing pages among `pages`. Returns `false`, without preparing the
+    /// rest, if a read would have to wait, fails, or exceeds the limit.
     pub(crate) fn add(&mut self, pages: Range<PageNr>) -> bool {
         let end = pages.end.min(self.mapping.nr_pages());
         let mut page = pages.start;
@@ -56,7 +56,7 @@ impl<'m, S: RefScheme> Prefetcher<'m, S> {
                     nr as u64
                 }
                 Ok(Departure::There) => 1,
-                // Another thread may have been faster.
+                // Another thread may have filled or claimed the page in between.
                 Ok(Departure::NotNow) if !self.is_missing(page) => 1,
                 Ok(Departure::NotNow) | Err(_) => return false,
             };
@@ -80,8 +80,8 @@ impl<'m, S: RefScheme> Prefetcher<'m, S> {
     }
 
     /// Performs all prepared reads on this thread, and returns after they have completed or failed.
-    /// Pages of a file with a page codec may still be being decoded; until then their slots are
-    /// claimed.
+    /// Decoder threads may still be decoding pages of a file with a page codec. The slots of these
+    /// pages stay claimed until they are decoded.
     pub(crate) fn run(mut self) {
         if !self.jobs.is_empty() {
             self.mapping.engines().engine().run(&mut self.jobs);

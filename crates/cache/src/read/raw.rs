@@ -58,7 +58,8 @@ pub(super) fn racy_page<'a, S: RefScheme>(
     unsafe { view.bytes(frame, 0, len) }.source()
 }
 
-/// Publishes `frame` in a hazard that borrows nothing ([`OwnedHold::try_announce`]).
+/// Publishes `frame` in a hazard slot. The returned hazard has no lifetime parameter, since it owns
+/// a reference to the value that contains the pool ([`OwnedHold::try_announce`]).
 #[inline(always)]
 pub(super) fn try_announce_owned<S: RefScheme>(
     mapping: &Mapping<S>,
@@ -71,7 +72,7 @@ pub(super) fn try_announce_owned<S: RefScheme>(
     unsafe { OwnedHold::try_announce(mapping.shared_arc(), frame, is_still) }
 }
 
-/// Converts the counted `reference` into one that borrows nothing.
+/// Converts the counted `reference` into one without a lifetime parameter.
 pub(super) fn owned_counted<S: RefScheme>(
     mapping: &Mapping<S>,
     reference: FrameRef<'_, S>,
@@ -83,7 +84,7 @@ pub(super) fn owned_counted<S: RefScheme>(
 /// Returns the reference that a test keeps as a bare number.
 #[cfg(test)]
 pub(crate) fn kept_reference<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> FrameRef<'_, S> {
-    // SAFETY: (A) the test took the reference apart, and calls this once for it.
+    // SAFETY: (A) the test decomposed the reference, and calls this function once for it.
     unsafe { FrameRef::from_raw(pool, frame) }
 }
 

@@ -1,10 +1,10 @@
 //! Page lookup for tasks: stores a waker where a thread would sleep.
 //!
-//! A resident page is found as by a thread. A missing page is read by the I/O engine
-//! ([`crate::read::flight`]). If another thread reads or changes the page, the task waits at its
-//! slot ([`WaitTable`](pagewell_sync::parking::WaitTable)). Where a thread would wait for anything
-//! else (reservations, pages to evict, a truncation), the lookup is left to an offloaded call
-//! ([`Errand`](crate::base::errand::Errand)).
+//! A task looks up a resident page as a thread does. The I/O engine reads a missing page
+//! ([`crate::read::flight`]). If another thread is filling or changing the page, the task's waker
+//! waits for the end of the claim of its slot ([`WaitTable`](pagewell_sync::parking::WaitTable)).
+//! Where a thread would wait for anything else (a reservation, a frame, a truncation), an offloaded
+//! call does the lookup ([`Errand`](crate::base::errand::Errand)).
 
 use std::task::Waker;
 
@@ -22,15 +22,15 @@ use crate::read::flight::{Departure, Flights, Report};
 use crate::read::lookup::{Found, Lookup};
 use crate::read::reader::Guide;
 
-/// Maximum number of fills by a task of a page that was evicted again each time before the task
-/// ran. After that a thread fills it, which cannot miss it.
+/// Maximum number of fills that a task starts for a page, if the page is evicted each time before
+/// the task runs. After that an offloaded call fills the page, and keeps a reference to it.
 const TRIES: u32 = 3;
 
 pub(crate) enum Step<T> {
     Done(T),
     /// The waker is stored.
     Pending,
-    /// An offloaded call must do it, since it needs waiting.
+    /// An offloaded call must do the lookup, since it would have to wait.
     Call,
 }
 
@@ -42,14 +42,15 @@ pub(crate) struct Waiting {
     left: Option<Left>,
     report: Option<Arc<Report>>,
     nr_fills: u32,
-    /// Number of failed transfers of several pages: after one, this page is tried alone. (A number
-    /// and not a flag: because of the padding after a flag, the compiler moves a future in pieces
-    /// across its fields, and a load of such a piece waits for the stores of both, 10 ns per hit.)
+    /// Number of failed transfers of several pages. After one failure, this page is tried alone. (A
+    /// number and not a flag: because of the padding after a flag, the compiler moves a future in
+    /// pieces across its fields, and a load of such a piece waits for the stores of both, 10 ns per
+    /// hit.)
     nr_failed_together: u32,
 }
 
 impl Waiting {
-    /// Records where the waker is stored. The previous one has been removed.
+    /// Records where the waker is stored. The previous waker has been removed.
     pub(crate) fn leave(&mut self, left: Left) {
         self.left = Some(left);
     }
@@ -103,7 +104,7 @@ impl Waiting {
                     backoff.wait();
                 }
                 Some((seen, State::Busy)) => {
-                    // A fill by the task itself takes longer than these retries.
+                    // A fill that the task itself has started takes longer than these retries.
                     if self.report.is_none() && backoff.rounds() < WATCHES {
                         backoff.wait();
                     } else if let Some(left) = seen.leave_waker(mapping.claims(), waker) {
@@ -121,8 +122,8 @@ impl Waiting {
         }
     }
 
-    /// Submits a fill of `page` to the engine. Returns whether a fill was submitted or the page is
-    /// no longer missing.
+    /// Submits a fill of `page` to the engine. Returns `true` if a fill was submitted or the page
+    /// is no longer missing, and `false` if an offloaded call must fill the page.
     fn begin_fill<S: RefScheme>(
         &mut self,
         mapping: &Arc<Mapping<S>>,

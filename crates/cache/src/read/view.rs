@@ -14,23 +14,23 @@ use pagewell_sync::bytes::RacySource;
 use crate::index::token::Token;
 use crate::read::look::{Look, OfFile, Torn, Watch};
 
-/// Lengths of copies that are inlined. The fewer there are, the shorter is a closure that copies,
-/// and the more likely it is inlined itself. Below these lengths are arrays and integers, which
-/// have better methods.
+/// Lengths of copies that are inlined. With fewer of them, a closure that copies is shorter, and is
+/// more likely to be inlined itself. For shorter lengths, the methods for arrays and integers are
+/// better.
 const IN_LINE: RangeInclusive<usize> = 16..=64;
 
 /// Bytes of a page, or of a part of it, in the closure of [`File::view`](crate::File::view). A view
-/// of a memory space has another `W`. Code for both has `W` as a parameter too.
+/// of a memory space has another `W`. Code for both kinds of view has `W` as a parameter too.
 ///
 /// The bytes may change during the closure, so that two accesses are inconsistent with each other.
-/// The closure's result is then dropped, and the closure is called again. Positions are relative to
-/// the start of the view and need not be aligned.
+/// In this case the closure's result is dropped, and the closure is called again. Positions are
+/// relative to the start of the view and need not be aligned.
 ///
 /// # Errors
 ///
-/// All methods return [`Torn`] if the requested range is not entirely within the view, at any
-/// distance; and if the page was found to have changed, which every 64th access checks. The closure
-/// returns it with `?`.
+/// All methods return [`Torn`] if the requested range is not entirely within the view, however far
+/// away it is, or if the page has changed, which every 64th access checks. The closure returns the
+/// error with `?`.
 pub struct View<'v, W: Watch = OfFile<'v>> {
     bytes: RacySource<'v>,
     look: &'v Look<W>,
@@ -59,7 +59,7 @@ impl<'v, W: Watch> View<'v, W> {
         Self { bytes, look }
     }
 
-    /// Returns the number of bytes: of the page, up to the end of the file; or of the part.
+    /// Returns the number of bytes of the page up to the end of the file, or of the part.
     #[must_use]
     #[inline(always)]
     pub fn len(&self) -> usize {
@@ -76,8 +76,8 @@ impl<'v, W: Watch> View<'v, W> {
     /// Returns the address of the bytes, for interfaces to programs that load them by other means,
     /// such as one for C. The memory stays mapped as long as a handle of the file exists, whatever
     /// happens to the page; other threads may write to it at any time. Loaded bytes are the page's
-    /// if the page is [unchanged](crate::File::is_unchanged) since its [`token`](Self::token),
-    /// checked after an acquire fence.
+    /// if a check after an acquire fence finds the page [unchanged](crate::File::is_unchanged)
+    /// since its [`token`](Self::token).
     #[cfg(not(loom))]
     #[must_use]
     #[inline(always)]
@@ -102,7 +102,7 @@ impl<'v, W: Watch> View<'v, W> {
         self.array(at).map(|[byte]| byte)
     }
 
-    /// Reads the byte at `at`, signed.
+    /// Reads the byte at `at` as a signed integer.
     #[inline(always)]
     pub fn i8(&self, at: usize) -> Result<i8, Torn> {
         self.array(at).map(i8::from_ne_bytes)
@@ -130,7 +130,7 @@ impl<'v, W: Watch> View<'v, W> {
         self.bytes.load(at).ok_or(Torn)
     }
 
-    /// Copies the bytes from `at` on to `buf`, and fills all of it.
+    /// Fills `buf` with the bytes from `at` on.
     ///
     /// The contents of `buf` are valid once the view has returned.
     #[inline(always)]
@@ -145,15 +145,15 @@ impl<'v, W: Watch> View<'v, W> {
         Ok(())
     }
 
-    /// Compares the bytes at `at`, as many as `other` has, with `other`: byte by byte.
+    /// Compares the `other.len()` bytes at `at` with `other`, byte by byte.
     #[inline(always)]
     pub fn compare(&self, at: usize, other: &[u8]) -> Result<Ordering, Torn> {
         self.look.count_bytes(other.len())?;
         compare_bytes(self.bytes.get(at, other.len()).ok_or(Torn)?, other).ok_or(Torn)
     }
 
-    /// Compares all bytes of the view with `other`, as slices compare: byte by byte, and a prefix
-    /// is less than the whole.
+    /// Compares all bytes of the view with `other` as slices are compared: byte by byte, where a
+    /// prefix is less than the whole.
     ///
     /// With [`part`](Self::part) this compares keys of variable length.
     #[inline]
@@ -191,9 +191,9 @@ impl<'v, W: Watch> View<'v, W> {
     /// `compare` gets the view and the position of a slot in it, and returns how that slot compares
     /// with the target; the slots are in ascending order. As [`slice::binary_search_by`], the
     /// search returns the number of an equal slot (any of them, if there are several), or `Err`
-    /// with the number of slots that are less, the position of insertion. A `compare` that never
-    /// returns `Equal` finds the border between two groups. If the slots are not in order, as an
-    /// inconsistent page may have them, the result is any number up to `count`.
+    /// with the number of lesser slots, which is the position of insertion. A `compare` that never
+    /// returns `Equal` finds the border between two groups. If the slots are not in order, as may
+    /// be the case in an inconsistent page, the result is any number up to `count`.
     ///
     /// The search takes less than 64 steps, whatever the page contains.
     #[inline]
@@ -226,12 +226,12 @@ impl<'v, W: Watch> View<'v, W> {
 
 impl View<'_, OfFile<'_>> {
     /// Returns a token of the page's state, for a later comparison
-    /// ([`File::is_unchanged`](crate::File::is_unchanged)). A token is of the whole page, whatever
-    /// part the view is of.
+    /// ([`File::is_unchanged`](crate::File::is_unchanged)). A token covers the whole page, even if
+    /// the view is of a part.
     ///
     /// The token outlives the closure. If the page changes before the attempt ends, the token
     /// reports the change from the start, and the closure is called again. So return the token
-    /// together with the result; only these count.
+    /// together with the result: only a token from the successful attempt is of use.
     #[must_use]
     #[inline]
     pub fn token(&self) -> Token {
@@ -253,8 +253,8 @@ fn copy_any(bytes: RacySource<'_>, buf: &mut [u8]) {
 }
 
 /// Compares all of `bytes` with `other`, which has the same length, by words with the highest byte
-/// first. (`None` would mean that it has not.) The first word decides most comparisons, and its
-/// comparison is inlined.
+/// first. (`None` would mean that the lengths differ.) The first word decides most comparisons, and
+/// its comparison is inlined.
 #[inline(always)]
 fn compare_bytes(bytes: RacySource<'_>, other: &[u8]) -> Option<Ordering> {
     if let Some(first) = other.first_chunk() {
@@ -266,7 +266,7 @@ fn compare_bytes(bytes: RacySource<'_>, other: &[u8]) -> Option<Ordering> {
     compare_any(bytes, other)
 }
 
-/// As [`compare_bytes`]; by value, as [`copy_any`].
+/// As [`compare_bytes`]. The bytes are passed by value, as to [`copy_any`].
 #[inline(never)]
 fn compare_any(bytes: RacySource<'_>, other: &[u8]) -> Option<Ordering> {
     let (words, rest) = other.as_chunks::<8>();

@@ -3,7 +3,8 @@
 //!
 //! # Protocol
 //!
-//! That of the optimistic read ([`crate::read::reader`]), with the closure in place of the copy.
+//! The protocol is that of the optimistic read ([`crate::read::reader`]), with the closure in place
+//! of the copy.
 //!
 //! ```text
 //! 1 load the slot (acquire)
@@ -14,27 +15,28 @@
 //! 6 reload the slot: unchanged?
 //! ```
 //!
-//! The ordering edges are the same. If step 4 has loaded any byte that the filler of another page
-//! or a writer has stored, step 6 sees another word. So if the slot is unchanged at the end of an
-//! attempt, the closure's result was computed from bytes of the page alone, all of one moment. An
-//! attempt that fails does not matter otherwise to the protocol: it cannot access memory outside
-//! the page, it ends ([`crate::read::look`]), and its result is dropped where it began. Effects of
-//! the closure itself are not undone.
+//! The ordering edges are the same. If step 4 has loaded any byte that a fill of another page or a
+//! later write has stored, step 6 sees another word. So if the slot is unchanged at the end of an
+//! attempt, the closure's result was computed only from bytes that the page had at one moment. A
+//! failed attempt has no other effect on the protocol: it cannot access memory outside the page, it
+//! ends ([`crate::read::look`]), and the caller of the closure drops its result. Effects of the
+//! closure itself are not undone.
 //!
 //! The closure itself may change the slot, by a write to the page or by causing its eviction. The
 //! attempt is then inconsistent, as after a change by another thread.
 //!
 //! # Retries, and the attempt with a reference
 //!
-//! An inconsistent attempt, or one that met a claim, is repeated up to [`TRIES`] times: a writer
-//! finishes soon, and a reference would make the next writer move the page (`docs/adr/0007-*`). A
-//! page that is missing or whose accessed bit is clear is looked up, filled and marked accessed as
-//! by any referenced read, and the next attempt has a reference. So has the last attempt. The bytes
-//! of a page with a reference do not change. An access outside the page is then caused by the
-//! page's contents, and the view fails ([`ErrorKind::Malformed`]).
+//! An attempt that is inconsistent or finds the slot claimed is repeated up to [`TRIES`] times: a
+//! writer finishes within a few steps, and a reference would make the next writer move the page
+//! (`docs/adr/0007-*`). A page that is missing or whose accessed bit is clear is looked up, filled
+//! and marked accessed as by any referenced read, and the next attempt has a reference. The last
+//! attempt has a reference too. The bytes of a page with a reference do not change. An access
+//! outside the page is then caused by the page's contents, and the view fails
+//! ([`ErrorKind::Malformed`]).
 //!
 //! Failure. An attempt without a reference holds nothing while the closure runs, and the reference
-//! is a guard. So a closure may panic.
+//! is a guard. So nothing needs to be undone if the closure panics.
 //!
 //! Verified by `loom_view_vs_evict_and_reuse`, `loom_view_vs_write`,
 //! `loom_view_that_goes_round_in_circles_ends`; by the mutants `view-*`.
@@ -61,10 +63,10 @@ const TRIES: u32 = if cfg!(loom) { 1 } else { 4 };
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Viewer<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
-/// Input of an attempt: bytes, and the state that shows whether they are the page's.
+/// Input of an attempt: bytes, and the state that shows whether the bytes are the page's.
 type Ground<'g> = (RacySource<'g>, OfFile<'g>);
 
-/// Page with a reference, and the number of its bytes that the file has.
+/// Page with a reference, and the number of the page's bytes that lie within the file.
 #[derive(Debug)]
 pub(crate) struct Held<'m, S: RefScheme> {
     reference: FrameRef<'m, S>,
@@ -77,7 +79,7 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
     /// impossible. The numbered steps are those of the module documentation.
     #[inline(always)]
     fn begin<R>(self, page: PageNr) -> Result<Ground<'m>, Looked<R>> {
-        // Loaded before the first atomic access, as for a read.
+        // Loaded before the first atomic access, as in [`crate::read::reader`].
         let view = self.0.index().view();
         let page_size = self.0.page_size();
         let start = page.wrapping_shl(self.0.page_shift());
@@ -93,9 +95,9 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
                 Looked::Fallback
             });
         }
-        // 3. After the slot: the file had this size while this was its page, if step 6 finds the
-        //    slot unchanged. (An index has no slots beyond `MAX_FILE_BYTES`, so `start` is the
-        //    start of the page.)
+        // 3. Loaded after the slot: if step 6 finds the slot unchanged, the file had this size
+        //    while the page had these bytes. (An index has no slots beyond `MAX_FILE_BYTES`, so
+        //    `start` is the start of the page.)
         let rest = self.0.size().saturating_sub(start);
         if rest == 0 {
             return Err(Looked::Fallback);
@@ -107,9 +109,10 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
 
     /// Makes one attempt on `page`: with the reference in `held`, or without a reference.
     ///
-    /// Called where a view begins and from [`Self::again`]. The compiler decides whether it is
-    /// inlined: a short closure is inlined into the caller of the view, with all captured values in
-    /// registers; a long one exists once, in this function, which is called.
+    /// Called at the beginning of a view and from [`Self::again`]. The compiler decides whether
+    /// this function is inlined. If the closure is short, it is inlined into the caller of the
+    /// view, with all captured values in registers. If it is long, there is one copy of it, in this
+    /// function.
     #[inline]
     pub(crate) fn look<R, F>(
         self,
@@ -131,8 +134,8 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
         look_at(bytes, watch, self.0.page_size(), &mut |v| look(v))
     }
 
-    /// Makes one attempt on `page` without a reference. Returns `None` if it misses or has no
-    /// result.
+    /// Makes one attempt on `page` without a reference. Returns `None` if the attempt misses or has
+    /// no result.
     #[inline(always)]
     pub(crate) fn view_once<R, F>(self, page: PageNr, look: &mut F) -> Option<R>
     where
@@ -158,8 +161,8 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
         }
     }
 
-    /// Continues after a first attempt that failed. The attempt is first repeated without waiting,
-    /// whatever its outcome was.
+    /// Continues after a first attempt that failed. Repeats the attempt at once, whatever the
+    /// outcome of the first one was.
     #[cold]
     #[inline(never)]
     fn again<R, F>(self, page: PageNr, look: &mut F, ahead: &dyn Fn() -> usize) -> Result<R, Error>
@@ -191,8 +194,8 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
             .hold(page, Op::View, ahead)
             .map_err(|error| error.with_op(Op::View))?;
         // While there is a reference to a frame, a slot that names the frame is that of its page:
-        // the bytes do not change, and the frame is not reused. If the page is in another frame by
-        // now, or was removed, no slot names this one; if the slot is claimed, the page may be
+        // the bytes do not change, and the frame is not reused. If the page has moved to another
+        // frame or was removed, no slot names this frame. If the slot is claimed, the page may be
         // about to change. In each of these cases the token counts as changed.
         let token = match self.0.index().look(page) {
             Some(seen) if seen.slot.state() == State::Present(reference.frame()) => {
@@ -202,14 +205,14 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
         };
         Ok(Held {
             reference,
-            // If the end of the file has changed by now, the token is already changed.
+            // If the end of the file has changed since the lookup, the token counts as changed.
             token: token.of_len(len),
             len,
         })
     }
 
-    /// Returns the error for a page whose contents led the closure of an attempt with a reference
-    /// out of the page, or into too many accesses.
+    /// Returns the error for a page whose contents made the closure of an attempt with a reference
+    /// access bytes outside the page, or make too many accesses.
     fn malformed(self, page: PageNr, is_too_long: bool) -> Error {
         let error = self.0.error(ErrorKind::Malformed, Op::View).with_page(page);
         if is_too_long {

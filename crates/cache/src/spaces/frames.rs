@@ -11,8 +11,8 @@ use crate::files::state::Files;
 use crate::supply::alloc::Allocator;
 use crate::write::moves;
 
-/// Frames of a cache. An allocation from its pool leaves fewer frames to the pages of files; the
-/// cache's capacity limits both.
+/// Frames of a cache. An allocation from the cache's pool leaves fewer frames for pages of files.
+/// The cache's capacity limits both together.
 pub struct CacheFrames<S: RefScheme = LockBit> {
     files: Arc<Files<S>>,
 }
@@ -30,19 +30,20 @@ impl<S: RefScheme> CacheFrames<S> {
     /// Allocates a block of `order` at `place`, and evicts pages of files if none is free.
     ///
     /// `place` determines where pages are evicted:
-    /// - For [`Place::Only`], on that node only, whatever is free elsewhere. A few more pages are
-    ///   evicted along with the first.
+    /// - For [`Place::Only`], pages are evicted on that node only, even if frames are free
+    ///   elsewhere. A few more pages are evicted along with the first one.
     /// - For [`Place::Prefer`], a free block of the nearest node that has one is used first. If no
-    ///   node has one, pages of the preferred node are evicted; if none of these can be, pages of
-    ///   the others.
+    ///   node has one, pages of the preferred node are evicted. If none of these can be evicted,
+    ///   pages of the other nodes are evicted.
     ///
     /// Recently accessed pages are evicted last. Pages that are pinned or not clean are not
     /// evicted.
     ///
-    /// Returns `None` if nothing can be evicted there. It waits while pages are being filled there,
-    /// which can be evicted afterwards, and for some milliseconds if pages may be held for a short
-    /// time. If there are no clean pages there, held or not, it returns `None` at once. If there
-    /// are pages that are not clean, [`make_clean`](Self::make_clean) may help.
+    /// Returns `None` if nothing can be evicted at `place`. The call waits while pages are being
+    /// filled at `place`, since these can be evicted afterwards, and for some milliseconds if pages
+    /// may be referenced for only a few steps. If `place` has no clean page and none is being
+    /// filled, the call returns `None` at once. If `place` has pages that are not clean,
+    /// [`make_clean`](Self::make_clean) may help.
     pub fn make_room(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
         if let Place::Prefer(node) | Place::Only(node) = place
             && node >= self.pool().nr_nodes()
@@ -52,25 +53,25 @@ impl<S: RefScheme> CacheFrames<S> {
         Allocator(self.files.supply()).alloc_at(order, place).ok()
     }
 
-    /// Has pages in frames of `place` cleaned, so that they can be evicted for a block of `order`,
-    /// and waits for it: the threads of the cache write pages of files that are written back in the
-    /// background to their backends, and make them durable. Returns whether any page was cleaned.
-    /// If not, the next sync of each file returns the reason.
+    /// Requests that the threads of the cache clean pages in frames of `place`, so that the pages
+    /// can be evicted for a block of `order`, and waits for the result. The threads write back
+    /// files with background writeback that have such pages, and make them durable. Returns `true`
+    /// if any page was cleaned. Otherwise the next sync of each file returns the reason.
     ///
-    /// The caller must hold no lock that a callback of the program may acquire: this waits for
-    /// backends and callbacks that return, and up to a second for others. In a callback it does
-    /// nothing.
+    /// The caller must hold no lock that a callback of the program may acquire. The call waits for
+    /// calls of backends and callbacks as long as these return, and up to a second for a call that
+    /// does not return. In a callback, a page codec or a fork, it does nothing and returns `false`.
     pub fn make_clean(&self, order: Order, place: Place) -> bool {
         Cleaner(&self.files).make_clean_at(order, place)
     }
 
-    /// Moves the page of a file in `frame` to `to`, a block of its size, whatever its state.
-    /// Returns the old block.
+    /// Moves the page of a file in `frame` to `to`, a block of the page's size, even if the page is
+    /// not clean. Returns the old block.
     ///
     /// # Errors
     ///
-    /// Returns `to` if it is a block of another pool, there is no page of that size in the frame,
-    /// or the page is held or pinned for writing.
+    /// Returns `to` if it is a block of another pool, if `frame` has no page of that size, or if
+    /// the page is claimed, has another reference or is pinned for writing.
     pub fn move_page<'f>(
         &'f self,
         frame: FrameNr,

@@ -1,4 +1,4 @@
-//! Mapped file: the handle of memory spaces to a file whose pages they map.
+//! Mapped file: the handle by which a memory space accesses a file whose pages it maps.
 //!
 //! Place. A space has one handle for each area that maps a file. The file's index serves as its
 //! page table: no state of a page is kept anywhere else, so eviction, writeback, truncation and
@@ -8,19 +8,20 @@
 //! 1. *Try* ([`MappedFile::try_read`], [`MappedFile::try_edit`], [`MappedFile::try_copy`],
 //!    [`MappedFile::try_pin`]): access the page once. A try neither waits nor allocates, and calls
 //!    neither the backend nor the program. So the caller may hold the locks of a space.
-//! 2. If the try returns what has to be waited for ([`Tried::NotNow`]): release all locks, wait
-//!    ([`MappedFile::wait`], [`MappedFile::hold`]), and try again. Waiting may read from the
+//! 2. If the try returns a condition to wait for ([`Tried::NotNow`]), release all locks, wait
+//!    ([`MappedFile::wait`], [`MappedFile::hold`]), and try again. The wait may read from the
 //!    backend, write pages back, and call the writeback callback.
 //!
 //! So a fork of a space does not wait for the fill of a page, and a callback may use spaces.
 //!
-//! Progress. A try is repeated because another thread has changed the page, or has taken what was
-//! waited for. A page that is held stays cached, so a read or a copy of it is only repeated for the
+//! Progress. A try is repeated because another thread has changed the page, or because the resource
+//! for which the caller waited has been used or evicted by another thread. While the caller has a
+//! [`HeldPage`], its page stays cached, so a read or a copy of that page is repeated only for the
 //! first reason.
 //!
-//! Truncations. A user that keeps copies of pages ([`FileUser::cut`]) is called when the file is
-//! truncated, under the size lock: before the file can grow again, or be written to past its new
-//! end.
+//! Truncations. When the file is truncated, a user that keeps copies of pages is called
+//! ([`FileUser::cut`]). The truncating thread holds the size lock, so the file cannot grow again,
+//! or be written to past its new end, before the call has returned.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -48,15 +49,15 @@ use crate::write::page::{Attempt, Bound, PageWriter, Throttle};
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Tried {
-    /// The access was done.
+    /// The access was performed.
     Done,
-    /// The file ends before the access, and nothing was done.
+    /// Nothing was done, since the file ends before the end of the access.
     PastEnd,
-    /// Nothing was done: the caller has to wait for this first.
+    /// Nothing was done. The caller must first wait for this condition.
     NotNow(Wait),
 }
 
-/// Condition that an access has to wait for.
+/// Condition for which an access must wait.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Wait(Why);
 
@@ -68,9 +69,10 @@ enum Why {
     Raced,
     /// The page is pinned for writing.
     Locked(SeenLock),
-    /// The page has other references, so it has to be written to another frame.
+    /// The page has other references, so it must be moved to another frame, for which a frame is
+    /// needed.
     NeedsFrame,
-    /// The file has used its quota of frames that are not clean.
+    /// The file is at its quota of frames that are not clean.
     TooManyUnclean,
 }
 
@@ -92,13 +94,13 @@ impl<S: RefScheme> Default for Spare<'_, S> {
     }
 }
 
-/// Page that stays cached while this exists. Its bytes may be replaced.
+/// Page that stays cached while this value exists, although a write may replace its bytes.
 #[derive(Debug)]
 pub struct HeldPage<'f, S: RefScheme = LockBit> {
     _reference: FrameRef<'f, S>,
 }
 
-/// Handle of a file whose pages are mapped. It keeps the file open.
+/// Handle of a file whose pages are mapped. The handle keeps the file open.
 ///
 /// Every access is a try ([`try_read`](Self::try_read) and others), which neither waits nor
 /// allocates. If it returns [`Tried::NotNow`], the caller releases its locks, [waits](Self::wait),
@@ -116,7 +118,7 @@ impl<S: RefScheme> MappedFile<S> {
         Self { mapping, access }
     }
 
-    /// Returns the size of the file in bytes, as far as the cache knows.
+    /// Returns the size of the file in bytes, as the cache has recorded it.
     #[inline]
     pub fn size(&self) -> u64 {
         self.mapping.size()
@@ -138,13 +140,13 @@ impl<S: RefScheme> MappedFile<S> {
         std::ptr::eq(self.mapping.pool(), pool)
     }
 
-    /// Whether both are the same file.
+    /// Whether both handles are of the same file.
     pub fn is_same_file(&self, other: &Self) -> bool {
         self.mapping.is_same(&other.mapping)
     }
 
-    /// Returns the user of the file, which `make` creates if there is none. Returns `None` if the
-    /// user is of another type. The file does not keep it alive.
+    /// Returns the user of the file. If the file has none, `make` creates it. Returns `None` if the
+    /// user is of another type. The file does not keep the user alive.
     pub fn user_or_else<U: FileUser>(&self, make: impl FnOnce() -> Arc<U>) -> Option<Arc<U>> {
         let user: Arc<dyn Any + Send + Sync> = self.mapping.user().get_or_make(|| make());
         user.downcast().ok()
@@ -157,8 +159,8 @@ impl<S: RefScheme> MappedFile<S> {
         )
     }
 
-    /// Fills `buf` with the bytes from `pos` on, which must be within one page, if that is a hit.
-    /// Otherwise returns `false`, and `buf` may have been written to.
+    /// Fills `buf` with the bytes from `pos` on, which must be within one page, if the read is a
+    /// hit. Otherwise returns `false`, and `buf` may have been overwritten.
     #[inline(always)]
     pub fn try_read_hit(&self, pos: u64, buf: &mut [u8]) -> bool {
         Reader(&self.mapping).read_page_optimistic(pos, buf) == FastRead::Done
@@ -246,9 +248,9 @@ impl<S: RefScheme> MappedFile<S> {
         })
     }
 
-    /// Lets `change` change the `len` bytes from `pos` on, which must be within one page and within
-    /// the file, as a write with this log sequence number (0 for none). `change` may be called
-    /// again, if the first call was on bytes that no reader can see.
+    /// Calls `change` on the `len` bytes from `pos` on, which must be within one page and within
+    /// the file, as a write with the log sequence number `lsn` (0 for none). `change` may be called
+    /// a second time, if no reader can see the bytes of the first call.
     ///
     /// # Errors
     ///
@@ -299,8 +301,8 @@ impl<S: RefScheme> MappedFile<S> {
         not_now(why)
     }
 
-    /// Waits for what a try needs, and stores resources for the next try in `spare`. The caller
-    /// must hold no lock.
+    /// Waits for the condition `wait` that a try has returned, and stores resources for the next
+    /// try in `spare`. The caller must hold no lock.
     ///
     /// # Errors
     ///
@@ -319,7 +321,7 @@ impl<S: RefScheme> MappedFile<S> {
         match wait.0 {
             Why::Missing => drop(self.hold(page, 1)?),
             Why::Raced => mapping.wait_for_change(page, &mut spare.backoff),
-            // The `Wait` of another cache may name any frame.
+            // A `Wait` that another cache has returned may name any frame.
             Why::Locked(lock) => {
                 if let Some(writes) = mapping.writes_if_any()
                     && lock.frame.index() < mapping.pool().nr_frames()
@@ -342,8 +344,9 @@ impl<S: RefScheme> MappedFile<S> {
         Ok(())
     }
 
-    /// Fills page number `page`, if it is not cached, and keeps it cached. Fills missing pages
-    /// after it too, up to `nr_pages` in all. The caller must hold no lock.
+    /// Fills page number `page` if it is not cached, along with missing pages after it, at most
+    /// `nr_pages` in total. The page stays cached as long as the result exists. The caller must
+    /// hold no lock.
     ///
     /// # Errors
     ///
@@ -361,7 +364,7 @@ impl<S: RefScheme> MappedFile<S> {
         })
     }
 
-    /// Moves page number `page` to a frame of `node`, if it is cached.
+    /// Moves page number `page` to a frame of `node`, if the page is cached.
     pub fn move_page(&self, page: u64, node: usize) -> PageMove {
         if !self.mapping.shared().home.is_here() {
             return PageMove::NotCached;

@@ -1,4 +1,4 @@
-//! Allocation: a free block, or one that reclaim finds.
+//! Allocation of a free block, or of one that reclaim frees.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{AllocRequest, Order, Place, UniqueFrame};
@@ -14,10 +14,11 @@ use crate::supply::reclaim::reclaimer::Reclaimer;
 pub(crate) struct Allocator<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 
 impl<'s, S: RefScheme> Allocator<'s, S> {
-    /// Allocates a block of `order`; evicts pages for it if necessary.
+    /// Allocates a block of `order`, and evicts pages for it if necessary. May wait for fills in
+    /// flight; the caller may hold a claim.
     pub(crate) fn alloc(self, order: Order) -> Result<UniqueFrame<'s, S>, OutOfFrames> {
-        // First frames that are free locally; then a batch of pages; then frames that are free
-        // anywhere, for which other threads are stopped.
+        // Try first frames that are free locally, then a batch of evicted pages, and then frames
+        // that are free anywhere. The last step stops the owners of other thread caches.
         let found = self.alloc_or_evict_batch(order);
         match found.or_else(|| self.0.pool().alloc(order)) {
             Some(unique) => Ok(unique),
@@ -37,8 +38,9 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
     }
 
     /// Allocates a block of `order` that is free locally, or from one batch of evicted pages. Under
-    /// CLOCK, allocates a free block, or one that takes no eviction of recently accessed pages;
-    /// pages that the clock hand passes lose their accessed bits, as in any pass.
+    /// CLOCK, allocates a free block, or one for which only pages are evicted that were not
+    /// recently accessed. As in any pass, pages that the clock hand passes lose their accessed
+    /// bits. Returns `None` if there is no such block. Waits for nothing.
     pub(crate) fn try_alloc(self, order: Order) -> Option<UniqueFrame<'s, S>> {
         if self.0.queues.is_some() {
             return self.alloc_or_evict_batch(order);
@@ -49,7 +51,8 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
             .or_else(|| Reclaimer(self.0).find_unmarked(order))
     }
 
-    /// Allocates as [`alloc`](Self::alloc) does, at `place`, which must be one of the pool's.
+    /// Allocates as [`alloc`](Self::alloc) does, but at `place`. The nodes of `place` must be nodes
+    /// of the pool.
     pub(crate) fn alloc_at(
         self,
         order: Order,
@@ -69,7 +72,8 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
         Ok(block)
     }
 
-    /// Allocates a free block on this node only. Returns `None` if there is none.
+    /// Allocates a free block on `node`, without eviction. Returns `None` if `node` has no free
+    /// block of `order`.
     pub(crate) fn alloc_on(self, order: Order, node: usize) -> Option<UniqueFrame<'s, S>> {
         let request = AllocRequest {
             order,

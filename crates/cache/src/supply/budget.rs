@@ -1,9 +1,9 @@
 //! Memory that the cache uses outside of its frames, counted in frames.
 //!
-//! Parts of an open file that are not in a frame (its state, and what its leaves share:
-//! [`crate::index::extents`]) are charged here in bytes. For every [`FRAME_BYTES`] charged, rounded
-//! up, one frame of the pool is withheld: allocated, its memory discarded, and not used. So the
-//! cache as a whole stays within its capacity.
+//! This module charges, in bytes, the parts of an open file that are not in a frame: the state of
+//! the file, and the memory that its leaves share ([`crate::index::extents`]). For every
+//! [`FRAME_BYTES`] charged, rounded up, one frame of the pool is *withheld*: allocated, its memory
+//! discarded, and not used. So the cache as a whole stays within its capacity.
 //!
 //! Locks. Frames are allocated and freed without the budget's lock, and its holder waits for
 //! nothing. The caller may hold claims and locks of files.
@@ -50,9 +50,9 @@ impl Budget {
         state.withheld.iter().filter(within).count()
     }
 
-    /// Charges `bytes`. Returns `false`, with nothing charged, if the frames withheld already and
-    /// those in `spare` do not suffice. The frames that it removes from `spare` are withheld from
-    /// then on.
+    /// Charges `bytes`. If the frames that are already withheld do not suffice, withholds frames of
+    /// `spare`, and removes them from it. Returns `false`, with nothing charged, if the frames of
+    /// `spare` do not suffice either.
     pub(super) fn try_charge<S: RefScheme>(
         &self,
         bytes: usize,
@@ -69,7 +69,8 @@ impl Budget {
         true
     }
 
-    /// Reverts a charge of `bytes`; the frames withheld for it become free.
+    /// Reverts a charge of `bytes`. Frames that need no longer be withheld are freed, after the
+    /// lock is released.
     pub(super) fn uncharge<S: RefScheme>(&self, claims: &Claims<S>, bytes: usize) {
         let surplus = {
             let mut state = lock(&self.state);

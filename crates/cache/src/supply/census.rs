@@ -1,5 +1,5 @@
-//! Reclaim statistics: the reasons for which frames were not freed, counted in a reclaim pass. They
-//! determine whether a frame may soon be free.
+//! Reclaim statistics: the reasons for which the frames of a reclaim pass were not freed, with
+//! their counts. The counts determine whether a frame may soon be free.
 
 use std::fmt;
 
@@ -11,13 +11,14 @@ use crate::base::page_state::PageState;
 /// Reason for which a frame was not freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stays {
-    /// The frame is free already, or part of a block that is counted with its first frame.
+    /// The frame is already free, or part of a block that is counted with its first frame.
     Free,
     Dirty,
     Written,
     /// The page is pinned for writing.
     Locked,
-    /// The page has other references than the index's: pins, or readers for a short time.
+    /// The page has other references than the slot's: those of pins, or for a few steps those of
+    /// readers.
     Held,
     /// The page was recently accessed, and its accessed bit is now clear.
     Marked,
@@ -27,19 +28,19 @@ pub(crate) enum Stays {
     OfSpaces,
     /// The frame belongs to a range that the program manages.
     Raw,
-    /// The frame is allocated, and not a page yet: being filled, set aside for a write, or
+    /// The frame is allocated, but not a page yet: it is being filled, set aside for a write, or
     /// withheld.
     Owned,
-    /// Another thread was changing it.
+    /// Another thread was changing the frame or its slot.
     Raced,
 }
 
 const NR_REASONS: usize = Stays::Raced as usize + 1;
 
 impl Stays {
-    /// Returns the reason for which the metadata of a frame prevents its eviction, or `None` if an
-    /// eviction may succeed; also the kind and the order from the metadata. Only the metadata is
-    /// read and nothing is claimed, so hits on the page are not affected.
+    /// Returns the reason why the content of a frame cannot be evicted, according to its metadata,
+    /// or `None` if an eviction may succeed. Also returns the kind and the order in the metadata.
+    /// Reads only the metadata and claims nothing, so hits on the page are not affected.
     pub(crate) fn of<S: RefScheme>(record: &FrameMeta<S>) -> (Option<Self>, FrameKind, Order) {
         let (kind, order) = record.kind();
         let stays = match kind {
@@ -68,8 +69,8 @@ impl Stays {
     }
 }
 
-/// Maximum number of pages that readers may hold for a short time, one each. If more are held, they
-/// are pinned.
+/// Maximum number of referenced pages that may be attributed to readers, each with a reference for
+/// a few steps. If more pages are referenced, they count as pinned.
 const READERS: usize = 1024;
 
 /// Number of frames that were not freed, by reason.
@@ -77,7 +78,7 @@ const READERS: usize = 1024;
 pub(crate) struct Census {
     nr_frames: usize,
     by_reason: [usize; NR_REASONS],
-    /// Number of owned frames that are withheld for memory outside of frames.
+    /// Number of frames with the reason `Owned` that are withheld for memory outside of frames.
     nr_withheld: usize,
 }
 
@@ -112,7 +113,7 @@ impl Census {
         self.by_reason[stays as usize]
     }
 
-    /// Whether accessed bits were cleared, so that another pass finds their pages.
+    /// Whether the pass has cleared accessed bits, so that another pass can evict the pages.
     pub(crate) fn has_unmarked(&self) -> bool {
         self.nr(Stays::Marked) != 0
     }
@@ -122,8 +123,8 @@ impl Census {
         self.nr(Stays::Owned).saturating_sub(self.nr_withheld)
     }
 
-    /// Whether a frame may soon be free through operations of other threads in progress. Pages do
-    /// not become clean by waiting, and pins are the program's.
+    /// Whether a frame may soon be free because of operations of other threads that are in
+    /// progress. A wait in this layer makes no page clean and ends no pin of the program.
     pub(crate) fn may_change(&self) -> bool {
         let nr_held = self.nr(Stays::Held);
         self.nr(Stays::Raced) != 0
@@ -132,7 +133,7 @@ impl Census {
             || (1..=READERS).contains(&nr_held)
     }
 
-    /// Returns the number of frames with pinned pages: the rest once all other reasons are counted.
+    /// Returns the number of frames with pinned pages: those that no other reason explains.
     fn nr_pinned(&self) -> usize {
         let all: usize = self.by_reason.iter().sum();
         self.nr_frames

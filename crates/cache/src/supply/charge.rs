@@ -11,11 +11,11 @@ use crate::supply::parts::Supply;
 pub(crate) struct Charges<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 
 impl<'s, S: RefScheme> Charges<'s, S> {
-    /// Charges `bytes`; evicts pages for them if necessary.
+    /// Charges `bytes`, and evicts pages for the frames to be withheld if necessary.
     pub(crate) fn charge(self, bytes: usize) -> Result<(), OutOfFrames> {
-        // Frames allocated here belong to this call until they meet the charge: concurrent calls
-        // must neither use each other's frames, nor leave any behind. Surplus frames are freed by
-        // the drop, after the budget's lock is released.
+        // The frames allocated here belong to this call until they are withheld: concurrent calls
+        // must not use each other's frames, and no call may leave unneeded frames withheld. Surplus
+        // frames are freed by the drop, after the budget's lock is released.
         let mut spare: Vec<UniqueFrame<'s, S>> = Vec::new();
         while !self.0.budget.try_charge(bytes, &mut spare) {
             let unique = Allocator(self.0).alloc(Order::ZERO)?;
@@ -25,8 +25,9 @@ impl<'s, S: RefScheme> Charges<'s, S> {
         Ok(())
     }
 
-    /// Charges `bytes` as [`charge`](Self::charge) does, with frames that [`Allocator::try_alloc`]
-    /// returns. Returns `false`, with nothing charged, if these do not suffice.
+    /// Charges `bytes` as [`charge`](Self::charge) does, but only with frames that
+    /// [`Allocator::try_alloc`] returns. Returns `false`, with nothing charged, if these frames do
+    /// not suffice.
     #[cfg(not(loom))]
     pub(crate) fn try_charge(self, bytes: usize) -> bool {
         let mut spare: Vec<UniqueFrame<'s, S>> = Vec::new();
@@ -92,8 +93,8 @@ mod tests {
     }
 
     /// Regression test: eight files opened at the same moment left a cache with 61 of 64 frames.
-    /// Each charge had withheld a frame, though one would have sufficed for all, and only a failed
-    /// charge returned the surplus. Now a frame that a charge does not need is never withheld.
+    /// Each charge had withheld a frame, although one frame would have sufficed for all, and only a
+    /// failed charge freed the surplus. A frame that a charge does not need is now never withheld.
     #[test]
     fn charges_at_the_same_moment_withhold_no_more_than_one_after_the_other() {
         const THREADS: usize = 8;

@@ -3,7 +3,7 @@
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::shard::Shards;
 
-/// Counts of events that are rare enough to be counted where they happen; hits are not.
+/// Counts of events that are rare enough to be counted one by one. Hits are not counted.
 #[derive(Debug, Default)]
 pub(crate) struct Counters(Shards<Counts>);
 

@@ -7,7 +7,7 @@
 //! claimed.
 //!
 //! A claim makes optimistic reads of the page fail. So a page that is dirty, unsynced, pinned or
-//! locked is not claimed to determine that: its frame's metadata suffices ([`Stays::of`]). The
+//! locked is not claimed: its frame's metadata shows that it cannot be evicted ([`Stays::of`]). The
 //! metadata is a hint, and is checked again under the claim.
 
 use pagewell_frame::refcount::RefScheme;
@@ -23,14 +23,14 @@ use crate::supply::counters::Event;
 use crate::supply::parts::Supply;
 use crate::supply::policy::clock::Marks;
 
-/// Slot that names a page: its leaf, its position there, and its word.
+/// Slot of a resident page: its leaf, its position in the leaf, and its word.
 pub(crate) type SeenSlot<'s, S> = (Leaf<'s, S>, usize, Slot);
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evictor<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 
 impl<'s, S: RefScheme> Evictor<'s, S> {
-    /// Evicts the content of `frame`. Returns `None` if it cannot be evicted at once.
+    /// Evicts the content of `frame`. Returns `None` if the content cannot be evicted at once.
     pub(crate) fn try_evict(self, frame: FrameNr, marks: Marks) -> Option<UniqueFrame<'s, S>> {
         self.evict(frame, marks).ok()
     }
@@ -39,15 +39,15 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
     ///
     /// # Errors
     ///
-    /// The reason, if the content cannot be evicted at once, and the order of its block. If the
-    /// metadata contains the reason, nothing is claimed.
+    /// The reason why the content cannot be evicted at once, and the order of its block. If the
+    /// metadata shows the reason, nothing is claimed.
     #[inline]
     pub(crate) fn evict(
         self,
         frame: FrameNr,
         marks: Marks,
     ) -> Result<UniqueFrame<'s, S>, (Stays, Order)> {
-        // The metadata is a hint until a reference is held; each branch checks it.
+        // The metadata is a hint until this thread has a reference; each branch checks it again.
         let record = self.0.pool().meta(frame);
         let (stays, kind, order) = Stays::of(record);
         let evicted = match stays {
@@ -56,8 +56,8 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
             None => self.evict_page(frame, marks),
         };
         if let Err(Stays::Held) = evicted {
-            // Requests a query in the next scan of the hazard slots, in case hazard protection
-            // alone keeps the frame.
+            // Query the frame (`doubt`): hazard protection may be its only other reference, and the
+            // next scan ends the protection unless a hazard slot names the frame.
             self.0.pool().doubt(frame);
         }
         evicted.map_err(|stays| (stays, order))
@@ -78,9 +78,9 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
     }
 
     /// Evicts the page in `frame` regardless of its accessed bit, and leaves `ghost` in the slot.
-    /// `seen` is the slot that names it, if the caller has just loaded it. Also returns the frame
-    /// of its leaf. Returns `None` if the page cannot be evicted at once. The caller counts the
-    /// eviction.
+    /// `seen` is the page's slot, if the caller has just loaded it. Returns the page's block and
+    /// the frame of its leaf, or `None` if the page cannot be evicted at once. The caller counts
+    /// the eviction in the statistics.
     pub(crate) fn evict_unmarked(
         self,
         frame: FrameNr,
@@ -109,9 +109,10 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
         claim.evict(ghost)
     }
 
-    /// Returns the slot that names the page in `frame`: its leaf, its position there, and its word.
+    /// Returns the slot of the page in `frame`, or `None` if `frame` has no page, or its page is
+    /// claimed or changing.
     pub(crate) fn slot_of(self, frame: FrameNr) -> Option<SeenSlot<'s, S>> {
-        // The metadata is a hint until the slot agrees.
+        // The metadata is a hint until the slot is found to name the frame.
         let (leaf, position) = self.0.pool().meta(frame).owner();
         let leaf = u32::try_from(leaf).ok()?;
         let position = position as usize;
@@ -122,8 +123,8 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
             return None;
         };
         let leaf = Leaf::from_reference(reference)?;
-        // ORDERING: Acquire; the compare-and-swap of a claim would suffice, but a changed slot
-        // should be noticed before it is tried.
+        // ORDERING: Acquire; the compare-and-swap of a claim acquires too, but a slot that has
+        // changed is rejected here, before that attempt.
         let slot = Slot::from_bits(leaf.slot(position).load(Ordering::Acquire));
         (slot.state() == State::Present(frame)).then_some((leaf, position, slot))
     }
@@ -135,15 +136,15 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
             return None;
         };
         let leaf = Leaf::from_reference(reference)?;
-        // While the handle exists, the leaf keeps its owner. The mapping may be closing, and then
-        // removes the leaf itself.
+        // While the handle exists, the leaf keeps its owner. If the file is being closed, the
+        // eviction fails, and the teardown of the mapping removes the leaf.
         let (number, leaf_nr) = leaf.reference.meta().owner();
         let owners = self.0.owners.get()?.upgrade()?;
         owners.take_leaf(number, leaf_nr as usize, leaf)
     }
 }
 
-/// Clears the accessed bit of a slot, if the slot is unchanged.
+/// Clears the accessed bit of a slot, if the slot has not changed since it was loaded as `slot`.
 pub(crate) fn unmark<S: RefScheme>(leaf: &Leaf<'_, S>, position: usize, slot: Slot) {
     // ORDERING: Relaxed; the bit is a hint. If the slot has changed, its bit must not be cleared.
     let _ = leaf.slot(position).compare_exchange(

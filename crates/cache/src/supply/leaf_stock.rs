@@ -2,12 +2,12 @@
 //!
 //! The memory of a leaf's frame is discarded (see [`crate::index::file_index`]), which splits a
 //! huge page if the frame is in one. A large file that is read sequentially creates a leaf for
-//! every 512 pages. If their frames were allocated one at a time, they would lie between the pages,
-//! and split every huge page. So a few frames are allocated at once and kept until they are needed;
-//! as long as memory is not fragmented, they are contiguous.
+//! every 512 pages. If the leaves' frames were allocated one at a time, they would lie between the
+//! pages, and split every huge page. So a few frames are allocated at once and kept until they are
+//! needed. As long as memory is not fragmented, they are contiguous.
 //!
-//! Locks. Nothing is acquired or waited for under the stock's lock. The caller may hold a claim, or
-//! the leaf-creation lock.
+//! Locks. The holder of the stock's lock acquires no other lock, and waits for nothing. The caller
+//! may hold a claim or a leaf-creation lock.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, Order, UniqueFrame};
@@ -35,8 +35,8 @@ impl LeafStock {
         Some(raw::withheld(claims, frame))
     }
 
-    /// Adds free frames to the stock, as far as there are any: at most a 1024th of the pool, and at
-    /// most [`MOST`] less one. Small pools keep no stock.
+    /// Adds free frames to the stock, if frames are free: at most a 1024th of the pool, and at most
+    /// [`MOST`], less one in both cases. Small pools keep no stock.
     pub(super) fn stock_up<S: RefScheme>(&self, claims: &Claims<S>) {
         let nr_more = (claims.pool.nr_frames() / 1024).clamp(1, MOST) - 1;
         let mut more = Vec::with_capacity(nr_more);
@@ -47,7 +47,7 @@ impl LeafStock {
             frame.discard();
             more.push(frame.into_withheld());
         }
-        // The lowest frame is used first.
+        // Reverse the order, so that the lowest frame is used first.
         more.reverse();
         lock(&self.frames).append(&mut more);
     }

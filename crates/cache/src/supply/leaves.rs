@@ -1,9 +1,9 @@
-//! Creation and removal of leaves: the frame for a leaf's metadata, and the charge of what it
-//! shares with its neighbours.
+//! Creation and removal of leaves: allocation of the frame for a leaf's metadata, and budget
+//! charges for the memory that it shares with its neighbours.
 //!
-//! If several threads need one leaf, one creates it, and the others wait for it. So only one of
-//! them allocates memory and evicts. A thread that creates a leaf waits for what every request for
-//! a frame waits for (`reclaim`), and for nothing else.
+//! If several threads need one leaf, one of them creates it, and the others wait until it is
+//! installed. So only one of them allocates memory and evicts. A thread that creates a leaf waits
+//! only as every request for a frame does (`reclaim`).
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{Order, UniqueFrame};
@@ -18,8 +18,8 @@ use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::parts::Supply;
 
 /// Number of frames that a fill may need to create a leaf: one for its metadata, and at most two
-/// that are withheld for what it shares with its neighbours. (In a model, where pools are tiny, a
-/// frame that is no longer withheld is found at once.)
+/// that are withheld for the memory that it shares with its neighbours. (Models reserve only one
+/// frame, since their pools are tiny.)
 pub(crate) const LEAF_FRAMES: usize = if cfg!(loom) { 1 } else { 3 };
 
 #[derive(Clone, Copy, Debug)]
@@ -27,11 +27,12 @@ pub(crate) struct Leaves<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 
 impl<'s, S: RefScheme> Leaves<'s, S> {
     /// Returns a handle of the leaf of `page` in the index of file number `owner`. Creates the leaf
-    /// if it is not in use.
+    /// if it is not in use; for this, acquires a leaf-creation lock and allocates. The caller holds
+    /// no claim.
     ///
     /// # Errors
     ///
-    /// There is no frame for the leaf.
+    /// The reason why no frame is available for the leaf.
     pub(crate) fn leaf_or_new(
         self,
         index: &Index<S>,
@@ -44,8 +45,8 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
             return Ok(found);
         }
         let _making = index.lock_to_make(leaf);
-        // Another thread may have created it in between. If it is being removed, this waits until
-        // that is done.
+        // Another thread may have created the leaf in between. If another thread is removing the
+        // leaf, `leaf_nr` waits until the removal is complete.
         if let Some(found) = index.leaf_nr(claims, leaf) {
             return Ok(found);
         }
@@ -59,8 +60,8 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         }
     }
 
-    /// Returns a handle as [`leaf_or_new`](Self::leaf_or_new) does, or `None` if that would have to
-    /// wait.
+    /// Returns a handle as [`leaf_or_new`](Self::leaf_or_new) does, or `None` if the call would
+    /// have to wait. The caller may hold claims.
     #[cfg(not(loom))]
     pub(crate) fn try_leaf_or_new(
         self,
@@ -85,12 +86,11 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
     }
 
     /// Removes leaf number `leaf` if all its slots are empty, and `held`, the caller's handle, is
-    /// the only one. The frame then belongs to the caller. Waits for nothing; the caller may hold
-    /// claims.
+    /// the only one. Returns the leaf's frame. Waits for nothing. The caller may hold claims.
     ///
     /// # Errors
     ///
-    /// Returns `held` if the leaf is in use.
+    /// Returns `held`, with the leaf unchanged, if the leaf is in use.
     pub(crate) fn take<'h>(
         self,
         index: &Index<S>,
@@ -102,12 +102,12 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         Ok(unique)
     }
 
-    /// Charges what `leaf`, which is about to be created, needs besides its slots, unless a
-    /// neighbour has been charged for it.
+    /// Enters `leaf`, which is about to be created: charges the memory that it needs besides its
+    /// slots, unless a neighbour was already charged for it.
     fn enter(self, index: &Index<S>, leaf: usize) -> Result<(), OutOfFrames> {
         let charges = Charges(self.0);
         let mut paid = 0;
-        // Repeated when a neighbour has left since the check: at most as often as that happens.
+        // The loop repeats only if a neighbour has left since the last check.
         loop {
             match index.enter(leaf, paid) {
                 Ok(surplus) => {
@@ -125,8 +125,8 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         }
     }
 
-    /// Charges as [`enter`](Self::enter) does. Returns `false` if no frames are available without
-    /// waiting.
+    /// Enters `leaf` as [`enter`](Self::enter) does. Returns `false`, with nothing charged, if
+    /// frames are not available without waiting.
     #[cfg(not(loom))]
     fn try_enter(self, index: &Index<S>, leaf: usize) -> bool {
         let charges = Charges(self.0);
@@ -152,7 +152,8 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         Charges(self.0).uncharge(index.leave(leaf));
     }
 
-    /// Allocates a frame for a leaf's metadata; the leaf's slots use as much memory elsewhere.
+    /// Allocates a frame for a leaf's metadata, and discards its memory: the leaf's slots use as
+    /// much memory in the slot array.
     fn alloc_frame(self) -> Result<UniqueFrame<'s, S>, OutOfFrames> {
         let (claims, stock) = (&self.0.claims, &self.0.leaf_stock);
         if let Some(frame) = stock.take(claims) {

@@ -1,8 +1,8 @@
 //! Free frames: allocation, eviction, and the limits of both.
 //!
 //! Owns. Every source of free frames:
-//! - budget reservations of fills ([`permits`]), and transfers that will make frames evictable
-//!   ([`transfers`]);
+//! - budget reservations of fills ([`permits`]), and transfers in flight, whose pages can be
+//!   evicted afterwards ([`transfers`]);
 //! - memory used outside of frames ([`budget`], [`charge`]), and frames for leaves ([`leaf_stock`],
 //!   [`leaves`]);
 //! - eviction of one page or leaf ([`evict`]), its order ([`policy`]), and reclaim passes
@@ -11,14 +11,14 @@
 //!
 //! The state is one value ([`Supply`](parts::Supply)).
 //!
-//! Calls `base` and `index`. A leaf belongs to a file, which this layer does not know: it calls the
-//! owner of the files through [`LeafOwners`](owners::LeafOwners).
+//! Calls `base` and `index`. A leaf belongs to a file, to which this layer has no access: it calls
+//! the owner of the files through [`LeafOwners`](owners::LeafOwners).
 //!
-//! Guarantees. Dirty, unsynced, pinned and locked pages are not evicted, and not claimed to detect
-//! that they are. Nothing here waits for a claim or for the program. It waits for the backend only
-//! in a reservation, and between passes while transfers are in flight. A request returns a block,
-//! or the reason that there is none: at once, if waiting cannot free a frame. Pages, index, sets
-//! and metadata together stay within the capacity.
+//! Guarantees. Dirty, unsynced, pinned and locked pages are not evicted, and usually not even
+//! claimed. No operation of this module waits for a claim or for the program. It waits for the
+//! backend only for a reservation, and between reclaim passes while transfers are in flight. A
+//! request returns a block, or the reason why no block is available. It fails at once if waiting
+//! cannot free a frame. Pages, index, sets and metadata together stay within the capacity.
 
 pub(crate) mod alloc;
 pub(crate) mod budget;

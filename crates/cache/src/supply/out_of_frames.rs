@@ -7,7 +7,7 @@ use crate::supply::census::{Census, Stays};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OutOfFrames {
     InUse(Box<Census>),
-    /// Frames are available, but not enough contiguous ones.
+    /// Enough frames are free or can be evicted, but they are not contiguous.
     Fragmented {
         /// Number of contiguous frames requested.
         nr_wanted: u32,

@@ -10,9 +10,10 @@ use crate::index::leaf::Leaf;
 /// Owner of the files that leaves belong to. A higher layer registers it, and the eviction of a
 /// leaf calls it.
 pub(crate) trait LeafOwners<S: RefScheme>: fmt::Debug + Send + Sync {
-    /// Removes `held`, leaf number `leaf` of the file with this number, from its index. Returns
-    /// `None` if the file is not open, or a slot of the leaf is in use. Waits for nothing. The
-    /// frame then belongs to the caller.
+    /// Removes `held`, leaf number `leaf` of file `number`, from the file's index. Returns the
+    /// leaf's frame, or `None` if the file is not open or the leaf is in use. Acquires the registry
+    /// lock for a few steps, and waits for nothing else. The caller may hold claims and locks of
+    /// lower rank.
     fn take_leaf<'s>(
         &self,
         number: u64,

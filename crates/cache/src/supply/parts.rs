@@ -27,20 +27,21 @@ use crate::supply::transfers::Transfers;
 pub(crate) struct Supply<S: RefScheme> {
     pub(crate) claims: Claims<S>,
     pub(crate) clock: Clock,
-    /// Queues of the default policy; `None` under CLOCK. Misses acquire the lock once for many of
-    /// them.
+    /// Queues of the default policy, behind the policy lock. `None` under CLOCK. Misses acquire the
+    /// lock once for a whole batch.
     pub(crate) queues: Option<Padded<Mutex<Queues>>>,
     pub(crate) counters: Counters,
     pub(crate) budget: Budget,
-    /// Transfers that will make frames evictable.
+    /// Transfers in flight, whose pages can be evicted afterwards.
     pub(crate) transfers: Transfers,
     pub(crate) in_flight: InFlight,
     pub(crate) leaf_stock: LeafStock,
-    /// Owner of the files that leaves belong to; empty before there is a file.
+    /// Owner of the files that leaves belong to. It is set before the first file is opened.
     pub(crate) owners: OnceLock<Weak<dyn LeafOwners<S>>>,
 }
 
-// Claims and pins load the first fields; misses and evictions write these.
+// Claims and pins load the first fields. Misses and evictions write the fields below, which
+// therefore have cache lines of their own.
 const _: () = {
     type P = Supply<LockBit>;
     let written = [

@@ -2,20 +2,23 @@
 //!
 //! A fill has frames that cannot be evicted: those of the page, of its neighbours, and of the leaf.
 //! Without a limit, many fills together could hold the whole pool, each waiting for one more frame.
-//! So a fill first acquires a reservation, while it holds nothing else, and sleeps until it has
-//! one. All reservations together cover three quarters of the pool. A fill that needs more than the
-//! shared credit waits until no reservation uses it.
+//! So a fill first acquires a reservation, before it holds a claim or a frame, and sleeps until the
+//! reservation is granted. All reservations together cover three quarters of the pool. A fill that
+//! needs more than the shared credit waits until no reservation uses it.
 //!
-//! Half of the credit is divided among the shards of the threads: a fill reserves there, on a cache
-//! line of its own, as long as the shard has credit. The other half is shared credit (`Stock`)
-//! behind a lock, for fills whose shard has none. (A small pool has only shared credit.)
+//! Half of the credit is divided among the shards of the threads. A fill reserves in its thread's
+//! shard, which has a cache line of its own, as long as the shard has credit. The other half is
+//! *shared credit* (`Stock`) behind a lock, for fills whose shard has no credit left. (A small pool
+//! has only shared credit.)
 //!
-//! One file may reserve as much of the shared credit as all files leave free, so at most half of it
-//! (see `dirty::pressure`, which divides dirty frames likewise). So the readers of a file whose
-//! backend hangs may use up a shard, and then wait for each other; those of other files use the
-//! shared credit, and do not wait for them.
+//! The quota of one file is the shared credit that all files together leave free, so one file can
+//! use at most half of it (`dirty::pressure` divides dirty frames likewise). If a backend hangs,
+//! the readers of its file may use up a shard and their quota, and then wait for each other.
+//! Readers of other files use the shared credit, and do not wait for them.
 //!
-//! Locks. The lock is acquired with no other lock held.
+//! Locks. A thread waits for a reservation ([`InFlight::permit`]) with no claim held, but possibly
+//! with locks of files. The lock of the shared credit is a short lock: a fill that holds claims
+//! acquires it to extend or to release its reservation. Its holder acquires no other lock.
 
 use std::sync::PoisonError;
 #[cfg(not(loom))]
@@ -34,7 +37,8 @@ pub(crate) struct InFlight {
     stock: Stock,
 }
 
-/// Minimum credit of a shard to be of use: enough for some fills with their neighbours.
+/// Minimum credit of a shard, enough for some fills with their neighbours. If it would be less, all
+/// credit is shared.
 const LEAST_OF_SHARD: usize = 64;
 
 /// Interval at which a thread that waits for shared credit checks its shard.
@@ -76,7 +80,7 @@ pub(crate) struct Permit<'s> {
     in_flight: &'s InFlight,
     of_file: &'s OfFile,
     shard: usize,
-    /// Frames reserved in the shard, and in the shared credit.
+    /// Number of frames reserved in the shard. The next field is that of the shared credit.
     nr_of_shard: usize,
     nr_of_stock: usize,
 }
@@ -106,7 +110,7 @@ impl InFlight {
         lock(&self.stock.state).nr_waiters
     }
 
-    /// Reserves all credit. No reservation may exist.
+    /// Reserves all credit. The caller ensures that no reservation exists.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn all<'s>(&'s self, of_file: &'s OfFile) -> Vec<Permit<'s>> {
         let of_shards = (0..self.shards.iter().len()).map(|shard| {
@@ -125,8 +129,8 @@ impl InFlight {
         all
     }
 
-    /// Reserves `nr_frames` for a file. Waits until they are within the limits, or no shared credit
-    /// is reserved.
+    /// Reserves `nr_frames` for a file. Waits until they are within the limits, or until no shared
+    /// credit is reserved. The caller holds no claim.
     pub(crate) fn permit<'s>(&'s self, of_file: &'s OfFile, nr_frames: usize) -> Permit<'s> {
         let mut permit = Permit {
             in_flight: self,
@@ -142,7 +146,8 @@ impl InFlight {
         permit
     }
 
-    /// Reserves as [`permit`](Self::permit) does, or returns `None` if that would have to wait.
+    /// Reserves as [`permit`](Self::permit) does, or returns `None` if `nr_frames` exceed a limit
+    /// now. Waits for nothing.
     #[cfg(not(loom))]
     pub(crate) fn try_permit<'s>(
         &'s self,
@@ -161,16 +166,17 @@ impl InFlight {
 }
 
 impl Stock {
-    /// Whether a file with `of_file` may reserve `nr_frames` more. Its quota does not apply while
-    /// it has reserved none.
+    /// Whether the file of `of_file` may reserve `nr_frames` more. The file's quota does not apply
+    /// while the file has reserved none.
     fn fits(&self, state: &State, of_file: &OfFile, nr_frames: usize) -> bool {
         let free = self.most.saturating_sub(state.nr_frames);
         let is_within_share = of_file.nr() == 0 || of_file.nr() + nr_frames <= free;
         nr_frames <= free && is_within_share
     }
 
-    /// Reserves `nr_frames`, and waits until they are available. Returns `false`, with nothing
-    /// reserved, if `elsewhere` returns `true` before or while it waits.
+    /// Reserves `nr_frames` of the shared credit, and waits until they are available. Calls
+    /// `elsewhere` before the wait and after each wake-up. If `elsewhere` returns `true`, returns
+    /// `false` and reserves nothing.
     fn take_unless(
         &self,
         mut elsewhere: impl FnMut() -> bool,
@@ -194,22 +200,22 @@ impl Stock {
         true
     }
 
-    /// Waits until credit was returned, or for [`MOMENT`]: a shard does not notify of returned
-    /// credit.
+    /// Waits until shared credit is returned, but at most for [`MOMENT`], since the return of a
+    /// shard's credit gives no notification.
     #[cfg(not(loom))]
     fn wait<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
         let waited = self.returned.wait_timeout(state, MOMENT);
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// A model has no shards, and no time.
+    /// A model has no shards and no timeouts.
     #[cfg(loom)]
     fn wait<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
         let waited = self.returned.wait(state);
         waited.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reserves `nr_frames`, if they are within the limits now.
+    /// Reserves `nr_frames` of the shared credit, if they are within the limits now.
     fn try_take(&self, of_file: &OfFile, nr_frames: usize) -> bool {
         let mut state = lock(&self.state);
         let fits = self.fits(&state, of_file, nr_frames);
@@ -233,7 +239,8 @@ impl Stock {
 }
 
 impl Permit<'_> {
-    /// Adds `nr_frames` to the reservation, if they are within the limits now.
+    /// Adds `nr_frames` to the reservation, if they are within the limits now. Waits for nothing,
+    /// so the caller may hold claims.
     pub(crate) fn try_extend(&mut self, nr_frames: usize) -> bool {
         if self.try_extend_in_shard(nr_frames) {
             return true;
@@ -250,14 +257,14 @@ impl Permit<'_> {
         if most == 0 {
             return false;
         }
-        // ORDERING: Relaxed; a limit of a sum, which only needs atomic changes.
+        // ORDERING: Relaxed; the limit applies to a sum, for which atomic changes suffice.
         let before = count.fetch_add(nr_frames, Ordering::Relaxed);
         let fits = before + nr_frames <= most;
         if fits {
             self.nr_of_shard += nr_frames;
         } else {
-            // ORDERING: Relaxed; as above. Another thread of the shard may have failed because of
-            // this excess: it uses the shared credit.
+            // ORDERING: Relaxed; as above. Because of the temporary excess, another thread of the
+            // shard may have failed; that thread uses the shared credit.
             count.fetch_sub(nr_frames, Ordering::Relaxed);
         }
         fits
@@ -315,8 +322,8 @@ mod tests {
         drop(permits);
     }
 
-    /// Shard credit is not divided by file: a file that uses all of a shard leaves the shared
-    /// credit to others.
+    /// The credit of a shard is not divided by file. A file that uses all of a shard leaves the
+    /// shared credit to other files.
     #[test]
     fn a_file_that_uses_up_its_shard_leaves_the_stock_to_others() {
         let in_flight = InFlight::new(1 << 20);

@@ -8,9 +8,9 @@ use pagewell_frame::{FrameNr, UniqueFrame};
 
 use crate::index::claims::Claims;
 
-/// Restores the handle of a frame that the budget, or the stock for leaves, kept as a number.
+/// Restores the handle of a frame whose number the budget or the leaf stock has kept.
 pub(super) fn withheld<S: RefScheme>(claims: &Claims<S>, frame: FrameNr) -> UniqueFrame<'_, S> {
-    // SAFETY: (A) both decomposed the handle, and remove the number from their list before they
-    // call this.
+    // SAFETY: (A) both callers decomposed the handle, and have removed the number from their list
+    // before they call this function.
     unsafe { UniqueFrame::from_withheld(&claims.pool, frame) }
 }

@@ -1,12 +1,12 @@
 //! Transfers from the backend in flight, counted for each node.
 //!
-//! A frame that is being filled can be evicted once its page is published, which ends the transfer.
-//! So a request that has found nothing to evict sleeps while there are transfers to frames that it
-//! could use, until one of them ends ([`crate::supply::reclaim`]). At intervals it wakes by itself:
-//! pages may have been unpinned, or frames freed.
+//! A frame that is being filled can be evicted once its page is published; the transfer ends then.
+//! So a request that has found nothing to evict, while transfers to frames that it could use are in
+//! flight, sleeps until a transfer ends ([`crate::supply::reclaim`]). It also wakes at intervals,
+//! since pages may have been unpinned, or frames freed.
 //!
-//! Locks. The lock is acquired by waiters, and by a transfer that ends while there are any. Its
-//! holder waits for nothing.
+//! Locks. Waiting threads acquire the lock, and so does a thread that ends a transfer while others
+//! wait. Its holder acquires no other lock.
 
 #[cfg(not(loom))]
 use std::ops::RangeInclusive;
@@ -58,22 +58,23 @@ pub(crate) struct Transfers {
     of_nodes: Box<[Shards<AtomicUsize>]>,
     /// Number of threads that wait for the end of a transfer.
     nr_waiters: AtomicUsize,
-    /// Number of transfers that ended while a thread was waiting.
+    /// Number of transfers that have ended while a thread was waiting.
     nr_ended: Mutex<u64>,
     ended: Condvar,
 }
 
-/// Shortest and longest sleep of a thread that waits for a transfer. It then wakes to find pages
-/// that were unpinned and frames that were freed: the end of a transfer gives no notice of these.
+/// Shortest and longest sleep of a thread that waits for a transfer. The thread wakes after this
+/// time to find pages that were unpinned and frames that were freed, since these events notify no
+/// waiter.
 #[cfg(not(loom))]
 const NAPS: RangeInclusive<Duration> = Duration::from_millis(2)..=Duration::from_millis(64);
 
-/// Maximum wait while no transfer ends, so that a backend that hangs stops no request for another
-/// file.
+/// Maximum wait while no transfer ends, so that a backend that hangs does not stop requests for
+/// other files.
 #[cfg(not(loom))]
 const LONGEST: Duration = Duration::from_millis(900);
 
-/// Thread that waits for ends of transfers from now on.
+/// Registration of a thread that waits for the ends of transfers.
 #[derive(Debug)]
 pub(crate) struct Waiter<'t> {
     transfers: &'t Transfers,
@@ -85,7 +86,7 @@ pub(crate) struct Waiter<'t> {
     since: Instant,
 }
 
-/// Transfer in flight. It also ends when the backend panics.
+/// Transfer in flight. Its drop ends it, also if the backend panics.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Transfer<'t> {
@@ -104,11 +105,12 @@ impl Transfers {
         }
     }
 
-    /// Begins to wait. The caller must call this before its last scan of the frames, so that later
-    /// ends are not missed for long.
+    /// Registers this thread as waiting. The caller must call this function before its last scan of
+    /// the frames. Otherwise, if a transfer ended between the scan and this call, the thread would
+    /// detect it only after a whole sleep.
     pub(crate) fn waiter(&self) -> Waiter<'_> {
-        // ORDERING: Relaxed; a transfer that ends and does not see this waiter yet delays it by one
-        // sleep.
+        // ORDERING: Relaxed; if the end of a transfer does not see this waiter yet, the waiter
+        // sleeps one interval longer.
         self.nr_waiters.fetch_add(1, Ordering::Relaxed);
         Waiter {
             transfers: self,
@@ -120,7 +122,7 @@ impl Transfers {
         }
     }
 
-    /// Counts a transfer to frames of `nodes` until the guard is dropped.
+    /// Counts a transfer to frames of `nodes` as in flight until the guard is dropped.
     pub(crate) fn begin(&self, nodes: NodeSet) -> Transfer<'_> {
         let shard = self.of_nodes.first().map_or(0, Shards::own);
         for counts in self.counts(nodes) {
@@ -135,10 +137,10 @@ impl Transfers {
         }
     }
 
-    /// Whether there are transfers to frames of `nodes`.
+    /// Whether transfers to frames of `nodes` are in flight.
     pub(crate) fn are_any(&self, nodes: NodeSet) -> bool {
-        // ORDERING: Relaxed; a hint. If a transfer that has just ended is missed, its frame was
-        // published or freed, and the next pass finds it.
+        // ORDERING: Relaxed; the result is a hint. The frames of a transfer that has just ended
+        // were published or freed before, and the next pass finds them.
         self.counts(nodes)
             .flat_map(Shards::iter)
             .any(|count| count.load(Ordering::Relaxed) != 0)
@@ -167,8 +169,8 @@ impl Drop for Transfer<'_> {
 }
 
 impl Waiter<'_> {
-    /// Sleeps until a transfer has ended since the last call, or until a timeout, which grows.
-    /// Returns `false` if none has ended for [`LONGEST`].
+    /// Sleeps until a transfer has ended since the last call, or until a timeout, which grows with
+    /// each call. Returns `false`, without sleeping, if no transfer has ended for [`LONGEST`].
     #[cfg(not(loom))]
     #[must_use]
     pub(crate) fn wait(&mut self) -> bool {

@@ -13,8 +13,8 @@ use crate::write::page::{Bound, PageWriter};
 pub(crate) struct Writer<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<S: RefScheme> Writer<'_, S> {
-    /// Writes `buf` from byte `pos` of the file on. Returns the number of bytes written: all,
-    /// unless an error occurred after the first page.
+    /// Writes `buf` from byte `pos` of the file on. Returns the number of bytes written: all of
+    /// them, unless an error occurred after the first page.
     pub(crate) fn write_bytes(self, buf: &[u8], pos: u64, lsn: u64) -> Result<usize, Error> {
         let writes = self.0.writes(Op::Write)?;
         if PageWriter(self.0).write_hit(writes, buf, pos, lsn) {
@@ -23,7 +23,7 @@ impl<S: RefScheme> Writer<'_, S> {
         self.write_any(writes, buf, pos, lsn)
     }
 
-    /// [`Self::write_bytes`] after the attempt at a hit has failed.
+    /// Continues [`Self::write_bytes`] after the attempt at a hit has failed.
     #[inline(never)]
     fn write_any(self, writes: &Writes, buf: &[u8], pos: u64, lsn: u64) -> Result<usize, Error> {
         Grower(self.0).checked_end(writes, pos, buf.len())?;
@@ -34,8 +34,8 @@ impl<S: RefScheme> Writer<'_, S> {
             let (nr, result) = self.write_some(writes, &buf[done..], pos + done as u64, lsn);
             done += nr;
             match result {
-                // If nothing was written, the file was truncated concurrently; writing the rest
-                // extends it again.
+                // If nothing was written, another thread has truncated the file. The write of the
+                // rest extends the file again.
                 Ok(()) => {}
                 Err(error) => {
                     let error = match wait_after(self.0, writes, error) {
@@ -72,13 +72,13 @@ impl<S: RefScheme> Writer<'_, S> {
         if pos + buf.len() as u64 <= self.0.size() {
             return PageWriter(self.0).write_pages(writes, buf, pos, lsn, Bound::Within);
         }
-        // At most as many pages at once as the cache can certainly hold, since no writer is
-        // throttled while it holds the lock of the size.
+        // Write at most as many pages as the cache can certainly hold, since the writer is not
+        // throttled while it holds the size lock.
         let off = pos as usize & (self.0.page_size() - 1);
         let most = self.0.most_pages() * self.0.page_size() - off;
         let buf = &buf[..buf.len().min(most)];
-        // This write dirties pages while it holds the lock of the size; any other write is
-        // throttled page by page.
+        // This write dirties pages while it holds the size lock, and is throttled before. A write
+        // within the file is throttled page by page.
         let _resize = match self.0.lock_size_within_share(writes, Op::Write) {
             Ok(lock) => lock,
             Err(error) => return (0, Err(error)),

@@ -2,13 +2,13 @@
 //!
 //! # Protocol
 //!
-//! Writes past the end hold the lock of the file's size. Pages become resident before the size
-//! covers them. The page with the old end is written last, and the size is stored before its claim
-//! ends (`write_growing`). A gap between the old end and the first byte written has no pages: past
-//! the end that the backend has ([`crate::writeback::size`]), a page that is not resident reads as
-//! zeros.
+//! A write past the end holds the size lock. Its pages become resident before the size covers them.
+//! The page that contains the old end is written last, and the size is stored before the claim of
+//! that page ends (`write_growing`). A gap between the old end and the first byte written has no
+//! pages. A page that is not resident and lies past the end of the backend's file
+//! ([`crate::writeback::size`]) reads as zeros.
 //!
-//! A truncation, with the lock of the size and the writeback lock held:
+//! A truncation, with the size lock and the writeback lock held:
 //! 1. The backend truncates the file. Until then all threads see the old size, so a truncation that
 //!    fails has no effect. A fill whose transfer is short during this step sleeps until the
 //!    truncation has ended ([`Writes::cutting`]). If the backend panics, or does not report whether
@@ -21,11 +21,11 @@
 //!
 //! # Locks
 //!
-//! The lock of the size precedes the writeback lock. A thread waits for a page that is pinned for
-//! writing without the lock of the size: the thread that has the guard may extend the file first.
-//! No writer is throttled while it holds the lock of the size, since a flusher acquires the
-//! writeback lock to clean the file, and other threads need the lock of the size. A callback, which
-//! runs with the writeback lock held, may write to other files.
+//! The size lock precedes the writeback lock. A thread that waits for a page that is pinned for
+//! writing holds no size lock: the thread that has the guard may extend the file before it drops
+//! the guard. No writer is throttled while it holds the size lock, since a flusher acquires the
+//! writeback lock to clean the file, and other threads need the size lock. A callback, which runs
+//! with the writeback lock held, may write to other files.
 //!
 //! Verified by `loom_append_vs_*`, `loom_gap_vs_read`, `loom_create_vs_truncate`,
 //! `loom_read_vs_cut`, `loom_read_vs_failed_cut`; the litmus tests `write-vs-truncate*`,
@@ -50,7 +50,7 @@ use crate::write::page::{Bound, PageWriter};
 use crate::writeback::size::StorageSize;
 use crate::writeback::tail::{Tail, TailKeeper};
 
-/// Treatment of whole pages that were written when a later one fails.
+/// Treatment of the whole pages already written if the write of a later page fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Kept,
@@ -61,11 +61,11 @@ pub(crate) enum Part {
 pub(crate) struct Grower<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<S: RefScheme> Grower<'_, S> {
-    /// Writes `buf` from byte `pos` on and extends the file. The lock of the size is held.
+    /// Writes `buf` from byte `pos` on and extends the file. The caller holds the size lock.
     ///
-    /// The page with the old end is written last, and the size is stored before its claim ends.
-    /// Otherwise the page could be written to the backend up to the old end, and be taken for
-    /// clean.
+    /// The page that contains the old end is written last, and the size is stored before the claim
+    /// of that page ends. Otherwise a flusher could write the page to the backend only up to the
+    /// old end, and mark it clean.
     pub(crate) fn write_growing(
         self,
         writes: &Writes,
@@ -119,17 +119,17 @@ impl<S: RefScheme> Grower<'_, S> {
         self.when_unlocked(writes, || self.try_append(writes, buf, lsn))
     }
 
-    /// Refuses an append of `len` bytes that can never succeed, before anything is evicted or
-    /// written back for it. Its pages are past the end of the file until all of them are resident
-    /// and dirty. So none of them can be written back before, and all must be within the dirty
-    /// limit of one file.
+    /// Refuses an append of `len` bytes that can never succeed, before any page is evicted or
+    /// written back for it. The pages of an append are past the end of the file until all of them
+    /// are resident and dirty. So none of them can be written back before the append has ended, and
+    /// all of them together must be within the dirty limit of one file.
     #[cold]
     fn check_append(self, writes: &Writes, len: usize) -> Result<(), Error> {
         let pos = self.0.size();
         self.checked_end(writes, pos, len)?;
         let most_pages = self.most_dirty() >> self.0.order().get();
         let page_size = self.0.page_size();
-        // The page with the end counts as one.
+        // The page that contains the end of the file counts as one page.
         let most = (most_pages * page_size).saturating_sub(pos as usize & (page_size - 1));
         if len <= most {
             return Ok(());
@@ -151,9 +151,8 @@ impl<S: RefScheme> Grower<'_, S> {
         }
     }
 
-    /// Calls `what`, which acquires the lock of the size, as [`Mapping::with_room`] does, and
-    /// repeats it if a page that it must write to was locked. Waits for that page here, with no
-    /// lock held.
+    /// Calls `what`, which acquires the size lock, by [`Mapping::with_room`]. If a page to which
+    /// `what` must write was locked, waits for that page with no lock held, and calls `what` again.
     fn when_unlocked<T>(
         self,
         writes: &Writes,
@@ -176,13 +175,13 @@ impl<S: RefScheme> Grower<'_, S> {
         self.settle_end(writes, Op::Write)?;
         let pos = self.0.size();
         let end = self.checked_end(writes, pos, buf.len())?;
-        // All or nothing: pages placed past the end are dropped.
+        // An append is all or nothing: if it fails, the pages past the end are dropped.
         let (_, result) = self.write_growing(writes, buf, pos, lsn, Part::Dropped);
         result.map(|()| pos..end)
     }
 
-    /// Whether an append of `len` bytes would only write to the page with the end of the file, and
-    /// that page is not clean: a hint.
+    /// Whether an append of `len` bytes would write only to the page with the end of the file, and
+    /// that page is not clean. The result is a hint.
     fn is_in_dirty_tail(self, len: usize) -> bool {
         let (pos, page_size) = (self.0.size(), self.0.page_size());
         let off = pos as usize & (page_size - 1);
@@ -223,12 +222,13 @@ impl<S: RefScheme> Grower<'_, S> {
     /// limit would otherwise only be returned by a later sync, and by each one after it, until the
     /// file is truncated.
     ///
-    /// The answer is kept. Usually the whole index is within the limits, so that the backend is
-    /// asked once.
+    /// The largest size that the backend has accepted is recorded. Usually the backend accepts the
+    /// size of the whole index, so one request suffices.
     #[cold]
     fn check_size(self, writes: &Writes, op: Op, size: u64) -> Result<(), Error> {
         let layout = self.0.layout();
-        // In a file in whole pages a smaller size may take more bytes, but less than a page more.
+        // In a file in whole pages, a smaller size may need more bytes in the backend than a larger
+        // size, but less than one page more.
         let rest = if layout.is_of_pages() {
             self.0.page_size() as u64 - 1
         } else {
@@ -239,7 +239,8 @@ impl<S: RefScheme> Grower<'_, S> {
             self.0.backend().check_size(stored)
         };
         let reach = self.0.reach();
-        // Near a limit, enough that not each of many appends asks.
+        // Near a limit, the size to check exceeds the size needed, so that many appends share one
+        // request to the backend.
         let ahead = (size + (size / 8).max(1 << 20)).min(reach);
         for more in [reach, ahead] {
             if check(more).is_ok() {
@@ -263,13 +264,13 @@ impl<S: RefScheme> Grower<'_, S> {
     }
 
     /// Ensures, before the file is extended, that bytes that the backend has after the end do not
-    /// become a part of the file ([`crate::writeback::tail`]). The lock of the size is held.
+    /// become part of the file ([`crate::writeback::tail`]). The caller holds the size lock.
     pub(crate) fn settle_end(self, writes: &Writes, op: Op) -> Result<(), Error> {
         if self.0.hooks().is_none() {
             return Ok(());
         }
         while let Some(at) = writes.loose_end() {
-            // Kept, so that the page is not evicted at once.
+            // Keep the reference, so that the page is not evicted at once.
             let _page = Lookup(self.0)
                 .get(at >> self.0.page_shift(), || 1)
                 .map_err(|error| error.with_op(op))?;
@@ -282,9 +283,9 @@ impl<S: RefScheme> Grower<'_, S> {
         Ok(())
     }
 
-    /// As [`settle_end`](Self::settle_end), when the file is opened: bytes that an earlier program
-    /// left after the end must be removed before this program extends the file. If this fails, the
-    /// next call that extends the file tries again and returns the error.
+    /// Calls [`settle_end`](Self::settle_end) when the file is opened: bytes that an earlier
+    /// program left after the end must be removed before this program extends the file. If this
+    /// fails, the next call that extends the file tries again and returns the error.
     #[cfg(not(loom))]
     pub(crate) fn settle_at_open(self) {
         if let Some(writes) = self.0.writes_if_any()
@@ -298,8 +299,8 @@ impl<S: RefScheme> Grower<'_, S> {
         }
     }
 
-    /// Rewrites the page with the end after a truncation, with zeros after the end. The lock of the
-    /// size is held.
+    /// Zeros the bytes past the end in the partial tail page of a file with a page codec, if such
+    /// bytes may exist ([`Writes::loose_end`]). The caller holds the size lock.
     fn rewrite_end(self, writes: &Writes) -> Result<(), Error> {
         if self.0.hooks().is_none() {
             return Ok(());
@@ -310,20 +311,20 @@ impl<S: RefScheme> Grower<'_, S> {
         let off = at as usize & (self.0.page_size() - 1);
         let zeros = vec![0; self.0.page_size() - off];
         let edit = Edit::bytes(off, &zeros, 0);
-        // The file cannot be truncated: the lock of its size is held.
+        // The file cannot be truncated, since the caller holds the size lock.
         let page = at >> self.0.page_shift();
         let _ = PageWriter(self.0).write_page(writes, page, edit, Bound::Growing)?;
         Ok(())
     }
 
-    /// Zeros the bytes between the end of the file and `pos` in the page with the end. Fills read
-    /// the bytes in other pages as zeros. The lock of the size is held.
+    /// Zeros the bytes between the end of the file and `pos` in the partial tail page. In other
+    /// pages, fills zero the bytes past the end. The caller holds the size lock.
     pub(crate) fn zero_tail(self, writes: &Writes, pos: u64) -> Result<(), Error> {
         let old = self.0.size();
         let page_size = self.0.page_size() as u64;
         let tail = old % page_size;
-        // Until now the page's bytes past the end of the file have no meaning. A page that is not
-        // resident is read again, with zeros there.
+        // The page's bytes past the end of the file have had no meaning before. If the page is not
+        // resident, a later fill zeros them.
         let is_cached = self
             .0
             .index()
@@ -332,7 +333,7 @@ impl<S: RefScheme> Grower<'_, S> {
         if tail != 0 && is_cached {
             let zeros = vec![0; (page_size - tail).min(pos - old) as usize];
             let edit = Edit::bytes(tail as usize, &zeros, 0);
-            // The file cannot be truncated: the lock of its size is held.
+            // The file cannot be truncated, since the caller holds the size lock.
             let _ = PageWriter(self.0).write_page(writes, old / page_size, edit, Bound::Growing)?;
         }
         Ok(())
@@ -366,8 +367,8 @@ impl<S: RefScheme> Grower<'_, S> {
         }
         let is_cut_in_page = self.0.layout().has_part(new) && new < old;
         if is_cut_in_page {
-            // The page is rewritten after the truncation. If it cannot be read, the file cannot be
-            // truncated.
+            // The page is rewritten after the truncation. If it cannot be read now, the truncation
+            // fails here, without an effect.
             drop(
                 Lookup(self.0)
                     .get(new >> self.0.page_shift(), || 1)
@@ -378,7 +379,7 @@ impl<S: RefScheme> Grower<'_, S> {
         // the file again.
         let mut storage = self.0.lock_storage(writes, Op::Resize)?;
         // A truncation is passed to the backend only if the backend has the bytes. Growth is passed
-        // on at once, so that an error is returned now.
+        // on at once, so that this call returns an error of the backend.
         let is_right = storage.is_size_known
             && if new < old {
                 self.0.fill_size() <= new
@@ -389,11 +390,11 @@ impl<S: RefScheme> Grower<'_, S> {
             Ok(())
         } else {
             StorageSize(self.0).set_storage_size(&mut storage, new, || {
-                // Published once the truncation is certain, and before fills take the removed bytes
-                // for zeros.
+                // The new size is published once the truncation is certain, and before a fill reads
+                // the removed bytes as zeros.
                 if new < old {
-                    // The backend has the removed bytes of the last page until the page is written
-                    // again.
+                    // In a file with a codec, the backend has the removed bytes of the last page
+                    // until the page is written again.
                     if self.0.hooks().is_some() {
                         writes.set_loose_end(is_cut_in_page.then_some(new));
                     }
@@ -401,8 +402,8 @@ impl<S: RefScheme> Grower<'_, S> {
                 }
             })
         };
-        // A truncation that the backend may have done counts as done: its bytes past the new end
-        // are unknown now. A change that the backend has not done has no effect: nothing was
+        // A truncation that the backend may have done counts as done, since the bytes past the new
+        // end are unknown now. A change that the backend has not done has no effect: no page was
         // dropped, and no thread has seen another size.
         let is_changed = match &set {
             Ok(()) => true,
@@ -411,14 +412,14 @@ impl<S: RefScheme> Grower<'_, S> {
         if is_changed {
             self.0.store_fill_size(self.0.fill_size().min(new));
             self.0.store_size(new);
-            // Waits for pages that are being filled.
+            // The removal waits for pages that are being filled.
             let step = writes
                 .service
                 .begin_step(&self.0.shared().pressure, Step::Read);
             Remover(self.0).drop_past_end(new);
             drop(step);
-            // The lock of the size keeps the file from growing again. The writeback lock is
-            // released because the file's user may have to wait.
+            // The size lock keeps the file from growing again. The writeback lock is released
+            // because the file's user may have to wait.
             drop(storage);
             if new < old {
                 self.0.user().tell_cut(new);

@@ -1,11 +1,14 @@
 //! Waits for a page that is pinned for writing ([`super::page_lock`]).
 //!
 //! A thread waits with no lock of the file held: the thread that has the guard may need any of them
-//! before it drops the guard. A wait for a guard of the same thread would never end and is an
-//! error. The state of a locked page has the number of the guard's lock, and
-//! [`Groups`](crate::dirty::groups::Groups) maps the number to the owner of the guard. So only a
-//! thread that would sleep queries the owner. The answer is stable: no other thread can make a
-//! guard this thread's, or end that.
+//! before it drops the guard. A wait for a guard that the same thread owns would never end, so it
+//! fails with [`Deadlock`](ErrorKind::Deadlock). A detached guard has no owner: a thread that has
+//! one and waits for its page sleeps forever.
+//!
+//! The state of a locked page has the number of the guard's lock, and
+//! [`Groups`](crate::dirty::groups::Groups) maps the number to the thread that owns the guard. So
+//! only a thread that would sleep queries the owner. The answer does not change concurrently: no
+//! other thread can make this thread the owner of a guard, or end its ownership.
 
 #[cfg(not(loom))]
 use std::task::Waker;
@@ -23,7 +26,7 @@ use crate::base::slot::State;
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
 
-/// Lock of a page, as it was loaded.
+/// Lock of a page, as loaded from the page's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SeenLock {
     pub(crate) frame: FrameNr,
@@ -37,11 +40,12 @@ impl SeenLock {
     }
 }
 
-/// Sleeps while `page` is in the same frame and locked.
+/// Sleeps while `page` is in the frame of `lock` and locked. The caller holds no claim and, outside
+/// a callback of the file, no lock of the file.
 ///
 /// # Errors
 ///
-/// [`Deadlock`](ErrorKind::Deadlock) if this thread has the guard.
+/// [`Deadlock`](ErrorKind::Deadlock), without waiting, if this thread owns the guard.
 pub(crate) fn wait_while_locked<S: RefScheme>(
     mapping: &Mapping<S>,
     writes: &Writes,
@@ -55,8 +59,8 @@ pub(crate) fn wait_while_locked<S: RefScheme>(
     Ok(())
 }
 
-/// Stores `waker`, to be called when `page` is no longer in the same frame or no longer locked.
-/// Returns `None` if that is already so.
+/// Stores `waker`, which is called when `page` is no longer locked, or no longer in the frame of
+/// `lock`. Returns `None`, without storing it, if that is already the case.
 ///
 /// # Errors
 ///
@@ -74,7 +78,7 @@ pub(crate) fn leave_waker<S: RefScheme>(
     Ok(waits.leave_waker(word, waker, |state| is_locked(mapping, page, lock, state)))
 }
 
-/// Whether `page` is in the same frame and locked. `state` is the word of the page's state.
+/// Whether `page` is in the frame of `lock` and locked. `state` is the state word of that frame.
 fn is_locked<S: RefScheme>(
     mapping: &Mapping<S>,
     page: PageNr,
@@ -88,14 +92,15 @@ fn is_locked<S: RefScheme>(
     let before = in_frame();
     // ORDERING: Acquire; pairs with the store and wake-up of the thread that unlocks. Acquire also
     // orders the second load of the slot after this load: if the slot is unchanged, the frame was
-    // the page's throughout, and the word was its state. Otherwise the frame may have another use,
-    // or be another page's: no thread would wake this one for that page, or its holder might wait
-    // for this thread.
+    // the page's throughout, and the word was the page's state. Otherwise the frame may have
+    // another use, or hold another page. This thread must not wait for that page's lock: its holder
+    // might be waiting for this thread.
     let is_locked = PageState::from_bits(state.load(Ordering::Acquire)).is_locked();
     is_locked && before.is_some() && in_frame() == before
 }
 
-/// Returns [`Deadlock`](ErrorKind::Deadlock) if this thread has the guard of `page`.
+/// Returns [`Deadlock`](ErrorKind::Deadlock) if this thread owns the guard of `lock`, the lock of
+/// `page`.
 pub(crate) fn check_not_ours<S: RefScheme>(
     mapping: &Mapping<S>,
     writes: &Writes,
@@ -111,12 +116,13 @@ pub(crate) fn check_not_ours<S: RefScheme>(
     Ok(())
 }
 
-/// Sleeps while the page of a [`Locked`](ErrorKind::Locked) error is locked. The caller got `error`
-/// while it held a lock of the file, and no longer holds one.
+/// Sleeps while the page of a [`Locked`](ErrorKind::Locked) error is locked. A call that held a
+/// lock of the file has failed with `error`; the caller has released all locks of the file.
 ///
 /// # Errors
 ///
-/// Returns `error` if it is of another kind or names no page.
+/// `error` itself if it is of another kind or names no page. [`Deadlock`](ErrorKind::Deadlock),
+/// without waiting, if this thread owns the guard.
 pub(crate) fn wait_after<S: RefScheme>(
     mapping: &Mapping<S>,
     writes: &Writes,
@@ -128,7 +134,8 @@ pub(crate) fn wait_after<S: RefScheme>(
     if let Some(seen) = mapping.index().look(page)
         && let State::Present(frame) = seen.slot.state()
     {
-        // A hint: if the page is in another frame by now, or is not locked, the wait ends at once.
+        // The state is a hint: if the page has moved to another frame, or is not locked, the wait
+        // ends at once.
         let state = PageState::of(mapping.pool().meta(frame));
         if let Some(lock) = SeenLock::of(frame, state) {
             return wait_while_locked(mapping, writes, page, lock);

@@ -7,10 +7,10 @@
 //! - moves of pages to other frames ([`moves`]).
 //!
 //! Calls `base`, `index`, `supply`, `dirty`, `mapping`; `read` for missing pages; `writeback` where
-//! a write must wait for earlier ones (an earlier write group, a truncation of the backend).
+//! a write must wait for an earlier write group or for a truncation of the backend.
 //!
-//! Promises. A write within one page is seen as a whole or not at all. Pins and transfers never see
-//! bytes change. A failed write has changed nothing of the page at which it failed.
+//! Promises. Readers see all of a write within one page, or nothing of it. Pins and transfers never
+//! see bytes change. A failed write has changed nothing of the page at which it failed.
 
 pub(crate) mod bytes;
 pub(crate) mod growth;

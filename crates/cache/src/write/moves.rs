@@ -1,12 +1,12 @@
 //! Moves of pages to other frames: to another node, or out of the range of a large block.
 //!
 //! Protocol.
-//! 1. Allocate the frame, with nothing held.
+//! 1. Allocate the frame, with no claim held.
 //! 2. Claim the slot. Freeze the page's frame at a count of one; if another thread has a reference
-//!    to the page, the page is not moved. So no pin and no transfer ever sees it move, and no
-//!    writer is changing it.
-//! 3. Copy the bytes; publish the new frame with the page's state and log sequence number; end the
-//!    claim with the new frame and a new version.
+//!    to the page, the page is not moved. So the page of a pin or of a transfer never moves, and no
+//!    writer is changing a page that moves.
+//! 3. Copy the bytes, publish the new frame with the page's state and log sequence number, and end
+//!    the claim with the new frame and a new version.
 //! 4. Free the old frame, which was frozen all along.
 //!
 //! A move is a write that changes no bytes ([`super::page`]), so the same argument holds for
@@ -29,8 +29,8 @@ use crate::supply::alloc::Allocator;
 use crate::supply::evict::Evictor;
 use crate::supply::parts::Supply;
 
-/// Maximum number of attempts at a page to which other threads have references: most hold them only
-/// briefly.
+/// Maximum number of attempts to move a page: a claim or a reference of another thread usually ends
+/// within a few steps.
 const LOOKS: usize = if cfg!(loom) { 1 } else { 4 };
 
 /// Outcome of a page move.
@@ -48,7 +48,7 @@ pub enum PageMove {
     NodeFull,
     /// The page is pinned, or is being written to the backend.
     Pinned,
-    /// Other threads were changing the slot in every attempt.
+    /// Another thread had claimed or changed the slot in every attempt.
     Busy,
 }
 
@@ -138,8 +138,9 @@ pub(crate) fn move_out_of<'s, S: RefScheme>(
     }
 }
 
-/// Queries `frame`, in case hazards prevent its freeze, and scans. Returns whether any frame has
-/// lost its protection, so that another attempt may succeed.
+/// Requests a query of `frame`, whose hazard protection may have prevented the freeze, and scans
+/// the hazard slots. Returns `true` if any frame has lost its protection, so that another attempt
+/// may succeed.
 fn look_at_pins<S: RefScheme>(supply: &Supply<S>, frame: FrameNr) -> bool {
     supply.pool().doubt(frame);
     supply.pool().look_at_announced() != 0

@@ -12,21 +12,21 @@
 //! ```
 //!
 //! A reader that has copied any byte of step 4 sees `busy` or the new version, by the fences. So a
-//! read within one page has all of a write or nothing of it.
+//! read within one page returns all of a write or nothing of it.
 //!
 //! If the frame cannot be frozen, another reference exists: a pin, a referenced read, or a transfer
-//! to the backend. Then the page moves: the writer copies it to a new frame, writes there, and
-//! stores the new frame in the slot. So pins and transfers never see bytes change, and no writer
-//! waits for them. The count alone decides that, as for an eviction: a pin either has its reference
-//! before the freeze, which fails, or its `try_get` fails. No fence between the count and the slot
-//! is needed (`docs/adr/0007-*`).
+//! to the backend. In this case the page moves: the writer copies it to a new frame, writes there,
+//! and stores the new frame in the slot. So pins and transfers never see bytes change, and no
+//! writer waits for them. The reference count alone decides between the two cases, as for an
+//! eviction: either a pin has its reference before the freeze, which fails, or the pin's `try_get`
+//! fails. No fence between the count and the slot is needed (`docs/adr/0007-*`).
 //!
-//! New frames are allocated with no claim held: the allocation may evict, and wait.
+//! New frames are allocated with no claim held, since the allocation may evict and wait.
 //!
 //! # Pages that are not read
 //!
-//! A missing page is filled first, unless all of its bytes that the file has are written, or the
-//! backend has none of the page.
+//! A missing page is filled first, unless the write covers all bytes of the page that lie within
+//! the file, or the backend has no byte of the page.
 //!
 //! Writes past the end are in [`super::growth`], page locks in [`super::page_lock`].
 //!
@@ -57,11 +57,13 @@ use crate::write::raw;
 /// Whether a write may extend the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bound {
-    /// No: it writes within the file, or the file was truncated before it.
+    /// No. A write that would end past the end of the file, because of a truncation, writes nothing
+    /// to the page.
     Within,
-    /// Yes: the lock of the file's size is held, so the file cannot be truncated.
+    /// Yes. The caller holds the size lock, so the file cannot be truncated.
     Growing,
-    /// As `Growing`; the write to the page of the old end stores this size.
+    /// As `Growing`. In addition, the write to the page that contains the old end of the file
+    /// stores this number as the new size.
     GrowingTo(u64),
 }
 
@@ -69,7 +71,7 @@ pub(crate) enum Bound {
 /// ([`crate::dirty::pressure`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Throttle {
-    /// Yes, if it would make a clean page dirty.
+    /// Yes, if the write would make a clean page dirty.
     AtShare,
     /// No: locks are held, or the writer has already waited.
     Not,
@@ -90,14 +92,15 @@ impl Bound {
 #[must_use]
 pub(crate) enum Wrote {
     Done,
-    /// Nothing was written: the file was truncated concurrently, and ends before.
+    /// Nothing was written: the file was truncated concurrently, and ends before the end of the
+    /// write.
     Cut,
 }
 
 #[must_use]
 pub(crate) enum Attempt {
     Done,
-    /// The file was truncated.
+    /// The file was truncated, and ends before the end of the write.
     Cut,
     /// Another thread was changing the slot: look the page up again.
     Raced,
@@ -140,12 +143,12 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         (done, Ok(()))
     }
 
-    /// Writes `buf` from byte `pos` on if the write is a hit: within one page, which is resident,
-    /// without another reference, and may be written at once. Returns `false` otherwise; nothing is
-    /// then written.
+    /// Writes `buf` from byte `pos` on if the write is a hit: it lies within one page of the file,
+    /// which is resident, neither claimed nor locked, and without another reference, and the file
+    /// is below its quota or the page is not clean. Otherwise returns `false` and writes nothing.
     ///
-    /// One attempt as [`Self::write_page`] makes it, compiled separately: without a frame for a
-    /// move, most of its code is eliminated.
+    /// Makes one attempt as [`Self::write_page`] does, but is compiled separately: without a frame
+    /// for a move, most of the attempt's code is eliminated.
     #[inline(always)]
     pub(crate) fn write_hit(self, writes: &Writes, buf: &[u8], pos: u64, lsn: u64) -> bool {
         let page_size = self.0.page_size();
@@ -160,9 +163,10 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         matches!(attempt, Ok(Attempt::Done))
     }
 
-    /// Writes within one page. Waits for a page that is locked. If the file may grow, which means
-    /// that the lock of its size is held, returns the error [`Locked`](ErrorKind::Locked) instead
-    /// ([`wait_after`](crate::write::lock_wait::wait_after)).
+    /// Writes within one page. Waits while the page is locked, unless `bound` permits growth: the
+    /// caller then holds the size lock, and gets the error [`Locked`](ErrorKind::Locked), with the
+    /// page, for [`wait_after`](crate::write::lock_wait::wait_after). In both cases the error is
+    /// [`Deadlock`](ErrorKind::Deadlock) if this thread owns the guard that has locked the page.
     pub(crate) fn write_page(
         self,
         writes: &Writes,
@@ -191,8 +195,8 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
                     return Err(self.0.error(ErrorKind::Locked, Op::Write).with_page(page));
                 }
                 Attempt::Throttled => {
-                    // Only once: other writers may immediately dirty as many pages again, and this
-                    // loop must terminate.
+                    // The writer is throttled only once: other writers may immediately dirty as
+                    // many pages again, and this loop must terminate.
                     self.0.throttle(writes)?;
                     throttle = Throttle::Not;
                 }
@@ -211,8 +215,8 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
                             _ => {}
                         }
                     } else {
-                        // Read-modify-write. If the page is evicted before the next lookup, this is
-                        // repeated.
+                        // The write needs the old bytes, so the page is filled first. If the page
+                        // is evicted before the next attempt, it is filled again.
                         drop(
                             Lookup(self.0)
                                 .get(page, || 1)
@@ -230,8 +234,8 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
             .map_err(|reason| self.0.out_of_frames(Op::Write, &reason))
     }
 
-    /// Returns the spare frame if it fits a page of this file: the program may have obtained it for
-    /// another file.
+    /// Takes the spare frame, and returns it if it fits a page of this file. Otherwise frees it and
+    /// returns `None`: the program may have obtained it for another file.
     fn take_spare(self, spare: &mut Option<UniqueFrame<'m, S>>) -> Option<UniqueFrame<'m, S>> {
         let fits = |spare: &UniqueFrame<'_, S>| {
             std::ptr::eq(spare.pool(), self.0.pool()) && spare.order() == self.0.order()
@@ -311,17 +315,19 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         self.0.note_state(writes, page, state, after);
         writes.oldest.note(edit.lsn);
         self.grow(page, bound);
-        // Dropping the slot's reference leaves the old frame to the holders of its other
-        // references.
+        // The drop releases the slot's reference to the old frame. The last holder of another
+        // reference frees that frame.
         drop(claim.replace(unique, after, lsn));
         Ok(Attempt::Done)
     }
 
-    /// Whether the file ends before the end of an edit that must be within it. The slot is claimed.
+    /// Whether the file ends before the end of an edit that must be within it. The caller has
+    /// claimed the page's slot.
     fn is_cut(self, page: PageNr, edit: Edit<impl Change>, bound: Bound) -> bool {
-        // ORDERING: SeqCst fence; pairs with the one in `Remover::remove` (store buffering: this
-        // thread has claimed, and then loads the size; a thread that truncates the file stores the
-        // size, and then loads slots to find claims; one of the two must see the other's change).
+        // ORDERING: SeqCst fence; pairs with the one in `Remover::remove` (store buffering). This
+        // thread has claimed a slot, and then loads the size. A thread that truncates the file
+        // stores the size, and then loads slots to find claims. At least one of the two sees the
+        // other's change.
         fence(Ordering::SeqCst);
         bound == Bound::Within
             && page * self.0.page_size() as u64 + edit.range().end as u64 > self.0.size()
@@ -345,7 +351,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         if self.is_cut(page, edit, bound) {
             return Ok(Attempt::Cut);
         }
-        // Checked again while the claim is held: the file may have grown, so that the edit no
+        // Check again now that the claim is held: the file may have grown, so that the edit no
         // longer covers the page. A thread that truncates the file removes the page after this
         // write.
         if !self.is_whole(page, edit) {
@@ -369,7 +375,8 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         Ok(Attempt::Done)
     }
 
-    /// Stores the size with the write to the page of the old end, whose slot is claimed.
+    /// Stores the new size if `page` contains the old end of the file. The caller has claimed its
+    /// slot.
     fn grow(self, page: PageNr, bound: Bound) {
         if let Bound::GrowingTo(size) = bound
             && page == self.0.size() >> self.0.page_shift()

@@ -1,8 +1,8 @@
-//! Page locks: a page that is pinned for writing keeps other writers waiting until it is replaced.
+//! Page locks. While a page is pinned for writing, other writers of the page wait.
 //!
-//! The lock is in the page's state, which is in the metadata of its frame and changes under the
-//! claim of its slot. A thread that waits for the lock sleeps on that word ([`super::lock_wait`]).
-//! A locked page is neither moved nor evicted.
+//! The lock is a bit of the page's state. The state is in the metadata of the page's frame, and
+//! changes only under the claim of the slot. A thread that waits for the lock sleeps on that word
+//! ([`super::lock_wait`]). A locked page is neither moved nor evicted.
 //!
 //! Verified by the models of `models/locked_pages.rs`.
 
@@ -24,7 +24,7 @@ pub(crate) enum IfLocked {
     Fail,
 }
 
-/// Treatment of the lock of a page that is replaced.
+/// Treatment of the lock when the page is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ThenLock {
     Ends,
@@ -36,13 +36,15 @@ pub(crate) struct PageLocks<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<'m, S: RefScheme> PageLocks<'m, S> {
     /// Locks a page of the file for [`replace_locked`](Self::replace_locked). Returns a copy of its
-    /// bytes, and a spare frame. The caller keeps the owner of the lock recorded until the page is
+    /// bytes, and a spare frame. The caller has recorded the owner of `holder`
+    /// ([`Groups`](crate::dirty::groups::Groups)), and keeps it recorded until the page is
     /// unlocked.
     ///
     /// # Errors
     ///
-    /// If the page is locked: [`Locked`](ErrorKind::Locked), or [`Deadlock`](ErrorKind::Deadlock)
-    /// if the call is to wait and this thread has the guard. The errors of a read of the page.
+    /// If the page is locked: [`Locked`](ErrorKind::Locked) if the call must not wait;
+    /// [`Deadlock`](ErrorKind::Deadlock) if it may wait and this thread owns the guard. Also the
+    /// errors of a read of the page.
     pub(crate) fn lock_page(
         self,
         page: PageNr,
@@ -89,8 +91,9 @@ impl<'m, S: RefScheme> PageLocks<'m, S> {
         }
     }
 
-    /// Unlocks a page without changing it: its slot gets its previous word, so tokens of the page
-    /// stay unchanged. Does nothing if the page was removed, or is another one by now.
+    /// Unlocks a page without changing it: the slot gets its previous word, so tokens of the page
+    /// stay unchanged. Does nothing if the page was removed, even if it was filled again since: the
+    /// lock is gone or belongs to another guard.
     pub(crate) fn unlock(self, page: PageNr, holder: u64) {
         let Some(claim) = self.0.claim_present(page) else {
             return;
@@ -105,13 +108,13 @@ impl<'m, S: RefScheme> PageLocks<'m, S> {
         }
         state.unlocked().store(record);
         drop(claim);
-        // The frame may be another page's by now. Its waiting threads then wake up needlessly and
-        // check again.
+        // The frame may hold another page by now. Threads that wait for the lock of that page wake
+        // up unnecessarily, and check it again.
         self.0.claims().waits.wake(PageState::word(record));
     }
 
-    /// Replaces the bytes of a locked page by those of `edit`, and unlocks it or not, as `then`
-    /// says. Does nothing if the page was removed, because the file was truncated or the page
+    /// Replaces the bytes of a locked page by those of `edit`. `then` decides whether the page is
+    /// unlocked. Does nothing if the page was removed, because the file was truncated or the page
     /// discarded.
     pub(crate) fn replace_locked(
         self,
@@ -130,7 +133,7 @@ impl<'m, S: RefScheme> PageLocks<'m, S> {
         let record = self.0.pool().meta(frame);
         let before = PageState::of(record);
         if !before.is_locked_by(holder) {
-            // The page was discarded, and is another one now.
+            // The page was removed and filled again since it was locked.
             return;
         }
         let after = match then {

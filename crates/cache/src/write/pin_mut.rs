@@ -1,9 +1,11 @@
 //! Page pinned for writing: a guard with a copy of the page's bytes.
 //!
-//! There are two such guards. One belongs to the thread that has made it, and stays there; so a
-//! call of that thread that would wait for the guard is detected and fails ([`super::lock_wait`]).
-//! The other belongs to no thread and may be sent. After the bytes of the first are published, a
-//! third one remains, which keeps other writers away.
+//! There are three kinds of guards:
+//! - [`PageGuardMut`] is owned by the thread that created it, and cannot be sent. If this thread
+//!   makes a call that would wait for the guard, the call fails ([`super::lock_wait`]).
+//! - [`DetachedPageGuardMut`] has no owner and can be sent.
+//! - [`PublishedPage`] remains after the bytes of a `PageGuardMut` are published, and keeps other
+//!   writers waiting.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -25,16 +27,17 @@ use crate::write::page_lock::{IfLocked, PageLocks, ThenLock};
 ///
 /// Until then all readers see the old page, and other threads that write to the page wait. If the
 /// thread that has the guard makes a call that would wait for it, the call fails with
-/// [`Deadlock`](crate::ErrorKind::Deadlock). The guard stays on its thread;
-/// [`detach`](Self::detach) makes one that can be sent.
+/// [`Deadlock`](crate::ErrorKind::Deadlock). The guard cannot be sent to another thread;
+/// [`detach`](Self::detach) converts it into one that can be sent.
 pub struct PageGuardMut<'f, S: RefScheme = LockBit> {
     locked: LockedPage<'f, S>,
-    /// As a guard of a mutex: shared, but not sent.
+    /// Makes the guard `Sync` but not `Send`, as that of a mutex.
     stays: PhantomData<MutexGuard<'f, ()>>,
 }
 
-/// As a [`PageGuardMut`], but belongs to no thread and may be sent to any. A thread that has one
-/// and writes to the page by other means deadlocks.
+/// As a [`PageGuardMut`], but has no owner and may be sent to any thread. A thread that has this
+/// guard and writes to the page by other means waits forever: the library cannot detect the
+/// deadlock.
 pub struct DetachedPageGuardMut<'f, S: RefScheme = LockBit> {
     locked: LockedPage<'f, S>,
 }
@@ -56,21 +59,21 @@ enum AtEnd {
     Unlocked,
 }
 
-/// Locked page with a copy of its bytes. Its drop replaces and unlocks the page, or only unlocks
-/// it, as `at_end` says, and does nothing in a fork.
+/// Locked page with a copy of its bytes. Depending on `at_end`, the drop replaces and unlocks the
+/// page, or only unlocks it. In a fork the drop does nothing.
 struct LockedPage<'f, S: RefScheme> {
     mapping: &'f Mapping<S>,
     page: PageNr,
     holder: u64,
-    /// Memory of the guard, and not the frame: optimistic readers of a reused frame may be copying
-    /// from any frame, which a plain slice does not allow.
+    /// Memory of the guard's own. A frame cannot be lent as a plain slice, because optimistic
+    /// readers may still be copying from any frame that was reused.
     bytes: Box<[u8]>,
     lsn: u64,
     at_end: AtEnd,
-    /// Spare frame, so that dropping the guard cannot fail: used if the page has other references
-    /// then.
+    /// Spare frame, used if the page has other references when the guard is dropped. Since this
+    /// frame is allocated in advance, the drop cannot fail.
     spare: Option<UniqueFrame<'f, S>>,
-    /// Dropped after the page was replaced.
+    /// Record of the owner. Dropped after the page was replaced.
     undecided: Option<Undecided<'f>>,
 }
 
@@ -112,8 +115,8 @@ impl<'f, S: RefScheme> PageGuardMut<'f, S> {
         self.locked.lsn = lsn;
     }
 
-    /// Replaces the page's bytes: from now on all readers see the new ones. Other writers still
-    /// wait, until the returned guard is dropped.
+    /// Replaces the page's bytes: from now on all readers see the new bytes. Other writers wait
+    /// until the returned guard is dropped.
     ///
     /// A program that changes several pages uses this to define the order in which readers see the
     /// changes, and admits other writers after all of them are visible.
@@ -127,13 +130,13 @@ impl<'f, S: RefScheme> PageGuardMut<'f, S> {
         }
     }
 
-    /// Releases the guard without a change: the page stays as it is, and so do
-    /// [tokens](crate::Token) of it.
+    /// Releases the guard without a change of the page. [Tokens](crate::Token) of the page stay
+    /// valid.
     pub fn cancel(mut self) {
         self.locked.at_end = AtEnd::Unlocked;
     }
 
-    /// Converts the guard into one that belongs to no thread and can be sent.
+    /// Converts the guard into one that has no owner and can be sent.
     #[must_use = "the page is replaced when this is dropped"]
     pub fn detach(self) -> DetachedPageGuardMut<'f, S> {
         self.locked.owner(Undecided::detach);
@@ -154,7 +157,7 @@ impl<'f, S: RefScheme> DetachedPageGuardMut<'f, S> {
         self.locked.at_end = AtEnd::Unlocked;
     }
 
-    /// Converts the guard into one of this thread.
+    /// Converts the guard into one that the calling thread owns.
     #[must_use = "the page is replaced when this is dropped"]
     pub fn attach(self) -> PageGuardMut<'f, S> {
         self.locked.owner(Undecided::attach);
@@ -223,7 +226,8 @@ impl<S: RefScheme> LockedPage<'_, S> {
 impl<S: RefScheme> Drop for LockedPage<'_, S> {
     fn drop(&mut self) {
         if !self.mapping.shared().home.is_here() {
-            // In a fork this changes nothing, and its locks may never be released.
+            // In a fork the drop changes nothing. It would need locks that other threads of the
+            // parent may have held at the fork.
             std::mem::forget(self.undecided.take());
             std::mem::forget(self.spare.take());
             return;

@@ -18,11 +18,11 @@ pub(crate) fn discard<S: RefScheme>(
     pages: Range<PageNr>,
 ) -> Result<(), Error> {
     let writes = mapping.writes(Op::Invalidate)?;
-    // With this lock held no page is in flight to the backend, where its bytes would change after
-    // other threads have read them.
+    // While this lock is held, no page is in flight to the backend. Otherwise the backend's bytes
+    // could still change after the removal, when other threads have read them.
     let mut storage = mapping.lock_storage(writes, Op::Invalidate)?;
-    // Bytes that the backend was given, or may have stored although it failed, must be made durable
-    // now: once the page is removed, they cannot be written again.
+    // Bytes that were submitted to the backend, or that it may have stored although it failed, must
+    // be made durable now: once the page is removed, they cannot be written again.
     let was_given = writes.written().next(pages.start, pages.end).is_some();
     if was_given || (storage.may_have_dirty && writes.any_dirty(pages.clone()).is_some()) {
         Durable(mapping)

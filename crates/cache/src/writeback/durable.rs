@@ -15,7 +15,7 @@ use crate::mapping::record::Mapping;
 use crate::writeback::most_pages;
 use crate::writeback::states::States;
 
-/// Guard that changes the state of all unsynced pages when it is dropped, also by a panic.
+/// Guard whose drop changes the state of all unsynced pages, also on unwind.
 struct Settle<'m, S: RefScheme> {
     mapping: &'m Mapping<S>,
     writes: &'m Writes,
@@ -36,7 +36,7 @@ impl<S: RefScheme> Drop for Settle<'_, S> {
 pub(super) struct Durable<'m, S: RefScheme>(pub(super) &'m Mapping<S>);
 
 impl<S: RefScheme> Durable<'_, S> {
-    /// Steps 3 and 4 of the protocol.
+    /// Performs steps 3 and 4 of the protocol. The caller holds the writeback lock.
     pub(super) fn sync_storage(
         self,
         writes: &Writes,
@@ -44,16 +44,19 @@ impl<S: RefScheme> Durable<'_, S> {
         what: Sync,
     ) -> io::Result<()> {
         let is_due = self.is_sync_due(writes, storage);
-        // Pages of a failed sync are dirty again, and count when they are written again.
+        // After a failed sync the pages are dirty again, and are counted when they are written
+        // again.
         let given = storage.pace.begin_sync();
         #[cfg(not(loom))]
         let began = pagewell_sync::time::Instant::now();
         if is_due && !self.0.is_deep() {
-            // The program may have flushed a large amount. Throttled writers see that each of these
-            // calls returns. (Data transferred directly has reached the device already.)
+            // The program may have flushed a large amount, so start the sync range by range:
+            // throttled writers see that each of these calls returns. (With direct I/O the data has
+            // already reached the device.)
             self.begin_sync_of_written(writes, storage)?;
         }
-        // Dropped last: a thread that learns that the call has returned finds the pages clean.
+        // Dropped last, so that a thread that sees that the call has returned finds the pages
+        // clean.
         let _step = writes
             .service
             .begin_step(&self.0.shared().pressure, Step::Sync);
@@ -83,8 +86,8 @@ impl<S: RefScheme> Durable<'_, S> {
         Ok(())
     }
 
-    /// Whether a sync would take long if more were written to the backend. Always `false` if only
-    /// the program writes the file back, since no writer waits for its pages.
+    /// Whether the backend must be synced before more is written to it, so that no sync takes long.
+    /// Always `false` for a file without background writeback, since no writer waits for its pages.
     pub(super) fn is_sync_due(self, writes: &Writes, storage: &Storage) -> bool {
         writes.mode == Writeback::Background && storage.pace.is_sync_due()
     }
@@ -106,7 +109,8 @@ impl<S: RefScheme> Durable<'_, S> {
     }
 
     /// Starts a sync of `bytes`, which were written to the backend. After an error or a panic all
-    /// unsynced pages are dirty, and the state of the backend is unknown, as after a failed sync.
+    /// unsynced pages are dirty again, and the state of the backend is unknown, as after a failed
+    /// sync.
     pub(super) fn begin_sync(
         self,
         writes: &Writes,

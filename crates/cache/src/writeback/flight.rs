@@ -9,25 +9,26 @@
 //!
 //! Protocol, in addition to that of writing pages ([`super`]), with the writeback lock held
 //! throughout:
-//! 1. Before the first range: the backend has a known size. From here on its size is unknown until
+//! 1. Before the first range, make the size of the backend known. From here on it is unknown until
 //!    all ranges have completed.
-//! 2. For each range: its pages are unsynced, and the callback has returned. The range keeps its
-//!    references; its request is submitted to the engine.
-//! 3. When the request completes: the range is written, or its pages are dirty again. Only now the
-//!    references are dropped.
-//! 4. Before any other call of the backend: no request is in flight. If a request has failed, the
-//!    size is requested from the backend, as after a failed call ([`super::size`]).
+//! 2. For each range, after its pages are unsynced and the callback has returned, submit its
+//!    request to the engine. The range keeps its references.
+//! 3. When the request completes, the range is written, or its pages become dirty again. Only then
+//!    drop its references.
+//! 4. Before any other call of the backend, wait until no request is in flight. If a request has
+//!    failed, query the backend's size, as after a failed call ([`super::size`]).
 //!
 //! Concurrent ranges do not overlap, so W3 holds whatever their order.
 //!
 //! Progress. The thread starts requests, and takes completions, only in [`Flight::wait`]. A
-//! callback may read the file, and a read of a part of a block waits for a thread that needs the
-//! file exclusively, which waits for the requests in flight. So if the file has a callback,
-//! requests are started only when no callback is called before they complete: a full set is started
-//! and waited for as a whole.
+//! callback may read the file. With direct I/O, a read of part of a block waits for a thread that
+//! needs the file exclusively, and that thread waits for the requests in flight. So if the file has
+//! a callback, no request may be in flight while the callback runs: the thread gathers a full set
+//! of requests, starts all of them, and waits for all of them.
 //!
-//! Panics. A callback that unwinds drops the flight: first the submission context, which waits for
-//! its requests, then the ranges, whose pages are dirty again unless their result was processed.
+//! Panics. A callback that unwinds drops the flight. This drops first the submission context, which
+//! waits for its requests, and then the ranges. The pages of a range become dirty again unless its
+//! result was processed.
 
 #![allow(unsafe_code)] // Memory of frames is lent to requests.
 
@@ -51,19 +52,19 @@ mod imp {
     /// Maximum number of requests in flight.
     const MOST: usize = 32;
 
-    /// Number of completions to wait for when the maximum is reached. The others continue, and the
-    /// ring is entered once for several.
+    /// Number of completions to wait for when the maximum is reached. The other requests stay in
+    /// flight, and the ring is entered once for several completions.
     const AT_ONCE: usize = 8;
 
-    /// Results, with the number of the page range.
+    /// Results of requests, each with the number of its page range.
     type Results = Arc<Mutex<Vec<(usize, io::Result<usize>)>>>;
 
-    /// Page ranges in flight to the backend. The owner must call [`finish`](Self::finish); a drop
-    /// instead leaves the backend's size unknown.
+    /// Page ranges in flight to the backend. The owner must call [`finish`](Self::finish). A drop
+    /// without this call leaves the backend's size unknown.
     pub(in crate::writeback) struct Flight<'m, S: RefScheme> {
         mapping: &'m Mapping<S>,
-        /// Dropped before the ranges, which own the memory of its requests: the drop waits for
-        /// them.
+        /// Dropped before the ranges, which own the memory of its requests: the drop waits for the
+        /// requests.
         lane: Box<dyn Lane + 'm>,
         /// `None` once the result was processed.
         runs: Vec<Option<Run<'m, S>>>,
@@ -71,8 +72,8 @@ mod imp {
         /// `Storage::may_have_dirty` before the first range.
         had_dirty: bool,
         has_failed: bool,
-        /// Of a file in whole pages: whether the backend's size was known before the first range,
-        /// and the size that fills used.
+        /// For a file in whole pages: whether the backend's size was known before the first range.
+        /// `fill_size` is the size that fills used at that time.
         was_known: bool,
         fill_size: u64,
         has_hook: bool,
@@ -106,8 +107,8 @@ mod imp {
             })
         }
 
-        /// Step 2, and step 3 for enough ranges to stay within the limit. Calls `settled` for each
-        /// of these.
+        /// Performs step 2, and step 3 for enough ranges to stay within the limit. Calls `settled`
+        /// for each range of step 3.
         pub(in crate::writeback) fn give(
             &mut self,
             storage: &mut Storage,
@@ -130,23 +131,24 @@ mod imp {
             let done = move |result| lock(&results).push((nr, result));
             // SAFETY: (a) the memory of `spans` is that of frames, which the references of the
             // range keep, or of a chunk of the reserve, which the range owns. The range is in
-            // `runs` until `settle` has found its result, so until `done` was called; or until this
-            // is dropped, and then `lane` is dropped first, which waits for all of its requests.
-            // Neither is leaked. (In a child that was forked in between the lane does not wait: the
-            // requests are those of the parent, and so is the memory that the kernel reads.)
+            // `runs` until `settle` has taken the result that `done` has stored, or until the
+            // flight is dropped. A drop of the flight drops `lane` first, and this waits for all
+            // requests of `lane`. Neither `lane` nor `runs` is leaked. (In a child that was forked
+            // in between, `lane` does not wait: the requests are those of the parent, and so is the
+            // memory that the kernel reads.)
             let request = unsafe { Request::write(start, spans, Box::new(done)) };
             self.lane.submit(self.mapping.job(request));
             match (self.has_hook, self.lane.nr_in_flight()) {
                 (false, MOST..) => self.wait(AT_ONCE, settled),
                 (true, MOST..) => self.wait(MOST, settled),
-                // The backend starts with these while more are gathered.
+                // The backend starts these requests while more are gathered.
                 (false, nr) if nr.is_multiple_of(AT_ONCE) => self.wait(0, settled),
                 _ => {}
             }
         }
 
-        /// Step 4: waits for all requests in flight, and leaves the state of the backend as after a
-        /// call.
+        /// Performs step 4: waits for all requests in flight, and records the state of the backend
+        /// as after a single call.
         pub(in crate::writeback) fn finish(
             mut self,
             storage: &mut Storage,
@@ -156,7 +158,8 @@ mod imp {
                 self.wait(usize::MAX, settled);
             }
             self.settle(settled);
-            // Only in a child forked in between: these requests never complete here.
+            // Ranges are left only in a child that was forked in between, where these requests
+            // never complete.
             for run in self.runs.drain(..).flatten() {
                 self.has_failed = true;
                 let nr_pages = run.nr_pages();
@@ -170,8 +173,8 @@ mod imp {
                 storage.may_have_dirty = self.had_dirty;
             }
             if self.mapping.layout().is_of_pages() {
-                // Requests change no size: the backend is as long as the pages take. The owner of
-                // the flight then sets the end of the file.
+                // The requests change no size, since the backend already has space for all pages.
+                // The owner of the flight sets the end of the file next.
                 let is_same = self.fill_size == self.mapping.fill_size();
                 storage.is_size_known = self.was_known && is_same && !self.has_failed;
             } else if !self.has_failed {
@@ -183,7 +186,7 @@ mod imp {
             }
         }
 
-        /// Waits for a page range, if these ranges use all of the reserve.
+        /// Waits until a page range has completed, if the ranges in flight use all of the reserve.
         pub(in crate::writeback) fn make_room(
             &mut self,
             settled: &mut impl FnMut(usize, Result<(), Failure>),
@@ -192,7 +195,8 @@ mod imp {
                 .mapping
                 .writes_if_any()
                 .and_then(|writes| writes.reserve.as_ref());
-            // All of them, if a callback may read the file before the next range is written.
+            // Wait for all requests if a callback may read the file before the next range is
+            // written.
             let nr = if self.has_hook { usize::MAX } else { 1 };
             while reserve.is_some_and(Reserve::is_used_up) && self.lane.nr_in_flight() != 0 {
                 self.wait(nr, settled);
@@ -210,7 +214,7 @@ mod imp {
             self.settle(settled);
         }
 
-        /// Step 3, for all requests that have completed.
+        /// Performs step 3 for all requests that have completed.
         fn settle(&mut self, settled: &mut impl FnMut(usize, Result<(), Failure>)) {
             let results = std::mem::take(&mut *lock(&self.results));
             for (nr, result) in results {
@@ -219,8 +223,8 @@ mod imp {
                 };
                 match &result {
                     Ok(_) => {
-                        // S1 of `size`: bytes at lower offsets that are not written yet are
-                        // resident, and are not read from the backend.
+                        // S1 of `size` holds: bytes at lower offsets that are not written yet are
+                        // in resident pages, so fills do not read them from the backend.
                         let fill_size = self.mapping.fill_size().max(run.end());
                         self.mapping.store_fill_size(fill_size);
                         if let Some(writes) = self.mapping.writes_if_any()
@@ -251,7 +255,7 @@ mod imp {
     use pagewell_frame::refcount::RefScheme;
 
     use crate::base::error::Failure;
-    use crate::dirty::storage::{Durability, Storage};
+    use crate::dirty::storage::Storage;
     use crate::mapping::record::Mapping;
     use crate::writeback::run::Run;
 

@@ -39,7 +39,7 @@ impl<S: RefScheme> Flusher<'_, S> {
         Giver(self.0).give_dirty(writes, storage, page..page + 1, Next::Nothing)
     }
 
-    /// Writes the dirty pages to the backend, for a sync at some later time.
+    /// Writes the dirty pages to the backend. A later call syncs them.
     pub(crate) fn flush_in_background(self) -> Result<(), Error> {
         let writes = self.0.writes(Op::Flush)?;
         let mut storage = self.0.lock_storage(writes, Op::Flush)?;
@@ -48,16 +48,16 @@ impl<S: RefScheme> Flusher<'_, S> {
             .map(drop)
     }
 
-    /// Makes all earlier writes durable: by a sync of its own, or by one of another thread that
-    /// begins after this call does ([`crate::dirty::commits`]).
+    /// Makes all earlier writes durable, by its own sync or by the sync of another thread that
+    /// begins after this call ([`crate::dirty::commits`]).
     pub(crate) fn sync(self, what: Sync) -> Result<(), Error> {
         let writes = self.0.writes(Op::Sync)?;
-        // Checked before the join, so that no thread follows one that fails here.
+        // Checked before the join, so that no thread follows a leader that fails here.
         self.0.check_no_hook(writes, Op::Sync)?;
         let mut lead = match writes.commits.join(what) {
             Role::Lead(lead) => lead,
             Role::Follow(commit) => {
-                // As its leader does.
+                // The follower waits for the writeback lock too, by its leader.
                 let _order = InOrder::before_lock(self.0);
                 return commit.wait().unwrap_or_else(|Unwound| {
                     Err(Error::from_failure(Op::Sync, panicked().into()).with_path(self.0.path()))
@@ -69,7 +69,7 @@ impl<S: RefScheme> Flusher<'_, S> {
         result
     }
 
-    /// Steps 2 to 5 of the protocol of commits.
+    /// Performs steps 2 to 5 of the protocol of commits.
     fn lead(self, writes: &Writes, lead: &mut Lead<'_>) -> Result<(), Error> {
         let mut storage = self.0.lock_storage(writes, Op::Sync)?;
         let what = lead.close();
@@ -87,7 +87,7 @@ impl<S: RefScheme> Flusher<'_, S> {
         self.sync_locked(writes, &mut storage, what)
     }
 
-    /// Whether the backend is known to have everything durably.
+    /// Whether all bytes and the size of the file are known to be durable.
     fn is_durable(self, writes: &Writes, storage: &Storage) -> bool {
         storage.durability == Durability::Durable
             && storage.is_size_known
@@ -101,7 +101,7 @@ impl<S: RefScheme> Flusher<'_, S> {
     pub(crate) fn save_at_the_end(self) -> Result<(), Error> {
         let mut tries = Tries::begin(self.0.shared().pressure.limits.close);
         loop {
-            // The thread that closes a file may be unwinding already.
+            // Panics are caught, since the thread that closes a file may already be unwinding.
             match self.caught(|flusher| flusher.sync_unless(Sync::All, || false)) {
                 Err(error) if error.may_pass() && tries.pause() => {}
                 result => return result.map_err(|error| error.and_detail(self.what_is_lost())),
@@ -109,8 +109,9 @@ impl<S: RefScheme> Flusher<'_, S> {
         }
     }
 
-    /// Calls `work`, and turns a panic of the callback or the backend into an error, which handles
-    /// also report. The state is cleaned up as for any caller that unwinds.
+    /// Calls `work`, and converts a panic of the callback or the backend into an error, which is
+    /// also recorded for the handles. If a call panics, the drops restore the state, as for every
+    /// other caller.
     pub(crate) fn caught(self, work: impl FnOnce(Self) -> Result<(), Error>) -> Result<(), Error> {
         let work = std::panic::AssertUnwindSafe(|| work(self));
         std::panic::catch_unwind(work).unwrap_or_else(|_| {
@@ -152,8 +153,8 @@ impl<S: RefScheme> Flusher<'_, S> {
     fn sync_locked(self, writes: &Writes, storage: &mut Storage, what: Sync) -> Result<(), Error> {
         #[cfg(not(loom))]
         let began = pagewell_sync::time::Instant::now();
-        /// Records on drop whether everything is durable; `false` until the end, also after a
-        /// panic.
+        /// Records in its drop whether everything is durable: `false` unless the sync has
+        /// succeeded, also on unwind.
         struct Ending<'w>(&'w Writes, bool);
         impl Drop for Ending<'_> {
             fn drop(&mut self) {
@@ -169,13 +170,13 @@ impl<S: RefScheme> Flusher<'_, S> {
         #[cfg(not(loom))]
         writes.since.renew(began);
         ending.1 = true;
-        // Everything for which a sync has failed was written again.
+        // All pages of earlier failed syncs were written again by this sync.
         storage.is_doubtful = false;
         Ok(())
     }
 
-    /// Writes the dirty pages in `pages` to the backend, and makes everything durable that was
-    /// written to it, with the size needed to read `pages`.
+    /// Writes the dirty pages in `pages` to the backend. Then makes everything durable that was
+    /// written to the backend, and the size needed to read `pages`.
     fn sync_pages(
         self,
         writes: &Writes,
@@ -184,7 +185,7 @@ impl<S: RefScheme> Flusher<'_, S> {
         what: Sync,
     ) -> Result<(), Error> {
         let end = pages.end.saturating_mul(self.0.page_size() as u64);
-        // The size at the start: later pages that extend the file are not waited for.
+        // Use the size at the start: pages that extend the file later are not waited for.
         let size = self.0.size().min(end);
         for _ in 0..MAX_INTERRUPTED {
             match self.try_sync_pages(writes, storage, pages.clone(), what, size) {
@@ -243,7 +244,7 @@ fn panicked() -> io::Error {
     io::Error::other("the writeback callback or the backend panicked")
 }
 
-/// Attempts to make a file durable at its last close, for a limited time and with growing pauses.
+/// Retries of the sync at the last close of a file, for a limited time and with growing pauses.
 struct Tries {
     #[cfg(not(loom))]
     began: pagewell_sync::time::Instant,
@@ -259,7 +260,7 @@ impl Tries {
         Self {}
     }
 
-    /// A model has no time: there is one attempt.
+    /// A model has no time, so there is only one attempt.
     fn pause(&mut self) -> bool {
         false
     }
@@ -275,7 +276,7 @@ impl Tries {
         }
     }
 
-    /// Pauses before the next attempt. Returns `false` if the time is over.
+    /// Pauses before the next attempt. Returns `false` if the time had already been used up.
     fn pause(&mut self) -> bool {
         let rest = self.most.saturating_sub(self.began.elapsed());
         pagewell_sync::thread::sleep(self.pause.min(rest));

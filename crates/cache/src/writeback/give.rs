@@ -23,19 +23,20 @@ use crate::writeback::size::StorageSize;
 /// Step that follows once pages were written to the backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// None for now: for a page that is written to again before that step, the backend need not
-    /// write to its device twice.
+    /// No sync. If a page is written to again before a later sync, the backend need not write it to
+    /// its device twice.
     Nothing,
-    /// A sync, at some later time. No more is written than can be made durable soon
-    /// ([`crate::dirty::pace`]).
+    /// A sync by a later call. The backend is also synced in between, so that no more is written
+    /// than one sync can make durable in a limited time ([`crate::dirty::pace`]).
     SyncLater,
-    /// A sync. The backend starts to sync the pages that it has while more are written (the last
-    /// ones are left to the sync itself). It is also synced in between, as for `SyncLater`.
+    /// A sync by this call. While more pages are written, the backend already starts to sync
+    /// earlier ones (the last ones are left to the sync itself). The backend is also synced in
+    /// between, as for `SyncLater`.
     Sync,
 }
 
-/// First failure of several calls, which is returned. Failures of other causes are recorded for the
-/// handles.
+/// First failure of several calls, which the caller returns. Later failures of other causes are
+/// recorded for the handles.
 struct FirstFailure<'w> {
     writes: &'w Writes,
     failure: Option<Failure>,
@@ -50,17 +51,18 @@ impl FirstFailure<'_> {
         match &self.failure {
             None => self.failure = Some(failure),
             Some(first) if first.cause == failure.cause => {}
-            // Reported by the handles later.
+            // The handles report this failure later.
             Some(_) => self.writes.errors.note(&failure),
         }
         None
     }
 }
 
-/// Page ranges of a file with a page codec.
+/// Encoding of the page ranges of a file with a page codec.
 #[derive(Default)]
 struct Changes {
-    /// Pages below this one are written one by one: the codec has failed on the range as a whole.
+    /// Pages below this one are encoded and written one by one, since the codec has failed on their
+    /// range as a whole.
     alone_up_to: PageNr,
 }
 
@@ -80,8 +82,8 @@ impl Changes {
         }
     }
 
-    /// Encodes the pages of `run`. If the codec fails on several pages, the first is encoded alone,
-    /// and the others are left for later.
+    /// Encodes the pages of `run`. If the codec fails on several pages, encodes the first page
+    /// alone, and removes the others from `run`; they are dirty again.
     fn change<S: RefScheme>(&mut self, hooks: &Hooks, run: &mut Run<'_, S>) -> Result<(), Failure> {
         match run.change_bytes(hooks) {
             Err(_) if run.nr_pages() > 1 => {
@@ -120,23 +122,24 @@ impl<'m, S: RefScheme> Giver<'m, S> {
             writes,
             failure: None,
         };
-        // Fixed at the start, so that a writer that keeps extending the file cannot prevent the
-        // end.
+        // The end is fixed at the start, so that the flush ends even if a writer keeps extending
+        // the file.
         let mut end = self.0.nr_pages().min(pages.end);
-        // Before any page is in flight, since a change of size waits for requests in flight.
+        // The backend is extended before any page is in flight, since a change of size waits for
+        // requests in flight.
         if self.0.hooks().is_some()
             && writes.dirty().next(from, end).is_some()
             && failures
                 .note(StorageSize(self.0).reach_pages(storage, end))
                 .is_none()
         {
-            // Only these pages have space in the backend.
+            // If that failed, only these pages have space in the backend.
             end = end.min(self.0.fill_size().div_ceil(self.0.page_size() as u64));
         }
         let end = end;
         let is_deep = self.0.is_deep();
         let mut flight: Option<Flight<'m, S>> = None;
-        // The last range written, for which no sync has been started.
+        // Last range written, if no sync of it has been started.
         let mut last: Option<Range<u64>> = None;
         let mut changes = Changes::default();
         while let Some(first) = writes.dirty().next(from, end) {
@@ -165,7 +168,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
                     from = first + 1;
                 }
                 if failures.note(changed).is_none() {
-                    // The drop makes its pages dirty again.
+                    // Dropping the range makes its pages dirty again.
                     continue;
                 }
             }
@@ -199,7 +202,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
                     flight.finish(storage, &mut settled);
                 }
                 last = None;
-                // Otherwise the next sync would take long.
+                // Sync now, since a later sync would take long.
                 let synced = Durable(self.0).sync_storage(writes, storage, Sync::Data);
                 settled(0, synced.map_err(Failure::from));
             }
@@ -212,7 +215,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
             });
         }
         if self.0.hooks().is_some() {
-            // The end of the file, which whole pages do not encode.
+            // Set the end of the file, which the written pages do not encode.
             failures.note(StorageSize(self.0).know_size(storage));
         }
         match failures.failure {
@@ -225,7 +228,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         }
     }
 
-    /// Step 1 of the protocol, for consecutive dirty pages from the first of `pages` on.
+    /// Performs step 1 of the protocol for consecutive dirty pages from the first of `pages` on.
     fn gather(
         self,
         writes: &'m Writes,
@@ -234,8 +237,8 @@ impl<'m, S: RefScheme> Giver<'m, S> {
     ) -> (Run<'m, S>, Result<(), Failure>) {
         let mut run = Run::new(self.0, writes);
         let size = self.0.size();
-        // A part of a page is no whole block: with direct transfers the whole range would be
-        // copied.
+        // Part of a page is not a whole block. With direct I/O, a range with such a part would be
+        // copied as a whole, so the part gets a range of its own.
         let has_parts = is_deep && !self.0.layout().is_of_pages();
         for page in pages.take(most) {
             if has_parts && run.nr_pages() != 0 && self.0.len_of(page, size) < self.0.page_size() {
@@ -289,7 +292,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         }))
     }
 
-    /// The rest of step 2 of the protocol; the drop of the range is step 3.
+    /// Writes the range: the rest of step 2 of the protocol. Dropping the range is step 3.
     fn give(self, storage: &mut Storage, run: &mut Run<'_, S>) -> io::Result<()> {
         let (start, end) = (run.start(), run.end());
         StorageSize(self.0).write_storage(storage, &run.sources(), start, end)?;

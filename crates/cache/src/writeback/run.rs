@@ -20,7 +20,7 @@ use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
 use crate::writeback::states::States;
 
-/// Error of a page codec that encodes a page which is not zeros as zeros.
+/// Error of a page codec that has encoded a page with a nonzero byte as zeros.
 #[derive(Debug)]
 struct StoredAsZeros;
 
@@ -42,18 +42,18 @@ pub(super) fn stored_as_zeros() -> io::Error {
 pub(super) struct Outgoing<'m, S: RefScheme> {
     pub(super) page: PageNr,
     pub(super) reference: FrameRef<'m, S>,
-    /// Number of its bytes within the file.
+    /// Number of bytes of the page within the file.
     pub(super) len: usize,
 }
 
-/// Range of consecutive pages in flight to the backend. Unless `is_given` is set, the drop makes
-/// them dirty again, also by a panic.
+/// Range of consecutive pages in flight to the backend. Unless `is_given` is set, dropping the
+/// range makes its pages dirty again, also on unwind.
 pub(super) struct Run<'m, S: RefScheme> {
     mapping: &'m Mapping<S>,
     writes: &'m Writes,
     pub(super) outgoing: Vec<Outgoing<'m, S>>,
-    /// Encoded copies, written instead of the pages' own bytes if the file has a page codec: all
-    /// pages, each whole.
+    /// Encoded copies of all pages, each of a whole page. If the file has a page codec, they are
+    /// written instead of the pages' own bytes.
     changed: Option<Chunk<'m>>,
     pub(super) is_given: bool,
 }
@@ -94,13 +94,13 @@ impl<'m, S: RefScheme> Run<'m, S> {
         }
     }
 
-    /// Returns the offset of its first byte in the file; 0 if it is empty.
+    /// Returns the offset of the range's first byte in the file, or 0 if the range is empty.
     pub(super) fn start(&self) -> u64 {
         let first = self.outgoing.first().map_or(0, |outgoing| outgoing.page);
         first * self.mapping.page_size() as u64
     }
 
-    /// Returns the offset in the file at which its bytes end.
+    /// Returns the offset in the file at which the range's bytes end.
     pub(super) fn end(&self) -> u64 {
         let lens = self.outgoing.iter().map(|outgoing| outgoing.len as u64);
         self.start() + lens.sum::<u64>()
@@ -111,7 +111,8 @@ impl<'m, S: RefScheme> Run<'m, S> {
         self.start()..self.mapping.layout().pages_end(self.end())
     }
 
-    /// Returns its bytes. They do not change: a writer moves a page that has references.
+    /// Returns the bytes of the range. They do not change, since a writer moves a page that has
+    /// another reference.
     pub(super) fn sources(&self) -> Vec<RacySource<'_>> {
         if let Some(memory) = self.changed.as_ref().and_then(Chunk::memory) {
             let len = self.outgoing.len() * self.mapping.page_size();
@@ -149,8 +150,8 @@ impl<'m, S: RefScheme> Run<'m, S> {
         Ok(())
     }
 
-    /// Encodes a copy of its pages in memory of the reserve. After an error the range must not be
-    /// written.
+    /// Encodes a copy of the range's pages in memory of the reserve. After an error the caller must
+    /// not write the range.
     #[cfg(not(loom))]
     pub(super) fn change_bytes(&mut self, hooks: &Hooks) -> Result<(), Failure> {
         let first = self.outgoing.first().map(|outgoing| outgoing.page);
@@ -211,7 +212,7 @@ impl<'m, S: RefScheme> Run<'m, S> {
         Ok(())
     }
 
-    /// Keeps the first page, and removes the others, which become dirty again.
+    /// Keeps the first page, and removes the other pages, which become dirty again.
     pub(super) fn keep_first(&mut self) {
         self.take_back(1.min(self.outgoing.len()));
     }

@@ -1,43 +1,47 @@
 //! Size of the backend of a file that is written to, and its relation to the file's size.
 //!
 //! The backend is shorter than the file while pages past its end are dirty; readers see the gap as
-//! zeros (`read::fill`). A failed call may have changed the size nevertheless. Then the size is
-//! requested from the backend; if that fails, its size is set before anything else is written.
-//! After a panic of the backend in such a call, its size counts as unknown and is not requested:
-//! the panic resumes once the state is consistent with that.
+//! zeros (`read::fill`). A failed call may have changed the backend's size nevertheless. In this
+//! case the size is queried from the backend. If the query fails too, the size is unknown, and is
+//! set before anything else is written. After a panic of the backend in such a call, the size is
+//! not queried but counts as unknown, and the panic resumes once the recorded state is consistent
+//! with an unknown size.
 //!
-//! Invariants, with the writeback lock held, and the size known.
-//! - S1: fills use the size of the backend. So no byte that was truncated is read, now or after the
-//!   file has been opened again.
+//! Invariants while a thread holds the writeback lock and the size is known.
+//! - S1: the size that fills use is the size of the backend. So no fill reads a byte that was
+//!   truncated, neither now nor after the file is opened again.
 //! - S2: the backend is longer than the file only after a growth that failed, until the next sync.
 //!
 //! If the size is not known, the backend may be longer than the size that fills use, with bytes
-//! that were truncated. It is truncated before anything is written to it, and a failure of that
-//! does not make fills use these bytes again.
+//! that were truncated. The backend is truncated before anything is written to it. If this
+//! truncation fails, fills still do not read these bytes.
 //!
 //! # Files in whole pages
 //!
 //! A file with a page codec is stored in whole pages, and the backend's size encodes the file's
-//! ([`crate::base::layout`]). So the backend must be extended before a page is written past its
-//! end, and then set to the size that encodes the end of the file: a part of a page past the end
-//! would make the backend's size that of a *shorter* file.
+//! ([`crate::base::layout`]). So before a page past the backend's end is written, the backend must
+//! be extended by whole pages. Afterwards its size is set to the one that encodes the end of the
+//! file. If a write of part of a page extended the backend instead, its size would be that of a
+//! *shorter* file.
 //! - P1: a page is written only where the backend has space for all of it. Before the first page of
-//!   a flush the backend gets the size of all pages that may follow
-//!   ([`reach_pages`](StorageSize::reach_pages)); after the last one, the size that encodes the end
-//!   of the file ([`know_size`](StorageSize::know_size)). In between the size is *not known*, but
-//!   is that of a longer file, in which pages that were not written are holes.
+//!   a flush, the backend is extended to hold all pages that may follow
+//!   ([`reach_pages`](StorageSize::reach_pages)). After the last page, its size is set to the one
+//!   that encodes the end of the file ([`know_size`](StorageSize::know_size)). In between the size
+//!   counts as *not known*. It is that of a longer file, in which pages that were not written are
+//!   holes.
 //! - P2: where a new page is created, the backend has zeros, whatever part of the earlier changes
-//!   survives a power loss. The bytes past the last whole page, which only encode the size, would
-//!   otherwise be those of a truncated page, and become part of a page once the backend grows. So a
-//!   truncation first sets a size of whole pages, and is made durable before the backend grows
-//!   again. A file that is opened for writing may have other bytes there from an earlier program;
-//!   they are checked at the latest before it grows ([`settle_rest`](StorageSize::settle_rest)).
-//! - P3: truncated bytes of the last page stay in the backend until the page is written again,
-//!   which the truncation ensures. Fills do not read them, and the file grows past them only once
-//!   they are zeros ([`super::tail`]).
+//!   survives a power loss. Otherwise the bytes past the last whole page, which only encode the
+//!   size, could be those of a truncated page, and would become part of a page when the backend
+//!   grows. So a truncation first sets a size of whole pages, and is made durable before the
+//!   backend grows again. A file that is opened for writing may have nonzero bytes there from an
+//!   earlier program. They are checked before the file grows
+//!   ([`settle_rest`](StorageSize::settle_rest)).
+//! - P3: truncated bytes of the last page stay in the backend until the page is written again; the
+//!   truncation makes the page dirty for this purpose. Readers do not get these bytes, and the file
+//!   grows past them only after they are zeroed ([`super::tail`]).
 //!
-//! Each of these intermediate sizes is that of a file at least as long as the last one made
-//! durable. If the file was truncated, it is at least as long as what the truncation leaves.
+//! Each of these intermediate sizes is that of a file at least as long as the last durable one. If
+//! the file was truncated since, it is that of a file at least as long as the truncation leaves it.
 //!
 //! Verified by: `crates/pagewell/tests/durability`, `crates/pagewell/tests/page_hooks`.
 
@@ -57,12 +61,13 @@ use crate::dirty::storage::{Durability, Storage};
 use crate::mapping::record::Mapping;
 use crate::writeback::durable::Durable;
 
-/// Failure of the backend to set its size.
+/// Failure of a change of the backend's size.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct SizeNotSet {
-    /// Whether the backend may have the requested size nevertheless: it returned that size; its
-    /// size is unknown, after an error or a panic; or a file in whole pages was truncated in part.
+    /// Whether the backend may have the requested size nevertheless. This is `true` if a query
+    /// returned that size, if the size is unknown because the query failed or the backend panicked,
+    /// or if a file in whole pages was truncated in part.
     pub(crate) may_be_set: bool,
     why: Failure,
 }
@@ -85,7 +90,8 @@ enum Failure {
 
 /// Calls the backend, and catches its panic.
 fn caught<T>(call: impl FnOnce() -> io::Result<T>) -> Result<T, Failure> {
-    // The call changes no state of the cache, and the backend's own state has unwound.
+    // Unwind safe: the call changes no state of the cache, and the backend restores its own state
+    // when it unwinds.
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(result) => result.map_err(Failure::Error),
         Err(panic) => Err(Failure::Panic(panic)),
@@ -96,7 +102,8 @@ fn caught<T>(call: impl FnOnce() -> io::Result<T>) -> Result<T, Failure> {
 pub(crate) struct StorageSize<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<S: RefScheme> StorageSize<'_, S> {
-    /// Writes `bufs` to the backend from byte `start` on; their bytes of the file end at `end`.
+    /// Writes `bufs` to the backend from byte `start` on. Their bytes that belong to the file end
+    /// at `end`. The caller holds the writeback lock.
     pub(super) fn write_storage(
         self,
         storage: &mut Storage,
@@ -105,21 +112,21 @@ impl<S: RefScheme> StorageSize<'_, S> {
         end: u64,
     ) -> io::Result<()> {
         let layout = self.0.layout();
-        // In a file in whole pages the backend has space for the pages already.
+        // For a file in whole pages, the backend already has space for the pages.
         if !layout.is_of_pages() {
             self.know_size(storage)?;
         }
         let was_known = std::mem::replace(&mut storage.is_size_known, false);
         storage.durability = Durability::Changed;
         storage.pace.note_request(end - start);
-        // Stays `true` unless the call succeeds, also after a panic.
+        // The flag stays `true` unless the call succeeds, also on unwind.
         let had_dirty = std::mem::replace(&mut storage.may_have_dirty, true);
         let _step = self.begin_step(Step::Write);
         match self.0.backend().write_at(bufs, start) {
             Ok(()) => {
                 let has = self.0.fill_size();
                 self.0.store_fill_size(has.max(end));
-                // In a file in whole pages the end is set later.
+                // For a file in whole pages, the end is set later.
                 storage.is_size_known = !layout.is_of_pages() || (was_known && end <= has);
                 storage.may_have_dirty = had_dirty;
                 if let Some(writes) = self.0.writes_if_any()
@@ -131,7 +138,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
             }
             Err(error) => {
                 if layout.is_of_pages() {
-                    // The backend is as long as the pages take, and fills use the previous size.
+                    // The backend still has space for all pages, and fills still use the previous
+                    // size.
                 } else if let Ok(size) = self.0.backend().size() {
                     self.0.store_fill_size(self.0.fill_size().max(size));
                     storage.is_size_known = true;
@@ -141,8 +149,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
         }
     }
 
-    /// Sets the size of the backend. After an error fills use the backend's actual size, as far as
-    /// its bytes are the file's.
+    /// Sets the size of the backend. The caller holds the writeback lock. After an error, fills use
+    /// the actual size of the backend as far as its bytes belong to the file.
     ///
     /// Calls `when_set` once the backend has the size, or may have it, and before fills use that
     /// size.
@@ -189,8 +197,9 @@ impl<S: RefScheme> StorageSize<'_, S> {
                 Err(panic) => (None, panic),
             },
         };
-        // A file in whole pages that was truncated in part: the rest can be truncated at any time,
-        // and the lost bytes are lost.
+        // If the backend of a file in whole pages is shorter than before but longer than requested,
+        // it has removed only some of the bytes. These cannot be restored, and the others can be
+        // truncated later, so the truncation counts as done.
         let has_lost = |now: &u64| layout.is_of_pages() && size < *now && *now < self.0.fill_size();
         let now = now.filter(|now| !has_lost(now));
         let may_be_set = now.is_none_or(|now| now == size);
@@ -202,18 +211,18 @@ impl<S: RefScheme> StorageSize<'_, S> {
                 self.0.store_fill_size(size);
                 storage.is_size_known = true;
             }
-            // Longer than the size that fills use, and its size was unknown before: these bytes
-            // were truncated, and the backend still has to be truncated.
+            // The backend is longer than the size that fills use, and its size was unknown before.
+            // The additional bytes were truncated earlier, and the backend must still be truncated.
             Some(now) if now > self.0.fill_size() && !was_known => {}
-            // Longer, and its size was known before: zeros. Shorter, and not the requested size:
-            // the file was truncated outside the cache, and a reader of the missing bytes gets an
-            // error.
+            // If the backend is longer, and its size was known before, the additional bytes are
+            // zeros. If it is shorter, but not of the requested size, the file was truncated
+            // outside the cache, and a reader of the missing bytes gets an error.
             Some(now) => {
                 self.0.store_fill_size(self.0.fill_size().max(now));
                 storage.is_size_known = true;
             }
-            // The size that it is certain to have. A truncation that may have been done counts as
-            // done.
+            // The size is unknown. Fills use the smaller of the old and the requested size, which
+            // the backend has in any case. So a truncation that may have been done counts as done.
             None => self.0.store_fill_size(self.0.fill_size().min(size)),
         }
         Err(SizeNotSet { may_be_set, why })
@@ -225,8 +234,9 @@ impl<S: RefScheme> StorageSize<'_, S> {
         Some(writes.service.begin_step(&self.0.shared().pressure, step))
     }
 
-    /// Sets the backend's size to the one that fills use, if it is not known. Bytes that the
-    /// backend may have past it were truncated, were never the file's, or are dirty.
+    /// If the backend's size is not known, sets it to the size that fills use. Bytes that the
+    /// backend may have past that size were truncated, never belonged to the file, or are in dirty
+    /// pages.
     pub(super) fn know_size(self, storage: &mut Storage) -> io::Result<()> {
         if !storage.is_size_known {
             storage.durability = Durability::Changed;
@@ -237,8 +247,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
         Ok(())
     }
 
-    /// Extends the backend of a file in whole pages to its first `end` pages, if it is shorter
-    /// (P1). No page of the file is in flight.
+    /// Extends the backend of a file in whole pages to hold the first `end` pages, if it is shorter
+    /// (P1). The caller has no page of the file in flight.
     pub(super) fn reach_pages(self, storage: &mut Storage, end: PageNr) -> io::Result<()> {
         let wanted = end * self.0.page_size() as u64;
         if wanted <= self.0.layout().pages_end(self.0.fill_size()) {
@@ -252,8 +262,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
         self.0.backend().set_size(wanted)
     }
 
-    /// Prepares a file in whole pages for more pages: checks the bytes past the last page of a file
-    /// that was opened, and makes an earlier truncation durable (P2).
+    /// Prepares a file in whole pages for growth (P2): checks the bytes past the last page if they
+    /// were not checked since the opening, and makes an earlier truncation durable.
     pub(crate) fn settle_cut(self, storage: &mut Storage) -> io::Result<()> {
         self.settle_rest(storage)?;
         match self.0.writes_if_any() {
@@ -264,9 +274,9 @@ impl<S: RefScheme> StorageSize<'_, S> {
         }
     }
 
-    /// Removes the bytes past the last whole page, which only encode the size, if an earlier
-    /// program left others than zeros there. They are checked once; a check that fails is repeated
-    /// before the next growth.
+    /// Zeros the bytes past the last whole page, which only encode the size, if an earlier program
+    /// left nonzero bytes there. They are checked once. If the check fails, it is repeated before
+    /// the next growth.
     fn settle_rest(self, storage: &mut Storage) -> io::Result<()> {
         if !storage.may_have_rest {
             return Ok(());
@@ -281,7 +291,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
         let mut rest = vec![0; nr];
         memory.bytes().copy_to(0, &mut rest);
         if !is_zeros(&rest) {
-            // As if a page had been there.
+            // Have `know_size` truncate the backend to whole pages first, as if there were one more
+            // page.
             storage.pages_end = start + 1;
             storage.is_size_known = false;
             self.know_size(storage)?;
@@ -291,17 +302,18 @@ impl<S: RefScheme> StorageSize<'_, S> {
     }
 
     /// Sets the backend to the size that encodes a file of `size` bytes. For a file in whole pages,
-    /// the number of pages must not grow, or no truncation may be waiting to be made durable.
+    /// if the number of pages grows, earlier truncations must be durable.
     fn set_stored(self, storage: &mut Storage, size: u64) -> io::Result<()> {
         let layout = self.0.layout();
         if layout.is_of_pages() {
             let pages_end = layout.pages_end(size);
             let has = layout.pages_end(self.0.fill_size());
-            // A change within the last page also removes some of the rest, which may not have been
-            // checked.
+            // A change within the last page also removes some of the bytes past the last whole
+            // page, which may not have been checked.
             storage.is_cut |= storage.may_have_rest;
             if storage.pages_end.max(has) > pages_end {
-                // No bytes of the removed pages may be left past the last page.
+                // First truncate to whole pages, so that no bytes of the removed pages are left
+                // past the last page.
                 storage.pages_end = storage.pages_end.max(has);
                 storage.is_cut = true;
                 self.0.backend().set_size(pages_end)?;
@@ -312,7 +324,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
         self.0.backend().set_size(layout.stored(size))
     }
 
-    /// Sets the backend to the size of the file: at least `size`, an earlier size of the file.
+    /// Sets the backend to at least `size`, an earlier size of the file, and to at most the current
+    /// size of the file.
     pub(super) fn tell_size(self, storage: &mut Storage, size: u64) -> io::Result<()> {
         self.know_size(storage)?;
         let fill = self.0.fill_size();
@@ -321,8 +334,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
                 .set_storage_size(storage, size, || {})
                 .map_err(SizeNotSet::error_or_unwind);
         }
-        // The file does not shrink while the writeback lock is held, and nothing past its end is
-        // written to the backend. So this removes no byte of the file.
+        // The file does not shrink while this thread holds the writeback lock, and nothing past its
+        // end is written to the backend. So the truncation removes no byte of the file.
         let size = self.0.size();
         if fill > size {
             self.set_storage_size(storage, size, || {})

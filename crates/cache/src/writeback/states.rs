@@ -13,8 +13,8 @@ pub(super) struct States<'m, S: RefScheme>(pub(super) &'m Mapping<S>);
 impl<S: RefScheme> States<'_, S> {
     /// Changes the state of all unsynced pages.
     pub(super) fn settle_written(self, writes: &Writes, after: fn(PageState) -> PageState) {
-        // Nothing past the end is written to the backend, and truncated pages are no longer
-        // unsynced.
+        // The loop ends at the end of the file: no page past it is written to the backend, and
+        // truncated pages are no longer unsynced.
         let (mut from, end) = (0, self.0.nr_pages());
         while let Some(page) = writes.written().next(from, end) {
             from = page + 1;
@@ -22,7 +22,7 @@ impl<S: RefScheme> States<'_, S> {
         }
     }
 
-    /// Changes the state of a page, if it is resident.
+    /// Changes the state of a page if the page is resident.
     pub(super) fn change_state(
         self,
         writes: &Writes,
@@ -30,7 +30,8 @@ impl<S: RefScheme> States<'_, S> {
         after: impl Fn(PageState) -> PageState,
     ) {
         let Some(claim) = self.0.claim_present(page) else {
-            // A truncation removed it in between: nothing of it must be written or kept.
+            // A truncation has removed the page in between, so none of its bytes must be written or
+            // kept.
             return;
         };
         let Some(frame) = claim.frame() else {

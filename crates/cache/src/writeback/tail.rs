@@ -1,30 +1,32 @@
 //! Partial tail page of a file that is stored in whole pages: bytes of its last page in the backend
 //! after the end of the file.
 //!
-//! The bytes of a page after the end of the file are zeros when it is written to the backend. The
-//! backend may have others nevertheless:
+//! When a page is written to the backend, its bytes after the end of the file are zeros. The
+//! backend may have nonzero bytes there nevertheless:
 //! - after a truncation, the truncated bytes, until the page is written again;
-//! - after an opening, bytes written before a power loss (or the end of the process) that kept the
-//!   page but not the size.
+//! - after an opening, bytes that an earlier program wrote before a power loss (or before its
+//!   process ended), if the page was stored but the size was not.
 //!
-//! As long as the file ends there no reader sees them: fills use the size. If the file grows, they
-//! would become its bytes. So a thread that extends the file checks the page first; until then the
-//! end is *loose* ([`Writes::loose_end`]). A thread that opens the file for writing also checks it,
-//! so that what an earlier program left is durably removed before this one writes anything.
+//! As long as the file ends within the page, no reader sees these bytes, since fills use the size.
+//! If the file grew, they would become part of it. So a thread that extends the file checks the
+//! page first. Until then the end is *loose* ([`Writes::loose_end`]). A thread that opens the file
+//! for writing checks the page too, so that bytes that an earlier program wrote past the end are
+//! durably removed before this program writes anything.
 //!
 //! Protocol, with the size lock held, before the file grows past a loose end:
 //! 1. Fill the page.
 //! 2. Acquire the writeback lock. If the page is dirty, write it to the backend, which then has
 //!    zeros there.
 //! 3. Otherwise claim the page, so that it stays resident, and no other thread reads it from the
-//!    backend while it changes there. Read it from the backend, and decode it. If there are zeros
-//!    after the end, or the page is a hole, nothing more is to be done. This is nearly always so.
-//! 4. If not: set them to zeros, encode the page, write it, and make that durable: a power loss
-//!    must not leave the old page and a later size. If that fails the page is dirty, so nothing of
-//!    it is lost.
+//!    backend while it changes there. Read it from the backend, and decode it. If the bytes after
+//!    the end are zeros, or the page is a hole, the check is complete. This is nearly always the
+//!    case.
+//! 4. Otherwise zero these bytes, encode the page, write it, and make it durable: a power loss must
+//!    not leave the old page together with a later size. If this fails, the page becomes dirty, so
+//!    none of its bytes are lost.
 //!
-//! The claim is held for two transfers and two codec calls, which wait for nothing (calls of the
-//! cache fail in a codec), as a fill holds it for one.
+//! The claim is held for at most two transfers and two codec calls; a fill holds a claim for one of
+//! each. Neither waits for another claim, since calls of the cache fail in a codec.
 //!
 //! Verified by: `crates/pagewell/tests/page_hooks` (`what_was_cut_off_does_not_come_back*`,
 //! `a_page_that_was_written_before_its_size*`).
@@ -59,8 +61,8 @@ pub(crate) enum Tail {
 pub(crate) struct TailKeeper<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<S: RefScheme> TailKeeper<'_, S> {
-    /// Steps 2 to 4, for the page with byte `at`, the end of the file. The caller holds the size
-    /// lock.
+    /// Performs steps 2 to 4 for the page with byte `at`, the end of the file. The caller holds the
+    /// size lock.
     pub(crate) fn settle(self, writes: &Writes, at: u64, op: Op) -> Result<Tail, Error> {
         let Some(hooks) = self.0.hooks() else {
             return Ok(Tail::Settled);
@@ -68,8 +70,8 @@ impl<S: RefScheme> TailKeeper<'_, S> {
         let page = at >> self.0.page_shift();
         let mut storage = self.0.lock_storage(writes, op)?;
         if writes.any_dirty(page..page + 1).is_some() {
-            // If it cannot be written, for example because the callback refuses it, the rest is
-            // done nevertheless.
+            // Even if the page cannot be written, for example because the callback refuses it, the
+            // steps below are performed.
             let _ = Flusher(self.0).flush_page(writes, &mut storage, page);
         }
         if writes.loose_end() != Some(at) {
@@ -89,7 +91,7 @@ impl<S: RefScheme> TailKeeper<'_, S> {
             is_changed = true;
             bytes[used..].fill(0);
             if let Err(failure) = self.write(hooks, &mut storage, (page, used), &mut bytes) {
-                // The state of the page in the backend is unknown now.
+                // The bytes of the page in the backend are unknown now.
                 let record = self.0.pool().meta(frame);
                 let before = PageState::of(record);
                 if !before.is_dirty() {

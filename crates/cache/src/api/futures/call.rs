@@ -8,8 +8,9 @@ use crate::base::error::{Error, Op};
 use crate::mapping::record::Mapping;
 use crate::mapping::visitor::Visitor;
 
-/// Lets a thread of the cache make `call` of a file. The file stays open until the call has
-/// returned. Returns `None` if there is no strong reference to the file.
+/// Submits `call`, for the file of `mapping`, to the threads for offloaded calls. The call has a
+/// weak reference, so the file is not closed before the call has returned. Returns `None` if the
+/// file has no strong reference.
 pub(super) fn call<S: RefScheme, T: Send + 'static>(
     mapping: &Arc<Mapping<S>>,
     call: impl FnOnce(&Arc<Mapping<S>>) -> T + Send + 'static,
@@ -19,13 +20,14 @@ pub(super) fn call<S: RefScheme, T: Send + 'static>(
     let engines = mapping.engines();
     Some(Errand::begin(engines, key, move || {
         let answer = call(visitor.mapping());
-        // The task may be woken only after the reference is dropped.
+        // Drop the reference before the task is woken: the task may drop the last handle of the
+        // file.
         drop(visitor);
         answer
     }))
 }
 
-/// Returns the error of a call that no thread has made.
+/// Returns the error for a call that no thread has made.
 #[cold]
 pub(super) fn given_up<S: RefScheme>(mapping: &Mapping<S>, op: Op) -> Error {
     Error::from_io(

@@ -1,12 +1,12 @@
 //! Futures: operations of tasks that do not block the thread.
 //!
-//! They work in any executor: no runtime is required, and no thread is blocked. A hit is ready at
-//! the first poll. The engine reads missing pages and wakes the task when they are resident; other
-//! operations that wait are made by threads of the cache (`base/errand.rs`).
+//! The futures work in any executor: they require no runtime, and block no thread. A hit is ready
+//! at the first poll. The engine reads missing pages, and the task is woken when they are resident.
+//! Threads of the cache make other calls that wait (`base/errand.rs`).
 //!
-//! A future owns everything that the backend or a thread uses: it takes a buffer, and returns it.
-//! So it can be dropped at any time. A read that was started continues, for the cache; a write or a
-//! sync that a thread of the cache has started is completed nevertheless.
+//! A future owns the buffer that it uses, and returns it with the result. So a future can be
+//! dropped at any time. A read that was started then continues, and fills the cache. A write or a
+//! sync that was passed to a thread of the cache is completed too.
 
 mod call;
 mod pin;

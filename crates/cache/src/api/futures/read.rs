@@ -28,7 +28,7 @@ pub struct ReadAt<'f, S: RefScheme = LockBit> {
     offset: u64,
     done: usize,
     waiting: Waiting,
-    /// The rest of the read, if a thread of the cache does it.
+    /// Offloaded call for the rest of the read, if one was made.
     errand: Option<Errand<Outcome>>,
 }
 
@@ -102,8 +102,8 @@ impl<S: RefScheme> File<S> {
     }
 
     /// Reads as [`read_many`](Self::read_many) does, without blocking: returns the buffer of each
-    /// offset, with the number of bytes read into it. All missing pages are read concurrently, as
-    /// far as that does not wait.
+    /// offset, with the number of bytes read into it. Reads the missing pages concurrently, unless
+    /// the submission of a read would have to wait.
     pub fn read_many_async(&self, reads: Vec<(u64, Vec<u8>)>) -> ReadMany<'_, S> {
         ReadMany {
             file: self,
@@ -116,7 +116,7 @@ impl<S: RefScheme> File<S> {
 }
 
 impl<S: RefScheme> ReadAt<'_, S> {
-    /// Copies the resident part of the rest, page by page.
+    /// Copies the rest page by page, until a page is missing.
     fn go_on(&mut self, context: &Context<'_>) -> Poll<Result<usize, Error>> {
         let mapping = self.file.mapping();
         if let Err(error) = mapping.check_home(Op::Read) {
@@ -179,14 +179,15 @@ impl<S: RefScheme> ReadAt<'_, S> {
         Poll::Ready(Ok(self.done))
     }
 
-    /// Zeros bytes of other pages in the place of the next page, as a blocking read does.
+    /// Zeros the bytes of other pages that a failed copy may have left where the next page would
+    /// begin, as a blocking read does.
     fn zero_rest(&mut self) {
         if let Some(rest) = self.buf.get_mut(self.done..) {
             Reader(&**self.file.mapping()).wipe(rest);
         }
     }
 
-    /// Lets a thread of the cache read the rest.
+    /// Makes an offloaded call for the rest of the read.
     #[cold]
     fn begin_call(&mut self, context: &Context<'_>) -> Poll<Result<usize, Error>> {
         let mapping = self.file.mapping();
@@ -249,7 +250,7 @@ impl<S: RefScheme> Future for ReadAt<'_, S> {
 }
 
 impl<S: RefScheme> ReadAt<'_, S> {
-    /// Polls as [`poll`](Future::poll), for any read, a hit or not.
+    /// Polls as [`poll`](Future::poll) does, whether or not the read is a hit.
     #[inline(never)]
     fn poll_any(&mut self, context: &Context<'_>) -> Poll<Outcome> {
         let result = match self.errand {
@@ -295,7 +296,7 @@ impl<'f, S: RefScheme> Future for ReadMany<'f, S> {
 }
 
 impl<S: RefScheme> ReadMany<'_, S> {
-    /// Lets the engine read the missing pages.
+    /// Submits reads of the missing pages to the engine.
     fn begin(&mut self) {
         let mapping = self.file.mapping();
         if mapping.check_home(Op::Read).is_err() {

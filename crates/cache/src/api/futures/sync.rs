@@ -28,8 +28,8 @@ impl<S: RefScheme> fmt::Debug for SyncData<'_, S> {
 }
 
 impl<S: RefScheme> File<S> {
-    /// Syncs as [`sync_data`](Self::sync_data) does, without blocking. Covers everything written
-    /// before the first poll.
+    /// Syncs as [`sync_data`](Self::sync_data) does, without blocking. The sync covers everything
+    /// written before the first poll.
     ///
     /// # Errors
     ///

@@ -33,7 +33,7 @@ pub struct WriteAt<'f, S: RefScheme = LockBit> {
     offset: u64,
     done: usize,
     waiting: Waiting,
-    /// The rest of the write, if a thread of the cache does it.
+    /// Offloaded call for the rest of the write, if one was made.
     errand: Option<Errand<Outcome<usize>>>,
 }
 
@@ -64,8 +64,8 @@ impl<S: RefScheme> File<S> {
     /// Writes as [`write_at`](Self::write_at) does, without blocking. Returns the buffer, with the
     /// number of its bytes that were written.
     ///
-    /// If the future is dropped before it is ready, any part of the bytes is written, possibly
-    /// later.
+    /// If the future is dropped before it is ready, any part of the bytes may be written, even
+    /// after the drop.
     ///
     /// # Errors
     ///
@@ -83,12 +83,12 @@ impl<S: RefScheme> File<S> {
     }
 
     /// Appends as [`append`](Self::append) does, without blocking. Returns the buffer, with the
-    /// byte range of the file that it occupies.
+    /// byte range of the file that its bytes occupy.
     ///
     /// If the future is dropped before it is ready, the buffer may or may not be appended. Several
-    /// appends that are started concurrently may be made in any order. A task that has a page
-    /// pinned for writing ([`pin_mut`](Self::pin_mut)) should publish that first: until then an
-    /// append that needs the page occupies a thread of the cache.
+    /// appends that are started concurrently may be made in any order. A task that has pinned the
+    /// page with the end of the file for writing ([`pin_mut`](Self::pin_mut)) should publish the
+    /// page first: until then the append occupies a thread of the cache.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl<S: RefScheme> File<S> {
 }
 
 impl<S: RefScheme> WriteAt<'_, S> {
-    /// Writes to the resident pages, one by one.
+    /// Writes to resident pages one by one, until the write would have to wait.
     fn go_on(&mut self, context: &Context<'_>) -> Poll<Result<usize, Error>> {
         let mapping = self.file.mapping();
         let writes = self.file.writes(Op::Write)?;
@@ -139,7 +139,7 @@ impl<S: RefScheme> WriteAt<'_, S> {
                         Err(error) => return Poll::Ready(self.after(error)),
                     }
                 }
-                // The page is filled, or waited for, as by a reader; then the write is tried again.
+                // Fill the page, or wait for it, as a reader does. Then try the write again.
                 Ok(Attempt::Raced | Attempt::Missing) if bytes.len() < page_size => {
                     let guide = |_, wanted| wanted;
                     let found = self
@@ -167,7 +167,7 @@ impl<S: RefScheme> WriteAt<'_, S> {
         }
     }
 
-    /// Lets a thread of the cache write the rest.
+    /// Makes an offloaded call for the rest of the write.
     #[cold]
     fn begin_call(&mut self, context: &Context<'_>) -> Poll<Result<usize, Error>> {
         self.file.check_may_wait(Op::Write)?;

@@ -1,5 +1,5 @@
-//! Waits between threads that close files, as far as they can be tested without threads; and the
-//! registry of open files.
+//! Tests of the waits between threads that close files, as far as one thread can test them, and of
+//! the registry of open files.
 
 use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{FRAME_BYTES, Nodes};
@@ -80,8 +80,8 @@ impl Drop for ClosedLate {
     }
 }
 
-/// A mapping that is closed first removes itself from the registry, and not the mapping closed
-/// after it.
+/// Two mappings of one file are closed one after the other. The first removes only itself from the
+/// registry, so the file stays registered until the second is closed.
 #[test]
 fn a_mapping_forgets_itself_and_no_other_one() {
     bounded("files that are closed", || {
@@ -90,7 +90,7 @@ fn a_mapping_forgets_itself_and_no_other_one() {
         let _open = [OpenAtEnd(&gates[0]), OpenAtEnd(&gates[1])];
         std::thread::scope(|scope| {
             let closers = gates.each_ref().map(|gate| {
-                // Opened while the other one is being closed.
+                // The file is opened while its other mapping is being closed.
                 let file = cache.open_backend(ClosedLate(Arc::clone(gate)), "late");
                 let file = file.unwrap();
                 let closer = scope.spawn(move || drop(file));
@@ -109,8 +109,8 @@ fn a_mapping_forgets_itself_and_no_other_one() {
     });
 }
 
-/// A thread that opens a file for writing waits for one that is opening the same file, and for no
-/// other.
+/// A thread that opens a file for writing waits for a thread that is opening the same file, but not
+/// for one that is opening another file.
 #[test]
 fn a_file_is_opened_by_one_at_a_time() {
     bounded("files that are opened", || {
@@ -140,7 +140,7 @@ fn a_quiet_cache_has_closed_what_was_left() {
     let file = cache.open_backend_with(Arc::clone(&storage), "left", &options);
     let file = file.unwrap();
     file.append(b"bytes").unwrap();
-    // No flusher has been started that might be faster.
+    // No flusher has been started that might close the file first.
     assert!(!*lock(&cache.files().flushers.is_started));
     let share = cache.files().registry.open(storage.id()).unwrap();
     lock(&cache.files().left).push(share);
@@ -175,7 +175,7 @@ fn a_visitor_may_let_the_last_share_go_in_a_hook() {
         let options = {
             let last = Arc::clone(&last);
             OpenOptions::new().write().before_write(move |_, _| {
-                // A flusher, which has a weak reference to the file.
+                // The callback runs on a flusher, which has a weak reference to the file.
                 assert_eq!(std::thread::current().name(), Some("pagewell-flusher"));
                 drop(last.lock().unwrap().take());
                 Ok(())

@@ -16,8 +16,7 @@ use crate::index::file_index::WATCHES;
 use crate::mapping::record::How;
 use crate::read::lookup::Lookup;
 
-/// Regression test: two writers of one page slept, and woke each other, for nearly each of their
-/// writes.
+/// Regression test: two writers of one page slept, and woke each other, for nearly every write.
 #[test]
 fn who_meets_a_claim_looks_a_few_times_before_it_sleeps() {
     bounded("looking a few times", || {

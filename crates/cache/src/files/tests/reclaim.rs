@@ -1,4 +1,4 @@
-//! Tests of reclaim: evictions, the frames that it leaves alone, and its failures.
+//! Tests of reclaim: evictions, frames that it does not touch, and failures.
 
 mod nodes;
 mod queues;
@@ -90,7 +90,7 @@ fn pin(mapping: &Mapping<LockBit>, page: u64) -> FrameRef<'_, LockBit> {
     Lookup(mapping).get(page, || 1).unwrap().reference
 }
 
-/// Fills the cache, and pins a page in each place for a block of sixteen frames that contains one.
+/// Fills the cache. In each place for a block of sixteen frames, pins a page if there is one.
 fn pin_every_place(mapping: &Mapping<LockBit>) -> Vec<FrameRef<'_, LockBit>> {
     let mut places = HashSet::new();
     (0..2 * NR_FRAMES as u64)
@@ -161,8 +161,9 @@ fn threads_that_miss_one_page_evict_one() {
     assert_eq!(evicted_by_64_misses(true), (1, 1));
 }
 
-/// The same for the leaf of the page: one thread creates it. It needs a frame for its metadata, and
-/// at most two for what it shares with its neighbours.
+/// The same as the previous test, but the page's leaf does not exist either, and only one thread
+/// may create it. The leaf needs a frame for its metadata, and at most two for the memory that it
+/// shares with its neighbours.
 #[test]
 fn threads_that_miss_one_leaf_make_one() {
     let (nr_evicted, nr_read) = evicted_by_64_misses(false);
@@ -190,7 +191,7 @@ fn pins_in_every_place_make_a_large_request_fail_without_an_eviction() {
     );
     assert_eq!(nr_evicted(&files), before);
 
-    // One place becomes free: that one is used, and no other.
+    // One place becomes free. The request uses this place, and changes no other.
     pins.swap_remove(20);
     let block = Allocator(files.supply()).alloc(sixteen()).unwrap();
     assert_eq!(block.order(), sixteen());
@@ -246,7 +247,7 @@ fn leaves_in_every_place_are_emptied_for_a_large_request() {
 }
 
 /// Regression test: requests failed after a tenth of a second while all frames were being filled by
-/// a slow backend. Now they wait as long as transfers are in flight.
+/// a slow backend. Requests now wait as long as transfers are in flight.
 #[test]
 fn a_request_waits_for_transfers_that_end() {
     let files = files();
@@ -264,7 +265,7 @@ fn a_request_waits_for_transfers_that_end() {
         all.pop();
         assert!(request.join().unwrap());
 
-        // A block of sixteen: a place whose frames are all being filled may become free.
+        // For a block of sixteen, a place whose frames are all being filled may become free.
         let request = scope.spawn(|| Allocator(files.supply()).alloc(sixteen()).is_ok());
         std::thread::sleep(Duration::from_millis(500));
         assert!(!request.is_finished());
@@ -288,7 +289,7 @@ fn a_request_that_transfers_cannot_help_fails_while_they_go_on() {
 }
 
 /// A cache of 4096 frames in which nothing can be evicted: 700 pages are dirty, 300 unsynced and
-/// 2000 pinned. The index has some frames, and the program the rest.
+/// 2000 pinned. The index uses some of the other frames, and the test has allocated the rest.
 struct Stuck {
     files: Arc<Files<LockBit>>,
     dirty: Opened<LockBit>,
@@ -363,9 +364,9 @@ impl Drop for Stuck {
     }
 }
 
-/// Regression test: if nothing could be evicted, there were 64 passes over all frames, with pauses,
-/// before an error; and each pass claimed every page, so that hits on it took the slow path. Now
-/// one pass suffices, which reads only frame metadata.
+/// Regression test: if nothing could be evicted, a request made 64 passes over all frames, with
+/// pauses, before it failed. Each pass claimed every page, so that hits on the page took the slow
+/// path. Now one pass suffices, which reads only frame metadata.
 #[test]
 fn when_nothing_can_be_evicted_one_look_at_each_frame_says_so_and_nothing_is_claimed() {
     let stuck = Stuck::new();
@@ -378,7 +379,7 @@ fn when_nothing_can_be_evicted_one_look_at_each_frame_says_so_and_nothing_is_cla
         assert_eq!(after.1, before.1, "claims");
     }
     assert!(Lookup(&stuck.clean).get(1, || 1).is_ok());
-    // The same through a file, with the numbers of frames.
+    // A read of a file fails in the same way, and its message gives the numbers of frames.
     let error = Lookup(&stuck.clean).get(9000, || 1).unwrap_err();
     let text = error.to_string();
     let numbers = [
@@ -394,8 +395,8 @@ fn when_nothing_can_be_evicted_one_look_at_each_frame_says_so_and_nothing_is_cla
     }
 }
 
-/// A page that may soon become free is waited for, but not for long: passes without a pause, and a
-/// limited number of them.
+/// A request waits for a page that may soon become free, but not for long: it makes a limited
+/// number of passes without a pause.
 #[test]
 fn a_page_that_may_be_held_for_a_moment_is_looked_at_a_few_times_more() {
     let mut stuck = Stuck::new();
@@ -414,7 +415,7 @@ fn a_page_that_may_be_held_for_a_moment_is_looked_at_a_few_times_more() {
         .unwrap_err();
     assert!(error.to_string().contains(", 10 pinned,"), "{error}");
     let nr_rounds = (stuck.effort().0 - before.0) / 4096;
-    // At most four million frames, and one pass.
+    // A request scans at most four million frames again, and makes at least one more pass.
     assert!((2..=1025).contains(&nr_rounds), "{nr_rounds}");
     assert_eq!(stuck.effort().1, before.1, "claims");
     // One page is unpinned.
@@ -423,9 +424,9 @@ fn a_page_that_may_be_held_for_a_moment_is_looked_at_a_few_times_more() {
     assert!(Allocator(stuck.files.supply()).alloc(Order::ZERO).is_ok());
 }
 
-/// Regression test: with several concurrent requests, each saw only some of the frames in its
-/// passes, and reported that all were in use. A pass that ignores the accessed bits covers all
-/// frames, whatever other threads do.
+/// Regression test: each of several concurrent requests scanned only some of the frames in its
+/// passes, and reported that all frames were in use. A pass that ignores the accessed bits now
+/// covers all frames, whatever other threads do.
 #[test]
 fn a_firm_round_is_over_every_frame_while_others_move_the_hand() {
     let files = files();
@@ -473,8 +474,8 @@ fn many_threads_that_want_blocks_of_all_sizes_get_them_and_lose_none() {
     assert_eq!(files.supply().pool().stats().nr_available(), NR_FRAMES);
 }
 
-/// Regression test: the pages that were in the way were cleaned between the scan of the frames and
-/// the wait for them. Nothing was left to clean, and the write failed although there were frames.
+/// Regression test: the dirty pages were cleaned between the scan of the frames and the wait for
+/// clean pages. No page was left to clean, and the write failed although frames could be evicted.
 #[test]
 fn who_finds_that_everything_is_clean_by_now_tries_again() {
     let files = files_of::<LockBit>(FramePool::new(&PoolConfig::new(64)).unwrap());

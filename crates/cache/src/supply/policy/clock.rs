@@ -1,9 +1,9 @@
 //! CLOCK (Corbató, "A paging experiment with the Multics system", 1968): clock hands that pass over
 //! the frames, and accessed bits that they clear.
 //!
-//! Hands. Requests for any place share one hand over all frames; each node has a hand of its own
-//! for requests on that node. If both hands pass a page, one clears its accessed bit, and the other
-//! evicts it earlier than either alone would.
+//! Hands. Requests for any place share one hand over all frames. Each node has a hand of its own
+//! for requests for that node. If two hands pass a page, one clears its accessed bit, and the other
+//! evicts the page earlier than either hand alone would.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use pagewell_frame::{FrameNr, FramePool, Order};
 use pagewell_sync::atomic::{AtomicUsize, Ordering};
 use pagewell_sync::shard::Padded;
 
-/// Whether accessed bits protect pages.
+/// Whether accessed bits protect pages from eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Marks {
     Respected,
@@ -30,9 +30,9 @@ pub(crate) enum Among {
 #[derive(Debug)]
 #[repr(align(128))] // Written by misses: shares no cache line with data that hits load.
 pub(crate) struct Clock {
-    /// For passes over all frames.
+    /// Hand for passes over all frames.
     hand: AtomicUsize,
-    /// For passes over the frames of one node.
+    /// Hands for passes over the frames of one node.
     of_nodes: Box<[Padded<AtomicUsize>]>,
 }
 
@@ -51,7 +51,8 @@ impl Clock {
         }
     }
 
-    /// Returns one pass of the hand, by places for blocks of `order`: the first frame of each.
+    /// Returns one pass of the hand over the places for blocks of `order`, as an iterator over the
+    /// first frame of each place.
     ///
     /// With `Marks::Respected`, a place that another request's pass has just visited is skipped,
     /// since that pass has cleared its accessed bits. Otherwise every place is visited once.
@@ -87,8 +88,8 @@ impl Clock {
     }
 }
 
-/// Maximum number of steps of the hand that a pass takes at once. A long pass takes more at a time,
-/// so that it does not change, for each frame, a word that all requests share.
+/// Maximum number of steps of the hand that a pass takes at once. A long pass takes several steps
+/// at a time, so that it does not change a word that all requests share for each frame.
 const MOST_STEPS: usize = 64;
 
 /// Pass of a clock hand. The drop returns the steps that it has taken and not used, unless the hand
@@ -97,21 +98,21 @@ const MOST_STEPS: usize = 64;
 #[must_use]
 pub(crate) struct Lap<'c> {
     hand: &'c AtomicUsize,
-    /// Number of frames of a place.
+    /// Number of frames in a place.
     len: usize,
     first: usize,
     nr_places: usize,
     passed_over: Range<u32>,
     marks: Marks,
-    /// The step with which the pass began.
+    /// Step at which the pass began.
     start: Option<usize>,
     place: usize,
     /// Steps taken and not used yet.
     taken: Range<usize>,
-    /// Position of the hand after these steps were taken.
+    /// Position of the hand after the steps in `taken` were taken.
     hand_after: usize,
     nr_visited: usize,
-    /// Whether other passes have visited the rest.
+    /// Whether other passes have visited the remaining places.
     is_over: bool,
 }
 
@@ -125,7 +126,8 @@ impl Lap<'_> {
         self.nr_visited == self.nr_places && (is_alone || self.marks == Marks::Ignored)
     }
 
-    /// Takes steps of the hand, and uses the first. Returns `false` if the pass is over.
+    /// Takes further steps of the hand, and uses the first of them. Returns `false` if the pass is
+    /// over.
     #[cold]
     fn take_steps(&mut self) -> bool {
         let nr_left = self.nr_places - self.nr_visited;
@@ -133,8 +135,8 @@ impl Lap<'_> {
         if nr == 0 {
             return false;
         }
-        // ORDERING: Relaxed; the hand only distributes the work. By atomicity no two requests get
-        // the same step, except for returned steps.
+        // ORDERING: Relaxed; the hand only distributes the work. Since the operation is atomic, two
+        // requests never get the same step, unless the first of them returns it.
         let before = self.hand.fetch_add(nr * self.len, Ordering::Relaxed);
         let step = before / self.len;
         self.hand_after = before + nr * self.len;
@@ -145,7 +147,7 @@ impl Lap<'_> {
         }
         let end = *self.start.get_or_insert(step) + self.nr_places;
         if self.marks == Marks::Respected && step >= end {
-            // Other passes have taken the rest.
+            // Other passes have taken the remaining steps.
             self.taken = step..step + nr;
             self.is_over = true;
             return false;

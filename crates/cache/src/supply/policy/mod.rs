@@ -1,10 +1,11 @@
 //! Eviction policy: the order in which pages are evicted.
 //!
-//! Owns. The queues of the default policy, with what the crate `pagewell-policy` does not know
-//! ([`queues`]); the clock hands and accessed bits of CLOCK ([`clock`]), the baseline.
+//! Owns. The queues of the default policy, with the leaves without pages, which the crate
+//! `pagewell-policy` does not handle ([`queues`]); and the clock hands of the baseline policy,
+//! CLOCK ([`clock`]).
 //!
-//! Calls `base` and the pool. It selects the next frame; [`super::evict`] determines whether its
-//! content can be evicted.
+//! Calls `base` and the pool. This module selects the next frame; [`super::evict`] determines
+//! whether its content can be evicted.
 
 pub(crate) mod clock;
 pub(crate) mod queues;
@@ -15,8 +16,8 @@ pub(crate) enum Eviction {
     /// longer ([`pagewell_policy`]).
     #[cfg_attr(not(loom), default)]
     Queues,
-    /// CLOCK: one hand, and an accessed bit for each page. Models and unit tests use it: it shares
-    /// less state, all of it in loom's atomics.
+    /// CLOCK: clock hands, and an accessed bit for each page. Models and unit tests use this
+    /// policy, since it shares less state, all of it in loom's atomics.
     #[cfg_attr(loom, default)]
     #[cfg_attr(not(any(test, loom)), allow(dead_code))]
     Clock,

@@ -1,14 +1,14 @@
 //! Queues of the default policy ([`pagewell_policy`]), and leaves without pages, which that crate
-//! does not know.
+//! does not handle.
 //!
-//! A leaf whose last page was evicted keeps the ghosts of its pages. It also keeps a frame, so only
-//! few such leaves stay: those that became empty last.
+//! A leaf whose last page was evicted keeps the ghosts of its pages. Such a leaf also uses a frame,
+//! so only a few of them stay: those that became empty last.
 
 use std::collections::{HashSet, VecDeque};
 
 use pagewell_policy::Policy;
 
-/// Divisor: the part of the frames that leaves without pages may use.
+/// Divisor: leaves without pages may use this part of the frames.
 const SHARE_OF_EMPTY: usize = 64;
 
 #[derive(Debug)]
@@ -33,12 +33,12 @@ impl Queues {
     }
 }
 
-/// Leaves without pages, in the order in which they became empty. They may be in use again, or
-/// removed.
+/// Leaves without pages, in the order in which they became empty. A recorded leaf may be in use
+/// again, or may have been removed.
 #[derive(Debug)]
 pub(crate) struct EmptyLeaves {
     queue: VecDeque<u32>,
-    /// Leaves in the queue; each is in it once.
+    /// Leaves in the queue, so that each leaf is in it only once.
     noted: HashSet<u32>,
     most: usize,
 }

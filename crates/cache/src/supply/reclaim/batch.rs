@@ -1,23 +1,24 @@
-//! Eviction in batches, in the order of the queues: frames are free before they are needed.
+//! Eviction in batches, in the order of the queues, so that frames are free before they are needed.
 //!
-//! A request that finds no free frame locally acquires the lock of the queues, evicts a batch of
-//! pages in the order of the policy, and takes one frame. The others stay free locally for the next
+//! A request that finds no free frame locally acquires the policy lock, evicts a batch of pages in
+//! the order of the policy, and takes one frame. The other frames stay free locally for the next
 //! requests of its thread, which need no lock. So one of many misses does the work for all of them,
-//! and prefetches the metadata, leaves and slots of the next pages.
+//! and can prefetch the metadata, leaves and slots of the next pages of the batch.
 //!
 //! In a small cache the batch is small, since free frames hold no pages. No thread of the cache
-//! does this work ahead of the misses: waking it would cost the miss more than its part of the
-//! batch.
+//! does this work ahead of the misses: to wake such a thread would cost a miss more than its part
+//! of the batch.
 //!
 //! Leaves. An evicted page leaves a ghost in its slot. A leaf that has only ghosts stays for some
 //! time ([`EmptyLeaves`]).
 //!
 //! Failure. A batch that finds nothing to evict is empty. The request then continues as every
-//! request under CLOCK ([`super::reclaimer`]): with free frames anywhere, and then with passes over
-//! all frames, which determine the result.
+//! request under CLOCK does ([`super::reclaimer`]): with frames that are free anywhere, and then
+//! with passes over all frames, which determine the result.
 //!
-//! Locks. The lock of the queues is acquired with no lock of this layer held. Its holder claims
-//! slots, which waits for nothing.
+//! Locks. A thread that acquires the policy lock holds no short lock, but may hold a claim, a
+//! leaf-creation lock, and locks of files or spaces. The holder of the policy lock only tries
+//! claims, so it waits for none. Leaves are evicted after the lock is released.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, FrameNr, Order, UniqueFrame};
@@ -34,7 +35,7 @@ use crate::supply::policy::queues::{EmptyLeaves, Queues};
 /// Maximum number of frames of a batch.
 pub(super) const MOST: usize = 32;
 
-/// Divisor: the part of the frames that a batch may have.
+/// Divisor: a batch may have this part of the frames.
 const SHARE: usize = 128;
 
 #[derive(Clone, Copy, Debug)]
@@ -49,23 +50,25 @@ impl<'s, S: RefScheme> Batches<'s, S> {
         let nr_frames = self.0.pool().nr_frames();
         let batch = match order {
             Order::ZERO => (nr_frames / SHARE).clamp(1, MOST),
-            // The next page in the order, which is a block if it is large enough. Smaller pages,
-            // however many, form none, since they are not contiguous.
+            // Evict only the next page in the order, which yields a block if the page is large
+            // enough. Smaller pages, however many, would form no block, since they are not
+            // contiguous.
             _ => 1,
         };
         let (mut freed, _) = self.evict(batch)?;
         let found = take_block(self.0, &mut freed, order);
-        // The first frame must be used first, and a thread cache returns the last one freed.
+        // A thread cache returns the frame that was freed last, so the frames are freed in reverse
+        // order: the first of them is then used first.
         freed.into_iter().rev().for_each(drop);
         found
     }
 
-    /// Evicts pages of `nr` frames, as far as possible, and leaves that are not kept. Returns
-    /// `None` if the policy has no queues, or else the freed blocks and the number of evicted
-    /// pages.
+    /// Evicts pages of `nr` frames, as far as possible, and leaves without pages that exceed their
+    /// limit. Returns the freed blocks and the number of evicted pages, or `None` if the policy has
+    /// no queues.
     ///
-    /// Pages that only hazard protection keeps are queried in one scan of the hazard slots. If
-    /// nothing else has become free, the batch is then repeated.
+    /// One scan of the hazard slots queries all pages that only hazard protection keeps. If the
+    /// batch freed nothing and the scan released pages, the batch is repeated once.
     pub(crate) fn evict(self, nr: usize) -> Option<(Vec<UniqueFrame<'s, S>>, usize)> {
         let evicted = self.evict_once(nr);
         let nr_unmarked = self.0.pool().look_at_announced();
@@ -84,7 +87,7 @@ impl<'s, S: RefScheme> Batches<'s, S> {
         } = &mut *queues;
         let mut hand = Hand::new(self.0, empty_leaves, nr);
         policy.evict(nr, &self.0.claims.notes, &mut hand);
-        // Drop the handle of its leaf, which may be one of those evicted below.
+        // Drop the leaf handle in `seen`, since that leaf may be one of those evicted below.
         let Hand {
             mut freed, seen, ..
         } = hand;
@@ -100,7 +103,8 @@ impl<'s, S: RefScheme> Batches<'s, S> {
     }
 }
 
-/// Removes a block of `order` from `freed`: one of that order, or part of a larger one.
+/// Removes a block of `order` from `freed`: a block of that order, or part of a larger block, whose
+/// rest is freed.
 fn take_block<'s, S: RefScheme>(
     supply: &'s Supply<S>,
     freed: &mut Vec<UniqueFrame<'s, S>>,
@@ -116,11 +120,11 @@ fn take_block<'s, S: RefScheme>(
 /// Whether the frame is a leaf without pages, according to its metadata.
 fn is_empty_leaf<S: RefScheme>(supply: &Supply<S>, frame: FrameNr) -> bool {
     let record = supply.pool().meta(frame);
-    // The reference is the root's.
+    // The one reference is the root's.
     record.kind().0 == FrameKind::Leaf && record.count() == 1
 }
 
-/// Evicts a leaf, if it is still one, and still empty.
+/// Evicts the leaf in frame `leaf`, if the frame is still a leaf and the leaf is still empty.
 fn evict_leaf<S: RefScheme>(supply: &Supply<S>, leaf: FrameNr) -> Option<UniqueFrame<'_, S>> {
     let (kind, _) = supply.pool().meta(leaf).kind();
     (kind == FrameKind::Leaf)
@@ -131,7 +135,7 @@ fn evict_leaf<S: RefScheme>(supply: &Supply<S>, leaf: FrameNr) -> Option<UniqueF
 /// Access of the policy to the cache, for one batch.
 struct Hand<'s, 'q, S: RefScheme> {
     supply: &'s Supply<S>,
-    /// The page whose accessed bit was tested last: its frame, and its slot.
+    /// Frame and slot of the page whose accessed bit was tested last.
     seen: Option<(FrameNr, SeenSlot<'s, S>)>,
     empty_leaves: &'q mut EmptyLeaves,
     freed: Vec<UniqueFrame<'s, S>>,
@@ -162,11 +166,11 @@ impl<S: RefScheme> Pages for Hand<'_, '_, S> {
         let (kind, order) = self.supply.pool().meta(frame).kind();
         match kind {
             FrameKind::Page => Content::Page(order.frames()),
-            // Owned: being filled, or withheld.
+            // An owned frame is being filled or withheld.
             FrameKind::Free | FrameKind::Front | FrameKind::Owned => Content::Nothing,
             FrameKind::Leaf => {
-                // A leaf that became empty while another thread had a handle, or not by an
-                // eviction.
+                // The leaf may have become empty while another thread had a handle, or by a removal
+                // of pages, and was then not recorded.
                 self.note_if_empty(frame);
                 Content::Other
             }
@@ -205,7 +209,8 @@ impl<S: RefScheme> Pages for Hand<'_, '_, S> {
             prefetch(record);
             return;
         }
-        // A hint, as all metadata here: it is loaded again, and checked, when the page is evicted.
+        // The metadata is only a hint here. It is loaded again, and checked, when the page is
+        // evicted.
         let (leaf, position) = record.owner();
         let Some(leaf) = u32::try_from(leaf)
             .ok()

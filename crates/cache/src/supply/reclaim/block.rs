@@ -1,25 +1,26 @@
 //! Reclaim of blocks: contiguous frames, for pages larger than a frame.
 //!
-//! To evict pages one by one until some of them happen to be contiguous could take all of them. So
-//! a request first searches for a place where it is certain to succeed, as far as concurrent
-//! threads allow, and evicts only there:
+//! If pages were evicted one by one until enough of them happen to be contiguous, nearly all pages
+//! might be evicted. So a request first searches for a *place*, an aligned range of frames, where
+//! it succeeds unless concurrent threads prevent that. It evicts only there:
 //!
-//! 1. Scan the places for a block of the wanted order, from the clock hand on, without changes
-//!    except to accessed bits. A place is fit if each frame in it is free, or has a page or a leaf
+//! 1. Scan the places for a block of the wanted order, from the clock hand on. The scan changes
+//!    only accessed bits. A place is *fit* if each frame in it is free, or has a page or a leaf
 //!    without other references (and, in gentle passes, without an accessed bit).
-//! 2. Allocate the free frames of a fit place, so that no other thread does.
+//! 2. Allocate the free frames of a fit place, so that no other thread allocates them.
 //! 3. Evict the rest, frame by frame.
 //! 4. Join all parts into one block.
 //!
-//! If another thread pins a page of the place between steps 1 and 3, or takes a frame of it, the
-//! frames evicted so far are freed, directly to their node, and the next place is tried: [`TRIES`]
-//! of them in a pass.
+//! If another thread pins a page of the place between steps 1 and 3, or allocates a frame of it,
+//! the frames evicted so far are freed directly to their node, and the request tries the next
+//! place, up to [`TRIES`] places per pass.
 //!
-//! Immovable frames. A leaf in use stays in place as long as it has pages, wherever those are, and
-//! a frame that the budget withholds stays withheld. If no place is fit otherwise, a leaf is freed
-//! by evicting all its pages: leaves are in every place only if each has few pages. Withheld frames
-//! are few (one for some open files, for 512 leaves, and for each leaf cluster in use of a file
-//! that is written to) and count as pinned.
+//! Immovable frames. A leaf in use keeps its frame as long as it has pages, wherever these are, and
+//! a frame that the budget withholds stays withheld. If no place is fit, a thorough pass frees the
+//! frame of a leaf by evicting all pages of the leaf. The number of these pages is small: leaves
+//! can be in every place only if each of them has few pages. Withheld frames count as pinned, since
+//! they are few: one for every few open files, one for 512 leaves, and one for each leaf cluster in
+//! use of a file that is written to.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, Order, TryGetFrame, UniqueFrame};
@@ -35,17 +36,17 @@ use crate::supply::policy::clock::{Among, Marks};
 use crate::supply::reclaim::effort::{Effort, Shortage};
 use crate::supply::reclaim::nodes::census_among;
 
-/// Maximum number of places in a pass that appeared fit and were not.
+/// Maximum number of places that a pass tries because they appeared fit.
 const TRIES: u32 = 4;
 
-/// Use of a place.
+/// Usability of a place for a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
-    /// All of it is free or can be evicted at once.
+    /// All frames of the place are free or can be evicted at once.
     Fit,
-    /// Fit once frames that are being filled are pages.
+    /// The place will be fit once the frames in it that are being filled are pages.
     Soon,
-    /// Possibly fit for a pass with more effort.
+    /// The place may be fit for a pass with more effort.
     Harder,
     Unfit,
 }
@@ -54,7 +55,7 @@ enum Look {
 pub(super) struct BlockFinder<'s, S: RefScheme>(pub(super) &'s Supply<S>);
 
 impl<'s, S: RefScheme> BlockFinder<'s, S> {
-    /// Scans until it has reclaimed a block of `order`, which is not zero.
+    /// Scans until the pass has reclaimed a block of `order`, which is not zero.
     pub(super) fn find(
         self,
         order: Order,
@@ -89,7 +90,7 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
             }
         }
         Err(Shortage {
-            // A pass that ends with the last try has scanned enough, too.
+            // A pass that ends with the last try counts as complete too.
             is_complete: lap.is_complete() || nr_tries == TRIES,
             block: Some((order.frames(), nr_loose)),
             is_raced: nr_tries != 0,
@@ -99,9 +100,9 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         })
     }
 
-    /// Returns the use of the place for a block of `order` at `first`, and the number of its frames
-    /// that are free or can be evicted. If accessed bits are respected, and are all that keeps the
-    /// place from being fit, clears them.
+    /// Returns the usability of the place for a block of `order` at `first`, and the number of its
+    /// frames that are free or can be evicted. In a gentle pass, if the place would be fit without
+    /// accessed bits, clears these bits.
     fn look(
         self,
         first: FrameNr,
@@ -126,8 +127,9 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
                     match stays {
                         Stays::Leaf => has_used_leaves = true,
                         Stays::Held => {
-                            // Requests a query in the next scan of the hazard slots, in case hazard
-                            // protection alone keeps the frame.
+                            // Query the frame (`doubt`): hazard protection may be its only other
+                            // reference, and the next scan ends the protection unless a hazard slot
+                            // names the frame.
                             self.0.pool().doubt(frame);
                             is_fit = false;
                         }
@@ -155,8 +157,9 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         (look, nr_loose)
     }
 
-    /// Returns the heads of the blocks in the place for a block of `order` at `first`: the reason
-    /// for which they stay, their kind, and the number of their frames in the place.
+    /// Returns the blocks that overlap the place for a block of `order` at `first`. An item of the
+    /// iterator contains the block's head, the reason why it cannot be evicted (`None` if an
+    /// eviction may succeed), its kind, and the number of its frames in the place.
     fn heads(
         self,
         first: FrameNr,
@@ -176,7 +179,7 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         })
     }
 
-    /// Clears the accessed bits of the pages in a place. Returns whether there were any.
+    /// Clears the accessed bits of the pages in a place. Returns `true` if any was set.
     fn take_marks(self, first: FrameNr, order: Order) -> bool {
         let mut were_any = false;
         for (frame, _, kind, _) in self.heads(first, order) {
@@ -191,7 +194,8 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         were_any
     }
 
-    /// Allocates the frames in the place for a block of `order` at `first`, and joins them.
+    /// Performs steps 2 to 4 for the place for a block of `order` at `first`. Returns `None`, with
+    /// all frames freed that were obtained, if a frame is not available any more.
     fn take_place(
         self,
         first: FrameNr,
@@ -225,7 +229,7 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         self.0.pool().join(parts, order)
     }
 
-    /// Whether the leaves in use in a place can be emptied: all their pages can be evicted.
+    /// Whether all pages of the leaves in use in a place can be evicted.
     fn could_empty_leaves(self, first: FrameNr, order: Order) -> bool {
         self.used_leaves(first, order).all(|leaf| {
             let mut nr_pages = 0;
@@ -247,20 +251,20 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         })
     }
 
-    /// Evicts the pages of the leaves in use in a place, as far as that can be done at once.
+    /// Evicts the pages of the leaves in use in a place, as far as they can be evicted at once.
     fn empty_leaves(self, first: FrameNr, order: Order) {
         for leaf in self.used_leaves(first, order) {
             let pages = (0..FRAME_WORDS).filter_map(|position| match state_of(&leaf, position) {
                 State::Present(page) => Evictor(self.0).try_evict(page, Marks::Ignored),
                 State::Empty | State::Busy => None,
             });
-            // Not to the thread caches: the pages may be in this place, where their frames are
-            // needed.
+            // Free the frames to their nodes and not to the thread caches: frames in this place are
+            // needed for the block.
             self.0.pool().free_to_nodes(pages.collect());
         }
     }
 
-    /// Returns handles of the leaves in a place that have more references than the root's.
+    /// Returns handles of the leaves in a place that have other references than the root's.
     fn used_leaves(self, first: FrameNr, order: Order) -> impl Iterator<Item = Leaf<'s, S>> {
         self.heads(first, order)
             .filter(|(_, stays, _, _)| *stays == Some(Stays::Leaf))
@@ -273,7 +277,8 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
 
 /// Loads a slot of a leaf, and returns its state.
 fn state_of<S: RefScheme>(leaf: &Leaf<'_, S>, position: usize) -> State {
-    // ORDERING: Acquire; a thread that then evicts the page checks its metadata against the slot
-    // again, and sees the metadata as it was published.
+    // ORDERING: Acquire; pairs with the release store that published the slot. A thread that then
+    // evicts the page checks the page's metadata against the slot, and sees the metadata as it was
+    // published.
     Slot::from_bits(leaf.slot(position).load(Ordering::Acquire)).state()
 }

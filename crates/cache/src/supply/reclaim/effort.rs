@@ -1,5 +1,4 @@
-//! Effort of a reclaim pass, the result of a pass that found nothing, and the condition for giving
-//! up.
+//! Effort of a reclaim pass, result of a pass that found nothing, and condition for giving up.
 
 #[cfg(not(loom))]
 use std::time::Duration;
@@ -17,14 +16,14 @@ use crate::supply::policy::clock::Marks;
 pub(super) struct Shortage {
     /// Reasons for which the scanned frames were not freed.
     pub(super) census: Box<Census>,
-    /// Whether every frame was scanned.
+    /// Whether the pass has scanned every frame.
     pub(super) is_complete: bool,
-    /// For a block: its number of frames, and the number of frames that are free or could be
-    /// evicted.
+    /// In a request for a block: the number of frames of the block, and the number of frames that
+    /// are free or could be evicted.
     pub(super) block: Option<(u32, usize)>,
-    /// Whether other threads were changing what this pass tried to use.
+    /// Whether other threads were changing frames that this pass tried to use.
     pub(super) is_raced: bool,
-    /// Whether there will be more to find when the transfers in flight have ended.
+    /// Whether a later pass may find more when transfers in flight have ended.
     pub(super) until_transfers_end: bool,
     /// Whether a pass with more effort may find something, whatever other threads do.
     pub(super) may_try_harder: bool,
@@ -46,7 +45,8 @@ impl Shortage {
         }
     }
 
-    /// Whether a request can learn more only by waiting: no pass with more effort would find more.
+    /// Whether the request must wait or fail: the pass was complete, and no pass with more effort
+    /// would find more.
     pub(super) fn is_final(&self, effort: Effort) -> bool {
         self.is_complete && (effort == Effort::HARDEST || !self.may_try_harder)
     }
@@ -54,7 +54,8 @@ impl Shortage {
     pub(super) fn may_change(&self) -> bool {
         match self.block {
             None => self.census.may_change(),
-            // The frames that are free or can be evicted do not form a block.
+            // The frames that are free or can be evicted do not form a block, but other frames may
+            // join them.
             Some(_) => self.is_raced || self.until_transfers_end || self.census.may_change(),
         }
     }
@@ -74,10 +75,10 @@ impl Shortage {
     }
 }
 
-/// Effort of a pass: its changes to pages and leaves.
+/// Effort of a pass: the pages and leaves that it evicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effort {
-    /// Clears the accessed bits of pages that have them, and evicts the others.
+    /// Clears the accessed bits of pages that have them, and evicts the other pages.
     Gentle,
     Firm,
     /// For a block, also evicts the pages of a leaf, wherever they are, so that the leaf can be
@@ -85,15 +86,15 @@ pub(super) enum Effort {
     Thorough,
 }
 
-/// Number of passes that respect accessed bits: the second finds pages whose bits the first has
-/// cleared.
+/// Number of passes that respect accessed bits: the second pass evicts pages whose bits the first
+/// pass has cleared.
 const GENTLE_ROUNDS: u32 = if cfg!(loom) { 1 } else { 2 };
 
-/// Number of passes after which a request for a block also removes leaves in use from the index.
+/// Number of passes after which a request for a block also evicts the pages of leaves in use.
 const SPARING_ROUNDS: u32 = GENTLE_ROUNDS + 1;
 
 impl Effort {
-    /// The greatest effort. A model has too few frames for leaves to be in the way of a block.
+    /// The greatest effort. A model has too few frames to empty leaves for a block.
     pub(super) const HARDEST: Self = if cfg!(loom) {
         Self::Firm
     } else {
@@ -118,18 +119,18 @@ impl Effort {
     }
 }
 
-/// Maximum number of frames that a request scans again because one may have become free. At least
-/// one more pass is made.
+/// Maximum number of frames that a request scans again because a frame may have become free. The
+/// request makes at least one more pass.
 const LOOKS: usize = 4 << 20;
 
-/// Minimum number of such passes, and their minimum duration, unless [`LOOKS`] frames were scanned
-/// by then. Each pass lets other threads run. After this number of passes, a thread that holds a
-/// page while it copies has been scheduled.
+/// Minimum number of such passes. The next constant is their minimum duration. Both apply unless
+/// the passes have scanned [`LOOKS`] frames before. Each pass lets other threads run, so after this
+/// number of passes a thread that holds a reference to a page while it copies has been scheduled.
 const MOMENT_ROUNDS: usize = if cfg!(loom) { 0 } else { 64 };
 #[cfg(not(loom))]
 const MOMENT: Duration = Duration::from_millis(2);
 
-/// Remaining retries of a request that has found nothing, although a frame may soon be free.
+/// Retry state of a request whose passes have found no frame, although one may soon be free.
 #[derive(Debug, Default)]
 pub(in crate::supply) struct Patience {
     backoff: Backoff,
@@ -138,7 +139,8 @@ pub(in crate::supply) struct Patience {
 }
 
 impl Patience {
-    /// Whether to scan `nr_frames` frames again. If so, lets other threads run first.
+    /// Returns `true` if the request must scan `nr_frames` frames again. Before it returns `true`,
+    /// it spins or yields the processor, so that other threads can run.
     pub(in crate::supply) fn has_more(&mut self, nr_frames: usize) -> bool {
         let nr_most = (LOOKS / nr_frames.max(1)).max(1);
         let nr_rounds = self.backoff.rounds() as usize;

@@ -1,8 +1,8 @@
 //! Reclaim: eviction of pages when no frame is free.
 //!
-//! Owns. Passes over the frames until one finds something, and their end ([`reclaimer`]); the
-//! effort of a pass ([`effort`]); batches ([`batch`]); blocks of several frames ([`block`]); frames
-//! on certain nodes ([`nodes`]).
+//! Owns. Passes over the frames until one succeeds or the request fails ([`reclaimer`]); the effort
+//! of a pass ([`effort`]); batches ([`batch`]); blocks of several frames ([`block`]); frames on
+//! certain nodes ([`nodes`]).
 //!
 //! Calls the policy for the next frame, and [`super::evict`] to evict its content.
 

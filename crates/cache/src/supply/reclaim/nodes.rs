@@ -1,17 +1,18 @@
 //! Reclaim on certain nodes, for memory spaces whose areas have a policy.
 //!
-//! Nodes. A request for any place scans all frames. A request that prefers a node scans that node's
-//! frames first, and those of the others if a pass has found nothing there. A request for one node
-//! only scans nowhere else, since other frames are of no use to it. So pages are evicted only where
-//! that helps.
+//! Nodes. A request for [`Place::Anywhere`] scans all frames. A request that prefers a node scans
+//! that node's frames first, and those of the other nodes if a pass has found nothing there. A
+//! request for only one node scans no other frames, since it cannot use them. So only pages are
+//! evicted whose frames the request can use.
 //!
 //! Dirty pages are never evicted. Reclaim does not write them back either, since the caller may
-//! hold locks that a callback of the program acquires. If it has found nothing, a caller without
-//! locks has pages cleaned there (`Cleaner::make_clean_at`), and retries.
+//! hold locks that a callback of the program acquires. If reclaim has found nothing, a caller
+//! without locks waits until flushers have cleaned pages there (`Cleaner::make_clean_at`), and
+//! retries.
 //!
-//! Progress. As for any request ([`super::reclaimer`]): a request for one node only scans the
-//! frames of that node, and waits for transfers that fill frames *of that node*. Transfers to other
-//! nodes, which may never cease, do not keep it from ending.
+//! Progress. The rules are those of any request ([`super::reclaimer`]). A request for only one node
+//! scans the frames of that node, and waits only for transfers that fill frames *of that node*. So
+//! it ends, although transfers to other nodes may never cease.
 
 use std::ops::Range;
 
@@ -23,7 +24,7 @@ use crate::supply::parts::Supply;
 use crate::supply::policy::clock::Among;
 use crate::supply::transfers::NodeSet;
 
-/// Allocates a free block at `place`, if there is one.
+/// Allocates a free block at `place`, or returns `None` if none is free.
 pub(crate) fn alloc_free<S: RefScheme>(
     pool: &FramePool<S>,
     order: Order,
@@ -36,7 +37,7 @@ pub(crate) fn alloc_free<S: RefScheme>(
     pool.alloc_by(&request).ok()
 }
 
-/// Returns the same place in its simplest form: `Anywhere` if there is only one node.
+/// Returns `place` in its simplest form: `Anywhere` if the pool has only one node.
 pub(crate) fn simplest<S: RefScheme>(pool: &FramePool<S>, place: Place) -> Place {
     if pool.nr_nodes() == 1 {
         return Place::Anywhere;
@@ -44,7 +45,7 @@ pub(crate) fn simplest<S: RefScheme>(pool: &FramePool<S>, place: Place) -> Place
     place
 }
 
-/// Returns the frames to scan for `place`: first these, and then the second ones, if any.
+/// Returns the frames to scan first for `place`, and those to scan next, if any.
 pub(super) fn laps_for(place: Place) -> (Among, Option<Among>) {
     match place {
         Place::Prefer(node) => (Among::Node(node), Some(Among::Others(node))),
@@ -53,7 +54,7 @@ pub(super) fn laps_for(place: Place) -> (Among, Option<Among>) {
     }
 }
 
-/// Returns the nodes whose frames are of use to a request for `place`.
+/// Returns the nodes whose frames a request for `place` can use.
 pub(super) fn nodes_for(place: Place) -> NodeSet {
     match place {
         Place::Only(node) => NodeSet::only(node),
@@ -78,7 +79,7 @@ pub(super) fn census_among<S: RefScheme>(supply: &Supply<S>, among: Among) -> Ce
     Census::of(nr_frames, nr_withheld)
 }
 
-/// Returns the frames that are of use to a request for `place`.
+/// Returns the frames that a request for `place` can use.
 pub(crate) fn frames_at<S: RefScheme>(pool: &FramePool<S>, place: Place) -> Range<u32> {
     match place {
         Place::Only(node) => pool.frames_of(node),
@@ -97,7 +98,7 @@ mod tests {
         let _to_first = transfers.begin(NodeSet::only(0));
         let [first, second] = [0, 1].map(|node| nodes_for(Place::Only(node)));
         assert!(transfers.are_any(first) && !transfers.are_any(second));
-        // Other nodes are of use to this request.
+        // This request can use the frames of other nodes.
         assert!(transfers.are_any(nodes_for(Place::Prefer(1))));
     }
 }

@@ -1,33 +1,34 @@
 //! Reclaim passes over the frames, until one finds what the request needs.
 //!
 //! Policy. A clock hand passes over all frames ([`crate::supply::policy::clock`]). If a page was
-//! accessed since the last pass, its accessed bit is cleared and it stays; any other page is
-//! evicted. Leaves whose slots are all empty are evicted too. For a block of several frames the
-//! hand moves by blocks ([`super::block`]); for a certain node it stays on that node
-//! ([`super::nodes`]).
+//! accessed since the last pass, the hand clears its accessed bit, and the page stays. Any other
+//! page is evicted. Leaves whose slots are all empty are evicted too. For a block of several
+//! frames, the hand moves by blocks ([`super::block`]). For a certain node, it moves only over the
+//! frames of that node ([`super::nodes`]).
 //!
 //! Passes. A request makes passes that scan each frame once, until it has its block. The first two
 //! respect the accessed bits, and concurrent requests share them: each step of the hand belongs to
 //! one request. Later passes ignore the bits, and each scans every frame itself, wherever the
-//! shared hand is. So a request that reports that every frame is in use has scanned every frame.
+//! shared hand is. So a request has scanned every frame before it reports that every frame is in
+//! use.
 //!
-//! Progress and failure. A pass that finds nothing has counted the reason for which each frame
-//! stays ([`crate::supply::census`]), which determines the next step:
-//! 1. If it has skipped frames that other requests scanned, or has cleared accessed bits, or a pass
-//!    with more effort may find more: the next pass.
-//! 2. If frames are being filled from the backend, their pages can be evicted later: the request
-//!    sleeps until a transfer ends. The duration depends on the backend; if none ends for 0.9 s, it
-//!    stops waiting. For a block this applies only if such frames are all that is missing in some
-//!    place.
-//! 3. If a frame was held, claimed, or set aside, possibly for a short time: a bounded number of
-//!    further passes, without sleeping ([`Patience`]).
-//! 4. Otherwise it fails at once: every frame has a page that is dirty, unsynced, pinned, or of a
-//!    space. None of these becomes free by waiting. The numbers in the error are those of the last
-//!    pass.
+//! Progress and failure. A pass that finds nothing has counted the reasons why frames cannot be
+//! evicted ([`crate::supply::census`]). The counts determine the next step:
+//! 1. If the pass has skipped frames that other requests scanned, or has cleared accessed bits, or
+//!    if a pass with more effort may find more, the request makes the next pass.
+//! 2. If frames are being filled from the backend, their pages can be evicted later, so the request
+//!    sleeps until a transfer ends. The duration depends on the backend. If no transfer ends for
+//!    0.9 s, the request stops waiting. A request for a block waits only if in some place all other
+//!    frames are free or can be evicted.
+//! 3. If a frame was referenced, claimed, or set aside, possibly for a few steps, the request makes
+//!    a bounded number of further passes without sleeping ([`Patience`]).
+//! 4. Otherwise the request fails at once: every frame has a page that is dirty, unsynced, pinned,
+//!    or of a space, and a wait would free none of them. The numbers in the error are those of the
+//!    last pass.
 //!
-//! So if nothing can be evicted, one pass detects it, or two if requests share it, with one load
-//! for each frame. No page is claimed for that, and hits are not affected. Nothing here waits for a
-//! claim. (`docs/adr/0019-*`)
+//! So if nothing can be evicted, a request detects this in one pass, or in two if it shares the
+//! first with other requests, with one load for each frame. No page is claimed for this, so hits
+//! are not affected. No pass waits for a claim. (`docs/adr/0019-*`)
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, Order, Place, UniqueFrame};
@@ -42,13 +43,13 @@ use crate::supply::reclaim::block::BlockFinder;
 use crate::supply::reclaim::effort::{Effort, Patience, Shortage};
 use crate::supply::reclaim::nodes::{alloc_free, census_among, laps_for, nodes_for};
 
-/// Number of additional frames that are evicted on a node for a request that can use no other. The
-/// next requests for the node find them free, and need not stop other threads to search their
-/// thread caches before they reclaim. A request that only prefers a node gets just its one frame:
-/// surplus frames would attract requests that prefer other nodes.
+/// Number of additional frames that are evicted on a node for a request that can use no other node.
+/// The next requests for the node find them free, so they need not stop other threads to search the
+/// thread caches before they reclaim. For a request that only prefers a node, no additional frames
+/// are evicted: they would attract requests that prefer other nodes.
 const MORE: usize = 15;
 
-/// Number of frames that are scanned for these.
+/// Number of frames that are scanned for the additional frames.
 const LOOKS_FOR_MORE: usize = 4 * MORE;
 
 /// Maximum number of passes that a request makes for pages that have lost their hazard protection,
@@ -68,7 +69,8 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         let (first, then) = laps_for(place);
         let mut round: u32 = 0;
         let mut patience = Patience::default();
-        // Created before the last scan of the frames, so that no end of a transfer is missed.
+        // The waiter is created before the last scan of the frames, so that the request misses no
+        // end of a transfer.
         let mut waiter = None;
         let mut nr_looks = 0;
         loop {
@@ -88,7 +90,7 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
             nr_looks += usize::from(may_more);
             let is_final = shortage.is_final(effort) && !may_more;
             if is_final || effort == Effort::HARDEST {
-                // The next leaf, or this request, can use frames in stock.
+                // This request, or the next leaf, can use the frames in the leaf stock.
                 self.0.leaf_stock.drain(&self.0.claims);
             }
             // Other threads may have freed frames, or thread caches may hold parts of a block.
@@ -117,7 +119,7 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         }
     }
 
-    /// Returns a block of `order`, if one pass finds it without evicting accessed pages.
+    /// Returns a block of `order`, if one pass frees it without evicting accessed pages.
     pub(crate) fn find_unmarked(self, order: Order) -> Option<UniqueFrame<'s, S>> {
         self.go_round(order, Effort::Gentle, Among::All).ok()
     }
@@ -135,12 +137,13 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         }
     }
 
-    /// Scans until a frame was evicted.
+    /// Scans until the content of a frame is evicted, and returns the frame.
     fn find_frame(self, marks: Marks, among: Among) -> Result<UniqueFrame<'s, S>, Shortage> {
         let pool = self.0.pool();
         let mut lap = self.0.clock.lap(pool, Order::ZERO, marks, among);
         let mut counted = Census::default();
-        // The rest of a block whose first frame was scanned.
+        // Frames of the block that was scanned last. The whole block was counted at its first
+        // frame, so the pass skips the others.
         let mut rest = 0..0;
         for frame in lap.by_ref() {
             if rest.contains(&frame.get()) {
@@ -149,7 +152,7 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
             match Evictor(self.0).evict(frame, marks) {
                 Ok(freed) if freed.order() == Order::ZERO => return Ok(freed),
                 Ok(freed) => {
-                    // The rest of a larger page is freed.
+                    // Keep the first frame of a larger page, and free the rest.
                     if let Some(first) = pool.join(vec![freed], Order::ZERO) {
                         return Ok(first);
                     }
@@ -170,7 +173,8 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         })
     }
 
-    /// Evicts up to `nr` pages, those without accessed bits first. Returns their number.
+    /// Evicts up to `nr` pages, first those whose accessed bits are clear. Returns the number of
+    /// evicted pages.
     pub(crate) fn evict_pages(self, nr: usize) -> usize {
         let mut evicted = self.evict_queued(nr);
         for marks in [Marks::Respected, Marks::Respected, Marks::Ignored] {
@@ -220,7 +224,7 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         let evicted = lap
             .take(LOOKS_FOR_MORE)
             .filter_map(|frame| Evictor(self.0).try_evict(frame, Marks::Respected));
-        // To the node, where requests that are bound to it search.
+        // Free the frames to the node, where requests that are bound to it search.
         self.0.pool().free_to_nodes(evicted.take(MORE).collect());
     }
 }

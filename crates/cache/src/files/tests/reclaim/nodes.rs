@@ -115,7 +115,7 @@ fn assert_at_rest(files: &Files<LockBit>) {
 #[test]
 fn frames_of_a_node_are_freed_there_and_nowhere_else() {
     let (files, mapping) = full();
-    // Node 0 has free frames throughout, which are of no use.
+    // Node 0 has free frames throughout, but the request cannot use them.
     for page in &pages_on(&files, &mapping, 0)[..32] {
         Remover(&mapping).remove(*page, *page + 1, Unclean::Drop);
     }
@@ -124,7 +124,8 @@ fn frames_of_a_node_are_freed_there_and_nowhere_else() {
     assert_eq!(nr_on(&files, &taken, 1), 300);
     let after = nr_pages(&files);
     assert_eq!(after[0], before[0], "pages of the other node were evicted");
-    // Those that were requested, and at most as many as are evicted along with one.
+    // The requested frames were evicted, and at most the number that is evicted along with one
+    // frame.
     let nr_evicted = before[1] - after[1];
     assert!((284..=316).contains(&nr_evicted), "{nr_evicted}");
     drop(taken);
@@ -152,7 +153,7 @@ fn a_preference_is_for_free_frames_first_and_then_for_pages_that_go() {
     drop(evicted);
     let (pins, before) = (pin_on(&files, &mapping, 1), nr_pages(&files));
     let mut elsewhere = take(&files, Place::Prefer(1), 300);
-    // First the free frames of the node.
+    // The request first gets the free frames of the node.
     elsewhere.retain(|block| files.supply().pool().node_of(block.frame()) == Some(0));
     assert!(elsewhere.len() >= 180, "{}", elsewhere.len());
     assert_eq!(nr_pages(&files)[1], before[1]);
@@ -161,7 +162,7 @@ fn a_preference_is_for_free_frames_first_and_then_for_pages_that_go() {
     assert_at_rest(&files);
 }
 
-/// Recently accessed pages of the node stay as long as it has others.
+/// Recently accessed pages of the node stay as long as the node has other pages.
 #[test]
 fn pages_of_a_node_have_a_second_chance() {
     let (files, mapping) = full();
@@ -183,7 +184,7 @@ fn pages_of_a_node_have_a_second_chance() {
     assert_at_rest(&files);
 }
 
-/// All pages of the node are accessed again and again: they are evicted nevertheless, so that the
+/// All pages of the node are accessed repeatedly. They are evicted nevertheless, so that the
 /// request does not fail.
 #[test]
 fn pages_of_a_node_that_are_all_hot_go_too() {
@@ -212,7 +213,7 @@ fn a_block_of_a_node_is_put_together_there() {
     let after = nr_pages(&files);
     assert_eq!(after[0], before[0]);
     assert!(before[1] - after[1] <= 160);
-    // A leaf may be in the way on one node or the other, but not on both everywhere.
+    // On one of the nodes, a leaf may be in every place for a block, but not on both nodes.
     let preferred = Allocator(files.supply())
         .alloc_at(sixteen(), Place::Prefer(0))
         .unwrap();
@@ -222,15 +223,15 @@ fn a_block_of_a_node_is_put_together_there() {
     assert_at_rest(&files);
 }
 
-/// All pages of one node are pinned, another has many to evict, and transfers are always in flight:
-/// the request ends. It waits for transfers to its own node, but not for others, which may never
-/// cease.
+/// All pages of one node are pinned, another node has many pages to evict, and transfers are always
+/// in flight. A request for the first node ends nevertheless: it waits for transfers to its own
+/// node, but not for transfers to other nodes, which may never cease.
 #[test]
 fn a_request_for_a_node_of_pinned_pages_ends_though_others_have_room_and_transfers() {
     let (files, mapping) = full();
     let mut pins = pin_on(&files, &mapping, 1);
     let elsewhere = files.supply().transfers.begin(NodeSet::only(0));
-    // Leaves that are no longer in use.
+    // Evict the leaves that are no longer in use.
     let at = Place::Only(1);
     let _leaves: Vec<_> =
         std::iter::from_fn(|| Allocator(files.supply()).alloc_at(Order::ZERO, at).ok()).collect();
@@ -263,8 +264,8 @@ fn a_request_for_a_node_of_pinned_pages_ends_though_others_have_room_and_transfe
 /// Number of pages to write, low enough that writers do not write back.
 const NR_DIRTY: usize = 100;
 
-/// Creates a cache whose frames are all in use, except those of dirty pages on the second node, of
-/// a file with the writeback policy `mode`.
+/// Creates a cache in which each frame is in use or has a dirty page. The dirty pages are on the
+/// second node, and belong to a file with the writeback policy `mode`.
 fn full_of_dirty(files: &Arc<Files<LockBit>>, mode: Writeback) -> (Opened<LockBit>, Vec<FrameNr>) {
     let backend = MemoryBackend::writable(vec![0; OF_NODE * 4096]);
     let options = WriteOptions {
@@ -301,7 +302,7 @@ fn dirty_pages_of_a_node_are_written_back_and_then_go() {
     let (mapping, taken) = full_of_dirty(&files, Writeback::Background);
     let frames = CacheFrames::new(Arc::clone(&files));
     assert!(frames.make_room(Order::ZERO, Place::Only(1)).is_none());
-    // This did not wait for the pages to become clean by themselves.
+    // The request did not make further passes to wait until the pages are clean.
     // ORDERING: Relaxed; there is one thread.
     let hand = files
         .supply()
@@ -330,7 +331,8 @@ fn dirty_pages_of_a_node_are_written_back_and_then_go() {
     assert_at_rest(&files);
 }
 
-/// Pages that only the program writes back are not written back to free frames.
+/// If a file has no background writeback, its dirty pages are not written back in order to free
+/// frames.
 #[test]
 fn dirty_pages_that_only_the_program_writes_back_stay() {
     let files = files_with(NR_NODES);

@@ -86,7 +86,7 @@ fn a_loop_that_does_not_fit_finds_some_of_its_pages() {
     assert!(queues > 0.35, "{queues}");
 }
 
-/// Pages that are read again and again are resident after a scan of ten times the cache.
+/// Pages that are read repeatedly are still resident after a scan of ten times the cache.
 #[test]
 fn a_scan_leaves_what_is_used() {
     let files = files(Eviction::Queues);
@@ -109,8 +109,8 @@ fn a_scan_leaves_what_is_used() {
     assert!(ratio > 0.75, "{ratio}");
 }
 
-/// Pages that are read again after more other pages than the cache has frames are new each time,
-/// except for their ghosts.
+/// Between two reads of a page, more other pages are read than the cache has frames. Without
+/// ghosts, the policy treats the page as new each time. With its ghost, the page stays.
 #[test]
 fn pages_with_ghosts_stay_when_they_come_back() {
     let files = files(Eviction::Queues);
@@ -130,12 +130,12 @@ fn pages_with_ghosts_stay_when_they_come_back() {
         let nr_misses = nr_filled(&files) - nr_filled_before - 8 * nr_used as u64;
         ratio = 1.0 - nr_misses as f64 / nr_used as f64;
     }
-    // 0.42 without ghosts.
+    // Without ghosts, many of these pages would be evicted before they are read again.
     assert!(ratio > 0.9, "{ratio}");
 }
 
-/// Each page of a sparse file has a leaf for itself. A leaf without pages keeps a ghost, and a
-/// frame; few leaves do.
+/// Each page of a sparse file has a leaf of its own. A leaf without pages keeps a ghost and uses a
+/// frame, so only few of these leaves stay.
 #[test]
 fn leaves_that_have_nothing_but_ghosts_are_few() {
     let files = files(Eviction::Queues);
@@ -184,8 +184,8 @@ fn taking_pages_out_takes_their_ghosts() {
     assert_eq!(nr_ghosts(&files, &mapping, nr_pages), 0);
 }
 
-/// Pages of sixteen frames and of one, in one cache: an evicted page of sixteen is a place for the
-/// next one.
+/// One cache has pages of sixteen frames and pages of one frame. An evicted page of sixteen frames
+/// makes room for the next one.
 #[test]
 fn large_pages_and_small_ones_share_the_cache() {
     let files = files(Eviction::Queues);

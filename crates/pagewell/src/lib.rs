@@ -1,8 +1,9 @@
 //! Pagewell: the fast paths of the Linux page cache as a library.
 //!
 //! A [`Cache`] holds pages of any number of files in a fixed amount of memory. A read of a cached
-//! page writes no shared memory: it copies the bytes and then checks that they were the page's.
-//! Pages can be pinned and read in place.
+//! page takes no lock and no reference: it copies the bytes and then checks that the page was
+//! neither changed nor evicted during the copy. It sets the page's accessed bit if that is clear,
+//! and otherwise writes no shared memory. Programs can also pin a page and read its bytes in place.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -23,17 +24,19 @@
 //! # }
 //! ```
 //!
-//! Files can also be written through the cache ([`OpenOptions`]): writes are in memory at once, and
-//! durable after [`File::sync_data`].
+//! Programs can also write files through the cache ([`OpenOptions`]). A write is visible at once to
+//! reads through all handles of the same cache, and it is durable after [`File::sync_data`].
 //!
-//! Programs leave out the type parameter `S`, like the allocator of a `Vec`. It selects how
-//! references to pages are counted; tests and benchmarks compare two (feature `baselines`).
+//! Programs leave out the type parameter `S`, like the allocator of a `Vec`. It selects the
+//! algorithm that counts references to pages. The default is the only one that programs need; the
+//! feature `baselines` adds a second one, for comparison in tests and benchmarks.
 //!
-//! Pages can be read in place without a pin ([`File::view`]), and a reader may proceed from one to
-//! the next ([`File::is_unchanged`]): `docs/guide/views-and-tokens.md` builds a tree on this.
+//! A program can also read a page in place without a pin ([`File::view`]), and can check later that
+//! the page has not changed since ([`File::is_unchanged`]), for example while it follows pointers
+//! from page to page in a B-tree. `docs/guide/views-and-tokens.md` describes the protocol.
 //!
-//! [`File`] and, for writes, `docs/durability.md` document the guarantees; `docs/ARCHITECTURE.md`
-//! the code.
+//! [`File`] documents the guarantees of reads, `docs/durability.md` those of writes, and
+//! `docs/ARCHITECTURE.md` the code.
 
 #![forbid(unsafe_code)]
 
@@ -58,20 +61,21 @@ struct Durability;
 #[doc = include_str!("../../../docs/guide/views-and-tokens.md")]
 struct ViewsAndTokens;
 
-/// Files whose pages are mapped at addresses: the API of [`File::mapped`] for authors of memory
-/// spaces. [`space`] is built on it.
+/// Interface for mapping cached pages into an address space ([`File::mapped`]). The module
+/// [`space`] uses it; programs need it only to implement an address space of their own.
 pub mod mapped {
     pub use pagewell_cache::{
         FileUser, HeldPage, Looked, MappedFile, PageMove, Spare, Tried, Wait, Words, look_at,
     };
 }
 
-/// Page reference count, for programs that count references themselves.
+/// Reference counts of pages, for programs that manage pages of their own.
 pub mod refcount {
     pub use pagewell_frame::refcount::{LockBit, Put, RefCount, RefScheme, TryGet};
 }
 
-/// Implementations for comparison, for benchmarks and tests (the feature `baselines`).
+/// Alternative implementations of reference counting, fork and migration, with which benchmarks and
+/// tests compare the default ones (feature `baselines`).
 ///
 /// The feature also adds `File::read_at_referenced`, `File::pin_counted`, `Builder::ref_scheme`,
 /// `Space::fork_with` and `Space::migrate_with`.
@@ -94,7 +98,7 @@ pub mod baseline {
 /// let range = block.split(); // 512 frames, each with a reference of its own
 /// let reader = range.get(7).ok_or("no such frame")?;
 /// assert_eq!(range.free(FreeRange::default()), 1); // the reader holds one frame
-/// drop(reader); // which is free now
+/// drop(reader); // frees it
 /// assert_eq!(pool.stats().nr_available(), 4096);
 /// # Ok(())
 /// # }
@@ -107,8 +111,9 @@ pub mod frame {
     };
 }
 
-/// Memory spaces: copy-on-write memory that can be forked at one point in time, and moved between
-/// NUMA nodes while it is in use.
+/// Memory spaces: address spaces that a program reads and writes through calls. A fork is a
+/// copy-on-write snapshot of a whole space at one point in time. A migration moves pages between
+/// NUMA nodes while the program uses them.
 ///
 /// ```
 /// use pagewell::frame::{FramePool, Nodes, PoolConfig};
@@ -136,7 +141,8 @@ pub mod frame {
 /// # }
 /// ```
 ///
-/// Spaces in the frames of a [`Cache`], whose capacity then bounds both, with a file mapped twice:
+/// Spaces can also use the frames of a [`Cache`]; the capacity of the cache then covers its files
+/// and the spaces together. This example maps the same file as a shared and as a private area:
 ///
 /// ```
 /// use pagewell::space::{CacheSpaces as _, Sharing};
@@ -157,7 +163,7 @@ pub mod frame {
 ///
 /// let draft = space.map_file(&file, 0..10_000, Sharing::Private)?;
 /// space.write(draft.start + 5000, b"to a copy..")?;
-/// file.sync_data()?; // the writes to the shared area, none to the private one
+/// file.sync_data()?; // syncs the writes to the shared area only
 /// file.read_at(&mut buf, 5000)?;
 /// assert_eq!(&buf, b"to the file");
 ///
@@ -176,7 +182,7 @@ pub mod space {
     };
 }
 
-/// Storage backends, for files of other kinds, and for tests with faults.
+/// Backends: files, memory, and test backends that simulate I/O errors and power failures.
 pub mod io {
     pub use pagewell_io::{
         Backend, Buffered, Direct, Fault, FaultBackend, FileBackend, FileId, FileOptions, Forked,

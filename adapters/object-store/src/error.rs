@@ -1,4 +1,4 @@
-//! Errors of the store, which all readers that wait for the same bytes receive.
+//! Errors that are shared by all readers that wait for the same bytes.
 
 use std::fmt;
 use std::io;
@@ -8,7 +8,7 @@ use object_store::Error;
 
 pub(crate) const STORE: &str = "Pagewell";
 
-/// Error of the store, or of the wrapper, for several readers.
+/// Error of the store or of the wrapper, which several readers can share.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     error: Arc<Error>,
@@ -43,7 +43,7 @@ impl Shared {
         }
     }
 
-    /// The store has another state of the object than the known one.
+    /// Creates the error for an object whose known state is no longer in the store.
     pub(crate) fn changed(path: &object_store::path::Path) -> Self {
         Self {
             error: Arc::new(Error::Precondition {
@@ -54,22 +54,25 @@ impl Shared {
         }
     }
 
-    /// The store violates its interface.
+    /// Creates the error for a violation of the store's interface.
     pub(crate) fn broken(what: String) -> Self {
         Self::new(generic(what))
     }
 
-    /// Whether the object was replaced or deleted, and must be looked up again.
+    /// Whether the object was replaced or deleted, so that the caller must forget its state and
+    /// look it up again.
     pub(crate) fn is_of_change(&self) -> bool {
         self.why == Why::Changed
     }
 
-    /// Converts to an error of a backend, for all that wait for a page.
+    /// Converts the error to an error of a backend, which all readers that wait for the page
+    /// receive.
     pub(crate) fn into_io(self) -> io::Error {
         io::Error::other(self)
     }
 
-    /// Returns the store's error in an error of the cache, or wraps the latter if it has none.
+    /// Returns the error of the store that is the source of `error`. If there is none, wraps
+    /// `error`.
     pub(crate) fn of_cache(error: pagewell::Error) -> Self {
         let mut source: Option<&(dyn std::error::Error + 'static)> = Some(&error);
         while let Some(now) = source {
@@ -83,7 +86,7 @@ impl Shared {
         Self::new(generic(error))
     }
 
-    /// Returns an error of the same kind as the store's, with this one as its source.
+    /// Returns an error of the same kind as the error of the store, which is its source.
     pub(crate) fn into_store_error(self) -> Error {
         let error = Arc::clone(&self.error);
         let source = Box::new(Cause(Arc::clone(&error)));
@@ -153,7 +156,7 @@ impl std::error::Error for Cause {
     }
 }
 
-/// An error without a kind of its own in the interface of stores.
+/// Returns an error that has no kind of its own in the interface of stores.
 pub(crate) fn generic(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::Generic {
         store: STORE,

@@ -23,13 +23,14 @@
 //! The cache holds bytes of objects, in pages. One capacity covers pages and metadata of objects.
 //! An object is identified by its location and its entity tag or version. If the store returns
 //! neither, it is identified by size and time of the last change, which cannot distinguish two
-//! changes within one tick of the store's clock. Every request for missing pages demands this state
-//! of the object (`If-Match`, or the version), so no answer mixes bytes of two states.
+//! changes within one tick of the store's clock. Every request for missing pages requires this
+//! state of the object (`If-Match`, or the version), so no answer mixes bytes of two states.
 //!
-//! The identity of an object is trusted for [`Builder::trust`], by default a minute. Then one
-//! request checks whether it is unchanged. A put, copy, rename or delete through the wrapper takes
-//! effect at once, and so does the result of a listing or a head through it. A change behind the
-//! wrapper is detected when the trust ends, or when a missing page is requested.
+//! The identity of an object is trusted for the time set by [`Builder::trust`], by default a
+//! minute. The first read after that checks by one request whether the object is unchanged. A put,
+//! copy, rename or delete through the wrapper takes effect at once, and so does the result of a
+//! listing or a head through the wrapper. A change that bypasses the wrapper is detected when the
+//! trust ends, or when a missing page is requested.
 //!
 //! # Uncached operations
 //!
@@ -41,7 +42,7 @@
 //! |---|---|---|
 //! | [`store`] | the wrapper and its settings | all below |
 //! | `read` | answers: bytes from pins, copies, streams | `objects` |
-//! | `objects` | known objects, and the trust in them | `fetch` |
+//! | `objects` | objects with known metadata, and when it is checked again | `fetch` |
 //! | `fetch` | requests to the store: merged, bounded, timed | `tier`, `error`, `metrics` |
 //! | `tier` | pages in a file on a local disk | `metrics` |
 //! | `error`, [`metrics`] | errors shared by several readers; counters | |

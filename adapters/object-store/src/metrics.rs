@@ -25,7 +25,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Requested ranges; streams count by their pieces.
+    /// Requested ranges. Each piece of a stream counts as one.
     nr_reads,
     /// Bytes of these ranges.
     bytes_read,
@@ -37,7 +37,7 @@ counters! {
     bytes_fetched,
     /// Requests saved by merging.
     nr_merged,
-    /// Requests that were repeated because the first was late.
+    /// Requests that were sent a second time because the answer was late.
     nr_hedged,
     /// Failed requests.
     nr_failed,
@@ -45,7 +45,7 @@ counters! {
     nr_pinned,
     /// Ranges copied only because of the limit on pinned pages.
     nr_copied_at_bound,
-    /// Ranges read past the cache, because no page could be evicted.
+    /// Ranges read without the cache, because no page could be evicted.
     nr_around,
     /// Bytes of pages read from the disk tier.
     bytes_from_disk,
@@ -55,13 +55,13 @@ counters! {
     nr_disk_skipped,
     /// Damaged pages in the disk tier.
     nr_disk_damaged,
-    /// 1 if the disk has failed or is full; the tier then stores no more pages.
+    /// 1 if the disk has failed or is full, so that the tier stores no more pages; otherwise 0.
     nr_disk_failures,
     /// Objects that became known.
     nr_opened,
     /// Requests that check whether a known object is unchanged.
     nr_checked,
-    /// Objects forgotten because metadata of objects used all memory.
+    /// Objects that were forgotten because the metadata of objects used all memory.
     nr_crowded_out,
     /// Objects that were found replaced or deleted, or were changed through the wrapper.
     nr_forgotten,
@@ -73,12 +73,12 @@ pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
     pub(crate) fn add(&self, nr: u64) {
-        // ORDERING: Relaxed; an independent number.
+        // ORDERING: Relaxed; the counter orders no other data.
         self.0.fetch_add(nr, Ordering::Relaxed);
     }
 
     fn read(&self) -> u64 {
-        // ORDERING: Relaxed; an independent number.
+        // ORDERING: Relaxed; the counter orders no other data.
         self.0.load(Ordering::Relaxed)
     }
 }

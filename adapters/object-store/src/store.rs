@@ -114,8 +114,8 @@ pub struct Builder<T: ?Sized> {
 
 impl<T: Wrapped + ?Sized> Builder<T> {
     /// Sets the memory of the cache in bytes, for pages and metadata. Default: 256 MiB. Each known
-    /// object takes some 8 KiB more (see [`most_objects`](Self::most_objects)). Ignored with
-    /// [`cache`](Self::cache).
+    /// object takes some 8 KiB more (see [`most_objects`](Self::most_objects)). The setting has no
+    /// effect on a cache given by [`cache`](Self::cache).
     #[must_use]
     pub fn capacity(mut self, bytes: u64) -> Self {
         self.capacity = bytes;
@@ -129,27 +129,27 @@ impl<T: Wrapped + ?Sized> Builder<T> {
         self
     }
 
-    /// Sets the bytes that are read and evicted together: 4, 8, 16, 32 or 64 KiB. Default: 64 KiB,
-    /// since requests cost more than bytes.
+    /// Sets the page size, the unit in which bytes are read and evicted: 4, 8, 16, 32 or 64 KiB.
+    /// Default: 64 KiB, since requests cost more than bytes.
     #[must_use]
     pub fn page_size(mut self, bytes: usize) -> Self {
         self.page_size = bytes;
         self
     }
 
-    /// Sets the time for which the identity of an object is trusted before the store is asked
-    /// whether it is unchanged. Default: a minute. Use [`Duration::MAX`] for immutable objects,
-    /// such as those of most tables.
+    /// Sets the time for which the identity of an object is trusted. After that, the next read
+    /// requests from the store whether the object is unchanged. Default: a minute. Use
+    /// [`Duration::MAX`] for immutable objects, such as those of most tables.
     #[must_use]
     pub fn trust(mut self, trust: Duration) -> Self {
         self.trust = trust;
         self
     }
 
-    /// Sets the maximum number of known objects. Beyond it, the least recently used are forgotten,
-    /// with their pages. Default: 16384. Each takes some 8 KiB beside the capacity, at most one
-    /// mapping of the process, and about 1.3 KiB of the capacity; if that is too small for another
-    /// one, objects are forgotten too.
+    /// Sets the maximum number of known objects. If there are more, the least recently used ones
+    /// are forgotten, with their pages. Default: 16384. Each object takes some 8 KiB beside the
+    /// capacity, at most one mapping of the process, and about 1.3 KiB of the capacity. If the
+    /// capacity has no space for another object, objects are forgotten, too.
     #[must_use]
     pub fn most_objects(mut self, nr: usize) -> Self {
         self.most_objects = nr;
@@ -163,16 +163,17 @@ impl<T: Wrapped + ?Sized> Builder<T> {
         self
     }
 
-    /// Sets the maximum number of bytes of pages that answers may pin. Default: an eighth of the
-    /// capacity, or 0 if the cache was given.
+    /// Sets the maximum number of bytes of pages that answers may pin. Answers beyond this limit
+    /// are copies. Default: an eighth of the capacity, or 0 with a cache given by
+    /// [`cache`](Self::cache).
     #[must_use]
     pub fn most_pinned(mut self, bytes: u64) -> Self {
         self.most_pinned = Some(bytes);
         self
     }
 
-    /// Sets whether a request without an answer is repeated after three times the usual latency, at
-    /// least 5 ms. Default: no.
+    /// Sets whether a request is sent a second time if it has no answer after three times the usual
+    /// latency, and at least 5 ms. Default: no.
     #[must_use]
     pub fn hedge(mut self, hedge: bool) -> Self {
         self.hedge = hedge;
@@ -180,10 +181,12 @@ impl<T: Wrapped + ?Sized> Builder<T> {
     }
 
     /// Adds a second tier: fetched pages are also stored in `folder`, at most `bytes` bytes of
-    /// them, where the next process finds them. No other process may use the folder. Default: none.
+    /// them, and a later process can read them there. No other process may use the folder at the
+    /// same time. Default: none.
     ///
-    /// Copies of pages to be written take memory beside the cache's: a sixteenth of
-    /// [`capacity`](Self::capacity), but 64 to 65536 pages. Further pages are not stored.
+    /// Copies of the pages to be written use memory in addition to that of the cache: at most a
+    /// sixteenth of [`capacity`](Self::capacity), within the bounds of 64 and 65536 pages. Pages
+    /// beyond this limit are not stored.
     #[must_use]
     pub fn disk(mut self, folder: impl Into<PathBuf>, bytes: u64) -> Self {
         self.disk = Some((folder.into(), bytes));
@@ -194,8 +197,8 @@ impl<T: Wrapped + ?Sized> Builder<T> {
     ///
     /// # Errors
     ///
-    /// A setting is out of its range, memory for the cache is missing, or the folder of the second
-    /// tier cannot be used, or is used by another process.
+    /// A setting is out of range, there is not enough memory for the cache, or the folder of the
+    /// second tier cannot be used or is used by another process.
     pub fn build(self) -> Result<PagewellStore<T>> {
         let zero = |what: &str| generic(format!("{what} must not be 0"));
         let most_objects =
@@ -262,13 +265,15 @@ impl<T: Wrapped + ?Sized> Builder<T> {
 }
 
 enum Begun {
-    /// A known object, the range of it to read, and its first bytes.
+    /// Known object, the requested range of the object, and the first bytes of this range.
     Known(Arc<Known>, Range<u64>, Bytes),
-    /// The known object has no such range; the store's own answer, for the same object.
+    /// Answer of the store, passed on unchanged because the range is not within the known size of
+    /// the object.
     OfStore(GetResult),
 }
 
-/// Returns the maximum number of pages that wait for the second tier, for a cache of this capacity.
+/// Returns the maximum number of pages that may wait to be written to the second tier, for a cache
+/// of this capacity.
 fn most_waiting(capacity: u64, page_size: u64) -> usize {
     let pages = capacity / 16 / page_size;
     usize::try_from(pages.clamp(64, 1 << 16)).unwrap_or(64)
@@ -303,12 +308,13 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
         self.opener.traffic.counters.read()
     }
 
-    /// Forgets `location` and its pages, after a change that did not go through this wrapper.
+    /// Forgets the object at `location` and its pages. Call this after a change that bypassed this
+    /// wrapper.
     pub fn forget(&self, location: &Path) {
         self.opener.table.forget(location);
     }
 
-    /// Reads the start of `range`. Repeats this if the object was replaced.
+    /// Reads the start of `range`. If the object was replaced, repeats the read.
     async fn begin(&self, location: &Path, range: Option<&GetRange>) -> Result<Begun> {
         let mut nr_tries = 0;
         loop {
@@ -320,7 +326,8 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
                 None => 0..size,
                 Some(range) => match range.as_range(size) {
                     Ok(range) => range,
-                    // The store decides.
+                    // The range is not within the known size of the object. The object may have
+                    // been replaced since, so this requests the range from the store.
                     Err(_) => {
                         let result = self.ask(location, range).await?;
                         if nr_tries < TRIES && !is_same(&known.meta, &result.meta) {
@@ -360,7 +367,7 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
         self.store.get_opts(location, options).await
     }
 
-    /// Returns all of `ranges`, of one state of the object.
+    /// Returns the bytes of all `ranges`, which are of one state of the object.
     async fn read_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let ranges: Vec<_> = ranges.iter().cloned().map(GetRange::Bounded).collect();
         let mut nr_tries = 0;
@@ -376,11 +383,12 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
                 }
             }
             let error = if let Some(range) = ranges.get(in_object.len()) {
-                // The known object has no such range: the store decides.
+                // The range is not within the known size of the object. The object may have been
+                // replaced since, so this requests the range from the store.
                 self.ask(location, range).await?;
                 Shared::changed(location)
             } else {
-                // Concurrently, so that missing pages are merged into few requests.
+                // The reads are concurrent, so that missing pages are merged into few requests.
                 let reads = in_object
                     .into_iter()
                     .map(|range| whole(&self.answers, &known, range));
@@ -400,8 +408,8 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
     }
 }
 
-/// Whether a get requests bytes of the current state, without a condition, a version or `head`, and
-/// so is answered from the cache.
+/// Whether a get is answered from the cache: it requests bytes of the current state, without a
+/// condition, a version or `head`.
 fn is_plain(options: &GetOptions) -> bool {
     options.if_match.is_none()
         && options.if_none_match.is_none()
@@ -420,8 +428,8 @@ impl<T: ObjectStore + ?Sized> ObjectStore for PagewellStore<T> {
         payload: PutPayload,
         options: PutOptions,
     ) -> Result<PutResult> {
-        // Before and after: concurrent reads return either state, and after an error both are
-        // possible.
+        // The object is forgotten before and after the change: concurrent reads return either
+        // state, and after an error the store may have either.
         self.forget(location);
         let result = self.store.put_opts(location, payload, options).await;
         self.forget(location);
@@ -534,7 +542,7 @@ impl<T: ObjectStore + ?Sized> ObjectStore for PagewellStore<T> {
     }
 }
 
-/// Upload in parts, which replaces the object.
+/// Multipart upload. When it completes, it replaces the object, so the known state is forgotten.
 struct Upload {
     upload: Box<dyn MultipartUpload>,
     location: Path,

@@ -1,4 +1,4 @@
-//! Copies of received bytes into the frames of a cache request.
+//! Cache requests: copies received bytes into their frames, and completes them.
 
 use std::ops::Range;
 
@@ -11,7 +11,8 @@ use crate::error::Shared;
 #[derive(Debug)]
 pub(crate) struct Filling {
     request: Request,
-    /// Requested range, which may end before its last page does.
+    /// Requested range of the object. It ends at the object's end at the latest, so possibly within
+    /// a page.
     range: Range<u64>,
 }
 
@@ -33,7 +34,8 @@ impl Filling {
         self.range.clone()
     }
 
-    /// Copies the part of `bytes`, which start at `pos`, that is in the range.
+    /// Copies the bytes that are in the range into the frames. `pos` is the position of `bytes` in
+    /// the object.
     pub(crate) fn copy(&self, bytes: &Bytes, pos: u64) {
         let start = self.range.start.max(pos);
         let end = self.range.end.min(pos.saturating_add(bytes.len() as u64));
@@ -57,7 +59,8 @@ impl Filling {
         }
     }
 
-    /// Returns the bytes in `range` of the object, which must have been copied.
+    /// Returns the bytes in `range` of the object. The caller must have copied them to this request
+    /// before.
     pub(crate) fn bytes(&self, range: Range<u64>) -> Vec<u8> {
         let mut bytes = vec![0; (range.end - range.start) as usize];
         let mut skip = (range.start - self.request.pos()) as usize;
@@ -79,7 +82,7 @@ impl Filling {
         bytes
     }
 
-    /// Completes the request, whose range must have been copied.
+    /// Completes the request. The caller must have copied its whole range before.
     pub(crate) fn done(self) {
         let nr = (self.range.end - self.range.start) as usize;
         let nr_done = self.request.nr_done();

@@ -1,4 +1,4 @@
-//! Merging of missing pages into requests.
+//! Merging of cache requests for missing pages into requests to the store.
 
 use std::ops::Range;
 
@@ -9,12 +9,15 @@ pub(crate) struct Run {
     pub(crate) pieces: Vec<usize>,
 }
 
-/// Limit of unneeded bytes in a request: one in this many of the needed ones.
+/// Minimum ratio of needed to unneeded bytes in a request: gaps may have 1/16 of the bytes of the
+/// pieces.
 const SHARE: u64 = 16;
 
-/// Merges `pieces`, non-empty ranges of bytes, into requests. Neighbours share a request if the gap
-/// is at most `gap` bytes, all gaps of the request are at most 1/16 of its pieces, and it has at
-/// most `most` bytes. (A larger piece is a request by itself.)
+/// Merges `pieces`, which are non-empty ranges of bytes, into requests. A piece is added to the
+/// request of the piece before it if three limits hold. The gap between the two pieces has at most
+/// `gap` bytes. All gaps of the request together have at most 1/16 of the bytes of its pieces. The
+/// whole request has at most `most` bytes. A piece that is larger than `most` is a request by
+/// itself.
 pub(crate) fn runs(pieces: &[Range<u64>], gap: u64, most: u64) -> Vec<Run> {
     let mut order: Vec<usize> = (0..pieces.len()).collect();
     order.sort_by_key(|nr| (pieces[*nr].start, pieces[*nr].end));

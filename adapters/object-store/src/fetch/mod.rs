@@ -4,9 +4,9 @@
 //!   their duration ([`traffic`]), the use of received bytes ([`object`], [`filling`]), the
 //!   identity of objects ([`same`]).
 //! - Calls: `error`, `metrics`.
-//! - Promises: each request of the cache completes once. Its bytes are of the known state of the
-//!   object, or it fails. An error is returned to all that wait for these pages, and is not stored.
-//!   A dropped reader cancels nothing.
+//! - Promises: each request of the cache completes once. It gets bytes of the known state of the
+//!   object, or fails. All readers that wait for the pages get the error, which is not stored. The
+//!   drop of a reader cancels no request.
 
 pub(crate) mod filling;
 pub(crate) mod merge;

@@ -1,4 +1,4 @@
-//! Backend of the cache for an object.
+//! Backend of an object: reads the bytes that the cache requests from the disk tier or the store.
 
 use std::fmt;
 use std::io;
@@ -24,7 +24,8 @@ use crate::fetch::same::is_same;
 use crate::tier::disk::Tier;
 use crate::tier::{Identity, Key};
 
-/// Not a device of the system: objects differ by a number of their own.
+/// Device number in the [`FileId`] of all objects, which no device of the system has. Each object
+/// has its own inode number.
 const DEVICE: u64 = u64::from_be_bytes(*b"objects\0");
 
 /// State of an object in the store, as a backend of the cache.
@@ -51,19 +52,21 @@ pub(crate) struct OfTier {
 /// Received bytes and pending requests.
 #[derive(Default)]
 struct Waiting {
-    /// Bytes received before any page was requested, with their position.
+    /// Bytes that were received before a page was requested, with their position.
     come: Option<(u64, Bytes)>,
     requests: Vec<Filling>,
 }
 
-/// Token of the task that sends the pending requests. They fail if it is dropped before that.
+/// Token of the task that sends the pending requests. If the task is dropped before it has sent
+/// them, the drop of the token fails them.
 struct Collected(Option<Arc<Inner>>);
 
 impl Drop for Collected {
     fn drop(&mut self) {
         if let Some(inner) = &self.0 {
             let requests = std::mem::take(&mut inner.waiting().requests);
-            // After the lock is released: this notifies waiting threads.
+            // After the lock is released: the drop completes the requests, and so notifies waiting
+            // threads.
             drop(requests);
         }
     }
@@ -76,7 +79,8 @@ impl fmt::Debug for Object {
 }
 
 impl Object {
-    /// Creates the backend of `meta`; requests to the store run on `runtime`.
+    /// Creates the backend of the object that `meta` describes. Requests to the store run on
+    /// `runtime`.
     pub(crate) fn new(
         store: Arc<dyn ObjectStore>,
         traffic: Arc<Traffic>,
@@ -101,7 +105,7 @@ impl Object {
         }))
     }
 
-    /// Fetches `range` for a caller without frames.
+    /// Fetches `range` without the cache, for a caller that could not get frames for the pages.
     pub(crate) async fn fetch_around(&self, range: Range<u64>) -> Result<Bytes, Shared> {
         let inner = &self.0;
         let _permit = inner.traffic.permits.acquire().await;
@@ -114,7 +118,8 @@ impl Object {
         Ok(bytes)
     }
 
-    /// Replaces the bytes kept for the next request; they start at the given position.
+    /// Replaces the bytes that were received in advance and are kept for the next requests. `come`
+    /// is the position in the object and the bytes, or `None` to keep no bytes.
     pub(crate) fn keep(&self, come: Option<(u64, Bytes)>) {
         self.0.waiting().come = come;
     }
@@ -125,7 +130,7 @@ impl Inner {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a request, to be merged with concurrent ones.
+    /// Queues a cache request, so that it can be merged with concurrent ones.
     fn collect(self: &Arc<Self>, filling: Filling) {
         let mut waiting = self.waiting();
         waiting.requests.push(filling);
@@ -136,7 +141,7 @@ impl Inner {
         }
     }
 
-    /// Returns the pages of a request, with their keys in the tier.
+    /// Returns the ranges of a request's pages, with their keys in the tier.
     fn pages<'t>(
         tier: &'t OfTier,
         filling: &Filling,
@@ -150,7 +155,7 @@ impl Inner {
         })
     }
 
-    /// Whether all pages of a request are on the disk. A hint.
+    /// Whether all pages of a request are on the disk. The result is a hint.
     fn is_on_disk(&self, filling: &Filling) -> bool {
         let Some(tier) = &self.tier else {
             return false;
@@ -158,7 +163,8 @@ impl Inner {
         Self::pages(tier, filling).all(|(key, _)| tier.tier.has(key))
     }
 
-    /// Fills a request from the disk. Returns it if a page was evicted from there, or is damaged.
+    /// Fills a request from the disk, and completes it. Returns the request instead if a page was
+    /// evicted from the disk, or is damaged.
     fn read_from_disk(&self, filling: Filling) -> Option<Filling> {
         if let Some(tier) = &self.tier {
             for (key, range) in Self::pages(tier, &filling) {
@@ -174,7 +180,8 @@ impl Inner {
         None
     }
 
-    /// Stores the pages of a request, which must be complete, on the disk.
+    /// Stores the pages of a request on the disk. The caller must have copied its whole range
+    /// before.
     fn keep_on_disk(&self, filling: &Filling) {
         let Some(tier) = &self.tier else {
             return;
@@ -187,10 +194,11 @@ impl Inner {
     }
 
     async fn fetch_all(mut collected: Collected) {
-        // Concurrent requests (the pages of a batch, the ranges of a call) arrive one by one, from
-        // one thread without a pause.
+        // Yields once, so that further requests can be queued before the list is taken and merged:
+        // one thread submits the pages of a batch, or the ranges of a call, one by one without a
+        // pause.
         tokio::task::yield_now().await;
-        // Later requests start another task.
+        // Requests that are queued after the list below is taken start another task.
         let Some(inner) = collected.0.take() else {
             return;
         };
@@ -215,7 +223,8 @@ impl Inner {
         }
     }
 
-    /// Sends one request for all of `fillings`, which are ordered by position, and in `range`.
+    /// Sends one request for `range`, which contains all of `fillings`. These are ordered by
+    /// position. If it fails, so do all of `fillings` that are not complete.
     async fn fetch(self: Arc<Self>, range: Range<u64>, fillings: Vec<Filling>) {
         let mut fillings = fillings.into_iter();
         if let Err(error) = self.fill(range, &mut fillings).await {
@@ -232,7 +241,7 @@ impl Inner {
         range: Range<u64>,
         fillings: &mut std::vec::IntoIter<Filling>,
     ) -> Result<(), Shared> {
-        // (The semaphore is never closed.)
+        // (The result is always a permit, since the semaphore is never closed.)
         let _permit = self.traffic.permits.acquire().await;
         let begun = Instant::now();
         let result = self.answer(&range).await?;
@@ -251,7 +260,7 @@ impl Inner {
             if pos > range.end {
                 break;
             }
-            // Complete ones need not wait for the rest.
+            // Requests whose range is complete need not wait for the rest.
             while fillings
                 .as_slice()
                 .first()
@@ -276,7 +285,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Returns the answer of the store after checking the state of the object and the range.
+    /// Requests `range` from the store, and returns the answer. Fails if the answer is of another
+    /// state of the object, or of another range.
     async fn answer(&self, range: &Range<u64>) -> Result<GetResult, Shared> {
         let result = self.request(range).await?;
         if !is_same(&self.meta, &result.meta) {
@@ -298,8 +308,8 @@ impl Inner {
         ))
     }
 
-    /// Returns the answer of the store. If it is late and hedging is enabled, sends a second
-    /// request and returns the first success.
+    /// Requests `range` of the known state from the store. If the answer is late and hedging is
+    /// enabled, sends a second request, and returns the first success.
     async fn request(&self, range: &Range<u64>) -> Result<GetResult, Shared> {
         let options = GetOptions {
             range: Some(GetRange::Bounded(range.clone())),
@@ -321,7 +331,7 @@ impl Inner {
             self.traffic.counters.nr_hedged.add(1);
             return match select(first, ask()).await {
                 Either::Left((Ok(answer), _)) | Either::Right((Ok(answer), _)) => Ok(answer),
-                // The failure may be specific to one request.
+                // The other request may succeed nevertheless.
                 Either::Left((Err(_), other)) | Either::Right((Err(_), other)) => {
                     other.await.map_err(Shared::of_known)
                 }
@@ -372,7 +382,7 @@ impl Deferred for Object {
 }
 
 impl Backend for Object {
-    /// For threads of the cache that wait. (This adapter uses only futures.)
+    /// Reads for threads that wait. (This adapter uses only futures, which call `start` instead.)
     fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
         let len: usize = bufs.iter().map(|buf| buf.len()).sum();
         let end = pos.saturating_add(len as u64).min(self.0.meta.size);

@@ -1,9 +1,10 @@
-//! Identity of objects.
+//! Comparison of two descriptions of an object.
 
 use object_store::ObjectMeta;
 
-/// Whether both are one state of an object: equal sizes, and equal entity tags and versions where
-/// both have them; if they share neither, equal times of the last change.
+/// Whether both describe the same state of an object. Their sizes must be equal. If both have an
+/// entity tag, the tags must be equal; if both have a version, the versions must be equal. If they
+/// share neither kind of identifier, their times of the last change must be equal.
 pub(crate) fn is_same(known: &ObjectMeta, now: &ObjectMeta) -> bool {
     let has_tag = known.e_tag.is_some() && now.e_tag.is_some();
     let has_version = known.version.is_some() && now.version.is_some();

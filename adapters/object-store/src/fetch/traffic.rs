@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 
 use crate::metrics::Counters;
 
-/// Initial estimate: a store in the same region.
+/// Initial estimate, for a store in the same region.
 const FIRST: Pace = Pace {
     latency: 0.02,
     bytes_per_second: 50e6,
@@ -17,7 +17,7 @@ const WEIGHT: f64 = 0.2;
 
 const MOST_GAP: u64 = 1 << 20;
 
-/// Bounds of the maximum size of a request.
+/// Lower and upper bound of the maximum size of a request.
 const MOST_BYTES: [u64; 2] = [1 << 20, 8 << 20];
 
 #[derive(Debug)]
@@ -49,31 +49,35 @@ impl Traffic {
         *self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a request: time to its first byte, then `rest` for `bytes`.
+    /// Records the durations of a request for `bytes`: `first` until its first bytes were received,
+    /// and `rest` until the last.
     pub(crate) fn note(&self, first: Duration, rest: Duration, bytes: u64) {
         let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
         pace.latency += WEIGHT * (first.as_secs_f64() - pace.latency);
-        // Bytes that arrive with the first one do not show the throughput.
+        // If few bytes were received after the first ones, `rest` is no measure of the throughput.
         if bytes >= 256 << 10 && rest >= Duration::from_micros(100) {
             let now = bytes as f64 / rest.as_secs_f64();
             pace.bytes_per_second += WEIGHT * (now - pace.bytes_per_second);
         }
     }
 
-    /// Returns the bytes received in one latency: reading a smaller gap beats another request.
+    /// Returns the number of bytes that the store delivers in the time of one latency, within a
+    /// bound. If the gap between two ranges is smaller than that, one request that includes the gap
+    /// takes less time than a second request.
     pub(crate) fn gap(&self) -> u64 {
         let pace = self.pace();
         ((pace.latency * pace.bytes_per_second) as u64).min(MOST_GAP)
     }
 
-    /// Returns the maximum size of a request. Above four latencies, two are better.
+    /// Returns the maximum size of a request: the number of bytes that are received in four
+    /// latencies, within bounds. For more bytes, two concurrent requests are faster.
     pub(crate) fn most_bytes(&self) -> u64 {
         let pace = self.pace();
         let [least, most] = MOST_BYTES;
         ((4.0 * pace.latency * pace.bytes_per_second) as u64).clamp(least, most)
     }
 
-    /// Returns the time without a first byte after which a request is late.
+    /// Returns the time after which a request is late if no answer was received.
     pub(crate) fn late(&self) -> Duration {
         Duration::from_secs_f64((3.0 * self.pace().latency).max(0.005))
     }
@@ -90,7 +94,7 @@ mod tests {
         for _ in 0..50 {
             traffic.note(near, Duration::from_millis(1), 1 << 20);
         }
-        // 200 us at 1 GiB a second are 200 KiB.
+        // In 200 us, 200 KiB are received at 1 GiB per second.
         assert!(
             (150 << 10..250 << 10).contains(&traffic.gap()),
             "{}",

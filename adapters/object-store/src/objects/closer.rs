@@ -1,7 +1,8 @@
 //! Thread that closes files.
 //!
-//! Dropping the last handle of a file waits for its reads in flight. Tasks of the runtime execute
-//! these, so a task that waited might block its own thread.
+//! The drop of the last handle of a file waits for the file's reads in flight. Tasks of the runtime
+//! execute these reads. A task that dropped the handle might block the thread that has to execute
+//! them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,24 +15,25 @@ use tokio::sync::oneshot;
 
 use crate::error::generic;
 
-/// Queue of files to be closed. The thread ends with the last clone.
+/// Queue of files to be closed. The thread ends when the last clone of this value is dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Closer {
     tasks: Sender<Task>,
-    /// Number of files that are queued and not closed.
+    /// Number of files that are queued and not yet closed.
     nr_waiting: Arc<AtomicUsize>,
 }
 
 /// Number of queued files above which openers of other files wait.
 const MOST_WAITING: usize = 256;
 
-/// Maximum wait for them. A store that never answers must not block other openers.
+/// Maximum time for which an opener waits until queued files are closed. A store that never answers
+/// must not block openers of other objects.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 enum Task {
     Close(Box<File>),
-    /// Sends to this channel when all previous tasks are done.
+    /// The thread sends to this channel when all previous tasks are done.
     Tell(oneshot::Sender<()>),
 }
 
@@ -45,10 +47,10 @@ impl Closer {
                 match task {
                     Task::Close(file) => {
                         drop(file);
-                        // ORDERING: Relaxed; an independent number.
+                        // ORDERING: Relaxed; the counter orders no other data.
                         of_thread.fetch_sub(1, Ordering::Relaxed);
                     }
-                    // The receiver may be dropped.
+                    // The send fails if the receiver was dropped, and nothing waits then.
                     Task::Tell(sender) => drop(sender.send(())),
                 }
             }
@@ -61,21 +63,22 @@ impl Closer {
     }
 
     pub(crate) fn close(&self, file: File) {
-        // The thread lives as long as this value.
-        // ORDERING: Relaxed; an independent number.
+        // The send below succeeds, since the thread runs as long as this value exists.
+        // ORDERING: Relaxed; the counter orders no other data.
         self.nr_waiting.fetch_add(1, Ordering::Relaxed);
         let _ = self.tasks.send(Task::Close(Box::new(file)));
     }
 
-    /// Waits if many files are queued, which take memory until they are closed.
+    /// Waits, for a limited time, if many files are queued, since they use memory until they are
+    /// closed.
     pub(crate) async fn keep_up(&self) {
-        // ORDERING: Relaxed; an independent number.
+        // ORDERING: Relaxed; the counter orders no other data.
         if self.nr_waiting.load(Ordering::Relaxed) > MOST_WAITING {
             self.settle().await;
         }
     }
 
-    /// Waits until all files queued before are closed, for a limited time.
+    /// Waits until all files that were queued before are closed, but only for a limited time.
     pub(crate) async fn settle(&self) {
         let (sender, done) = oneshot::channel();
         let _ = self.tasks.send(Task::Tell(sender));

@@ -18,7 +18,7 @@ pub(crate) struct Known {
     pub(crate) file: Opened,
     /// Backend of the file.
     pub(crate) object: Object,
-    /// Last time when the store confirmed this state.
+    /// Time when the store last confirmed this state.
     seen: Mutex<Instant>,
 }
 
@@ -43,14 +43,14 @@ impl Known {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// Whether the state is used without a check.
+    /// Whether the state may be used without a check by the store.
     pub(crate) fn is_trusted(&self, trust: Duration) -> bool {
         let seen = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.elapsed() < trust
     }
 }
 
-/// File that is closed by the closer thread.
+/// File that the closer thread closes after the drop of this value.
 #[derive(Debug)]
 pub(crate) struct Opened {
     /// `Some` until the drop.

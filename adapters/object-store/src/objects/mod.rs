@@ -1,11 +1,15 @@
-//! Known objects, and the trust in them.
+//! Known objects: objects for which this process keeps the metadata that the store has returned,
+//! and an open file of the cache. A known object is trusted for a limited time
+//! ([`Builder::trust`](crate::Builder::trust)); the next read after that checks with the store
+//! whether the object has changed.
 //!
 //! - Owns: the table of known objects ([`table`]), the opening of new ones ([`open`]), the thread
 //!   that closes unused ones ([`closer`]).
 //! - Calls: `fetch`, `error`, `metrics`.
-//! - Promises: concurrent readers share one opening of an object, even if the first is dropped. If
-//!   the object is forgotten while it is being opened, only earlier readers get the result. The
-//!   number of known objects is bounded; the least recently used is forgotten first.
+//! - Promises: concurrent readers share one opening of an object, even if the first of them is
+//!   dropped. If the object is forgotten while it is being opened, only readers that began before
+//!   get the result. The number of known objects is bounded; the least recently used is forgotten
+//!   first.
 
 pub(crate) mod closer;
 pub(crate) mod known;

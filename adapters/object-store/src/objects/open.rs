@@ -1,4 +1,5 @@
-//! Opening of objects by the first request for their bytes, without a request of its own.
+//! Opening of objects. The first request for bytes of an object also opens it, so that opening
+//! takes no request of its own.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,10 +22,11 @@ use crate::fetch::traffic::Traffic;
 use crate::tier::Identity;
 use crate::tier::disk::Tier;
 
-/// Maximum size of the first request.
+/// Maximum size of the first request for an object.
 const MOST_AT_FIRST: u64 = 4 << 20;
 
-/// Number of objects to forget if memory for another one is missing, and number of attempts.
+/// If the cache has no memory left for another object, the opener forgets this number of least
+/// recently used objects and tries again, at most `MOST_TRIES` times.
 const FORGOTTEN_AT_ONCE: usize = 64;
 const MOST_TRIES: u32 = 16;
 
@@ -40,7 +42,7 @@ pub(crate) struct Opener {
 }
 
 impl Opener {
-    /// Returns the object at `location`. If it is not known, requests `range` of it.
+    /// Returns the object at `location`. If it is not known, opens it by a request for `range`.
     pub(crate) async fn open(
         self: &Arc<Self>,
         location: &Path,
@@ -48,7 +50,7 @@ impl Opener {
     ) -> Outcome {
         let look = self.table.look(location, |nr, before| {
             let (opener, location, range) = (Arc::clone(self), location.clone(), range.cloned());
-            // A task of its own, so that it continues if the first reader is dropped.
+            // The opening is a separate task, so that it continues if the first reader is dropped.
             let task = Handle::current().spawn(async move {
                 let outcome = match before {
                     Some(before) => opener.check(&location, before).await,
@@ -89,7 +91,7 @@ impl Opener {
             .map_err(Shared::new)
     }
 
-    /// Requests the first needed bytes, and takes the object's metadata from the answer.
+    /// Requests the first bytes that are needed, and takes the object's metadata from the answer.
     async fn learn(&self, location: &Path, range: Option<GetRange>) -> Outcome {
         let asked = self.first_range(range);
         let options = GetOptions {
@@ -97,7 +99,7 @@ impl Opener {
             ..GetOptions::default()
         };
         self.traffic.counters.nr_requests.add(1);
-        // (Without a permit: these bound requests for pages, and this is only one.)
+        // (The request takes no permit: permits limit requests for pages.)
         match self.store.get_opts(location, options).await {
             Ok(result) => {
                 let (start, size) = (result.range.start, result.meta.size);
@@ -125,7 +127,7 @@ impl Opener {
                 | Error::Unauthenticated { .. }
                 | Error::InvalidPath { .. }),
             ) => Err(Shared::new(error)),
-            // The object may be empty, or end before this range: request the metadata only.
+            // The object may be empty, or end before this range. So request only its metadata.
             Err(_) => {
                 let head = self.head(location).await?;
                 self.know(head.meta, head.attributes, None).await
@@ -133,7 +135,8 @@ impl Opener {
         }
     }
 
-    /// Extends the range to whole pages, as far as possible without the size.
+    /// Extends the range to whole pages, as far as possible without the size of the object. Limits
+    /// it to the maximum size of the first request.
     fn first_range(&self, range: Option<GetRange>) -> GetRange {
         let page = self.page_size;
         let from = |start: u64| {
@@ -150,14 +153,16 @@ impl Opener {
                 GetRange::Bounded(all.start..end.min(all.end).max(all.start + 1))
             }
             Some(GetRange::Offset(start)) => GetRange::Bounded(from(start)),
-            // Includes the page in which it begins, wherever that is.
+            // The additional page ensures that the whole page in which the suffix begins is
+            // included, wherever that is.
             Some(GetRange::Suffix(len)) if len <= MOST_AT_FIRST => GetRange::Suffix(len + page),
             Some(GetRange::Suffix(_)) => GetRange::Suffix(MOST_AT_FIRST),
             None => GetRange::Bounded(from(0)),
         }
     }
 
-    /// Opens the object that the store has described; the bytes `come` were received already.
+    /// Opens the object that the store has described. `come` has bytes that were received already,
+    /// and their position.
     async fn know(
         &self,
         meta: ObjectMeta,
@@ -178,7 +183,8 @@ impl Opener {
         );
         let file = self.open_file(&object, &meta.location).await?;
         self.traffic.counters.nr_opened.add(1);
-        // Readahead is decided in [`crate::read::pieces`]: an unneeded page costs a request.
+        // The cache reads nothing ahead, since an unneeded page costs a request:
+        // [`crate::read::pieces`] does.
         file.advise(0..0, Advice::Random)
             .map_err(Shared::of_cache)?;
         let file = Opened::new(file, self.closer.clone());
@@ -186,15 +192,16 @@ impl Opener {
         if let Some((pos, bytes)) = come {
             let pages = self.whole_pages(pos..pos + bytes.len() as u64, known.meta.size);
             object.keep(Some((pos, bytes)));
-            // Moves the bytes into the cache. Readers request again those that do not fit.
+            // This moves the bytes into the cache. If pages have no frames, readers request them
+            // again.
             join_all(pages.map(|page| known.file.pin_async(page))).await;
             object.keep(None);
         }
         Ok(known)
     }
 
-    /// Opens the object as a file of the cache. If metadata of objects uses all memory, forgets the
-    /// least recently used ones.
+    /// Opens the object as a file of the cache. If the metadata of objects uses all memory, forgets
+    /// the least recently used objects.
     async fn open_file(&self, object: &Object, location: &Path) -> Result<File, Shared> {
         self.closer.keep_up().await;
         let mut nr_tries = 0;
@@ -206,7 +213,8 @@ impl Opener {
                     nr_tries += 1;
                     let nr = self.table.forget_oldest(FORGOTTEN_AT_ONCE);
                     self.traffic.counters.nr_crowded_out.add(nr as u64);
-                    // Also those that concurrent openers have forgotten for the same reason.
+                    // This also waits for files of objects that concurrent openers have forgotten
+                    // for the same reason.
                     self.closer.settle().await;
                 }
                 Err(error) => return Err(Shared::of_cache(error)),
@@ -214,7 +222,7 @@ impl Opener {
         }
     }
 
-    /// Returns the pages of an object of `size` bytes that are completely in `range`.
+    /// Returns the pages of an object of `size` bytes that are entirely in `range`.
     fn whole_pages(&self, range: Range<u64>, size: u64) -> Range<u64> {
         let end = if range.end == size {
             size.div_ceil(self.page_size)

@@ -16,13 +16,14 @@ use crate::fetch::traffic::Traffic;
 
 pub(crate) type Outcome = Result<Arc<Known>, Shared>;
 
-/// Opening, shared by all readers that wait for the object.
+/// Future that opens an object. All readers that wait for the object share it, so the object is
+/// opened once.
 pub(crate) type Opening = SharedFuture<BoxFuture<'static, Outcome>>;
 
 #[derive(Clone)]
 enum Entry {
     Known(Arc<Known>),
-    /// With a unique number.
+    /// The object is being opened. The number identifies the opening.
     Opening(u64, Opening),
 }
 
@@ -44,10 +45,11 @@ struct Entries {
 }
 
 impl Table {
-    /// Creates a table for `most` objects, which are trusted for `trust` each.
+    /// Creates a table for at most `most` objects. Each object is trusted for `trust`.
     pub(crate) fn new(most: NonZeroUsize, trust: Duration, traffic: Arc<Traffic>) -> Self {
         let entries = Entries {
-            // Grows as objects become known.
+            // The table is created without a limit, and so grows as objects become known. `resize`
+            // sets the limit below.
             by_location: LruCache::unbounded(),
             nr_openings: 0,
         };
@@ -64,8 +66,9 @@ impl Table {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the state of `location`. If it is absent or no longer trusted, `open` is called with
-    /// the number of the new opening and the previous state.
+    /// Returns the known state of `location`, or the opening that is in progress. If there is
+    /// neither, or the state is no longer trusted, begins an opening: calls `open` with the number
+    /// of the opening and the previous state.
     pub(crate) fn look(
         &self,
         location: &Path,
@@ -87,12 +90,13 @@ impl Table {
             .by_location
             .push(location.clone(), Entry::Opening(nr, opening.clone()));
         drop(entries);
-        // After the lock is released: it may be the last handle of a file.
+        // After the lock is released: the replaced entry may have the last handle of a file.
         drop(gone);
         Look::Opening(opening)
     }
 
-    /// Ends opening `nr`: its result becomes known, unless the object was forgotten concurrently.
+    /// Ends opening `nr`. If the opening succeeded, its object becomes known, unless it was
+    /// forgotten concurrently.
     pub(crate) fn opened(&self, location: &Path, nr: u64, outcome: &Outcome) {
         let mut entries = self.entries();
         let entry = entries.by_location.peek(location);
@@ -102,20 +106,20 @@ impl Table {
             Ok(known) => entries
                 .by_location
                 .push(location.clone(), Entry::Known(Arc::clone(known))),
-            // The next reader opens it again.
+            // The next reader opens the object again.
             Err(_) => entries.by_location.pop_entry(location),
         };
         drop(entries);
         drop(gone);
     }
 
-    /// Forgets `location`, which was changed, or is about to be.
+    /// Forgets the object at `location`, which was changed, or is about to be.
     pub(crate) fn forget(&self, location: &Path) {
         let gone = self.entries().by_location.pop(location);
         self.note_forgotten(gone);
     }
 
-    /// Forgets this state of an object, if it is the current one.
+    /// Forgets this state of an object, if it is still the known one.
     pub(crate) fn forget_state(&self, known: &Arc<Known>) {
         let location = &known.meta.location;
         let mut entries = self.entries();
@@ -130,11 +134,11 @@ impl Table {
         self.note_forgotten(gone);
     }
 
-    /// Forgets up to `nr` objects, the least recently used first. Returns their number.
+    /// Forgets up to `nr` known objects, the least recently used first. Returns their number.
     pub(crate) fn forget_oldest(&self, nr: usize) -> usize {
         let mut entries = self.entries();
         let mut gone = Vec::new();
-        // Objects that are being opened are visited once, and stay.
+        // Objects that are being opened are visited at most once, and stay.
         for _ in 0..entries.by_location.len() {
             if gone.len() == nr {
                 break;
@@ -151,7 +155,7 @@ impl Table {
         gone.len()
     }
 
-    /// Processes metadata from the store: confirms the known state, or forgets it.
+    /// Compares metadata from the store with the known state: confirms the state, or forgets it.
     pub(crate) fn observe(&self, meta: &ObjectMeta) {
         let mut entries = self.entries();
         let gone = match entries.by_location.peek(&meta.location) {
@@ -170,7 +174,7 @@ impl Table {
         if matches!(gone, Some(Entry::Known(_))) {
             self.traffic.counters.nr_forgotten.add(1);
         }
-        // After the lock is released: if unused, its file is closed here.
+        // After the lock is released: if the object is unused, this queues its file to be closed.
         drop(gone);
     }
 

@@ -18,18 +18,21 @@ pub(crate) struct Answers {
     pub(crate) pins: Arc<Semaphore>,
 }
 
-/// Page that is pinned until the last part of the answer is dropped.
+/// Pinned page that owns the bytes of an answer (`Bytes::from_owner`). It is dropped with the last
+/// part of the answer.
 struct Pinned {
     guard: OwnedPageGuard,
     range: Range<usize>,
-    /// After the guard, whose strong reference to the file must not be the last.
+    /// Declared after the guard, so that it is dropped later: the guard's strong reference to the
+    /// file must not be the last one.
     _known: Arc<Known>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl AsRef<[u8]> for Pinned {
     fn as_ref(&self) -> &[u8] {
-        // In bounds: checked on creation, and the length of a guard is constant.
+        // The range is in bounds: it was checked on creation, and the length of a guard is
+        // constant.
         self.guard.get(self.range.clone()).unwrap_or_default()
     }
 }
@@ -49,7 +52,8 @@ impl Answers {
         }
     }
 
-    /// Pins the page, if the range is in one page and at least a quarter of it. `None` means copy.
+    /// Pins the page if the range is in one page, and is at least a quarter of the page. Returns
+    /// `None` if the caller must copy the range instead.
     async fn pin(&self, known: &Arc<Known>, range: &Range<u64>) -> Result<Option<Bytes>, Shared> {
         let page_size = known.file.page_size() as u64;
         let page = range.start / page_size;
@@ -86,7 +90,7 @@ impl Answers {
             .map_err(|_| Shared::broken(format!("cannot read {range:?}: too large for memory")))?;
         let page_size = known.file.page_size() as u64;
         if range.start / page_size != (range.end.max(1) - 1) / page_size {
-            // Requests all missing pages together.
+            // This requests all missing pages together.
             known
                 .file
                 .prefetch(std::slice::from_ref(&range))
@@ -101,7 +105,8 @@ impl Answers {
                 .await;
             let nr = match result {
                 Ok(nr) => nr,
-                // All pages are pinned or in flight; the read need not fail for that.
+                // All pages are pinned or in flight. The read need not fail in this case: it
+                // fetches the bytes without the cache.
                 Err(error) if error.kind() == ErrorKind::OutOfFrames => {
                     self.traffic.counters.nr_around.add(1);
                     all.extend_from_slice(&known.object.fetch_around(start..range.end).await?);
@@ -119,7 +124,8 @@ impl Answers {
                     all.len()
                 )));
             }
-            // A read that fails further on returns the part before. The next one fails at once.
+            // A read that fails at a later page returns the bytes before that page. The next read
+            // then begins at that page, and returns the error.
             all.extend_from_slice(&bytes[..nr]);
             if all.len() == len {
                 return Ok(all.into());

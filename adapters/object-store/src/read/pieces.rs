@@ -1,4 +1,4 @@
-//! Long answers in pieces.
+//! Division of long answers into pieces.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) fn end_of_piece(start: u64, end: u64) -> u64 {
     next.min(end)
 }
 
-/// Returns a stream of `first` and the rest of `range`, in pieces, with requests ahead.
+/// Returns a stream of `first`, and then of `range` in pieces. The next pieces are requested ahead.
 pub(crate) fn pieces(
     answers: Answers,
     known: Arc<Known>,
@@ -60,7 +60,7 @@ pub(crate) async fn whole(
     Ok(all.into())
 }
 
-/// Returns the first piece of `range`, which is not empty.
+/// Returns the first piece of `range`, which must not be empty.
 async fn next_piece(
     answers: &Answers,
     known: &Arc<Known>,
@@ -69,7 +69,7 @@ async fn next_piece(
     let end = end_of_piece(range.start, range.end);
     let soon = end..range.end.min(end.saturating_add(AHEAD * PIECE));
     if !soon.is_empty() {
-        // A hint: errors reappear in the read.
+        // The call is a hint, and its errors are ignored: the read of the piece returns them.
         let _ = known.file.prefetch(std::slice::from_ref(&soon));
     }
     answers.read(known, range.start..end).await

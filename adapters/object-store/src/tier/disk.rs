@@ -1,4 +1,4 @@
-//! The tier: a thread of its own writes pages, and readers read them.
+//! The tier itself: a thread writes pages, and readers read them.
 
 use std::io;
 use std::path::Path;
@@ -27,7 +27,7 @@ struct Inner {
     pages: PageFile,
     slots: Mutex<Slots>,
     counters: Arc<Counters>,
-    /// The disk has failed, so no page is written.
+    /// Whether the disk has failed, so that no more pages are written.
     has_failed: AtomicBool,
 }
 
@@ -51,7 +51,8 @@ impl Inner {
                 key,
                 sum: Sum::new(key, &bytes),
             };
-            // No lookup finds the place before `fill`.
+            // Lookups do not find the page before `fill` is called, so no reader sees a
+            // half-written place.
             let written = self.pages.write(place, &bytes);
             let noted = written.and_then(|()| log.note(entry, || self.slots().entries()));
             match noted {
@@ -68,11 +69,11 @@ impl Inner {
     }
 
     fn has_failed(&self) -> bool {
-        // ORDERING: Relaxed; a hint, on which nothing depends.
+        // ORDERING: Relaxed; the flag is a hint, and orders no other data.
         self.has_failed.load(Ordering::Relaxed)
     }
 
-    /// Stops writes to the disk. Logged once.
+    /// Stops writes to the disk. The first call logs the error.
     fn fail(&self, error: &io::Error) {
         // ORDERING: Relaxed; as in `has_failed`.
         if !self.has_failed.swap(true, Ordering::Relaxed) {
@@ -121,7 +122,7 @@ impl Tier {
         self.inner.slots().has(key)
     }
 
-    /// Whether a page would be stored. If not, the caller need not copy it.
+    /// Whether a page would be stored, so that the caller should copy it. The result is a hint.
     pub(crate) fn keeps(&self, key: Key) -> bool {
         !self.inner.has_failed() && !self.has(key)
     }
@@ -135,7 +136,8 @@ impl Tier {
         }
     }
 
-    /// Reads a page from the disk. Returns `None` if it is missing or damaged.
+    /// Reads a page from the disk. Returns `None` if the page is missing or damaged. A damaged page
+    /// is removed.
     pub(crate) fn read(&self, key: Key) -> Option<Vec<u8>> {
         let (place, len, sum) = self.inner.slots().find(key)?;
         let read = self.inner.pages.read(place, len);
@@ -147,7 +149,8 @@ impl Tier {
             Ok(_) => {}
             Err(error) => tracing::debug!(%error, "a page could not be read from the tier"),
         }
-        // Damaged, unless it was evicted for another page concurrently.
+        // Either the page is damaged, or another thread has concurrently evicted it and stored
+        // another page in its place.
         let mut slots = self.inner.slots();
         if slots
             .find(key)
@@ -162,7 +165,8 @@ impl Tier {
 
 impl Drop for Tier {
     fn drop(&mut self) {
-        // Writes the queued pages, of bounded number. Then the files can be opened again.
+        // Without a sender, the thread writes the queued pages, a bounded number, and ends. The
+        // files can then be opened again.
         self.sender = None;
         if let Some(writer) = self.writer.take() {
             let _ = writer.join();
@@ -199,7 +203,8 @@ mod tests {
             assert_eq!(tier.read(key(nr)), Some(vec![nr; 4096 - usize::from(nr)]));
         }
         assert_eq!(tier.read(key(9)), None);
-        // A flipped bit in one page: this page is missing, permanently.
+        // Flips a bit of one page in the file. Reads then find only this page missing, and it is
+        // still missing after the tier is opened again.
         let place = tier.inner.slots().find(key(2)).unwrap().0;
         drop(tier);
         let path = dir.path().join("pages");
@@ -212,7 +217,7 @@ mod tests {
         assert_eq!(tier.inner.counters.read().nr_disk_damaged, 1);
         assert_eq!(tier.read(key(3)), Some(vec![3; 4096 - 3]));
         drop(tier);
-        // A truncated file.
+        // The file of pages is truncated.
         bytes.truncate(100);
         std::fs::write(&path, &bytes).unwrap();
         let tier = self::tier(dir.path(), 8);

@@ -1,12 +1,14 @@
-//! The two files of a tier: pages in places of one size, and a log of the contents of the places.
+//! The two files of a tier: one has pages, in *places* of equal size, the other is a log of the
+//! contents of these places.
 //!
 //! # The log
 //!
-//! A header of 32 bytes, and then entries of 48: the place, the length of the page, its key, its
-//! sum, and a checksum of the entry. The last entry for a place counts. An entry is written after
-//! its page; neither is synced. After a crash, an entry may therefore name a page that is missing
-//! or incomplete, which the sum detects. Entries after an incomplete or damaged entry are ignored.
-//! When the log exceeds twice the necessary length, a new one is written beside it, and renamed.
+//! The log has a header of 32 bytes, and then entries of 48 bytes: the place, the length of the
+//! page, its key, its checksum (sum), and a checksum of the entry. The last entry for a place is
+//! valid. An entry is written after its page, and neither is synced. After a crash, an entry may
+//! therefore name a page that is missing or incomplete, which the sum detects. Entries after an
+//! incomplete or damaged entry are ignored. When the log exceeds twice the necessary length, a new
+//! log is written to another file, which then replaces the old one by a rename.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Read as _, Write as _};
@@ -17,7 +19,7 @@ use pagewell::io::{Backend as _, Direct, FileBackend, FileOptions, RacyBytes};
 
 use super::{Key, Sum};
 
-/// Start of a log, with its version.
+/// First bytes of a log, with the version of its format.
 const MAGIC: [u8; 16] = *b"pagewell tier 1\n";
 
 const HEADER: usize = 32;
@@ -71,14 +73,14 @@ fn check_of(bytes: &[u8; ENTRY]) -> [u8; 8] {
     check
 }
 
-/// File of pages, locked by this handle.
+/// File of pages. This handle has a lock on it.
 #[derive(Debug)]
 pub(super) struct PageFile {
     file: FileBackend,
     page_size: u32,
 }
 
-/// Log; the handle of the file of pages owns it.
+/// Log. The lock on the file of pages also protects it.
 #[derive(Debug)]
 pub(super) struct Log {
     file: File,
@@ -88,7 +90,8 @@ pub(super) struct Log {
     nr_entries: u64,
 }
 
-/// Opens or creates the files in `folder` for `nr_places` places, and returns their contents too.
+/// Opens or creates the files in `folder` for `nr_places` places. Returns them and the contents of
+/// the places. Fails if another handle has the file of pages open.
 pub(super) fn open(
     folder: &Path,
     page_size: u32,
@@ -96,7 +99,7 @@ pub(super) fn open(
 ) -> io::Result<(PageFile, Log, Vec<Option<Entry>>)> {
     std::fs::create_dir_all(folder)?;
     let options = FileOptions::new().create().direct(Direct::Auto);
-    // Locked by its handle, which owns the log.
+    // This acquires a lock, which also protects the log.
     let file = FileBackend::open_writable(&folder.join("pages"), &options)?;
     let size = u64::from(page_size) * u64::from(nr_places);
     if file.size()? > size {
@@ -136,8 +139,8 @@ impl Log {
         }
     }
 
-    /// Logs the new contents of a place. If the log is much longer than necessary, writes a new one
-    /// with the contents that `places` returns.
+    /// Logs the new contents of a place. If the log is much longer than necessary, first replaces
+    /// it by a new log with the contents that `places` returns.
     pub(super) fn note(
         &mut self,
         entry: Entry,
@@ -162,7 +165,7 @@ impl PageFile {
         self.file.write_at(&[memory.source()], self.pos(place))
     }
 
-    /// Reads `len` bytes of a place; fewer at the end of the file.
+    /// Reads `len` bytes of a place, or fewer if the file ends before.
     pub(super) fn read(&self, place: u32, len: usize) -> io::Result<Vec<u8>> {
         let words = words(len);
         let memory = RacyBytes::from_words(&words).slice(0, len);
@@ -188,8 +191,8 @@ fn header(page_size: u32) -> [u8; HEADER] {
     header
 }
 
-/// Reads the entries of a log, up to an incomplete or damaged one; none for another page size or
-/// version.
+/// Reads the entries of a log, up to an incomplete or damaged one. Returns no entries if the log
+/// has another page size or version.
 fn read_log(path: &Path, page_size: u32) -> io::Result<Vec<Entry>> {
     let mut file = io::BufReader::new(File::open(path)?);
     let mut found = [0; HEADER];
@@ -215,7 +218,7 @@ fn read_log(path: &Path, page_size: u32) -> io::Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// Replaces the log by one with these entries. Returns it open at its end.
+/// Replaces the log by a new one with these entries. Returns the new log, open at its end.
 fn write_log(path: &Path, page_size: u32, places: &[Option<Entry>]) -> io::Result<File> {
     let beside = path.with_extension("new");
     let mut log = BufWriter::new(File::create(&beside)?);
@@ -268,7 +271,7 @@ mod tests {
             };
             assert_eq!(places, expected, "{len}");
         }
-        // Each bit.
+        // Flips each bit.
         for at in 0..bytes.len() * 8 {
             let mut flipped = bytes.clone();
             flipped[at / 8] ^= 1 << (at % 8);
@@ -290,7 +293,7 @@ mod tests {
         let (pages, mut log, _) = open(dir.path(), 4096, 4).unwrap();
         log.note(entry(1, 1), Vec::new).unwrap();
         log.note(entry(3, 2), Vec::new).unwrap();
-        // Only one handle can be open.
+        // Only one handle of the file of pages can be open.
         assert!(open(dir.path(), 4096, 4).is_err());
         drop((pages, log));
         let (pages, _, places) = open(dir.path(), 4096, 2).unwrap();

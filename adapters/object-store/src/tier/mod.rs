@@ -3,13 +3,13 @@
 //! - Owns: the file of pages and the log of its contents ([`files`]), the table of pages and their
 //!   eviction ([`slots`]), the writer thread ([`disk`]).
 //! - Calls: `metrics`, and the eviction policy of the page cache.
-//! - Promises: a read returns the stored bytes, of exactly this state of the object, or nothing: a
-//!   checksum of the object's identity, the page's number and its bytes is verified first. Stored
-//!   pages survive a restart; after a crash, incompletely written ones are missing. If the disk
-//!   fails, is full or read-only, the tier reports this once, stores no more pages, and reads
-//!   continue.
+//! - Promises: a read returns the bytes that were stored for exactly this state of the object, or
+//!   `None`: it verifies a checksum of the object's identity, the page's number and its bytes.
+//!   Stored pages survive a restart. After a crash, pages that were not written completely are
+//!   missing. If the disk fails, is full or read-only, the tier reports this once, stores no more
+//!   pages, and reads continue.
 //!
-//! No file is synced: the store has all data.
+//! No file is synced, since the store has all data.
 
 pub(crate) mod disk;
 mod files;
@@ -18,15 +18,15 @@ mod slots;
 use object_store::ObjectMeta;
 use object_store::path::Path;
 
-/// Key of a page: state of the object, and page number.
+/// Key of a page: a hash of the state of the object and of the page number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key([u8; 16]);
 
-/// Checksum of a page, which also verifies that it is the requested one.
+/// Checksum of a page and its key, which also verifies that the page is the requested one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sum([u8; 16]);
 
-/// State of an object in a store, as a prefix of keys.
+/// State of an object in a store, as the hash from which the keys of its pages are derived.
 #[derive(Clone)]
 pub(crate) struct Identity(blake3::Hasher);
 
@@ -34,7 +34,7 @@ impl Identity {
     pub(crate) fn new(store: &str, meta: &ObjectMeta) -> Self {
         let mut hasher = blake3::Hasher::new();
         let mut add = |bytes: &[u8]| {
-            // With their lengths, so that different lists of fields have different hashes.
+            // The lengths are hashed, too, so that different lists of fields have different hashes.
             hasher.update(&(bytes.len() as u64).to_le_bytes());
             hasher.update(bytes);
         };

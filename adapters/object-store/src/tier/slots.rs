@@ -1,4 +1,6 @@
-//! Pages on the disk and their places. The page cache's policy evicts them, by places as frames.
+//! Table of the pages on the disk: which page is stored in which *place* of the file of pages. A
+//! place has the size of one page. If no place is free, the eviction policy of the page cache
+//! selects the pages to evict; the policy treats places like frames of memory.
 
 use std::collections::HashMap;
 
@@ -21,7 +23,8 @@ struct Table {
     places: Vec<Option<Kept>>,
     by_key: HashMap<Key, u32>,
     free: Vec<u32>,
-    /// Records of evicted pages for the policy: in total at most twice the number of places.
+    /// The latest records of evicted pages, which the policy uses when a page is stored again. Both
+    /// maps together have at most twice as many records as there are places.
     ghosts: HashMap<Key, Ghost>,
     ghosts_before: HashMap<Key, Ghost>,
 }
@@ -31,12 +34,13 @@ struct Kept {
     key: Key,
     len: u32,
     sum: Sum,
-    /// Read since the policy last checked.
+    /// Whether the page was read since the policy last checked this.
     is_used: bool,
 }
 
 impl Slots {
-    /// Creates the places with the contents from the log.
+    /// Creates the table from the log. `entries` has an element for each place of the file of
+    /// pages: the page in the place, or `None` if the place is free.
     pub(super) fn new(entries: &[Option<Entry>]) -> Self {
         let notes = Notes::new(entries.len());
         let mut table = Table {
@@ -48,8 +52,9 @@ impl Slots {
         };
         for (place, entry) in entries.iter().enumerate() {
             let place = place as u32;
-            // (One key in two places: the page was dropped and stored again, and the log was
-            // truncated after that. Both are valid.)
+            // Two places may have the same key, if the page was dropped and stored again and the
+            // end of the log was then lost. Both contain the same page, so the second place is
+            // freed.
             let Some(entry) = entry.filter(|entry| !table.by_key.contains_key(&entry.key)) else {
                 table.free.push(place);
                 continue;
@@ -82,8 +87,8 @@ impl Slots {
         self.table.by_key.contains_key(&key)
     }
 
-    /// Returns a place for a page, which no lookup finds before [`Self::fill`]. Evicts if none is
-    /// free; returns `None` if no page can be evicted.
+    /// Returns a place for a new page. Lookups do not find the page before the caller calls
+    /// [`Self::fill`]. If no place is free, evicts pages. Returns `None` if no page can be evicted.
     pub(super) fn make_room(&mut self) -> Option<u32> {
         if self.table.free.is_empty() {
             self.policy.evict(BATCH, &self.notes, &mut self.table);
@@ -111,7 +116,7 @@ impl Slots {
         self.notes.arrived(entry.place, ghost);
     }
 
-    /// Frees the place: its contents are unknown or damaged.
+    /// Frees a place whose contents are unknown or damaged.
     pub(super) fn drop_page(&mut self, place: u32) {
         if let Some(kept) = self.table.places[place as usize].take() {
             self.table.by_key.remove(&kept.key);
@@ -187,7 +192,7 @@ mod tests {
         for nr in 0..100 {
             put(&mut slots, nr);
         }
-        // The first fifty are read repeatedly during a scan.
+        // The first fifty pages are read repeatedly during a scan of others.
         for nr in 1000..3000 {
             if nr % 20 == 0 {
                 for hot in 0..50 {

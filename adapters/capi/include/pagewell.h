@@ -6,25 +6,25 @@
  *
  * @section form Calls
  *
- * Each call returns ::PW_OK, which is 0, or one of ::pw_error. pw_strerror() returns a message for
- * it, and pw_last_error() one with the path and the cause, which belongs to the thread, as
- * pw_last_errno() does. Results are written to locations that the program passes; after an error
- * they are unchanged, unless a function says otherwise.
+ * Each call returns ::PW_OK, which is 0, or an error code of ::pw_error. pw_strerror() returns the
+ * message of a code. pw_last_error() returns the message of the calling thread's last error, with
+ * path and cause, and pw_last_errno() its number in the system. Results are written to locations
+ * that the program passes; after an error they are unchanged, unless a function says otherwise.
  *
  * Sizes are `size_t`, and offsets signed 64-bit integers, as `off_t` of POSIX. Pages have numbers,
  * and begin at their number times the page size.
  *
  * @section handles Handles
  *
- * Caches, files, options and queues are *handles*: pointers that point to no memory, and that only
- * this library can use. A handle that is null, was closed, or never existed, in whatever thread, is
- * ::PW_ERROR_HANDLE; it is never taken for another one that is open, and nothing is done. A handle
- * that another thread is using is not closed: ::PW_ERROR_BUSY. After ::PW_ERROR_PANIC, a fault of
- * the library, the handle of the call is dead: all other calls with it return ::PW_ERROR_PANIC too,
- * and it can be closed.
+ * Caches, files, options and queues are *handles*: pointers that do not point to memory, and that
+ * only this library can use. In any thread, a call with a handle that is null, was closed or never
+ * existed returns ::PW_ERROR_HANDLE and does nothing. Such a handle is never mistaken for another
+ * one that is open. Closing a handle that another thread is using returns ::PW_ERROR_BUSY and does
+ * nothing. After ::PW_ERROR_PANIC, a fault of the library, the handle of the call is dead: it can
+ * be closed, and all other calls with it return ::PW_ERROR_PANIC, too.
  *
  * Structures that a call fills in (pw_page, pw_edit, pw_view, pw_completion) are the program's
- * memory. Two threads may not use one at the same time, unless both only read it.
+ * memory. Two threads may not use the same structure at the same time, unless both only read it.
  *
  * Other pointers are checked only for null and alignment. A buffer must have the stated number of
  * bytes, as for any function of C.
@@ -32,7 +32,8 @@
  * @section threads Threads, signals, fork
  *
  * All functions may be called by any thread, several at once, unless a function says otherwise.
- * None may be called in a signal handler.
+ * None may be called in a signal handler. A thread must not be cancelled (`pthread_cancel`) in a
+ * call other than ::pw_queue_run: disable cancellation before.
  *
  * Threads of the library have all signals blocked but SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP and
  * SIGSYS: handlers of the program run in its own threads. Callbacks and page codecs may run in
@@ -93,8 +94,8 @@
 #define PW_OPEN_TRUNCATE 8
 
 /**
- * Use direct I/O, bypassing the operating system's cache, if the file system supports it:
- * ::pw_file_info returns the result.
+ * Use direct I/O, bypassing the operating system's cache, if the file system supports it.
+ * ::pw_file_info returns whether the file uses it.
  */
 #define PW_OPEN_DIRECT 16
 
@@ -110,10 +111,10 @@
 #define PW_OPEN_MANUAL 64
 
 /**
- * Result of a call: 0, or one of these. The numbers are stable, and none is an `errno`;
- * ::pw_last_errno returns the system's.
+ * Result of a call: 0, or one of these error codes. The numbers are stable. None of them is an
+ * `errno`; ::pw_last_errno returns that of the system.
  *
- * A later version may have more codes, and the same call may return them.
+ * A later version may have more codes, and may return them from the same calls.
  */
 enum pw_error {
   /**
@@ -153,13 +154,13 @@ enum pw_error {
    */
   PW_ERROR_CANCELED = 5007,
   /**
-   * The page has changed since the view began, or was evicted. Bytes that were read are not
-   * valid; begin again.
+   * The page has changed since the view began, or was evicted. The bytes that were read are not
+   * valid; begin another view.
    */
   PW_ERROR_CHANGED = 5008,
   /**
    * Another thread is about to change the page, or is writing it back. Validate again, or begin
-   * again.
+   * another view.
    */
   PW_ERROR_CHANGING = 5009,
   /**
@@ -256,7 +257,7 @@ enum pw_error {
   PW_ERROR_UNAVAILABLE = 5124,
   /**
    * The backend failed, for example because the disk is full. ::pw_last_errno returns the
-   * system's number.
+   * `errno` of the failed system call.
    */
   PW_ERROR_IO = 5125,
   /**
@@ -292,15 +293,15 @@ enum pw_error {
  */
 enum pw_huge_pages {
   /**
-   * If the system provides them on request. The default.
+   * Huge pages if the system provides them on request. The default.
    */
   PW_HUGE_PAGES_ADVISE = 0,
   /**
-   * As the system is configured.
+   * Huge pages as the system is configured.
    */
   PW_HUGE_PAGES_SYSTEM = 1,
   /**
-   * Never.
+   * No huge pages.
    */
   PW_HUGE_PAGES_NEVER = 2,
 };
@@ -332,7 +333,8 @@ enum pw_engine {
  */
 enum pw_advice {
   /**
-   * No particular pattern: streams are detected. The default.
+   * No particular pattern, the default: the cache reads ahead when it detects misses at a
+   * constant distance.
    */
   PW_ADVICE_NORMAL = 0,
   /**
@@ -344,17 +346,18 @@ enum pw_advice {
    */
   PW_ADVICE_RANDOM = 2,
   /**
-   * Once: pages that this handle reads for the first time stay as likely to be evicted as if
-   * they had not been read.
+   * Once: if this handle reads a page for the first time, the page remains as likely to be
+   * evicted as if it had not been read.
    */
   PW_ADVICE_ONCE = 3,
   /**
-   * Needed soon: their reads are submitted now.
+   * Needed soon: the call submits reads of the pages that are not cached, and does not wait for
+   * them.
    */
   PW_ADVICE_SOON = 4,
   /**
-   * Not needed soon: their pages are removed, unless they have writes that the file does not
-   * have yet.
+   * Not needed soon: the pages are removed from the cache, except those that ::pw_invalidate
+   * keeps.
    */
   PW_ADVICE_NOT_SOON = 5,
 };
@@ -447,7 +450,8 @@ struct pw_edit {
  *
  * Returns: 0, or an `errno`: then the page is not written, and stays dirty.
  *
- * It must return: no exception, `longjmp` or end of the thread may lead out of it.
+ * The function must return: it must not be left by an exception or `longjmp`, and must not end the
+ * thread.
  */
 typedef int (*pw_before_write)(void *user, uint64_t page, uint64_t lsn);
 
@@ -461,7 +465,7 @@ typedef void (*pw_release_user)(void *user);
  */
 struct pw_outgoing_page {
   /**
-   * All bytes of the page: a copy, which the codec may change. All of it is stored.
+   * Copy of all bytes of the page. The codec may change it. All of the copy is stored.
    */
   void *data;
   /**
@@ -469,8 +473,8 @@ struct pw_outgoing_page {
    */
   size_t size;
   /**
-   * Number of bytes that are the file's: the page size, except for the last page of the file,
-   * which is padded with zeros.
+   * Number of bytes that are within the file: the page size, or less in the last page of the
+   * file, which is padded with zeros.
    */
   size_t nr_used;
   /**
@@ -489,14 +493,16 @@ struct pw_outgoing_page {
  * `user`: the pointer that the program passed with it. `pages`: `count` consecutive pages in
  * ascending order, which are about to be written in one request; valid only during the call.
  *
- * A page with a nonzero byte must keep a nonzero byte, or the library refuses it: a stored page of
- * zeros is one that was never written. The same page may be passed several times, in different
- * versions, so a page that was passed need not be stored.
+ * If a page has a nonzero byte, the encoded page must have one, too; otherwise the library refuses
+ * the page. A stored page of zeros means that the page was never written. The same page may be
+ * passed several times, with different bytes, and not every page that was passed is stored.
  *
- * Returns: 0, or an `errno`: then none of the pages is written, and each is tried again alone. A
+ * Returns: 0 to write the pages, or an `errno` to refuse them. If the function refuses several
+ * pages, none of them is written, and the library calls the function again for each page alone. A
  * page that is refused alone stays dirty, and the writeback fails with ::PW_ERROR_REFUSED.
  *
- * It must return: no exception, `longjmp` or end of the thread may lead out of it.
+ * The function must return: it must not be left by an exception or `longjmp`, and must not end the
+ * thread.
  */
 typedef int (*pw_before_write_pages)(void *user, const struct pw_outgoing_page *pages, size_t count);
 
@@ -505,14 +511,15 @@ typedef int (*pw_before_write_pages)(void *user, const struct pw_outgoing_page *
  * ::pw_open_options_set_page_hooks.
  *
  * `user`: the pointer that the program passed with it. `page`: the number of the page. `data`: the
- * stored bytes, `size` bytes, the whole page. Readers get the bytes that the function leaves
+ * stored bytes of the whole page, `size` of them. Readers get the bytes that the function leaves
  * there, up to the end of the file.
  *
  * Returns: 0, or an `errno`, for example `EBADMSG`: then no reader sees the page, and the reader
  * that needed it gets ::PW_ERROR_CORRUPT, with that number in ::pw_last_errno. The next reader
  * causes another read.
  *
- * It must return: no exception, `longjmp` or end of the thread may lead out of it.
+ * The function must return: it must not be left by an exception or `longjmp`, and must not end the
+ * thread.
  */
 typedef int (*pw_after_read)(void *user, uint64_t page, void *data, size_t size);
 
@@ -524,7 +531,8 @@ typedef int (*pw_after_read)(void *user, uint64_t page, void *data, size_t size)
  * Returns: 0 if the page was never written, so that it reads as zeros; or an `errno`, as for
  * ::pw_after_read.
  *
- * It must return: no exception, `longjmp` or end of the thread may lead out of it.
+ * The function must return: it must not be left by an exception or `longjmp`, and must not end the
+ * thread.
  */
 typedef int (*pw_hole)(void *user, uint64_t page);
 
@@ -545,20 +553,21 @@ struct pw_file_info {
    */
   uint64_t direct_alignment;
   /**
-   * Number of dirty pages: their bytes were not written to the backend.
+   * Number of dirty pages, whose bytes were not written to the backend yet.
    */
   uint64_t nr_dirty;
   /**
-   * Number of pages that were written to the backend, which has not reported them durable.
+   * Number of pages that were written to the backend, and are not known to be durable.
    */
   uint64_t nr_written;
   /**
-   * Unused: 0.
+   * Reserved; always 0.
    */
   uint64_t reserved;
   /**
-   * Lower bound of the log sequence numbers of all writes that have one, have returned and are
-   * not durable: recovery may begin here. `UINT64_MAX` if there is no such write.
+   * Lower bound of the log sequence numbers of all writes that have returned and are not
+   * durable: recovery may begin here. Writes without a number do not count. `UINT64_MAX` if
+   * there is no such write.
    */
   uint64_t oldest_lsn;
 };
@@ -619,12 +628,14 @@ struct pw_completion {
 
 /**
  * Completion callback, called once for each request, by a thread that is in ::pw_queue_run. It may
- * make any call, also submit, cancel and run, except closing the queue.
+ * make any call, including submissions, ::pw_queue_cancel and ::pw_queue_run, except
+ * ::pw_queue_close of this queue.
  *
  * `completion`: the result; valid only during the call. `user`: the pointer that was passed to the
  * submission.
  *
- * It must return: no exception, `longjmp` or end of the thread may lead out of it.
+ * The function must return: it must not be left by an exception or `longjmp`, and must not end the
+ * thread.
  */
 typedef void (*pw_callback)(const struct pw_completion *completion, void *user);
 
@@ -816,7 +827,7 @@ int pw_cache_options_set_close_timeout(struct pw_cache_options *options, uint64_
 int pw_cache_options_set_engine(struct pw_cache_options *options, int engine);
 
 /**
- * Creates a cache. Its memory is reserved now, and used as pages are read.
+ * Creates a cache. Its memory is reserved by this call, and used as pages are read.
  *
  * `options`: null for the defaults; they may be freed, or used for another cache, afterwards.
  *
@@ -831,8 +842,8 @@ int pw_cache_options_set_engine(struct pw_cache_options *options, int engine);
 int pw_cache_new(const struct pw_cache_options *options, struct pw_cache **cache);
 
 /**
- * Closes a cache. Its files stay open, and its memory stays allocated, until the last of them is
- * closed too; no more files can be opened.
+ * Closes a cache. No more files can be opened with it. Its open files stay open, and its memory
+ * stays allocated until the last of them is closed.
  *
  * Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_BUSY while another thread uses the handle.
  *
@@ -853,13 +864,13 @@ int pw_cache_close(struct pw_cache *cache);
 int pw_cache_stats(struct pw_cache *cache, struct pw_cache_stats *stats, size_t size);
 
 /**
- * Returns the engine for concurrent transfers, and the reason for its choice. If it was not used
- * yet, it is created now.
+ * Returns the engine for concurrent transfers, and the reason for its choice. If the engine was
+ * not used yet, this call creates it.
  *
  * `engine`: receives one of ::pw_engine, never ::PW_ENGINE_AUTO.
  *
- * `why`: null, or receives the reason as a string of up to `size` bytes with the zero at the end;
- * a longer one is truncated.
+ * `why`: null, or receives the reason as a string of at most `size` bytes including the
+ * terminating zero. A longer reason is truncated.
  *
  * Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
  *
@@ -880,8 +891,8 @@ int pw_cache_reclaim(struct pw_cache *cache, size_t nr_pages, size_t *nr_evicted
 
 /**
  * Begins an edit of a page: returns a copy of its bytes, which ::pw_edit_commit puts in place of
- * the page. Until then readers see the old page, and other threads that write to it wait. The
- * thread itself gets ::PW_ERROR_DEADLOCK from a call that would wait for its own edit.
+ * the page. Until then readers see the old page, and other threads that write to it wait. A call
+ * of this thread that would wait for the edit returns ::PW_ERROR_DEADLOCK.
  *
  * `page_number`: a page of the file. `flags`: 0 or ::PW_EDIT_TRY.
  *
@@ -940,7 +951,7 @@ int pw_edit_cancel(struct pw_edit *edit);
 /**
  * Returns the message of an error code.
  *
- * `code`: the result of a call. Any other number has a message too, "not an error code".
+ * `code`: the result of a call. For any other number, the message is "not an error code".
  *
  * Returns: a string that is never null and stays valid until the process ends.
  *
@@ -955,7 +966,7 @@ const char *pw_strerror(int code);
  * Calls that succeed do not change it.
  *
  * Returns: a string that is never null, and stays valid until the next error of this thread, or
- * until the thread ends. "no error" if there was none.
+ * until the thread ends. If there was no error, the string is "no error".
  *
  * Threads: any; each has its own.
  */
@@ -1001,8 +1012,8 @@ int pw_open_options_new(struct pw_open_options **options);
 int pw_open_options_free(struct pw_open_options *options);
 
 /**
- * Sets the file's page size: 4096, 8192, 16384, 32768 or 65536 bytes; or 0, the default, for that
- * of the open file, or else the cache's. ::pw_open checks it.
+ * Sets the file's page size: 4096, 8192, 16384, 32768 or 65536 bytes; or 0, the default, for the
+ * page size with which the file is already open, or else that of the cache. ::pw_open checks it.
  *
  * Errors: ::PW_ERROR_HANDLE.
  *
@@ -1023,23 +1034,23 @@ int pw_open_options_set_mode(struct pw_open_options *options, uint32_t bits);
 /**
  * Sets a writeback callback, for write-ahead logs. It is called before a page of the file is
  * written to the backend: it makes the log durable up to the page's log sequence number, or
- * refuses the page. The options then open files for writing.
+ * refuses the page. Files that are opened with these options are open for writing.
  *
- * `hook`: the function; null for none. `user`: the pointer that is passed to it.
+ * `hook`: the callback, or null for no callback. `user`: the pointer that is passed to it.
  *
- * `release`: null, or called with `user` once no thread can call the callback any more: neither
- * these options nor a file have it.
+ * `release`: null, or a function that is called with `user` once no thread can call the callback
+ * any more, since neither these options nor a file use it.
  *
- * The callback is called by a thread that makes a call for this file (flush, sync, close; with a
- * page codec also a new size or a write past the end), or by a thread of the cache, by several at
- * once. No reader calls it. It may use other files of the cache, a log for example. It must not
- * make a call with its own file that waits for writeback: that is ::PW_ERROR_DEADLOCK.
+ * The callback is called by threads that make calls for this file (flush, sync, close; with a page
+ * codec also a new size or a write past the end), and by threads of the cache; several threads may
+ * call it at once. Reads never call it. The callback may use other files of the cache, such as a
+ * log. A call with its own file that would wait for writeback returns ::PW_ERROR_DEADLOCK.
  *
  * Each call of this function creates another callback. To open a file a second time while it is
- * open, use the same options, or options without a callback; with another one ::pw_open fails with
- * ::PW_ERROR_OPTIONS_MISMATCH.
+ * open, use the same options, or options without a callback. With another callback, ::pw_open
+ * fails with ::PW_ERROR_OPTIONS_MISMATCH.
  *
- * Errors: ::PW_ERROR_HANDLE; then `release` is not called.
+ * Errors: ::PW_ERROR_HANDLE. After an error, `release` is not called.
  *
  * Threads: any.
  */
@@ -1055,29 +1066,32 @@ int pw_open_options_set_before_write(struct pw_open_options *options,
  * The file is then stored in whole pages and can be read only with a matching codec. Users of the
  * cache never see the stored form: `after_read` restores the bytes that `before_write` received. A
  * checksum or a tag is stored in the page itself: the program leaves some bytes of each page
- * unused, for example zero; `before_write` replaces them, and `after_read` restores them. The
- * options do not open files for writing: readers need the codec as well.
+ * unused, for example zero; `before_write` replaces them, and `after_read` restores them. Unlike a
+ * callback, a codec does not open files for writing, since readers need it, too.
  *
- * `before_write`, `after_read`: the functions; both null for none. `hole`: null, or called for
- * pages whose stored bytes are zeros, which were never written or entirely lost;
- * without it they read as zeros. `user`: the pointer that is passed to the functions.
+ * `before_write`, `after_read`: the two functions of the codec. If both are null, the file has no
+ * codec. `hole`: null, or the function that is called for pages whose stored bytes are zeros,
+ * since they were never written or were entirely lost; without it such pages read as zeros.
+ * `user`: the pointer that is passed to the functions.
  *
- * `release`: null, or called with `user` once no thread can call the codec any more: neither these
- * options nor a file have it.
+ * `release`: null, or a function that is called with `user` once no thread can call the codec any
+ * more, since neither these options nor a file use it.
  *
- * `before_write` is called by the thread that writes the file back, of the program or of the
- * cache, one at a time for a file; after the callback of ::pw_open_options_set_before_write, if
- * there is one too. `after_read` and `hole` are called by the thread that missed a page, or by one
- * of the cache, several at once. They delay the threads that need the page, and must not use any
- * cache in a way that may wait: that is ::PW_ERROR_DEADLOCK. Calls with the file that hit are
- * allowed, except ::pw_close, which is ::PW_ERROR_BUSY.
+ * `before_write` is called by the thread that writes the file back, which may be a thread of the
+ * program or of the cache; for one file, by one thread at a time. If there is also a callback
+ * (::pw_open_options_set_before_write), the callback is called first. `after_read` and `hole` are
+ * called by threads of the program that need a page that is not cached, and by threads of the
+ * cache; several threads may call them at once. Threads that need the page wait until the function
+ * has returned. None of these functions may make a call with any cache that might wait: such a
+ * call returns ::PW_ERROR_DEADLOCK. Reads and pins that find their pages in the cache and need not
+ * wait are allowed. ::pw_close of the file returns ::PW_ERROR_BUSY.
  *
  * Each call of this function creates another codec. To open a file a second time while it is open,
- * use the same options, or options without a codec; with another one ::pw_open fails with
+ * use the same options, or options without a codec. With another codec, ::pw_open fails with
  * ::PW_ERROR_OPTIONS_MISMATCH.
  *
  * Errors: ::PW_ERROR_HANDLE; ::PW_ERROR_ARGUMENT if only one of `before_write` and `after_read` is
- * null, or both are and `hole` is not; then `release` is not called.
+ * null, or both are null and `hole` is not. After an error, `release` is not called.
  *
  * Threads: any.
  */
@@ -1091,19 +1105,19 @@ int pw_open_options_set_page_hooks(struct pw_open_options *options,
 /**
  * Opens a file. All handles of one file share its pages, whatever name the file was opened by.
  *
- * `path`: as in the system, in any encoding. `flags`: 0 for reading only, or any of `PW_OPEN_...`.
+ * `path`: as for `open`, in any encoding. `flags`: 0 for reading only, or any of `PW_OPEN_...`.
  * `options`: null for the defaults.
  *
  * `file`: receives the handle; closed with ::pw_close.
  *
  * Errors: ::PW_ERROR_NOT_FOUND, ::PW_ERROR_PERMISSION, ::PW_ERROR_PATH, ::PW_ERROR_NOT_A_FILE,
  * ::PW_ERROR_SYSTEM_LIMIT and ::PW_ERROR_IO as the system reports them; ::PW_ERROR_EXISTS with
- * ::PW_OPEN_CREATE_NEW; ::PW_ERROR_AMBIGUOUS_FILE if the file system gives the file the number of
- * another file that is open; ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_PAGE_SIZE;
- * ::PW_ERROR_PAGE_SIZE_MISMATCH and ::PW_ERROR_OPTIONS_MISMATCH if the file is open with others;
- * ::PW_ERROR_OPEN_ELSEWHERE if another process or cache has it open for writing, or this cache has
- * it open for reading only; ::PW_ERROR_UNAVAILABLE, ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE,
- * ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 65535 files.
+ * ::PW_OPEN_CREATE_NEW; ::PW_ERROR_AMBIGUOUS_FILE if the file system reports the identity of
+ * another open file for this file; ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_PAGE_SIZE;
+ * ::PW_ERROR_PAGE_SIZE_MISMATCH and ::PW_ERROR_OPTIONS_MISMATCH if the file is already open with
+ * another page size or other options; ::PW_ERROR_OPEN_ELSEWHERE if another process or cache has it
+ * open for writing, or this cache has it open for reading only; ::PW_ERROR_UNAVAILABLE,
+ * ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 65535 files.
  *
  * Threads: any.
  */
@@ -1126,25 +1140,25 @@ int pw_open(struct pw_cache *cache,
 int pw_dup(struct pw_file *file, struct pw_file **other);
 
 /**
- * Closes the handle. If the file is open for writing, everything written is first made durable. If
+ * Closes the handle. If the file is open for writing, all its writes are first made durable. If
  * the backend, callback or page codec fails, the close is retried for a second
  * (::pw_cache_options_set_close_timeout).
  *
  * After an error the handle is unchanged, and nothing is lost: close it again when the backend
  * works. A program that ends without closing loses what was not synced.
  *
- * Errors: ::PW_ERROR_BUSY at once, and nothing was done, while pages are pinned or edited by this
+ * Errors: ::PW_ERROR_BUSY at once, and nothing was done, if pages are pinned or edited by this
  * handle, requests with it are in flight, or another thread is in a call with it; those of
- * ::pw_sync_all; ::PW_ERROR_UNAVAILABLE if the system refuses `membarrier(2)` after it has granted
- * it; ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE.
+ * ::pw_sync_all; ::PW_ERROR_UNAVAILABLE if the system now refuses `membarrier(2)`, which it has
+ * granted before; ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE.
  *
- * Threads: any. A concurrent call of another thread with the handle takes effect, or returns
- * ::PW_ERROR_BUSY or ::PW_ERROR_HANDLE.
+ * Threads: any. A call that another thread makes concurrently with the handle takes effect, or
+ * returns ::PW_ERROR_BUSY or ::PW_ERROR_HANDLE.
  */
 int pw_close(struct pw_file *file);
 
 /**
- * Returns information about a file, with the part of it that is not durable.
+ * Returns information about a file, including the number of pages that are not durable.
  *
  * `info`: receives it. `size`: `sizeof(struct pw_file_info)`, so that a program works with a later
  * library, whose structure has more fields at its end.
@@ -1167,8 +1181,8 @@ int pw_file_info(struct pw_file *file, struct pw_file_info *info, size_t size);
 int pw_size(struct pw_file *file, int64_t *size);
 
 /**
- * Queries the file's present size from the backend, and adopts it: for a file that is changed
- * outside the cache. Pages that a change of size invalidates are removed.
+ * Queries the backend for the present size of a file that was changed outside the cache, and uses
+ * this size from then on. Removes the cached pages that the change of size has made invalid.
  *
  * `size`: null, or receives the size.
  *
@@ -1195,8 +1209,8 @@ int pw_queue_new(struct pw_queue **queue);
 /**
  * Closes a queue.
  *
- * Errors: ::PW_ERROR_BUSY, and nothing was done, while it has requests whose callback was not
- * called yet, or a thread is in a call with it; ::PW_ERROR_HANDLE.
+ * Errors: ::PW_ERROR_BUSY, and nothing was done, if it has requests whose callback was not called
+ * yet, or a thread is in a call with it; ::PW_ERROR_HANDLE.
  *
  * Threads: any.
  */
@@ -1204,7 +1218,7 @@ int pw_queue_close(struct pw_queue *queue);
 
 /**
  * Returns a descriptor that is readable when ::pw_queue_run has work to do: for `poll` and
- * `epoll`. It belongs to the queue; no other operation on it is allowed.
+ * `epoll`. The descriptor belongs to the queue, and the program must not use it in any other way.
  *
  * `fd`: receives the descriptor.
  *
@@ -1225,19 +1239,21 @@ int pw_queue_fd(struct pw_queue *queue, int *fd);
  * Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_IO. Errors of requests are passed to
  * their callbacks.
  *
- * Threads: any, several with one queue.
+ * Threads: any, several with one queue. The call and its callbacks are no cancellation points: a
+ * thread that is cancelled (`pthread_cancel`, deferred) continues to the end of the call.
  */
 int pw_queue_run(struct pw_queue *queue, size_t max, int timeout, size_t *nr_done);
 
 /**
- * Cancels a request: its callback gets ::PW_ERROR_CANCELED. An operation that the backend, or a
- * thread of the cache, has started continues; a write, an append or a sync may be performed
- * nevertheless, or in part. The buffer belongs to the library until the callback.
+ * Cancels a request: its callback gets ::PW_ERROR_CANCELED. If the backend or a thread of the
+ * cache has started the operation, the operation continues: a write, an append or a sync may still
+ * be performed, entirely or in part. The buffer belongs to the library until the callback.
  *
  * `request`: the number that the submission returned.
  *
- * Errors: ::PW_ERROR_HANDLE, of the queue, or if there is no such request, or it is complete: its
- * callback then gets, or has got, its result.
+ * Errors: ::PW_ERROR_HANDLE if the handle of the queue is not open, there is no such request, or
+ * the request is complete. In the last case, the callback gets the result of the request, or has
+ * got it.
  *
  * Threads: any.
  */
@@ -1250,11 +1266,11 @@ int pw_queue_cancel(struct pw_queue *queue, uint64_t request);
  * receives the number of the request. `callback`, `user`: the function that is called on
  * completion, and its argument.
  *
- * Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_OUT_OF_MEMORY; there is then no
- * callback. All other errors are passed to the callback.
+ * Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_OUT_OF_MEMORY; then the callback is
+ * not called. All other errors are passed to the callback.
  *
- * Threads: any, several with one queue and one file. Until the callback, ::pw_close of the file is
- * ::PW_ERROR_BUSY.
+ * Threads: any, several with one queue and one file. Until the callback begins, ::pw_close of the
+ * file returns ::PW_ERROR_BUSY.
  */
 int pw_submit_read(struct pw_queue *queue,
                    struct pw_file *file,
@@ -1285,8 +1301,8 @@ int pw_submit_write(struct pw_queue *queue,
                     uint64_t *request);
 
 /**
- * Appends as ::pw_append, without waiting. The callback gets the position of the first byte.
- * Several appends in flight at once may be performed in any order.
+ * Appends as ::pw_append, without waiting. The callback gets the position of the first byte. If
+ * several appends are in flight at once, the library may perform them in any order.
  *
  * `buf`: is copied; the program may reuse it when this call returns. `request`, `callback`,
  * `user`: as for ::pw_submit_read.
@@ -1304,7 +1320,7 @@ int pw_submit_append(struct pw_queue *queue,
                      uint64_t *request);
 
 /**
- * Syncs as ::pw_sync_data, without waiting, everything that was written before this call.
+ * Syncs all writes before this call as ::pw_sync_data, without waiting.
  *
  * `request`, `callback`, `user`: as for ::pw_submit_read.
  *
@@ -1335,16 +1351,18 @@ int pw_submit_pin(struct pw_queue *queue,
                   uint64_t *request);
 
 /**
- * Reads bytes of a file. Reads of cached pages write no shared memory and acquire no lock.
+ * Reads bytes of a file. Reads of cached pages acquire no lock. Once the accessed bit of a page is
+ * set, they write no shared memory.
  *
  * A read within one page is atomic: it returns the bytes that the page had at one moment. A read
- * of several pages is atomic for each of them.
+ * of several pages is atomic for each page.
  *
  * `buf`: receives the bytes; may be null if `size` is 0. `offset`: the position in the file.
  *
  * `nr_read`: receives the number of bytes read: `size`, or fewer if the file ends, 0 at or past
- * the end. If some pages were read before one failed, they are counted, and the next read reports
- * the failure. The remaining bytes of `buf` are unspecified, also after an error.
+ * the end. If a page fails after others were read, only their bytes are counted, and a read that
+ * begins at the failed page reports the failure. The remaining bytes of `buf` are unspecified,
+ * also after an error.
  *
  * Errors: ::PW_ERROR_IO, ::PW_ERROR_CORRUPT if the page codec refuses a page, ::PW_ERROR_TRUNCATED
  * if the file was truncated outside the cache, ::PW_ERROR_OUT_OF_FRAMES if every page is pinned,
@@ -1355,9 +1373,9 @@ int pw_submit_pin(struct pw_queue *queue,
 int pw_read(struct pw_file *file, void *buf, size_t size, int64_t offset, size_t *nr_read);
 
 /**
- * Performs many reads, each as ::pw_read, in any order. Those of cached pages overlap their memory
- * accesses, sixteen at a time; missing pages are read from the file concurrently, as many as the
- * engine accepts.
+ * Performs many reads, each as ::pw_read, in any order. Reads of cached pages overlap their memory
+ * accesses, sixteen at a time. Missing pages are read from the file concurrently, as many at once
+ * as the engine accepts.
  *
  * `requests`: `count` of them; `nr_read` and `error` of each are filled in.
  *
@@ -1370,8 +1388,8 @@ int pw_read(struct pw_file *file, void *buf, size_t size, int64_t offset, size_t
 int pw_read_many(struct pw_file *file, struct pw_read_request *requests, size_t count);
 
 /**
- * Pins a page, so that its bytes can be read in place. They do not change while the page is
- * pinned, and stay in memory, whatever is written to the file.
+ * Pins a page, so that its bytes can be read in place. While the page is pinned, its bytes stay in
+ * memory and do not change, whatever is written to the file.
  *
  * `page_number`: the page; its first byte is the number times the page size.
  *
@@ -1387,7 +1405,7 @@ int pw_pin(struct pw_file *file, uint64_t page_number, struct pw_page *page);
 /**
  * Releases a pinned page. Its bytes must not be used any more.
  *
- * `page`: as filled in by ::pw_pin, or a copy; is cleared.
+ * `page`: the structure that ::pw_pin has filled in, or a copy of it; is cleared.
  *
  * Errors: ::PW_ERROR_HANDLE if the pin was already released, by this copy or another;
  * ::PW_ERROR_FORKED in a fork; ::PW_ERROR_ARGUMENT.
@@ -1397,8 +1415,9 @@ int pw_pin(struct pw_file *file, uint64_t page_number, struct pw_page *page);
 int pw_unpin(struct pw_page *page);
 
 /**
- * Begins a view of a page in place, without a pin: copies nothing and writes no shared memory.
- * ::pw_view_validate afterwards checks whether the bytes that were read are the page's.
+ * Begins a view of a page in place, without a pin: copies nothing, and writes no shared memory
+ * once the accessed bit of the page is set. ::pw_view_validate afterwards checks whether the bytes
+ * that were read are the page's.
  *
  * Between the two calls, other threads may write to the bytes at any time, or put another page in
  * their place. Therefore:
@@ -1411,8 +1430,8 @@ int pw_unpin(struct pw_page *page);
  * - Do not let a loaded value have an effect outside the view (a result, a write, a free) before
  *   ::pw_view_validate has returned ::PW_OK.
  *
- * The memory is readable, whatever happens to the page, as long as the handle is open, and not
- * afterwards. A view need not be released.
+ * As long as the handle is open, the memory is readable, whatever happens to the page. After that
+ * it must not be read. A view need not be released.
  *
  * `page_number`: as for ::pw_pin. `view`: is filled in.
  *
@@ -1423,8 +1442,8 @@ int pw_unpin(struct pw_page *page);
 int pw_view_begin(struct pw_file *file, uint64_t page_number, struct pw_view *view);
 
 /**
- * Checks whether the page was unchanged throughout since ::pw_view_begin. If so, all bytes loaded
- * from the view are the page's, of one moment.
+ * Checks whether the page has been unchanged ever since ::pw_view_begin. If so, all bytes loaded
+ * from the view are bytes that the page had at the same moment.
  *
  * A view may be validated any number of times, and after any time: a program can follow pages of a
  * tree and afterwards check that its path was valid. A page that has changed is never reported as
@@ -1435,24 +1454,24 @@ int pw_view_begin(struct pw_file *file, uint64_t page_number, struct pw_view *vi
  *
  * Returns: ::PW_OK if the page is unchanged.
  *
- * Errors: ::PW_ERROR_CHANGED; ::PW_ERROR_CHANGING if another thread has just claimed the page, and
- * may be about to change it, which lasts only briefly; ::PW_ERROR_HANDLE if the file was closed
- * since; ::PW_ERROR_ARGUMENT.
+ * Errors: ::PW_ERROR_CHANGED if the page has changed; ::PW_ERROR_CHANGING if another thread has
+ * exclusive access to the page for a short time and may be changing it, so that the program may
+ * try again; ::PW_ERROR_HANDLE if the file was closed since ::pw_view_begin; ::PW_ERROR_ARGUMENT.
  *
  * Threads: any, several with one view.
  */
 int pw_view_validate(const struct pw_view *view);
 
 /**
- * Copies bytes of a view, and validates it. If this returns ::PW_OK, the bytes are the page's,
- * both at the start of the view and now.
+ * Copies bytes of a view, and validates it. If this returns ::PW_OK, the page had these bytes at
+ * the start of the view, and still has them when the copy is validated.
  *
  * `offset`: position in the page. `buf`: receives `size` bytes. After an error its contents are
  * unspecified.
  *
  * Errors: ::PW_ERROR_ARGUMENT if the bytes are not all in the view; those of ::pw_view_validate;
- * and those of ::pw_read, since the page is looked up again: the bytes are never copied from
- * memory that is not a page's.
+ * and those of ::pw_read. The call can fail like a read because it looks the page up again instead
+ * of using the address in the view: it never copies memory that no longer belongs to the page.
  *
  * Threads: any, several with one view.
  */
@@ -1471,9 +1490,9 @@ int pw_view_copy(const struct pw_view *view, size_t offset, void *buf, size_t si
 int pw_advise(struct pw_file *file, int64_t offset, int64_t length, int advice);
 
 /**
- * Submits reads of the missing pages of some ranges, all at once, without waiting for them. It is
- * a hint: pages whose reads would need waiting, pages beyond an eighth of the cache in one call,
- * and pages past the end of the file are not read.
+ * Submits reads of the missing pages of several ranges, all at once, without waiting for them. The
+ * call is a hint. It does not read pages for which it would have to wait, pages past the end of
+ * the file, and, in one call, more pages than an eighth of the cache.
  *
  * `ranges`: `count` of them. `nr_pages`: null, or receives the number of pages whose reads were
  * submitted.
@@ -1488,9 +1507,10 @@ int pw_prefetch(struct pw_file *file,
                 size_t *nr_pages);
 
 /**
- * Removes cached pages, so that the next read fetches them from the file: for a file that is
- * changed outside the cache. Pinned pages keep their bytes. Pages with writes that the file does
- * not have yet stay.
+ * Removes pages from the cache, so that the next read fetches them from the file. Programs call
+ * this after a file was changed outside the cache. Pins of removed pages keep their bytes. Three
+ * kinds of pages stay in the cache: pages with writes that the backend does not have yet, pages
+ * with writes that are not yet durable, and pages that are locked (::pw_edit_begin).
  *
  * `offset`, `length`: the bytes; whole pages are removed. A length of 0 extends to the end.
  *
@@ -1509,8 +1529,8 @@ int pw_invalidate(struct pw_file *file, int64_t offset, int64_t length);
  *
  * `buf`: `size` bytes; may be null if `size` is 0. `offset`: the position in the file.
  *
- * `nr_written`: receives the number of bytes written: all, unless an error occurred after the
- * first page; the next write then reports the error.
+ * `nr_written`: receives the number of bytes written: `size`, or fewer if a page after the first
+ * failed. A write that begins at the failed page then reports the error.
  *
  * Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_THROTTLED if the file is at
  * its quota of dirty pages, and they cannot be written back; ::PW_ERROR_OUT_OF_FRAMES if every
@@ -1528,7 +1548,7 @@ int pw_write(struct pw_file *file,
 /**
  * As ::pw_write, with the log sequence number of the write; 0 for none. Before a page is written
  * to the backend, the writeback callback gets the highest number of that page
- * (::pw_open_options_set_before_write): the log must be durable up to there.
+ * (::pw_open_options_set_before_write): the log must then be durable up to this number.
  *
  * Errors: as ::pw_write.
  *
@@ -1568,8 +1588,8 @@ int pw_append_lsn(struct pw_file *file,
                   int64_t *offset);
 
 /**
- * Sets the size of a file, as `ftruncate`. Bytes past it are removed; new bytes are zeros. Pinned
- * pages keep their bytes.
+ * Sets the size of a file, as `ftruncate`. Bytes past the new size are removed, and new bytes are
+ * zeros. Pinned pages keep their bytes.
  *
  * Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_IO, ::PW_ERROR_DEADLOCK,
  * ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
@@ -1579,7 +1599,7 @@ int pw_append_lsn(struct pw_file *file,
 int pw_set_size(struct pw_file *file, int64_t size);
 
 /**
- * Writes dirty pages to the backend. They are not durable before a sync.
+ * Writes dirty pages to the backend. The pages are not durable before a sync.
  *
  * `offset`, `length`: pages with any of these bytes are written; a length of 0 extends to the end.
  * `nr_pages`: null, or receives the number of pages.
@@ -1596,8 +1616,8 @@ int pw_flush(struct pw_file *file, int64_t offset, int64_t length, size_t *nr_pa
  * needed to read it, as `fdatasync`.
  *
  * After an error the state of everything written since the last successful sync is unknown. All of
- * it is dirty again, and the next sync writes it again. Each failure is reported once to every
- * handle, including failures in the background.
+ * it is dirty again, and the next sync writes it again. Each failure, also one in the background,
+ * is reported once to every handle of the file.
  *
  * Errors: ::PW_ERROR_READ_ONLY; ::PW_ERROR_IO (with `ENOSPC` in ::pw_last_errno for a full disk);
  * ::PW_ERROR_REFUSED by the callback or page codec; ::PW_ERROR_TOO_MANY_PINS, ::PW_ERROR_DEADLOCK,
@@ -1617,7 +1637,7 @@ int pw_sync_data(struct pw_file *file);
 int pw_sync_all(struct pw_file *file);
 
 /**
- * Makes durable everything that was written before the call to the pages with any of these bytes.
+ * Makes all writes before the call durable in the pages that contain any of these bytes.
  *
  * `offset`, `length`: the bytes; a length of 0 extends to the end.
  *
@@ -1628,8 +1648,8 @@ int pw_sync_all(struct pw_file *file);
 int pw_sync_range(struct pw_file *file, int64_t offset, int64_t length);
 
 /**
- * Removes cached pages, with everything written to them since their last writeback: the next read
- * gets the bytes of the file.
+ * Removes cached pages, with all writes to them since their last writeback: the next read gets the
+ * bytes of the file.
  *
  * `offset`, `length`: the bytes; whole pages are removed. A length of 0 extends to the end.
  *

@@ -2,9 +2,10 @@
 //!
 //! - Owns: checks of pointers to arguments and results, buffers, offsets, strings.
 //! - Calls: `error`.
-//! - Promises: null pointers, misaligned addresses, and sizes and offsets that no object has, are
-//!   errors. The caller ensures that any other pointer meets the requirements of the header, as for
-//!   any function of C.
+//! - Promises: a null pointer, a misaligned address, a negative offset, and a size above the
+//!   maximum size of an object (`isize::MAX` bytes) are reported as errors. Other invalid pointers
+//!   are not detected: as with any C function, the calling program must pass pointers that meet the
+//!   requirements stated in the header.
 
 use std::ffi::{CStr, OsStr, c_char, c_void};
 use std::ops::Range;
@@ -13,7 +14,7 @@ use std::path::Path;
 
 use crate::error::{Failure, Result};
 
-/// Stores a result.
+/// Stores a result where the C program requested it, or fails if that pointer is null.
 ///
 /// # Safety
 ///
@@ -28,7 +29,8 @@ pub(crate) unsafe fn answer<T>(place: *mut T, value: T) -> Result<()> {
     Ok(())
 }
 
-/// Checks a pointer to a result before the work is done.
+/// Fails if the pointer to a result is null. Called before the operation, so that an operation
+/// whose result cannot be stored is not performed.
 #[inline(always)]
 pub(crate) fn needed<T>(place: *mut T) -> Result<()> {
     match place.is_null() {
@@ -37,7 +39,8 @@ pub(crate) fn needed<T>(place: *mut T) -> Result<()> {
     }
 }
 
-/// Returns a structure of the caller.
+/// Converts a pointer that the C program passed into an exclusive reference, and checks it for null
+/// and alignment.
 ///
 /// # Safety
 ///
@@ -52,7 +55,8 @@ pub(crate) unsafe fn structure<'a, T>(place: *mut T) -> Result<&'a mut T> {
     Ok(unsafe { &mut *place })
 }
 
-/// Returns a structure of the caller for reading.
+/// Converts a pointer that the C program passed into a shared reference, and checks it for null and
+/// alignment.
 ///
 /// # Safety
 ///
@@ -75,7 +79,8 @@ fn check_size<T>(place: *const T, size: usize) -> Result<()> {
     Ok(())
 }
 
-/// Returns a buffer to read into.
+/// Converts the address and size of a buffer that the C program passed into a slice, which the call
+/// fills.
 ///
 /// # Safety
 ///
@@ -87,12 +92,13 @@ pub(crate) unsafe fn buffer<'a>(buf: *mut c_void, size: usize) -> Result<&'a mut
     if size == 0 {
         return Ok(&mut []);
     }
-    // SAFETY: (a); the pointer is not null, and the size is at most that of an object. The bytes
-    // may be uninitialized: they are written, and not read.
+    // SAFETY: (a); the pointer is not null, and the size is at most `isize::MAX`, as checked above.
+    // The bytes may be uninitialized: they are written, and not read.
     Ok(unsafe { std::slice::from_raw_parts_mut(buf.cast(), size) })
 }
 
-/// Returns bytes to write.
+/// Converts the address and size of a buffer that the C program passed into a slice, whose bytes
+/// the call writes to the file.
 ///
 /// # Safety
 ///
@@ -104,11 +110,11 @@ pub(crate) unsafe fn bytes<'a>(buf: *const c_void, size: usize) -> Result<&'a [u
     if size == 0 {
         return Ok(&[]);
     }
-    // SAFETY: (a); the pointer is not null, and the size is at most that of an object.
+    // SAFETY: (a); the pointer is not null, and the size is at most `isize::MAX`, as checked above.
     Ok(unsafe { std::slice::from_raw_parts(buf.cast(), size) })
 }
 
-/// Returns an array of the caller.
+/// Converts the address and length of an array that the C program passed into a mutable slice.
 ///
 /// # Safety
 ///
@@ -128,7 +134,7 @@ pub(crate) unsafe fn items<'a, T>(items: *mut T, nr: usize) -> Result<&'a mut [T
     Ok(unsafe { std::slice::from_raw_parts_mut(items, nr) })
 }
 
-/// Returns an array of the caller for reading.
+/// Converts the address and length of an array that the C program passed into a shared slice.
 ///
 /// # Safety
 ///
@@ -153,7 +159,8 @@ pub(crate) fn offset(offset: i64) -> Result<u64> {
     u64::try_from(offset).map_err(|_| Failure::argument("an offset or a size is negative"))
 }
 
-/// Returns a range of a file's bytes. A length of 0 extends to the end.
+/// Converts an offset and a length in a file into a range of bytes. A length of 0 stands for all
+/// bytes up to the end of the file.
 pub(crate) fn range(start: i64, length: i64) -> Result<Range<u64>> {
     let (start, length) = (offset(start)?, offset(length)?);
     let end = match length {
@@ -163,12 +170,13 @@ pub(crate) fn range(start: i64, length: i64) -> Result<Range<u64>> {
     Ok(start..end)
 }
 
-/// Converts a size or an offset of the library, which is below 2^63.
+/// Converts a size or an offset that the library returned into C's signed type. The library's
+/// values are below 2^63.
 pub(crate) fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// Returns a string of the caller.
+/// Converts a string that the C program passed.
 ///
 /// # Safety
 ///
@@ -182,7 +190,7 @@ pub(crate) unsafe fn text<'a>(text: *const c_char) -> Result<&'a CStr> {
     Ok(unsafe { CStr::from_ptr(text) })
 }
 
-/// Returns a path of the caller.
+/// Converts a path that the C program passed as a string.
 ///
 /// # Safety
 ///
@@ -193,8 +201,8 @@ pub(crate) unsafe fn path<'a>(path: *const c_char) -> Result<&'a Path> {
     Ok(Path::new(OsStr::from_bytes(path.to_bytes())))
 }
 
-/// Stores a structure of statistics for a caller whose header may be older or newer: the bytes that
-/// both have, and zeros beyond.
+/// Stores a structure of statistics for a caller whose header may be older or newer: copies the
+/// bytes that both versions have, and zeros the rest of the caller's structure.
 ///
 /// # Safety
 ///
@@ -208,11 +216,11 @@ pub(crate) unsafe fn answer_sized<T: Copy>(place: *mut T, size: usize, value: T)
         ));
     }
     let both = size.min(size_of::<T>());
-    // SAFETY: (a), (b); `both` is within both.
+    // SAFETY: (a), (b); `both` is at most the size of either structure.
     unsafe {
         std::ptr::copy_nonoverlapping((&raw const value).cast::<u8>(), place.cast::<u8>(), both)
     };
-    // SAFETY: (a); the rest of the structure.
+    // SAFETY: (a); the range is the rest of the caller's structure.
     unsafe { std::ptr::write_bytes(place.cast::<u8>().wrapping_add(both), 0, size - both) };
     Ok(())
 }

@@ -41,11 +41,11 @@ tables! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(non_camel_case_types)]
 pub enum pw_huge_pages {
-    /// If the system provides them on request. The default.
+    /// Huge pages if the system provides them on request. The default.
     PW_HUGE_PAGES_ADVISE = 0,
-    /// As the system is configured.
+    /// Huge pages as the system is configured.
     PW_HUGE_PAGES_SYSTEM = 1,
-    /// Never.
+    /// No huge pages.
     PW_HUGE_PAGES_NEVER = 2,
 }
 
@@ -268,7 +268,7 @@ pub unsafe extern "C" fn pw_cache_options_set_engine(
     })
 }
 
-/// Creates a cache. Its memory is reserved now, and used as pages are read.
+/// Creates a cache. Its memory is reserved by this call, and used as pages are read.
 ///
 /// `options`: null for the defaults; they may be freed, or used for another cache, afterwards.
 ///
@@ -299,8 +299,8 @@ pub unsafe extern "C" fn pw_cache_new(
     })
 }
 
-/// Closes a cache. Its files stay open, and its memory stays allocated, until the last of them is
-/// closed too; no more files can be opened.
+/// Closes a cache. No more files can be opened with it. Its open files stay open, and its memory
+/// stays allocated until the last of them is closed.
 ///
 /// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_BUSY while another thread uses the handle.
 ///
@@ -337,19 +337,19 @@ pub unsafe extern "C" fn pw_cache_stats(
             nr_evictions: now.nr_evictions,
             nr_unclean: now.nr_unclean as u64,
         };
-        // SAFETY: the caller's obligation: null, or valid for writes of `size` bytes; six integers
-        // of 64 bits.
+        // SAFETY: the caller's obligation: null, or valid for writes of `size` bytes; the structure
+        // consists of six integers of 64 bits.
         unsafe { answer_sized(stats, size, value) }
     })
 }
 
-/// Returns the engine for concurrent transfers, and the reason for its choice. If it was not used
-/// yet, it is created now.
+/// Returns the engine for concurrent transfers, and the reason for its choice. If the engine was
+/// not used yet, this call creates it.
 ///
 /// `engine`: receives one of ::pw_engine, never ::PW_ENGINE_AUTO.
 ///
-/// `why`: null, or receives the reason as a string of up to `size` bytes with the zero at the end;
-/// a longer one is truncated.
+/// `why`: null, or receives the reason as a string of at most `size` bytes including the
+/// terminating zero. A longer reason is truncated.
 ///
 /// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
 ///
@@ -372,9 +372,10 @@ pub unsafe extern "C" fn pw_cache_engine(
         if !why.is_null() && size != 0 {
             let reason = info.engine_reason.to_string();
             let nr = reason.len().min(size - 1);
-            // SAFETY: the caller's obligation: valid for writes of `size` bytes; these are fewer.
+            // SAFETY: the caller's obligation: valid for writes of `size` bytes; `nr` is less than
+            // that.
             unsafe { std::ptr::copy_nonoverlapping(reason.as_ptr(), why.cast(), nr) };
-            // SAFETY: as above; `nr` is below `size`.
+            // SAFETY: as above.
             unsafe { why.wrapping_add(nr).write(0) };
         }
         // SAFETY: the caller's obligation: null, or valid for writes.

@@ -40,7 +40,7 @@ pub const PW_EDIT_TRY: c_int = 1;
 
 enum Stage {
     Editing(PageGuardMut<'static>),
-    /// It holds the lock of the page until it is dropped.
+    /// The page is published. The value holds the lock of the page until it is dropped.
     Published(PublishedPage<'static>),
     Over,
 }
@@ -56,14 +56,14 @@ tables! {
     Edit: 6, "edit", 16384;
 }
 
-// SAFETY: only the thread id and the file are accessed by other threads. The stage, which must not
-// be sent, is accessed and dropped only by the thread that began the edit: `taken` compares thread
-// ids before it returns the edit.
+// SAFETY: other threads access only the thread id and the file. The guard in `Stage` is not `Send`,
+// and only the thread that began the edit accesses and drops it: `taken` compares thread ids before
+// it returns the edit.
 unsafe impl Send for Edit {}
 // SAFETY: as above; only `taken` gives access.
 unsafe impl Sync for Edit {}
 
-/// Takes the edit out of its handle, if it is this thread's.
+/// Takes the edit out of its handle, if this thread began it.
 fn taken(edit: &pw_edit) -> Result<Taken<Edit>> {
     let mut taken = take::<Edit>(edit.opaque)?;
     if taken.object().thread != std::thread::current().id() {
@@ -76,8 +76,8 @@ fn taken(edit: &pw_edit) -> Result<Taken<Edit>> {
 }
 
 /// Begins an edit of a page: returns a copy of its bytes, which ::pw_edit_commit puts in place of
-/// the page. Until then readers see the old page, and other threads that write to it wait. The
-/// thread itself gets ::PW_ERROR_DEADLOCK from a call that would wait for its own edit.
+/// the page. Until then readers see the old page, and other threads that write to it wait. A call
+/// of this thread that would wait for the edit returns ::PW_ERROR_DEADLOCK.
 ///
 /// `page_number`: a page of the file. `flags`: 0 or ::PW_EDIT_TRY.
 ///
@@ -181,9 +181,9 @@ pub unsafe extern "C" fn pw_edit_commit(edit: *mut pw_edit, lsn: u64) -> c_int {
             // The file is in use until the end of this scope.
             let Edit { stage, _file, .. } = taken.end();
             match stage {
-                // Published when it is dropped.
+                // The drop of the guard publishes the bytes.
                 Stage::Editing(mut guard) => guard.set_lsn(lsn),
-                // Unlocks the page.
+                // The drop unlocks the page.
                 Stage::Published(page) => drop(page),
                 Stage::Over => {}
             }

@@ -10,8 +10,8 @@ use crate::handles::{Kind, mark_dead};
 /// Performs a call without a handle.
 #[inline(always)]
 pub(crate) fn call(work: impl FnOnce() -> Result<()>) -> c_int {
-    // Unwind safe: an object that a panic leaves inconsistent has a handle that is dead then, or
-    // was not returned yet.
+    // `AssertUnwindSafe` is correct: if a panic leaves an object inconsistent, its handle is then
+    // dead, or was not returned yet.
     match catch_unwind(AssertUnwindSafe(|| {
         panics::due();
         work()
@@ -22,7 +22,7 @@ pub(crate) fn call(work: impl FnOnce() -> Result<()>) -> c_int {
     }
 }
 
-/// Performs a call with a handle, which is dead if the call panics.
+/// Performs a call with a handle. If the call panics, the handle is dead.
 #[inline(always)]
 pub(crate) fn call_with<T: Kind>(handle: u64, work: impl FnOnce() -> Result<()>) -> c_int {
     match catch_unwind(AssertUnwindSafe(|| {
@@ -38,7 +38,7 @@ pub(crate) fn call_with<T: Kind>(handle: u64, work: impl FnOnce() -> Result<()>)
     }
 }
 
-/// Whether tests may request panics; each call then takes the general path.
+/// Whether tests may request panics. If so, each call takes the general path, which catches them.
 pub(crate) const fn is_test() -> bool {
     cfg!(feature = "test-panics")
 }
@@ -78,7 +78,7 @@ mod panics {
         assert!(!IS_DUE.replace(false), "a panic that a test requested");
     }
 
-    /// Makes the next call of this thread panic. Not in the header: for tests.
+    /// Makes the next call of this thread panic. This function is for tests, and not in the header.
     #[unsafe(no_mangle)]
     extern "C" fn pw_test_panic() {
         IS_DUE.set(true);

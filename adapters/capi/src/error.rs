@@ -31,10 +31,10 @@ macro_rules! errors {
     };
 }
 
-/// Result of a call: 0, or one of these. The numbers are stable, and none is an `errno`;
-/// ::pw_last_errno returns the system's.
+/// Result of a call: 0, or one of these error codes. The numbers are stable. None of them is an
+/// `errno`; ::pw_last_errno returns that of the system.
 ///
-/// A later version may have more codes, and the same call may return them.
+/// A later version may have more codes, and may return them from the same calls.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // A test checks the message of each.
@@ -61,11 +61,11 @@ pub enum pw_error {
     PW_ERROR_LIMIT = 5006,
     /// The request was canceled: ::pw_queue_cancel.
     PW_ERROR_CANCELED = 5007,
-    /// The page has changed since the view began, or was evicted. Bytes that were read are not
-    /// valid; begin again.
+    /// The page has changed since the view began, or was evicted. The bytes that were read are not
+    /// valid; begin another view.
     PW_ERROR_CHANGED = 5008,
     /// Another thread is about to change the page, or is writing it back. Validate again, or begin
-    /// again.
+    /// another view.
     PW_ERROR_CHANGING = 5009,
 
     /// The file does not exist.
@@ -118,7 +118,7 @@ pub enum pw_error {
     /// reason.
     PW_ERROR_UNAVAILABLE = 5124,
     /// The backend failed, for example because the disk is full. ::pw_last_errno returns the
-    /// system's number.
+    /// `errno` of the failed system call.
     PW_ERROR_IO = 5125,
     /// The program's page codec refused a stored page: ::pw_open_options_set_page_hooks.
     PW_ERROR_CORRUPT = 5126,
@@ -222,7 +222,8 @@ pub(crate) enum Failure {
     Ours(pw_error, Cow<'static, str>),
     /// A system call that this interface needs failed.
     System(pw_error, &'static str, io::Error),
-    /// Outcome that is not a fault; the code is sufficient.
+    /// Expected result that is reported by a code but is no fault, and has no message except the
+    /// general one of its code.
     Outcome(pw_error),
 }
 
@@ -256,7 +257,8 @@ impl Failure {
         }
     }
 
-    /// Returns the system's error number: that of the cause, or the closest one.
+    /// Returns the `errno` of the system call that caused the error, or the closest `errno` if no
+    /// system call failed.
     pub(crate) fn errno(&self) -> c_int {
         match self {
             Self::Library(error) => {
@@ -308,10 +310,10 @@ impl Failure {
     pub(crate) fn tell(self) -> c_int {
         let code = self.code();
         match self {
-            // Outcomes of validations are frequent, and have no message of their own.
+            // These outcomes are frequent, so only the code is stored.
             Self::Outcome(_) => told(code, self.errno(), None),
             _ => {
-                // Only a path or a message of another source can contain a zero.
+                // Only a path, or the message of a cause, can contain a zero.
                 let text = self.text().replace('\0', "\u{fffd}");
                 told(code, self.errno(), CString::new(text).ok());
             }
@@ -329,7 +331,7 @@ fn in_words(code: pw_error) -> &'static str {
 struct Last {
     code: c_int,
     errno: c_int,
-    /// `None` if the code has the only message.
+    /// Message, or `None` if it is only that of the code.
     text: Option<CString>,
 }
 
@@ -338,7 +340,8 @@ thread_local! {
 }
 
 fn told(code: pw_error, errno: c_int, text: Option<CString>) {
-    // Thread-local variables of a thread that is ending may be destroyed; it gets only the code.
+    // The thread-local variable of a thread that is ending may be destroyed. The thread then gets
+    // only the code.
     let _ = LAST.try_with(|last| {
         if let Ok(mut last) = last.try_borrow_mut() {
             *last = Last {
@@ -352,7 +355,7 @@ fn told(code: pw_error, errno: c_int, text: Option<CString>) {
 
 /// Returns the message of an error code.
 ///
-/// `code`: the result of a call. Any other number has a message too, "not an error code".
+/// `code`: the result of a call. For any other number, the message is "not an error code".
 ///
 /// Returns: a string that is never null and stays valid until the process ends.
 ///
@@ -368,7 +371,7 @@ pub extern "C" fn pw_strerror(code: c_int) -> *const c_char {
 /// Calls that succeed do not change it.
 ///
 /// Returns: a string that is never null, and stays valid until the next error of this thread, or
-/// until the thread ends. "no error" if there was none.
+/// until the thread ends. If there was no error, the string is "no error".
 ///
 /// Threads: any; each has its own.
 #[unsafe(no_mangle)]

@@ -2,11 +2,11 @@
 //!
 //! - Owns: `pw_file`, `pw_open_options`.
 //! - Calls: `error`, `entry`, `handles`, `arguments`, `cache`, `pins`, `hooks`.
-//! - Promises: a file is closed only when its handle is not in use: by no call, pin, edit or
-//!   request.
+//! - Promises: a file is closed only when its handle is not in use: no call, pin, edit or request
+//!   uses it.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::mem::ManuallyDrop;
+use std::mem::{self, ManuallyDrop};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use library::io::{Direct, Transfers};
@@ -36,8 +36,8 @@ pub struct pw_open_options {
     _opaque: (),
 }
 
-/// The file. It is absent only during a close, by the thread that has exclusive access, and after a
-/// close that has panicked.
+/// The file. It is absent only after a close that has panicked, and during a close, whose thread
+/// has exclusive access.
 pub(crate) struct OpenFile(ManuallyDrop<File>, Presence);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,8 +62,8 @@ impl OpenFile {
         if std::mem::replace(&mut self.1, Presence::Gone) == Presence::Gone {
             return Ok(());
         }
-        // SAFETY: the file is present. It is marked absent and so is not used from now on, until it
-        // is put back.
+        // SAFETY: the file is present. It is marked absent, so that no call uses it until it is put
+        // back.
         let file = unsafe { ManuallyDrop::take(&mut self.0) };
         match file.close() {
             Ok(()) => Ok(()),
@@ -108,8 +108,8 @@ pub const PW_OPEN_CREATE: c_int = 2;
 pub const PW_OPEN_CREATE_NEW: c_int = 4;
 /// Open for writing, and truncate the file to zero bytes.
 pub const PW_OPEN_TRUNCATE: c_int = 8;
-/// Use direct I/O, bypassing the operating system's cache, if the file system supports it:
-/// ::pw_file_info returns the result.
+/// Use direct I/O, bypassing the operating system's cache, if the file system supports it.
+/// ::pw_file_info returns whether the file uses it.
 pub const PW_OPEN_DIRECT: c_int = 16;
 /// Use direct I/O, or fail with ::PW_ERROR_UNAVAILABLE.
 pub const PW_OPEN_DIRECT_ALWAYS: c_int = 32;
@@ -127,9 +127,17 @@ const ALL_FLAGS: c_int = PW_OPEN_WRITE
 
 fn set(options: *mut pw_open_options, change: impl FnOnce(&mut Opening) -> Result<()>) -> c_int {
     call_with::<OpenFileOptions>(options as u64, || {
-        let options = used_counted::<OpenFileOptions>(options as u64)?;
-        let mut opening = options.0.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut opening)
+        let before = {
+            let options = used_counted::<OpenFileOptions>(options as u64)?;
+            let mut opening = options.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut changed = opening.clone();
+            change(&mut changed)?;
+            mem::replace(&mut *opening, changed)
+        };
+        // A callback that was replaced is released here, without the lock and the handle, since the
+        // program's `release` may use the options.
+        drop(before);
+        Ok(())
     })
 }
 
@@ -165,8 +173,8 @@ pub unsafe extern "C" fn pw_open_options_free(options: *mut pw_open_options) -> 
     })
 }
 
-/// Sets the file's page size: 4096, 8192, 16384, 32768 or 65536 bytes; or 0, the default, for that
-/// of the open file, or else the cache's. ::pw_open checks it.
+/// Sets the file's page size: 4096, 8192, 16384, 32768 or 65536 bytes; or 0, the default, for the
+/// page size with which the file is already open, or else that of the cache. ::pw_open checks it.
 ///
 /// Errors: ::PW_ERROR_HANDLE.
 ///
@@ -201,23 +209,23 @@ pub unsafe extern "C" fn pw_open_options_set_mode(
 
 /// Sets a writeback callback, for write-ahead logs. It is called before a page of the file is
 /// written to the backend: it makes the log durable up to the page's log sequence number, or
-/// refuses the page. The options then open files for writing.
+/// refuses the page. Files that are opened with these options are open for writing.
 ///
-/// `hook`: the function; null for none. `user`: the pointer that is passed to it.
+/// `hook`: the callback, or null for no callback. `user`: the pointer that is passed to it.
 ///
-/// `release`: null, or called with `user` once no thread can call the callback any more: neither
-/// these options nor a file have it.
+/// `release`: null, or a function that is called with `user` once no thread can call the callback
+/// any more, since neither these options nor a file use it.
 ///
-/// The callback is called by a thread that makes a call for this file (flush, sync, close; with a
-/// page codec also a new size or a write past the end), or by a thread of the cache, by several at
-/// once. No reader calls it. It may use other files of the cache, a log for example. It must not
-/// make a call with its own file that waits for writeback: that is ::PW_ERROR_DEADLOCK.
+/// The callback is called by threads that make calls for this file (flush, sync, close; with a page
+/// codec also a new size or a write past the end), and by threads of the cache; several threads may
+/// call it at once. Reads never call it. The callback may use other files of the cache, such as a
+/// log. A call with its own file that would wait for writeback returns ::PW_ERROR_DEADLOCK.
 ///
 /// Each call of this function creates another callback. To open a file a second time while it is
-/// open, use the same options, or options without a callback; with another one ::pw_open fails with
-/// ::PW_ERROR_OPTIONS_MISMATCH.
+/// open, use the same options, or options without a callback. With another callback, ::pw_open
+/// fails with ::PW_ERROR_OPTIONS_MISMATCH.
 ///
-/// Errors: ::PW_ERROR_HANDLE; then `release` is not called.
+/// Errors: ::PW_ERROR_HANDLE. After an error, `release` is not called.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -243,29 +251,32 @@ pub unsafe extern "C" fn pw_open_options_set_before_write(
 /// The file is then stored in whole pages and can be read only with a matching codec. Users of the
 /// cache never see the stored form: `after_read` restores the bytes that `before_write` received. A
 /// checksum or a tag is stored in the page itself: the program leaves some bytes of each page
-/// unused, for example zero; `before_write` replaces them, and `after_read` restores them. The
-/// options do not open files for writing: readers need the codec as well.
+/// unused, for example zero; `before_write` replaces them, and `after_read` restores them. Unlike a
+/// callback, a codec does not open files for writing, since readers need it, too.
 ///
-/// `before_write`, `after_read`: the functions; both null for none. `hole`: null, or called for
-/// pages whose stored bytes are zeros, which were never written or entirely lost;
-/// without it they read as zeros. `user`: the pointer that is passed to the functions.
+/// `before_write`, `after_read`: the two functions of the codec. If both are null, the file has no
+/// codec. `hole`: null, or the function that is called for pages whose stored bytes are zeros,
+/// since they were never written or were entirely lost; without it such pages read as zeros.
+/// `user`: the pointer that is passed to the functions.
 ///
-/// `release`: null, or called with `user` once no thread can call the codec any more: neither these
-/// options nor a file have it.
+/// `release`: null, or a function that is called with `user` once no thread can call the codec any
+/// more, since neither these options nor a file use it.
 ///
-/// `before_write` is called by the thread that writes the file back, of the program or of the
-/// cache, one at a time for a file; after the callback of ::pw_open_options_set_before_write, if
-/// there is one too. `after_read` and `hole` are called by the thread that missed a page, or by one
-/// of the cache, several at once. They delay the threads that need the page, and must not use any
-/// cache in a way that may wait: that is ::PW_ERROR_DEADLOCK. Calls with the file that hit are
-/// allowed, except ::pw_close, which is ::PW_ERROR_BUSY.
+/// `before_write` is called by the thread that writes the file back, which may be a thread of the
+/// program or of the cache; for one file, by one thread at a time. If there is also a callback
+/// (::pw_open_options_set_before_write), the callback is called first. `after_read` and `hole` are
+/// called by threads of the program that need a page that is not cached, and by threads of the
+/// cache; several threads may call them at once. Threads that need the page wait until the function
+/// has returned. None of these functions may make a call with any cache that might wait: such a
+/// call returns ::PW_ERROR_DEADLOCK. Reads and pins that find their pages in the cache and need not
+/// wait are allowed. ::pw_close of the file returns ::PW_ERROR_BUSY.
 ///
 /// Each call of this function creates another codec. To open a file a second time while it is open,
-/// use the same options, or options without a codec; with another one ::pw_open fails with
+/// use the same options, or options without a codec. With another codec, ::pw_open fails with
 /// ::PW_ERROR_OPTIONS_MISMATCH.
 ///
 /// Errors: ::PW_ERROR_HANDLE; ::PW_ERROR_ARGUMENT if only one of `before_write` and `after_read` is
-/// null, or both are and `hole` is not; then `release` is not called.
+/// null, or both are null and `hole` is not. After an error, `release` is not called.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -347,19 +358,19 @@ fn open_options(flags: c_int, opening: Opening) -> Result<OpenOptions> {
 
 /// Opens a file. All handles of one file share its pages, whatever name the file was opened by.
 ///
-/// `path`: as in the system, in any encoding. `flags`: 0 for reading only, or any of `PW_OPEN_...`.
+/// `path`: as for `open`, in any encoding. `flags`: 0 for reading only, or any of `PW_OPEN_...`.
 /// `options`: null for the defaults.
 ///
 /// `file`: receives the handle; closed with ::pw_close.
 ///
 /// Errors: ::PW_ERROR_NOT_FOUND, ::PW_ERROR_PERMISSION, ::PW_ERROR_PATH, ::PW_ERROR_NOT_A_FILE,
 /// ::PW_ERROR_SYSTEM_LIMIT and ::PW_ERROR_IO as the system reports them; ::PW_ERROR_EXISTS with
-/// ::PW_OPEN_CREATE_NEW; ::PW_ERROR_AMBIGUOUS_FILE if the file system gives the file the number of
-/// another file that is open; ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_PAGE_SIZE;
-/// ::PW_ERROR_PAGE_SIZE_MISMATCH and ::PW_ERROR_OPTIONS_MISMATCH if the file is open with others;
-/// ::PW_ERROR_OPEN_ELSEWHERE if another process or cache has it open for writing, or this cache has
-/// it open for reading only; ::PW_ERROR_UNAVAILABLE, ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE,
-/// ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 65535 files.
+/// ::PW_OPEN_CREATE_NEW; ::PW_ERROR_AMBIGUOUS_FILE if the file system reports the identity of
+/// another open file for this file; ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_PAGE_SIZE;
+/// ::PW_ERROR_PAGE_SIZE_MISMATCH and ::PW_ERROR_OPTIONS_MISMATCH if the file is already open with
+/// another page size or other options; ::PW_ERROR_OPEN_ELSEWHERE if another process or cache has it
+/// open for writing, or this cache has it open for reading only; ::PW_ERROR_UNAVAILABLE,
+/// ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 65535 files.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -408,20 +419,20 @@ pub unsafe extern "C" fn pw_dup(file: *mut pw_file, other: *mut *mut pw_file) ->
     })
 }
 
-/// Closes the handle. If the file is open for writing, everything written is first made durable. If
+/// Closes the handle. If the file is open for writing, all its writes are first made durable. If
 /// the backend, callback or page codec fails, the close is retried for a second
 /// (::pw_cache_options_set_close_timeout).
 ///
 /// After an error the handle is unchanged, and nothing is lost: close it again when the backend
 /// works. A program that ends without closing loses what was not synced.
 ///
-/// Errors: ::PW_ERROR_BUSY at once, and nothing was done, while pages are pinned or edited by this
+/// Errors: ::PW_ERROR_BUSY at once, and nothing was done, if pages are pinned or edited by this
 /// handle, requests with it are in flight, or another thread is in a call with it; those of
-/// ::pw_sync_all; ::PW_ERROR_UNAVAILABLE if the system refuses `membarrier(2)` after it has granted
-/// it; ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE.
+/// ::pw_sync_all; ::PW_ERROR_UNAVAILABLE if the system now refuses `membarrier(2)`, which it has
+/// granted before; ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE.
 ///
-/// Threads: any. A concurrent call of another thread with the handle takes effect, or returns
-/// ::PW_ERROR_BUSY or ::PW_ERROR_HANDLE.
+/// Threads: any. A call that another thread makes concurrently with the handle takes effect, or
+/// returns ::PW_ERROR_BUSY or ::PW_ERROR_HANDLE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_close(file: *mut pw_file) -> c_int {
     call_with::<OpenFile>(file as u64, || {
@@ -449,18 +460,19 @@ pub struct pw_file_info {
     pub page_size: u64,
     /// Alignment in bytes of direct I/O; 0 if transfers go through the operating system's cache.
     pub direct_alignment: u64,
-    /// Number of dirty pages: their bytes were not written to the backend.
+    /// Number of dirty pages, whose bytes were not written to the backend yet.
     pub nr_dirty: u64,
-    /// Number of pages that were written to the backend, which has not reported them durable.
+    /// Number of pages that were written to the backend, and are not known to be durable.
     pub nr_written: u64,
-    /// Unused: 0.
+    /// Reserved; always 0.
     pub reserved: u64,
-    /// Lower bound of the log sequence numbers of all writes that have one, have returned and are
-    /// not durable: recovery may begin here. `UINT64_MAX` if there is no such write.
+    /// Lower bound of the log sequence numbers of all writes that have returned and are not
+    /// durable: recovery may begin here. Writes without a number do not count. `UINT64_MAX` if
+    /// there is no such write.
     pub oldest_lsn: u64,
 }
 
-/// Returns information about a file, with the part of it that is not durable.
+/// Returns information about a file, including the number of pages that are not durable.
 ///
 /// `info`: receives it. `size`: `sizeof(struct pw_file_info)`, so that a program works with a later
 /// library, whose structure has more fields at its end.
@@ -490,8 +502,8 @@ pub unsafe extern "C" fn pw_file_info(
             reserved: 0,
             oldest_lsn: stats.oldest_lsn.unwrap_or(u64::MAX),
         };
-        // SAFETY: the caller's obligation: null, or valid for writes of `size` bytes; seven
-        // integers of 64 bits.
+        // SAFETY: the caller's obligation: null, or valid for writes of `size` bytes; the structure
+        // consists of seven integers of 64 bits.
         unsafe { answer_sized(info, size, value) }
     })
 }
@@ -512,8 +524,8 @@ pub unsafe extern "C" fn pw_size(file: *mut pw_file, size: *mut i64) -> c_int {
     })
 }
 
-/// Queries the file's present size from the backend, and adopts it: for a file that is changed
-/// outside the cache. Pages that a change of size invalidates are removed.
+/// Queries the backend for the present size of a file that was changed outside the cache, and uses
+/// this size from then on. Removes the cached pages that the change of size has made invalid.
 ///
 /// `size`: null, or receives the size.
 ///

@@ -1,7 +1,8 @@
 //! Functions of the program that files call: the writeback callback and the page codec.
 //!
-//! - Owns: `pw_before_write`, `pw_outgoing_page` and the other types of these functions,
-//!   `pw_release_user`.
+//! - Owns: the C types of these functions and of their arguments (such as `pw_before_write` and
+//!   `pw_outgoing_page`), and the type `pw_release_user` of the function that releases their `user`
+//!   pointer.
 //! - Calls: nothing of this crate.
 //! - Promises: a function's pointer is released once, when no thread can call the function any
 //!   more.
@@ -19,7 +20,8 @@ use library::{OutgoingPage, PageHooks};
 ///
 /// Returns: 0, or an `errno`: then the page is not written, and stays dirty.
 ///
-/// It must return: no exception, `longjmp` or end of the thread may lead out of it.
+/// The function must return: it must not be left by an exception or `longjmp`, and must not end the
+/// thread.
 #[allow(non_camel_case_types)]
 pub type pw_before_write =
     Option<unsafe extern "C" fn(user: *mut c_void, page: u64, lsn: u64) -> c_int>;
@@ -29,12 +31,12 @@ pub type pw_before_write =
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types)]
 pub struct pw_outgoing_page {
-    /// All bytes of the page: a copy, which the codec may change. All of it is stored.
+    /// Copy of all bytes of the page. The codec may change it. All of the copy is stored.
     pub data: *mut c_void,
     /// Number of bytes: the page size.
     pub size: usize,
-    /// Number of bytes that are the file's: the page size, except for the last page of the file,
-    /// which is padded with zeros.
+    /// Number of bytes that are within the file: the page size, or less in the last page of the
+    /// file, which is padded with zeros.
     pub nr_used: usize,
     /// Number of the page.
     pub page: u64,
@@ -47,14 +49,16 @@ pub struct pw_outgoing_page {
 /// `user`: the pointer that the program passed with it. `pages`: `count` consecutive pages in
 /// ascending order, which are about to be written in one request; valid only during the call.
 ///
-/// A page with a nonzero byte must keep a nonzero byte, or the library refuses it: a stored page of
-/// zeros is one that was never written. The same page may be passed several times, in different
-/// versions, so a page that was passed need not be stored.
+/// If a page has a nonzero byte, the encoded page must have one, too; otherwise the library refuses
+/// the page. A stored page of zeros means that the page was never written. The same page may be
+/// passed several times, with different bytes, and not every page that was passed is stored.
 ///
-/// Returns: 0, or an `errno`: then none of the pages is written, and each is tried again alone. A
+/// Returns: 0 to write the pages, or an `errno` to refuse them. If the function refuses several
+/// pages, none of them is written, and the library calls the function again for each page alone. A
 /// page that is refused alone stays dirty, and the writeback fails with ::PW_ERROR_REFUSED.
 ///
-/// It must return: no exception, `longjmp` or end of the thread may lead out of it.
+/// The function must return: it must not be left by an exception or `longjmp`, and must not end the
+/// thread.
 #[allow(non_camel_case_types)]
 pub type pw_before_write_pages = Option<
     unsafe extern "C" fn(user: *mut c_void, pages: *const pw_outgoing_page, count: usize) -> c_int,
@@ -64,14 +68,15 @@ pub type pw_before_write_pages = Option<
 /// ::pw_open_options_set_page_hooks.
 ///
 /// `user`: the pointer that the program passed with it. `page`: the number of the page. `data`: the
-/// stored bytes, `size` bytes, the whole page. Readers get the bytes that the function leaves
+/// stored bytes of the whole page, `size` of them. Readers get the bytes that the function leaves
 /// there, up to the end of the file.
 ///
 /// Returns: 0, or an `errno`, for example `EBADMSG`: then no reader sees the page, and the reader
 /// that needed it gets ::PW_ERROR_CORRUPT, with that number in ::pw_last_errno. The next reader
 /// causes another read.
 ///
-/// It must return: no exception, `longjmp` or end of the thread may lead out of it.
+/// The function must return: it must not be left by an exception or `longjmp`, and must not end the
+/// thread.
 #[allow(non_camel_case_types)]
 pub type pw_after_read = Option<
     unsafe extern "C" fn(user: *mut c_void, page: u64, data: *mut c_void, size: usize) -> c_int,
@@ -84,7 +89,8 @@ pub type pw_after_read = Option<
 /// Returns: 0 if the page was never written, so that it reads as zeros; or an `errno`, as for
 /// ::pw_after_read.
 ///
-/// It must return: no exception, `longjmp` or end of the thread may lead out of it.
+/// The function must return: it must not be left by an exception or `longjmp`, and must not end the
+/// thread.
 #[allow(non_camel_case_types)]
 pub type pw_hole = Option<unsafe extern "C" fn(user: *mut c_void, page: u64) -> c_int>;
 
@@ -100,7 +106,7 @@ struct User {
 
 // SAFETY: the header requires functions that any thread may call, with this pointer.
 unsafe impl Send for User {}
-// SAFETY: as above, several threads at once.
+// SAFETY: as above; the header requires that several threads may call them at once.
 unsafe impl Sync for User {}
 
 impl Drop for User {

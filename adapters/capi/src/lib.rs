@@ -1,9 +1,8 @@
 //! C interface of Pagewell: `pagewell.h`, which cbindgen generates from this crate, and the
 //! functions behind it.
 //!
-//! The header is the documentation: the functions in this crate carry the comments that it
-//! contains. The module `handles` describes why handles are safe, `pins` describes pins, and
-//! `queue` requests.
+//! The header is the documentation: its comments are those of the functions in this crate. The
+//! module `handles` describes why handles are safe, `pins` describes pins, and `queue` requests.
 //!
 //! | module | contents |
 //! |---|---|
@@ -27,7 +26,7 @@
 #![allow(clippy::missing_safety_doc)]
 // The exported calls have many parameters.
 #![allow(clippy::too_many_arguments)]
-// In C they are `struct pw_file`.
+// The types have their names in C, such as `struct pw_file`.
 #![allow(non_camel_case_types)]
 
 #[cfg(not(target_pointer_width = "64"))]

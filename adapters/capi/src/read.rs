@@ -2,7 +2,7 @@
 //!
 //! - Owns: `pw_view`, `pw_read_request`, `pw_range`, `pw_advice`.
 //! - Calls: `error`, `entry`, `handles`, `arguments`, `file`, `pins`.
-//! - Promises: a hit writes no shared memory.
+//! - Promises: a hit on a page whose accessed bit is set writes no shared memory.
 
 use std::ffi::{c_int, c_void};
 use std::mem::transmute;
@@ -21,16 +21,18 @@ use crate::file::{OpenFile, pw_file};
 use crate::handles::{with, with_shortly};
 use crate::pins::{self, Pinned, pw_page};
 
-/// Reads bytes of a file. Reads of cached pages write no shared memory and acquire no lock.
+/// Reads bytes of a file. Reads of cached pages acquire no lock. Once the accessed bit of a page is
+/// set, they write no shared memory.
 ///
 /// A read within one page is atomic: it returns the bytes that the page had at one moment. A read
-/// of several pages is atomic for each of them.
+/// of several pages is atomic for each page.
 ///
 /// `buf`: receives the bytes; may be null if `size` is 0. `offset`: the position in the file.
 ///
 /// `nr_read`: receives the number of bytes read: `size`, or fewer if the file ends, 0 at or past
-/// the end. If some pages were read before one failed, they are counted, and the next read reports
-/// the failure. The remaining bytes of `buf` are unspecified, also after an error.
+/// the end. If a page fails after others were read, only their bytes are counted, and a read that
+/// begins at the failed page reports the failure. The remaining bytes of `buf` are unspecified,
+/// also after an error.
 ///
 /// Errors: ::PW_ERROR_IO, ::PW_ERROR_CORRUPT if the page codec refuses a page, ::PW_ERROR_TRUNCATED
 /// if the file was truncated outside the cache, ::PW_ERROR_OUT_OF_FRAMES if every page is pinned,
@@ -109,7 +111,7 @@ pub struct pw_read_request {
 fn overlap(requests: &[pw_read_request]) -> bool {
     let ends =
         |request: &pw_read_request| (request.buf as usize, request.buf as usize + request.size);
-    // Most programs pass them in order.
+    // Most programs pass the buffers in ascending order.
     let in_order = requests
         .windows(2)
         .all(|two| ends(&two[0]).1 <= ends(&two[1]).0);
@@ -125,9 +127,9 @@ fn overlap(requests: &[pw_read_request]) -> bool {
     ranges.windows(2).any(|two| two[0].1 > two[1].0)
 }
 
-/// Performs many reads, each as ::pw_read, in any order. Those of cached pages overlap their memory
-/// accesses, sixteen at a time; missing pages are read from the file concurrently, as many as the
-/// engine accepts.
+/// Performs many reads, each as ::pw_read, in any order. Reads of cached pages overlap their memory
+/// accesses, sixteen at a time. Missing pages are read from the file concurrently, as many at once
+/// as the engine accepts.
 ///
 /// `requests`: `count` of them; `nr_read` and `error` of each are filled in.
 ///
@@ -147,7 +149,7 @@ pub unsafe extern "C" fn pw_read_many(
         // this call alone.
         let requests = unsafe { items(requests, count) }?;
         for request in &*requests {
-            // SAFETY: not used yet; only checked.
+            // SAFETY: the buffer is only checked here, and not accessed.
             unsafe { buffer(request.buf, request.size) }?;
             checked_offset(request.offset)?;
         }
@@ -181,8 +183,8 @@ pub unsafe extern "C" fn pw_read_many(
     })
 }
 
-/// Pins a page, so that its bytes can be read in place. They do not change while the page is
-/// pinned, and stay in memory, whatever is written to the file.
+/// Pins a page, so that its bytes can be read in place. While the page is pinned, its bytes stay in
+/// memory and do not change, whatever is written to the file.
 ///
 /// `page_number`: the page; its first byte is the number times the page size.
 ///
@@ -236,7 +238,7 @@ unsafe fn pin_any(file: *mut pw_file, page_number: u64, page: *mut pw_page) -> c
 
 /// Releases a pinned page. Its bytes must not be used any more.
 ///
-/// `page`: as filled in by ::pw_pin, or a copy; is cleared.
+/// `page`: the structure that ::pw_pin has filled in, or a copy of it; is cleared.
 ///
 /// Errors: ::PW_ERROR_HANDLE if the pin was already released, by this copy or another;
 /// ::PW_ERROR_FORKED in a fork; ::PW_ERROR_ARGUMENT.
@@ -287,17 +289,17 @@ impl pw_view {
     }
 
     fn token(&self) -> Token {
-        // SAFETY: a token consists of integers, so any bits are valid. If the program has invented
-        // them, the token is of a page that does not exist, or of another file.
+        // SAFETY: a token consists of integers, so any bits are valid. If the program passes bits
+        // that no call has returned, the token may name a page that does not exist, or another
+        // file. The library checks both cases.
         unsafe { (&raw const self.opaque).cast::<Token>().read() }
     }
 
-    /// Returns the state of the page compared with the start of the view.
+    /// Compares the state of the page with the start of the view.
     #[inline(always)]
     fn state(&self) -> Result<TokenState> {
         // ORDERING: Acquire; orders the program's loads from the page before the loads of its slot.
-        // This ends the protocol of an optimistic read, as at the end of every attempt of a view in
-        // the library.
+        // Every optimistic read needs this fence between its loads and the validation.
         fence(Ordering::Acquire);
         with(self.file as u64, |file: &OpenFile| {
             Ok(file.file().token_state(&self.token()))
@@ -314,8 +316,9 @@ fn unchanged(state: TokenState) -> Result<()> {
     }
 }
 
-/// Begins a view of a page in place, without a pin: copies nothing and writes no shared memory.
-/// ::pw_view_validate afterwards checks whether the bytes that were read are the page's.
+/// Begins a view of a page in place, without a pin: copies nothing, and writes no shared memory
+/// once the accessed bit of the page is set. ::pw_view_validate afterwards checks whether the bytes
+/// that were read are the page's.
 ///
 /// Between the two calls, other threads may write to the bytes at any time, or put another page in
 /// their place. Therefore:
@@ -328,8 +331,8 @@ fn unchanged(state: TokenState) -> Result<()> {
 /// - Do not let a loaded value have an effect outside the view (a result, a write, a free) before
 ///   ::pw_view_validate has returned ::PW_OK.
 ///
-/// The memory is readable, whatever happens to the page, as long as the handle is open, and not
-/// afterwards. A view need not be released.
+/// As long as the handle is open, the memory is readable, whatever happens to the page. After that
+/// it must not be read. A view need not be released.
 ///
 /// `page_number`: as for ::pw_pin. `view`: is filled in.
 ///
@@ -357,7 +360,7 @@ pub unsafe extern "C" fn pw_view_begin(
     unsafe { view_any(file, page_number, view) }
 }
 
-/// Returns the address and the number of a page's bytes, and its token.
+/// Returns the address and the number of a page's bytes, and the page's token.
 #[inline(always)]
 fn place_and_token(view: &View<'_>) -> std::result::Result<(*const u8, usize, Token), Torn> {
     Ok((view.as_ptr(), view.len(), view.token()))
@@ -375,8 +378,8 @@ unsafe fn view_any(file: *mut pw_file, page_number: u64, view: *mut pw_view) -> 
     })
 }
 
-/// Checks whether the page was unchanged throughout since ::pw_view_begin. If so, all bytes loaded
-/// from the view are the page's, of one moment.
+/// Checks whether the page has been unchanged ever since ::pw_view_begin. If so, all bytes loaded
+/// from the view are bytes that the page had at the same moment.
 ///
 /// A view may be validated any number of times, and after any time: a program can follow pages of a
 /// tree and afterwards check that its path was valid. A page that has changed is never reported as
@@ -387,9 +390,9 @@ unsafe fn view_any(file: *mut pw_file, page_number: u64, view: *mut pw_view) -> 
 ///
 /// Returns: ::PW_OK if the page is unchanged.
 ///
-/// Errors: ::PW_ERROR_CHANGED; ::PW_ERROR_CHANGING if another thread has just claimed the page, and
-/// may be about to change it, which lasts only briefly; ::PW_ERROR_HANDLE if the file was closed
-/// since; ::PW_ERROR_ARGUMENT.
+/// Errors: ::PW_ERROR_CHANGED if the page has changed; ::PW_ERROR_CHANGING if another thread has
+/// exclusive access to the page for a short time and may be changing it, so that the program may
+/// try again; ::PW_ERROR_HANDLE if the file was closed since ::pw_view_begin; ::PW_ERROR_ARGUMENT.
 ///
 /// Threads: any, several with one view.
 #[unsafe(no_mangle)]
@@ -421,15 +424,15 @@ unsafe fn validate_any(view: *const pw_view) -> c_int {
     })
 }
 
-/// Copies bytes of a view, and validates it. If this returns ::PW_OK, the bytes are the page's,
-/// both at the start of the view and now.
+/// Copies bytes of a view, and validates it. If this returns ::PW_OK, the page had these bytes at
+/// the start of the view, and still has them when the copy is validated.
 ///
 /// `offset`: position in the page. `buf`: receives `size` bytes. After an error its contents are
 /// unspecified.
 ///
 /// Errors: ::PW_ERROR_ARGUMENT if the bytes are not all in the view; those of ::pw_view_validate;
-/// and those of ::pw_read, since the page is looked up again: the bytes are never copied from
-/// memory that is not a page's.
+/// and those of ::pw_read. The call can fail like a read because it looks the page up again instead
+/// of using the address in the view: it never copies memory that no longer belongs to the page.
 ///
 /// Threads: any, several with one view.
 #[unsafe(no_mangle)]
@@ -450,7 +453,8 @@ pub unsafe extern "C" fn pw_view_copy(
         if !is_within {
             return Err(Failure::argument("the bytes are not all in the view"));
         }
-        // Checked before the lookup: a page that was evicted need not be filled for this.
+        // The token is checked before the lookup, so that no evicted page is filled for a view that
+        // is invalid.
         unchanged(view.state()?)?;
         with(view.file as u64, |file: &OpenFile| {
             let copy = |v: &View<'_>| v.copy_to(offset, buf);
@@ -476,19 +480,21 @@ pub struct pw_range {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(non_camel_case_types)]
 pub enum pw_advice {
-    /// No particular pattern: streams are detected. The default.
+    /// No particular pattern, the default: the cache reads ahead when it detects misses at a
+    /// constant distance.
     PW_ADVICE_NORMAL = 0,
     /// Sequential: twice as much is read ahead, from the first miss on.
     PW_ADVICE_SEQUENTIAL = 1,
     /// Random: nothing is read ahead.
     PW_ADVICE_RANDOM = 2,
-    /// Once: pages that this handle reads for the first time stay as likely to be evicted as if
-    /// they had not been read.
+    /// Once: if this handle reads a page for the first time, the page remains as likely to be
+    /// evicted as if it had not been read.
     PW_ADVICE_ONCE = 3,
-    /// Needed soon: their reads are submitted now.
+    /// Needed soon: the call submits reads of the pages that are not cached, and does not wait for
+    /// them.
     PW_ADVICE_SOON = 4,
-    /// Not needed soon: their pages are removed, unless they have writes that the file does not
-    /// have yet.
+    /// Not needed soon: the pages are removed from the cache, except those that ::pw_invalidate
+    /// keeps.
     PW_ADVICE_NOT_SOON = 5,
 }
 
@@ -524,9 +530,9 @@ pub unsafe extern "C" fn pw_advise(
     })
 }
 
-/// Submits reads of the missing pages of some ranges, all at once, without waiting for them. It is
-/// a hint: pages whose reads would need waiting, pages beyond an eighth of the cache in one call,
-/// and pages past the end of the file are not read.
+/// Submits reads of the missing pages of several ranges, all at once, without waiting for them. The
+/// call is a hint. It does not read pages for which it would have to wait, pages past the end of
+/// the file, and, in one call, more pages than an eighth of the cache.
 ///
 /// `ranges`: `count` of them. `nr_pages`: null, or receives the number of pages whose reads were
 /// submitted.
@@ -558,9 +564,10 @@ pub unsafe extern "C" fn pw_prefetch(
     })
 }
 
-/// Removes cached pages, so that the next read fetches them from the file: for a file that is
-/// changed outside the cache. Pinned pages keep their bytes. Pages with writes that the file does
-/// not have yet stay.
+/// Removes pages from the cache, so that the next read fetches them from the file. Programs call
+/// this after a file was changed outside the cache. Pins of removed pages keep their bytes. Three
+/// kinds of pages stay in the cache: pages with writes that the backend does not have yet, pages
+/// with writes that are not yet durable, and pages that are locked (::pw_edit_begin).
 ///
 /// `offset`, `length`: the bytes; whole pages are removed. A length of 0 extends to the end.
 ///

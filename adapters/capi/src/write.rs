@@ -2,7 +2,8 @@
 //!
 //! - Owns: only the functions.
 //! - Calls: `error`, `entry`, `handles`, `arguments`, `file`.
-//! - Promises: calls that may call a callback of the program are counted.
+//! - Promises: calls that may call the writeback callback of the program are counted (see
+//!   `handles`).
 
 use std::ffi::{c_int, c_void};
 
@@ -28,8 +29,8 @@ fn with(file: *mut pw_file, work: impl FnOnce(&File) -> Result<()>) -> c_int {
 ///
 /// `buf`: `size` bytes; may be null if `size` is 0. `offset`: the position in the file.
 ///
-/// `nr_written`: receives the number of bytes written: all, unless an error occurred after the
-/// first page; the next write then reports the error.
+/// `nr_written`: receives the number of bytes written: `size`, or fewer if a page after the first
+/// failed. A write that begins at the failed page then reports the error.
 ///
 /// Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_THROTTLED if the file is at
 /// its quota of dirty pages, and they cannot be written back; ::PW_ERROR_OUT_OF_FRAMES if every
@@ -51,7 +52,7 @@ pub unsafe extern "C" fn pw_write(
 
 /// As ::pw_write, with the log sequence number of the write; 0 for none. Before a page is written
 /// to the backend, the writeback callback gets the highest number of that page
-/// (::pw_open_options_set_before_write): the log must be durable up to there.
+/// (::pw_open_options_set_before_write): the log must then be durable up to this number.
 ///
 /// Errors: as ::pw_write.
 ///
@@ -122,8 +123,8 @@ pub unsafe extern "C" fn pw_append_lsn(
     })
 }
 
-/// Sets the size of a file, as `ftruncate`. Bytes past it are removed; new bytes are zeros. Pinned
-/// pages keep their bytes.
+/// Sets the size of a file, as `ftruncate`. Bytes past the new size are removed, and new bytes are
+/// zeros. Pinned pages keep their bytes.
 ///
 /// Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_IO, ::PW_ERROR_DEADLOCK,
 /// ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
@@ -134,7 +135,7 @@ pub unsafe extern "C" fn pw_set_size(file: *mut pw_file, size: i64) -> c_int {
     with(file, |file| Ok(file.set_size(checked_offset(size)?)?))
 }
 
-/// Writes dirty pages to the backend. They are not durable before a sync.
+/// Writes dirty pages to the backend. The pages are not durable before a sync.
 ///
 /// `offset`, `length`: pages with any of these bytes are written; a length of 0 extends to the end.
 /// `nr_pages`: null, or receives the number of pages.
@@ -164,8 +165,8 @@ pub unsafe extern "C" fn pw_flush(
 /// needed to read it, as `fdatasync`.
 ///
 /// After an error the state of everything written since the last successful sync is unknown. All of
-/// it is dirty again, and the next sync writes it again. Each failure is reported once to every
-/// handle, including failures in the background.
+/// it is dirty again, and the next sync writes it again. Each failure, also one in the background,
+/// is reported once to every handle of the file.
 ///
 /// Errors: ::PW_ERROR_READ_ONLY; ::PW_ERROR_IO (with `ENOSPC` in ::pw_last_errno for a full disk);
 /// ::PW_ERROR_REFUSED by the callback or page codec; ::PW_ERROR_TOO_MANY_PINS, ::PW_ERROR_DEADLOCK,
@@ -187,7 +188,7 @@ pub unsafe extern "C" fn pw_sync_all(file: *mut pw_file) -> c_int {
     with(file, |file| Ok(file.sync_all()?))
 }
 
-/// Makes durable everything that was written before the call to the pages with any of these bytes.
+/// Makes all writes before the call durable in the pages that contain any of these bytes.
 ///
 /// `offset`, `length`: the bytes; a length of 0 extends to the end.
 ///
@@ -199,8 +200,8 @@ pub unsafe extern "C" fn pw_sync_range(file: *mut pw_file, offset: i64, length: 
     with(file, |file| Ok(file.sync_range(range(offset, length)?)?))
 }
 
-/// Removes cached pages, with everything written to them since their last writeback: the next read
-/// gets the bytes of the file.
+/// Removes cached pages, with all writes to them since their last writeback: the next read gets the
+/// bytes of the file.
 ///
 /// `offset`, `length`: the bytes; whole pages are removed. A length of 0 extends to the end.
 ///

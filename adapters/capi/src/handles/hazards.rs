@@ -2,8 +2,8 @@
 //! documentation of the parent module.
 //!
 //! A hazard slot is assigned to a thread until the thread ends, and then to another one. A thread
-//! without one counts its calls: because all hazard slots are assigned, the thread is ending, or
-//! the system lacks `membarrier(2)`.
+//! has no hazard slot if all of them are assigned, if the thread is ending, or if the system lacks
+//! `membarrier(2)`. It then counts its calls.
 
 use std::sync::PoisonError;
 
@@ -14,8 +14,8 @@ use pagewell_sync::thread::Backoff;
 
 use super::cell::Mutex;
 
-/// Maximum number of times that a closing thread reloads a hazard slot with its handle. Calls that
-/// are hits end soon.
+/// Maximum number of times that a closing thread reloads a hazard slot with its handle. A call that
+/// only reads cached pages normally ends before that.
 const PATIENCE: u32 = if cfg!(loom) { 1 } else { 20 };
 
 /// Light fence, paired with the closing thread's `membarrier(2)`. Hazard slots are assigned only if
@@ -26,7 +26,7 @@ fn light() {
     // the word; the heavy fence makes the processor keep them in order (E1).
     #[cfg(not(loom))]
     std::sync::atomic::compiler_fence(Ordering::SeqCst);
-    // ORDERING: SeqCst, E1; under loom the heavy fence is the same.
+    // ORDERING: SeqCst, E1; in models, the heavy fence is a SeqCst fence, too.
     #[cfg(loom)]
     pagewell_sync::atomic::fence(Ordering::SeqCst);
 }
@@ -41,12 +41,13 @@ pub(crate) struct Line {
 impl Line {
     #[inline(always)]
     pub(crate) fn number(&self) -> usize {
-        // ORDERING: Relaxed; its own thread has stored it.
+        // ORDERING: Relaxed; the thread of the hazard slot has stored the number itself.
         self.number.load(Ordering::Relaxed) as usize
     }
 }
 
-/// Hazard slots that were assigned and are unused now, and the first one that was never assigned.
+/// Numbers of the hazard slots that were assigned and are unused now, and of the first one that was
+/// never assigned.
 struct Numbers {
     free: Vec<usize>,
     next: usize,
@@ -103,13 +104,13 @@ impl<const N: usize> Lines<N> {
         };
         drop(numbers);
         let line = &self.lines[number].0;
-        // ORDERING: Relaxed; only this thread uses it, and the mutex orders the store after the
-        // accesses of the previous thread.
+        // ORDERING: Relaxed; only this thread uses the number, and the mutex orders the store after
+        // the accesses of the previous thread.
         line.number.store(number as u64, Ordering::Relaxed);
         Some(line)
     }
 
-    /// Takes a hazard slot back from its thread, which is in no call.
+    /// Makes the hazard slot of a thread, which is in no call, available to other threads.
     pub(super) fn take_back(&self, line: &Line) {
         let number = line.number();
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -119,8 +120,8 @@ impl<const N: usize> Lines<N> {
     /// Steps c and d: returns whether a call with `handle`, which is being closed, is published.
     pub(super) fn is_announced(&self, handle: u64, fences: Fences) -> Result<bool, Refused> {
         fences.heavy()?;
-        // A thread that is assigned a never-used slot later acquires the mutex after this thread,
-        // and sees the word changed.
+        // If a never-used hazard slot is assigned later, its thread acquires the mutex after this
+        // one, and so sees that the word of the table slot has changed.
         let nr = self
             .numbers
             .lock()
@@ -128,7 +129,8 @@ impl<const N: usize> Lines<N> {
             .next;
         for Padded(line) in &self.lines[..nr] {
             let mut backoff = Backoff::new();
-            // ORDERING: Acquire, E2, whatever value replaces the handle.
+            // ORDERING: Acquire, E2, also if the value that has replaced the handle is that of the
+            // next call.
             while line.handle.load(Ordering::Acquire) == handle {
                 if backoff.rounds() >= PATIENCE {
                     return Ok(true);
@@ -155,8 +157,8 @@ impl<'l> Announced<'l> {
         if line.handle.load(Ordering::Relaxed) != 0 {
             return None;
         }
-        // ORDERING: Release, E2: a closing thread of the handle of an earlier call may load this
-        // one instead. E1 is ensured by the fence.
+        // ORDERING: Release, E2: a thread that closes the handle of an earlier call may load this
+        // handle instead of the zero that ended that call. The fence ensures E1.
         line.handle.store(handle, Ordering::Release);
         light();
         Some(Self { line, handle })

@@ -34,8 +34,8 @@
 //!                                                           else: word := open; `PW_ERROR_BUSY`
 //! ```
 //!
-//! Calls that call no function of the program except the page codec are published: two stores to a
-//! hazard slot of the thread. All other calls are counted, and so is a call within a call (in a
+//! A call that calls no function of the program except the page codec is published, by two stores
+//! to a hazard slot of its thread. All other calls are counted. So are a call within a call (in a
 //! callback), and a call of a thread without a hazard slot. No thread waits: a closing thread that
 //! finds a call gives up after a short time.
 //!
@@ -44,12 +44,14 @@
 //!
 //! # Ordering edges
 //!
-//! - E1. Either the call sees that the word has changed, or the closing thread sees the call.
-//!   Published: store buffering between steps 1, 3 and a, d, which the light and the heavy fence
-//!   exclude. Counted: steps 1 and b change one word, so one of them comes first, and the other
-//!   acquires what was before it: b the count, or 1 the closing (a).
+//! - E1. Either the call sees that the word has changed, or the closing thread sees the call. For a
+//!   published call, the light and the heavy fence exclude store buffering between steps 1, 3 and
+//!   a, d. For a counted call, steps 1 and b are read-modify-writes of one word, so one of them
+//!   comes first. If step 1 comes first, step b sees the count. If step b comes first, step 1
+//!   acquires the change of step a.
 //! - E2. Step 5 (or 4, release) to d (acquire): the effects of the call happen before the object is
-//!   taken. The hazard slot may have the *next* call's handle by then, so step 1 is a release too.
+//!   taken. The hazard slot may contain the *next* call's handle by then, so step 1 is a release,
+//!   too.
 //! - E3. The object is stored before the word (release) when a table slot is filled; step 3
 //!   (acquire) loads the word before the object.
 //!

@@ -91,13 +91,13 @@ fn is_told(seen: Result<u32, Refusal>) -> bool {
 
 fn model(work: impl Fn() + Sync + Send + 'static) {
     let mut model = Builder::new();
-    // Exhaustive within the bound; without one some models take minutes.
+    // The exploration is exhaustive within this bound. Without a bound, some models take minutes.
     model.preemption_bound = model.preemption_bound.or(Some(3));
     model.check(work);
 }
 
-/// A published call against a close: at least one of them sees the other, and one thread at a time
-/// uses the object.
+/// A published call races with a close: at least one of them sees the other, and one thread at a
+/// time uses the object.
 #[test]
 fn loom_announced_call_vs_close() {
     model(|| {
@@ -123,7 +123,8 @@ fn loom_announced_call_vs_close() {
     });
 }
 
-/// A counted call against a close. A close that fails may refuse the call, too.
+/// A counted call races with a close. The call may be refused even if the close fails in the end,
+/// since the handle counts as closed during the attempt.
 #[test]
 fn loom_counted_call_vs_close() {
     model(|| {
@@ -190,7 +191,8 @@ fn loom_close_vs_close() {
     });
 }
 
-/// A close that fails against one that succeeds: the second finds the state that the first leaves.
+/// A close that fails races with one that succeeds: the second finds the state that the first
+/// leaves.
 #[test]
 fn loom_close_vs_close_and_call() {
     model(|| {
@@ -212,8 +214,9 @@ fn loom_close_vs_close_and_call() {
     });
 }
 
-/// A close that changes the object and puts it back, as the close of a file that cannot be written:
-/// a call sees it before or after, or is refused.
+/// A close takes the object, changes it, fails, and returns the object to the table, like the close
+/// of a file whose last writes fail. A concurrent call uses the object as it was before or after
+/// the close, or is refused.
 #[test]
 fn loom_close_in_vain_vs_call() {
     model(|| {
@@ -254,7 +257,8 @@ fn loom_closes_in_vain() {
     });
 }
 
-/// A stale handle against the current handle of its slot: neither kind of call takes it for that.
+/// A stale handle is used while its slot has another handle: no call of either kind gets the
+/// current object.
 #[test]
 fn loom_stale_handle_vs_reuse() {
     model(|| {
@@ -277,7 +281,7 @@ fn loom_stale_handle_vs_reuse() {
     });
 }
 
-/// A stale handle in a counted call, which may briefly delay a close of the current one.
+/// A counted call has a stale handle, and may briefly make a close of the current handle fail.
 #[test]
 fn loom_stale_handle_counted_vs_reuse() {
     model(|| {
@@ -322,7 +326,8 @@ fn loom_new_handle_vs_call() {
             }
         });
         assert_eq!(world.close(first), Ok(101));
-        // As in programs that reuse the memory of a handle: the number may be known before.
+        // The number may be known before the handle exists, as in a program that reuses the memory
+        // of a handle.
         assert_eq!(world.add(2), next);
         let (announced, counted) = call.join().unwrap();
         assert!(
@@ -337,8 +342,8 @@ fn loom_new_handle_vs_call() {
     });
 }
 
-/// A call within a call, as in a callback: it is not published, and the outer one lasts at least as
-/// long.
+/// A thread makes a call during another call, for example from a callback. The inner call is not
+/// published, and the outer call stays published until the inner one has returned.
 #[test]
 fn loom_call_in_a_call_vs_close() {
     model(|| {
@@ -365,8 +370,9 @@ fn loom_call_in_a_call_vs_close() {
     });
 }
 
-/// A thread goes from one handle to the next: a thread that closes the first, and finds the second
-/// in the hazard slot, has seen the end of the first call.
+/// A thread makes calls with two handles, one after the other. If another thread closes the first
+/// handle and finds the second handle in the caller's hazard slot, the first call's accesses to the
+/// object happen before the close.
 #[test]
 fn loom_next_call_vs_close() {
     model(|| {
@@ -390,7 +396,8 @@ fn loom_next_call_vs_close() {
     });
 }
 
-/// A thread ends, and its hazard slot is assigned to another one: a closing thread misses neither.
+/// A thread ends, and its hazard slot is assigned to another thread: a closing thread misses the
+/// call of neither thread.
 #[test]
 fn loom_end_of_thread_vs_close() {
     model(|| {

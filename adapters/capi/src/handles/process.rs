@@ -1,12 +1,13 @@
-//! Handle state of the process: a table per kind, one set of hazard slots, and each thread's own.
-//! The protocol is in the documentation of the parent module.
+//! Handle state of the process: a table for each kind, a set of hazard slots, and each thread's own
+//! hazard slot. The protocol is in the documentation of the parent module.
 //!
-//! A thread-local variable has the address of the thread's hazard slot, from the first published
-//! call of the thread until it ends.
+//! A thread-local variable has the address of the thread's hazard slot, from the thread's first
+//! published call until the thread ends.
 //!
-//! On x86-64 Linux the variable uses the initial-exec model, which takes one load where a variable
-//! of a shared library takes a call. A library that is loaded by `dlopen` places its eight bytes in
-//! the space that the loader reserves for that.
+//! On x86-64 Linux the variable uses the initial-exec model, in which an access takes one load.
+//! With the default model of shared libraries, each access takes a function call. If `dlopen` loads
+//! the library, the eight bytes of the variable are in the space that the loader reserves for such
+//! variables.
 
 use std::sync::OnceLock;
 
@@ -26,8 +27,8 @@ static LINES: Lines<NR_LINES> = Lines::new();
 
 static FENCES: OnceLock<Fences> = OnceLock::new();
 
-/// Nonzero in the process that created the first handle. `None` if the system cannot distinguish
-/// forks.
+/// Word that is nonzero in the process that created the first handle, and zero in its forks. `None`
+/// if the system cannot zero it in forks.
 static HOME: OnceLock<Option<WipedOnFork>> = OnceLock::new();
 
 /// Kind of handles: the type of their objects.
@@ -209,8 +210,8 @@ thread_local! {
     static RETURN: Return = const { Return };
 }
 
-/// Assigns this thread a hazard slot, if one is unused and the fences are asymmetric, so that only
-/// closing threads pay for them.
+/// Assigns this thread a hazard slot, if one is unused and the fences are asymmetric: with
+/// symmetric ones, each call would execute a full fence.
 #[cold]
 #[inline(never)]
 fn assign() -> Option<&'static Line> {
@@ -246,8 +247,8 @@ pub(crate) fn with<T: Kind, R>(handle: u64, work: impl FnOnce(&T) -> Result<R>) 
 }
 
 /// Calls `work`, which neither waits nor panics, with the object of a handle and this thread's
-/// hazard slot. Returns `None`, without calling it, if a published call is not sufficient: the
-/// handle is not open, or the thread has no hazard slot or is in a call.
+/// hazard slot. Returns `None` without calling `work` in three cases: the handle is not open, the
+/// thread has no hazard slot, or the hazard slot already publishes another call of this thread.
 #[inline(always)]
 pub(crate) fn with_shortly<T: Kind, R>(
     handle: u64,
@@ -260,7 +261,8 @@ pub(crate) fn with_shortly<T: Kind, R>(
     Some(answer)
 }
 
-/// Returns the object of a handle, for any call.
+/// Returns the object of a handle for a counted call. Unlike a published call, it needs no hazard
+/// slot, and may be made during another call.
 #[inline(never)]
 pub(crate) fn used_counted<T: Kind>(handle: u64) -> Result<Counted<T>> {
     T::table().counted(handle).map_err(failure::<T>)

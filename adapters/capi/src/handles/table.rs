@@ -13,7 +13,7 @@ use pagewell_sync::atomic::{AtomicU64, Ordering};
 use super::cell::{Mutex, UnsafeCell};
 use super::hazards::Announced;
 
-/// Bits of a handle: slot, generation, kind; and three that only the word of a slot has.
+/// Layout of a handle: slot, generation, kind. Three more bits are set only in the word of a slot.
 const SLOT_BITS: u32 = 16;
 const KIND_SHIFT: u32 = 56;
 const HANDLE_BITS: u32 = 61;
@@ -22,7 +22,8 @@ const CLOSING: u64 = 1 << HANDLE_BITS;
 /// A call with the handle has panicked.
 const DEAD: u64 = 1 << 62;
 const FREE: u64 = 1 << 63;
-/// Minimum number of free slots before one of them is reused, so that the generations last.
+/// Minimum number of free slots before one of them is reused, so that slots use up their
+/// generations slowly.
 const REST: usize = if cfg!(loom) { 1 } else { 64 };
 
 /// Returns a handle. Kinds are 1 to 31, slots below 2^16.
@@ -43,13 +44,14 @@ const fn may_be(handle: u64) -> bool {
     handle.wrapping_sub(1) >> HANDLE_BITS == 0
 }
 
-/// Whether a slot may be reused after this handle: its generations are not used up.
+/// Whether the slot has a generation left for another handle after this one.
 const fn has_more(handle: u64) -> bool {
     generation_of(handle) + 1 < GENERATIONS
 }
 
-/// Returns the reason why `handle` does not match a slot with `word`. The word is the one that did
-/// not match, and is not reloaded: the handle may be open again by then.
+/// Returns the reason why `handle` does not match its slot. `word` is the word of the slot that the
+/// caller compared with the handle. It is not loaded again, since the handle may be open again by
+/// now.
 const fn refusal(handle: u64, word: u64) -> Refusal {
     if handle == 0 {
         Refusal::Null
@@ -84,8 +86,8 @@ pub(crate) enum Refusal {
     Full,
 }
 
-/// Used slots that are free, in the order in which they were freed; and the first slot that was
-/// never used.
+/// Free slots that were used before, in the order in which they were freed, and the first slot that
+/// was never used.
 pub(crate) struct Free {
     used: VecDeque<usize>,
     next: usize,
@@ -99,7 +101,7 @@ impl Free {
     };
 }
 
-/// Slot of a table. Initially all zeros, so that a table uses memory only as it is filled.
+/// Slot of a table. It is initially all zeros, so that a table uses memory only as it is filled.
 #[repr(C, align(128))]
 pub(crate) struct Slot<T> {
     /// 0 before the first use; the handle, possibly with `CLOSING` or `DEAD`; or the last handle
@@ -107,11 +109,12 @@ pub(crate) struct Slot<T> {
     word: AtomicU64,
     /// The object, in a box of its own, as long as the slot is not free.
     object: UnsafeCell<*mut T>,
-    /// Number of counted calls and of other users that keep the handle from being closed.
+    /// Number of calls in progress that are counted here instead of being published in a hazard
+    /// slot, plus the number of other users of the object. A handle with users cannot be closed.
     users: Apart,
 }
 
-/// On another cache line than the fields that published calls load.
+/// Counter on another cache line than the fields that published calls load.
 #[repr(align(64))]
 struct Apart(AtomicU64);
 
@@ -122,7 +125,7 @@ unsafe impl<T: Send + Sync> Sync for Slot<T> {}
 unsafe impl<T: Send + Sync> Send for Slot<T> {}
 
 impl<T> Slot<T> {
-    // Only to initialize static tables.
+    // This constant only initializes static tables.
     #[cfg(not(loom))]
     #[allow(clippy::declare_interior_mutable_const)]
     pub(crate) const NEW: Self = Self {
@@ -187,7 +190,7 @@ impl<'t, T> Table<'t, T> {
         let is_all_used = free.next == self.slots.len();
         let (number, generation) = if is_all_used || free.used.len() >= REST {
             let number = free.used.pop_front().ok_or(Refusal::Full)?;
-            // ORDERING: Relaxed; the mutex orders it after the store that freed the slot.
+            // ORDERING: Relaxed; the mutex orders the load after the store that freed the slot.
             let last = self.slots[number].word.load(Ordering::Relaxed);
             (number, generation_of(last) + 1)
         } else {
@@ -216,27 +219,29 @@ impl<'t, T> Table<'t, T> {
         if word != handle || !may_be(handle) {
             return Err(refusal(handle, word));
         }
-        // SAFETY: (a) the slot had the handle after the publication, so the object was present and
-        // no thread had closed the handle. A thread that closes it later finds the published call
-        // (E1), which lasts as long as the result.
+        // SAFETY: (a) the slot had the handle after this thread published the call, so the object
+        // was present and no thread had closed the handle. A thread that closes the handle later
+        // finds the published call (E1) and does not free the object. The call stays published as
+        // long as the returned reference exists.
         Ok(unsafe { slot.object() })
     }
 
     /// Returns the object of a handle, for a counted call.
     pub(super) fn counted(self, handle: u64) -> Result<Counted<'t, T>, Refusal> {
         let slot = self.slot(handle);
-        // Checked first, so that stale handles do not increment the count of the slot's current
-        // handle.
+        // The word is checked first, so that stale handles do not increment the count of the slot's
+        // current handle.
         // ORDERING: Relaxed; the word is loaded again.
         let word = slot.word.load(Ordering::Relaxed);
         if !may_be(handle) || word != handle {
             return Err(refusal(handle, word));
         }
-        // ORDERING: AcqRel, E1: acquires the closing if the closing thread has changed the count
-        // before. Releases nothing of its own, but continues what other threads have released (E2).
+        // ORDERING: AcqRel, E1: if a closing thread has executed step b before, this acquires its
+        // step a. This thread has nothing to release, but the read-modify-write continues what
+        // other threads have released (E2).
         slot.users.0.fetch_add(1, Ordering::AcqRel);
         let counted = Counted { slot };
-        // ORDERING: Acquire, E3; the load comes after the count, which acquires (E1).
+        // ORDERING: Acquire, E3; the load comes after the increment above, which acquires (E1).
         let word = slot.word.load(Ordering::Acquire);
         if word != handle {
             return Err(refusal(handle, word));
@@ -249,8 +254,8 @@ impl<'t, T> Table<'t, T> {
     #[cold]
     pub(super) fn mark_dead(self, handle: u64) {
         let mark = |word: u64| (may_be(handle) && word & !CLOSING == handle).then_some(word | DEAD);
-        // ORDERING: Relaxed, both; it publishes nothing, and continues what the word has published
-        // (a read-modify-write).
+        // ORDERING: Relaxed, both; the mark publishes nothing, and a read-modify-write continues
+        // the release sequence of the word.
         let marked =
             self.slot(handle)
                 .word
@@ -260,7 +265,8 @@ impl<'t, T> Table<'t, T> {
     }
 
     /// Steps a to d: takes the object out, if no call uses it. `is_announced` executes the heavy
-    /// fence, and returns whether a hazard slot has the handle.
+    /// fence, and returns whether a hazard slot contains the handle. After an error, the handle is
+    /// open or dead as before.
     pub(super) fn take(
         self,
         handle: u64,
@@ -271,9 +277,9 @@ impl<'t, T> Table<'t, T> {
             return Err(refusal(handle, 0));
         }
         let swap = |before| {
-            // ORDERING: AcqRel: acquires earlier changes of the object, and comes before step b and
-            // the heavy fence (E1). (For the former, the heavy fence would suffice, too.) Failures
-            // are reported, and order nothing.
+            // ORDERING: AcqRel: acquires earlier changes of the object, and is ordered before step
+            // b and the heavy fence (E1). (For the acquire, the heavy fence would suffice, too.)
+            // Relaxed on failure: the call only reports the word.
             slot.word.compare_exchange(
                 before,
                 before | CLOSING,
@@ -292,8 +298,9 @@ impl<'t, T> Table<'t, T> {
             slot,
             handle,
         };
-        // ORDERING: AcqRel, E1: a change of the word, and not a load, so that a call that counts
-        // later acquires the closing; acquires the ends of those that have counted earlier (E2).
+        // ORDERING: AcqRel, E1: this is a read-modify-write, and not a load, so that a call that is
+        // counted later acquires step a. It also acquires the ends of calls that were counted
+        // earlier (E2).
         if slot.users.0.fetch_add(0, Ordering::AcqRel) != 0 {
             return Err(Refusal::InUse);
         }
@@ -349,9 +356,8 @@ impl<T> Taken<'_, T> {
     /// Returns the object, which no other thread uses.
     pub(crate) fn object(&mut self) -> &mut T {
         self.slot.object.with_mut(|object| {
-            // SAFETY: the word says that the handle is being closed, no call is counted or
-            // published (steps a to d), and no other closing thread gets past the word: only this
-            // value accesses the cell.
+            // SAFETY: the word is `CLOSING`, so no other thread passes step a, and no call is
+            // counted or published (steps a to d). So only this value accesses the cell.
             let object = unsafe { *object };
             // SAFETY: as above, for the object.
             unsafe { &mut *object }
@@ -368,7 +374,8 @@ impl<T> Taken<'_, T> {
         // SAFETY: as in `object`; the object was made by `Box::into_raw` in `add`, and the slot no
         // longer has it.
         let object = unsafe { Box::from_raw(object) };
-        // A swap, since a call that has panicked may concurrently mark the word.
+        // This is a swap and not a store, since a call that has panicked may concurrently mark the
+        // word.
         // ORDERING: Relaxed; the thread that fills the slot next acquires the mutex first.
         self.slot.word.swap(self.handle | FREE, Ordering::Relaxed);
         if has_more(self.handle) {
@@ -387,8 +394,8 @@ impl<T> Taken<'_, T> {
 
 impl<T> Drop for Taken<'_, T> {
     fn drop(&mut self) {
-        // ORDERING: Release; changes of the object come before (E3). The mark of a call that has
-        // panicked in the meantime stays.
+        // ORDERING: Release; changes of the object come before (E3). `fetch_and` keeps the mark of
+        // a call that has panicked concurrently.
         self.slot.word.fetch_and(!CLOSING, Ordering::Release);
     }
 }
@@ -454,7 +461,7 @@ mod tests {
         let first = table.add(()).unwrap();
         assert_eq!(generation_of(first), 1);
         table.take(first, |_| Ok(false)).unwrap().end();
-        // As if the slot had been used that often.
+        // Sets the slot to the state that it has after all generations but one were used.
         let last = handle_of(1, GENERATIONS - 2, 1);
         slots[1].word.store(last | FREE, Ordering::Relaxed);
         let last = table.add(()).unwrap();

@@ -2,8 +2,9 @@
 //!
 //! - Owns: `pw_page`, the slots that contain pins.
 //! - Calls: `error`, `handles`.
-//! - Promises: a pin is released once: a `pw_page` that was released, or a copy of it, or any other
-//!   bytes in its place, is an error. While a file has a pin its handle is not closed.
+//! - Promises: a pin is released once. A second release, by the same `pw_page` or a copy of it, is
+//!   an error, and so is a `pw_page` with arbitrary bytes. While a file has a pin its handle is not
+//!   closed.
 //!
 //! # Concepts
 //!
@@ -18,22 +19,24 @@
 //! - I1. A slot's serial ends with its state: free (0), live (1), ending (2). Only the thread that
 //!   took the slot makes it live, and only the thread that swapped live for ending accesses the
 //!   pin.
-//! - I2. The first list of a thread belongs to that thread alone, by the number of its hazard slot,
-//!   which is passed on through a mutex; threads without one share a list under a mutex. The second
-//!   list is pushed to, one slot at a time, and taken as a whole: so a slot that concurrently
-//!   returns to the list is harmless.
+//! - I2. Only its thread accesses the first list of a thread. The number of the thread's hazard
+//!   slot selects the list, and is passed from thread to thread under a mutex. Threads without a
+//!   hazard slot share a list under a mutex. Other threads push single slots to the second list,
+//!   and the owner takes the list as a whole. So it does no harm if the first slot leaves the list
+//!   and returns during a push (ABA).
 //!
 //! # Ordering edges
 //!
-//! - E1. A live serial is stored (release) after the pin and its file. The thread that ends the pin
-//!   acquires it by the swap, and a closing thread by a load.
+//! - E1. The thread that makes a pin stores the pin and its file in the slot, and then the live
+//!   serial (release). The thread that ends the pin reads the serial by the swap (acquire), and a
+//!   thread that closes the file reads it by a load (acquire), so both see the pin and its file.
 //! - E2. A free serial is stored (release) after the pin was dropped: a closing thread that sees it
 //!   (acquire) may close the file. If the slot is live for another file by then, that file's handle
 //!   was stored by a release, too: a closing thread that finds it there (acquire) has seen the end
 //!   of the earlier pin.
 //! - E3. A closing thread checks the slots after it has found that no call with the file is in
-//!   progress: so it sees the pins that such calls have made (the store to the hazard slot is a
-//!   release, after the serial's).
+//!   progress. So it sees the pins that earlier calls have made: the store that ends a call in the
+//!   hazard slot is a release, and comes after the store of the serial.
 //!
 //! Verified by: the models in `models`, one for each race
 //! (`cd models && cargo test --profile loom -p pagewell-capi-handles`, from the root of the
@@ -80,10 +83,10 @@ impl pw_page {
 
 /// Guard of a pinned page.
 pub(crate) enum Pinned {
-    /// Borrows from the file whose handle the slot has.
+    /// Guard that borrows from the file. The slot contains the handle of this file.
     OfFile(PageGuard<'static>),
-    /// In memory of its own, so that a slot is one cache line: these are pins of requests, which
-    /// allocate anyway.
+    /// Guard of a request. It is in a separate allocation, so that a slot is one cache line.
+    /// Requests allocate in any case.
     Owned(Box<OwnedPageGuard>),
 }
 
@@ -118,11 +121,12 @@ fn own_lists() -> (usize, Option<MutexGuard<'static, ()>>) {
     }
 }
 
-/// Returns the slot with a number, which comes from a list, or from a program and may then be any.
+/// Returns the slot with `number`, which may be arbitrary, since programs pass it.
 #[inline(always)]
 fn slot(number: u64) -> Option<&'static Slot> {
     let index = usize::try_from(number.wrapping_sub(1)).ok()?;
-    // ORDERING: Acquire; the chunk's slots were initialized before.
+    // ORDERING: Acquire; pairs with the release of the thread that initialized the slots of the
+    // chunk.
     let chunk = CHUNKS.get(index / CHUNK)?.load(Ordering::Acquire);
     // SAFETY: null, or a chunk, which is never freed.
     let chunk = unsafe { chunk.as_ref() }?;
@@ -158,7 +162,7 @@ fn refill(lists: &Lists, owner: usize) -> Result<()> {
     let chunk: &'static Chunk = Box::leak(Box::new(std::array::from_fn(|at| {
         Slot::new(owner, base + at + 1)
     })));
-    // ORDERING: Release; the slots are initialized.
+    // ORDERING: Release; publishes the initialized slots.
     place.store(ptr::from_ref(chunk).cast_mut(), Ordering::Release);
     *nr_used += 1;
     for slot in chunk.iter().rev() {
@@ -204,8 +208,8 @@ pub(crate) unsafe fn keep(file: u64, page: u64, pinned: Pinned) -> Result<pw_pag
 /// As [`keep`], of a pin that `pin` makes, for a thread whose list has a slot. Returns `None` if
 /// the list has no slot, or there is no such pin.
 ///
-/// Moves the pin once: a move loads as a whole what was stored in parts, and the processor waits
-/// for that.
+/// Moves the pin only once. A move loads by one wide instruction what several narrower stores have
+/// just written, and the processor stalls on such a load (failed store forwarding).
 ///
 /// # Safety
 ///
@@ -234,12 +238,12 @@ pub(crate) unsafe fn keep_shortly(
     })
 }
 
-/// Ends a pin, if the program's words are those of one.
+/// Ends the pin that the program's words identify. Fails if they identify none.
 #[inline(always)]
 pub(crate) fn end(page: &mut pw_page) -> Result<()> {
     let [number, serial] = page.opaque;
     if is_forked() {
-        // The hazard slot of the pin belongs to the parent.
+        // The pin belongs to the parent process.
         return Err(Failure::Outcome(PW_ERROR_FORKED));
     }
     let none = || {
@@ -262,13 +266,15 @@ pub(crate) fn end(page: &mut pw_page) -> Result<()> {
     Ok(())
 }
 
-/// Separate, so that the drop of the other kind is inlined.
+/// Separate function that is not inlined, so that only the drop of the more frequent kind,
+/// `Pinned::OfFile`, is inlined into the caller.
 #[inline(never)]
 fn drop_owned(guard: Box<OwnedPageGuard>) {
     drop(guard);
 }
 
-/// Whether pages are pinned by this handle of a file, with which no call is in progress.
+/// Whether any page is pinned through the handle `file`. No call with this handle may be in
+/// progress.
 pub(crate) fn is_pinned(file: u64) -> bool {
     let nr_used = *NR_USED_CHUNKS
         .lock()

@@ -14,7 +14,7 @@ use loom::thread;
 
 use crate::pin_slots::{Lists, Slot};
 
-/// File that pins access, and that is taken out when it is closed.
+/// File that pins access. A close has exclusive access to it.
 struct File(Watched<u32>);
 
 /// Pin that accesses its file when it ends.
@@ -98,7 +98,7 @@ impl World {
 
 fn model(work: impl Fn() + Sync + Send + 'static) {
     let mut model = Builder::new();
-    // Exhaustive within the bound; without one some models take minutes.
+    // The exploration is exhaustive within this bound. Without a bound, some models take minutes.
     model.preemption_bound = model.preemption_bound.or(Some(3));
     model.check(work);
 }
@@ -139,7 +139,8 @@ fn loom_unpin_vs_close() {
     });
 }
 
-/// The slot of the last pin of a file has a pin of another file when the closing thread checks it.
+/// When the closing thread checks the slot of the last pin of its file, the slot may contain a pin
+/// of another file.
 #[test]
 fn loom_pin_of_another_file_vs_close() {
     model(|| {
@@ -175,7 +176,7 @@ fn loom_unpin_elsewhere_vs_pin() {
         for other in others {
             other.join().unwrap();
         }
-        // Two in total, each once.
+        // There are two slots in total, and each is found once.
         let mut live: Vec<[u64; 2]> = early.into_iter().collect();
         while let Some(pin) = world.pin(OTHER) {
             live.push(pin);

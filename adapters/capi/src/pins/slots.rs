@@ -19,14 +19,14 @@ pub(crate) struct Slot<P: 'static> {
     /// Handle of the file.
     file: AtomicU64,
     pinned: UnsafeCell<MaybeUninit<P>>,
-    /// On a list: the next slot, or null.
+    /// Next slot of the list that contains this slot, or null.
     next: AtomicPtr<Slot<P>>,
     /// Number of the owner's lists.
     owner: u32,
     number: u32,
 }
 
-// SAFETY: one thread at a time accesses the pin (I1), which may be sent.
+// SAFETY: one thread at a time accesses the pin (I1), and the pin may be sent.
 unsafe impl<P: Send> Sync for Slot<P> {}
 
 impl<P> Slot<P> {
@@ -47,8 +47,8 @@ impl<P> Slot<P> {
         self.owner as usize
     }
 
-    /// Makes the slot live, with this pin, of the file with this handle. Returns the words by which
-    /// the program identifies the pin: the slot's number and its serial.
+    /// Stores a pin of the file with the handle `file`, and makes the slot live. Returns the words
+    /// by which the program identifies the pin: the slot's number and its serial.
     ///
     /// # Safety
     ///
@@ -59,8 +59,8 @@ impl<P> Slot<P> {
             // SAFETY: (a); so no other thread accesses the cell (I1).
             unsafe { (*cell).write(pinned) };
         });
-        // ORDERING: Release, E2: a thread that closes the file for which the slot was live before,
-        // and finds this one in its place, has seen the end of that pin.
+        // ORDERING: Release, E2: a thread that closes the file of an earlier pin in this slot, and
+        // finds this file instead, has seen the end of that pin.
         self.file.store(file, Ordering::Release);
         // ORDERING: Relaxed; no other thread stores the serial while the slot is free.
         let serial = self.serial.load(Ordering::Relaxed) + LIVE;
@@ -69,15 +69,16 @@ impl<P> Slot<P> {
         [self.number.into(), serial]
     }
 
-    /// Ends the pin with this serial, which may be any number, by `end`. Returns whether there was
-    /// one; the slot is then free, and the caller puts it back on a list.
+    /// Ends the pin with this serial, which may be arbitrary, by a call of `end`. Returns `false`
+    /// if there is no such pin. Otherwise the slot is free, and the caller must put it back on a
+    /// list.
     #[inline(always)]
     pub(crate) fn empty(&self, serial: u64, end: impl FnOnce(P)) -> bool {
         if serial % STATES != LIVE {
             return false;
         }
         let ending = serial - LIVE + ENDING;
-        // ORDERING: Acquire, E1. A failure orders nothing.
+        // ORDERING: Acquire, E1. Relaxed on failure: there is no pin to access.
         let swapped =
             self.serial
                 .compare_exchange(serial, ending, Ordering::Acquire, Ordering::Relaxed);
@@ -85,8 +86,8 @@ impl<P> Slot<P> {
             return false;
         }
         let pinned = self.pinned.with_mut(|cell| {
-            // SAFETY: the slot was live, so it has a pin; and this thread has ended the pin (I1),
-            // so only it accesses the cell.
+            // SAFETY: the slot was live, so it contains a pin. This thread has swapped live for
+            // ending, so only this thread accesses the cell (I1).
             let cell = unsafe { &mut *cell };
             // SAFETY: as above; no thread reads the pin again.
             unsafe { cell.assume_init_read() }
@@ -101,7 +102,7 @@ impl<P> Slot<P> {
     pub(crate) fn is_of(&self, file: u64) -> bool {
         // ORDERING: Acquire, E1 and E2.
         let state = self.serial.load(Ordering::Acquire) % STATES;
-        // ORDERING: Acquire, E2: the slot may be of another file by now.
+        // ORDERING: Acquire, E2: the slot may contain a pin of another file by now.
         state != 0 && self.file.load(Ordering::Acquire) == file
     }
 }
@@ -146,7 +147,7 @@ impl<P> Lists<P> {
     /// Returns the first slot of the first list. Called by the thread that owns the lists.
     #[inline(always)]
     pub(crate) fn first(&self) -> Option<&'static Slot<P>> {
-        // ORDERING: Relaxed; only this thread accesses it (I2).
+        // ORDERING: Relaxed; only this thread accesses the list (I2).
         at(self.mine.load(Ordering::Relaxed))
     }
 
@@ -175,8 +176,9 @@ impl<P> Lists<P> {
         loop {
             // ORDERING: Relaxed; the swap publishes it.
             slot.next.store(first, Ordering::Relaxed);
-            // ORDERING: Release: the owner's swap acquires `next`, and earlier accesses to the
-            // slot. Retried only if another thread has put a slot there.
+            // ORDERING: Release: pairs with the owner's swap, so that the owner sees the store of
+            // `next` and all earlier accesses to the slot. Retried only if another thread has put a
+            // slot there.
             match self.from_others.compare_exchange_weak(
                 first,
                 address(slot),
@@ -189,13 +191,13 @@ impl<P> Lists<P> {
         }
     }
 
-    /// Makes the second list the first one, which is empty. Called by the thread that owns the
-    /// lists. Returns whether the list has any slot.
+    /// Moves all slots of the second list to the first list, which must be empty. Called by the
+    /// thread that owns the lists. Returns whether the list has any slot.
     pub(crate) fn take_over(&self) -> bool {
-        // ORDERING: Acquire; the slots were put there by releases, and each release continues in
-        // the next one (a release sequence of swaps).
+        // ORDERING: Acquire; pairs with the releases that put the slots on the list. Each of these
+        // is a read-modify-write, and so continues the release sequences of the earlier ones.
         let given_back = self.from_others.swap(ptr::null_mut(), Ordering::Acquire);
-        // ORDERING: Relaxed; only this thread accesses it (I2).
+        // ORDERING: Relaxed; only this thread accesses the list (I2).
         self.mine.store(given_back, Ordering::Relaxed);
         !given_back.is_null()
     }

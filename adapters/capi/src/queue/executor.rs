@@ -1,5 +1,5 @@
-//! Requests, from their futures to their completions, and the list of those to be polled. The
-//! protocol is in the documentation of the parent module.
+//! Requests, from future to completion, and the list of requests to be polled. The protocol is in
+//! the documentation of the parent module.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{c_int, c_void};
@@ -42,12 +42,14 @@ pub struct pw_completion {
 }
 
 /// Completion callback, called once for each request, by a thread that is in ::pw_queue_run. It may
-/// make any call, also submit, cancel and run, except closing the queue.
+/// make any call, including submissions, ::pw_queue_cancel and ::pw_queue_run, except
+/// ::pw_queue_close of this queue.
 ///
 /// `completion`: the result; valid only during the call. `user`: the pointer that was passed to the
 /// submission.
 ///
-/// It must return: no exception, `longjmp` or end of the thread may lead out of it.
+/// The function must return: it must not be left by an exception or `longjmp`, and must not end the
+/// thread.
 #[allow(non_camel_case_types)]
 pub type pw_callback =
     Option<unsafe extern "C" fn(completion: *const pw_completion, user: *mut c_void)>;
@@ -66,18 +68,18 @@ pub(super) type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 enum Stage {
     Working(Work),
     Done(Outcome),
-    /// Its callback is being called, or was called.
+    /// The callback is being called, or was called.
     Over,
 }
 
 /// Parameters of a request that its completion needs.
 #[derive(Clone, Copy)]
 pub(super) struct Asked {
-    /// For a read.
+    /// Buffer of a read.
     pub(super) buf: *mut c_void,
     pub(super) size: usize,
     pub(super) offset: i64,
-    /// For a pin.
+    /// Page number of a pin.
     pub(super) page: u64,
 }
 
@@ -100,17 +102,17 @@ pub(super) struct Program {
     pub(super) file: u64,
 }
 
-// SAFETY: the header requires a function that any thread which runs the queue may call, and leaves
-// the buffer to the library until then.
+// SAFETY: the header requires a function that any thread which runs the queue may call, and a
+// buffer that belongs to the library until then.
 unsafe impl Send for Program {}
-// SAFETY: as above; it is only copied.
+// SAFETY: as above; threads only copy the value.
 unsafe impl Sync for Program {}
 
 /// Request, which is its own waker.
 struct Request {
     number: u64,
     program: Program,
-    /// Counted as in use until just before the callback, which may close the file.
+    /// Keeps the file in use until just before the callback, which may close the file.
     file: Mutex<Option<Counted<OpenFile>>>,
     stage: Mutex<Stage>,
     is_listed: AtomicBool,
@@ -149,12 +151,13 @@ impl Request {
         if !self.is_listed.swap(true, Ordering::AcqRel) {
             let mut state = lock(&self.queue.state);
             state.listed.push_back(Arc::clone(self));
-            // Under the lock, so that the descriptor agrees with the list.
+            // The lock is held, so that the descriptor agrees with the list.
             self.queue.signal();
         }
     }
 
-    /// Polls the request if its future is not complete.
+    /// Polls the request if its future is not complete. Returns the outcome if the request is
+    /// ready.
     fn poll(self: &Arc<Self>) -> Option<Outcome> {
         let mut stage = lock(&self.stage);
         if let Stage::Working(work) = &mut *stage {
@@ -173,7 +176,8 @@ impl Request {
         }
     }
 
-    /// Calls the callback, which may use the file and the queue.
+    /// Calls the callback. The caller holds no lock, since the callback may use the file and the
+    /// queue.
     fn finish(&self, outcome: Outcome) {
         let (completion, failure) = self.completion(outcome);
         if let Some(failure) = failure {
@@ -205,7 +209,8 @@ impl Request {
             Outcome::Synced(result) => result,
             Outcome::Read(bytes, result) => result.map(|size| {
                 // SAFETY: the submission has checked the buffer, which belongs to the library until
-                // the callback begins. The bytes are at most its size, and are in other memory.
+                // the callback begins. The bytes are at most as many as its size, and are in other
+                // memory.
                 unsafe {
                     std::ptr::copy_nonoverlapping(
                         bytes.as_ptr(),
@@ -267,22 +272,24 @@ impl Executor {
 
     fn signal(&self) {
         let one = 1_u64;
-        // SAFETY: a descriptor of this value, and eight bytes. The call fails if the counter is
-        // full, and the descriptor is then readable.
+        // SAFETY: the descriptor belongs to this value, and the buffer has eight bytes. If the
+        // counter is full, the call fails, and the descriptor is readable in any case.
         unsafe { libc::write(self.event.as_raw_fd(), (&raw const one).cast(), 8) };
     }
 
-    /// Takes a request off the list, and makes the descriptor show whether there are more.
+    /// Takes a request off the list. If the list is then empty, makes the descriptor unreadable.
     fn next(&self) -> Option<Arc<Request>> {
         let mut state = lock(&self.state);
         let request = state.listed.pop_front()?;
         if state.listed.is_empty() {
             let mut count = 0_u64;
-            // SAFETY: a descriptor of this value, which does not block, and eight bytes.
+            // SAFETY: the descriptor belongs to this value and does not block, and the buffer has
+            // eight bytes.
             unsafe { libc::read(self.event.as_raw_fd(), (&raw mut count).cast(), 8) };
         }
         drop(state);
-        // ORDERING: AcqRel, as in `list`: a waker from now on lists the request again.
+        // ORDERING: AcqRel, as in `list`: a waker that is called from now on puts the request on
+        // the list again.
         request.is_listed.swap(false, Ordering::AcqRel);
         Some(request)
     }
@@ -298,11 +305,11 @@ impl Executor {
             None => -1,
             Some(until) => {
                 let rest = until.saturating_duration_since(Instant::now());
-                // Rounded up, so that the deadline has passed on return.
+                // The time is rounded up, so that the deadline has passed when `poll` returns.
                 c_int::try_from(rest.as_nanos().div_ceil(1_000_000)).unwrap_or(c_int::MAX)
             }
         };
-        // SAFETY: one structure of this function.
+        // SAFETY: the pointer is to one structure of this function.
         match unsafe { libc::poll(&raw mut event, 1, timeout) } {
             0 => Ok(false),
             1.. => Ok(true),

@@ -1,4 +1,5 @@
-//! Queues, as programs have them. The protocol is in the documentation of the parent module.
+//! Handles of queues, and the calls with them. The protocol is in the documentation of the parent
+//! module.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -43,8 +44,8 @@ pub unsafe extern "C" fn pw_queue_new(queue: *mut *mut pw_queue) -> c_int {
 
 /// Closes a queue.
 ///
-/// Errors: ::PW_ERROR_BUSY, and nothing was done, while it has requests whose callback was not
-/// called yet, or a thread is in a call with it; ::PW_ERROR_HANDLE.
+/// Errors: ::PW_ERROR_BUSY, and nothing was done, if it has requests whose callback was not called
+/// yet, or a thread is in a call with it; ::PW_ERROR_HANDLE.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -64,7 +65,7 @@ pub unsafe extern "C" fn pw_queue_close(queue: *mut pw_queue) -> c_int {
 }
 
 /// Returns a descriptor that is readable when ::pw_queue_run has work to do: for `poll` and
-/// `epoll`. It belongs to the queue; no other operation on it is allowed.
+/// `epoll`. The descriptor belongs to the queue, and the program must not use it in any other way.
 ///
 /// `fd`: receives the descriptor.
 ///
@@ -80,6 +81,34 @@ pub unsafe extern "C" fn pw_queue_fd(queue: *mut pw_queue, fd: *mut c_int) -> c_
     })
 }
 
+/// Keeps the calling thread from being cancelled until it is dropped: a cancellation would unwind
+/// the library, and end the process.
+struct Uncancelled(c_int);
+
+impl Uncancelled {
+    fn new() -> Self {
+        /// `PTHREAD_CANCEL_DISABLE`.
+        const DISABLE: c_int = 1;
+        let mut before = 0;
+        // SAFETY: the state is a valid one, and the place for the old state is valid for writes.
+        let _ = unsafe { pthread_setcancelstate(DISABLE, &raw mut before) };
+        Self(before)
+    }
+}
+
+impl Drop for Uncancelled {
+    fn drop(&mut self) {
+        let mut disabled = 0;
+        // SAFETY: as above; the state is the one that the thread had.
+        let _ = unsafe { pthread_setcancelstate(self.0, &raw mut disabled) };
+    }
+}
+
+unsafe extern "C" {
+    /// Sets whether the calling thread can be cancelled.
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
 /// Continues requests, and calls the callbacks of those that are complete.
 ///
 /// `max`: the maximum number of callbacks. `timeout`: the time in milliseconds to wait for the
@@ -90,7 +119,8 @@ pub unsafe extern "C" fn pw_queue_fd(queue: *mut pw_queue, fd: *mut c_int) -> c_
 /// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_IO. Errors of requests are passed to
 /// their callbacks.
 ///
-/// Threads: any, several with one queue.
+/// Threads: any, several with one queue. The call and its callbacks are no cancellation points: a
+/// thread that is cancelled (`pthread_cancel`, deferred) continues to the end of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_queue_run(
     queue: *mut pw_queue,
@@ -107,7 +137,10 @@ pub unsafe extern "C" fn pw_queue_run(
             0.. => Some(Instant::now() + Duration::from_millis(timeout as u64)),
             _ => return Err(Failure::argument("a time is negative")),
         };
-        let nr = executor.run(max, until)?;
+        let nr = {
+            let _uncancelled = Uncancelled::new();
+            executor.run(max, until)?
+        };
         if nr_done.is_null() {
             return Ok(());
         }
@@ -116,14 +149,15 @@ pub unsafe extern "C" fn pw_queue_run(
     })
 }
 
-/// Cancels a request: its callback gets ::PW_ERROR_CANCELED. An operation that the backend, or a
-/// thread of the cache, has started continues; a write, an append or a sync may be performed
-/// nevertheless, or in part. The buffer belongs to the library until the callback.
+/// Cancels a request: its callback gets ::PW_ERROR_CANCELED. If the backend or a thread of the
+/// cache has started the operation, the operation continues: a write, an append or a sync may still
+/// be performed, entirely or in part. The buffer belongs to the library until the callback.
 ///
 /// `request`: the number that the submission returned.
 ///
-/// Errors: ::PW_ERROR_HANDLE, of the queue, or if there is no such request, or it is complete: its
-/// callback then gets, or has got, its result.
+/// Errors: ::PW_ERROR_HANDLE if the handle of the queue is not open, there is no such request, or
+/// the request is complete. In the last case, the callback gets the result of the request, or has
+/// got it.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

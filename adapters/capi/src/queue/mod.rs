@@ -7,23 +7,24 @@
 //!
 //! # Concepts
 //!
-//! A request is a future of the library with everything that it owns, and a queue is its executor,
-//! on threads of the program: a waker puts its request on the queue's list and makes the queue's
-//! descriptor readable; `pw_queue_run` polls the requests on the list. So callbacks run on threads
-//! that the program chooses, and the library needs no additional thread.
+//! A request contains a future of the library and all that the future needs. A queue is the
+//! executor of these futures, on threads of the program. A waker puts its request on the queue's
+//! list and makes the queue's descriptor readable, and `pw_queue_run` polls the requests on the
+//! list. So callbacks run on threads that the program chooses, and the library needs no additional
+//! thread.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `executor` | requests, from future to completion, and the list of those to be polled |
-//! | `handle` | queues, as programs have them |
+//! | `handle` | handles of queues, and the calls with them |
 //! | `submit` | requests of each kind |
 //!
 //! A module calls only modules above it in this table.
 //!
 //! # Protocol
 //!
-//! 1. A submission polls its future once, so that the backend request starts. A hit is ready then.
-//! 2. A waker sets `is_listed`; the first to do so puts the request on the list.
+//! 1. A submission polls its future once, so that the backend request starts. A hit is then ready.
+//! 2. A waker sets `is_listed`. The first waker to set it puts the request on the list.
 //! 3. A run takes a request off the list, clears `is_listed`, polls under the request's own mutex,
 //!    and, if the request is ready, removes it from the queue's table: only one run can do that.
 //!    Then it calls the callback.

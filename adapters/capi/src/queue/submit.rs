@@ -82,11 +82,11 @@ fn copied(given: &[u8]) -> Result<Vec<u8>> {
 /// receives the number of the request. `callback`, `user`: the function that is called on
 /// completion, and its argument.
 ///
-/// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_OUT_OF_MEMORY; there is then no
-/// callback. All other errors are passed to the callback.
+/// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_OUT_OF_MEMORY; then the callback is
+/// not called. All other errors are passed to the callback.
 ///
-/// Threads: any, several with one queue and one file. Until the callback, ::pw_close of the file is
-/// ::PW_ERROR_BUSY.
+/// Threads: any, several with one queue and one file. Until the callback begins, ::pw_close of the
+/// file returns ::PW_ERROR_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_submit_read(
     queue: *mut pw_queue,
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn pw_submit_read(
         request,
     };
     let prepare = || {
-        // SAFETY: only checked here.
+        // SAFETY: the buffer is only checked here, and not accessed.
         unsafe { buffer(buf, size) }?;
         let (vec, at) = (zeros(size)?, checked_offset(offset)?);
         let asked = Asked {
@@ -171,8 +171,8 @@ pub unsafe extern "C" fn pw_submit_write(
     unsafe { to.make(prepare) }
 }
 
-/// Appends as ::pw_append, without waiting. The callback gets the position of the first byte.
-/// Several appends in flight at once may be performed in any order.
+/// Appends as ::pw_append, without waiting. The callback gets the position of the first byte. If
+/// several appends are in flight at once, the library may perform them in any order.
 ///
 /// `buf`: is copied; the program may reuse it when this call returns. `request`, `callback`,
 /// `user`: as for ::pw_submit_read.
@@ -215,7 +215,7 @@ pub unsafe extern "C" fn pw_submit_append(
     unsafe { to.make(prepare) }
 }
 
-/// Syncs as ::pw_sync_data, without waiting, everything that was written before this call.
+/// Syncs all writes before this call as ::pw_sync_data, without waiting.
 ///
 /// `request`, `callback`, `user`: as for ::pw_submit_read.
 ///

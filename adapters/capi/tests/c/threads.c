@@ -274,6 +274,60 @@ static void hooks_on_bytes_of_several_threads(const char *folder) {
   OK(pw_close(inverted));
 }
 
+static struct pw_queue *cancelled_queue;
+static atomic_int is_waiting, has_returned;
+
+static void *wait_in_queue(void *unused) {
+  size_t nr;
+  (void)unused;
+  is_waiting = 1;
+  OK(pw_queue_run(cancelled_queue, 1, 300, &nr));
+  has_returned = nr == 0;
+  for (;;)
+    pause();
+}
+
+/* A thread is cancelled while it waits in the library, and ends outside of it. */
+static void cancelled_threads(void) {
+  pthread_t thread;
+  void *result;
+  OK(pw_queue_new(&cancelled_queue));
+  CHECK(pthread_create(&thread, NULL, wait_in_queue, NULL) == 0);
+  while (!is_waiting)
+    sched_yield();
+  CHECK(pthread_cancel(thread) == 0);
+  CHECK(pthread_join(thread, &result) == 0);
+  CHECK(result == PTHREAD_CANCELED && has_returned);
+  OK(pw_queue_close(cancelled_queue));
+}
+
+static struct pw_open_options *released_options;
+static int nr_released;
+
+static void use_options(void *unused) {
+  (void)unused;
+  nr_released++;
+  OK(pw_open_options_set_page_size(released_options, 4096));
+}
+
+static int no_hook(void *user, uint64_t page, uint64_t lsn) {
+  (void)page;
+  (void)lsn;
+  (void)user;
+  return 0;
+}
+
+/* A callback is released outside of all locks. */
+static void release_that_calls(void) {
+  OK(pw_open_options_new(&released_options));
+  for (int i = 0; i < 3; i++)
+    OK(pw_open_options_set_before_write(released_options, no_hook, NULL, use_options));
+  CHECK(nr_released == 2);
+  OK(pw_open_options_set_before_write(released_options, NULL, NULL, NULL));
+  CHECK(nr_released == 3);
+  OK(pw_open_options_free(released_options));
+}
+
 static volatile sig_atomic_t nr_handled;
 
 static void handle(int signal) {
@@ -321,6 +375,8 @@ int main(int argc, char **argv) {
   hooks_that_call(argv[1]);
   hooks_on_bytes_of_several_threads(argv[1]);
   signals_that_are_blocked(argv[1]);
+  cancelled_threads();
+  release_that_calls();
   OK(pw_cache_close(cache));
   return 0;
 }

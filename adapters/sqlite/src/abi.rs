@@ -1,8 +1,8 @@
 //! SQLite's types for a VFS and its open files, and constants, as SQLite's headers declare them.
 //!
-//! They are declared here because a crate of bindings contains a SQLite, or searches for one. An
-//! extension has neither: its SQLite is the one that loads it. The test `abi` compares them with
-//! the bindings of `libsqlite3-sys`.
+//! This module declares them itself, because a crate of bindings either contains a copy of SQLite
+//! or searches the system for one. An extension needs neither: it uses the copy of SQLite that
+//! loads it. The test `abi` compares the declarations with the bindings of `libsqlite3-sys`.
 
 #![allow(missing_docs, non_camel_case_types)] // As in SQLite's headers, which document them.
 
@@ -39,7 +39,7 @@ pub struct sqlite3_io_methods {
     pub unfetch: unsafe extern "C" fn(*mut sqlite3_file, i64, *mut c_void) -> c_int,
 }
 
-/// Function that is used only by its address.
+/// Function type for fields whose functions this crate does not call.
 pub type Function = unsafe extern "C" fn();
 
 /// `sqlite3_vfs`, version 3.
@@ -95,7 +95,6 @@ pub const FULL: c_int = 13;
 pub const CANTOPEN: c_int = 14;
 pub const MISUSE: c_int = 21;
 pub const OK_LOAD_PERMANENTLY: c_int = OK | (1 << 8);
-pub const CANTOPEN_ISDIR: c_int = CANTOPEN | (2 << 8);
 pub const CANTOPEN_SYMLINK: c_int = CANTOPEN | (6 << 8);
 pub const IOERR_READ: c_int = IOERR | (1 << 8);
 pub const IOERR_SHORT_READ: c_int = IOERR | (2 << 8);
@@ -149,7 +148,8 @@ pub const FCNTL_VFS_POINTER: c_int = 27;
 pub const FCNTL_CKPT_DONE: c_int = 37;
 pub const FCNTL_EXTERNAL_READER: c_int = 40;
 
-/// First byte that SQLite's VFS for Unix locks in a database, and number of these bytes: PENDING,
-/// RESERVED and 510 of SHARED.
+/// Range of bytes that SQLite's VFS for Unix locks in a database file: position of the first byte,
+/// and number of bytes. The first byte stands for the lock state PENDING, the second for RESERVED,
+/// and the other 510 for SHARED.
 pub const LOCKED_FIRST: i64 = 0x4000_0000;
 pub const NR_LOCKED: i64 = 512;

@@ -1,6 +1,7 @@
 //! One connection's open database, which SQLite calls a file.
 
 use std::ffi::c_int;
+use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,6 +19,8 @@ use crate::shm::{Mapped, ShmHandle, ShmLocked};
 pub(crate) struct Connection {
     pins: Pins,
     database: Arc<Database>,
+    /// Path by which this connection has opened the database. It may have others.
+    path: Box<Path>,
     process: Process,
     level: Level,
     shm: ShmHandle,
@@ -26,7 +29,7 @@ pub(crate) struct Connection {
     pub(crate) is_power_safe: bool,
     /// Size of the part of the file that may be fetched, from its start (`PRAGMA mmap_size`).
     pub(crate) mmap_size: i64,
-    /// Number of the system's last error, for `SQLITE_FCNTL_LAST_ERRNO`.
+    /// `errno` of the last failed call, for `SQLITE_FCNTL_LAST_ERRNO`.
     pub(crate) errno: i32,
 }
 
@@ -34,18 +37,24 @@ pub(crate) struct Connection {
 #[must_use]
 pub(crate) enum WasRead {
     All,
-    /// The file ends before; the rest of the buffer is zeros.
+    /// The file ends before the end of the range. The rest of the buffer is zeros.
     Short,
 }
 
-/// Ignores poisoning: no code that can panic leaves a partial change.
+/// Locks `mutex`, and ignores poisoning: a panic under this lock leaves no partial change.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Connection {
-    pub(crate) fn new(database: Arc<Database>, is_read_only: bool, is_power_safe: bool) -> Self {
+    pub(crate) fn new(
+        database: Arc<Database>,
+        path: &Path,
+        is_read_only: bool,
+        is_power_safe: bool,
+    ) -> Self {
         Self {
+            path: path.into(),
             pins: Pins::new(database.file.clone()),
             process: Process::this(),
             level: Level::None,
@@ -63,19 +72,24 @@ impl Connection {
         &self.database
     }
 
+    /// Whether the path now leads to another file, or to none.
+    pub(crate) fn has_moved(&self) -> bool {
+        self.database.has_moved(&self.path)
+    }
+
     #[inline]
     pub(crate) fn file(&self) -> &File {
         self.pins.file()
     }
 
-    /// Fails in a child of the process that opened it.
+    /// Fails in a child created by `fork`, which did not open the connection itself.
     #[inline]
     pub(crate) fn check_process(&self) -> Result<(), Failure> {
         self.process.check()
     }
 
-    /// Releases everything; the last connection closes the database. In a child nothing is
-    /// released: it belongs to the parent.
+    /// Releases pins, locks and memory of the connection. The last connection closes the database.
+    /// In a child this fails and releases nothing, since the connection belongs to the parent.
     pub(crate) fn close(mut self) -> Result<(), Failure> {
         if let Err(failure) = self.check_process() {
             std::mem::forget(self);
@@ -134,8 +148,9 @@ impl Connection {
         Database::flush(self.file()).map_err(|error| Failure::of(&error, abi::IOERR_WRITE))
     }
 
-    /// As [`flush`](Self::flush), at the end of a checkpoint. SQLite ignores errors of this
-    /// operation, but truncates the file before it discards the log, and so gets the failure there.
+    /// Flushes as [`flush`](Self::flush) does, at the end of a checkpoint. SQLite ignores errors of
+    /// this call, so they are recorded. Before SQLite discards the log, it truncates the file; the
+    /// truncation retries the flush and returns its error.
     pub(crate) fn end_checkpoint(&self) -> Result<(), Failure> {
         self.flush().inspect_err(|_| self.database.note_behind())
     }
@@ -148,8 +163,8 @@ impl Connection {
             0 => self.file().sync_all(),
             _ => self.file().sync_data(),
         };
-        // Failed pages are dirty again, and the next sync writes them again. If that succeeds,
-        // everything is durable, and the error is resolved.
+        // After a failure, the pages are dirty again, and the second sync writes them again. If the
+        // second sync succeeds, all writes are durable, so the first error is not returned.
         sync()
             .or_else(|_| sync())
             .map_err(|error| Failure::of(&error, abi::IOERR_FSYNC))
@@ -191,10 +206,11 @@ impl Connection {
             })
     }
 
-    /// Orders stores of one connection to the memory of the log's index before loads of others.
+    /// Orders stores of this connection to the memory of the log's index before loads by other
+    /// connections.
     pub(crate) fn shm_barrier(&self) {
-        // ORDERING: SeqCst, as in SQLite's VFS for Unix: also orders earlier stores before later
-        // loads. Pairs with the barrier of another connection, or with the lock below.
+        // ORDERING: SeqCst, as in SQLite's VFS for Unix, which also orders earlier stores before
+        // later loads. Pairs with the barrier of another connection, or with the lock below.
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         drop(lock(&self.database.shm));
     }
@@ -203,7 +219,8 @@ impl Connection {
         lock(&self.database.shm).leave(&mut self.shm);
     }
 
-    /// Returns the address of the `len` bytes at `pos`, if they are in one page of the cache.
+    /// Pins the page with the `len` bytes at `pos`, and returns their address. Returns `None` if
+    /// they exceed `mmap_size`, are not in one page of the cache, or cannot be pinned.
     #[inline]
     pub(crate) fn fetch(&mut self, pos: u64, len: usize) -> Option<NonNull<u8>> {
         if pos.checked_add(len as u64)? > self.mmap_size.cast_unsigned() {

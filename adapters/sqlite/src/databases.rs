@@ -1,26 +1,30 @@
 //! Open databases of this process, and their cache.
 //!
-//! A database is open once in the cache, however many connections it has, and locked against other
-//! processes from the first open to the last close. Both are detected here.
+//! A database is open once in the cache, however many connections it has. It is locked against
+//! other processes from the first open to the last close. This module finds the open database for a
+//! path, and detects the last close.
 //!
 //! **The lock against other processes.** A writable database is locked like every file that
 //! Pagewell writes: by an exclusive lock of the open file description on the whole file, which
-//! includes the bytes that SQLite's VFS for Unix locks; processes with that VFS get `SQLITE_BUSY`.
-//! Connections that only read acquire it as well. A database that this process may not write, or on
-//! a read-only file system, cannot be locked in this way. It gets a shared lock on those bytes,
-//! which admits readers and no writers. With a write-ahead log, writers do not respect this lock,
-//! so such a database is not opened if it has one ([`Database::check_may_share_memory`]).
+//! includes the bytes that SQLite's VFS for Unix locks. Processes that use that VFS get
+//! `SQLITE_BUSY`. Connections that only read acquire this lock, too. A database that this process
+//! may not write, or that is on a read-only file system, cannot be locked in this way. It gets a
+//! shared lock on those bytes, which admits readers and no writers. Writers that use a write-ahead
+//! log do not respect the shared lock, so such a database is not opened if it has a log
+//! ([`Database::check_may_share_memory`]).
 //!
 //! **Descriptors.** Closing any descriptor of a file releases all locks that this process has on it
-//! by `F_SETLK`, and so those of SQLite's own VFS. While the exclusive lock is held, no such lock
-//! can exist. A file that could not be locked is kept open for the next attempt
-//! ([`State::unlockable`]), and one that was only read until it has no lock ([`State::let_go`]).
+//! by `F_SETLK`, and so those of SQLite's own VFS. While this process holds the exclusive lock, no
+//! such lock can exist. A file that could not be locked is kept open for the next attempt
+//! ([`State::unlockable`]). A file that was only read is kept open until no other process or VFS
+//! has a lock on it ([`State::let_go`]).
 
-#![allow(unsafe_code)] // One system call.
+#![allow(unsafe_code)] // Two system calls.
 
 use std::collections::HashMap;
 use std::fs;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, AsRawFd};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -44,21 +48,22 @@ const DEFAULT_CAPACITY: u64 = 64 << 20;
 /// Open database: state that its connections share.
 #[derive(Debug)]
 pub(crate) struct Database {
-    /// Each connection has a handle of its own, created from this one, which is dropped last.
+    /// Handle from which each connection creates its own. This handle is dropped last.
     pub(crate) file: File,
     pub(crate) id: FileId,
     pub(crate) path: PathBuf,
-    /// Whether this process may only read it.
+    /// Whether this process may only read the file.
     pub(crate) is_read_only: bool,
     pub(crate) locks: Mutex<Locks>,
     pub(crate) shm: Mutex<Shm>,
-    /// Whether the flush at the end of a checkpoint has failed.
+    /// Whether the flush at the end of a checkpoint has failed, and was not repeated since.
     is_behind: AtomicBool,
-    /// `Some` if the database is only read.
+    /// Descriptors with the shared lock, if this process may only read the file.
     shared: Option<Shared>,
 }
 
-/// Descriptors of a file that this process may not write, with the shared lock.
+/// Descriptors of a file that this process may not write: one with the shared lock, and one for
+/// reads.
 #[derive(Debug)]
 struct Shared {
     lock: fs::File,
@@ -67,15 +72,17 @@ struct Shared {
 
 impl Database {
     pub(crate) fn flush(file: &File) -> Result<(), pagewell::Error> {
-        // It may be an earlier failure that is reported only now; a successful retry resolves it.
+        // The first call may report an earlier failure. If the second call succeeds, that failure
+        // is resolved.
         file.flush(0..u64::MAX)
             .or_else(|_| file.flush(0..u64::MAX))
             .map(drop)
     }
 
-    /// Records a failure of [`flush`](Self::flush) that cannot be reported.
+    /// Records a failure of [`flush`](Self::flush) that SQLite ignores.
     pub(crate) fn note_behind(&self) {
-        // ORDERING: Relaxed; the connection that reads it is this one, or has taken a lock since.
+        // ORDERING: Relaxed; the connection that loads the flag is this one, or has acquired a lock
+        // of the database since.
         self.is_behind.store(true, Ordering::Relaxed);
     }
 
@@ -95,12 +102,14 @@ pub(crate) struct Wish {
     pub(crate) options: Options,
 }
 
-/// Permissions of a new file, less the process's umask: those of SQLite's VFS for Unix
-/// (`SQLITE_DEFAULT_FILE_PERMISSIONS`). Its journals and logs get those of the database.
+/// Permissions of a new database, less the process's umask, as in SQLite's VFS for Unix
+/// (`SQLITE_DEFAULT_FILE_PERMISSIONS`). That VFS gives journals and logs the permissions of the
+/// database.
 const PERMISSIONS: u32 = 0o644;
 
 impl Wish {
-    /// Returns the mode of opening. `Always` is checked later: here, failure would close the file.
+    /// Returns the mode in which to open the file. `Always` is not passed on, since an open that
+    /// fails would close the file: `check_options` checks it after the open.
     fn direct(&self) -> Direct {
         match self.options.direct {
             None | Some(Direct::Never) => Direct::Never,
@@ -113,25 +122,27 @@ impl Wish {
 struct State {
     cache: Option<(Cache, u64)>,
     open: HashMap<FileId, Entry>,
-    /// Files that could not be locked, kept open: this or another process has locks on them,
-    /// perhaps through SQLite's own VFS. One number may have several files, on some file systems.
+    /// Files that could not be locked. They are kept open, because this process may have locks on
+    /// them through SQLite's own VFS, which closing a descriptor would release. On some file
+    /// systems, several files may have the same identity.
     unlockable: HashMap<FileId, Vec<(PathBuf, UnlockedFile)>>,
-    /// Files that were only read, with locks of others, perhaps of another VFS of this process.
+    /// Files that were only read, and are kept open since other processes, or SQLite's own VFS in
+    /// this process, may have locks on them.
     kept: Vec<Shared>,
-    /// Process that owns this state, once it has any.
+    /// Process that owns this state. `None` before the first open.
     process: Option<Process>,
 }
 
 enum Entry {
     Open(Arc<Database>, usize),
-    /// The last connection is closing it.
+    /// The last connection is closing the database.
     Closing,
 }
 
 static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
 static CLOSED: Condvar = Condvar::new();
 
-/// Ignores poisoning: each entry is added or removed in one step.
+/// Locks the state, and ignores poisoning: each entry is added or removed in one step.
 fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -139,7 +150,9 @@ fn state() -> MutexGuard<'static, State> {
 pub(crate) fn open(path: &Path, wish: &Wish) -> Result<Arc<Database>, Failure> {
     let mut state = state();
     state.leave_to_parent();
-    for _ in 0..UnlockedFile::MOST_TRIES {
+    state.close_abandoned();
+    let mut nr_replaced = 0;
+    while nr_replaced < UnlockedFile::MOST_TRIES {
         let found = identity::id_at(path)
             .ok()
             .and_then(|id| state.open.get(&id).map(|entry| (id, entry)));
@@ -152,6 +165,7 @@ pub(crate) fn open(path: &Path, wish: &Wish) -> Result<Arc<Database>, Failure> {
                     return Err(cannot(path, "it already exists"));
                 }
                 if !database.is_at(path)? {
+                    nr_replaced += 1;
                     continue;
                 }
                 let (database, nr) = (Arc::clone(database), *nr);
@@ -165,6 +179,7 @@ pub(crate) fn open(path: &Path, wish: &Wish) -> Result<Arc<Database>, Failure> {
             None => {
                 let cache = state.cache_for(&wish.options, path)?;
                 let Some(database) = state.open_new(&cache, path, wish)? else {
+                    nr_replaced += 1;
                     continue;
                 };
                 if let Err(failure) = check_options(&database, &wish.options, path) {
@@ -181,14 +196,15 @@ pub(crate) fn open(path: &Path, wish: &Wish) -> Result<Arc<Database>, Failure> {
             }
         }
     }
-    Err(cannot(path, "it is being replaced or closed repeatedly"))
+    Err(cannot(path, "it is being replaced repeatedly"))
 }
 
 /// Drops a connection. The last one syncs and unlocks the database.
 ///
-/// If that fails, unsynced data is dropped, as in a power loss. SQLite has not acknowledged it, and
-/// its journal or log has what it has acknowledged. SQLite keeps that file if a sync of the
-/// database fails, and the next open recovers it. To keep the database open would keep it locked.
+/// If that fails, unsynced data is dropped, as in a power loss. SQLite has not acknowledged this
+/// data, and its journal or log contains all data that it has acknowledged. If a sync of the
+/// database fails, SQLite keeps the journal or log, and the next open recovers the database. The
+/// database is not kept open in this case, because it would stay locked.
 #[allow(clippy::result_large_err)] // The file itself; errors are rare.
 pub(crate) fn close(database: Arc<Database>) -> Result<(), Failure> {
     let id = database.id;
@@ -200,18 +216,23 @@ pub(crate) fn close(database: Arc<Database>) -> Result<(), Failure> {
         debug_assert!(Arc::ptr_eq(kept, &database));
         *nr -= 1;
         if *nr > 0 {
+            // Dropped under the lock: the connection that closes the database last must have the
+            // last reference.
+            drop(database);
             return Ok(());
         }
         state.open.insert(id, Entry::Closing);
     }
-    // It is not opened or closed concurrently; other databases may be. This was the last reference:
-    // the entry's was just dropped, those of other connections before.
+    // Without the lock, other databases may be opened and closed concurrently, but not this one,
+    // whose entry is `Closing`. `database` is the last strong reference: the entry's reference was
+    // dropped above, and the other connections had dropped theirs before.
     let (result, shared) = match Arc::into_inner(database) {
         None => (Ok(()), None),
         Some(Database { file, shared, .. }) => {
             let result = file
                 .close()
-                // The first attempt may have reported a background failure that is resolved.
+                // The first attempt may report an earlier failure of background writeback that has
+                // since been resolved, so this retries once.
                 .or_else(|(file, _)| file.close())
                 .map_err(|(file, error)| {
                     drop(file);
@@ -229,7 +250,8 @@ pub(crate) fn close(database: Arc<Database>) -> Result<(), Failure> {
 }
 
 impl Database {
-    /// Returns statistics of the common cache, of this file and of a connection, as a JSON object.
+    /// Returns statistics of the cache of this process, of this file and of a connection, as a JSON
+    /// object.
     pub(crate) fn statistics(&self, nr_fetched: u64) -> String {
         let state = state();
         let Some((cache, capacity)) = &state.cache else {
@@ -260,9 +282,9 @@ impl Database {
         )
     }
 
-    /// Checks that the index of its log may be in this process's memory: that no other process has
-    /// one. Processes with a log write despite the shared lock of a file that this process may not
-    /// write.
+    /// Checks that the index of the log may be in this process's memory, because no other process
+    /// can use the log. Fails for a file that this process may not write: processes that use the
+    /// log write the file despite the shared lock.
     pub(crate) fn check_may_share_memory(&self) -> Result<(), Failure> {
         if !self.is_read_only {
             return Ok(());
@@ -274,17 +296,21 @@ impl Database {
         ))
     }
 
-    /// Whether `path`, which has the device and inode number of this file, resolves to it. Fails if
-    /// it may be another file with that number, since this database's lock is not visible through
-    /// it. A database that is only read cannot be tested in this way; it counts as the same file.
+    /// Whether `path` leads to this file. The caller has found the same device and inode number at
+    /// `path`, but another file may have these numbers on some file systems. If the comparison does
+    /// not prove that the files are the same, this function opens `path` and tests whether this
+    /// database's lock is visible through it. It fails if the lock is not visible. For a file that
+    /// this process may only read, returns `true` without this test.
     fn is_at(&self, path: &Path) -> Result<bool, Failure> {
         let found = self.file.compare_path(path);
         match found.map_err(|error| Failure::of(&error, abi::CANTOPEN))? {
             Comparison::Same => Ok(true),
             Comparison::Different => Ok(false),
-            // Closing a descriptor would release POSIX locks of SQLite's own VFS in this process.
+            // No test: closing its descriptor would release POSIX locks of SQLite's own VFS in this
+            // process.
             Comparison::Unproven if self.is_read_only => Ok(true),
-            // This database's lock is visible through all descriptors, and excludes such locks.
+            // This database's lock is visible through all descriptors of the file, and excludes
+            // such POSIX locks.
             Comparison::Unproven => {
                 let other = fs::File::options()
                     .read(true)
@@ -303,19 +329,21 @@ impl Database {
         }
     }
 
-    /// Whether its path leads to another file, or to none.
-    pub(crate) fn has_moved(&self) -> bool {
-        match self.file.compare_path(&self.path) {
+    /// Whether `path`, by which a connection has opened the database, now leads to another file, or
+    /// to none.
+    pub(crate) fn has_moved(&self, path: &Path) -> bool {
+        match self.file.compare_path(path) {
             Ok(found) => found == Comparison::Different,
             Err(error) if error.kind() == ErrorKind::AmbiguousFile => true,
-            // For example, too many open files.
-            Err(_) => identity::id_at(&self.path).ok() != Some(self.id),
+            // The comparison has failed, for example because too many files are open.
+            Err(_) => identity::id_at(path).ok() != Some(self.id),
         }
     }
 }
 
 impl State {
-    /// In a child, abandons the parent's state: its locked databases and its cache.
+    /// In a child, abandons the parent's state, that is its locked databases and its cache, without
+    /// closing anything.
     fn leave_to_parent(&mut self) {
         let this = Process::this();
         if self.process.is_some_and(|process| process != this) {
@@ -324,8 +352,9 @@ impl State {
         self.process = Some(this);
     }
 
-    /// Returns the cache; the options of the first database determine its size. While no database
-    /// is open, another `pw_cache` replaces it; without one it stays.
+    /// Returns the cache of this process. The options of the first database determine its capacity.
+    /// While no database is open, a different `pw_cache` replaces the cache; options without
+    /// `pw_cache` keep it. Fails if `pw_cache` differs while a database is open.
     fn cache_for(&mut self, options: &Options, path: &Path) -> Result<Cache, Failure> {
         if let Some((cache, capacity)) = &self.cache {
             match options.cache {
@@ -371,7 +400,8 @@ impl State {
         Ok(None)
     }
 
-    /// Opens and locks a file that is not open here. Returns `None` if its path has changed.
+    /// Opens and locks a database that is not in `open`. Returns `None` if `path` now leads to
+    /// another file: the caller retries.
     fn open_new(
         &mut self,
         cache: &Cache,
@@ -410,8 +440,9 @@ impl State {
             Ok(Some(backend)) => backend,
             Ok(None) => return Ok(None),
             Err((file, error)) => {
-                // With a changing number, the file would not be found again. Its lock was granted,
-                // so closing it releases no other lock.
+                // A file whose identity changes cannot be found by its identity later, so it is
+                // closed here. The close releases no POSIX lock of SQLite's own VFS: this file's
+                // exclusive lock was granted, so there was no such lock.
                 let is_changing = error
                     .get_ref()
                     .is_some_and(|inner| inner.is::<AmbiguousFile>());
@@ -435,7 +466,8 @@ impl State {
         Ok(Some(Database::new(file, id, path, None)))
     }
 
-    /// Opens a file that this process may not write, or returns `None` if its path changed.
+    /// Opens a file that this process may not write. Returns `None` if `path` now leads to another
+    /// file: the caller retries.
     fn open_read_only(
         &mut self,
         cache: &Cache,
@@ -443,7 +475,7 @@ impl State {
         wish: &Wish,
     ) -> Result<Option<Database>, Failure> {
         let lock = fs::File::open(path).map_err(|error| cannot_open(path, &error))?;
-        // On failure, the file was removed, or is no regular file.
+        // If this fails, the file was removed, or is no regular file.
         let backend = FileBackend::open_for_reading(path, wish.direct())
             .map_err(|error| cannot_open(path, &error))?;
         let shared = Shared {
@@ -467,26 +499,53 @@ impl State {
         }
     }
 
-    /// Closes the descriptors of this and earlier read-only files, unless others have locks on the
-    /// file: these may be of SQLite's own VFS in this process, and would be released.
+    /// Closes the descriptors of this and of earlier read-only files, except files on which locks
+    /// exist. These locks may be those of SQLite's own VFS in this process, which closing a
+    /// descriptor would release. Closes abandoned files, too.
     fn let_go(&mut self, shared: Option<Shared>) {
         if let Some(shared) = shared {
-            // If it fails, other processes cannot write until the file is closed.
+            // If the unlock fails, other processes cannot write until the file is closed.
             let _ = lock(&shared.lock, libc::F_OFD_SETLK, libc::F_UNLCK);
             self.kept.push(shared);
         }
         self.kept.retain(|shared| {
-            // Kept if the system cannot tell.
+            // The file is kept unless the system reports that no lock exists.
             !matches!(
                 lock(&shared.lock, libc::F_OFD_GETLK, libc::F_WRLCK),
                 Ok(libc::F_UNLCK)
             )
         });
+        self.close_abandoned();
+    }
+
+    /// Closes the descriptors of files that could not be locked, have been removed, and have no
+    /// locks any more.
+    fn close_abandoned(&mut self) {
+        self.unlockable.retain(|_, files| {
+            files.retain(|(_, file)| !is_abandoned(file));
+            !files.is_empty()
+        });
     }
 }
 
+/// Whether a file has no name and no locks. No connection opens it again. One of SQLite's own VFS
+/// that still has it open could lose a lock that it acquires between this test and the close of the
+/// descriptor; no other process but those that have the removed file open could conflict with it.
+fn is_abandoned(file: &UnlockedFile) -> bool {
+    let mut found = MaybeUninit::<libc::stat>::uninit();
+    // No second descriptor: closing it would release the locks.
+    // SAFETY: the descriptor is open, and the result has room.
+    if unsafe { libc::fstat(file.as_fd().as_raw_fd(), found.as_mut_ptr()) } != 0 {
+        return false;
+    }
+    // SAFETY: the call has succeeded, so the result is initialized.
+    let nr_names = unsafe { found.assume_init() }.st_nlink;
+    nr_names == 0 && identity::is_locked_elsewhere(file.as_fd()) == Some(false)
+}
+
 /// Sets the permissions of an empty database, regardless of the umask, as SQLite's VFS for Unix
-/// does. Uses its path, because closing a descriptor would release locks. A refusal is ignored.
+/// does. Uses the path and not a descriptor, because closing the descriptor would release locks.
+/// Errors are ignored.
 fn give(path: &Path, permissions: u32) {
     if let Ok(found) = fs::metadata(path)
         && found.len() == 0
@@ -497,8 +556,8 @@ fn give(path: &Path, permissions: u32) {
 }
 
 impl Shared {
-    /// Locks the file, and opens it in the cache. Returns `None` if the two descriptors are of
-    /// different files.
+    /// Acquires the shared lock, and opens the file in the cache. Returns `None` if the two
+    /// descriptors are of different files.
     fn open(&self, cache: &Cache, path: &Path, wish: &Wish) -> Result<Option<File>, Failure> {
         let id = identity::id_of(self.lock.as_fd()).map_err(|error| cannot_open(path, &error))?;
         if id != self.backend.id() {
@@ -536,14 +595,15 @@ impl Database {
     }
 }
 
-/// Sets or queries a lock on the bytes that SQLite's VFS for Unix locks. Returns its type.
+/// Sets or queries a lock on the bytes that SQLite's VFS for Unix locks. Returns the type of the
+/// lock that the call reports.
 fn lock(file: &fs::File, command: libc::c_int, kind: libc::c_int) -> io::Result<libc::c_int> {
     let mut lock = libc::flock {
         l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
         l_start: abi::LOCKED_FIRST,
         l_len: abi::NR_LOCKED,
-        // Required for locks of open file descriptions.
+        // Commands for locks of open file descriptions require 0.
         l_pid: 0,
     };
     // SAFETY: the descriptor is open, and the command reads and writes this lock.
@@ -594,11 +654,8 @@ fn cannot(path: &Path, why: &str) -> Failure {
 }
 
 fn cannot_open(path: &Path, error: &io::Error) -> Failure {
-    let code = match error.kind() {
-        io::ErrorKind::IsADirectory => abi::CANTOPEN_ISDIR,
-        _ => abi::CANTOPEN,
-    };
-    Failure::of_system(error, code, &format!("cannot open {}", path.display()))
+    let what = format!("cannot open {}", path.display());
+    Failure::of_system(error, abi::CANTOPEN, &what)
 }
 
 fn busy(path: &Path) -> Failure {

@@ -1,4 +1,4 @@
-//! Errors for SQLite: a code by the cause, and a text for its log.
+//! Errors for SQLite: a code that depends on the cause, and a text for its log.
 
 use std::error::Error as _;
 use std::ffi::c_int;
@@ -25,7 +25,8 @@ impl Failure {
         }
     }
 
-    /// Converts an error of the library. `code` is that of the operation, if no other fits.
+    /// Converts an error of the library. `code` is the code of the operation, for causes that have
+    /// no code of their own.
     pub(crate) fn of(error: &Error, code: c_int) -> Self {
         let errno = errno_of(error);
         let code = match (errno, error.kind()) {
@@ -79,7 +80,7 @@ fn chain(error: &Error) -> String {
     text
 }
 
-/// Returns the system's error number among the causes, if any.
+/// Returns the `errno` of a system call among the causes, if any.
 fn errno_of(error: &Error) -> Option<i32> {
     let mut cause = error.source();
     while let Some(error) = cause {

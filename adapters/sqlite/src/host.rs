@@ -1,9 +1,11 @@
-//! The SQLite with which this VFS is registered: the functions that are called.
+//! The *host*: the copy of SQLite in which this VFS is registered, and its functions that this
+//! crate calls.
 //!
-//! An extension gets them in a table from the SQLite that loads it (`sqlite3_api_routines`, which
-//! only grows at its end). A program that is linked with this library has them as symbols (the
-//! feature `linked`). The first ones are kept; another SQLite of the same process, with its own
-//! registry and allocator, is refused.
+//! An extension gets the functions in a table from the copy of SQLite that loads it
+//! (`sqlite3_api_routines`, which only grows at its end). In a program that is linked with this
+//! library, they are symbols (the feature `linked`). The first copy of SQLite that registers the
+//! VFS is the host. Any other copy in the same process, which has its own registry and allocator,
+//! is refused.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::OnceLock;
@@ -20,7 +22,7 @@ type Exec = unsafe extern "C" fn(
 type Log = unsafe extern "C" fn(c_int, *const c_char, ...);
 type FileControl = unsafe extern "C" fn(*mut sqlite3, *const c_char, c_int, *mut c_void) -> c_int;
 
-/// Automatic extension: called for each new connection.
+/// Automatic extension: function that SQLite calls for each new connection.
 pub(crate) type AutoExtension =
     unsafe extern "C" fn(*mut sqlite3, *mut *mut c_char, *const c_void) -> c_int;
 
@@ -29,7 +31,7 @@ pub(crate) struct Host {
     exec: Exec,
     file_control: FileControl,
     log: Log,
-    malloc: unsafe extern "C" fn(u64) -> *mut c_void,
+    malloc: Malloc,
     uri_parameter: unsafe extern "C" fn(*const c_char, *const c_char) -> *const c_char,
     uri_key: unsafe extern "C" fn(*const c_char, c_int) -> *const c_char,
     vfs_find: unsafe extern "C" fn(*const c_char) -> *mut sqlite3_vfs,
@@ -37,20 +39,50 @@ pub(crate) struct Host {
     auto_extension: unsafe extern "C" fn(AutoExtension) -> c_int,
 }
 
-/// Oldest SQLite with all functions: 3.31, of January 2020.
+/// Oldest version of SQLite that has all functions: 3.31, of January 2020.
 const OLDEST: c_int = 3_031_000;
 
 static HOST: OnceLock<Host> = OnceLock::new();
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// It is older than [`OLDEST`].
+    /// The version is older than [`OLDEST`].
     Old,
-    /// Another SQLite of this process was registered first.
+    /// Another copy of SQLite in this process was registered first.
     Another,
 }
 
-/// Indices of functions in the table for extensions, in pointers.
+impl Refusal {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Old => "pagewell needs SQLite 3.31 or later",
+            Self::Another => {
+                "another SQLite library of this process has loaded pagewell; it serves one of them"
+            }
+        }
+    }
+}
+
+type Malloc = unsafe extern "C" fn(u64) -> *mut c_void;
+
+/// First version that has [`slot::MALLOC64`]: 3.8.7, of October 2014.
+const FIRST_WITH_MALLOC64: c_int = 3_008_007;
+
+/// Copies `text` to memory of `malloc`. Returns null if no memory is available.
+fn copied(text: &str, malloc: Malloc) -> *mut c_char {
+    // SAFETY: `malloc` accepts any size.
+    let memory = unsafe { malloc(text.len() as u64 + 1) }.cast::<u8>();
+    if !memory.is_null() {
+        // SAFETY: new memory of the text's length plus one byte.
+        unsafe { memory.copy_from_nonoverlapping(text.as_ptr(), text.len()) };
+        let end = memory.wrapping_add(text.len());
+        // SAFETY: the address is that of the additional byte.
+        unsafe { end.write(0) };
+    }
+    memory.cast()
+}
+
+/// Indices of functions in the table for extensions, which is an array of pointers.
 mod slot {
     pub(super) const EXEC: usize = 55;
     pub(super) const LIBVERSION_NUMBER: usize = 67;
@@ -64,36 +96,63 @@ mod slot {
     pub(super) const URI_KEY: usize = 245;
 }
 
-/// Returns the function in a slot of the table for extensions.
+/// Returns the function in a slot of the table that SQLite passes to extensions.
 ///
 /// # Safety
 ///
-/// (T) The table has such a slot, (F) with a function of type `F`.
+/// (T) `routines` is such a table and has the slot `slot`. (F) The slot contains a pointer to a
+/// function of type `F`.
 unsafe fn function<F: Copy>(routines: *const *const c_void, slot: usize) -> F {
     const { assert!(size_of::<F>() == size_of::<*const c_void>()) };
     let at = routines.wrapping_add(slot);
-    // SAFETY: (T) in the table; (F) a pointer to a function of that type.
+    // SAFETY: (T) the slot is in the table; (F) it contains a pointer to a function of that type.
     unsafe { at.cast::<F>().read() }
 }
 
-/// Registers the SQLite with this table as the host.
+/// Makes the copy of SQLite that passed this table of functions the host. If it is refused, writes
+/// the reason to `error`, unless that is null; that copy of SQLite frees the text.
 ///
 /// # Safety
 ///
-/// (R) `routines` is a table that SQLite passes to an extension, or null.
-pub(crate) unsafe fn take_routines(routines: *const *const c_void) -> Result<(), Refusal> {
+/// (R) `routines` is a table that SQLite passes to an extension, or null. (E) `error` is null, or
+/// valid for writes.
+pub(crate) unsafe fn take_routines(
+    routines: *const *const c_void,
+    error: *mut *mut c_char,
+) -> Result<(), Refusal> {
     if routines.is_null() {
         return Err(Refusal::Old);
     }
-    // SAFETY: (T) (F) by (R); every SQLite with extensions has this slot.
+    // SAFETY: (T) and (F) by (R): the table of each version has this slot.
     let version: unsafe extern "C" fn() -> c_int =
         unsafe { function(routines, slot::LIBVERSION_NUMBER) };
-    // SAFETY: it takes no arguments.
-    if unsafe { version() } < OLDEST {
-        return Err(Refusal::Old);
+    // SAFETY: the function takes no arguments.
+    let version = unsafe { version() };
+    let taken = if version < OLDEST {
+        Err(Refusal::Old)
+    } else {
+        // SAFETY: (R), and the version.
+        take(unsafe { host_of(routines) })
+    };
+    if let Err(refusal) = taken
+        && version >= FIRST_WITH_MALLOC64
+        && !error.is_null()
+    {
+        // SAFETY: (T) and (F) by (R): the table of this version has this slot.
+        let malloc: Malloc = unsafe { function(routines, slot::MALLOC64) };
+        // SAFETY: (E).
+        unsafe { error.write(copied(refusal.text(), malloc)) };
     }
-    let host = Host {
-        // SAFETY: (T) (F) by (R): in that version, the table has all these slots and functions.
+    taken
+}
+
+/// # Safety
+///
+/// (R) `routines` is the table of a SQLite of version `OLDEST` or later.
+unsafe fn host_of(routines: *const *const c_void) -> Host {
+    Host {
+        // SAFETY: (T) and (F) by (R): from version `OLDEST` on, the table has all these slots and
+        // functions.
         exec: unsafe { function(routines, slot::EXEC) },
         // SAFETY: as above.
         file_control: unsafe { function(routines, slot::FILE_CONTROL) },
@@ -111,11 +170,10 @@ pub(crate) unsafe fn take_routines(routines: *const *const c_void) -> Result<(),
         vfs_register: unsafe { function(routines, slot::VFS_REGISTER) },
         // SAFETY: as above.
         auto_extension: unsafe { function(routines, slot::AUTO_EXTENSION) },
-    };
-    take(host)
+    }
 }
 
-/// Registers the SQLite that the program is linked with as the host.
+/// Makes the copy of SQLite that the program is linked with the host.
 #[cfg(feature = "linked")]
 pub(crate) fn take_linked() -> Result<(), Refusal> {
     mod linked {
@@ -148,7 +206,7 @@ pub(crate) fn take_linked() -> Result<(), Refusal> {
             pub(super) fn sqlite3_auto_extension(extension: AutoExtension) -> c_int;
         }
     }
-    // SAFETY: it takes no arguments.
+    // SAFETY: the function takes no arguments.
     if unsafe { linked::sqlite3_libversion_number() } < OLDEST {
         return Err(Refusal::Old);
     }
@@ -174,7 +232,7 @@ fn take(host: Host) -> Result<(), Refusal> {
     }
 }
 
-/// Returns the host. No function of this library is called before one was registered.
+/// Returns the host. SQLite calls no function of this library before a host was registered.
 pub(crate) fn host() -> &'static Host {
     HOST.get().expect("registered in a SQLite")
 }
@@ -187,22 +245,13 @@ impl Host {
         unsafe { (self.log)(code, c"pagewell: %s".as_ptr(), text.as_ptr()) };
     }
 
-    /// Copies `text` to memory that SQLite frees. Returns null if there is none.
+    /// Copies `text` to memory that SQLite frees. Returns null if no memory is available.
     pub(crate) fn string(&self, text: &str) -> *mut c_char {
-        // SAFETY: any size is valid.
-        let memory = unsafe { (self.malloc)(text.len() as u64 + 1) }.cast::<u8>();
-        if !memory.is_null() {
-            // SAFETY: new memory of the text's length plus one byte.
-            unsafe { memory.copy_from_nonoverlapping(text.as_ptr(), text.len()) };
-            let end = memory.wrapping_add(text.len());
-            // SAFETY: the additional byte.
-            unsafe { end.write(0) };
-        }
-        memory.cast()
+        copied(text, self.malloc)
     }
 
     pub(crate) fn vfs(&self, name: &std::ffi::CStr) -> *mut sqlite3_vfs {
-        // SAFETY: a C string.
+        // SAFETY: the argument is a C string.
         unsafe { (self.vfs_find)(name.as_ptr()) }
     }
 
@@ -218,7 +267,8 @@ impl Host {
 
     /// Registers `extension` to be called for each new connection.
     pub(crate) fn for_each_connection(&self, extension: AutoExtension) -> c_int {
-        // SAFETY: a function of that type, and the library is never unloaded.
+        // SAFETY: the type of the function is that of automatic extensions, and the library is
+        // never unloaded.
         unsafe { (self.auto_extension)(extension) }
     }
 
@@ -268,7 +318,7 @@ impl Host {
     /// (D) `db` is an open connection without a running statement.
     pub(crate) unsafe fn run(&self, db: *mut sqlite3, sql: &std::ffi::CStr) -> c_int {
         let nothing = std::ptr::null_mut();
-        // SAFETY: (D); without callback and error text.
+        // SAFETY: (D); callback and error text are null.
         unsafe {
             (self.exec)(
                 db,
@@ -278,5 +328,79 @@ impl Host {
                 std::ptr::null_mut(),
             )
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CStr;
+
+    use super::*;
+
+    /// Functions of a SQLite, of which only two are called.
+    macro_rules! sqlite {
+        ($name:ident, $version:literal) => {
+            mod $name {
+                use super::*;
+
+                extern "C" fn version() -> c_int {
+                    $version
+                }
+
+                extern "C" fn malloc(bytes: u64) -> *mut c_void {
+                    // SAFETY: any size is allowed.
+                    unsafe { libc::malloc(bytes as usize) }
+                }
+
+                // With another result in each module, these are different functions.
+                extern "C" fn find(_: *const c_char) -> *mut sqlite3_vfs {
+                    std::ptr::without_provenance_mut($version)
+                }
+
+                pub(super) fn routines() -> Vec<*const c_void> {
+                    let mut table = vec![find as *const c_void; 260];
+                    table[slot::LIBVERSION_NUMBER] = version as *const c_void;
+                    table[slot::MALLOC64] = malloc as *const c_void;
+                    table
+                }
+            }
+        };
+    }
+
+    sqlite!(first, 3_045_001);
+    sqlite!(second, 3_040_000);
+    sqlite!(old, 3_008_011);
+    sqlite!(oldest, 3_007_000);
+
+    fn taken(routines: &[*const c_void]) -> (Result<(), Refusal>, Option<String>) {
+        let mut error = std::ptr::null_mut();
+        // SAFETY: (R) a table of functions with the types of SQLite's, of which the others are not
+        // called; (E) a place on the stack.
+        let taken = unsafe { take_routines(routines.as_ptr(), &raw mut error) };
+        if error.is_null() {
+            return (taken, None);
+        }
+        // SAFETY: a terminated text, as long as it is not freed.
+        let text = unsafe { CStr::from_ptr(error) }
+            .to_str()
+            .unwrap()
+            .to_owned();
+        // SAFETY: allocated by `malloc`.
+        unsafe { libc::free(error.cast()) };
+        (taken, Some(text))
+    }
+
+    #[test]
+    fn refused_sqlite_gets_a_text() {
+        let first = first::routines();
+        assert_eq!(taken(&first), (Ok(()), None));
+        assert_eq!(taken(&first), (Ok(()), None));
+        let (refused, text) = taken(&second::routines());
+        assert_eq!(refused, Err(Refusal::Another));
+        assert!(text.unwrap().contains("another SQLite library"));
+        let (refused, text) = taken(&old::routines());
+        assert_eq!(refused, Err(Refusal::Old));
+        assert!(text.unwrap().contains("3.31"));
+        assert_eq!(taken(&oldest::routines()), (Err(Refusal::Old), None));
     }
 }

@@ -1,8 +1,9 @@
 //! VFS for SQLite on Pagewell: `vfs=pagewell`.
 //!
-//! All databases and connections of a process are in one page cache with one budget. SQLite gets
-//! pinned pages in place, without copies; other reads, and writes, go through the cache. The README
-//! describes gains and losses for users; `docs/adr/0039-*` has the design decisions.
+//! All databases and connections of a process are in one page cache with one budget. SQLite reads
+//! pinned pages in place, without copies. All other reads, and the writes, copy from or to the
+//! cache. The README describes benefits and limitations for users; `docs/adr/0039-*` explains the
+//! design decisions.
 //!
 //! The VFS is used as an extension that SQLite loads ([`sqlite3_pagewellsqlite_init`]), or, with
 //! the feature `linked`, as a library (`register`, in C `pagewell_sqlite_register`).
@@ -10,7 +11,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `abi` | SQLite's types and numbers |
-//! | `host` | functions of the SQLite with which this is registered |
+//! | `host` | functions of the copy of SQLite in which this VFS is registered |
 //! | `error` | SQLite's error codes by cause |
 //! | `options` | parameters of a URI |
 //! | `process` | identity of the process |
@@ -43,22 +44,23 @@ mod vfs;
 
 use std::ffi::{c_char, c_int, c_void};
 
-/// Registers the VFS for SQLite, not as the default. The extension stays loaded.
+/// Entry point of the extension: registers the VFS with the copy of SQLite that loads it, not as
+/// the default. The extension stays loaded.
 ///
 /// # Safety
 ///
-/// The caller is SQLite: (R) `routines` is the table for an extension.
+/// The caller is SQLite: (R) `routines` is the table for an extension, (E) and `error` is null or
+/// valid for writes.
 #[allow(unsafe_code)] // The boundary to C.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sqlite3_pagewellsqlite_init(
     _db: *mut abi::sqlite3,
-    _error: *mut *mut c_char,
+    error: *mut *mut c_char,
     routines: *const *const c_void,
 ) -> c_int {
     methods::guarded(|| {
-        // No error text: it would be allocated by a SQLite that was refused.
-        // SAFETY: (R).
-        if unsafe { host::take_routines(routines) }.is_err() {
+        // SAFETY: (R) and (E).
+        if unsafe { host::take_routines(routines, error) }.is_err() {
             return Ok(abi::ERROR);
         }
         Ok(match vfs::register(false) {
@@ -68,23 +70,23 @@ pub unsafe extern "C" fn sqlite3_pagewellsqlite_init(
     })
 }
 
-/// Whether the VFS is used for databases that name none.
+/// Whether SQLite uses the VFS for databases that name no VFS.
 #[cfg(feature = "linked")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AsDefault {
-    /// Used only for databases that name it (`vfs=pagewell`).
+    /// SQLite uses the VFS only for databases that name it (`vfs=pagewell`).
     No,
-    /// Used for all databases.
+    /// SQLite uses the VFS for all databases that name no other.
     Yes,
 }
 
-/// Registers the VFS with the SQLite that the program is linked with. Later calls can change
-/// whether it is the default.
+/// Registers the VFS with the copy of SQLite that the program is linked with. Later calls can
+/// change whether it is the default.
 ///
 /// # Errors
 ///
-/// An error code of SQLite: `SQLITE_ERROR` if it is older than 3.31, or if another SQLite of this
-/// process has loaded the extension.
+/// An error code of SQLite: `SQLITE_ERROR` if its version is older than 3.31, or if another copy of
+/// SQLite in this process has loaded the extension; otherwise the code of the registration.
 #[cfg(feature = "linked")]
 pub fn register(default: AsDefault) -> Result<(), c_int> {
     let code = methods::guarded(|| {

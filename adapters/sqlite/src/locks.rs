@@ -1,8 +1,9 @@
 //! Locks of a database among connections of this process: SQLite's states, in memory only.
 //!
 //! Other processes are excluded while the database is open ([`crate::databases`]). The states and
-//! their order are SQLite's (its page on file locking): any number of connections are SHARED; one
-//! of them may be RESERVED, then PENDING, without new readers, and EXCLUSIVE once it is alone.
+//! their order are SQLite's (its page on file locking): any number of connections may be SHARED.
+//! One of them may be RESERVED, then PENDING, which admits no new readers, and EXCLUSIVE once it is
+//! the only connection.
 
 use std::ffi::c_int;
 
@@ -51,8 +52,9 @@ pub(crate) enum Locked {
 
 /// Locks of all connections of a database.
 ///
-/// I1: `nr_shared` connections have SHARED or more. I2: `writer` is the state of the one with more
-/// than SHARED, or `None` if there is none. I3: if it is EXCLUSIVE, `nr_shared` is 1.
+/// I1: `nr_shared` connections have SHARED or more. I2: `writer` is the state of the one connection
+/// with more than SHARED, or `None` if no connection has more. I3: if `writer` is EXCLUSIVE,
+/// `nr_shared` is 1.
 #[derive(Debug, Default)]
 pub(crate) struct Locks {
     nr_shared: usize,
@@ -61,8 +63,8 @@ pub(crate) struct Locks {
 
 impl Locks {
     /// Raises the state `level` of a connection to `wanted`. PENDING is never requested: a
-    /// connection that requests EXCLUSIVE stays there while there are readers, so `level` may rise
-    /// although the result is `Busy`.
+    /// connection that requests EXCLUSIVE is PENDING while other connections are SHARED. So `level`
+    /// may rise although the result is `Busy`.
     pub(crate) fn raise(&mut self, level: &mut Level, wanted: Level) -> Locked {
         if *level >= wanted {
             return Locked::Done;
@@ -93,7 +95,7 @@ impl Locks {
         }
     }
 
-    /// Lowers the state of a connection to SHARED or `None`.
+    /// Lowers the state `level` of a connection to SHARED or `None`.
     pub(crate) fn lower(&mut self, level: &mut Level, wanted: Level) {
         let wanted = wanted.min(Level::Shared);
         if *level <= wanted {

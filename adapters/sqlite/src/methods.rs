@@ -1,4 +1,5 @@
-//! Methods of an open database, which SQLite calls: from C to [`Connection`] and back.
+//! Methods of an open database, which SQLite calls. They convert arguments and results between C
+//! and [`Connection`].
 //!
 //! **Guarantees of SQLite** (its documentation of `sqlite3_io_methods`; each `unsafe` here names
 //! those that it relies on): (F) the file was initialized by [`open`], and has not been closed; (T)
@@ -49,7 +50,7 @@ static METHODS: sqlite3_io_methods = sqlite3_io_methods {
     unfetch,
 };
 
-/// Initializes `file` with a connection, which `close` takes back.
+/// Initializes `file` with a connection, which `close` frees.
 ///
 /// # Safety
 ///
@@ -70,7 +71,7 @@ pub(crate) unsafe fn open(file: *mut sqlite3_file, connection: Connection) {
 /// (F) and (T), while the reference is used.
 #[inline(always)]
 unsafe fn connection<'a>(file: *mut sqlite3_file) -> &'a mut Connection {
-    // SAFETY: (F) initialized here, and not closed.
+    // SAFETY: (F) `open` has initialized the file, and it was not closed.
     let connection = unsafe { (*file.cast::<OpenFile>()).connection };
     // SAFETY: (F) created by `open`; (T) no other thread uses it.
     unsafe { &mut *connection }
@@ -79,20 +80,21 @@ unsafe fn connection<'a>(file: *mut sqlite3_file) -> &'a mut Connection {
 /// Runs the work of a method, and converts its result to a code.
 #[inline(always)]
 pub(crate) fn guarded(work: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
-    // The connection may be in an intermediate state; SQLite gets an error and rolls back.
+    // `AssertUnwindSafe`: a panic may leave the connection in an intermediate state, but SQLite
+    // gets an error and rolls back.
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(code)) => code,
         Ok(Err(failure)) => failure.tell(),
         Err(payload) => {
-            // Its drop may panic too.
+            // The drop of the payload may panic, too.
             std::mem::forget(payload);
             abi::IOERR
         }
     }
 }
 
-/// As [`guarded`], with the connection, which records the system's error number. Fails in a child
-/// of the process that opened it.
+/// As [`guarded`], with the connection of `file`. On an error, records the `errno` in the
+/// connection. Fails in a child of the process that opened the connection.
 ///
 /// # Safety
 ///
@@ -114,7 +116,7 @@ unsafe fn with(
     })
 }
 
-/// Converts a position or a size. SQLite passes no negative ones.
+/// Converts a position or a size that SQLite passed. Negative values would be an error of SQLite.
 #[inline(always)]
 fn unsigned(number: i64) -> Result<u64, Failure> {
     u64::try_from(number).map_err(|_| Failure::new(abi::MISUSE, format!("position {number}")))
@@ -144,8 +146,9 @@ unsafe extern "C" fn read(
 ) -> c_int {
     let work = |connection: &mut Connection| {
         let len = length(len)?;
-        // SAFETY: (B). The buffer is only written. Memory that C has allocated has some value for
-        // code that did not see the allocation.
+        // SAFETY: (B). This code only writes to the buffer. The C program may not have initialized
+        // the bytes; the compiler of this code cannot see the allocation, so it must assume that
+        // they have some value.
         let buf = unsafe { std::slice::from_raw_parts_mut(buf.cast::<u8>(), len) };
         Ok(match connection.read(buf, unsigned(pos)?)? {
             WasRead::All => abi::OK,
@@ -164,7 +167,7 @@ unsafe extern "C" fn write(
 ) -> c_int {
     let work = |connection: &mut Connection| {
         let len = length(len)?;
-        // SAFETY: (B), and SQLite does not change it during the call.
+        // SAFETY: (B), and SQLite does not change the buffer during the call.
         let bytes = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), len) };
         connection.write(bytes, unsigned(pos)?).map(|()| abi::OK)
     };
@@ -187,7 +190,8 @@ unsafe extern "C" fn sync(file: *mut sqlite3_file, flags: c_int) -> c_int {
 unsafe extern "C" fn file_size(file: *mut sqlite3_file, size: *mut i64) -> c_int {
     let work = |connection: &mut Connection| {
         let bytes = match connection.file().size() {
-            // As in SQLite's VFS for Unix, which once created such files as empty ones.
+            // A file of one byte counts as empty, as in SQLite's VFS for Unix, which once created
+            // empty databases with one byte.
             1 => 0,
             bytes => bytes.cast_signed(),
         };
@@ -207,7 +211,8 @@ unsafe extern "C" fn lock(file: *mut sqlite3_file, wanted: c_int) -> c_int {
     let work = |connection: &mut Connection| {
         let wanted = level(wanted)?;
         if wanted > Level::Shared && connection.database().is_read_only {
-            // As the system has it: other processes share the lock.
+            // This process has only a shared lock on the file, and other processes may have a
+            // shared lock concurrently. So its connections cannot get a state above SHARED.
             return Err(Failure::new(
                 abi::IOERR_LOCK,
                 "cannot lock: this process may not write the file",
@@ -246,7 +251,7 @@ unsafe extern "C" fn file_control(
     op: c_int,
     argument: *mut c_void,
 ) -> c_int {
-    // SAFETY: (P) the argument is as SQLite's documentation of the operation requires.
+    // SAFETY: (A) by (P): `argument` is as SQLite's documentation of the operation requires.
     let work = |connection: &mut Connection| unsafe { control(connection, op, argument) };
     // SAFETY: (F) and (T).
     unsafe { with(file, work) }
@@ -263,17 +268,18 @@ unsafe fn control(
     let number = argument.cast::<c_int>();
     match op {
         abi::FCNTL_LOCKSTATE => {
-            // SAFETY: (A) a place for a number.
+            // SAFETY: (A) `argument` points to a place for a number.
             unsafe { number.write(connection.level().number()) };
         }
         abi::FCNTL_LAST_ERRNO => {
-            // SAFETY: (A) a place for a number.
+            // SAFETY: (A) `argument` points to a place for a number.
             unsafe { number.write(connection.errno) };
         }
-        // Writeback extends the file, in large requests.
+        // The hints are ignored: writeback extends the file in large requests.
         abi::FCNTL_SIZE_HINT | abi::FCNTL_CHUNK_SIZE => {}
         abi::FCNTL_PERSIST_WAL => {
-            // SAFETY: (A) a number to set, or a negative one, and a place for the result.
+            // SAFETY: (A) `argument` points to a number, which is the new value or negative, and is
+            // the place for the result.
             unsafe { flag(&mut connection.keeps_wal, number) };
         }
         abi::FCNTL_POWERSAFE_OVERWRITE => {
@@ -281,7 +287,7 @@ unsafe fn control(
             unsafe { flag(&mut connection.is_power_safe, number) };
         }
         abi::FCNTL_VFSNAME => {
-            // SAFETY: (A) a place for a string that SQLite frees.
+            // SAFETY: (A) `argument` points to a place for a string, which SQLite frees.
             unsafe {
                 argument
                     .cast::<*mut c_char>()
@@ -290,7 +296,8 @@ unsafe fn control(
         }
         abi::FCNTL_MMAP_SIZE => {
             let place = argument.cast::<i64>();
-            // SAFETY: (A) a number to set, or a negative one, and a place for the result.
+            // SAFETY: (A) `argument` points to a number, which is the new value or negative, and is
+            // the place for the result.
             let asked = unsafe { place.read() };
             // SAFETY: as above.
             unsafe { place.write(connection.mmap_size) };
@@ -299,15 +306,16 @@ unsafe fn control(
             }
         }
         abi::FCNTL_HAS_MOVED => {
-            // SAFETY: (A) a place for a number.
-            unsafe { number.write(c_int::from(connection.database().has_moved())) };
+            // SAFETY: (A) `argument` points to a place for a number.
+            unsafe { number.write(c_int::from(connection.has_moved())) };
         }
-        // End of a transaction, before the journal is removed, also of one without syncs.
+        // SQLite calls this at the end of a transaction, also without syncs, before it removes the
+        // journal.
         abi::FCNTL_SYNC => connection.flush()?,
-        // The same for a checkpoint, before the log is restarted.
+        // SQLite calls this at the end of a checkpoint, before it restarts the log.
         abi::FCNTL_CKPT_DONE => connection.end_checkpoint()?,
         abi::FCNTL_EXTERNAL_READER => {
-            // SAFETY: (A) a place for a number.
+            // SAFETY: (A) `argument` points to a place for a number.
             unsafe { number.write(0) };
         }
         // SAFETY: (A) for this operation.
@@ -317,7 +325,8 @@ unsafe fn control(
     Ok(abi::OK)
 }
 
-/// Sets a flag from a number, or stores the flag in the number if that is negative.
+/// Sets `flag` to whether `*number` is nonzero. If `*number` is negative, instead stores the value
+/// of `flag` there, as SQLite's file-control operations for flags require.
 ///
 /// # Safety
 ///
@@ -331,16 +340,16 @@ unsafe fn flag(flag: &mut bool, number: *mut c_int) {
     }
 }
 
-/// Executes `PRAGMA pagewell_stats`; SQLite executes all others.
+/// Executes `PRAGMA pagewell_stats`, and leaves all other pragmas to SQLite.
 ///
 /// # Safety
 ///
-/// (A) `texts` are a place for the result, the name of the pragma, and its argument.
+/// (A) `texts` points to a place for the result, the name of the pragma, and its argument.
 unsafe fn pragma(connection: &Connection, texts: *mut *mut c_char) -> c_int {
     let name = texts.wrapping_add(1);
     // SAFETY: (A).
     let name = unsafe { name.read() };
-    // SAFETY: (A) a C string.
+    // SAFETY: (A) the name is a C string.
     let name = unsafe { CStr::from_ptr(name) };
     if !name.to_bytes().eq_ignore_ascii_case(b"pagewell_stats") {
         return abi::NOTFOUND;
@@ -351,17 +360,17 @@ unsafe fn pragma(connection: &Connection, texts: *mut *mut c_char) -> c_int {
     abi::OK
 }
 
-/// A power loss while neighbouring bytes are written does not change bytes that are not written.
-/// Without this guarantee, which a URI can disable (`psow=0`), this does not hold within a page of
-/// the cache, which is written as a whole.
+/// Returns the unit in which a power loss may change bytes that are not being written, because the
+/// cache writes whole pages. SQLite uses it if the URI disables the guarantee that a power loss
+/// changes only bytes that are being written (`psow=0`).
 unsafe extern "C" fn sector_size(file: *mut sqlite3_file) -> c_int {
     // SAFETY: (F) and (T).
     let connection = unsafe { connection(file) };
     connection.file().page_size() as c_int
 }
 
-/// Not claimed: atomic writes of any size, appends without garbage after a power loss, writes
-/// stored in order, no deletion of open files.
+/// Returns the guarantees of the device. These are not claimed: atomic writes of any size, appends
+/// without garbage after a power loss, writes stored in order, no deletion of open files.
 unsafe extern "C" fn device_characteristics(file: *mut sqlite3_file) -> c_int {
     // SAFETY: (F) and (T).
     let connection = unsafe { connection(file) };
@@ -439,8 +448,9 @@ unsafe extern "C" fn fetch(
     let work = |connection: &mut Connection| {
         let fetched = connection.fetch(unsigned(pos)?, length(len)?);
         let start = fetched.map_or(std::ptr::null_mut(), NonNull::as_ptr);
-        // SAFETY: (P). SQLite only reads the page. Reads past it access the next frame's memory, or
-        // the mapping after the last one.
+        // SAFETY: (P). SQLite only reads the page. If SQLite reads past the end of the page, it
+        // accesses the memory of the next frame, or, after the last frame, memory that is still
+        // mapped.
         unsafe { answer.write(start.cast()) };
         Ok(abi::OK)
     };
@@ -450,7 +460,8 @@ unsafe extern "C" fn fetch(
 
 unsafe extern "C" fn unfetch(file: *mut sqlite3_file, _pos: i64, page: *mut c_void) -> c_int {
     let work = |connection: &mut Connection| {
-        // Null: SQLite requests the removal of a mapping that does not exist.
+        // If `page` is null, SQLite requests that the VFS unmap the whole file. This VFS maps no
+        // file, so there is nothing to do.
         if let Some(start) = NonNull::new(page.cast::<u8>()) {
             connection.give_back(start);
         }

@@ -6,7 +6,7 @@ pub(crate) const PREFIX: &str = "pw_";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
-    /// Memory of the process's cache in bytes (`pw_cache`).
+    /// Capacity of the process's cache in bytes (`pw_cache`).
     pub(crate) cache: Option<u64>,
     /// Whether the database is read and written with direct I/O (`pw_direct`).
     pub(crate) direct: Option<Direct>,
@@ -15,7 +15,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Sets one parameter. The error describes what is wrong with it.
+    /// Sets the parameter `name` from the text `value`. The error states why the value is invalid.
     pub(crate) fn take(&mut self, name: &str, value: &str) -> Result<(), String> {
         let wrong = |must: &str| Err(format!("{name}={value}: must be {must}"));
         match name {

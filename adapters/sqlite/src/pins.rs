@@ -1,7 +1,8 @@
 //! Pages of a database that SQLite has fetched: pinned until it releases them.
 //!
-//! SQLite identifies a page that it releases by its address. It holds a few pages, those on the
-//! paths of its cursors, and releases the latest first, so their list is searched from its end.
+//! To release a page, SQLite passes its address. SQLite keeps only a few pages fetched at a time,
+//! those on the paths of its cursors, and usually releases the page first that it fetched last. So
+//! the list of pins is searched from its end.
 
 #![allow(unsafe_code)] // A borrow that the compiler cannot check.
 
@@ -9,8 +10,9 @@ use std::ptr::NonNull;
 
 use pagewell::{File, PageGuard};
 
-// SQLite may release a page in another thread than the one that fetched it. The compiler cannot
-// check this, since C holds the connection.
+// SQLite may release a page in another thread than the one that fetched it, so a connection must be
+// `Send`. No other code makes the compiler check this, because C code, and not Rust code, passes
+// the connection between threads.
 const _: () = {
     const fn may_be_sent<T: Send>() {}
     may_be_sent::<PageGuard<'static>>();
@@ -20,7 +22,7 @@ const _: () = {
 /// Handle of a file, with pins of its pages.
 #[derive(Debug)]
 pub(crate) struct Pins {
-    /// Before the file, from which they borrow: fields are dropped in order.
+    /// Declared before the file, from which the guards borrow: fields are dropped in this order.
     fetched: Vec<(NonNull<u8>, PageGuard<'static>)>,
     file: Box<File>,
     nr_all: u64,
@@ -50,27 +52,28 @@ impl Pins {
             Some(guard) => guard,
             None => {
                 if page.wrapping_sub(self.last) == 1 {
-                    // A scan. Sequential reads of missing pages trigger readahead, pins do not. If
-                    // this fails, the pin fails too.
+                    // The page follows the previous one, as in a scan. A read triggers readahead,
+                    // which a pin does not. If the read fails, the pin fails, too.
                     let at = page * self.file.page_size() as u64;
                     let _ = self.file.read_at(&mut [0; 8], at);
                 }
-                // On failure SQLite reads the bytes instead, which reports the error.
+                // If the pin fails, SQLite reads the bytes instead, and that read reports the
+                // error.
                 self.file.pin(page).ok()?
             }
         };
         self.last = page;
         let bytes = guard.get(off..off.checked_add(len)?)?;
         let start = NonNull::from(bytes).cast::<u8>();
-        // SAFETY: the guard borrows the file, which is in a box of this value that is dropped after
-        // all guards; neither is moved out.
+        // SAFETY: the guard borrows from the file. The file is in a box of this value, which is
+        // dropped after all guards, and neither the file nor a guard is moved out of this value.
         let guard = unsafe { std::mem::transmute::<PageGuard<'_>, PageGuard<'static>>(guard) };
         self.fetched.push((start, guard));
         self.nr_all += 1;
         Some(start)
     }
 
-    /// Unpins the page at this address. Returns `false` if none was fetched there.
+    /// Unpins the page whose fetch returned `start`. Returns `false` if there is none.
     #[inline]
     pub(crate) fn give_back(&mut self, start: NonNull<u8>) -> bool {
         match self.fetched.iter().rposition(|(at, _)| *at == start) {

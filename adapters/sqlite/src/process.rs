@@ -1,7 +1,7 @@
-//! Identity of this process. A child created by `fork` has its parent's connections, a copy of
-//! their memory, and their open files, and its accesses would conflict with the parent's. A
-//! connection therefore belongs to the process that opened it. In others it fails before SQLite has
-//! written to a log or journal.
+//! Identity of this process. A child created by `fork` inherits its parent's connections, with a
+//! copy of their memory and their open files. Accesses by the child would conflict with those of
+//! the parent. A connection therefore belongs to the process that opened it. In other processes,
+//! its calls fail before SQLite writes to a log or journal.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,10 +15,13 @@ use crate::error::Failure;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Process(u64);
 
-/// Number of this process, reset in children. `None` if the system does not support this.
+/// Number of this process, or 0 if none was assigned yet. The system zeroes it in a child of
+/// `fork`. `None` if the system does not support that: process ids are then used instead.
 static NUMBER: LazyLock<Option<WipedOnFork>> = LazyLock::new(WipedOnFork::new);
 
-/// Last assigned number. Children inherit it, so theirs differ.
+/// Last assigned number. After a `fork`, the child keeps this value while the system zeroes
+/// `NUMBER`. So the child assigns itself the next number, which differs from those of its
+/// ancestors.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
 impl Process {
@@ -28,7 +31,8 @@ impl Process {
             return Self(std::process::id().into());
         };
         let word = number.word();
-        // ORDERING: Relaxed, here and below; only the number matters, one for all threads.
+        // ORDERING: Relaxed, here and below; the number orders no other data, and the
+        // compare-and-swap makes it the same for all threads.
         match word.load(Ordering::Relaxed) {
             0 => {
                 // ORDERING: Relaxed, as above.
@@ -43,7 +47,7 @@ impl Process {
         }
     }
 
-    /// Fails in any other process.
+    /// Fails unless `self` is the current process.
     #[inline]
     pub(crate) fn check(self) -> Result<(), Failure> {
         if self == Self::this() {

@@ -1,9 +1,9 @@
 //! Index of a write-ahead log, and its locks: SQLite's shared memory. It is memory of this process,
-//! since no other has the database open.
+//! since no other process has the database open.
 //!
-//! SQLite's page on the format of the log describes the contents. Here it is bytes, initially zero,
-//! in regions that stay in place while any connection has them mapped, and eight locks, each shared
-//! by any number of connections or held exclusively by one.
+//! SQLite's page on the format of the log describes the contents. For this module, they are bytes,
+//! initially zero, in regions that stay in place while a connection has them mapped. Besides, there
+//! are eight locks. Each is shared by any number of connections, or held exclusively by one.
 
 #![allow(unsafe_code)] // Memory that SQLite writes.
 
@@ -20,7 +20,7 @@ struct Region {
     layout: Layout,
 }
 
-// SAFETY: plain memory, which only SQLite accesses, in any thread, by its own rules.
+// SAFETY: the region is plain memory. Only SQLite accesses it, in any thread, by its own rules.
 unsafe impl Send for Region {}
 
 impl Region {
@@ -40,7 +40,8 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout, and mapped by no connection (`Shm::leave`).
+        // SAFETY: `new` allocated the memory with this layout, and no connection has it mapped
+        // (`Shm::leave`).
         unsafe { dealloc(self.start.as_ptr(), self.layout) };
     }
 }
@@ -61,7 +62,7 @@ pub(crate) struct Shm {
     locks: [i32; SHM_NLOCK],
 }
 
-/// Error: an invalid request of SQLite, which no version of it makes.
+/// Error: the request is invalid. No version of SQLite makes such a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Misuse;
 
@@ -82,7 +83,8 @@ pub(crate) enum Mapped {
 }
 
 impl Shm {
-    /// Returns region `nr`, of `bytes` bytes. Creates it if it `may_grow`.
+    /// Maps the memory for the connection, and returns region `nr`, of `bytes` bytes. If
+    /// `may_grow`, creates missing regions.
     pub(crate) fn map(
         &mut self,
         handle: &mut ShmHandle,
@@ -110,7 +112,7 @@ impl Shm {
         Mapped::At(region.start)
     }
 
-    /// Acquires or releases `nr` locks from `first` on.
+    /// Acquires or releases `nr` locks from `first` on, all of them or none.
     pub(crate) fn lock(
         &mut self,
         handle: &mut ShmHandle,
@@ -130,7 +132,8 @@ impl Shm {
         match flags {
             UNLOCK_SHARED | UNLOCK_EXCLUSIVE => self.unlock(handle, mask),
             LOCK_SHARED => {
-                // A connection's own exclusive lock conflicts too, as in SQLite's VFS for Unix.
+                // An exclusive lock of the same connection conflicts, too, as in SQLite's VFS for
+                // Unix.
                 let missing = mask & !handle.shared;
                 if self.of(missing).any(|lock| *lock < 0) {
                     return Ok(ShmLocked::Busy);
@@ -151,7 +154,8 @@ impl Shm {
         Ok(ShmLocked::Done)
     }
 
-    /// Unmaps the memory for a connection. The last one frees it.
+    /// Unmaps the memory for a connection, and releases its locks. The last connection frees the
+    /// memory.
     pub(crate) fn leave(&mut self, handle: &mut ShmHandle) {
         if !handle.is_mapped {
             return;
@@ -194,7 +198,7 @@ mod tests {
         let (mut a, mut b) = (ShmHandle::default(), ShmHandle::default());
         assert_eq!(shm.lock(&mut a, 3, 1, SHARE), Ok(ShmLocked::Done));
         assert_eq!(shm.lock(&mut b, 3, 1, SHARE), Ok(ShmLocked::Done));
-        // One of 2, 3 and 4 conflicts, so none is acquired.
+        // One of the locks 2, 3 and 4 conflicts, so none is acquired.
         assert_eq!(shm.lock(&mut b, 2, 1, SHARE), Ok(ShmLocked::Done));
         assert_eq!(shm.lock(&mut b, 2, 1, UNSHARE), Ok(ShmLocked::Done));
         let mut c = ShmHandle::default();

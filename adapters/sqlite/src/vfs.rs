@@ -1,6 +1,6 @@
-//! The VFS opens main databases. SQLite's VFS for Unix does everything else: paths, time, random
-//! numbers, libraries, other files. Rollback journals, write-ahead logs, super-journals and
-//! temporary files are therefore SQLite's own, written by `pwrite` (`docs/adr/0039-*`).
+//! The VFS opens main databases. All other functions are those of SQLite's VFS for Unix: paths,
+//! time, random numbers, libraries, other files. That VFS therefore writes rollback journals,
+//! write-ahead logs, super-journals and temporary files, by `pwrite` (`docs/adr/0039-*`).
 
 #![allow(unsafe_code)] // The boundary to C.
 
@@ -36,11 +36,12 @@ pub(crate) fn register(is_default: bool) -> c_int {
         return abi::ERROR;
     }
     let vfs = VFS.get_or_init(|| {
-        // SAFETY: a registered VFS, which is permanent.
+        // SAFETY: SQLite has returned a registered VFS, which is permanent.
         let unix = unsafe { &mut *unix };
         Registered(Box::into_raw(Box::new(sqlite3_vfs {
             version: 3,
-            // Files that the other VFS opens are entirely its own.
+            // `file_bytes` must suffice for both: the other VFS uses the whole memory of the files
+            // that it opens.
             file_bytes: unix.file_bytes.max(size_of::<OpenFile>() as c_int),
             max_path: unix.max_path,
             next: std::ptr::null_mut(),
@@ -64,17 +65,20 @@ pub(crate) fn register(is_default: bool) -> c_int {
             next_system_call,
         })))
     });
-    // SAFETY: (V) initialized as SQLite requires, and never freed.
+    // SAFETY: (V) the value is initialized as SQLite requires, and never freed.
     let code = unsafe { host().register(vfs.0, is_default) };
     if code != abi::OK {
         return code;
     }
-    // SQLite lists it at most once; a program may have cleared the list (`sqlite3_shutdown`).
+    // Registers `each_connection` at each call, since a program may have cleared SQLite's list of
+    // automatic extensions by `sqlite3_shutdown`. If the list still contains the function, SQLite
+    // does not add it again.
     host().for_each_connection(each_connection)
 }
 
-/// Called for each new connection. If its main database is in this VFS, sets `mmap_size`: SQLite
-/// fetches pages in place only if it is above zero.
+/// SQLite calls this for each new connection. If the main database of the connection uses this VFS,
+/// sets `mmap_size` of that database: SQLite fetches pages in place only if this size is above
+/// zero. Without the name, databases that are attached later would get it too, whatever their VFS.
 unsafe extern "C" fn each_connection(
     db: *mut sqlite3,
     _error: *mut *mut c_char,
@@ -85,20 +89,20 @@ unsafe extern "C" fn each_connection(
         // SAFETY: (D) SQLite passes a new connection; (A) the operation stores a pointer to a VFS.
         let code = unsafe { host().control(db, abi::FCNTL_VFS_POINTER, (&raw mut vfs).cast()) };
         if code == abi::OK && VFS.get().is_some_and(|ours| std::ptr::eq(ours.0, vfs)) {
-            // SAFETY: (D), as above. On failure, pages are copied.
-            let _ = unsafe { host().run(db, c"PRAGMA mmap_size=9223372036854775807") };
+            // SAFETY: (D), as above. If this fails, SQLite copies pages.
+            let _ = unsafe { host().run(db, c"PRAGMA main.mmap_size=9223372036854775807") };
         }
         Ok(abi::OK)
     })
 }
 
-/// Returns the VFS for Unix.
+/// Returns SQLite's VFS for Unix.
 ///
 /// # Safety
 ///
 /// (V) `vfs` is the one that this module registered.
 unsafe fn unix<'a>(vfs: *mut sqlite3_vfs) -> &'a mut sqlite3_vfs {
-    // SAFETY: (V) it is never freed.
+    // SAFETY: (V) the VFS is never freed.
     let unix = unsafe { (*vfs).app_data };
     // SAFETY: (V) a registered VFS, which is permanent; its mutable fields are not used.
     unsafe { &mut *unix.cast() }
@@ -114,11 +118,13 @@ unsafe extern "C" fn open(
     if name.is_null() || flags & abi::OPEN_MAIN_DB == 0 {
         // SAFETY: (V) SQLite calls a VFS's functions with that VFS.
         let unix = unsafe { unix(vfs) };
-        // SAFETY: SQLite's own arguments, with room for a file of that VFS.
+        // SAFETY: the arguments are those that SQLite has passed, and `file` has room for a file of
+        // that VFS.
         return unsafe { (unix.open)(unix, name, file, flags, flags_out) };
     }
-    // On failure SQLite must not call `xClose`.
-    // SAFETY: there is room for a file.
+    // After a failed open, SQLite calls `xClose` unless the file's pointer to its methods is null.
+    // So the pointer is null until the open has succeeded. SAFETY: `file` has room for a file of
+    // this VFS.
     unsafe { (*file).methods = std::ptr::null() };
     guarded(|| {
         // SAFETY: (N) SQLite passes the name of a main database.
@@ -129,10 +135,10 @@ unsafe extern "C" fn open(
                 true => flags & !writes | abi::OPEN_READONLY,
                 false => flags,
             };
-            // SAFETY: a valid place for the result.
+            // SAFETY: SQLite has passed a valid place for the result.
             unsafe { flags_out.write(what) };
         }
-        // SAFETY: (M) SQLite has allocated `file_bytes`.
+        // SAFETY: (M) SQLite has allocated `file_bytes` for `file`.
         unsafe { methods::open(file, connection) };
         Ok(abi::OK)
     })
@@ -158,9 +164,9 @@ unsafe fn open_database(name: *const c_char, flags: c_int) -> Result<Connection,
         if key.is_null() {
             break;
         }
-        // SAFETY: a C string of SQLite's.
+        // SAFETY: SQLite returns a C string.
         let key = unsafe { CStr::from_ptr(key) };
-        // SAFETY: (N); the value exists, since the key does.
+        // SAFETY: (N); the value exists, since the key exists.
         let value = unsafe { host().parameter(name, key) };
         // SAFETY: as for the key.
         let bytes = unsafe { CStr::from_ptr(value) };
@@ -172,14 +178,14 @@ unsafe fn open_database(name: *const c_char, flags: c_int) -> Result<Connection,
                     .iter()
                     .any(|no| value.eq_ignore_ascii_case(no));
             }
-            // As in SQLite's VFS for Unix.
+            // SQLite's VFS for Unix does the same.
             key if key == "modeof" => {
                 let found = std::fs::metadata(OsStr::from_bytes(bytes.to_bytes()));
                 let found =
                     found.map_err(|error| Failure::of_system(&error, abi::IOERR_FSTAT, &value))?;
                 permissions = Some(found.mode() & 0o777);
             }
-            // An option of SQLite or of the program.
+            // The parameter is one of SQLite or of the program.
             _ => {}
         }
     }
@@ -202,19 +208,20 @@ unsafe fn open_database(name: *const c_char, flags: c_int) -> Result<Connection,
         },
     )?;
     if flags & abi::OPEN_DELETEONCLOSE != 0 {
-        // An open file exists until it is closed. A missing name is no error.
+        // The open file exists without its name until it is closed. If the name is missing already,
+        // that is no error.
         let _ = std::fs::remove_file(path);
     }
-    Ok(Connection::new(database, !may_write, is_power_safe))
+    Ok(Connection::new(database, path, !may_write, is_power_safe))
 }
 
-/// Functions of the other VFS, with the same arguments except for the VFS.
+/// Functions that call those of the VFS for Unix, with the same arguments except for the VFS.
 macro_rules! passed_on {
     ($($name:ident($($argument:ident: $kind:ty),*) $(-> $answer:ty)?;)*) => {$(
         unsafe extern "C" fn $name(vfs: *mut sqlite3_vfs $(, $argument: $kind)*) $(-> $answer)? {
             // SAFETY: (V) SQLite calls a VFS's functions with that VFS.
             let unix = unsafe { unix(vfs) };
-            // SAFETY: SQLite's own arguments.
+            // SAFETY: the arguments are those that SQLite has passed.
             unsafe { (unix.$name)(unix $(, $argument)*) }
         }
     )*};

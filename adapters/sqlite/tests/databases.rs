@@ -275,3 +275,88 @@ fn locks_between_connections_are_sqlites() {
     b.execute_batch("COMMIT").unwrap();
     assert_eq!(sum(&b, "t").0, 8);
 }
+
+/// A connection for each request: the last close of one thread meets the open of another.
+#[test]
+fn connections_that_open_while_others_close_are_not_refused() {
+    const THREADS: usize = 4;
+    const REQUESTS: usize = 500;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    fill(&open(&path), "t", 10);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for _ in 0..REQUESTS {
+                    let db = open(&path);
+                    assert_eq!(value::<i64>(&db, "SELECT count(*) FROM t"), 10);
+                    db.close().map_err(|(_, error)| error).unwrap();
+                }
+            });
+        }
+    });
+    // No lock is left.
+    assert_eq!(sum(&open_unix(&path), "t").0, 10);
+}
+
+#[test]
+fn directory_cannot_be_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = try_open(dir.path(), "").unwrap_err();
+    assert_eq!(code(&error), ffi::SQLITE_CANTOPEN);
+}
+
+/// Another connection has opened the database by a path that is removed.
+#[test]
+fn connection_writes_while_its_own_path_leads_to_the_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let (first_path, path) = (dir.path().join("first"), dir.path().join("db"));
+    let first = open(&first_path);
+    fill(&first, "t", 10);
+    std::fs::hard_link(&first_path, &path).unwrap();
+    let db = open(&path);
+    std::fs::remove_file(&first_path).unwrap();
+    db.execute("DELETE FROM t WHERE id = 1", []).unwrap();
+    let error = first.execute("DELETE FROM t WHERE id = 2", []).unwrap_err();
+    assert_eq!(code(&error), ffi::SQLITE_READONLY_DBMOVED);
+    assert_eq!(sum(&db, "t").0, 9);
+}
+
+#[test]
+fn databases_of_other_vfses_are_not_mapped() {
+    let dir = tempfile::tempdir().unwrap();
+    let other = dir.path().join("other");
+    fill(&open_unix(&other), "t", 10);
+    let db = open(&dir.path().join("db"));
+    let attach = format!("ATTACH 'file:{}?vfs=unix' AS other", other.display());
+    db.execute_batch(&attach).unwrap();
+    assert_eq!(value::<i64>(&db, "PRAGMA other.mmap_size"), 0);
+    assert_eq!(value::<i64>(&db, "PRAGMA main.mmap_size"), i64::MAX);
+    assert_eq!(sum(&db, "other.t").0, 10);
+}
+
+/// A file that could not be locked is kept open for SQLite's own VFS, which may have locks on it.
+#[test]
+fn descriptors_of_files_that_could_not_be_locked_are_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, other) = (dir.path().join("db"), dir.path().join("other"));
+    let nr_open = || {
+        let links = std::fs::read_dir("/proc/self/fd").unwrap();
+        let links = links.filter_map(|link| std::fs::read_link(link.unwrap().path()).ok());
+        links.filter(|link| link.starts_with(dir.path())).count()
+    };
+    let unix = open_unix(&path);
+    fill(&unix, "t", 10);
+    unix.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let error = try_open(&path, "")
+        .and_then(|db| db.execute_batch("SELECT * FROM t"))
+        .unwrap_err();
+    assert_eq!(code(&error), ffi::SQLITE_BUSY);
+    unix.execute_batch("COMMIT").unwrap();
+    drop(unix);
+    // It still has a name.
+    assert!(nr_open() > 0);
+    std::fs::remove_file(&path).unwrap();
+    drop(open(&other));
+    assert_eq!(nr_open(), 0);
+}

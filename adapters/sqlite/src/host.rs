@@ -337,7 +337,7 @@ mod tests {
 
     use super::*;
 
-    /// Functions of a SQLite, of which only two are called.
+    /// Functions of one version of SQLite. The tests call only the two that report a version.
     macro_rules! sqlite {
         ($name:ident, $version:literal) => {
             mod $name {
@@ -374,7 +374,7 @@ mod tests {
 
     fn taken(routines: &[*const c_void]) -> (Result<(), Refusal>, Option<String>) {
         let mut error = std::ptr::null_mut();
-        // SAFETY: (R) a table of functions with the types of SQLite's, of which the others are not
+        // SAFETY: (R) a table of functions with the types of SQLite, of which the others are not
         // called; (E) a place on the stack.
         let taken = unsafe { take_routines(routines.as_ptr(), &raw mut error) };
         if error.is_null() {

@@ -95,6 +95,10 @@ impl<B: Backend> Backend for Plugged<B> {
         self.inner.alignment()
     }
 
+    fn is_as_found(&self) -> bool {
+        self.inner.is_as_found()
+    }
+
     fn file_transfers(&self) -> Option<Transfers> {
         self.inner.file_transfers()
     }

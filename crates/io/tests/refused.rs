@@ -1,4 +1,5 @@
-//! Systems that refuse io_uring: at once, or when it is in use already. Each is a process of its own, since a filter of system calls stays.
+//! Systems that refuse io_uring: at once, or when it is in use already. Each is a process of its
+//! own, since a filter of system calls stays.
 
 #![cfg(all(target_os = "linux", not(loom)))]
 
@@ -9,7 +10,7 @@ use std::sync::mpsc;
 
 use pagewell_io::engine::{Choice, Chosen, Engine, Job, Reason, Refusal, Settings};
 use pagewell_io::{Backend, Direct, FileBackend, FileOptions};
-use pagewell_testkit::refuse;
+use pagewell_testkit::{Calls, refuse};
 
 use support::{Memory, content, write};
 
@@ -85,7 +86,8 @@ fn assert_works(engine: &dyn Engine, file: &Arc<dyn Backend>) {
     }
 }
 
-/// With `auto` there are threads instead, which work, and a reason; and nothing where only io_uring would do.
+/// With `auto` there are threads instead, which work, and a reason; and nothing where only io_uring
+/// would do.
 #[track_caller]
 fn assert_falls_back(path: &Path, refusal: Refusal, says: &str) {
     let error = Chosen::new(Settings::new(Choice::Uring)).unwrap_err();
@@ -117,7 +119,7 @@ fn has_uring() -> bool {
 #[test]
 fn a_sandbox_that_forbids_it() {
     apart("a_sandbox_that_forbids_it", |path| {
-        refuse(libc::SYS_io_uring_setup, libc::EPERM);
+        refuse(Calls::Of(libc::SYS_io_uring_setup), libc::EPERM);
         assert_falls_back(path, Refusal::Refused(libc::EPERM), "forbidden");
     });
 }
@@ -125,7 +127,7 @@ fn a_sandbox_that_forbids_it() {
 #[test]
 fn a_kernel_that_has_none() {
     apart("a_kernel_that_has_none", |path| {
-        refuse(libc::SYS_io_uring_setup, libc::ENOSYS);
+        refuse(Calls::Of(libc::SYS_io_uring_setup), libc::ENOSYS);
         assert_falls_back(path, Refusal::Refused(libc::ENOSYS), "has no io_uring");
     });
 }
@@ -133,7 +135,7 @@ fn a_kernel_that_has_none() {
 #[test]
 fn no_memory_for_it() {
     apart("no_memory_for_it", |path| {
-        refuse(libc::SYS_io_uring_setup, libc::ENOMEM);
+        refuse(Calls::Of(libc::SYS_io_uring_setup), libc::ENOMEM);
         assert_falls_back(path, Refusal::Refused(libc::ENOMEM), "RLIMIT_MEMLOCK");
     });
 }
@@ -141,7 +143,7 @@ fn no_memory_for_it() {
 #[test]
 fn a_kernel_that_knows_none_of_its_flags() {
     apart("a_kernel_that_knows_none_of_its_flags", |path| {
-        refuse(libc::SYS_io_uring_setup, libc::EINVAL);
+        refuse(Calls::Of(libc::SYS_io_uring_setup), libc::EINVAL);
         assert_falls_back(path, Refusal::Refused(libc::EINVAL), "rejected io_uring");
     });
 }
@@ -152,7 +154,7 @@ fn a_sandbox_that_lets_rings_be_made_and_not_entered() {
         "a_sandbox_that_lets_rings_be_made_and_not_entered",
         |path| {
             if has_uring() {
-                refuse(libc::SYS_io_uring_enter, libc::EPERM);
+                refuse(Calls::Of(libc::SYS_io_uring_enter), libc::EPERM);
                 assert_falls_back(path, Refusal::Refused(libc::EPERM), "forbidden");
             }
         },
@@ -173,7 +175,8 @@ fn no_descriptors_for_it() {
     });
 }
 
-/// Kernels from 5.12 on do not count rings; on older ones it is refused for that. Either way it works.
+/// Kernels from 5.12 on do not count rings; on older ones it is refused for that. Either way it
+/// works.
 #[test]
 fn no_memory_may_be_locked() {
     apart("no_memory_may_be_locked", |path| {
@@ -197,7 +200,8 @@ fn descriptors_that_are_short_later() {
     });
 }
 
-/// The same while the kernel has many requests. It completes them, though nobody can ask it to any more.
+/// The same while the kernel has many requests. It completes them, though nobody can ask it to any
+/// more.
 #[test]
 fn a_sandbox_that_comes_while_requests_are_under_way() {
     apart(
@@ -207,7 +211,8 @@ fn a_sandbox_that_comes_while_requests_are_under_way() {
                 return assert!(!has_uring());
             };
             let file = file(path);
-            // All into the same memory: only that they complete matters. Large ones, so that they take a while.
+            // All into the same memory: only that they complete matters. Large ones, so that they
+            // take a while.
             let memory = Memory::new(1 << 20);
             let (done, is_done) = mpsc::channel();
             for _ in 0..1500 {
@@ -215,7 +220,7 @@ fn a_sandbox_that_comes_while_requests_are_under_way() {
                 let request = memory.read(0, &[1 << 20], move |result| done.send(result).unwrap());
                 chosen.engine.submit(Job::new(Arc::clone(&file), request));
             }
-            refuse(libc::SYS_io_uring_enter, libc::EPERM);
+            refuse(Calls::Of(libc::SYS_io_uring_enter), libc::EPERM);
             assert_works(&*chosen.engine, &file);
             for _ in 0..1500 {
                 let result = is_done
@@ -234,7 +239,8 @@ fn a_sandbox_that_comes_while_requests_are_under_way() {
     );
 }
 
-/// A program that shuts itself in a sandbox when the engine works already: what is under way completes, and all else is done by threads.
+/// A program that shuts itself in a sandbox when the engine works already: what is under way
+/// completes, and all else is done by threads.
 #[test]
 fn a_sandbox_that_comes_later() {
     apart("a_sandbox_that_comes_later", |path| {
@@ -243,7 +249,7 @@ fn a_sandbox_that_comes_later() {
         };
         let file = file(path);
         assert_works(&*chosen.engine, &file);
-        refuse(libc::SYS_io_uring_enter, libc::EPERM);
+        refuse(Calls::Of(libc::SYS_io_uring_enter), libc::EPERM);
         assert_works(&*chosen.engine, &file);
         assert_works(&*chosen.engine, &file);
     });
@@ -257,7 +263,7 @@ fn directory_without_a_sync_does_not_fail_that_of_a_file() {
             let options = FileOptions::new().create();
             // The data of a file is synced by `fdatasync`.
             for errno in [libc::EINVAL, libc::EOPNOTSUPP, libc::ENOSYS] {
-                refuse(libc::SYS_fsync, errno);
+                refuse(Calls::Of(libc::SYS_fsync), errno);
                 let file = FileBackend::open_writable(path, &options).unwrap();
                 write(&file, 0, b"bytes").unwrap();
                 file.sync_data().unwrap();
@@ -265,7 +271,7 @@ fn directory_without_a_sync_does_not_fail_that_of_a_file() {
                 std::fs::remove_file(path).unwrap();
             }
             for errno in [libc::EIO, libc::EACCES] {
-                refuse(libc::SYS_fsync, errno);
+                refuse(Calls::Of(libc::SYS_fsync), errno);
                 let file = FileBackend::open_writable(path, &options).unwrap();
                 for _ in 0..2 {
                     let error = file.sync_data().unwrap_err();

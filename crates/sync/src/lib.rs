@@ -20,6 +20,7 @@
 //! | `simulated` | locks, atomics, threads and time of a simulation, scheduled from a seed |
 //! | [`shard`] | thread numbers; values that do not share cache lines |
 //! | `signals` | the signal mask of the library's threads |
+//! | [`system`] | page size and limits that the operating system reports |
 //! | [`thread`] | yielding, sleeping, starting threads |
 //! | [`time`] | instants |
 //! | [`wiped`] | a word that reads zero in a forked child |
@@ -46,6 +47,7 @@ pub mod shard;
 mod signals;
 #[cfg(all(feature = "simulated", not(loom)))]
 pub mod simulated;
+pub mod system;
 pub mod thread;
 #[cfg(not(loom))]
 pub mod time;

@@ -38,34 +38,6 @@ pub fn map_zeros(bytes: usize) -> io::Result<NonNull<u8>> {
     NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }
 
-/// Describes the limits that may make the system refuse to reserve addresses or memory.
-pub fn limits() -> String {
-    let limit = |resource| {
-        let mut limit = libc::rlimit {
-            rlim_cur: libc::RLIM_INFINITY,
-            rlim_max: libc::RLIM_INFINITY,
-        };
-        // SAFETY: the pointer is valid for writes. Should the call fail, the limit stays infinite.
-        let _ = unsafe { libc::getrlimit(resource, &raw mut limit) };
-        Some(limit.rlim_cur).filter(|bytes| *bytes != libc::RLIM_INFINITY)
-    };
-    let mut limits = Vec::new();
-    if let Some(bytes) = limit(libc::RLIMIT_AS) {
-        limits.push(format!("RLIMIT_AS is {bytes} bytes"));
-    }
-    if let Some(bytes) = limit(libc::RLIMIT_DATA) {
-        limits.push(format!("RLIMIT_DATA is {bytes} bytes"));
-    }
-    // Counts only where memory is locked, by `mlockall`.
-    if let Some(bytes) = limit(libc::RLIMIT_MEMLOCK) {
-        limits.push(format!(
-            "RLIMIT_MEMLOCK, for a process that has called mlockall, is {bytes} bytes"
-        ));
-    }
-    limits.push("vm.overcommit_memory may limit the memory of all processes".to_owned());
-    limits.join("; ")
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;

@@ -4,6 +4,8 @@
 
 use std::ptr::NonNull;
 
+use crate::system;
+
 /// Type of the word: `std`'s atomic even in models, since models do not fork.
 pub use std::sync::atomic::AtomicU64 as Word;
 
@@ -24,8 +26,7 @@ impl WipedOnFork {
     /// does not support `MADV_WIPEONFORK`.
     #[must_use]
     pub fn new() -> Option<Self> {
-        // SAFETY: `sysconf` accesses no memory of the caller.
-        let bytes = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
+        let bytes = system::page_bytes()?;
         // SAFETY: a new private mapping at an address that the kernel chooses affects no existing
         // memory.
         let start = unsafe {

@@ -4,36 +4,39 @@
 
 use std::io;
 
-/// The system call `call` fails with `errno` from now on, in all threads of this process and in its children. Of several
-/// refusals of one call the last one counts.
+/// Calls that a filter matches.
+#[derive(Clone, Copy, Debug)]
+pub enum Calls {
+    /// All calls of this number.
+    Of(libc::c_long),
+    /// The calls of this number whose second argument is this command: `fcntl`, `ioctl`.
+    Command(libc::c_long, i32),
+}
+
+/// Makes `calls` fail with `errno` from now on, in all threads of this process and in its children.
+/// If several refusals match a call, the last one counts.
 ///
 /// # Panics
 ///
 /// If the system takes no filter.
 #[track_caller]
-pub fn refuse(call: libc::c_long, errno: i32) {
-    install(&mut [load(0), unless_equal(call as u32, 1), fail(errno), ALLOW]);
+pub fn refuse(calls: Calls, errno: i32) {
+    let action = libc::SECCOMP_RET_ERRNO | (errno as u32 & libc::SECCOMP_RET_DATA);
+    install(calls, action);
 }
 
-/// As [`refuse`], of those calls only whose second argument is `command`: `fcntl`, `ioctl`.
+/// From now on, ends the process by SIGSYS at the first of `calls`.
 ///
 /// # Panics
 ///
 /// If the system takes no filter.
 #[track_caller]
-pub fn refuse_command(call: libc::c_long, command: i32, errno: i32) {
-    install(&mut [
-        load(0),
-        unless_equal(call as u32, 3),
-        load(ARGUMENTS + 8),
-        unless_equal(command as u32, 1),
-        fail(errno),
-        ALLOW,
-    ]);
+pub fn die_at(calls: Calls) {
+    install(calls, libc::SECCOMP_RET_KILL_PROCESS);
 }
 
-/// Where the arguments are in what a filter sees (`seccomp_data`), eight bytes each. The number of the call is its first
-/// word.
+/// Where the arguments are in what a filter sees (`seccomp_data`), eight bytes each. The number of
+/// the call is its first word.
 const ARGUMENTS: u32 = 16;
 
 const ALLOW: libc::sock_filter = statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW);
@@ -47,7 +50,8 @@ const fn statement(code: u32, k: u32) -> libc::sock_filter {
     }
 }
 
-/// Loads the word of four bytes at `offset`: of an argument, on a little-endian machine, its lower half.
+/// Loads the word of four bytes at `offset`: of an argument, on a little-endian machine, its lower
+/// half.
 const fn load(offset: u32) -> libc::sock_filter {
     statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset)
 }
@@ -60,13 +64,20 @@ const fn unless_equal(value: u32, nr: u8) -> libc::sock_filter {
     }
 }
 
-const fn fail(errno: i32) -> libc::sock_filter {
-    let answer = libc::SECCOMP_RET_ERRNO | (errno as u32 & libc::SECCOMP_RET_DATA);
-    statement(libc::BPF_RET | libc::BPF_K, answer)
-}
-
 #[track_caller]
-fn install(filter: &mut [libc::sock_filter]) {
+fn install(calls: Calls, action: u32) {
+    let action = statement(libc::BPF_RET | libc::BPF_K, action);
+    let filter: &mut [libc::sock_filter] = match calls {
+        Calls::Of(call) => &mut [load(0), unless_equal(call as u32, 1), action, ALLOW],
+        Calls::Command(call, command) => &mut [
+            load(0),
+            unless_equal(call as u32, 3),
+            load(ARGUMENTS + 8),
+            unless_equal(command as u32, 1),
+            action,
+            ALLOW,
+        ],
+    };
     let program = libc::sock_fprog {
         len: filter.len() as u16,
         filter: filter.as_mut_ptr(),
@@ -99,11 +110,11 @@ mod tests {
                 let result = unsafe { libc::fcntl(0, libc::F_GETFD) };
                 (result, io::Error::last_os_error().raw_os_error())
             };
-            refuse_command(libc::SYS_fcntl, libc::F_GETFL, libc::EPERM);
+            refuse(Calls::Command(libc::SYS_fcntl, libc::F_GETFL), libc::EPERM);
             assert!(now().0 >= 0);
-            refuse_command(libc::SYS_fcntl, libc::F_GETFD, libc::EPERM);
+            refuse(Calls::Command(libc::SYS_fcntl, libc::F_GETFD), libc::EPERM);
             assert_eq!(now(), (-1, Some(libc::EPERM)));
-            refuse(libc::SYS_fcntl, libc::ENOSYS);
+            refuse(Calls::Of(libc::SYS_fcntl), libc::ENOSYS);
             assert_eq!(now(), (-1, Some(libc::ENOSYS)));
             0
         });

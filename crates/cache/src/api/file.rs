@@ -721,6 +721,10 @@ impl<S: RefScheme> File<S> {
     /// durable only if it is the last handle of the file. It may then be the handle that reports
     /// the loss of data that was written by other handles.
     ///
+    /// A file that is as its opening has found it is not synced
+    /// ([`Backend::is_as_found`](pagewell_io::Backend::is_as_found)): what earlier processes have
+    /// written to it may not be durable.
+    ///
     /// If the backend, the writeback callback or the page codec fails, this function retries until
     /// a second has passed since the first attempt
     /// ([`Builder::close_timeout`](crate::Builder::close_timeout)). Calls in progress are not

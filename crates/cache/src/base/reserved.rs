@@ -35,7 +35,7 @@ mod imp {
             Some(Self {
                 start: map_zeros(bytes).ok()?.cast(),
                 len,
-                can_discard: crate::base::system::system_page_bytes() == Some(UNIT as u64),
+                can_discard: pagewell_sync::system::page_bytes() == Some(UNIT),
             })
         }
 

@@ -1,6 +1,6 @@
 //! Memory that the process may use, as reported by the operating system.
 
-#![allow(unsafe_code)] // Calls of `sysconf`.
+#![allow(unsafe_code)] // A call of `sysconf`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,8 @@ pub(crate) fn memory_limit() -> Option<u64> {
 fn machine_memory() -> Option<u64> {
     // SAFETY: sysconf only reads its argument.
     let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
-    u64::try_from(pages).ok()?.checked_mul(system_page_bytes()?)
-}
-
-/// Returns the size of the system's pages in bytes, if the system reports it.
-pub(crate) fn system_page_bytes() -> Option<u64> {
-    // SAFETY: sysconf only reads its argument.
-    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    u64::try_from(bytes).ok()
+    let page_bytes = pagewell_sync::system::page_bytes()? as u64;
+    u64::try_from(pages).ok()?.checked_mul(page_bytes)
 }
 
 /// Returns the smallest limit of the process's control group and the groups that contain it.

@@ -319,7 +319,7 @@ impl<S: RefScheme> Mapping<S> {
             fail(ErrorKind::OutOfMemory).with_detail(format!(
                 "no addresses for the index of a file of up to {reach} bytes, 8.5 bytes for each \
                  of {nr_pages} pages: {}",
-                pagewell_sync::reserve::limits()
+                pagewell_sync::system::memory_limits()
             ))
         };
         let nr_pages = Index::<S>::capacity_for(nr_pages).ok_or_else(no_addresses)?;

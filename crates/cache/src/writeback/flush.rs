@@ -89,23 +89,44 @@ impl<S: RefScheme> Flusher<'_, S> {
 
     /// Whether all bytes and the size of the file are known to be durable.
     fn is_durable(self, writes: &Writes, storage: &Storage) -> bool {
-        storage.durability == Durability::Durable
-            && storage.is_size_known
+        storage.durability == Durability::Durable && self.has_no_changes(writes, storage)
+    }
+
+    /// Whether neither the opening of the backend nor the cache has changed the file.
+    fn is_as_found(self, writes: &Writes) -> Result<bool, Error> {
+        let storage = self.0.lock_storage(writes, Op::Sync)?;
+        Ok(storage.durability == Durability::AsOpened
+            && !storage.is_doubtful
+            && self.has_no_changes(writes, &storage)
+            && self.0.backend().is_as_found())
+    }
+
+    /// Whether the backend has the bytes and the size of the file, and the last sync, if any, came
+    /// after the last write.
+    fn has_no_changes(self, writes: &Writes, storage: &Storage) -> bool {
+        storage.is_size_known
             && self.0.size() == self.0.fill_size()
             && writes.any_dirty(0..self.0.nr_pages()).is_none()
             && writes.written().next(0, self.0.nr_pages()).is_none()
     }
 
-    /// Makes everything durable when the last handle is closed. Retries for some time if the
-    /// backend, the callback or the page codec fails.
+    /// Makes everything durable when the last handle is closed, except a file that was only read.
+    /// Retries for some time if the backend, the callback or the page codec fails.
     pub(crate) fn save_at_the_end(self) -> Result<(), Error> {
         let mut tries = Tries::begin(self.0.shared().pressure.limits.close);
         loop {
             // Panics are caught, since the thread that closes a file may already be unwinding.
-            match self.caught(|flusher| flusher.sync_unless(Sync::All, || false)) {
+            match self.caught(|flusher| flusher.save()) {
                 Err(error) if error.may_pass() && tries.pause() => {}
                 result => return result.map_err(|error| error.and_detail(self.what_is_lost())),
             }
+        }
+    }
+
+    fn save(self) -> Result<(), Error> {
+        match self.is_as_found(self.0.writes(Op::Sync)?)? {
+            true => Ok(()),
+            false => self.sync_unless(Sync::All, || false),
         }
     }
 

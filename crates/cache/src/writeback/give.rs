@@ -220,8 +220,13 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         }
         match failures.failure {
             None => Ok(nr_taken),
-            // The caller repeats it.
-            Some(failure) if next == Next::Sync && is_interrupted(&failure.error) => {
+            // The caller repeats it. It does not repeat refusals by the program, whatever their
+            // kind of error.
+            Some(failure)
+                if next == Next::Sync
+                    && failure.cause == Cause::Storage
+                    && is_interrupted(&failure.error) =>
+            {
                 Err(Error::from_failure(Op::Flush, failure).with_path(self.0.path()))
             }
             Some(failure) => Err(self.0.write_failed(writes, Op::Flush, failure)),

@@ -1,5 +1,6 @@
 //! `pagewell info`: what of this machine matters to a page cache.
 
+mod calls;
 mod io_uring;
 mod nodes;
 
@@ -33,6 +34,7 @@ struct Info {
     transparent_huge_pages: Option<String>,
     nodes: Vec<Node>,
     io_uring: io_uring::Support,
+    optional_calls: Vec<calls::Call>,
     engine: Engine,
     copies: Copies,
 }
@@ -98,6 +100,7 @@ impl Info {
                 .and_then(chosen),
             nodes: nodes::read(),
             io_uring: io_uring::probe(),
+            optional_calls: calls::probe(),
             engine: Engine::of_default_cache(),
             copies: Copies::read(),
         }
@@ -174,6 +177,9 @@ impl Info {
             line("nodes", "the kernel shows none");
         }
         line("io_uring", &self.io_uring.to_string());
+        for call in &self.optional_calls {
+            line(call.name(), &call.to_string());
+        }
         line(
             "engine",
             &format!("{}: {}", self.engine.name, self.engine.reason),

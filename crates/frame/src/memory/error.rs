@@ -40,7 +40,7 @@ impl fmt::Display for PoolError {
                 )
             }
             Self::Memory { bytes, .. } => {
-                let limits = pagewell_sync::reserve::limits();
+                let limits = pagewell_sync::system::memory_limits();
                 write!(f, "cannot reserve {bytes} bytes of memory: {limits}")
             }
         }

@@ -42,7 +42,7 @@ pub struct FileId {
 /// - `check_size` fails with [`FileTooLarge`](io::ErrorKind::FileTooLarge) if a write that extends
 ///   the file to this size would fail because of the size. Success guarantees nothing. The cache
 ///   may pass sizes far past any write, caches the result, and calls the function with locks held.
-///   Therefore the call changes nothing and does not block.
+///   Therefore the call changes nothing and does not wait for transfers.
 /// - `sync_data` makes durable every write and every change of size that returned before the call,
 ///   and the name of a file that this backend has created. `sync_all` also makes times and
 ///   permissions durable.
@@ -149,6 +149,13 @@ pub trait Backend: Debug + Send + Sync + 'static {
         1
     }
 
+    /// Returns `true` if the file is as the opening of this backend has found it: it was neither
+    /// created, nor truncated, nor written to. The cache then closes the file without a sync if it
+    /// has written nothing itself. Called with locks held.
+    fn is_as_found(&self) -> bool {
+        false
+    }
+
     /// Returns how transfers are made, if the backend is a file of the system or a test double of
     /// one; otherwise returns `None`.
     #[cfg(not(loom))]
@@ -253,6 +260,10 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
 
     fn alignment(&self) -> usize {
         (**self).alignment()
+    }
+
+    fn is_as_found(&self) -> bool {
+        (**self).is_as_found()
     }
 
     #[cfg(not(loom))]

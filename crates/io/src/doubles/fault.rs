@@ -278,6 +278,10 @@ impl<B: Backend> Backend for FaultBackend<B> {
         self.inner.alignment()
     }
 
+    fn is_as_found(&self) -> bool {
+        self.inner.is_as_found()
+    }
+
     #[cfg(not(loom))]
     fn file_transfers(&self) -> Option<Transfers> {
         self.inner.file_transfers()

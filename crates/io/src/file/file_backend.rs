@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pagewell_sync::bytes::{RacyBytes, RacySource};
@@ -18,7 +18,7 @@ use super::identity::{self, AmbiguousFile};
 use super::options::FileOptions;
 use super::owner::Owner;
 use super::place::Place;
-use super::{largest, lock, open, place, sync, transfer};
+use super::{file_system, lock, open, size_limit, sync, transfer};
 use crate::backend::{
     Backend, FileId, Kind as What, RawFile, Request, Sealed, Transfers, read_only, too_large,
 };
@@ -35,6 +35,9 @@ use crate::backend::{
 pub struct FileBackend {
     file: File,
     id: FileId,
+    /// Whether the open may have created the file, or something was written to it or its size was
+    /// set.
+    may_be_changed: AtomicBool,
     kind: Kind,
     access: Access,
     owner: Owner,
@@ -129,9 +132,11 @@ impl FileBackend {
     }
 
     fn new(file: File, access: Access, direct: Direct) -> io::Result<Self> {
-        let (id, mode) = identity::id_and_mode(file.as_fd())?;
-        let kind = match mode & libc::S_IFMT {
-            libc::S_IFREG if has_no_size(&file)? => return Err(no_size()),
+        let stat = identity::stat(file.as_fd())?;
+        let kind = match stat.st_mode & libc::S_IFMT {
+            libc::S_IFREG if file_system::has_no_size(&file, stat.st_size as u64)? => {
+                return Err(no_size());
+            }
             libc::S_IFREG => Kind::Regular,
             libc::S_IFBLK => Kind::BlockDevice,
             libc::S_IFDIR => return Err(io::ErrorKind::IsADirectory.into()),
@@ -139,8 +144,10 @@ impl FileBackend {
         };
         Ok(Self {
             direct: direct::State::new(&file, direct)?,
+            id: identity::id_from(&stat),
+            // The size of a device is 0, too.
+            may_be_changed: AtomicBool::new(stat.st_size == 0),
             file,
-            id,
             kind,
             access,
             owner: Owner::this_process(),
@@ -207,6 +214,18 @@ impl FileBackend {
 
     fn begun(&self) -> MutexGuard<'_, Begun> {
         self.begun.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Checks that the file may be written to, and records that it may be changed from now on.
+    fn begin_change(&self) -> io::Result<()> {
+        self.check_writable()?;
+        // ORDERING: Relaxed; see `is_as_found`. The flag is loaded first, so that writers do not
+        // contend for its cache line.
+        if !self.may_be_changed.load(Ordering::Relaxed) {
+            // ORDERING: Relaxed, as above.
+            self.may_be_changed.store(true, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     fn check_writable(&self) -> io::Result<()> {
@@ -300,28 +319,6 @@ fn refine(error: io::Error) -> io::Error {
     }
 }
 
-/// Returns `true` if the file has bytes, but no size or a wrong one, because its file system
-/// generates the bytes when they are read.
-fn has_no_size(file: &File) -> io::Result<bool> {
-    let size = file.metadata()?.len();
-    // Most files of sysfs have the size of a page, whatever their bytes.
-    let is_page = size == place::system_page_bytes();
-    if size != 0 && !is_page {
-        return Ok(false);
-    }
-    if place::is_synthetic(file)? {
-        let mut bytes = vec![0; size as usize];
-        return Ok(size == 0 || file.read_exact_at(&mut bytes, 0).is_err());
-    }
-    if size != 0 {
-        return Ok(false);
-    }
-    // A file of any other file system (FUSE with `direct_io`) is recognized by a read. If this read
-    // fails, ignore the error: the first read of the user returns it.
-    let nr = file.read_at(&mut [0], 0).unwrap_or(0);
-    Ok(nr != 0 && file.metadata()?.len() == 0)
-}
-
 fn no_size() -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidInput,
@@ -371,7 +368,7 @@ impl Backend for FileBackend {
     }
 
     fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
-        self.check_writable()?;
+        self.begin_change()?;
         self.by_any_way(|unit| match unit {
             Some(unit) => blocks::write(self, &self.gate, bufs, pos, unit),
             None => {
@@ -384,7 +381,7 @@ impl Backend for FileBackend {
     }
 
     fn set_size(&self, size: u64) -> io::Result<()> {
-        self.check_writable()?;
+        self.begin_change()?;
         if self.kind == Kind::BlockDevice {
             if size == self.size()? {
                 return Ok(());
@@ -408,13 +405,13 @@ impl Backend for FileBackend {
             Kind::Regular => {
                 // A direct write of the file's tail writes a whole block.
                 let unit = self.direct.unit().unwrap_or(1) as u64;
-                largest::check(
+                size_limit::check(
                     &self.file,
                     size.checked_next_multiple_of(unit).unwrap_or(size),
                 )
             }
             // Query the size for each call, since a device may have grown.
-            Kind::BlockDevice => largest::check_device(self.size_now()?, size),
+            Kind::BlockDevice => size_limit::check_device(self.size_now()?, size),
         }
     }
 
@@ -443,6 +440,12 @@ impl Backend for FileBackend {
 
     fn alignment(&self) -> usize {
         self.direct.unit().unwrap_or(1)
+    }
+
+    fn is_as_found(&self) -> bool {
+        // ORDERING: Relaxed; the flag publishes no other memory. A caller that must see a change is
+        // ordered after it by other means.
+        !self.may_be_changed.load(Ordering::Relaxed)
     }
 
     fn file_transfers(&self) -> Option<Transfers> {
@@ -485,7 +488,7 @@ impl RawFile for FileBackend {
     fn begin(&self, request: &Request) -> io::Result<bool> {
         let is_write = request.kind() == What::Write;
         match is_write {
-            true => self.check_writable()?,
+            true => self.begin_change()?,
             false => self.owner.check()?,
         }
         let spans = request.spans().iter().copied();

@@ -151,7 +151,7 @@ pub fn named(path: &Path) -> io::Result<File> {
 
 /// Returns the device and inode number of an open file. Fails with the errors of `fstat(2)`.
 pub fn id_of(file: BorrowedFd<'_>) -> io::Result<FileId> {
-    id_and_mode(file).map(|(id, _)| id)
+    stat(file).map(|stat| id_from(&stat))
 }
 
 /// Returns the device and inode number of the file at `path`, following links. Fails with the
@@ -164,17 +164,16 @@ pub fn id_at(path: &Path) -> io::Result<FileId> {
     })
 }
 
-/// Returns the device and inode number of an open file, and its type and permissions.
-pub(super) fn id_and_mode(file: BorrowedFd<'_>) -> io::Result<(FileId, libc::mode_t)> {
-    let stat = stat(file)?;
-    let id = FileId {
+/// Returns the device and inode number in an answer of the system.
+pub(super) fn id_from(stat: &libc::stat) -> FileId {
+    FileId {
         device: stat.st_dev,
         inode: stat.st_ino,
-    };
-    Ok((id, stat.st_mode))
+    }
 }
 
-fn stat(file: BorrowedFd<'_>) -> io::Result<libc::stat> {
+/// Returns the attributes of an open file.
+pub(super) fn stat(file: BorrowedFd<'_>) -> io::Result<libc::stat> {
     let mut answer = MaybeUninit::uninit();
     // SAFETY: the descriptor is open, and `answer` has the size of the result.
     again(|| unsafe { libc::fstat(file.as_raw_fd(), answer.as_mut_ptr()) })?;

@@ -15,11 +15,12 @@
 //! | `gate` | mutual exclusion between whole-block and partial-block writes |
 //! | `sync` | syncs that are not repeated after an interruption |
 //! | `begun` | bound on the writes in flight to the device before a sync |
-//! | `largest` | limits on the size of a file |
 //! | `lock` | write lock that excludes a second writer |
 //! | `identity` | file identity beyond device and inode number |
 //! | `open` | opening by path: leases, pipes |
 //! | `step` | errors that name the failed step of opening |
+//! | `size_limit` | sizes that a file cannot have |
+//! | `file_system` | files that the kernel generates, which have no size |
 //! | `place` | directory entry of the file, and its durability |
 //! | `owner` | restriction to the process that opened the file |
 //!
@@ -57,14 +58,15 @@ mod begun;
 mod blocks;
 mod direct;
 mod file_backend;
+mod file_system;
 mod gate;
 pub mod identity;
-mod largest;
 mod lock;
 mod open;
 mod options;
 mod owner;
 mod place;
+mod size_limit;
 mod step;
 mod sync;
 mod transfer;

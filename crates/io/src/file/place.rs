@@ -15,6 +15,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::file_system;
 use super::identity;
 use super::open::{self, again, c_string};
 use super::options::FileOptions;
@@ -196,7 +197,7 @@ fn find(path: &Path) -> (Result<Entry, NoEntry>, bool) {
             let (directory, unreadable) = open_directory(start.as_ref(), parent)?;
             match read_link(&directory, &name) {
                 Ok(target) => {
-                    by_procfs |= is_procfs(&directory)?;
+                    by_procfs |= file_system::is_procfs(&directory)?;
                     path = target;
                     start = Some(directory);
                 }
@@ -266,48 +267,6 @@ fn read_link(directory: &File, name: &CStr) -> io::Result<PathBuf> {
     Ok(OsString::from_vec(text).into())
 }
 
-#[allow(clippy::unnecessary_cast)] // The types differ between C libraries.
-fn is_procfs(directory: &File) -> io::Result<bool> {
-    is_on(directory, &[libc::PROC_SUPER_MAGIC as i64])
-}
-
-/// Returns `true` if the kernel generates the bytes of the file when they are read.
-#[allow(clippy::unnecessary_cast)] // The types differ between C libraries.
-pub(super) fn is_synthetic(file: &File) -> io::Result<bool> {
-    /// `CONFIGFS_MAGIC` of the kernel.
-    const CONFIGFS: i64 = 0x6265_6570;
-    is_on(
-        file,
-        &[
-            libc::PROC_SUPER_MAGIC as i64,
-            libc::SYSFS_MAGIC as i64,
-            libc::DEBUGFS_MAGIC as i64,
-            libc::TRACEFS_MAGIC as i64,
-            libc::SECURITYFS_MAGIC as i64,
-            libc::CGROUP_SUPER_MAGIC as i64,
-            libc::CGROUP2_SUPER_MAGIC as i64,
-            CONFIGFS,
-        ],
-    )
-}
-
-/// Returns `true` if the type of the file system of `file`, as in `statfs`, is one of `types`.
-#[allow(clippy::unnecessary_cast)] // The types differ between C libraries.
-fn is_on(file: &File, types: &[i64]) -> io::Result<bool> {
-    let mut answer = MaybeUninit::<libc::statfs>::uninit();
-    // SAFETY: the file is open, and `answer` has the size of the result.
-    again(|| unsafe { libc::fstatfs(file.as_raw_fd(), answer.as_mut_ptr()) })?;
-    // SAFETY: the call has succeeded, so the answer is initialized.
-    let answer = unsafe { answer.assume_init() };
-    Ok(types.contains(&(answer.f_type as i64)))
-}
-
-/// Size of the system's pages in bytes; 0 if it reports none.
-pub(super) fn system_page_bytes() -> u64 {
-    // SAFETY: sysconf only reads its argument.
-    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(0)
-}
-
 /// Returns device and inode number of the entry `name` in `directory`, without following a link.
 fn id_in(directory: &File, name: &CStr) -> io::Result<FileId> {
     let mut answer = MaybeUninit::<libc::stat>::uninit();
@@ -323,9 +282,5 @@ fn id_in(directory: &File, name: &CStr) -> io::Result<FileId> {
         )
     })?;
     // SAFETY: the call has succeeded, so the answer is initialized.
-    let answer = unsafe { answer.assume_init() };
-    Ok(FileId {
-        device: answer.st_dev,
-        inode: answer.st_ino,
-    })
+    Ok(identity::id_from(&unsafe { answer.assume_init() }))
 }

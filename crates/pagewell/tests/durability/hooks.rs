@@ -1,4 +1,5 @@
-//! Hooks before pages are written: which log sequence numbers they are told, what a refusal does, and what they may not do.
+//! Hooks before pages are written: which log sequence numbers they are told, what a refusal does,
+//! and what they may not do.
 
 use std::collections::HashSet;
 use std::io;
@@ -60,7 +61,8 @@ fn a_hook_is_told_the_highest_number_of_each_page<S: RefScheme>() {
     }
 }
 
-/// One page of a batch was refused, and none of the batch was written. The others have no part in it.
+/// One page of a batch was refused, and none of the batch was written. The others have no part in
+/// it.
 fn a_page_that_is_refused_keeps_no_other_from_being_written<S: RefScheme>() {
     let refused: Arc<Mutex<HashSet<u64>>> = Arc::default();
     let hook = {
@@ -94,14 +96,15 @@ fn a_page_that_is_refused_keeps_no_other_from_being_written<S: RefScheme>() {
     }
 }
 
-/// A hook that refuses all pages as long as `is_refusing` says so.
+/// A hook that refuses all pages as long as `is_refusing` is set. Its error is of the kind that a
+/// call of the backend has if a signal interrupts it.
 fn refusing(
     is_refusing: &Arc<AtomicBool>,
 ) -> impl Fn(u64, u64) -> io::Result<()> + Send + Sync + 'static {
     let is_refusing = Arc::clone(is_refusing);
     move |_, _| {
         if is_refusing.load(Ordering::Relaxed) {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "no log"));
+            return Err(io::Error::new(io::ErrorKind::Interrupted, "no log"));
         }
         Ok(())
     }
@@ -117,10 +120,11 @@ fn is_refusal<T>(result: Result<T, pagewell::Error>, op: Op) {
     );
     let source = std::error::Error::source(&error).unwrap();
     assert_eq!(source.to_string(), "no log");
-    assert_eq!(io::Error::from(error).kind(), io::ErrorKind::TimedOut);
+    assert_eq!(io::Error::from(error).kind(), io::ErrorKind::Interrupted);
 }
 
-/// The refusal is told by who meets it, and once by each other handle: as a refusal, not as a failure of the storage.
+/// The refusal is told by who meets it, and once by each other handle: as a refusal, not as a
+/// failure of the storage.
 fn a_refusal_is_told_as_what_it_is<S: RefScheme>() {
     let is_refusing = Arc::new(AtomicBool::new(true));
     type Call<S> = fn(&File<S>) -> Result<(), pagewell::Error>;
@@ -175,7 +179,8 @@ fn a_refusal_in_the_background_is_told_as_what_it_is<S: RefScheme>() {
     other.sync_all().unwrap();
 }
 
-/// Two pages in one flush: the hook refuses one, and the storage fails at the other. Each is told, as what it is.
+/// Two pages in one flush: the hook refuses one, and the storage fails at the other. Each is told,
+/// as what it is.
 fn a_refusal_hides_no_failure_of_the_storage<S: RefScheme>() {
     let is_refusing = Arc::new(AtomicBool::new(true));
     let hook = {
@@ -273,8 +278,9 @@ fn a_hook_that_asks_for_its_own_file_gets_an_error<S: RefScheme>() {
     assert_eq!(buf, [9, 1]);
 }
 
-/// The hook's thread holds the file's writeback lock, so it cannot make the file durable; and what was written to a page
-/// after it was given to the storage is not given any more by who called the hook.
+/// The hook's thread holds the file's writeback lock, so it cannot make the file durable; and what
+/// was written to a page after it was given to the storage is not given any more by who called the
+/// hook.
 fn the_last_handle_may_go_in_a_hook<S: RefScheme>() {
     bounded_by(Duration::from_secs(60), "the last handle", || {
         let last: Arc<Mutex<Option<File<S>>>> = Arc::default();

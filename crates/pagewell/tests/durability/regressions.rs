@@ -1,14 +1,17 @@
 //! What was once wrong. Each test begins with its story.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use pagewell::io::{Backend, Fault, MemoryBackend, Operation, VolatileDevice};
+use pagewell::io::{
+    Backend, Fault, FaultBackend, FileBackend, FileOptions, MemoryBackend, Operation, RacyBytes,
+    VolatileDevice,
+};
 use pagewell::refcount::{LockBit, RefScheme};
-use pagewell::{Cache, ErrorKind, OpenOptions};
-use pagewell_testkit::content;
+use pagewell::{Cache, ErrorKind, File, OpenOptions};
 use pagewell_testkit::wait::{self, Gate, OpenAtEnd};
+use pagewell_testkit::{content, scratch};
 
 use crate::storage::{EIO, Script, contents, errno, manual, open_scripted, stored};
 use crate::support::{self, PAGE, assert_all_free, cache};
@@ -641,4 +644,95 @@ fn a_truncation_by_opening_is_durable_after_a_close() {
     let (file, backend, _) = open_scripted(&cache, &[1; 2 * PAGE], &manual());
     file.close().map_err(|(_, error)| error).unwrap();
     assert_eq!(backend.nr_sync_alls(), 1);
+}
+
+#[test]
+fn a_file_changed_through_its_backend_is_synced_at_the_close() {
+    type Change = fn(&FileBackend);
+    let overwrites: Change = |file| {
+        let words = [AtomicU64::new(5)];
+        let bytes = RacyBytes::from_words(&words);
+        file.write_at(&[bytes.into()], 0).unwrap();
+    };
+    let cuts: Change = |file| {
+        file.set_size(0).unwrap();
+        file.set_size(100).unwrap();
+    };
+    for change in [overwrites, cuts] {
+        let file = scratch::file();
+        std::fs::write(file.path(), [7; 100]).unwrap();
+        let backend = FileBackend::open_writable(file.path(), &FileOptions::new()).unwrap();
+        change(&backend);
+        let backend = Arc::new(FaultBackend::with_script(backend, |_| Fault::None));
+        let cache = cache::<LockBit>(64);
+        let options = manual();
+        let file = cache.open_backend_with(Arc::clone(&backend), file.path(), &options);
+        file.unwrap().close().map_err(|(_, error)| error).unwrap();
+        assert_eq!(backend.nr_sync_alls(), 1);
+    }
+}
+
+/// The sync covers what earlier processes have written.
+#[test]
+fn a_close_repeats_a_sync_that_has_failed() {
+    let file = scratch::file();
+    std::fs::write(file.path(), [7; 100]).unwrap();
+    let backend = FileBackend::open_writable(file.path(), &FileOptions::new()).unwrap();
+    let backend = Arc::new(FaultBackend::with_script(
+        backend,
+        |operation| match operation {
+            Operation::SyncData => Fault::Fail(errno(EIO)),
+            _ => Fault::None,
+        },
+    ));
+    let cache = cache::<LockBit>(64);
+    let options = manual();
+    let file = cache
+        .open_backend_with(Arc::clone(&backend), file.path(), &options)
+        .unwrap();
+    assert_eq!(file.sync_data().unwrap_err().kind(), ErrorKind::Io);
+    file.close().map_err(|(_, error)| error).unwrap();
+    assert_eq!(backend.nr_sync_alls(), 1);
+}
+
+/// A close after reads alone used to make two syncs.
+#[test]
+fn a_file_that_was_only_read_is_closed_without_a_sync() {
+    type Work = fn(&File<LockBit>);
+    let reads: Work = |file| assert_eq!(file.read_at(&mut [0; 10], 0).unwrap(), 10);
+    let none: Work = |_| ();
+    let writes: Work = |file| assert_eq!(file.write_at(b"bytes", 0).unwrap(), 5);
+    let cut: Work = |file| file.set_size(0).unwrap();
+    let found = || FileOptions::new();
+    for (options, size, work, nr_syncs) in [
+        (found(), 100, none, 0),
+        (found(), 100, reads, 0),
+        (found().create(), 100, reads, 0),
+        (found(), 100, writes, 1),
+        (found(), 100, cut, 1),
+        (found().create().truncate(), 100, none, 1),
+        // The opening may have created it.
+        (found().create(), 0, none, 1),
+    ] {
+        let dir = scratch::dir();
+        let path = dir.path().join("file");
+        std::fs::write(&path, vec![7; size]).unwrap();
+        let backend = FileBackend::open_writable(&path, &options).unwrap();
+        let backend = Arc::new(FaultBackend::with_script(backend, |_| Fault::None));
+        let storage = Arc::clone(&backend);
+        let cache = cache::<LockBit>(64);
+        let file = cache.open_backend_with(storage, &path, &manual()).unwrap();
+        work(&file);
+        let other = file.clone();
+        file.close().map_err(|(_, error)| error).unwrap();
+        assert_eq!(
+            backend.nr_sync_alls(),
+            nr_syncs,
+            "{options:?}, {size} bytes"
+        );
+        // The program's own sync also covers what earlier processes have written.
+        other.sync_data().unwrap();
+        assert_eq!(backend.nr_sync_datas(), 1);
+        other.close().map_err(|(_, error)| error).unwrap();
+    }
 }

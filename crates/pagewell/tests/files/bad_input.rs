@@ -1,5 +1,5 @@
-//! What is not as it should be: each gives a clear error, or the natural result, and leaves the cache
-//! usable.
+//! What is not as it should be: each gives a clear error, or the natural result, and leaves the
+//! cache usable.
 
 use std::error::Error as _;
 use std::fs;
@@ -14,15 +14,15 @@ use pagewell::io::{Backend, FileId, RacyBytes};
 use pagewell::{Builder, Cache, Error, ErrorKind, MAX_FILE_BYTES, Nodes, Op, OpenOptions};
 use pagewell_testkit::content;
 use pagewell_testkit::skip::skipped;
-use pagewell_testkit::wait::{self, bounded};
+use pagewell_testkit::wait::bounded;
 
-fn small_cache() -> Cache {
+pub(crate) fn small_cache() -> Cache {
     support::cache(64)
 }
 
 /// Checks that the cache still reads files, and has lost nothing.
 #[track_caller]
-fn assert_usable(cache: &Cache) {
+pub(crate) fn assert_usable(cache: &Cache) {
     let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("a good file");
     let bytes = content(1, 100 * PAGE + 1);
@@ -88,18 +88,19 @@ fn a_dangling_link_is_not_found_and_a_circle_of_links_is_an_error() {
     assert_usable(&cache);
 }
 
+#[track_caller]
+fn assert_not_a_file(cache: &Cache, path: &Path) {
+    let error = cache.open(path).unwrap_err();
+    let (kind, as_io) = (ErrorKind::NotAFile, io::ErrorKind::IsADirectory);
+    assert_says(error, path, kind, as_io);
+}
+
 #[test]
 fn a_directory_is_not_a_file() {
     let cache = small_cache();
     let dir = pagewell_testkit::scratch::dir();
     for path in [dir.path(), Path::new("/")] {
-        let error = cache.open(path).unwrap_err();
-        assert_says(
-            error,
-            path,
-            ErrorKind::NotAFile,
-            io::ErrorKind::IsADirectory,
-        );
+        assert_not_a_file(&cache, path);
     }
     assert_usable(&cache);
 }
@@ -201,111 +202,6 @@ fn open_of_a_running_program_is_busy() {
     assert_usable(&cache);
 }
 
-/// Opens as many files as the process may, after lowering that number.
-#[allow(unsafe_code)] // A limit of the process.
-fn all_descriptors() -> Vec<fs::File> {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: the pointer is valid for writes.
-    let got = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
-    limit.rlim_cur = limit.rlim_cur.min(500);
-    // SAFETY: the pointer is valid for reads.
-    let set = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
-    assert_eq!((got, set), (0, 0));
-    let open = |_| fs::File::open("/dev/null").ok();
-    (0..501).map_while(open).collect()
-}
-
-#[test]
-fn limit_of_open_files_is_reported() {
-    if !pagewell_testkit::alone("bad_input::limit_of_open_files_is_reported") {
-        return;
-    }
-    let cache = small_cache();
-    let file = pagewell_testkit::scratch::file();
-    let others = all_descriptors();
-    let error = cache.open(file.path()).unwrap_err();
-    assert!(error.to_string().contains("RLIMIT_NOFILE"), "{error}");
-    assert_eq!(error.kind(), ErrorKind::LimitReached);
-    let error = cache
-        .open_with(file.path(), &OpenOptions::new().write())
-        .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::LimitReached);
-    drop(others);
-    assert_usable(&cache);
-}
-
-#[test]
-fn engine_that_a_limit_has_refused_is_tried_again() {
-    if !pagewell_testkit::alone("bad_input::engine_that_a_limit_has_refused_is_tried_again") {
-        return;
-    }
-    if small_cache().info().engine != "uring" {
-        return skipped("there is no io_uring");
-    }
-    let cache = small_cache();
-    let dir = pagewell_testkit::scratch::dir();
-    let options = OpenOptions::new().create();
-    let file = cache.open_with(dir.path().join("file"), &options).unwrap();
-    file.append(&[7; 50_000]).unwrap();
-    let others = all_descriptors();
-    let reads = || {
-        file.sync_data().unwrap();
-        file.invalidate(0..u64::MAX);
-        let (buf, result) = wait::block_on(file.read_at_async(vec![0; 50_000], 0));
-        result.unwrap();
-        assert!(buf.iter().all(|byte| *byte == 7));
-    };
-    reads();
-    let info = cache.info();
-    assert_eq!(info.engine, "worker");
-    let reason = info.engine_reason.to_string();
-    assert!(reason.contains("open files"), "{reason}");
-    drop(others);
-    wait::until("io_uring is used", || cache.info().engine == "uring");
-    reads();
-}
-
-/// A program in a container was killed for a cache that was larger than its memory.
-#[test]
-fn capacity_is_within_the_limit_of_the_control_group() {
-    if !pagewell_testkit::alone("bad_input::capacity_is_within_the_limit_of_the_control_group") {
-        return;
-    }
-    let groups = fs::read_to_string("/proc/self/cgroup").unwrap();
-    let path = |controllers: &str| {
-        let mut lines = groups.lines().filter_map(|line| line.split_once(':'));
-        lines.find_map(|(_, line)| line.strip_prefix(controllers)?.strip_prefix(":/"))
-    };
-    let (group, file) = match (path("memory"), path("")) {
-        (Some(path), _) => (
-            Path::new("/sys/fs/cgroup/memory").join(path),
-            "memory.limit_in_bytes",
-        ),
-        (None, Some(path)) => (Path::new("/sys/fs/cgroup").join(path), "memory.max"),
-        (None, None) => return skipped("there are no control groups"),
-    };
-    let inner = group.join(format!("pagewell-test-{}", std::process::id()));
-    let process = std::process::id().to_string();
-    let entered = fs::create_dir(&inner)
-        .and_then(|()| fs::write(inner.join(file), (64 << 20).to_string()))
-        .and_then(|()| fs::write(inner.join("cgroup.procs"), &process));
-    let build = |bytes: u64| Cache::builder().capacity(bytes).build();
-    let (fits, exceeds) = (build(32 << 20).map(drop), build(65 << 20).map(drop));
-    // The group can be removed when it is empty.
-    let _ = fs::write(group.join("cgroup.procs"), &process);
-    let _ = fs::remove_dir(&inner);
-    if let Err(error) = entered {
-        return skipped(&format!("no control group can be made: {error}"));
-    }
-    fits.unwrap();
-    let error = exceeds.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidConfig);
-    assert!(error.to_string().contains("control group"), "{error}");
-}
-
 #[test]
 fn file_has_one_descriptor_after_its_first_sync() {
     if !pagewell_testkit::alone("bad_input::file_has_one_descriptor_after_its_first_sync") {
@@ -367,7 +263,8 @@ fn a_file_without_permission_is_denied() {
         assert_usable(&cache);
         return;
     }
-    // Nothing is denied to root: the same test once more, as nobody, from a copy that nobody may run.
+    // Nothing is denied to root: the same test once more, as nobody, from a copy that nobody may
+    // run.
     let copy = dir.path().join("test");
     fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
     fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
@@ -665,13 +562,7 @@ fn file_of_the_kernel_without_a_size_is_not_a_file() {
             skipped(&format!("no {}", path.display()));
             continue;
         }
-        let error = cache.open(path).unwrap_err();
-        assert_says(
-            error,
-            path,
-            ErrorKind::NotAFile,
-            io::ErrorKind::IsADirectory,
-        );
+        assert_not_a_file(&cache, path);
     }
     assert_usable(&cache);
 }

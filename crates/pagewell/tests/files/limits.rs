@@ -1,12 +1,14 @@
-//! Limits of the process on memory and addresses.
-
-#![allow(unsafe_code)] // Limits, and locked memory.
+//! Limits of the process on memory, addresses and open files.
 
 use std::fs;
+use std::path::Path;
 
 use pagewell::{Cache, ErrorKind, OpenOptions};
 use pagewell_testkit::skip::skipped;
-use pagewell_testkit::{alone, scratch};
+use pagewell_testkit::wait;
+use pagewell_testkit::{Resource, alone, limit, scratch};
+
+use crate::bad_input::{assert_usable, small_cache};
 
 /// A field of `/proc/self/status`, in bytes.
 fn status(name: &str) -> u64 {
@@ -19,13 +21,19 @@ fn status(name: &str) -> u64 {
     kib.parse::<u64>().unwrap() << 10
 }
 
-fn set_limit(resource: libc::__rlimit_resource_t, bytes: u64) {
-    let limit = libc::rlimit {
-        rlim_cur: bytes,
-        rlim_max: bytes,
-    };
-    // SAFETY: the pointer is valid for reads.
-    assert_eq!(unsafe { libc::setrlimit(resource, &raw const limit) }, 0);
+/// Locks the memory of this process, and returns whether the system permits it.
+#[allow(unsafe_code)] // A system call.
+fn lock_memory(which: libc::c_int) -> bool {
+    // SAFETY: no pointers.
+    unsafe { libc::mlockall(which) == 0 }
+}
+
+/// Locks a page of the stack, and returns whether the system permits it.
+#[allow(unsafe_code)] // A system call.
+fn lock_stack() -> bool {
+    let byte = 0_u8;
+    // SAFETY: the call changes no contents.
+    unsafe { libc::mlock((&raw const byte).cast(), 1) == 0 }
 }
 
 /// The index is reserved for growth to 1 TiB and more.
@@ -34,8 +42,7 @@ fn index_of_a_process_with_locked_memory_is_not_locked() {
     if !alone("limits::index_of_a_process_with_locked_memory_is_not_locked") {
         return;
     }
-    // SAFETY: no pointers.
-    if unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) } != 0 {
+    if !lock_memory(libc::MCL_CURRENT | libc::MCL_FUTURE) {
         return skipped("this process may not lock its memory");
     }
     let dir = scratch::dir();
@@ -58,6 +65,31 @@ fn index_of_a_process_with_locked_memory_is_not_locked() {
     }
 }
 
+/// The limit on locked memory is named only where it may be the cause.
+#[test]
+fn error_names_the_limit_on_locked_memory() {
+    if !alone("limits::error_names_the_limit_on_locked_memory") {
+        return;
+    }
+    let cache = Cache::builder().capacity(1 << 20).build().unwrap();
+    limit(Resource::As, status("VmSize") + (64 << 20));
+    let dir = scratch::dir();
+    let open = || {
+        let options = OpenOptions::new().create();
+        let error = cache.open_with(dir.path().join("1"), &options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+        error.to_string()
+    };
+    let text = open();
+    assert!(!text.contains("RLIMIT_MEMLOCK"), "{text}");
+    limit(Resource::Memlock, 64 << 10);
+    if !lock_stack() {
+        return skipped("this process may not lock its memory");
+    }
+    let text = open();
+    assert!(text.contains("RLIMIT_MEMLOCK is"), "{text}");
+}
+
 #[test]
 fn error_names_the_limit_on_addresses() {
     if !alone("limits::error_names_the_limit_on_addresses") {
@@ -66,7 +98,7 @@ fn error_names_the_limit_on_addresses() {
     let dir = scratch::dir();
     let cache = Cache::builder().capacity(1 << 20).build().unwrap();
     let options = OpenOptions::new().create();
-    set_limit(libc::RLIMIT_AS, status("VmSize") + (3 << 30));
+    limit(Resource::As, status("VmSize") + (3 << 30));
     let first = cache.open_with(dir.path().join("1"), &options).unwrap();
     let error = cache.open_with(dir.path().join("2"), &options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutOfMemory);
@@ -81,4 +113,99 @@ fn error_names_the_limit_on_addresses() {
         // The machine has less.
         assert_eq!(error.kind(), ErrorKind::InvalidConfig);
     }
+}
+
+/// Opens as many files as the process may, after lowering that number.
+fn all_descriptors() -> Vec<fs::File> {
+    limit(Resource::Nofile, 500);
+    let open = |_| fs::File::open("/dev/null").ok();
+    (0..501).map_while(open).collect()
+}
+
+#[test]
+fn limit_of_open_files_is_reported() {
+    if !alone("limits::limit_of_open_files_is_reported") {
+        return;
+    }
+    let cache = small_cache();
+    let file = scratch::file();
+    let others = all_descriptors();
+    let error = cache.open(file.path()).unwrap_err();
+    assert!(error.to_string().contains("RLIMIT_NOFILE"), "{error}");
+    assert_eq!(error.kind(), ErrorKind::LimitReached);
+    let error = cache
+        .open_with(file.path(), &OpenOptions::new().write())
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitReached);
+    drop(others);
+    assert_usable(&cache);
+}
+
+#[test]
+fn engine_that_a_limit_has_refused_is_tried_again() {
+    if !alone("limits::engine_that_a_limit_has_refused_is_tried_again") {
+        return;
+    }
+    if small_cache().info().engine != "uring" {
+        return skipped("there is no io_uring");
+    }
+    let cache = small_cache();
+    let dir = scratch::dir();
+    let options = OpenOptions::new().create();
+    let file = cache.open_with(dir.path().join("file"), &options).unwrap();
+    file.append(&[7; 50_000]).unwrap();
+    let others = all_descriptors();
+    let reads = || {
+        file.sync_data().unwrap();
+        file.invalidate(0..u64::MAX);
+        let (buf, result) = wait::block_on(file.read_at_async(vec![0; 50_000], 0));
+        result.unwrap();
+        assert!(buf.iter().all(|byte| *byte == 7));
+    };
+    reads();
+    let info = cache.info();
+    assert_eq!(info.engine, "worker");
+    let reason = info.engine_reason.to_string();
+    assert!(reason.contains("open files"), "{reason}");
+    drop(others);
+    wait::until("io_uring is used", || cache.info().engine == "uring");
+    reads();
+}
+
+/// A program in a container was killed for a cache that was larger than its memory.
+#[test]
+fn capacity_is_within_the_limit_of_the_control_group() {
+    if !alone("limits::capacity_is_within_the_limit_of_the_control_group") {
+        return;
+    }
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap();
+    let path = |controllers: &str| {
+        let mut lines = groups.lines().filter_map(|line| line.split_once(':'));
+        lines.find_map(|(_, line)| line.strip_prefix(controllers)?.strip_prefix(":/"))
+    };
+    let (group, file) = match (path("memory"), path("")) {
+        (Some(path), _) => (
+            Path::new("/sys/fs/cgroup/memory").join(path),
+            "memory.limit_in_bytes",
+        ),
+        (None, Some(path)) => (Path::new("/sys/fs/cgroup").join(path), "memory.max"),
+        (None, None) => return skipped("there are no control groups"),
+    };
+    let inner = group.join(format!("pagewell-test-{}", std::process::id()));
+    let process = std::process::id().to_string();
+    let entered = fs::create_dir(&inner)
+        .and_then(|()| fs::write(inner.join(file), (64 << 20).to_string()))
+        .and_then(|()| fs::write(inner.join("cgroup.procs"), &process));
+    let build = |bytes: u64| Cache::builder().capacity(bytes).build();
+    let (fits, exceeds) = (build(32 << 20).map(drop), build(65 << 20).map(drop));
+    // The group can be removed when it is empty.
+    let _ = fs::write(group.join("cgroup.procs"), &process);
+    let _ = fs::remove_dir(&inner);
+    if let Err(error) = entered {
+        return skipped(&format!("no control group can be made: {error}"));
+    }
+    fits.unwrap();
+    let error = exceeds.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+    assert!(error.to_string().contains("control group"), "{error}");
 }

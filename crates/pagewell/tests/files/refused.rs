@@ -1,35 +1,30 @@
-//! System calls that are missing, or refused by a sandbox: the library works with less, or says what it lacks.
+//! System calls that the system does not have or that a sandbox refuses: the library works without
+//! them, or its error names what is missing.
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
 use pagewell::io::Direct;
 use pagewell::space::{Policy, Spaces};
 use pagewell::{Cache, Error, ErrorKind, OpenOptions};
+use pagewell_testkit::skip::skipped;
 use pagewell_testkit::wait::block_on;
-use pagewell_testkit::{content, refuse, refuse_command, scratch};
+use pagewell_testkit::{Calls, Resource, content, die_at, limit, refuse, scratch};
 
 /// Errors by which systems refuse a call.
 const ERRORS: [i32; 4] = [libc::ENOSYS, libc::EPERM, libc::EINVAL, libc::EOPNOTSUPP];
 
-#[derive(Clone, Copy, Debug)]
-enum Refused {
-    Call(libc::c_long),
-    Command(libc::c_long, i32),
-}
+/// In place of an error: the call ends the process.
+const DEADLY: i32 = 0;
 
-/// The calls that the library makes and that some systems do not have.
-const CALLS: [(&str, Refused, Outcome); 16] = {
+/// System calls that the library makes, and that some systems do not have or refuse.
+const CALLS: [(&str, Calls, Outcome); 10] = {
+    use Calls::{Command, Of};
     use Outcome::{Fails, Works};
-    use Refused::{Call, Command};
     [
-        ("openat2", Call(libc::SYS_openat2), Works),
-        ("statx", Call(libc::SYS_statx), Works),
-        (
-            "name_to_handle_at",
-            Call(libc::SYS_name_to_handle_at),
-            Works,
-        ),
+        ("statx", Of(libc::SYS_statx), Works),
+        ("name_to_handle_at", Of(libc::SYS_name_to_handle_at), Works),
         (
             "F_OFD_SETLK",
             Command(libc::SYS_fcntl, libc::F_OFD_SETLK),
@@ -40,21 +35,12 @@ const CALLS: [(&str, Refused, Outcome); 16] = {
             Command(libc::SYS_fcntl, libc::F_OFD_GETLK),
             Works,
         ),
-        ("fallocate", Call(libc::SYS_fallocate), Works),
-        ("sync_file_range", Call(libc::SYS_sync_file_range), Works),
-        ("io_uring_setup", Call(libc::SYS_io_uring_setup), Works),
-        ("io_uring_enter", Call(libc::SYS_io_uring_enter), Works),
-        (
-            "io_uring_register",
-            Call(libc::SYS_io_uring_register),
-            Works,
-        ),
-        ("membarrier", Call(libc::SYS_membarrier), Works),
-        ("mbind", Call(libc::SYS_mbind), Works),
-        ("madvise", Call(libc::SYS_madvise), Works),
-        ("memfd_create", Call(libc::SYS_memfd_create), Works),
-        ("eventfd2", Call(libc::SYS_eventfd2), Works),
-        ("getcpu", Call(libc::SYS_getcpu), Works),
+        ("sync_file_range", Of(libc::SYS_sync_file_range), Works),
+        ("io_uring_setup", Of(libc::SYS_io_uring_setup), Works),
+        ("io_uring_enter", Of(libc::SYS_io_uring_enter), Works),
+        ("membarrier", Of(libc::SYS_membarrier), Works),
+        ("madvise", Of(libc::SYS_madvise), Works),
+        ("eventfd2", Of(libc::SYS_eventfd2), Works),
     ]
 };
 
@@ -66,7 +52,7 @@ enum Outcome {
     Fails,
 }
 
-/// Does some of everything.
+/// Makes each of [`CALLS`] at least once, by what a program does with files and memory.
 fn work(folder: &Path) -> Result<(), Error> {
     let cache = Cache::builder().capacity(4 << 20).build()?;
     let path = folder.join("file");
@@ -99,6 +85,13 @@ fn work(folder: &Path) -> Result<(), Error> {
     drop(again);
     file.close().map_err(|(_, error)| error)?;
     assert_eq!(std::fs::read(&path).unwrap()[8192..8195], *b"new");
+    // The system begins to write the first range while the cache writes the second one.
+    let options = OpenOptions::new().create().direct(Direct::Never);
+    let file = cache.open_with(folder.join("buffered"), &options)?;
+    for page in [0, 2] {
+        file.write_at(b"bytes", page * 4096)?;
+    }
+    file.sync_data()?;
 
     let space = Spaces::from_source(cache.frames()).space().unwrap();
     let area = space.map(1 << 20, Policy::Local).unwrap();
@@ -114,34 +107,50 @@ fn work(folder: &Path) -> Result<(), Error> {
 const CASE: &str = "PAGEWELL_TEST_REFUSED";
 const FOLDER: &str = "PAGEWELL_TEST_FOLDER";
 
-/// A new process for each case: the standard library remembers whether there is `statx`.
+/// Runs [`work`] in the processes of this test. In each process one kind of call is refused with
+/// one error. In another process the first call of that kind is deadly, which shows that the
+/// library makes it. Each case has a new process, since the standard library remembers whether
+/// there is `statx`.
 #[test]
-fn calls_that_a_system_lacks_are_done_without_or_named() {
+fn library_works_without_calls_or_names_them() {
     let case_of = |name: &str, errno: i32| format!("{name} {errno}");
     if let (Some(case), Some(folder)) = (std::env::var_os(CASE), std::env::var_os(FOLDER)) {
-        for (name, call, expected) in CALLS {
-            for errno in ERRORS {
-                if *case == *case_of(name, errno) {
-                    match call {
-                        Refused::Call(call) => refuse(call, errno),
-                        Refused::Command(call, command) => refuse_command(call, command, errno),
-                    }
-                    match (work(Path::new(&folder)), expected) {
-                        (Ok(()), Outcome::Works) => {}
-                        (Err(error), Outcome::Fails) => {
-                            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-                        }
-                        (result, _) => panic!("{name}, error {errno}: {result:?}"),
-                    }
-                    println!("as expected");
+        for (name, calls, expected) in CALLS {
+            for errno in ERRORS.into_iter().chain([DEADLY]) {
+                if *case != *case_of(name, errno) {
+                    continue;
                 }
+                if name == "F_OFD_GETLK" {
+                    // The library tests for a lock where it has no file handle.
+                    refuse(Calls::Of(libc::SYS_name_to_handle_at), libc::ENOSYS);
+                }
+                match errno {
+                    DEADLY => {
+                        limit(Resource::Core, 0);
+                        die_at(calls);
+                    }
+                    _ => refuse(calls, errno),
+                }
+                match (work(Path::new(&folder)), expected) {
+                    (Ok(()), Outcome::Works) => {}
+                    (Err(error), Outcome::Fails) => {
+                        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+                    }
+                    (result, _) => panic!("{name}, error {errno}: {result:?}"),
+                }
+                println!("as expected");
             }
         }
         return;
     }
-    let test = "refused::calls_that_a_system_lacks_are_done_without_or_named";
+    let test = "refused::library_works_without_calls_or_names_them";
+    let has_uring = Cache::builder().build().unwrap().info().engine == "uring";
     for (name, ..) in CALLS {
-        for errno in ERRORS {
+        for errno in ERRORS.into_iter().chain([DEADLY]) {
+            if errno == DEADLY && !has_uring && ["io_uring_enter", "eventfd2"].contains(&name) {
+                skipped(&format!("there is no io_uring, so {name} is not called"));
+                continue;
+            }
             let dir = scratch::dir();
             let output = Command::new(std::env::current_exe().unwrap())
                 .args([test, "--exact", "--nocapture", "--test-threads=1"])
@@ -151,6 +160,11 @@ fn calls_that_a_system_lacks_are_done_without_or_named() {
                 .env_remove("TERM")
                 .output()
                 .unwrap();
+            if errno == DEADLY {
+                let signal = output.status.signal();
+                assert_eq!(signal, Some(libc::SIGSYS), "{name} was not called");
+                continue;
+            }
             let (text, told) = (&output.stdout, &output.stderr);
             let (text, told) = (String::from_utf8_lossy(text), String::from_utf8_lossy(told));
             assert!(

@@ -1,7 +1,5 @@
 //! Sizes that the storage cannot have: refused at the write, so that no sync fails for them.
 
-#![allow(unsafe_code)] // Limits of the process.
-
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::ops::Range;
@@ -13,23 +11,9 @@ use pagewell::refcount::LockBit;
 use pagewell::{ErrorKind, OpenOptions};
 use pagewell_testkit::skip::skipped;
 use pagewell_testkit::wait::block_on;
-use pagewell_testkit::{alone, content, scratch};
+use pagewell_testkit::{Resource, alone, content, limit, scratch};
 
 use crate::support::cache;
-
-/// Sets the soft limit on the sizes of files.
-fn limit_files(bytes: u64) {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: the pointer is valid for writes.
-    let got = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
-    limit.rlim_cur = bytes.min(limit.rlim_max);
-    // SAFETY: the pointer is valid for reads.
-    let set = unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) };
-    assert_eq!((got, set), (0, 0));
-}
 
 /// Asserts that no call extends the file past `limit`, with an error that contains `cause`, and
 /// that everything else works.
@@ -65,7 +49,7 @@ fn writes_past_the_limit_of_the_process_are_refused() {
     std::fs::write(&path, content(1, 1000)).unwrap();
     let cache = cache::<LockBit>(64);
     let file = cache.open_with(&path, &OpenOptions::new().write()).unwrap();
-    limit_files(LIMIT);
+    limit(Resource::Fsize, LIMIT);
     assert_bounded(&file, LIMIT, "RLIMIT_FSIZE");
     file.write_at(b"within", 500).unwrap();
     assert_eq!(file.append(b"more").unwrap(), 1000..1004);
@@ -73,7 +57,7 @@ fn writes_past_the_limit_of_the_process_are_refused() {
     file.sync_all().unwrap();
     assert_bounded(&file, LIMIT, "RLIMIT_FSIZE");
     // Asked again.
-    limit_files(u64::MAX);
+    limit(Resource::Fsize, u64::MAX);
     file.append(b"beyond").unwrap();
     file.close().map_err(|(_, error)| error).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().len(), LIMIT + 6);
@@ -93,7 +77,7 @@ fn sync_past_a_limit_lowered_later_names_page_and_remedy() {
     file.write_at(b"first", 0).unwrap();
     // SAFETY: the disposition is one of the system's own.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
-    limit_files(8192);
+    limit(Resource::Fsize, 8192);
     file.write_at(&[1; 4096], 8192).unwrap();
     file.write_at(b"good", 100).unwrap();
     let error = file.sync_data().unwrap_err();

@@ -1,6 +1,7 @@
 //! The backend of a file on a volatile device.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pagewell_sync::bytes::{RacyBytes, RacySource};
@@ -26,6 +27,8 @@ pub struct VolatileFile {
     names: Mutex<SyncNames>,
     /// `None` if transfers are not direct.
     direct: Option<Direct>,
+    /// Whether something was written to the file, or its size was set.
+    is_changed: AtomicBool,
 }
 
 impl VolatileFile {
@@ -35,6 +38,7 @@ impl VolatileFile {
             id,
             names: Mutex::new(SyncNames::Too),
             direct: alignment.map(Direct::new),
+            is_changed: AtomicBool::new(false),
         }
     }
 
@@ -63,6 +67,8 @@ impl VolatileFile {
     }
 
     fn write_now(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
+        // ORDERING: Relaxed; the flag publishes no other memory.
+        self.is_changed.store(true, Ordering::Relaxed);
         let bytes = gather(bufs);
         if bytes.is_empty() {
             return Ok(());
@@ -79,6 +85,8 @@ impl VolatileFile {
     }
 
     fn set_size_now(&self, size: u64) -> io::Result<()> {
+        // ORDERING: Relaxed, as in `write_now`.
+        self.is_changed.store(true, Ordering::Relaxed);
         if size > MOST_BYTES {
             return Err(too_large());
         }
@@ -168,6 +176,12 @@ impl Backend for VolatileFile {
 
     fn alignment(&self) -> usize {
         self.direct.as_ref().map_or(1, Direct::unit)
+    }
+
+    fn is_as_found(&self) -> bool {
+        // An empty file may have been created by the open.
+        // ORDERING: Relaxed, as in `write_now`.
+        !self.is_changed.load(Ordering::Relaxed) && self.size_now().is_ok_and(|size| size != 0)
     }
 
     #[cfg(not(loom))]

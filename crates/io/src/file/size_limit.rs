@@ -1,14 +1,16 @@
 //! Sizes that a file cannot have.
 
-#![allow(unsafe_code)] // A system call.
-
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 
+use pagewell_sync::system::Resource;
+
 /// Returns an error if a regular file cannot grow to `size` bytes.
 pub(super) fn check(mut file: &File, size: u64) -> io::Result<()> {
-    let limit = process_limit();
-    if size > limit {
+    // At a write past it the kernel sends SIGXFSZ.
+    if let Some(limit) = Resource::FileSize.limit()
+        && size > limit
+    {
         return Err(too_large(format!(
             "the process may write the first {limit} bytes of a file: raise RLIMIT_FSIZE"
         )));
@@ -34,16 +36,4 @@ pub(super) fn check_device(end: u64, size: u64) -> io::Result<()> {
 
 fn too_large(text: String) -> io::Error {
     io::Error::new(io::ErrorKind::FileTooLarge, text)
-}
-
-/// Returns the soft limit of the process on the sizes of files. At a write past it the kernel sends
-/// SIGXFSZ.
-fn process_limit() -> u64 {
-    let mut limit = libc::rlimit {
-        rlim_cur: libc::RLIM_INFINITY,
-        rlim_max: libc::RLIM_INFINITY,
-    };
-    // SAFETY: the pointer is valid for writes. Should the call fail, the limit stays infinite.
-    let _ = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
-    limit.rlim_cur
 }

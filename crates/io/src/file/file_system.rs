@@ -1,0 +1,69 @@
+//! File systems whose files the kernel generates.
+
+#![allow(unsafe_code)] // A system call.
+#![allow(clippy::unnecessary_cast)] // The types of the constants differ between C libraries.
+
+use std::fs::File;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+
+use pagewell_sync::system;
+
+use super::open::again;
+
+/// Returns `true` if the regular file of `size` bytes has contents that do not have this size,
+/// because its file system generates them when they are read.
+pub(super) fn has_no_size(file: &File, size: u64) -> io::Result<bool> {
+    // Most files of sysfs have the size of a page, whatever their contents.
+    let is_page = system::page_bytes().is_some_and(|bytes| bytes as u64 == size);
+    if size != 0 && !is_page {
+        return Ok(false);
+    }
+    if is_synthetic(file)? {
+        let mut bytes = vec![0; size as usize];
+        return Ok(size == 0 || file.read_exact_at(&mut bytes, 0).is_err());
+    }
+    if size != 0 {
+        return Ok(false);
+    }
+    // A file of any other file system (FUSE with `direct_io`) is recognized by a read. If this read
+    // fails, ignore the error: the first read of the user returns it.
+    let nr = file.read_at(&mut [0], 0).unwrap_or(0);
+    Ok(nr != 0 && file.metadata()?.len() == 0)
+}
+
+/// Returns `true` if the file is on procfs.
+pub(super) fn is_procfs(file: &File) -> io::Result<bool> {
+    is_on(file, &[libc::PROC_SUPER_MAGIC as i64])
+}
+
+/// Returns `true` if the kernel generates the contents of the file when they are read.
+fn is_synthetic(file: &File) -> io::Result<bool> {
+    /// `CONFIGFS_MAGIC` of the kernel.
+    const CONFIGFS: i64 = 0x6265_6570;
+    is_on(
+        file,
+        &[
+            libc::PROC_SUPER_MAGIC as i64,
+            libc::SYSFS_MAGIC as i64,
+            libc::DEBUGFS_MAGIC as i64,
+            libc::TRACEFS_MAGIC as i64,
+            libc::SECURITYFS_MAGIC as i64,
+            libc::CGROUP_SUPER_MAGIC as i64,
+            libc::CGROUP2_SUPER_MAGIC as i64,
+            CONFIGFS,
+        ],
+    )
+}
+
+/// Returns `true` if the type of the file system of `file`, as in `statfs`, is one of `types`.
+fn is_on(file: &File, types: &[i64]) -> io::Result<bool> {
+    let mut answer = MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the file is open, and `answer` has the size of the result.
+    again(|| unsafe { libc::fstatfs(file.as_raw_fd(), answer.as_mut_ptr()) })?;
+    // SAFETY: the call has succeeded, so the answer is initialized.
+    let answer = unsafe { answer.assume_init() };
+    Ok(types.contains(&(answer.f_type as i64)))
+}

@@ -3,12 +3,12 @@
 use std::ffi::c_int;
 use std::path::Path;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pagewell::File;
 
 use crate::abi;
-use crate::databases::{self, Database};
+use crate::databases::{self, Database, DatabaseUser};
 use crate::error::Failure;
 use crate::locks::{Level, Locked};
 use crate::pins::Pins;
@@ -18,7 +18,7 @@ use crate::shm::{Mapped, ShmHandle, ShmLocked};
 #[derive(Debug)]
 pub(crate) struct Connection {
     pins: Pins,
-    database: Arc<Database>,
+    database: DatabaseUser,
     /// Path by which this connection has opened the database. It may have others.
     path: Box<Path>,
     process: Process,
@@ -48,7 +48,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Connection {
     pub(crate) fn new(
-        database: Arc<Database>,
+        database: DatabaseUser,
         path: &Path,
         is_read_only: bool,
         is_power_safe: bool,
@@ -59,7 +59,7 @@ impl Connection {
             process: Process::this(),
             level: Level::None,
             shm: ShmHandle::default(),
-            is_read_only: is_read_only || database.is_read_only,
+            is_read_only: is_read_only || database.is_read_only(),
             keeps_wal: false,
             is_power_safe,
             mmap_size: 0,

@@ -3,6 +3,7 @@
 use std::error::Error as _;
 use std::ffi::c_int;
 use std::io;
+use std::path::Path;
 
 use pagewell::{Error, ErrorKind};
 
@@ -97,4 +98,25 @@ fn errno_of(error: &Error) -> Option<i32> {
         cause = error.source();
     }
     None
+}
+
+/// Returns the error of an open that fails because of `why`.
+pub(crate) fn cannot(path: &Path, why: &str) -> Failure {
+    Failure::new(
+        abi::CANTOPEN,
+        format!("cannot open {}: {why}", path.display()),
+    )
+}
+
+/// Returns the error of an open that fails because of an error of the system.
+pub(crate) fn cannot_open(path: &Path, error: &io::Error) -> Failure {
+    let what = format!("cannot open {}", path.display());
+    Failure::of_system(error, abi::CANTOPEN, &what)
+}
+
+pub(crate) fn busy(path: &Path) -> Failure {
+    Failure::new(
+        abi::BUSY,
+        format!("cannot open {}: it is locked elsewhere", path.display()),
+    )
 }

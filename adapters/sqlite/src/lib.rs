@@ -18,7 +18,10 @@
 //! | `locks` | SQLite's five lock states, in memory |
 //! | `shm` | index of a write-ahead log, in memory |
 //! | `pins` | fetched pages |
-//! | `databases` | open databases; the cache; the lock against other processes |
+//! | `registry` | shared values that the first user opens and the last user closes |
+//! | `cache` | the cache of the process, and its capacity |
+//! | `descriptors` | descriptors of database files; the lock against other processes |
+//! | `databases` | open databases |
 //! | `connection` | one connection's open database |
 //! | `methods` | its methods, called from C |
 //! | `vfs` | the VFS itself |
@@ -29,8 +32,10 @@
 
 #[doc(hidden)]
 pub mod abi;
+mod cache;
 mod connection;
 mod databases;
+mod descriptors;
 mod error;
 #[allow(unsafe_code)] // Calls to C.
 mod host;
@@ -39,6 +44,7 @@ mod methods;
 mod options;
 mod pins;
 mod process;
+mod registry;
 mod shm;
 mod vfs;
 

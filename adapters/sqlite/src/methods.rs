@@ -210,7 +210,7 @@ fn level(number: c_int) -> Result<Level, Failure> {
 unsafe extern "C" fn lock(file: *mut sqlite3_file, wanted: c_int) -> c_int {
     let work = |connection: &mut Connection| {
         let wanted = level(wanted)?;
-        if wanted > Level::Shared && connection.database().is_read_only {
+        if wanted > Level::Shared && connection.database().is_read_only() {
             // This process has only a shared lock on the file, and other processes may have a
             // shared lock concurrently. So its connections cannot get a state above SHARED.
             return Err(Failure::new(

@@ -3,9 +3,9 @@
 //! the parent. A connection therefore belongs to the process that opened it. In other processes,
 //! its calls fail before SQLite writes to a log or journal.
 
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use pagewell_sync::raced::Raced;
 use pagewell_sync::wiped::WipedOnFork;
 
 use crate::abi;
@@ -17,7 +17,7 @@ pub(crate) struct Process(u64);
 
 /// Number of this process, or 0 if none was assigned yet. The system zeroes it in a child of
 /// `fork`. `None` if the system does not support that: process ids are then used instead.
-static NUMBER: LazyLock<Option<WipedOnFork>> = LazyLock::new(WipedOnFork::new);
+static NUMBER: Raced<Option<WipedOnFork>> = Raced::new();
 
 /// Last assigned number. After a `fork`, the child keeps this value while the system zeroes
 /// `NUMBER`. So the child assigns itself the next number, which differs from those of its
@@ -27,7 +27,7 @@ static LAST: AtomicU64 = AtomicU64::new(0);
 impl Process {
     #[inline]
     pub(crate) fn this() -> Self {
-        let Some(number) = NUMBER.as_ref() else {
+        let Some(number) = NUMBER.get_or_make(WipedOnFork::new) else {
             return Self(std::process::id().into());
         };
         let word = number.word();

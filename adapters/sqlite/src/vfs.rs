@@ -12,7 +12,8 @@ use std::sync::OnceLock;
 
 use crate::abi::{self, sqlite3, sqlite3_file, sqlite3_vfs};
 use crate::connection::Connection;
-use crate::databases::{self, Wish};
+use crate::databases;
+use crate::descriptors::Wish;
 use crate::error::Failure;
 use crate::host::host;
 use crate::methods::{self, OpenFile, guarded};

@@ -2,7 +2,10 @@
 
 mod support;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::os::fd::AsRawFd as _;
+use std::path::Path;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rusqlite::backup::Backup;
 use rusqlite::{Connection, ffi, params};
@@ -22,6 +25,13 @@ fn sum(db: &Connection, table: &str) -> (i64, String) {
     let sql = format!("SELECT count(*), hex(sum(length(body))) FROM {table}");
     db.query_row(&sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
         .unwrap()
+}
+
+/// Number of descriptors that this process has of files in `dir`.
+fn nr_descriptors(dir: &Path) -> usize {
+    let links = std::fs::read_dir("/proc/self/fd").unwrap();
+    let links = links.filter_map(|link| std::fs::read_link(link.unwrap().path()).ok());
+    links.filter(|link| link.starts_with(dir)).count()
 }
 
 #[test]
@@ -299,6 +309,128 @@ fn connections_that_open_while_others_close_are_not_refused() {
     assert_eq!(sum(&open_unix(&path), "t").0, 10);
 }
 
+/// Threads that create one database: each opens a file that had no identity before.
+#[test]
+fn threads_that_create_one_database_share_it_and_keep_no_descriptor() {
+    const THREADS: usize = 4;
+    let dir = tempfile::tempdir().unwrap();
+    for round in 0..150 {
+        let path = dir.path().join(round.to_string());
+        let barrier = Barrier::new(THREADS);
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (path, barrier) = (&path, &barrier);
+                scope.spawn(move || {
+                    barrier.wait();
+                    let db = open(path);
+                    db.execute_batch("CREATE TABLE IF NOT EXISTS t(a)").unwrap();
+                    db.execute("INSERT INTO t VALUES(?)", [thread as i64])
+                        .unwrap();
+                });
+            }
+        });
+        let db = open(&path);
+        assert_eq!(value::<i64>(&db, "SELECT count(*) FROM t"), THREADS as i64);
+    }
+    assert_eq!(nr_descriptors(dir.path()), 0);
+}
+
+/// The open of a database whose file another process has leased waits for that process.
+#[test]
+fn slow_open_delays_no_other_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let (leased, other) = (dir.path().join("leased"), dir.path().join("other"));
+    fill(&open(&leased), "t", 10);
+    let mut holder = start("lease", &leased, "");
+    let mut said = answers(&mut holder);
+    if said.next().unwrap() != "leased" {
+        skipped("the file system has no leases");
+        return;
+    }
+    let is_open = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let db = open(&leased);
+            is_open.store(true, Ordering::SeqCst);
+            assert_eq!(sum(&db, "t").0, 10);
+        });
+        // The open of the thread above has begun, and waits.
+        assert_eq!(said.next().unwrap(), "breaking");
+        fill(&open(&other), "t", 10);
+        assert!(!is_open.load(Ordering::SeqCst), "the other open has waited");
+        drop(holder.stdin.take());
+    });
+    holder.wait().unwrap();
+}
+
+#[test]
+#[ignore = "what another process does, which a test starts"]
+fn jobs() {
+    let Some(path) = std::env::var_os("PAGEWELL_PATH") else {
+        return;
+    };
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    let lease = |command: i32, argument: i32| {
+        // SAFETY: the descriptor is open, and the commands access no memory.
+        unsafe { libc::fcntl(file.as_raw_fd(), command, argument) }
+    };
+    // The signal of a broken lease would end the process.
+    // SAFETY: no other thread has handlers of this signal.
+    unsafe { libc::signal(libc::SIGIO, libc::SIG_IGN) };
+    if lease(libc::F_SETLEASE, libc::F_WRLCK) != 0 {
+        say("none");
+        return;
+    }
+    say("leased");
+    while lease(libc::F_GETLEASE, 0) == libc::F_WRLCK {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    say("breaking");
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+}
+
+/// The capacity of an open that fails is not that of a database.
+#[test]
+fn capacity_of_a_failed_open_excludes_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let job = "PAGEWELL_CAPACITY";
+    // The cache is one for the process, and so the tests of this file would interfere.
+    if std::env::var_os(job).is_none() {
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "capacity_of_a_failed_open_excludes_no_other",
+                "--nocapture",
+            ])
+            .env(job, "")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        return;
+    }
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                let missing = dir.path().join("missing");
+                let error = try_open(&missing, "&mode=rw&pw_cache=1M").unwrap_err();
+                assert_eq!(code(&error), ffi::SQLITE_CANTOPEN);
+            }
+        });
+        for round in 0..300 {
+            match try_open(&path, "&pw_cache=2M") {
+                Ok(db) => assert_eq!(statistic(&db, "capacity"), 2 << 20),
+                Err(error) => {
+                    is_done.store(true, Ordering::Relaxed);
+                    panic!("{round}: {error}: {}", take_log());
+                }
+            }
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
+}
+
 #[test]
 fn directory_cannot_be_opened() {
     let dir = tempfile::tempdir().unwrap();
@@ -340,11 +472,6 @@ fn databases_of_other_vfses_are_not_mapped() {
 fn descriptors_of_files_that_could_not_be_locked_are_closed() {
     let dir = tempfile::tempdir().unwrap();
     let (path, other) = (dir.path().join("db"), dir.path().join("other"));
-    let nr_open = || {
-        let links = std::fs::read_dir("/proc/self/fd").unwrap();
-        let links = links.filter_map(|link| std::fs::read_link(link.unwrap().path()).ok());
-        links.filter(|link| link.starts_with(dir.path())).count()
-    };
     let unix = open_unix(&path);
     fill(&unix, "t", 10);
     unix.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -355,8 +482,8 @@ fn descriptors_of_files_that_could_not_be_locked_are_closed() {
     unix.execute_batch("COMMIT").unwrap();
     drop(unix);
     // It still has a name.
-    assert!(nr_open() > 0);
+    assert!(nr_descriptors(dir.path()) > 0);
     std::fs::remove_file(&path).unwrap();
     drop(open(&other));
-    assert_eq!(nr_open(), 0);
+    assert_eq!(nr_descriptors(dir.path()), 0);
 }

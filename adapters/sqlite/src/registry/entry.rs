@@ -1,0 +1,253 @@
+//! State of one key of the registry, and its transitions.
+//!
+//! ```text
+//!            enter              publish
+//! closed ─────────────▶ claimed ─────────▶ in use by 1 ──▶ enter, leave: by more, by fewer
+//!    ▲                   │   ▲                  │
+//!    └───────────────────┘   └──────────────────┘
+//!           release             leave of the last user
+//! ```
+//!
+//! Opening and closing are one state, *claimed*: in both, one thread has the exclusive right to
+//! open or close the value, and every other thread waits.
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Entry<V> {
+    /// No value exists. The registry has no entry for such a key.
+    #[default]
+    Closed,
+    /// One thread opens or closes the value.
+    Claimed,
+    /// `nr_users` users share the value. The number is never 0.
+    InUse { value: V, nr_users: usize },
+}
+
+/// Result of [`Entry::enter`].
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Entering<V> {
+    /// The key was closed. The caller now has the claim.
+    Claimed,
+    /// The caller is counted as a user of the value.
+    Joined(V),
+    /// Another thread has the claim. The caller waits until the claim ends, and enters again.
+    MustWait,
+}
+
+/// Result of [`Entry::leave`].
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Leaving<V> {
+    /// Other users remain.
+    Others,
+    /// The caller was the last user. It has the value and the claim.
+    Last(V),
+}
+
+impl<V> Entry<V> {
+    pub(super) fn enter(&mut self) -> Entering<V>
+    where
+        V: Clone,
+    {
+        match self {
+            Self::Closed => {
+                *self = Self::Claimed;
+                Entering::Claimed
+            }
+            Self::Claimed => Entering::MustWait,
+            Self::InUse { value, nr_users } => {
+                *nr_users += 1;
+                Entering::Joined(value.clone())
+            }
+        }
+    }
+
+    /// Ends the caller's claim with an open value, whose first user is the caller.
+    pub(super) fn publish(&mut self, value: V) {
+        assert!(matches!(self, Self::Claimed), "published without a claim");
+        *self = Self::InUse { value, nr_users: 1 };
+    }
+
+    /// Removes the caller from the users.
+    pub(super) fn leave(&mut self) -> Leaving<V> {
+        if let Self::InUse { nr_users: 2.., .. } = self {
+            if let Self::InUse { nr_users, .. } = self {
+                *nr_users -= 1;
+            }
+            return Leaving::Others;
+        }
+        match std::mem::replace(self, Self::Claimed) {
+            Self::InUse { value, .. } => Leaving::Last(value),
+            Self::Closed | Self::Claimed => unreachable!("left without being a user"),
+        }
+    }
+
+    /// Ends the caller's claim without a value: the open has failed, or the close has ended.
+    pub(super) fn release(&mut self) {
+        assert!(matches!(self, Self::Claimed), "released without a claim");
+        *self = Self::Closed;
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self, Self::Closed)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    /// Position of a thread in its history of sessions. A session is an open, which may fail, and a
+    /// close, which may fail too. A step that is not in this list runs outside the mutex.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    enum Position {
+        /// Calls `enter` next, or again after a wait.
+        Outside,
+        /// Has the claim, and opens the value.
+        Opening,
+        /// Is a user of the value with this number.
+        User(u8),
+        /// Has the claim and the value with this number, and closes it.
+        Closing(u8),
+    }
+
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    struct World {
+        /// The registry's entry, in a form that can be hashed: number of users and value.
+        entry: Option<Option<(usize, u8)>>,
+        /// Position, and number of sessions that the thread has not begun.
+        threads: Vec<(Position, u8)>,
+        /// Number of values that were opened.
+        nr_opened: u8,
+    }
+
+    fn entry_of(world: &World) -> Entry<u8> {
+        match world.entry {
+            None => Entry::Closed,
+            Some(None) => Entry::Claimed,
+            Some(Some((nr_users, value))) => Entry::InUse { value, nr_users },
+        }
+    }
+
+    fn stored(entry: &Entry<u8>) -> Option<Option<(usize, u8)>> {
+        match entry {
+            Entry::Closed => None,
+            Entry::Claimed => Some(None),
+            Entry::InUse { value, nr_users } => Some(Some((*nr_users, *value))),
+        }
+    }
+
+    impl World {
+        /// Checks the invariants of the module documentation in this state.
+        fn check(&self) {
+            let count = |is: fn(Position) -> bool| {
+                let positions = self.threads.iter().map(|(position, _)| *position);
+                positions.filter(|position| is(*position)).count()
+            };
+            let nr_claims = count(|p| matches!(p, Position::Opening | Position::Closing(_)));
+            let nr_users = count(|p| matches!(p, Position::User(_)));
+            match self.entry {
+                None => assert_eq!((nr_claims, nr_users), (0, 0), "{self:?}"),
+                Some(None) => assert_eq!((nr_claims, nr_users), (1, 0), "{self:?}"),
+                Some(Some((nr, value))) => {
+                    assert_eq!((nr_claims, nr_users), (0, nr), "{self:?}");
+                    assert!(nr > 0, "{self:?}");
+                    for (position, _) in &self.threads {
+                        if let Position::User(mine) = position {
+                            assert_eq!(*mine, value, "{self:?}");
+                        }
+                    }
+                }
+            }
+        }
+
+        /// Returns the states after each possible next step of thread `nr`. A thread that must wait
+        /// has none.
+        fn steps(&self, nr: usize) -> Vec<Self> {
+            let (position, left) = self.threads[nr];
+            let mut entry = entry_of(self);
+            let step = |entry: &Entry<u8>, position, left, nr_opened| {
+                let mut next = self.clone();
+                next.entry = stored(entry);
+                next.threads[nr] = (position, left);
+                next.nr_opened = nr_opened;
+                next
+            };
+            match position {
+                Position::Outside if left == 0 => Vec::new(),
+                Position::Outside => match entry.enter() {
+                    Entering::MustWait => {
+                        assert_eq!(entry, entry_of(self), "a wait changes nothing");
+                        Vec::new()
+                    }
+                    Entering::Claimed => {
+                        vec![step(&entry, Position::Opening, left - 1, self.nr_opened)]
+                    }
+                    Entering::Joined(value) => {
+                        vec![step(
+                            &entry,
+                            Position::User(value),
+                            left - 1,
+                            self.nr_opened,
+                        )]
+                    }
+                },
+                Position::Opening => {
+                    let mut failed = entry.clone();
+                    failed.release();
+                    let value = self.nr_opened + 1;
+                    entry.publish(value);
+                    vec![
+                        step(&failed, Position::Outside, left, self.nr_opened),
+                        step(&entry, Position::User(value), left, value),
+                    ]
+                }
+                Position::User(mine) => match entry.leave() {
+                    Leaving::Others => vec![step(&entry, Position::Outside, left, self.nr_opened)],
+                    Leaving::Last(value) => {
+                        assert_eq!(value, mine, "{self:?}");
+                        vec![step(&entry, Position::Closing(value), left, self.nr_opened)]
+                    }
+                },
+                // A close that fails or panics releases the claim, too.
+                Position::Closing(_) => {
+                    entry.release();
+                    vec![step(&entry, Position::Outside, left, self.nr_opened)]
+                }
+            }
+        }
+    }
+
+    /// All interleavings of the steps of up to four threads with up to three sessions each.
+    #[test]
+    fn every_history_keeps_the_invariants_and_ends_closed() {
+        for (nr_threads, nr_sessions) in [(1, 3), (2, 3), (3, 3), (4, 2)] {
+            let first = World {
+                entry: None,
+                threads: vec![(Position::Outside, nr_sessions); nr_threads],
+                nr_opened: 0,
+            };
+            let (mut seen, mut next) = (HashSet::new(), vec![first]);
+            let mut nr_ends = 0;
+            while let Some(world) = next.pop() {
+                if !seen.insert(world.clone()) {
+                    continue;
+                }
+                world.check();
+                let steps: Vec<_> = (0..nr_threads).flat_map(|nr| world.steps(nr)).collect();
+                if steps.is_empty() {
+                    // No thread waits for ever.
+                    let is_done = |thread: &(Position, u8)| *thread == (Position::Outside, 0);
+                    assert!(world.threads.iter().all(is_done), "deadlock: {world:?}");
+                    assert_eq!(world.entry, None, "an entry is left: {world:?}");
+                    nr_ends += 1;
+                }
+                next.extend(steps);
+            }
+            // One end for each possible number of successful opens.
+            assert_eq!(nr_ends, nr_threads * usize::from(nr_sessions) + 1);
+        }
+    }
+}

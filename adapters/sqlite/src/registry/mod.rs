@@ -1,0 +1,293 @@
+//! Registry of shared values, which the first user opens and the last user closes.
+//!
+//! [`crate::databases`] has one for the databases of this process, by the identity of their files.
+//! This module knows neither files nor SQLite, so that its models run without them.
+//!
+//! # Protocol
+//!
+//! ```text
+//! 1 enter    closed:  claim the key, open the value without the mutex (2)
+//!            claimed: wait until the claim ends, then repeat this step
+//!            in use:  count in as a user; get a reference to the value (3)
+//! 2 publish  the claim ends, the value is in use by one; wake all waiting threads
+//!   release  the open has failed: the claim ends, the key is closed; wake all waiting threads
+//! 3 leave    drop the reference, then lock the mutex and count out (4)
+//! 4          other users remain: done
+//!            last user: claim the key, take the value out, close it without the mutex (5)
+//! 5 release  as above, also if the close fails or panics
+//! ```
+//!
+//! # Invariants
+//!
+//! - I1. A key has at most one claim, and no users beside it ([`entry`]).
+//! - I2. The last user gets the value itself, and not a reference: each user drops its reference
+//!   before it counts out (step 3), the last one included, so only the entry's own reference is
+//!   left in step 4.
+//! - I3. Whatever belongs to a value, such as the lock of a file, is acquired and released by
+//!   threads that have the claim: it is acquired after step 1 and released before step 5 (or before
+//!   the release of step 2, after a failed open). So an open finds it free, unless it belongs to
+//!   another process or to other code.
+//! - I4. A thread that waits in step 1 has no claim. So each claim belongs to a thread that does
+//!   not wait in this module, and each wait ends.
+//! - I5. A wait ends only with a change of the entry, and each end of a claim wakes all threads.
+//!   One condition variable serves all keys, so waking one thread would not suffice: it may wait
+//!   for another key.
+//!
+//! A claim ends when its guard is dropped ([`Claim`]), so a panic ends it, too.
+//!
+//! The mutex protects the entries only. It is held for the steps of [`entry`], which neither block
+//! nor call other code.
+//!
+//! Verified by: the exhaustive test of [`entry`]; the models in `models`, which fail with the
+//! mutants of `verify/mutants/sqlite.mutants`:
+//! `cd models && cargo test --profile loom -p pagewell-sqlite-registry`, from the root of the
+//! repository.
+
+mod entry;
+#[cfg(all(test, loom))]
+mod models;
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::ops::Deref;
+use std::sync::PoisonError;
+
+use pagewell_sync::{Arc, Condvar, Mutex, lock};
+
+use self::entry::{Entering, Entry, Leaving};
+
+type Entries<K, V> = HashMap<K, Entry<Arc<V>>>;
+
+/// Shared values by key.
+#[derive(Debug)]
+pub(crate) struct Registry<K, V> {
+    entries: Mutex<Entries<K, V>>,
+    /// Notified when a claim ends.
+    changed: Condvar,
+}
+
+/// Result of [`Registry::enter`].
+#[derive(Debug)]
+#[must_use]
+pub(crate) enum Entered<'r, K: Copy + Eq + Hash, V> {
+    /// The value is open, and the caller is one of its users.
+    Joined(User<'r, K, V>),
+    /// The key was closed. The caller opens the value.
+    Claimed(Claim<'r, K, V>),
+}
+
+impl<K: Copy + Eq + Hash, V> Registry<K, V> {
+    pub(crate) fn new() -> Self {
+        Self {
+            entries: Mutex::new(HashMap::new()),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Joins the users of the value of `key`, or claims the key if no value is open. Waits while
+    /// another thread has the claim. The caller must have no claim (I4).
+    pub(crate) fn enter(&self, key: K) -> Entered<'_, K, V> {
+        let place = Place {
+            registry: self,
+            key,
+        };
+        let mut entries = lock(&self.entries);
+        loop {
+            match entries.entry(key).or_default().enter() {
+                Entering::Joined(value) => {
+                    let counted = Counted(place);
+                    return Entered::Joined(User { value, counted });
+                }
+                Entering::Claimed => return Entered::Claimed(Claim(place)),
+                Entering::MustWait => {
+                    entries = self
+                        .changed
+                        .wait(entries)
+                        .unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+    }
+
+    /// Returns the number of keys that are in use or claimed.
+    pub(crate) fn nr_entries(&self) -> usize {
+        lock(&self.entries).len()
+    }
+}
+
+/// Key of a registry that has an entry.
+#[derive(Debug)]
+struct Place<'r, K, V> {
+    registry: &'r Registry<K, V>,
+    key: K,
+}
+
+impl<K: Copy, V> Copy for Place<'_, K, V> {}
+
+impl<K: Copy, V> Clone for Place<'_, K, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K: Copy + Eq + Hash, V> Place<'_, K, V> {
+    /// Applies a transition to the entry, and removes the entry if it is closed afterwards.
+    fn change<R>(&self, transition: impl FnOnce(&mut Entry<Arc<V>>) -> R) -> R {
+        let mut entries = lock(&self.registry.entries);
+        let entry = entries.entry(self.key).or_default();
+        let result = transition(entry);
+        if entry.is_closed() {
+            entries.remove(&self.key);
+        }
+        result
+    }
+}
+
+/// Exclusive right to open or close the value of a key. The drop ends it: the key is then closed,
+/// and a waiting thread may claim it.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Claim<'r, K: Copy + Eq + Hash, V>(Place<'r, K, V>);
+
+impl<'r, K: Copy + Eq + Hash, V> Claim<'r, K, V> {
+    pub(crate) fn key(&self) -> K {
+        self.0.key
+    }
+
+    /// Ends the claim with an open value. The caller is its first user.
+    pub(crate) fn publish(self, value: V) -> User<'r, K, V> {
+        let place = self.0;
+        std::mem::forget(self);
+        let value = Arc::new(value);
+        let own = Arc::clone(&value);
+        place.change(|entry| entry.publish(own));
+        place.registry.changed.notify_all();
+        let counted = Counted(place);
+        User { value, counted }
+    }
+}
+
+impl<K: Copy + Eq + Hash, V> Drop for Claim<'_, K, V> {
+    fn drop(&mut self) {
+        self.0.change(Entry::release);
+        self.0.registry.changed.notify_all();
+    }
+}
+
+/// User of an open value. The drop leaves the value, and drops it if this is the last user.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct User<'r, K: Copy + Eq + Hash, V> {
+    /// Dropped before `counted` (I2).
+    value: Arc<V>,
+    counted: Counted<'r, K, V>,
+}
+
+impl<K: Copy + Eq + Hash, V> User<'_, K, V> {
+    /// Leaves the value. The last user calls `close` with the value, and without the mutex. The
+    /// claim ends after `close`.
+    pub(crate) fn leave<R>(self, close: impl FnOnce(V) -> R) -> Option<R> {
+        let Self { value, counted } = self;
+        // Before the caller counts out (I2).
+        drop(value);
+        let place = counted.0;
+        std::mem::forget(counted);
+        place.count_out(close)
+    }
+}
+
+impl<K: Copy + Eq + Hash, V> Deref for User<'_, K, V> {
+    type Target = V;
+
+    #[inline]
+    fn deref(&self) -> &V {
+        &self.value
+    }
+}
+
+/// Count of one user.
+#[derive(Debug)]
+struct Counted<'r, K: Copy + Eq + Hash, V>(Place<'r, K, V>);
+
+impl<K: Copy + Eq + Hash, V> Place<'_, K, V> {
+    fn count_out<R>(self, close: impl FnOnce(V) -> R) -> Option<R> {
+        match self.change(Entry::leave) {
+            Leaving::Others => None,
+            Leaving::Last(value) => {
+                // Dropped after `close`, even if it panics. The value is dropped before, since
+                // `close` owns it (I3).
+                let _claim = Claim(self);
+                let value = Arc::into_inner(value).expect("only the entry has a reference (I2)");
+                Some(close(value))
+            }
+        }
+    }
+}
+
+impl<K: Copy + Eq + Hash, V> Drop for Counted<'_, K, V> {
+    fn drop(&mut self) {
+        self.0.count_out(drop);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn opened(registry: &Registry<u8, u64>, key: u8) -> User<'_, u8, u64> {
+        match registry.enter(key) {
+            Entered::Joined(user) => user,
+            Entered::Claimed(claim) => claim.publish(7),
+        }
+    }
+
+    #[test]
+    fn panics_of_opens_and_closes_leave_no_entry_and_wake_waiting_threads() {
+        let registry = &Registry::new();
+        let during_open = || {
+            let _claim = registry.enter(1);
+            resume_unwind(Box::new("open"));
+        };
+        let during_close = || {
+            opened(registry, 1).leave(|_| resume_unwind(Box::new("close")));
+        };
+        let as_user = || {
+            let _user = opened(registry, 1);
+            resume_unwind(Box::new("use"));
+        };
+        let all: [&(dyn Fn() + Sync); 3] = [&during_open, &during_close, &as_user];
+        for panics in all {
+            let (entered, has_entered) = mpsc::channel();
+            std::thread::scope(|scope| {
+                let first = registry.enter(1);
+                scope.spawn(move || {
+                    drop(opened(registry, 1));
+                    entered.send(()).unwrap();
+                });
+                drop(first);
+                let result = catch_unwind(AssertUnwindSafe(panics));
+                assert!(result.is_err());
+                has_entered.recv_timeout(Duration::from_secs(60)).unwrap();
+            });
+            assert_eq!(registry.nr_entries(), 0);
+        }
+    }
+
+    #[test]
+    fn claim_of_one_key_delays_no_thread_with_another() {
+        let registry = &Registry::new();
+        let Entered::Claimed(claim) = registry.enter(1) else {
+            panic!("the key is closed");
+        };
+        let user = opened(registry, 2);
+        assert_eq!(registry.nr_entries(), 2);
+        assert_eq!(user.leave(|value| value), Some(7));
+        assert_eq!(registry.nr_entries(), 1);
+        drop(claim);
+        assert_eq!(registry.nr_entries(), 0);
+    }
+}

@@ -31,13 +31,15 @@
 //! - A thread that joins at step 3 has one descriptor too many. It closes that descriptor if the
 //!   file is locked exclusively, since this process then has no POSIX locks on it
 //!   ([`Databases::give_up`]).
-//! - A retry begins with step 1. It is counted, and happens only if the path led to two files
-//!   during the attempt, which other threads of this module never cause.
+//! - A retry begins with step 1. Retries are counted if the path led to two files during the
+//!   attempt, which opens and closes never cause. Retries because the process forked during the
+//!   attempt ([`crate::fork`]) are not.
 //!
 //! # Fork
 //!
 //! Each process has its own [`Databases`]. A child that was forked leaves those of its parent as
-//! they are, including their mutexes, which threads of the parent may have locked at the fork.
+//! they are, including their mutexes, which threads of the parent may have locked at the fork. It
+//! only closes their locked descriptors ([`crate::fork`]).
 
 use std::fs;
 use std::os::fd::AsFd as _;
@@ -53,7 +55,7 @@ use pagewell_sync::raced::Raced;
 
 use crate::abi;
 use crate::cache::{CacheUse, SharedCache};
-use crate::descriptors::{Descriptors, Kept, Shared, Wish};
+use crate::descriptors::{Descriptors, Kept, Locked, Wish};
 use crate::error::{Failure, cannot, cannot_open};
 use crate::locks::Locks;
 use crate::options::Options;
@@ -72,8 +74,7 @@ pub(crate) struct Database {
     pub(crate) shm: Mutex<Shm>,
     /// Whether the flush at the end of a checkpoint has failed, and was not repeated since.
     is_behind: AtomicBool,
-    /// Descriptors with the shared lock, if this process may only read the file.
-    shared: Option<Shared>,
+    locked: Locked,
     cache: CacheUse<'static>,
 }
 
@@ -97,12 +98,33 @@ static FIRST: Raced<Databases> = Raced::new();
 pub(crate) fn open(path: &Path, wish: &Wish) -> Result<DatabaseUser, Failure> {
     let databases = Databases::of_this_process();
     databases.kept.close_abandoned();
-    for _ in 0..UnlockedFile::MOST_TRIES {
-        if let Some(database) = databases.try_open(path, wish)? {
-            return Ok(database);
+    let mut nr_replaced = 0;
+    while nr_replaced < UnlockedFile::MOST_TRIES {
+        match databases.try_open(path, wish) {
+            Ok(database) => return Ok(database),
+            Err(NotOpened::Replaced) => nr_replaced += 1,
+            Err(NotOpened::Forked) => {}
+            Err(NotOpened::Failed(failure)) => return Err(failure),
         }
     }
     Err(cannot(path, "it is being replaced repeatedly"))
+}
+
+/// Result of an attempt to open a database.
+#[derive(Debug)]
+enum NotOpened {
+    /// The path led to several files during the attempt. The caller retries some times.
+    Replaced,
+    /// The process has forked during the attempt, and a child may have inherited the descriptor.
+    /// The caller retries.
+    Forked,
+    Failed(Failure),
+}
+
+impl From<Failure> for NotOpened {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
 }
 
 /// Drops a connection. The last one syncs and unlocks the database.
@@ -135,14 +157,12 @@ impl Databases {
         found
     }
 
-    /// Attempts to open a database. Returns `None` if `path` led to several files during the
-    /// attempt: the caller retries.
-    fn try_open(&'static self, path: &Path, wish: &Wish) -> Result<Option<DatabaseUser>, Failure> {
+    fn try_open(&'static self, path: &Path, wish: &Wish) -> Result<DatabaseUser, NotOpened> {
         // An error drops the variables of this function in the reverse order of their declaration:
         // the descriptors or the database before the claim.
         let cache = self.cache.begin_to_open(wish.options.cache, path)?;
         let claim = match identity::id_at(path) {
-            Ok(_) if wish.must_be_new => return Err(cannot(path, "it already exists")),
+            Ok(_) if wish.must_be_new => return Err(cannot(path, "it already exists").into()),
             Ok(id) => match self.registry.enter(id) {
                 Entered::Joined(database) => return self.join(database, path, wish),
                 Entered::Claimed(claim) => Some(claim),
@@ -150,9 +170,8 @@ impl Databases {
             Err(_) => None,
         };
         let claimed = claim.as_ref().map(Claim::key);
-        let Some(descriptors) = self.kept.open(path, wish, claimed)? else {
-            return Ok(None);
-        };
+        let descriptors = self.kept.open(path, wish, claimed)?;
+        let descriptors = descriptors.ok_or(NotOpened::Replaced)?;
         let id = descriptors.id();
         let claim = match claim {
             Some(claim) if claim.key() == id => claim,
@@ -167,8 +186,8 @@ impl Databases {
                 }
             }
         };
-        let opened = self.open_claimed(descriptors, cache, path, wish)?;
-        Ok(opened.map(|database| claim.publish(database)))
+        let database = self.open_claimed(descriptors, cache, path, wish)?;
+        Ok(claim.publish(database))
     }
 
     /// Checks that an open database is the one that the caller wants to open.
@@ -177,7 +196,7 @@ impl Databases {
         database: DatabaseUser,
         path: &Path,
         wish: &Wish,
-    ) -> Result<Option<DatabaseUser>, Failure> {
+    ) -> Result<DatabaseUser, NotOpened> {
         let checked = database.is_at(path).and_then(|is_at| {
             if is_at {
                 check_options(&database, &wish.options, path)?;
@@ -185,19 +204,20 @@ impl Databases {
             Ok(is_at)
         });
         if let Ok(true) = checked {
-            return Ok(Some(database));
+            return Ok(database);
         }
         // All other connections may have closed the database since.
         if let Err(failure) = self.close(database) {
             failure.tell();
         }
-        checked.map(|_| None)
+        checked?;
+        Err(NotOpened::Replaced)
     }
 
     /// Closes the descriptors of a database that another thread has opened.
     fn give_up(&self, descriptors: Descriptors, database: &Database, path: &Path) {
         match descriptors {
-            Descriptors::ReadOnly(shared) => self.kept.let_go(shared),
+            Descriptors::ReadOnly(shared) => self.kept.unlock(Locked::Shared(shared)),
             // No POSIX lock of this process exists on a file that it has locked exclusively. The
             // caller is a user of the database, which therefore stays locked.
             Descriptors::Writable(file)
@@ -209,47 +229,36 @@ impl Databases {
         }
     }
 
-    /// Locks the file, and registers it with the cache. Returns `None` if `path` now leads to
-    /// another file. The caller has the claim of the file.
+    /// Locks the file, and registers it with the cache. The caller has the claim of the file.
     fn open_claimed(
         &self,
         descriptors: Descriptors,
         cache: CacheUse<'static>,
         path: &Path,
         wish: &Wish,
-    ) -> Result<Option<Database>, Failure> {
+    ) -> Result<Database, NotOpened> {
+        let id = descriptors.id();
+        let locked = self.kept.lock(descriptors, path)?;
+        let locked = locked.ok_or(NotOpened::Replaced)?;
+        if locked.may_be_inherited() {
+            self.kept.unlock(locked);
+            return Err(NotOpened::Forked);
+        }
         let mut options = OpenOptions::new();
+        if let Locked::Exclusive(_) = locked {
+            options = options.write();
+        }
         if let Some(bytes) = wish.options.page {
             options = options.page_size(bytes);
         }
-        let id = descriptors.id();
-        let failed = |error| Failure::of(&error, abi::CANTOPEN);
-        let opened = match descriptors {
-            Descriptors::Writable(file) => {
-                let Some(backend) = self.kept.lock(file, path)? else {
-                    return Ok(None);
-                };
-                let file = cache
-                    .cache
-                    .open_backend_with(backend, path, &options.write());
-                file.map_err(failed).map(|file| (file, None))
-            }
-            Descriptors::ReadOnly(shared) => {
-                let file = shared.lock(path).and_then(|()| {
-                    let backend = Arc::clone(&shared.backend);
-                    let file = cache.cache.open_backend_with(backend, path, &options);
-                    file.map_err(failed)
-                });
-                match file {
-                    Ok(file) => Ok((file, Some(shared))),
-                    Err(failure) => {
-                        self.kept.let_go(shared);
-                        Err(failure)
-                    }
-                }
+        let backend = Arc::clone(locked.backend());
+        let file = match cache.cache.open_backend_with(backend, path, &options) {
+            Ok(file) => file,
+            Err(error) => {
+                self.kept.unlock(locked);
+                return Err(Failure::of(&error, abi::CANTOPEN).into());
             }
         };
-        let (file, shared) = opened?;
         let mut database = Database {
             file,
             id,
@@ -257,19 +266,17 @@ impl Databases {
             locks: Mutex::default(),
             shm: Mutex::default(),
             is_behind: AtomicBool::new(false),
-            shared,
+            locked,
             cache,
         };
         if let Err(failure) = check_options(&database, &wish.options, path) {
-            let Database { file, shared, .. } = database;
+            let Database { file, locked, .. } = database;
             drop(file);
-            shared
-                .into_iter()
-                .for_each(|shared| self.kept.let_go(shared));
-            return Err(failure);
+            self.kept.unlock(locked);
+            return Err(failure.into());
         }
         database.cache.end_open();
-        Ok(Some(database))
+        Ok(database)
     }
 
     #[allow(clippy::result_large_err)] // The file itself; errors are rare.
@@ -277,7 +284,7 @@ impl Databases {
         let close = |database| {
             let Database {
                 file,
-                shared,
+                locked,
                 cache,
                 ..
             } = database;
@@ -290,9 +297,7 @@ impl Databases {
                     drop(file);
                     Failure::of(&error, abi::IOERR_CLOSE)
                 });
-            shared
-                .into_iter()
-                .for_each(|shared| self.kept.let_go(shared));
+            self.kept.unlock(locked);
             self.kept.close_abandoned();
             drop(cache);
             result
@@ -304,7 +309,7 @@ impl Databases {
 impl Database {
     /// Whether this process may only read the file.
     pub(crate) fn is_read_only(&self) -> bool {
-        self.shared.is_some()
+        matches!(self.locked, Locked::Shared(_))
     }
 
     pub(crate) fn flush(file: &File) -> Result<(), pagewell::Error> {

@@ -13,7 +13,9 @@
 //! `F_SETLK`, and so those of SQLite's own VFS. While this process holds the exclusive lock, no
 //! such lock can exist. A file that could not be locked is kept open for the next attempt
 //! ([`Kept::keep`]). A file that was only read is kept open until no other process or VFS has a
-//! lock on it ([`Kept::let_go`]).
+//! lock on it ([`Kept::unlock`]).
+//!
+//! Children of `fork` close the descriptors that have or may get a lock ([`crate::fork`]).
 
 #![allow(unsafe_code)] // Two system calls.
 
@@ -21,7 +23,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd as _, AsRawFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,6 +33,7 @@ use pagewell::io::{Backend as _, Direct, FileBackend, FileId, FileOptions, Unloc
 
 use crate::abi;
 use crate::error::{Failure, busy, cannot_open};
+use crate::fork::{Forks, Tracked};
 use crate::options::Options;
 
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +65,7 @@ impl Wish {
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant)] // Moved a few times in each open.
 pub(crate) enum Descriptors {
-    Writable(UnlockedFile),
+    Writable(Unlocked),
     /// This process may not write the file.
     ReadOnly(Shared),
 }
@@ -70,9 +73,65 @@ pub(crate) enum Descriptors {
 impl Descriptors {
     pub(crate) fn id(&self) -> FileId {
         match self {
-            Self::Writable(file) => file.id(),
+            Self::Writable(unlocked) => unlocked.file.id(),
             Self::ReadOnly(shared) => shared.backend.id(),
         }
+    }
+}
+
+/// File that is open for writing, and not locked.
+#[derive(Debug)]
+pub(crate) struct Unlocked {
+    /// Dropped before the descriptor is closed, here and below.
+    tracked: Tracked,
+    file: UnlockedFile,
+}
+
+/// Lock of an open database, with its descriptors.
+#[derive(Debug)]
+pub(crate) enum Locked {
+    Exclusive(Exclusive),
+    Shared(Shared),
+}
+
+impl Locked {
+    pub(crate) fn backend(&self) -> &Arc<FileBackend> {
+        match self {
+            Self::Exclusive(exclusive) => &exclusive.backend,
+            Self::Shared(shared) => &shared.backend,
+        }
+    }
+
+    /// Whether a child may have the lock, too.
+    pub(crate) fn may_be_inherited(&self) -> bool {
+        match self {
+            Self::Exclusive(exclusive) => exclusive.tracked.may_be_inherited(),
+            Self::Shared(shared) => shared.tracked.may_be_inherited(),
+        }
+    }
+}
+
+/// File with the exclusive lock.
+#[derive(Debug)]
+pub(crate) struct Exclusive {
+    tracked: Tracked,
+    backend: Arc<FileBackend>,
+}
+
+impl Exclusive {
+    /// Unlocks and closes the file. If the cache still uses the backend, for example because a
+    /// write could not be stopped, the file stays locked until the cache drops the backend.
+    fn unlock(self) {
+        let Self { tracked, backend } = self;
+        if Arc::strong_count(&backend) == 1
+            && let Some(raw) = Arc::clone(&backend).raw_file()
+        {
+            // The backend unlocks itself, too, but the slot must be freed after the unlock and
+            // before the close. If the unlock fails, the close releases the lock.
+            let _ = set_or_query(raw.descriptor(), libc::F_OFD_SETLK, libc::F_UNLCK, WHOLE);
+        }
+        drop(tracked);
+        drop(backend);
     }
 }
 
@@ -80,20 +139,26 @@ impl Descriptors {
 /// reads.
 #[derive(Debug)]
 pub(crate) struct Shared {
+    tracked: Tracked,
     lock: fs::File,
-    pub(crate) backend: Arc<FileBackend>,
+    backend: Arc<FileBackend>,
 }
 
 impl Shared {
     /// Acquires the shared lock.
-    pub(crate) fn lock(&self, path: &Path) -> Result<(), Failure> {
-        let locked = set_or_query(&self.lock, libc::F_OFD_SETLK, libc::F_RDLCK);
-        locked
-            .map(drop)
-            .map_err(|error| match error.raw_os_error() {
+    fn lock(&self, path: &Path) -> Result<(), Failure> {
+        match self.set_or_query(libc::F_OFD_SETLK, libc::F_RDLCK) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(match error.raw_os_error() {
                 Some(libc::EAGAIN | libc::EACCES) => busy(path),
                 _ => cannot_open(path, &error),
-            })
+            }),
+        }
+    }
+
+    fn set_or_query(&self, command: libc::c_int, kind: libc::c_int) -> io::Result<libc::c_int> {
+        let range = (abi::LOCKED_FIRST, abi::NR_LOCKED);
+        set_or_query(self.lock.as_fd(), command, kind, range)
     }
 }
 
@@ -108,7 +173,7 @@ struct Files {
     /// Files that could not be locked. They are kept open, because this process may have locks on
     /// them through SQLite's own VFS, which closing a descriptor would release. On some file
     /// systems, several files may have the same identity.
-    unlockable: HashMap<FileId, Vec<(PathBuf, UnlockedFile)>>,
+    unlockable: HashMap<FileId, Vec<(PathBuf, Unlocked)>>,
     /// Files that were only read, and are kept open since other processes, or SQLite's own VFS in
     /// this process, may have locks on them.
     only_read: Vec<Shared>,
@@ -144,8 +209,12 @@ impl Kept {
                 } else if wish.may_create {
                     options = options.create();
                 }
+                let forks = Forks::now();
                 match FileBackend::open_unlocked(path, &options) {
-                    Ok(file) => file,
+                    Ok(file) => Unlocked {
+                        tracked: Tracked::new(file.as_fd(), file.id(), forks),
+                        file,
+                    },
                     Err(error) if is_refusal(&error) && !wish.must_be_new => {
                         return self.open_read_only(path, wish);
                     }
@@ -162,56 +231,79 @@ impl Kept {
     /// Opens a file that this process may not write.
     fn open_read_only(&self, path: &Path, wish: &Wish) -> Result<Option<Descriptors>, Failure> {
         let failed = |error| cannot_open(path, &error);
+        let forks = Forks::now();
         let lock = fs::File::open(path).map_err(failed)?;
         // If this fails, the file was removed, or is no regular file.
         let backend = FileBackend::open_for_reading(path, wish.direct()).map_err(failed)?;
+        let id = identity::id_of(lock.as_fd()).map_err(failed)?;
         let shared = Shared {
+            tracked: Tracked::new(lock.as_fd(), id, forks),
             lock,
             backend: Arc::new(backend),
         };
-        let id = identity::id_of(shared.lock.as_fd());
-        match id {
-            Ok(id) if id == shared.backend.id() => Ok(Some(Descriptors::ReadOnly(shared))),
-            id => {
-                self.let_go(shared);
-                id.map(|_| None).map_err(failed)
-            }
+        if id == shared.backend.id() {
+            return Ok(Some(Descriptors::ReadOnly(shared)));
         }
+        self.unlock(Locked::Shared(shared));
+        Ok(None)
     }
 
-    /// Locks a file exclusively. Returns `None` if `path` now leads to another file: the caller
-    /// retries. If the file cannot be locked, it is kept.
+    /// Locks the file, or keeps its descriptors. Returns `None` if `path` now leads to another
+    /// file: the caller retries.
     pub(crate) fn lock(
         &self,
-        file: UnlockedFile,
+        descriptors: Descriptors,
         path: &Path,
-    ) -> Result<Option<FileBackend>, Failure> {
-        file.lock_or_keep().map_err(|(file, error)| {
-            // A file whose identity changes cannot be found by its identity later, so it is closed
-            // here. The close releases no POSIX lock of SQLite's own VFS: this file's exclusive
-            // lock was granted, so there was no such lock.
-            let is_changing = error
-                .get_ref()
-                .is_some_and(|inner| inner.is::<AmbiguousFile>());
-            if !is_changing {
-                self.keep(file, path);
+    ) -> Result<Option<Locked>, Failure> {
+        let Unlocked { tracked, file } = match descriptors {
+            Descriptors::Writable(unlocked) => unlocked,
+            Descriptors::ReadOnly(shared) => {
+                let locked = shared.lock(path);
+                let shared = Locked::Shared(shared);
+                return match locked {
+                    Ok(()) => Ok(Some(shared)),
+                    Err(failure) => {
+                        self.unlock(shared);
+                        Err(failure)
+                    }
+                };
             }
-            match error.kind() {
-                io::ErrorKind::ResourceBusy => busy(path),
-                _ => cannot_open(path, &error),
+        };
+        let (file, error) = match file.lock_or_keep() {
+            Ok(backend) => {
+                return Ok(backend.map(|backend| {
+                    Locked::Exclusive(Exclusive {
+                        tracked,
+                        backend: Arc::new(backend),
+                    })
+                }));
             }
+            Err(failed) => failed,
+        };
+        // A file whose identity changes cannot be found by its identity later, so it is closed
+        // here. The close releases no POSIX lock of SQLite's own VFS: this file's exclusive lock
+        // was granted, so there was no such lock.
+        let is_changing = error
+            .get_ref()
+            .is_some_and(|inner| inner.is::<AmbiguousFile>());
+        if !is_changing {
+            self.keep(Unlocked { tracked, file }, path);
+        }
+        Err(match error.kind() {
+            io::ErrorKind::ResourceBusy => busy(path),
+            _ => cannot_open(path, &error),
         })
     }
 
     /// Keeps a file that is not locked for the next open of `path`.
-    pub(crate) fn keep(&self, file: UnlockedFile, path: &Path) {
+    pub(crate) fn keep(&self, unlocked: Unlocked, path: &Path) {
         let mut files = self.files();
-        let kept = files.unlockable.entry(file.id()).or_default();
-        kept.push((path.to_owned(), file));
+        let kept = files.unlockable.entry(unlocked.file.id()).or_default();
+        kept.push((path.to_owned(), unlocked));
     }
 
     /// Takes the kept file with the identity `id` to which `path` leads, if there is one.
-    fn take(&self, id: FileId, path: &Path) -> Option<UnlockedFile> {
+    fn take(&self, id: FileId, path: &Path) -> Option<Unlocked> {
         let mut files = self.files().unlockable.remove(&id)?;
         // The comparison may take long, so it runs without the mutex. If it fails, the caller opens
         // the path, which fails for the same reason, or results in a second descriptor.
@@ -224,18 +316,22 @@ impl Kept {
         taken
     }
 
-    /// Unlocks a read-only file. Closes the descriptors of this and of earlier ones, except files
-    /// on which locks exist. These locks may be those of SQLite's own VFS in this process, which
-    /// closing a descriptor would release.
-    pub(crate) fn let_go(&self, shared: Shared) {
+    /// Unlocks a file, and closes its descriptors. Descriptors of a file with the shared lock are
+    /// kept while locks exist on the file, which may be those of SQLite's own VFS in this process:
+    /// closing a descriptor would release them. Closes kept descriptors without such locks, too.
+    pub(crate) fn unlock(&self, locked: Locked) {
+        let shared = match locked {
+            Locked::Exclusive(exclusive) => return exclusive.unlock(),
+            Locked::Shared(shared) => shared,
+        };
         // If the unlock fails, other processes cannot write until the file is closed.
-        let _ = set_or_query(&shared.lock, libc::F_OFD_SETLK, libc::F_UNLCK);
+        let _ = shared.set_or_query(libc::F_OFD_SETLK, libc::F_UNLCK);
         let mut files = self.files();
         files.only_read.push(shared);
         files.only_read.retain(|shared| {
             // The file is kept unless the system reports that no lock exists.
             !matches!(
-                set_or_query(&shared.lock, libc::F_OFD_GETLK, libc::F_WRLCK),
+                shared.set_or_query(libc::F_OFD_GETLK, libc::F_WRLCK),
                 Ok(libc::F_UNLCK)
             )
         });
@@ -246,7 +342,7 @@ impl Kept {
     pub(crate) fn close_abandoned(&self) {
         let mut abandoned = Vec::new();
         self.files().unlockable.retain(|_, files| {
-            abandoned.extend(files.extract_if(.., |(_, file)| is_abandoned(file)));
+            abandoned.extend(files.extract_if(.., |(_, unlocked)| is_abandoned(&unlocked.file)));
             !files.is_empty()
         });
         // The last close of a removed file frees its blocks, which may take long, so the files are
@@ -255,10 +351,10 @@ impl Kept {
 }
 
 /// Returns the index of the file to which `path` leads.
-fn find(files: &[(PathBuf, UnlockedFile)], path: &Path) -> io::Result<Option<usize>> {
+fn find(files: &[(PathBuf, Unlocked)], path: &Path) -> io::Result<Option<usize>> {
     let named = identity::named(path)?;
-    for (nr, (kept, file)) in files.iter().enumerate() {
-        let found = identity::compare(file.as_fd(), named.as_fd())?;
+    for (nr, (kept, unlocked)) in files.iter().enumerate() {
+        let found = identity::compare(unlocked.file.as_fd(), named.as_fd())?;
         if found == Comparison::Same || (found == Comparison::Unproven && kept == path) {
             return Ok(Some(nr));
         }
@@ -293,18 +389,22 @@ fn give(path: &Path, permissions: u32) {
     }
 }
 
-/// Sets or queries a lock on the bytes that SQLite's VFS for Unix locks. Returns the type of the
-/// lock that the call reports.
+/// The whole file, including bytes appended later, for [`set_or_query`].
+const WHOLE: (i64, i64) = (0, 0);
+
+/// Sets or queries a lock on a range of bytes, given by its start and length. Returns the type of
+/// the lock that the call reports.
 fn set_or_query(
-    file: &fs::File,
+    file: BorrowedFd<'_>,
     command: libc::c_int,
     kind: libc::c_int,
+    (start, len): (i64, i64),
 ) -> io::Result<libc::c_int> {
     let mut lock = libc::flock {
         l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
-        l_start: abi::LOCKED_FIRST,
-        l_len: abi::NR_LOCKED,
+        l_start: start,
+        l_len: len,
         // Commands for locks of open file descriptions require 0.
         l_pid: 0,
     };

@@ -20,6 +20,7 @@
 //! | `pins` | fetched pages |
 //! | `registry` | shared values that the first user opens and the last user closes |
 //! | `cache` | the cache of the process, and its capacity |
+//! | `fork` | locked descriptors in children of `fork` |
 //! | `descriptors` | descriptors of database files; the lock against other processes |
 //! | `databases` | open databases |
 //! | `connection` | one connection's open database |
@@ -37,6 +38,7 @@ mod connection;
 mod databases;
 mod descriptors;
 mod error;
+mod fork;
 #[allow(unsafe_code)] // Calls to C.
 mod host;
 mod locks;

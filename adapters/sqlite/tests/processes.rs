@@ -5,6 +5,7 @@ mod support;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rusqlite::ffi;
@@ -14,6 +15,21 @@ use support::*;
 /// Waits until the starter closes this process's standard input.
 fn await_end() {
     std::io::stdin().read_line(&mut String::new()).unwrap();
+}
+
+/// Forks this process. Returns whether this is the parent.
+fn fork() -> bool {
+    // SAFETY: no other thread of the test holds a lock that the child needs.
+    match unsafe { libc::fork() } {
+        -1 => panic!("{}", std::io::Error::last_os_error()),
+        pid => pid != 0,
+    }
+}
+
+/// Ends this process without the drop of any value.
+fn end() -> ! {
+    // SAFETY: the call does not return.
+    unsafe { libc::_exit(0) }
 }
 
 #[test]
@@ -41,6 +57,53 @@ fn jobs() {
             let db = open_unix(path);
             tells(db.execute_batch(&detail));
             await_end();
+        }
+        "fork and end" => {
+            let db = open(path);
+            db.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES(1)")
+                .unwrap();
+            if fork() {
+                // Without the drop of the connection.
+                end();
+            }
+            let error = db.execute_batch("INSERT INTO t VALUES(2)").unwrap_err();
+            // These files get the numbers of the closed descriptors.
+            let files: Vec<_> = (0..16)
+                .map(|_| fs::File::open("/dev/null").unwrap())
+                .collect();
+            drop(db);
+            let are_open = files.iter().all(|file| file.metadata().is_ok());
+            say(format!("{} {are_open}", code(&error) & 0xFF));
+            await_end();
+            end();
+        }
+        "fork during opens" => {
+            // Opens and closes that have ended.
+            let nr_steps = AtomicUsize::new(0);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    loop {
+                        let db = open(path);
+                        nr_steps.fetch_add(1, Ordering::Relaxed);
+                        db.execute_batch("CREATE TABLE IF NOT EXISTS t(a)").unwrap();
+                        drop(db);
+                        nr_steps.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+                let nr_forks: usize = detail.parse().unwrap();
+                for nr in 0..nr_forks {
+                    while nr_steps.load(Ordering::Relaxed) <= nr {
+                        std::thread::yield_now();
+                    }
+                    if !fork() {
+                        say("child");
+                        await_end();
+                        end();
+                    }
+                }
+                // At once, while the last child has the descriptors that the other thread uses.
+                end();
+            });
         }
         "create" => {
             // SAFETY: it changes a number of this process.
@@ -231,5 +294,45 @@ fn a_killed_process_leaves_every_committed_transaction_and_a_sound_database() {
             }
             assert!(promised >= 3 * (nr_kills - 1), "{mode}: {promised}");
         }
+    }
+}
+
+/// A server that forks and ends, to run in the background, left the database locked by its child.
+#[test]
+fn child_of_an_ended_process_holds_no_lock() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let mut parent = start("fork and end", &path, "");
+    let mut said = answers(&mut parent);
+    let expected = format!("{} true", ffi::SQLITE_IOERR);
+    assert_eq!(said.next().unwrap(), expected);
+    let stdin = parent.stdin.take();
+    assert!(parent.wait().unwrap().success());
+    // The child lives.
+    let db = open(&path);
+    check(&db);
+    assert_eq!(value::<i64>(&db, "SELECT count(*) FROM t"), 1);
+    db.close().unwrap();
+    assert_eq!(other("unix", &path, "INSERT INTO t VALUES(3)"), "done");
+    drop(stdin);
+    assert_eq!(said.next(), None);
+}
+
+#[test]
+fn children_forked_during_opens_and_closes_hold_no_lock() {
+    let dir = tempfile::tempdir().unwrap();
+    for nr_forks in 1..=16 {
+        let path = dir.path().join(nr_forks.to_string());
+        let mut parent = start("fork during opens", &path, &nr_forks.to_string());
+        let mut said = answers(&mut parent);
+        for _ in 0..nr_forks {
+            assert_eq!(said.next().unwrap(), "child");
+        }
+        let stdin = parent.stdin.take();
+        parent.wait().unwrap();
+        check(&open(&path));
+        assert_eq!(other("unix", &path, "DROP TABLE IF EXISTS t"), "done");
+        drop(stdin);
+        assert_eq!(said.next(), None);
     }
 }

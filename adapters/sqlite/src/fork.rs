@@ -1,0 +1,314 @@
+//! Locked descriptors in children of `fork`.
+//!
+//! A lock of an open file description ends when all its descriptors are closed, or by an unlock. A
+//! child of `fork` inherits the descriptors, so if its parent exits without an unlock, the database
+//! stays locked as long as the child lives. Therefore the child closes the inherited descriptors of
+//! databases, in a handler of `pthread_atfork`. It never unlocks, since that would release the lock
+//! of the parent. `vfork`, `posix_spawn` and a fork that bypasses the C library run no handlers; an
+//! `exec` closes the descriptors.
+//!
+//! # Protocol
+//!
+//! ```text
+//! thread of the parent that opens       forking thread         child
+//! 1 no fork is in progress; read BEGUN  a BEGUN += 1           d for each slot: close the
+//! 2 open the descriptor                 b fork                   descriptor if it is of the
+//! 3 slot := descriptor                  c ENDED += 1             slot's file
+//! 4 read BEGUN again                                           e ENDED := BEGUN
+//! ```
+//!
+//! - If BEGUN is the same in steps 1 and 4, each child has the slot of step 3 or was forked before
+//!   step 2. Otherwise a child may have inherited the descriptor without its slot, so the open is
+//!   repeated with a new descriptor ([`Tracked::may_be_inherited`]).
+//! - A slot is freed after the unlock and before the close. So a child that has the descriptor and
+//!   not the slot shares no lock.
+//! - The system copies the descriptors of a child before its memory. If a slot is filled in
+//!   between, the child may have another file with the descriptor's number, or none. So step d
+//!   compares the identity of the file.
+//! - The child owns nothing of its parent from the fork on, before step d: the system zeroes the
+//!   words by which it would recognize what it owns ([`crate::process`]). No object that refers to
+//!   an inherited descriptor is dropped in the child, so the number, which the child may reuse, is
+//!   not closed again.
+//! - Handlers may only call async-signal-safe functions, since other threads of the parent may have
+//!   locked any mutex at the fork. These handlers load and store atomics, and call `fstat` and
+//!   `close`.
+
+#![allow(unsafe_code)] // System calls, and the registration of handlers.
+
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
+use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use pagewell::io::FileId;
+use pagewell_sync::raced::Raced;
+
+/// Value of [`Slot::fd`] without a descriptor.
+const FREE: RawFd = -1;
+/// Value of [`Slot::fd`] while a thread fills the slot.
+const TAKEN: RawFd = -2;
+/// Value of [`Slot::fd`] in a child that has closed the descriptor. Such a slot is not used again,
+/// since an object of the parent refers to it.
+const INHERITED: RawFd = -3;
+
+const NR_SLOTS: usize = 32;
+
+/// Slots, in a list that only grows.
+#[derive(Debug)]
+struct Slots {
+    slots: [Slot; NR_SLOTS],
+    next: Raced<Slots>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    fd: AtomicI32,
+    device: AtomicU64,
+    inode: AtomicU64,
+}
+
+static SLOTS: Slots = Slots::new();
+
+/// Numbers of forks that have begun and ended. In a prepare handler a fork has begun, in a parent
+/// handler it has ended.
+static BEGUN: AtomicUsize = AtomicUsize::new(0);
+static ENDED: AtomicUsize = AtomicUsize::new(0);
+
+impl Slots {
+    const fn new() -> Self {
+        Self {
+            slots: [const { Slot::new() }; NR_SLOTS],
+            next: Raced::new(),
+        }
+    }
+
+    fn take(&'static self) -> &'static Slot {
+        let mut slots = self;
+        loop {
+            for slot in &slots.slots {
+                // ORDERING: Relaxed; the slot is written by its owner only, and read by children.
+                let taken =
+                    slot.fd
+                        .compare_exchange(FREE, TAKEN, Ordering::Relaxed, Ordering::Relaxed);
+                if taken.is_ok() {
+                    return slot;
+                }
+            }
+            slots = slots.next.get_or_make(Self::new);
+        }
+    }
+}
+
+/// Fork count at the beginning of an open.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Forks {
+    /// `None` if a fork was in progress. Its child may then keep the lock of this open.
+    begun: Option<usize>,
+}
+
+impl Forks {
+    /// Maximum number of waits for a fork in progress. A handler of another library, which runs
+    /// during the fork, may open a database itself.
+    const MAX_WAITS: u32 = 1000;
+
+    const WAIT: Duration = Duration::from_micros(100);
+
+    /// Installs the handlers, waits for forks in progress, and returns the count.
+    pub(crate) fn now() -> Self {
+        static HANDLERS: Raced<c_int> = Raced::new();
+        // If several threads install the handlers, they run several times, which has no effect. If
+        // the installation fails, children keep the locks.
+        // SAFETY: the handlers are functions of this library, which is never unloaded.
+        HANDLERS.get_or_make(|| unsafe {
+            pthread_atfork(Some(begin_fork), Some(end_fork), Some(end_fork_in_child))
+        });
+        for _ in 0..Self::MAX_WAITS {
+            // ORDERING: SeqCst, here and below: ENDED is loaded first. ENDED never exceeds BEGUN,
+            // so if they are equal, no fork is in progress at the load of BEGUN.
+            let ended = ENDED.load(Ordering::SeqCst);
+            let begun = BEGUN.load(Ordering::SeqCst);
+            if ended == begun {
+                return Self { begun: Some(begun) };
+            }
+            thread::sleep(Self::WAIT);
+        }
+        Self { begun: None }
+    }
+}
+
+unsafe extern "C" {
+    fn pthread_atfork(
+        prepare: Option<unsafe extern "C" fn()>,
+        parent: Option<unsafe extern "C" fn()>,
+        child: Option<unsafe extern "C" fn()>,
+    ) -> c_int;
+}
+
+unsafe extern "C" fn begin_fork() {
+    // ORDERING: SeqCst, step a: before the fork, and so before the copy of the memory. A store to a
+    // slot that the copy does not contain comes later, and so does the load of step 4.
+    BEGUN.fetch_add(1, Ordering::SeqCst);
+}
+
+unsafe extern "C" fn end_fork() {
+    // ORDERING: SeqCst, step c, with `Forks::now`.
+    ENDED.fetch_add(1, Ordering::SeqCst);
+}
+
+unsafe extern "C" fn end_fork_in_child() {
+    let mut slots = Some(&SLOTS);
+    while let Some(Slots { slots: all, next }) = slots {
+        all.iter().for_each(Slot::close_inherited);
+        slots = next.get();
+    }
+    // ORDERING: SeqCst, as in the parent; the child has no other thread.
+    ENDED.store(BEGUN.load(Ordering::SeqCst), Ordering::SeqCst);
+}
+
+impl Slot {
+    const fn new() -> Self {
+        Self {
+            fd: AtomicI32::new(FREE),
+            device: AtomicU64::new(0),
+            inode: AtomicU64::new(0),
+        }
+    }
+
+    /// Closes the descriptor in a child, unless the number is that of another file.
+    fn close_inherited(&self) {
+        // ORDERING: Acquire; the child's memory contains the identity if it contains the
+        // descriptor, by the release in `Tracked::new`.
+        let fd = self.fd.load(Ordering::Acquire);
+        if fd < 0 {
+            return;
+        }
+        // ORDERING: Relaxed; the child has no other thread.
+        self.fd.store(INHERITED, Ordering::Relaxed);
+        let mut found = MaybeUninit::<libc::stat>::uninit();
+        // SAFETY: the result has room. The number need not be that of a descriptor.
+        if unsafe { libc::fstat(fd, found.as_mut_ptr()) } != 0 {
+            return;
+        }
+        // SAFETY: the call has succeeded, so the result is initialized.
+        let found = unsafe { found.assume_init() };
+        // ORDERING: Relaxed, both; ordered by the load of the descriptor.
+        let (device, inode) = (
+            self.device.load(Ordering::Relaxed),
+            self.inode.load(Ordering::Relaxed),
+        );
+        if (found.st_dev, found.st_ino) == (device, inode) {
+            // SAFETY: the descriptor is the inherited one of a database. The objects that refer to
+            // it belong to the parent, and are neither used nor dropped in this process.
+            let _ = unsafe { libc::close(fd) };
+        }
+    }
+}
+
+/// Registration of a descriptor that children close. Dropped after the unlock and before the close.
+#[derive(Debug)]
+pub(crate) struct Tracked {
+    slot: &'static Slot,
+    fd: RawFd,
+    may_be_inherited: bool,
+}
+
+impl Tracked {
+    /// Registers `file`, which was opened after `forks`.
+    pub(crate) fn new(file: BorrowedFd<'_>, id: FileId, forks: Forks) -> Self {
+        let (slot, fd) = (SLOTS.take(), file.as_raw_fd());
+        // ORDERING: Relaxed, both; published by the store of the descriptor.
+        slot.device.store(id.device, Ordering::Relaxed);
+        slot.inode.store(id.inode, Ordering::Relaxed);
+        // ORDERING: SeqCst, steps 3 and 4: the store comes before the load. Release, too.
+        slot.fd.store(fd, Ordering::SeqCst);
+        let begun = BEGUN.load(Ordering::SeqCst);
+        Self {
+            slot,
+            fd,
+            may_be_inherited: forks.begun.is_some_and(|before| before != begun),
+        }
+    }
+
+    /// Whether a child may have inherited the descriptor without closing it. Such a descriptor must
+    /// not keep a lock.
+    pub(crate) fn may_be_inherited(&self) -> bool {
+        self.may_be_inherited
+    }
+}
+
+impl Drop for Tracked {
+    fn drop(&mut self) {
+        // In a child the slot stays as it is. ORDERING: Release; the next owner of the slot writes
+        // the identity after this, also in the order in which children see both.
+        let _ = self
+            .slot
+            .fd
+            .compare_exchange(self.fd, FREE, Ordering::Release, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::AsFd as _;
+
+    use pagewell::io::identity;
+
+    use super::*;
+
+    /// Runs `status` in a child, and returns the status with which the child ends.
+    fn in_child(status: impl FnOnce() -> c_int) -> c_int {
+        // SAFETY: the child calls async-signal-safe functions only.
+        match unsafe { libc::fork() } {
+            // SAFETY: the call does not return.
+            0 => unsafe { libc::_exit(status()) },
+            child => {
+                assert!(child > 0);
+                let mut status = 0;
+                // SAFETY: the result has room.
+                let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
+                assert_eq!(ended, child);
+                libc::WEXITSTATUS(status)
+            }
+        }
+    }
+
+    fn is_open(fd: RawFd) -> bool {
+        // SAFETY: the command accesses no memory.
+        unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
+    }
+
+    /// One test, since a fork by another thread would change the count.
+    #[test]
+    fn child_closes_descriptors_of_tracked_files() {
+        let [tracked, untracked, reused] = [(); 3].map(|()| File::open("/dev/null").unwrap());
+        let other = File::open("/").unwrap();
+        let [of_null, of_other] = [&tracked, &other].map(|file| {
+            let id = identity::id_of(file.as_fd());
+            id.unwrap()
+        });
+        let forks = Forks::now();
+        let slots = [
+            Tracked::new(tracked.as_fd(), of_null, forks),
+            // The number of this slot is that of another file.
+            Tracked::new(reused.as_fd(), of_other, forks),
+        ];
+        assert!(slots.iter().all(|slot| !slot.may_be_inherited()));
+        let files = [&tracked, &untracked, &reused];
+        let numbers = files.map(|file| file.as_raw_fd());
+        let are_open = || {
+            let bits = numbers.iter().enumerate();
+            bits.fold(0, |all, (nr, fd)| all | c_int::from(is_open(*fd)) << nr)
+        };
+        assert_eq!(in_child(are_open), 0b110);
+        assert_eq!(are_open(), 0b111);
+        // A descriptor that is tracked after a fork may have been opened before it.
+        let late = Tracked::new(other.as_fd(), of_other, forks);
+        assert!(late.may_be_inherited());
+        let [slot, _] = slots;
+        drop(slot);
+        assert_eq!(in_child(are_open), 0b111);
+    }
+}

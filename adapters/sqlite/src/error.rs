@@ -30,16 +30,9 @@ impl Failure {
     /// no code of their own.
     pub(crate) fn of(error: &Error, code: c_int) -> Self {
         let errno = errno_of(error);
-        let code = match (errno, error.kind()) {
-            (Some(libc::ENOSPC | libc::EDQUOT), _) => abi::FULL,
-            (_, ErrorKind::OutOfFrames | ErrorKind::OutOfMemory | ErrorKind::TooManyPins) => {
-                abi::IOERR_NOMEM
-            }
-            (_, ErrorKind::Busy) => abi::BUSY,
-            (_, ErrorKind::ReadOnly) => abi::READONLY,
-            (_, ErrorKind::FileTooLarge) => abi::FULL,
-            (_, ErrorKind::Corrupt | ErrorKind::Malformed) => abi::IOERR_CORRUPTFS,
-            _ => code,
+        let code = match errno {
+            Some(libc::ENOSPC | libc::EDQUOT) => abi::FULL,
+            _ => code_of(error.kind()).unwrap_or(code),
         };
         Self {
             code,
@@ -67,6 +60,24 @@ impl Failure {
         host().log(self.code, &self.text);
         self.code
     }
+}
+
+/// SQLite's column of the table of error kinds. All other kinds have the code of the operation that
+/// failed.
+const CODES: &[(ErrorKind, c_int)] = &[
+    (ErrorKind::OutOfFrames, abi::IOERR_NOMEM),
+    (ErrorKind::OutOfMemory, abi::IOERR_NOMEM),
+    (ErrorKind::TooManyPins, abi::IOERR_NOMEM),
+    (ErrorKind::Busy, abi::BUSY),
+    (ErrorKind::ReadOnly, abi::READONLY),
+    (ErrorKind::FileTooLarge, abi::FULL),
+    (ErrorKind::Corrupt, abi::IOERR_CORRUPTFS),
+    (ErrorKind::Malformed, abi::IOERR_CORRUPTFS),
+];
+
+fn code_of(kind: ErrorKind) -> Option<c_int> {
+    let found = CODES.iter().find(|(of, _)| *of == kind);
+    found.map(|(_, code)| *code)
 }
 
 /// Returns the error's message with those of all its causes.
@@ -119,4 +130,42 @@ pub(crate) fn busy(path: &Path) -> Failure {
         abi::BUSY,
         format!("cannot open {}: it is locked elsewhere", path.display()),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Kinds with the code of the operation. A new kind of the library is in neither list.
+    const OF_OPERATION: &[ErrorKind] = &[
+        ErrorKind::NotFound,
+        ErrorKind::AlreadyExists,
+        ErrorKind::InvalidPath,
+        ErrorKind::PermissionDenied,
+        ErrorKind::AmbiguousFile,
+        ErrorKind::NotAFile,
+        ErrorKind::InvalidConfig,
+        ErrorKind::InvalidPageSize,
+        ErrorKind::PageSizeMismatch,
+        ErrorKind::OptionsMismatch,
+        ErrorKind::OutOfRange,
+        ErrorKind::Truncated,
+        ErrorKind::LimitReached,
+        ErrorKind::Throttled,
+        ErrorKind::Locked,
+        ErrorKind::Deadlock,
+        ErrorKind::Refused,
+        ErrorKind::Forked,
+        ErrorKind::Unavailable,
+        ErrorKind::Io,
+    ];
+
+    #[test]
+    fn each_kind_has_a_code_or_that_of_the_operation() {
+        for kind in ErrorKind::ALL {
+            let nr = usize::from(code_of(*kind).is_some())
+                + OF_OPERATION.iter().filter(|of| *of == kind).count();
+            assert_eq!(nr, 1, "{kind:?}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use rusqlite::ffi;
+use rusqlite::{Connection, OpenFlags, ffi};
 
 use support::*;
 
@@ -53,6 +53,19 @@ fn jobs() {
             tells(db.execute_batch(&detail));
         }
         "pagewell" => tells(try_open(path, "").and_then(|db| db.execute_batch(&detail))),
+        "uri" => {
+            load();
+            let flags = OpenFlags::default() | OpenFlags::SQLITE_OPEN_URI;
+            let uri = format!("file:{}?{detail}", path.display());
+            let result = Connection::open_with_flags(uri, flags).and_then(|db| {
+                db.busy_timeout(Duration::ZERO)?;
+                db.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0))
+            });
+            match result {
+                Ok(nr) => say(nr),
+                Err(error) => say(format!("error {}", code(&error))),
+            }
+        }
         "unix and stay" => {
             let db = open_unix(path);
             tells(db.execute_batch(&detail));
@@ -160,6 +173,28 @@ fn other_processes_find_a_database_locked_from_the_first_open_to_the_last_close(
         assert_eq!(other("unix", &path, "SELECT * FROM t"), "done");
         let db = open(&path);
         set_mode(&db, "delete");
+    }
+}
+
+/// The restrictions that the README lists.
+#[test]
+fn open_database_excludes_connections_that_lock_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let db = open(&path);
+    db.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES(1)")
+        .unwrap();
+    let busy = format!("error {}", ffi::SQLITE_BUSY);
+    for parameters in ["vfs=unix", "vfs=unix-excl", "vfs=pagewell&nolock=1"] {
+        assert_eq!(other("uri", &path, parameters), busy, "{parameters}");
+    }
+    for parameters in [
+        "vfs=unix-none",
+        "vfs=unix-dotfile",
+        "vfs=unix&nolock=1",
+        "vfs=unix&immutable=1",
+    ] {
+        assert_eq!(other("uri", &path, parameters), "1", "{parameters}");
     }
 }
 

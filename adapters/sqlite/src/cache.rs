@@ -2,9 +2,9 @@
 //!
 //! The options of the first database determine the capacity. While a database is open, an open with
 //! another `pw_cache` fails. While none is open, it replaces the cache. An open with another
-//! `pw_cache` waits for concurrent opens, since each of them may fail and leave no database. A
-//! thread that waits here uses neither the cache nor a claim of the registry, so no open waits for
-//! it.
+//! `pw_cache` waits for concurrent opens, since each of them may fail and leave no database, and
+//! for last closes in progress. A thread that waits here uses neither the cache nor a claim of the
+//! registry, so no open and no close waits for it.
 
 use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -20,16 +20,16 @@ const DEFAULT_CAPACITY: u64 = 64 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct SharedCache {
     state: Mutex<State>,
-    /// Notified when the last open in progress ends.
+    /// Notified when an open or a last close in progress ends.
     settled: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
     cache: Option<(Cache, u64)>,
-    /// Number of opens in progress.
-    nr_opening: usize,
-    /// Number of databases, from the end of the first open to the end of the last close.
+    /// Number of opens and last closes in progress.
+    nr_changing: usize,
+    /// Number of databases, from the end of the first open to the beginning of the last close.
     nr_open: usize,
 }
 
@@ -53,7 +53,7 @@ impl SharedCache {
         let mut state = self
             .settled
             .wait_while(self.state(), |state| {
-                other(state).is_some() && state.nr_open == 0 && state.nr_opening > 0
+                other(state).is_some() && state.nr_open == 0 && state.nr_changing > 0
             })
             .unwrap_or_else(PoisonError::into_inner);
         if let Some((asked, capacity)) = other(&state) {
@@ -77,7 +77,7 @@ impl SharedCache {
                 state.cache.insert((cache, capacity)).clone()
             }
         };
-        state.nr_opening += 1;
+        state.nr_changing += 1;
         Ok(CacheUse {
             cache,
             capacity,
@@ -89,7 +89,8 @@ impl SharedCache {
     }
 }
 
-/// Use of the cache by an open in progress, or by a database. It keeps the capacity as it is.
+/// Use of the cache by a database, from the beginning of its open to the end of its last close. It
+/// keeps the capacity as it is.
 #[derive(Debug)]
 pub(crate) struct CacheUse<'s> {
     /// Dropped before `counted`, so that the cache is freed when it is replaced.
@@ -99,23 +100,24 @@ pub(crate) struct CacheUse<'s> {
 }
 
 impl CacheUse<'_> {
-    /// Counts this use as a database, since its open cannot fail any more.
+    /// Counts this use as an open database, since its open cannot fail any more.
     pub(crate) fn end_open(&mut self) {
         let counted = &mut self.counted;
-        if !counted.is_open {
-            counted.is_open = true;
-            let mut state = counted.shared.state();
-            state.nr_open += 1;
-            counted.shared.end_opening(state);
-        }
-    }
-}
-
-impl SharedCache {
-    fn end_opening(&self, mut state: MutexGuard<'_, State>) {
-        state.nr_opening -= 1;
+        let mut state = counted.shared.state();
+        counted.is_open = true;
+        state.nr_open += 1;
+        state.nr_changing -= 1;
         drop(state);
-        self.settled.notify_all();
+        counted.shared.settled.notify_all();
+    }
+
+    /// Counts this use as a last close in progress.
+    pub(crate) fn begin_close(&mut self) {
+        let counted = &mut self.counted;
+        let mut state = counted.shared.state();
+        counted.is_open = false;
+        state.nr_open -= 1;
+        state.nr_changing += 1;
     }
 }
 
@@ -130,7 +132,42 @@ impl Drop for Counted<'_> {
         let mut state = self.shared.state();
         match self.is_open {
             true => state.nr_open -= 1,
-            false => self.shared.end_opening(state),
+            false => state.nr_changing -= 1,
+        }
+        drop(state);
+        self.shared.settled.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn open_with_another_capacity_waits_for_opens_and_closes_and_fails_beside_databases() {
+        const SMALL: u64 = 1 << 20;
+        let shared = &SharedCache::default();
+        let begin = |capacity| shared.begin_to_open(Some(capacity), Path::new("db"));
+        for closes in [false, true] {
+            let mut first = begin(SMALL).unwrap();
+            if closes {
+                first.end_open();
+                assert_eq!(begin(2 * SMALL).unwrap_err().code, abi::CANTOPEN);
+                assert_eq!(begin(SMALL).unwrap().capacity, SMALL);
+                first.begin_close();
+            }
+            let (begun, has_begun) = mpsc::channel();
+            std::thread::scope(|scope| {
+                scope.spawn(move || begun.send(begin(2 * SMALL).map(|using| using.capacity)));
+                // The other thread waits. If it did not, it would fail at once.
+                let result = has_begun.recv_timeout(Duration::from_millis(50));
+                assert!(result.is_err(), "{result:?}");
+                drop(first);
+                assert_eq!(has_begun.recv().unwrap().unwrap(), 2 * SMALL);
+            });
         }
     }
 }

@@ -285,9 +285,10 @@ impl Databases {
             let Database {
                 file,
                 locked,
-                cache,
+                mut cache,
                 ..
             } = database;
+            cache.begin_close();
             let result = file
                 .close()
                 // The first attempt may report an earlier failure of background writeback that has

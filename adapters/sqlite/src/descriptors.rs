@@ -320,15 +320,15 @@ impl Kept {
     /// kept while locks exist on the file, which may be those of SQLite's own VFS in this process:
     /// closing a descriptor would release them. Closes kept descriptors without such locks, too.
     pub(crate) fn unlock(&self, locked: Locked) {
-        let shared = match locked {
-            Locked::Exclusive(exclusive) => return exclusive.unlock(),
-            Locked::Shared(shared) => shared,
-        };
-        // If the unlock fails, other processes cannot write until the file is closed.
-        let _ = shared.set_or_query(libc::F_OFD_SETLK, libc::F_UNLCK);
-        let mut files = self.files();
-        files.only_read.push(shared);
-        files.only_read.retain(|shared| {
+        match locked {
+            Locked::Exclusive(exclusive) => exclusive.unlock(),
+            Locked::Shared(shared) => {
+                // If the unlock fails, other processes cannot write until the file is closed.
+                let _ = shared.set_or_query(libc::F_OFD_SETLK, libc::F_UNLCK);
+                self.files().only_read.push(shared);
+            }
+        }
+        self.files().only_read.retain(|shared| {
             // The file is kept unless the system reports that no lock exists.
             !matches!(
                 shared.set_or_query(libc::F_OFD_GETLK, libc::F_WRLCK),

@@ -247,34 +247,45 @@ mod tests {
 
     #[test]
     fn panics_of_opens_and_closes_leave_no_entry_and_wake_waiting_threads() {
+        /// Panics without a message.
+        fn panics() -> ! {
+            resume_unwind(Box::new("intended"))
+        }
         let registry = &Registry::new();
-        let during_open = || {
-            let _claim = registry.enter(1);
-            resume_unwind(Box::new("open"));
+        let claim = || match registry.enter(1) {
+            Entered::Claimed(claim) => claim,
+            Entered::Joined(_) => panic!("the key is closed"),
         };
-        let during_close = || {
-            opened(registry, 1).leave(|_| resume_unwind(Box::new("close")));
+        // Each case ends the claim by a panic. A thread waits, or enters afterwards.
+        let during_open = |_claim: Claim<'_, u8, u64>| panics();
+        let during_close = |claim: Claim<'_, u8, u64>| {
+            claim.publish(7).leave(|_| panics());
         };
-        let as_user = || {
-            let _user = opened(registry, 1);
-            resume_unwind(Box::new("use"));
+        let as_user = |claim: Claim<'_, u8, u64>| {
+            let _user = claim.publish(7);
+            panics();
         };
-        let all: [&(dyn Fn() + Sync); 3] = [&during_open, &during_close, &as_user];
-        for panics in all {
-            let (entered, has_entered) = mpsc::channel();
-            std::thread::scope(|scope| {
-                let first = registry.enter(1);
-                scope.spawn(move || {
-                    drop(opened(registry, 1));
-                    entered.send(()).unwrap();
-                });
-                drop(first);
-                let result = catch_unwind(AssertUnwindSafe(panics));
-                assert!(result.is_err());
-                has_entered.recv_timeout(Duration::from_secs(60)).unwrap();
-            });
+        type Case<'c> = &'c dyn Fn(Claim<'_, u8, u64>);
+        let cases: [Case<'_>; 3] = [&during_open, &during_close, &as_user];
+        for case in cases {
+            // No other thread enters before the panic, so this thread is the last user.
+            let result = catch_unwind(AssertUnwindSafe(|| case(claim())));
+            assert!(result.is_err());
             assert_eq!(registry.nr_entries(), 0);
         }
+        // A thread that waits for the claim is woken by the end of an open that panics.
+        let (entered, has_entered) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let claim = claim();
+            scope.spawn(move || {
+                drop(opened(registry, 1));
+                entered.send(()).unwrap();
+            });
+            let result = catch_unwind(AssertUnwindSafe(|| during_open(claim)));
+            assert!(result.is_err());
+            has_entered.recv_timeout(Duration::from_secs(60)).unwrap();
+        });
+        assert_eq!(registry.nr_entries(), 0);
     }
 
     #[test]

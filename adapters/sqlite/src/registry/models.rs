@@ -39,6 +39,9 @@ impl Drop for Open {
     }
 }
 
+/// Payload of the panic of [`End::ClosePanics`]. Other panics are failures of a model.
+struct Intended;
+
 /// End of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
@@ -91,11 +94,16 @@ impl World {
         let close = |open: Open| {
             if end == End::ClosePanics {
                 // Without a message of the panic hook.
-                resume_unwind(Box::new(()));
+                resume_unwind(Box::new(Intended));
             }
             drop(open);
         };
-        let _ = catch_unwind(AssertUnwindSafe(|| user.leave(close)));
+        let closed = catch_unwind(AssertUnwindSafe(|| user.leave(close)));
+        if let Err(payload) = closed
+            && !payload.is::<Intended>()
+        {
+            resume_unwind(payload);
+        }
     }
 
     fn check_closed(&self) {

@@ -220,11 +220,7 @@ impl Databases {
             Descriptors::ReadOnly(shared) => self.kept.unlock(Locked::Shared(shared)),
             // No POSIX lock of this process exists on a file that it has locked exclusively. The
             // caller is a user of the database, which therefore stays locked.
-            Descriptors::Writable(file)
-                if !database.is_read_only() && database.is_at(path).unwrap_or(false) =>
-            {
-                drop(file);
-            }
+            Descriptors::Writable(file) if database.locked.excludes(&file) => drop(file),
             Descriptors::Writable(file) => self.kept.keep(file, path),
         }
     }

@@ -102,6 +102,23 @@ impl Locked {
         }
     }
 
+    /// Whether `other` is the same file, and this lock excludes all POSIX locks on it. If the files
+    /// cannot be compared by their handles, the lock must be visible through `other`.
+    pub(crate) fn excludes(&self, other: &Unlocked) -> bool {
+        let Self::Exclusive(exclusive) = self else {
+            return false;
+        };
+        let Some(own) = Arc::clone(&exclusive.backend).raw_file() else {
+            return false;
+        };
+        let other = other.file.as_fd();
+        match identity::compare(own.descriptor(), other) {
+            Ok(Comparison::Same) => true,
+            Ok(Comparison::Unproven) => identity::is_locked_elsewhere(other) == Some(true),
+            Ok(Comparison::Different) | Err(_) => false,
+        }
+    }
+
     /// Whether a child may have the lock, too.
     pub(crate) fn may_be_inherited(&self) -> bool {
         match self {

@@ -50,9 +50,15 @@ mod models;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::ops::Deref;
+#[cfg(not(loom))]
+use std::sync::Arc;
 use std::sync::PoisonError;
 
-use pagewell_sync::{Arc, Condvar, Mutex, lock};
+// Models explore the drops of references, too.
+#[cfg(loom)]
+use loom::sync::Arc;
+
+use pagewell_sync::{Condvar, Mutex, lock};
 
 use self::entry::{Entering, Entry, Leaving};
 
@@ -217,7 +223,8 @@ impl<K: Copy + Eq + Hash, V> Place<'_, K, V> {
                 // Dropped after `close`, even if it panics. The value is dropped before, since
                 // `close` owns it (I3).
                 let _claim = Claim(self);
-                let value = Arc::into_inner(value).expect("only the entry has a reference (I2)");
+                let value = Arc::try_unwrap(value).ok();
+                let value = value.expect("only the entry has a reference (I2)");
                 Some(close(value))
             }
         }

@@ -188,7 +188,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
         nr_cleaned() != before
     }
 
-    /// Makes those of the files `numbers` durable that have background writeback. For a single
+    /// Makes the files `numbers` durable. Skips files without background writeback. For a single
     /// frame, stops once `nr_cleaned` differs from `before`. Returns the first error.
     #[cfg(loom)]
     fn clean_any(
@@ -211,7 +211,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
         first_error
     }
 
-    /// Requests that flushers make those of the files `numbers` durable that have background
+    /// Requests that flushers make the files `numbers` durable. Skips files without background
     /// writeback. Waits until `nr_cleaned` differs from `before`. For a block of several frames,
     /// waits up to [`FOR_MORE`] longer, since a few pages may not suffice. Gives up when all files
     /// have failed or stalled. Returns the error of the first file that was not cleaned.
@@ -297,7 +297,8 @@ impl<S: RefScheme> Cleaner<'_, S> {
             })
             .map(|record| record.owner().0)
             .collect();
-        // The metadata of a frame is only a hint until this thread holds the leaf.
+        // The metadata of a page's frame is only a hint: the leaf that it names may have been
+        // freed. So this thread takes a reference and checks that the frame is a leaf.
         let files = leaves.into_iter().filter_map(|leaf| {
             let leaf = FrameNr::new(u32::try_from(leaf).ok()?);
             let TryGetFrame::Taken(reference) = self.pool().try_get(leaf) else {

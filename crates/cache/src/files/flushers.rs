@@ -122,7 +122,7 @@ impl<T: Send + Sync + 'static> Flushers<T> {
     }
 
     /// Whether this thread has the guard of [`hold`](Self::hold), or is a flusher that serves a
-    /// request. It would then wait for itself in `hold`.
+    /// request. In both cases, `hold` would wait for this thread itself.
     pub(crate) fn are_held_here(&self) -> bool {
         let address = Arc::as_ptr(&self.calls).addr();
         self.rounds.holder.is_set() || AT_WORK_FOR.get() == address

@@ -70,9 +70,9 @@ impl<S: RefScheme> Registry<S> {
     /// open. If it was not, `make` creates the mapping; its argument is the number of the mapping.
     ///
     /// `make` is called without the registry's lock, since it may evict pages, and the eviction of
-    /// a leaf acquires that lock. If `make` or the mapping that it made is not used, it is dropped
-    /// without the lock too, after the reference is counted: the drop may take long, and may close
-    /// files that belong to the program.
+    /// a leaf acquires that lock. If `make` or the new mapping is not used, it is also dropped
+    /// without the lock, after the strong reference to the open mapping is counted: the drop may
+    /// take long, and may close files that belong to the program.
     pub(super) fn open_or_make<E>(
         &self,
         id: FileId,
@@ -112,8 +112,8 @@ impl<S: RefScheme> Registry<S> {
     }
 
     /// Begins to open the file `id` for writing, unless it is open. Waits while another thread
-    /// opens the file, or until its backend is closed if it is being closed. If the file is not
-    /// open, no thread of this cache has the file's lock afterwards.
+    /// opens the file. If the file is being closed, waits until its backend is closed. If the file
+    /// is not open, no thread of this cache has the file's lock afterwards.
     pub(super) fn begin_to_open(&self, id: FileId) -> Begin<'_, S> {
         let mut tables = lock(&self.tables);
         loop {
@@ -158,8 +158,8 @@ impl<S: RefScheme> Registry<S> {
     pub(super) fn forget(&self, id: FileId, number: u64) {
         let mut tables = lock(&self.tables);
         tables.by_number.remove(&number);
-        // The file may have been opened again in between, and even be closing again, so its other
-        // mappings stay.
+        // The file may have been opened again in between, and may even be in the process of being
+        // closed again, so its other mappings stay.
         if let Some(numbers) = tables.by_file.get_mut(&id) {
             numbers.retain(|other| *other != number);
             if numbers.is_empty() {

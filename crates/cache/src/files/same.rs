@@ -39,8 +39,8 @@ pub(crate) fn check<S: RefScheme>(open: &Mapping<S>, new: BorrowedFd<'_>) -> Res
         return Ok(());
     }
     let has_lock = open.target().descriptor().is_some() && open.writes_if_any().is_some();
-    // The query ignores a lock of the description `new` itself. If it finds no other lock, the open
-    // file, which is locked, is a different file.
+    // The open file is locked. The query ignores a lock that the open file description of `new`
+    // holds itself. If the query finds no other lock, `new` is a different file.
     if has_lock && is_locked_elsewhere(new) == Some(false) {
         return Err(ambiguous());
     }

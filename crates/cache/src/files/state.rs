@@ -28,7 +28,7 @@ pub(crate) struct Files<S: RefScheme> {
     /// Strong references to files whose last handle or last strong reference was dropped in a
     /// callback or a codec. A flusher drops them.
     pub(super) left: Mutex<Vec<Share<S>>>,
-    /// State of a higher crate that uses the cache's frames too. All callers share one.
+    /// Companion of the cache ([`companion_or_else`](crate::companion_or_else)).
     pub(crate) companion: Mutex<Weak<Companion>>,
 }
 

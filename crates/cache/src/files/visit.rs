@@ -12,7 +12,8 @@ use crate::mapping::users::Users;
 
 #[derive(Debug)]
 pub(crate) struct Visit<'s, S: RefScheme> {
-    // Dropped before `_leaving`, which uncounts the weak reference.
+    // Declared before `_leaving`, so that it is dropped first: the drop of `_leaving` decrements
+    // the weak count.
     mapping: Arc<Mapping<S>>,
     _leaving: Leaving<'s, S>,
 }

@@ -1,5 +1,5 @@
-//! Reclaim statistics: the reasons for which the frames of a reclaim pass were not freed, with
-//! their counts. The counts determine whether a frame may soon be free.
+//! Reclaim statistics: counts of the reasons why frames were not freed in a reclaim pass. The
+//! counts determine whether a frame may soon be free.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use pagewell_frame::{FrameKind, FrameMeta, Order};
 
 use crate::base::page_state::PageState;
 
-/// Reason for which a frame was not freed.
+/// Reason why a frame was not freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stays {
     /// The frame is already free, or part of a block that is counted with its first frame.
@@ -17,8 +17,8 @@ pub(crate) enum Stays {
     Written,
     /// The page is pinned for writing.
     Locked,
-    /// The page has other references than the slot's: those of pins, or for a few steps those of
-    /// readers.
+    /// The page has other references than the slot's: references of pins, or short-lived references
+    /// of readers.
     Held,
     /// The page was recently accessed, and its accessed bit is now clear.
     Marked,

@@ -35,8 +35,8 @@ impl LeafStock {
         Some(raw::withheld(claims, frame))
     }
 
-    /// Adds free frames to the stock, if frames are free: at most a 1024th of the pool, and at most
-    /// [`MOST`], less one in both cases. Small pools keep no stock.
+    /// Adds up to `n - 1` free frames to the stock, where `n` is a 1024th of the pool's frames, but
+    /// at most [`MOST`]. Small pools keep no stock.
     pub(super) fn stock_up<S: RefScheme>(&self, claims: &Claims<S>) {
         let nr_more = (claims.pool.nr_frames() / 1024).clamp(1, MOST) - 1;
         let mut more = Vec::with_capacity(nr_more);

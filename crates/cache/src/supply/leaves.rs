@@ -2,8 +2,8 @@
 //! charges for the memory that it shares with its neighbours.
 //!
 //! If several threads need one leaf, one of them creates it, and the others wait until it is
-//! installed. So only one of them allocates memory and evicts. A thread that creates a leaf waits
-//! only as every request for a frame does (`reclaim`).
+//! installed. So only one of them allocates memory and evicts pages. This thread waits only in the
+//! allocation of the frame, under the rules for all requests (`supply::reclaim`).
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{Order, UniqueFrame};

@@ -263,8 +263,9 @@ impl Permit<'_> {
         if fits {
             self.nr_of_shard += nr_frames;
         } else {
-            // ORDERING: Relaxed; as above. Because of the temporary excess, another thread of the
-            // shard may have failed; that thread uses the shared credit.
+            // ORDERING: Relaxed; as above. The count was too high for a moment, so a concurrent
+            // reservation in this shard may have failed; its thread then reserves from the shared
+            // credit.
             count.fetch_sub(nr_frames, Ordering::Relaxed);
         }
         fits

@@ -90,7 +90,8 @@ fn a_mapping_forgets_itself_and_no_other_one() {
         let _open = [OpenAtEnd(&gates[0]), OpenAtEnd(&gates[1])];
         std::thread::scope(|scope| {
             let closers = gates.each_ref().map(|gate| {
-                // The file is opened while its other mapping is being closed.
+                // In the second iteration, the file is opened while its first mapping is being
+                // closed.
                 let file = cache.open_backend(ClosedLate(Arc::clone(gate)), "late");
                 let file = file.unwrap();
                 let closer = scope.spawn(move || drop(file));

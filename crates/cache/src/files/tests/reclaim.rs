@@ -90,7 +90,7 @@ fn pin(mapping: &Mapping<LockBit>, page: u64) -> FrameRef<'_, LockBit> {
     Lookup(mapping).get(page, || 1).unwrap().reference
 }
 
-/// Fills the cache. In each place for a block of sixteen frames, pins a page if there is one.
+/// Fills the cache. Pins one page in each aligned range of sixteen frames that contains a page.
 fn pin_every_place(mapping: &Mapping<LockBit>) -> Vec<FrameRef<'_, LockBit>> {
     let mut places = HashSet::new();
     (0..2 * NR_FRAMES as u64)
@@ -107,9 +107,9 @@ fn sixteen() -> Order {
     Order::new(4).unwrap()
 }
 
-/// Returns the number of pages evicted, and of pages filled, when 64 threads miss one page of a
-/// full cache at once. All threads find the page missing before one continues; the page is read
-/// once all continue.
+/// Lets 64 threads miss one page of a full cache concurrently. Returns the numbers of pages that
+/// were evicted and filled. Each thread finds the page missing and waits for a budget reservation.
+/// These are granted once all threads wait, and the backend returns the page once no thread waits.
 fn evicted_by_64_misses(is_leaf_there: bool) -> (u64, u64) {
     const THREADS: usize = 64;
     let files = files();
@@ -161,9 +161,9 @@ fn threads_that_miss_one_page_evict_one() {
     assert_eq!(evicted_by_64_misses(true), (1, 1));
 }
 
-/// The same as the previous test, but the page's leaf does not exist either, and only one thread
-/// may create it. The leaf needs a frame for its metadata, and at most two for the memory that it
-/// shares with its neighbours.
+/// Same as the previous test, but the page's leaf does not exist. Only one thread may create it.
+/// The leaf needs a frame for its metadata, and at most two for the memory that it shares with its
+/// neighbours.
 #[test]
 fn threads_that_miss_one_leaf_make_one() {
     let (nr_evicted, nr_read) = evicted_by_64_misses(false);
@@ -172,8 +172,9 @@ fn threads_that_miss_one_leaf_make_one() {
 }
 
 /// Regression test: one pin of a 64 KiB page evicted nearly all of a cache of small pages, and then
-/// failed. Frames were evicted one by one in the hope that they would merge, which one pinned page
-/// in each place prevented. A request now searches for a place first.
+/// failed. Frames were evicted one by one until enough of them were contiguous, which never
+/// happened: each aligned range contained a pinned page. A request now first searches for a range
+/// that it can free entirely.
 #[test]
 fn pins_in_every_place_make_a_large_request_fail_without_an_eviction() {
     let files = files();

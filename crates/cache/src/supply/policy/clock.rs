@@ -88,8 +88,9 @@ impl Clock {
     }
 }
 
-/// Maximum number of steps of the hand that a pass takes at once. A long pass takes several steps
-/// at a time, so that it does not change a word that all requests share for each frame.
+/// Maximum number of steps of the hand that a pass takes at once. Concurrent passes share the
+/// position of a hand. A long pass takes several steps with one change of this position, so the
+/// passes contend less for it.
 const MOST_STEPS: usize = 64;
 
 /// Pass of a clock hand. The drop returns the steps that it has taken and not used, unless the hand
@@ -167,7 +168,8 @@ impl Iterator for Lap<'_> {
                 return None;
             }
             let frame = (self.first + self.place * self.len) as u32;
-            // A division for each place would take longer than the load of its metadata.
+            // The place is advanced and wrapped around without a division, which would take longer
+            // than the load of the place's metadata.
             self.place += 1;
             if self.place == self.nr_places {
                 self.place = 0;

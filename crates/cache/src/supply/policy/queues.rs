@@ -8,7 +8,7 @@ use std::collections::{HashSet, VecDeque};
 
 use pagewell_policy::Policy;
 
-/// Divisor: leaves without pages may use this part of the frames.
+/// Ratio of the pool's frames to the maximum number of leaves without pages.
 const SHARE_OF_EMPTY: usize = 64;
 
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
-    /// Upper bound of the memory of the queues and the notes for each frame, in bytes.
+    /// Upper bound of the memory that the policy and its queues use for each frame, in bytes.
     pub(crate) const FRAME_COST: usize = 12;
 
     pub(crate) fn new(nr_frames: usize) -> Self {
@@ -38,7 +38,7 @@ impl Queues {
 #[derive(Debug)]
 pub(crate) struct EmptyLeaves {
     queue: VecDeque<u32>,
-    /// Leaves in the queue, so that each leaf is in it only once.
+    /// Set of the leaves in the queue. With it, no leaf is queued twice.
     noted: HashSet<u32>,
     most: usize,
 }
@@ -51,8 +51,8 @@ impl EmptyLeaves {
         }
     }
 
-    /// Removes the leaf that became empty first. Returns `None` if no more leaves are recorded than
-    /// may stay.
+    /// Removes the leaf that became empty first. Returns `None` if the number of recorded leaves
+    /// does not exceed the limit.
     pub(crate) fn surplus(&mut self) -> Option<u32> {
         if self.queue.len() <= self.most {
             return None;

@@ -6,8 +6,8 @@
 //! and can prefetch the metadata, leaves and slots of the next pages of the batch.
 //!
 //! In a small cache the batch is small, since free frames hold no pages. No thread of the cache
-//! does this work ahead of the misses: to wake such a thread would cost a miss more than its part
-//! of the batch.
+//! does this work ahead of the misses: a miss would need more time to wake such a thread than for
+//! its part of the batch.
 //!
 //! Leaves. An evicted page leaves a ghost in its slot. A leaf that has only ghosts stays for some
 //! time ([`EmptyLeaves`]).
@@ -17,8 +17,9 @@
 //! with passes over all frames, which determine the result.
 //!
 //! Locks. A thread that acquires the policy lock holds no short lock, but may hold a claim, a
-//! leaf-creation lock, and locks of files or spaces. The holder of the policy lock only tries
-//! claims, so it waits for none. Leaves are evicted after the lock is released.
+//! leaf-creation lock, and locks of files or spaces. The holder of the policy lock skips slots that
+//! other threads have claimed, so it waits for no claim. Leaves are evicted after the lock is
+//! released.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, FrameNr, Order, UniqueFrame};
@@ -35,7 +36,7 @@ use crate::supply::policy::queues::{EmptyLeaves, Queues};
 /// Maximum number of frames of a batch.
 pub(super) const MOST: usize = 32;
 
-/// Divisor: a batch may have this part of the frames.
+/// Ratio of the pool's frames to the frames of a batch, within the bounds of 1 and [`MOST`].
 const SHARE: usize = 128;
 
 #[derive(Clone, Copy, Debug)]
@@ -57,8 +58,8 @@ impl<'s, S: RefScheme> Batches<'s, S> {
         };
         let (mut freed, _) = self.evict(batch)?;
         let found = take_block(self.0, &mut freed, order);
-        // A thread cache returns the frame that was freed last, so the frames are freed in reverse
-        // order: the first of them is then used first.
+        // The frames are freed in reverse order. A thread cache allocates the frame that was freed
+        // last, so it then allocates the first frame first.
         freed.into_iter().rev().for_each(drop);
         found
     }
@@ -120,7 +121,7 @@ fn take_block<'s, S: RefScheme>(
 /// Whether the frame is a leaf without pages, according to its metadata.
 fn is_empty_leaf<S: RefScheme>(supply: &Supply<S>, frame: FrameNr) -> bool {
     let record = supply.pool().meta(frame);
-    // The one reference is the root's.
+    // If the leaf has no pages, its only reference is that of the index root.
     record.kind().0 == FrameKind::Leaf && record.count() == 1
 }
 
@@ -169,8 +170,8 @@ impl<S: RefScheme> Pages for Hand<'_, '_, S> {
             // An owned frame is being filled or withheld.
             FrameKind::Free | FrameKind::Front | FrameKind::Owned => Content::Nothing,
             FrameKind::Leaf => {
-                // The leaf may have become empty while another thread had a handle, or by a removal
-                // of pages, and was then not recorded.
+                // A leaf is not recorded if it became empty while another thread had a handle of
+                // it, or because its pages were removed. So it is recorded here.
                 self.note_if_empty(frame);
                 Content::Other
             }

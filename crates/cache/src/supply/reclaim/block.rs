@@ -194,8 +194,8 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         were_any
     }
 
-    /// Performs steps 2 to 4 for the place for a block of `order` at `first`. Returns `None`, with
-    /// all frames freed that were obtained, if a frame is not available any more.
+    /// Performs steps 2 to 4 for the place for a block of `order` at `first`. If a frame of the
+    /// place is no longer available, frees the frames obtained so far and returns `None`.
     fn take_place(
         self,
         first: FrameNr,
@@ -245,8 +245,8 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
                 }
                 State::Busy => false,
             });
-            // One reference is the root's, one is this thread's, and a thread that is about to
-            // change a slot has one more.
+            // Each page of the leaf, the index root and this thread have one reference each. A
+            // thread that is about to change a slot has one more.
             can_go && leaf.reference.meta().count() == nr_pages + 2
         })
     }
@@ -264,7 +264,7 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         }
     }
 
-    /// Returns handles of the leaves in a place that have other references than the root's.
+    /// Returns handles of the leaves in use whose frames are in a place.
     fn used_leaves(self, first: FrameNr, order: Order) -> impl Iterator<Item = Leaf<'s, S>> {
         self.heads(first, order)
             .filter(|(_, stays, _, _)| *stays == Some(Stays::Leaf))

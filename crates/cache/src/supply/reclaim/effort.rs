@@ -23,7 +23,7 @@ pub(super) struct Shortage {
     pub(super) block: Option<(u32, usize)>,
     /// Whether other threads were changing frames that this pass tried to use.
     pub(super) is_raced: bool,
-    /// Whether a later pass may find more when transfers in flight have ended.
+    /// Whether a later pass may find more frames, after transfers that are in flight have ended.
     pub(super) until_transfers_end: bool,
     /// Whether a pass with more effort may find something, whatever other threads do.
     pub(super) may_try_harder: bool,
@@ -119,13 +119,14 @@ impl Effort {
     }
 }
 
-/// Maximum number of frames that a request scans again because a frame may have become free. The
-/// request makes at least one more pass.
+/// Maximum number of frames that a request scans again because a frame may have become free. If the
+/// pool has more frames, the request still makes one such pass.
 const LOOKS: usize = 4 << 20;
 
-/// Minimum number of such passes. The next constant is their minimum duration. Both apply unless
-/// the passes have scanned [`LOOKS`] frames before. Each pass lets other threads run, so after this
-/// number of passes a thread that holds a reference to a page while it copies has been scheduled.
+/// Minimum number of passes that a request makes because a frame may have become free. It makes
+/// them for at least `MOMENT`. Neither minimum applies once these passes have scanned [`LOOKS`]
+/// frames. Each pass lets other threads run, so after this number of passes a thread that holds a
+/// reference to a page while it copies has been scheduled.
 const MOMENT_ROUNDS: usize = if cfg!(loom) { 0 } else { 64 };
 #[cfg(not(loom))]
 const MOMENT: Duration = Duration::from_millis(2);

@@ -2,8 +2,8 @@
 //!
 //! Nodes. A request for [`Place::Anywhere`] scans all frames. A request that prefers a node scans
 //! that node's frames first, and those of the other nodes if a pass has found nothing there. A
-//! request for only one node scans no other frames, since it cannot use them. So only pages are
-//! evicted whose frames the request can use.
+//! request for only one node scans no other frames, since it cannot use them. So a request evicts a
+//! page only if it can use the page's frame.
 //!
 //! Dirty pages are never evicted. Reclaim does not write them back either, since the caller may
 //! hold locks that a callback of the program acquires. If reclaim has found nothing, a caller

@@ -18,13 +18,13 @@
 //!    if a pass with more effort may find more, the request makes the next pass.
 //! 2. If frames are being filled from the backend, their pages can be evicted later, so the request
 //!    sleeps until a transfer ends. The duration depends on the backend. If no transfer ends for
-//!    0.9 s, the request stops waiting. A request for a block waits only if in some place all other
-//!    frames are free or can be evicted.
+//!    0.9 s, the request stops waiting. A request for a block waits only if, in some aligned range
+//!    of its size, every frame that is not being filled is free or can be evicted.
 //! 3. If a frame was referenced, claimed, or set aside, possibly for a few steps, the request makes
 //!    a bounded number of further passes without sleeping ([`Patience`]).
-//! 4. Otherwise the request fails at once: every frame has a page that is dirty, unsynced, pinned,
-//!    or of a space, and a wait would free none of them. The numbers in the error are those of the
-//!    last pass.
+//! 4. Otherwise the request fails at once: a wait would free no frame. Each frame has a page that
+//!    is dirty, unsynced or pinned, belongs to a space or to the program, is a leaf in use, or is
+//!    withheld. The numbers in the error are those of the last pass.
 //!
 //! So if nothing can be evicted, a request detects this in one pass, or in two if it shares the
 //! first with other requests, with one load for each frame. No page is claimed for this, so hits
@@ -44,9 +44,10 @@ use crate::supply::reclaim::effort::{Effort, Patience, Shortage};
 use crate::supply::reclaim::nodes::{alloc_free, census_among, laps_for, nodes_for};
 
 /// Number of additional frames that are evicted on a node for a request that can use no other node.
-/// The next requests for the node find them free, so they need not stop other threads to search the
-/// thread caches before they reclaim. For a request that only prefers a node, no additional frames
-/// are evicted: they would attract requests that prefer other nodes.
+/// The next requests for the node allocate these free frames. Without them, each request would
+/// reclaim, and before that stop other threads to search their thread caches. For a request that
+/// only prefers a node, no additional frames are evicted: they would attract requests that prefer
+/// other nodes.
 const MORE: usize = 15;
 
 /// Number of frames that are scanned for the additional frames.

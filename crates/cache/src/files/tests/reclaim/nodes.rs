@@ -124,8 +124,7 @@ fn frames_of_a_node_are_freed_there_and_nowhere_else() {
     assert_eq!(nr_on(&files, &taken, 1), 300);
     let after = nr_pages(&files);
     assert_eq!(after[0], before[0], "pages of the other node were evicted");
-    // The requested frames were evicted, and at most the number that is evicted along with one
-    // frame.
+    // The evictions freed the requested frames, and at most the additional frames of one request.
     let nr_evicted = before[1] - after[1];
     assert!((284..=316).contains(&nr_evicted), "{nr_evicted}");
     drop(taken);

@@ -66,8 +66,9 @@ fn hit_ratio(files: &Files<LockBit>, mapping: &Mapping<LockBit>, pages: &[u64]) 
     1.0 - (nr_filled(files) - before) as f64 / pages.len() as f64
 }
 
-/// A loop over twice the cache has no hit under CLOCK, which evicts each page just before it is
-/// read again. Under the default policy some pages stay for the next iteration.
+/// A loop over twice as many pages as the cache has frames has no hit under CLOCK, which evicts
+/// each page before it is read again. Under the default policy some pages stay for the next
+/// iteration.
 #[test]
 fn a_loop_that_does_not_fit_finds_some_of_its_pages() {
     let pages: Vec<u64> = (0..20 * NR_FRAMES as u64)
@@ -109,8 +110,8 @@ fn a_scan_leaves_what_is_used() {
     assert!(ratio > 0.75, "{ratio}");
 }
 
-/// Between two reads of a page, more other pages are read than the cache has frames. Without
-/// ghosts, the policy treats the page as new each time. With its ghost, the page stays.
+/// Between two reads of the same page, the test reads other pages, more than the cache has frames.
+/// Without ghosts, the policy treats the page as new each time. With its ghost, the page stays.
 #[test]
 fn pages_with_ghosts_stay_when_they_come_back() {
     let files = files(Eviction::Queues);
@@ -156,7 +157,7 @@ fn leaves_that_have_nothing_but_ghosts_are_few() {
     assert_eq!(pool.stats().nr_available(), NR_FRAMES);
 }
 
-/// Returns the number of slots of the first pages that have a ghost.
+/// Returns the number of ghosts in the slots of the first `nr_pages` pages.
 fn nr_ghosts(files: &Files<LockBit>, mapping: &Mapping<LockBit>, nr_pages: u64) -> usize {
     let of = |page| {
         let leaf = mapping.index().leaf(&files.supply().claims, page)?;

@@ -86,7 +86,7 @@ impl Shared {
         Self::new(generic(error))
     }
 
-    /// Returns an error of the same kind as the error of the store, which is its source.
+    /// Returns a new error of the same kind, with the shared error as its source.
     pub(crate) fn into_store_error(self) -> Error {
         let error = Arc::clone(&self.error);
         let source = Box::new(Cause(Arc::clone(&error)));
@@ -156,7 +156,8 @@ impl std::error::Error for Cause {
     }
 }
 
-/// Returns an error that has no kind of its own in the interface of stores.
+/// Wraps `source` in [`Error::Generic`], for errors to which the store interface assigns no kind of
+/// their own.
 pub(crate) fn generic(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::Generic {
         store: STORE,

@@ -41,8 +41,8 @@
 //! | module | owns | calls |
 //! |---|---|---|
 //! | [`store`] | the wrapper and its settings | all below |
-//! | `read` | answers: bytes from pins, copies, streams | `objects` |
-//! | `objects` | objects with known metadata, and when it is checked again | `fetch` |
+//! | `read` | answers: bytes from pins, copies, streams | `objects`, `fetch`, `error`, `metrics` |
+//! | `objects` | known objects, and checks of their state | `fetch`, `tier`, `error`, `metrics` |
 //! | `fetch` | requests to the store: merged, bounded, timed | `tier`, `error`, `metrics` |
 //! | `tier` | pages in a file on a local disk | `metrics` |
 //! | `error`, [`metrics`] | errors shared by several readers; counters | |

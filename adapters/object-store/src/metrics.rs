@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counters of a [`PagewellStore`](crate::PagewellStore) with all its clones.
+        /// Counters of a [`PagewellStore`](crate::PagewellStore), shared by all its clones.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Metrics {
@@ -31,7 +31,7 @@ counters! {
     bytes_read,
     /// Requests to the store for bytes.
     nr_requests,
-    /// Bytes of missing pages in these requests.
+    /// Bytes of missing pages that were requested from the store.
     bytes_missing,
     /// Received bytes, including those between merged requests.
     bytes_fetched,
@@ -39,7 +39,7 @@ counters! {
     nr_merged,
     /// Requests that were sent a second time because the answer was late.
     nr_hedged,
-    /// Failed requests.
+    /// Failed requests for missing pages.
     nr_failed,
     /// Ranges returned without a copy.
     nr_pinned,
@@ -53,7 +53,7 @@ counters! {
     bytes_to_disk,
     /// Pages not stored in the disk tier because the disk was too slow.
     nr_disk_skipped,
-    /// Damaged pages in the disk tier.
+    /// Pages of the disk tier that a read found damaged.
     nr_disk_damaged,
     /// 1 if the disk has failed or is full, so that the tier stores no more pages; otherwise 0.
     nr_disk_failures,
@@ -63,7 +63,8 @@ counters! {
     nr_checked,
     /// Objects that were forgotten because the metadata of objects used all memory.
     nr_crowded_out,
-    /// Objects that were found replaced or deleted, or were changed through the wrapper.
+    /// Known objects that were found replaced or deleted, were changed through the wrapper, or were
+    /// forgotten by [`forget`](crate::PagewellStore::forget).
     nr_forgotten,
 }
 

@@ -139,7 +139,7 @@ impl<T: Wrapped + ?Sized> Builder<T> {
 
     /// Sets the time for which the identity of an object is trusted. After that, the next read
     /// requests from the store whether the object is unchanged. Default: a minute. Use
-    /// [`Duration::MAX`] for immutable objects, such as those of most tables.
+    /// [`Duration::MAX`] for immutable objects, such as the data files of most table formats.
     #[must_use]
     pub fn trust(mut self, trust: Duration) -> Self {
         self.trust = trust;
@@ -147,9 +147,9 @@ impl<T: Wrapped + ?Sized> Builder<T> {
     }
 
     /// Sets the maximum number of known objects. If there are more, the least recently used ones
-    /// are forgotten, with their pages. Default: 16384. Each object takes some 8 KiB beside the
-    /// capacity, at most one mapping of the process, and about 1.3 KiB of the capacity. If the
-    /// capacity has no space for another object, objects are forgotten, too.
+    /// are forgotten, with their pages. Default: 16384. Each object takes some 8 KiB outside the
+    /// capacity, about 1.3 KiB of the capacity, and at most one memory mapping of the process. If
+    /// the capacity has no space for another object, objects are forgotten, too.
     #[must_use]
     pub fn most_objects(mut self, nr: usize) -> Self {
         self.most_objects = nr;
@@ -173,7 +173,7 @@ impl<T: Wrapped + ?Sized> Builder<T> {
     }
 
     /// Sets whether a request is sent a second time if it has no answer after three times the usual
-    /// latency, and at least 5 ms. Default: no.
+    /// latency, but not before 5 ms. Default: no.
     #[must_use]
     pub fn hedge(mut self, hedge: bool) -> Self {
         self.hedge = hedge;
@@ -428,8 +428,8 @@ impl<T: ObjectStore + ?Sized> ObjectStore for PagewellStore<T> {
         payload: PutPayload,
         options: PutOptions,
     ) -> Result<PutResult> {
-        // The object is forgotten before and after the change: concurrent reads return either
-        // state, and after an error the store may have either.
+        // The object is forgotten before and after the change. Concurrent reads may return the old
+        // or the new state, and after an error the store may have either.
         self.forget(location);
         let result = self.store.put_opts(location, payload, options).await;
         self.forget(location);

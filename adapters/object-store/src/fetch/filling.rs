@@ -11,8 +11,8 @@ use crate::error::Shared;
 #[derive(Debug)]
 pub(crate) struct Filling {
     request: Request,
-    /// Requested range of the object. It ends at the object's end at the latest, so possibly within
-    /// a page.
+    /// Requested range of the object. It does not extend past the end of the object, so it may end
+    /// within a page.
     range: Range<u64>,
 }
 
@@ -59,8 +59,8 @@ impl Filling {
         }
     }
 
-    /// Returns the bytes in `range` of the object. The caller must have copied them to this request
-    /// before.
+    /// Returns the bytes in `range` of the object. The caller must already have copied them to this
+    /// request.
     pub(crate) fn bytes(&self, range: Range<u64>) -> Vec<u8> {
         let mut bytes = vec![0; (range.end - range.start) as usize];
         let mut skip = (range.start - self.request.pos()) as usize;
@@ -82,7 +82,8 @@ impl Filling {
         bytes
     }
 
-    /// Completes the request. The caller must have copied its whole range before.
+    /// Completes the request. The caller must already have copied the bytes of the whole range to
+    /// it.
     pub(crate) fn done(self) {
         let nr = (self.range.end - self.range.start) as usize;
         let nr_done = self.request.nr_done();

@@ -9,13 +9,13 @@ pub(crate) struct Run {
     pub(crate) pieces: Vec<usize>,
 }
 
-/// Minimum ratio of needed to unneeded bytes in a request: gaps may have 1/16 of the bytes of the
-/// pieces.
+/// Minimum ratio of needed to unneeded bytes in a request. The gaps of a request may have at most
+/// 1/16 as many bytes as its pieces.
 const SHARE: u64 = 16;
 
 /// Merges `pieces`, which are non-empty ranges of bytes, into requests. A piece is added to the
 /// request of the piece before it if three limits hold. The gap between the two pieces has at most
-/// `gap` bytes. All gaps of the request together have at most 1/16 of the bytes of its pieces. The
+/// `gap` bytes. All gaps of the request together have at most 1/16 as many bytes as its pieces. The
 /// whole request has at most `most` bytes. A piece that is larger than `most` is a request by
 /// itself.
 pub(crate) fn runs(pieces: &[Range<u64>], gap: u64, most: u64) -> Vec<Run> {

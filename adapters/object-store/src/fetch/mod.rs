@@ -3,7 +3,7 @@
 //! - Owns: the merging of pages into requests ([`merge`]), the number of concurrent requests and
 //!   their duration ([`traffic`]), the use of received bytes ([`object`], [`filling`]), the
 //!   identity of objects ([`same`]).
-//! - Calls: `error`, `metrics`.
+//! - Calls: `tier`, `error`, `metrics`.
 //! - Promises: each request of the cache completes once. It gets bytes of the known state of the
 //!   object, or fails. All readers that wait for the pages get the error, which is not stored. The
 //!   drop of a reader cancels no request.

@@ -1,4 +1,5 @@
-//! Backend of an object: reads the bytes that the cache requests from the disk tier or the store.
+//! Backend of an object. If the cache requests bytes of the object, the backend reads them from the
+//! disk tier or the store.
 
 use std::fmt;
 use std::io;
@@ -65,8 +66,8 @@ impl Drop for Collected {
     fn drop(&mut self) {
         if let Some(inner) = &self.0 {
             let requests = std::mem::take(&mut inner.waiting().requests);
-            // After the lock is released: the drop completes the requests, and so notifies waiting
-            // threads.
+            // The requests are dropped after the lock is released, since the drop completes them
+            // and so notifies waiting threads.
             drop(requests);
         }
     }
@@ -180,8 +181,8 @@ impl Inner {
         None
     }
 
-    /// Stores the pages of a request on the disk. The caller must have copied its whole range
-    /// before.
+    /// Stores the pages of a request on the disk. The caller must already have copied the bytes of
+    /// the whole range to the request.
     fn keep_on_disk(&self, filling: &Filling) {
         let Some(tier) = &self.tier else {
             return;
@@ -194,9 +195,9 @@ impl Inner {
     }
 
     async fn fetch_all(mut collected: Collected) {
-        // Yields once, so that further requests can be queued before the list is taken and merged:
-        // one thread submits the pages of a batch, or the ranges of a call, one by one without a
-        // pause.
+        // Yields once, so that further requests can be queued before the list is taken and merged.
+        // A thread that requests the pages of a batch, or the ranges of a call, queues them one by
+        // one without a pause.
         tokio::task::yield_now().await;
         // Requests that are queued after the list below is taken start another task.
         let Some(inner) = collected.0.take() else {
@@ -223,8 +224,8 @@ impl Inner {
         }
     }
 
-    /// Sends one request for `range`, which contains all of `fillings`. These are ordered by
-    /// position. If it fails, so do all of `fillings` that are not complete.
+    /// Sends one request for `range`, which contains the ranges of all `fillings`. `fillings` is
+    /// ordered by position. If the request fails, the fillings that are not complete fail too.
     async fn fetch(self: Arc<Self>, range: Range<u64>, fillings: Vec<Filling>) {
         let mut fillings = fillings.into_iter();
         if let Err(error) = self.fill(range, &mut fillings).await {
@@ -285,8 +286,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Requests `range` from the store, and returns the answer. Fails if the answer is of another
-    /// state of the object, or of another range.
+    /// Requests `range` from the store, and returns the answer. Fails if the answer has another
+    /// range or another state of the object.
     async fn answer(&self, range: &Range<u64>) -> Result<GetResult, Shared> {
         let result = self.request(range).await?;
         if !is_same(&self.meta, &result.meta) {

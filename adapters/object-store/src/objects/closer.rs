@@ -1,8 +1,8 @@
 //! Thread that closes files.
 //!
 //! The drop of the last handle of a file waits for the file's reads in flight. Tasks of the runtime
-//! execute these reads. A task that dropped the handle might block the thread that has to execute
-//! them.
+//! execute these reads. So a task that dropped the handle itself might block the thread that must
+//! execute the reads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -50,7 +50,8 @@ impl Closer {
                         // ORDERING: Relaxed; the counter orders no other data.
                         of_thread.fetch_sub(1, Ordering::Relaxed);
                     }
-                    // The send fails if the receiver was dropped, and nothing waits then.
+                    // If the receiver was dropped, no task waits for it any more, and the failure
+                    // of the send is ignored.
                     Task::Tell(sender) => drop(sender.send(())),
                 }
             }

@@ -135,8 +135,8 @@ impl Opener {
         }
     }
 
-    /// Extends the range to whole pages, as far as possible without the size of the object. Limits
-    /// it to the maximum size of the first request.
+    /// Returns `range`, extended to whole pages as far as this is possible without the size of the
+    /// object, and limited to the maximum size of the first request.
     fn first_range(&self, range: Option<GetRange>) -> GetRange {
         let page = self.page_size;
         let from = |start: u64| {
@@ -153,8 +153,8 @@ impl Opener {
                 GetRange::Bounded(all.start..end.min(all.end).max(all.start + 1))
             }
             Some(GetRange::Offset(start)) => GetRange::Bounded(from(start)),
-            // The additional page ensures that the whole page in which the suffix begins is
-            // included, wherever that is.
+            // One page more than the suffix is requested: the suffix may begin anywhere in a page,
+            // and the whole page must be included.
             Some(GetRange::Suffix(len)) if len <= MOST_AT_FIRST => GetRange::Suffix(len + page),
             Some(GetRange::Suffix(_)) => GetRange::Suffix(MOST_AT_FIRST),
             None => GetRange::Bounded(from(0)),
@@ -183,8 +183,8 @@ impl Opener {
         );
         let file = self.open_file(&object, &meta.location).await?;
         self.traffic.counters.nr_opened.add(1);
-        // The cache reads nothing ahead, since an unneeded page costs a request:
-        // [`crate::read::pieces`] does.
+        // Disables the readahead of the cache, since an unneeded page costs a request. The pieces
+        // of a long answer are requested ahead instead ([`crate::read::pieces`]).
         file.advise(0..0, Advice::Random)
             .map_err(Shared::of_cache)?;
         let file = Opened::new(file, self.closer.clone());
@@ -192,8 +192,8 @@ impl Opener {
         if let Some((pos, bytes)) = come {
             let pages = self.whole_pages(pos..pos + bytes.len() as u64, known.meta.size);
             object.keep(Some((pos, bytes)));
-            // This moves the bytes into the cache. If pages have no frames, readers request them
-            // again.
+            // This moves the bytes into the cache. If no frame is available for a page, its readers
+            // request it again.
             join_all(pages.map(|page| known.file.pin_async(page))).await;
             object.keep(None);
         }

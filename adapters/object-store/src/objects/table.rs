@@ -90,7 +90,8 @@ impl Table {
             .by_location
             .push(location.clone(), Entry::Opening(nr, opening.clone()));
         drop(entries);
-        // After the lock is released: the replaced entry may have the last handle of a file.
+        // The replaced entry is dropped after the lock is released, since it may have the last
+        // handle of a file.
         drop(gone);
         Look::Opening(opening)
     }
@@ -113,7 +114,7 @@ impl Table {
         drop(gone);
     }
 
-    /// Forgets the object at `location`, which was changed, or is about to be.
+    /// Forgets the object at `location`, which was changed or will be changed.
     pub(crate) fn forget(&self, location: &Path) {
         let gone = self.entries().by_location.pop(location);
         self.note_forgotten(gone);
@@ -138,7 +139,7 @@ impl Table {
     pub(crate) fn forget_oldest(&self, nr: usize) -> usize {
         let mut entries = self.entries();
         let mut gone = Vec::new();
-        // Objects that are being opened are visited at most once, and stay.
+        // Each entry is visited at most once. Objects that are being opened stay in the table.
         for _ in 0..entries.by_location.len() {
             if gone.len() == nr {
                 break;
@@ -174,7 +175,8 @@ impl Table {
         if matches!(gone, Some(Entry::Known(_))) {
             self.traffic.counters.nr_forgotten.add(1);
         }
-        // After the lock is released: if the object is unused, this queues its file to be closed.
+        // The entry is dropped after the lock is released. If the object is unused, the drop queues
+        // its file to be closed.
         drop(gone);
     }
 

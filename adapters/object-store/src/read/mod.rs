@@ -1,7 +1,7 @@
 //! Answers: ranges of a known object as bytes.
 //!
 //! - Owns: the choice between pin and copy ([`answer`]), and pieces of long answers ([`pieces`]).
-//! - Calls: `objects`, `error`, `metrics`.
+//! - Calls: `objects`, `fetch`, `error`, `metrics`.
 //! - Promises: the pages pinned by live answers are bounded; further answers are copies.
 
 pub(crate) mod answer;

@@ -122,7 +122,8 @@ impl Tier {
         self.inner.slots().has(key)
     }
 
-    /// Whether a page would be stored, so that the caller should copy it. The result is a hint.
+    /// Whether a page would be stored by [`keep`](Self::keep), to which the caller must pass a
+    /// copy. The result is a hint.
     pub(crate) fn keeps(&self, key: Key) -> bool {
         !self.inner.has_failed() && !self.has(key)
     }
@@ -165,8 +166,8 @@ impl Tier {
 
 impl Drop for Tier {
     fn drop(&mut self) {
-        // Without a sender, the thread writes the queued pages, a bounded number, and ends. The
-        // files can then be opened again.
+        // Without a sender, the thread writes the queued pages, whose number is bounded, and ends.
+        // The files can then be opened again.
         self.sender = None;
         if let Some(writer) = self.writer.take() {
             let _ = writer.join();

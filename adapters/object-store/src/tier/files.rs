@@ -6,9 +6,10 @@
 //! The log has a header of 32 bytes, and then entries of 48 bytes: the place, the length of the
 //! page, its key, its checksum (sum), and a checksum of the entry. The last entry for a place is
 //! valid. An entry is written after its page, and neither is synced. After a crash, an entry may
-//! therefore name a page that is missing or incomplete, which the sum detects. Entries after an
-//! incomplete or damaged entry are ignored. When the log exceeds twice the necessary length, a new
-//! log is written to another file, which then replaces the old one by a rename.
+//! therefore name a page that is missing or incomplete. The sum of the entry does not match such a
+//! page. Entries after an incomplete or damaged entry are ignored. When the log exceeds twice the
+//! necessary length, a new log is written to another file, which then replaces the old one by a
+//! rename.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Read as _, Write as _};
@@ -73,7 +74,7 @@ fn check_of(bytes: &[u8; ENTRY]) -> [u8; 8] {
     check
 }
 
-/// File of pages. This handle has a lock on it.
+/// File of pages, locked through this handle.
 #[derive(Debug)]
 pub(super) struct PageFile {
     file: FileBackend,
@@ -165,7 +166,7 @@ impl PageFile {
         self.file.write_at(&[memory.source()], self.pos(place))
     }
 
-    /// Reads `len` bytes of a place, or fewer if the file ends before.
+    /// Reads `len` bytes of a place, or fewer if the file ends within them.
     pub(super) fn read(&self, place: u32, len: usize) -> io::Result<Vec<u8>> {
         let words = words(len);
         let memory = RacyBytes::from_words(&words).slice(0, len);

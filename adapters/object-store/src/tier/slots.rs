@@ -52,9 +52,8 @@ impl Slots {
         };
         for (place, entry) in entries.iter().enumerate() {
             let place = place as u32;
-            // Two places may have the same key, if the page was dropped and stored again and the
-            // end of the log was then lost. Both contain the same page, so the second place is
-            // freed.
+            // Two places have the same key if the page was dropped and stored again, and the end of
+            // the log was lost. Both contain the same page, so the second place is freed.
             let Some(entry) = entry.filter(|entry| !table.by_key.contains_key(&entry.key)) else {
                 table.free.push(place);
                 continue;
@@ -192,7 +191,7 @@ mod tests {
         for nr in 0..100 {
             put(&mut slots, nr);
         }
-        // The first fifty pages are read repeatedly during a scan of others.
+        // The first fifty pages are read repeatedly while other pages are stored.
         for nr in 1000..3000 {
             if nr % 20 == 0 {
                 for hot in 0..50 {

@@ -1,4 +1,5 @@
-//! Companion of a cache: one value of a higher crate, which all callers share.
+//! Companion of a cache: one value, of a type that a dependent crate chooses, such as the shared
+//! state of the memory spaces of a cache (`pagewell-space`).
 
 use std::sync::Arc;
 
@@ -9,10 +10,12 @@ use crate::api::cache::Cache;
 use crate::files::state::Companion;
 use crate::spaces::frames::CacheFrames;
 
-/// Returns the companion of `cache`, which uses the cache's frames too. All callers share one
-/// companion. If none exists, `make` creates it from the frames. Returns `None` if the companion is
-/// of another type. The cache does not keep the companion alive. `make` must use nothing of the
-/// cache but its frames.
+/// Returns the companion of `cache`. All callers share one companion, which exists as long as a
+/// caller keeps an `Arc` to it: the cache has only a `Weak`. If no companion exists, `make` creates
+/// it from the cache's frames. Returns `None` if the existing companion has a type other than `T`.
+///
+/// `make` is called with the companion's lock held. It must use no part of the cache except the
+/// frames; a nested call of this function would deadlock.
 pub fn companion_or_else<S: RefScheme, T: Send + Sync + 'static>(
     cache: &Cache<S>,
     make: impl FnOnce(CacheFrames<S>) -> Arc<T>,

@@ -50,5 +50,6 @@ impl<S: RefScheme> Drop for Files<S> {
     }
 }
 
-/// Value of a higher crate, which downcasts it to its type.
+/// Companion of any type. [`companion_or_else`](crate::companion_or_else) downcasts it to the type
+/// that its caller expects.
 pub(crate) type Companion = dyn std::any::Any + Send + Sync;

@@ -85,8 +85,8 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         Some(index.install_leaf(claims, owner, leaf, fresh))
     }
 
-    /// Removes leaf number `leaf` if all its slots are empty, and `held`, the caller's handle, is
-    /// the only one. Returns the leaf's frame. Waits for nothing. The caller may hold claims.
+    /// Removes leaf number `leaf` if all its slots are empty, and if `held`, the caller's handle,
+    /// is its only handle. Returns the leaf's frame. Waits for nothing. The caller may hold claims.
     ///
     /// # Errors
     ///

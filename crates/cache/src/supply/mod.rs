@@ -18,7 +18,8 @@
 //! claimed. No operation of this module waits for a claim or for the program. It waits for the
 //! backend only for a reservation, and between reclaim passes while transfers are in flight. A
 //! request returns a block, or the reason why no block is available. It fails at once if waiting
-//! cannot free a frame. Pages, index, sets and metadata together stay within the capacity.
+//! cannot free a frame. Pages, the index, the dirty and unsynced bits, and metadata together stay
+//! within the capacity.
 
 pub(crate) mod alloc;
 pub(crate) mod budget;

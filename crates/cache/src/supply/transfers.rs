@@ -86,7 +86,8 @@ pub(crate) struct Waiter<'t> {
     since: Instant,
 }
 
-/// Transfer in flight. Its drop ends it, also if the backend panics.
+/// Guard of a transfer in flight. The drop of the guard ends the transfer, also if the backend
+/// panics.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Transfer<'t> {
@@ -139,8 +140,8 @@ impl Transfers {
 
     /// Whether transfers to frames of `nodes` are in flight.
     pub(crate) fn are_any(&self, nodes: NodeSet) -> bool {
-        // ORDERING: Relaxed; the result is a hint. The frames of a transfer that has just ended
-        // were published or freed before, and the next pass finds them.
+        // ORDERING: Relaxed; the result is a hint. The frames of a transfer are published or freed
+        // before it ends, so the next pass finds them.
         self.counts(nodes)
             .flat_map(Shards::iter)
             .any(|count| count.load(Ordering::Relaxed) != 0)

@@ -1,9 +1,9 @@
 //! CLOCK (Corbató, "A paging experiment with the Multics system", 1968): clock hands that pass over
 //! the frames, and accessed bits that they clear.
 //!
-//! Hands. Requests for any place share one hand over all frames. Each node has a hand of its own
-//! for requests for that node. If two hands pass a page, one clears its accessed bit, and the other
-//! evicts the page earlier than either hand alone would.
+//! Hands. Passes over all frames, and passes over the frames outside one node, share one hand. Each
+//! node has a hand of its own for passes over its frames. If two hands pass a page, one clears its
+//! accessed bit, and the other evicts the page earlier than either hand alone would.
 
 use std::ops::Range;
 
@@ -51,8 +51,8 @@ impl Clock {
         }
     }
 
-    /// Returns one pass of the hand over the places for blocks of `order`, as an iterator over the
-    /// first frame of each place.
+    /// Returns one pass of the hand over the *places* for blocks of `order`: the aligned ranges of
+    /// as many frames. The pass is an iterator over the first frame of each place.
     ///
     /// With `Marks::Respected`, a place that another request's pass has just visited is skipped,
     /// since that pass has cleared its accessed bits. Otherwise every place is visited once.

@@ -29,7 +29,7 @@
  * Other pointers are checked only for null and alignment. A buffer must have the stated number of
  * bytes, as for any function of C.
  *
- * @section threads Threads, signals, fork
+ * @section threads Threads, signals
  *
  * All functions may be called by any thread, several at once, unless a function says otherwise.
  * None may be called in a signal handler. A thread must not be cancelled (`pthread_cancel`) in a
@@ -42,8 +42,33 @@
  * A program that exits without ::pw_close does not sync: the writes of the last 0.2 seconds and
  * more may be lost.
  *
- * A child of `fork` gets ::PW_ERROR_FORKED from all calls that are not hits, and changes nothing,
- * in the file or in the cache of its parent.
+ * @section fork Fork
+ *
+ * An object belongs to the process that created it: a cache, file, queue or options, and a pin,
+ * edit or request. In a child of `fork`, and in its children, a function does the following with an
+ * object of an ancestor. The descriptions of the functions do not repeat it.
+ *
+ * | functions | in a child, with an object of an ancestor |
+ * |---|---|
+ * | pw_version, pw_strerror, pw_last_error, pw_last_code, pw_last_errno | use no object |
+ * | pw_cache_new, pw_cache_options_new, pw_open_options_new, pw_queue_new | create an object |
+ * | pw_read, pw_read_many, pw_view_begin, pw_view_validate, pw_view_copy, pw_size | hits only |
+ * | all others | ::PW_ERROR_FORKED |
+ *
+ * - *Use no object*: as in any process.
+ * - *Create an object*: the object belongs to the child, which uses it as any process does. With
+ *   options of an ancestor, ::pw_cache_new returns ::PW_ERROR_FORKED.
+ * - *Hits only*: the child has a copy of the cached pages and of the sizes at the fork. A read or
+ *   view within one page that was cached, and that no thread was changing, succeeds. Otherwise the
+ *   call returns ::PW_ERROR_FORKED.
+ * - ::PW_ERROR_FORKED: nothing is changed, in the child or in an ancestor. This includes the
+ *   functions that close or free. The child keeps memory and descriptors of the object, and locks
+ *   of files that the ancestor has not closed, until it calls `exec` or exits. Neither has an
+ *   effect on the ancestor.
+ *
+ * A callback of a request may fork, and may return in the child; ::pw_queue_run then returns
+ * ::PW_ERROR_FORKED there. A child that was forked in another callback or in a page codec must not
+ * return from it.
  *
  * @section begin Example
  *
@@ -247,7 +272,7 @@ enum pw_error {
    */
   PW_ERROR_REFUSED = 5122,
   /**
-   * This process is a fork of the one that created the cache.
+   * This process is a fork of the one that created the object.
    */
   PW_ERROR_FORKED = 5123,
   /**
@@ -1117,7 +1142,7 @@ int pw_open_options_set_page_hooks(struct pw_open_options *options,
  * ::PW_ERROR_PAGE_SIZE_MISMATCH and ::PW_ERROR_OPTIONS_MISMATCH if the file is already open with
  * another page size or other options; ::PW_ERROR_OPEN_ELSEWHERE if another process or cache has it
  * open for writing, or this cache has it open for reading only; ::PW_ERROR_UNAVAILABLE,
- * ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 65535 files.
+ * ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 65535 files.
  *
  * Threads: any.
  */
@@ -1150,7 +1175,7 @@ int pw_dup(struct pw_file *file, struct pw_file **other);
  * Errors: ::PW_ERROR_BUSY at once, and nothing was done, if pages are pinned or edited by this
  * handle, requests with it are in flight, or another thread is in a call with it; those of
  * ::pw_sync_all; ::PW_ERROR_UNAVAILABLE if the system now refuses `membarrier(2)`, which it has
- * granted before; ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE.
+ * granted before; ::PW_ERROR_HANDLE.
  *
  * Threads: any. A call that another thread makes concurrently with the handle takes effect, or
  * returns ::PW_ERROR_BUSY or ::PW_ERROR_HANDLE.
@@ -1188,7 +1213,7 @@ int pw_size(struct pw_file *file, int64_t *size);
  *
  * Errors: ::PW_ERROR_IO, ::PW_ERROR_FILE_TOO_LARGE if the file has grown to more than four times
  * the size that it was opened with, and by more than 64 MiB (close all its handles, and open it
- * again); ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE.
+ * again); ::PW_ERROR_HANDLE.
  *
  * Threads: any.
  */
@@ -1366,7 +1391,7 @@ int pw_submit_pin(struct pw_queue *queue,
  *
  * Errors: ::PW_ERROR_IO, ::PW_ERROR_CORRUPT if the page codec refuses a page, ::PW_ERROR_TRUNCATED
  * if the file was truncated outside the cache, ::PW_ERROR_OUT_OF_FRAMES if every page is pinned,
- * ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
+ * ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
  *
  * Threads: any, several with one file.
  */
@@ -1408,7 +1433,7 @@ int pw_pin(struct pw_file *file, uint64_t page_number, struct pw_page *page);
  * `page`: the structure that ::pw_pin has filled in, or a copy of it; is cleared.
  *
  * Errors: ::PW_ERROR_HANDLE if the pin was already released, by this copy or another;
- * ::PW_ERROR_FORKED in a fork; ::PW_ERROR_ARGUMENT.
+ * ::PW_ERROR_ARGUMENT.
  *
  * Threads: any, not only the one that has pinned it.
  */
@@ -1483,7 +1508,7 @@ int pw_view_copy(const struct pw_view *view, size_t offset, void *buf, size_t si
  *
  * `offset`, `length`: the bytes; a length of 0 extends to the end. `advice`: one of ::pw_advice.
  *
- * Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE.
+ * Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_HANDLE.
  *
  * Threads: any, several with one file.
  */
@@ -1497,7 +1522,7 @@ int pw_advise(struct pw_file *file, int64_t offset, int64_t length, int advice);
  * `ranges`: `count` of them. `nr_pages`: null, or receives the number of pages whose reads were
  * submitted.
  *
- * Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE.
+ * Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_HANDLE.
  *
  * Threads: any, several with one file.
  */
@@ -1592,7 +1617,7 @@ int pw_append_lsn(struct pw_file *file,
  * zeros. Pinned pages keep their bytes.
  *
  * Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_IO, ::PW_ERROR_DEADLOCK,
- * ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
+ * ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
  *
  * Threads: any, several with one file.
  */
@@ -1605,7 +1630,7 @@ int pw_set_size(struct pw_file *file, int64_t size);
  * `nr_pages`: null, or receives the number of pages.
  *
  * Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_IO, ::PW_ERROR_REFUSED; the pages are then still dirty.
- * ::PW_ERROR_DEADLOCK, ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
+ * ::PW_ERROR_DEADLOCK, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
  *
  * Threads: any, several with one file.
  */
@@ -1621,7 +1646,7 @@ int pw_flush(struct pw_file *file, int64_t offset, int64_t length, size_t *nr_pa
  *
  * Errors: ::PW_ERROR_READ_ONLY; ::PW_ERROR_IO (with `ENOSPC` in ::pw_last_errno for a full disk);
  * ::PW_ERROR_REFUSED by the callback or page codec; ::PW_ERROR_TOO_MANY_PINS, ::PW_ERROR_DEADLOCK,
- * ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE.
+ * ::PW_ERROR_HANDLE.
  *
  * Threads: any, several with one file: they share syncs.
  */
@@ -1654,8 +1679,8 @@ int pw_sync_range(struct pw_file *file, int64_t offset, int64_t length);
  * `offset`, `length`: the bytes; whole pages are removed. A length of 0 extends to the end.
  *
  * Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_IO, and any writeback failure that was not reported to
- * the handle yet; nothing is then removed. ::PW_ERROR_DEADLOCK, ::PW_ERROR_FORKED,
- * ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
+ * the handle yet; nothing is then removed. ::PW_ERROR_DEADLOCK, ::PW_ERROR_HANDLE,
+ * ::PW_ERROR_ARGUMENT.
  *
  * Threads: any, several with one file.
  */

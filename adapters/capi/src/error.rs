@@ -112,7 +112,7 @@ pub enum pw_error {
     PW_ERROR_DEADLOCK = 5121,
     /// A callback or page codec of the program refused a page.
     PW_ERROR_REFUSED = 5122,
-    /// This process is a fork of the one that created the cache.
+    /// This process is a fork of the one that created the object.
     PW_ERROR_FORKED = 5123,
     /// The requested facility is unavailable and fallback is disabled; ::pw_last_error gives the
     /// reason.
@@ -169,7 +169,7 @@ errors! {
     PW_ERROR_LOCKED = 5120, c"a page is being edited";
     PW_ERROR_DEADLOCK = 5121, c"the call would wait for its own thread";
     PW_ERROR_REFUSED = 5122, c"the program's callback refused a page";
-    PW_ERROR_FORKED = 5123, c"this process is a fork of the one that created the cache";
+    PW_ERROR_FORKED = 5123, c"this process is a fork of the one that created the object";
     PW_ERROR_UNAVAILABLE = 5124, c"the requested facility is unavailable";
     PW_ERROR_IO = 5125, c"the backend failed";
     PW_ERROR_CORRUPT = 5126, c"the stored bytes failed verification";
@@ -274,7 +274,7 @@ impl Failure {
             }
             Self::System(_, _, error) => error.raw_os_error().unwrap_or(libc::EIO),
             Self::Ours(code, _) | Self::Outcome(code) => match code {
-                PW_ERROR_HANDLE => libc::EBADF,
+                PW_ERROR_HANDLE | PW_ERROR_FORKED => libc::EBADF,
                 PW_ERROR_BUSY | PW_ERROR_CHANGING => libc::EBUSY,
                 PW_ERROR_THREAD => libc::EPERM,
                 PW_ERROR_LIMIT => libc::EMFILE,

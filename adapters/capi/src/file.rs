@@ -370,7 +370,7 @@ fn open_options(flags: c_int, opening: Opening) -> Result<OpenOptions> {
 /// ::PW_ERROR_PAGE_SIZE_MISMATCH and ::PW_ERROR_OPTIONS_MISMATCH if the file is already open with
 /// another page size or other options; ::PW_ERROR_OPEN_ELSEWHERE if another process or cache has it
 /// open for writing, or this cache has it open for reading only; ::PW_ERROR_UNAVAILABLE,
-/// ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 65535 files.
+/// ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 65535 files.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -429,7 +429,7 @@ pub unsafe extern "C" fn pw_dup(file: *mut pw_file, other: *mut *mut pw_file) ->
 /// Errors: ::PW_ERROR_BUSY at once, and nothing was done, if pages are pinned or edited by this
 /// handle, requests with it are in flight, or another thread is in a call with it; those of
 /// ::pw_sync_all; ::PW_ERROR_UNAVAILABLE if the system now refuses `membarrier(2)`, which it has
-/// granted before; ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE.
+/// granted before; ::PW_ERROR_HANDLE.
 ///
 /// Threads: any. A call that another thread makes concurrently with the handle takes effect, or
 /// returns ::PW_ERROR_BUSY or ::PW_ERROR_HANDLE.
@@ -531,7 +531,7 @@ pub unsafe extern "C" fn pw_size(file: *mut pw_file, size: *mut i64) -> c_int {
 ///
 /// Errors: ::PW_ERROR_IO, ::PW_ERROR_FILE_TOO_LARGE if the file has grown to more than four times
 /// the size that it was opened with, and by more than 64 MiB (close all its handles, and open it
-/// again); ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE.
+/// again); ::PW_ERROR_HANDLE.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

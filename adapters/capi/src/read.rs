@@ -18,7 +18,7 @@ use crate::entry::{call, call_with, is_test};
 use crate::error::pw_error::*;
 use crate::error::{Failure, Result};
 use crate::file::{OpenFile, pw_file};
-use crate::handles::{with, with_shortly};
+use crate::handles::{check_process, with, with_shortly};
 use crate::pins::{self, Pinned, pw_page};
 
 /// Reads bytes of a file. Reads of cached pages acquire no lock. Once the accessed bit of a page is
@@ -36,7 +36,7 @@ use crate::pins::{self, Pinned, pw_page};
 ///
 /// Errors: ::PW_ERROR_IO, ::PW_ERROR_CORRUPT if the page codec refuses a page, ::PW_ERROR_TRUNCATED
 /// if the file was truncated outside the cache, ::PW_ERROR_OUT_OF_FRAMES if every page is pinned,
-/// ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
+/// ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
 ///
 /// Threads: any, several with one file.
 #[unsafe(no_mangle)]
@@ -241,14 +241,14 @@ unsafe fn pin_any(file: *mut pw_file, page_number: u64, page: *mut pw_page) -> c
 /// `page`: the structure that ::pw_pin has filled in, or a copy of it; is cleared.
 ///
 /// Errors: ::PW_ERROR_HANDLE if the pin was already released, by this copy or another;
-/// ::PW_ERROR_FORKED in a fork; ::PW_ERROR_ARGUMENT.
+/// ::PW_ERROR_ARGUMENT.
 ///
 /// Threads: any, not only the one that has pinned it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_unpin(page: *mut pw_page) -> c_int {
     call(|| {
         // SAFETY: the caller's obligation: null, or valid for reads and writes by this call alone.
-        pins::end(unsafe { structure(page) }?)
+        pins::end::<OpenFile>(unsafe { structure(page) }?)
     })
 }
 
@@ -295,24 +295,25 @@ impl pw_view {
         unsafe { (&raw const self.opaque).cast::<Token>().read() }
     }
 
-    /// Compares the state of the page with the start of the view.
+    /// Returns an error if the page may have changed since the start of the view.
     #[inline(always)]
-    fn state(&self) -> Result<TokenState> {
+    fn validate(&self) -> Result<()> {
         // ORDERING: Acquire; orders the program's loads from the page before the loads of its slot.
         // Every optimistic read needs this fence between its loads and the validation.
         fence(Ordering::Acquire);
-        with(self.file as u64, |file: &OpenFile| {
+        let state = with(self.file as u64, |file: &OpenFile| {
             Ok(file.file().token_state(&self.token()))
-        })
-    }
-}
-
-#[inline(always)]
-fn unchanged(state: TokenState) -> Result<()> {
-    match state {
-        TokenState::Unchanged => Ok(()),
-        TokenState::Busy => Err(Failure::Outcome(PW_ERROR_CHANGING)),
-        TokenState::Changed => Err(Failure::Outcome(PW_ERROR_CHANGED)),
+        })?;
+        match state {
+            TokenState::Unchanged => Ok(()),
+            TokenState::Busy => {
+                // The thread that was changing the page at a fork does not exist in the child, so
+                // a child that tried again would never succeed.
+                check_process::<OpenFile>(self.file as u64)?;
+                Err(Failure::Outcome(PW_ERROR_CHANGING))
+            }
+            TokenState::Changed => Err(Failure::Outcome(PW_ERROR_CHANGED)),
+        }
     }
 }
 
@@ -420,7 +421,7 @@ unsafe fn validate_any(view: *const pw_view) -> c_int {
     call(|| {
         // SAFETY: the caller's obligation: null, or valid for reads.
         let view = unsafe { structure_to_read(view) }?;
-        unchanged(view.state()?)
+        view.validate()
     })
 }
 
@@ -455,12 +456,12 @@ pub unsafe extern "C" fn pw_view_copy(
         }
         // The token is checked before the lookup, so that no evicted page is filled for a view that
         // is invalid.
-        unchanged(view.state()?)?;
+        view.validate()?;
         with(view.file as u64, |file: &OpenFile| {
             let copy = |v: &View<'_>| v.copy_to(offset, buf);
             Ok(file.file().view(token.page(), copy)?)
         })?;
-        unchanged(view.state()?)
+        view.validate()
     })
 }
 
@@ -503,7 +504,7 @@ pub enum pw_advice {
 ///
 /// `offset`, `length`: the bytes; a length of 0 extends to the end. `advice`: one of ::pw_advice.
 ///
-/// Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE.
+/// Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_HANDLE.
 ///
 /// Threads: any, several with one file.
 #[unsafe(no_mangle)]
@@ -537,7 +538,7 @@ pub unsafe extern "C" fn pw_advise(
 /// `ranges`: `count` of them. `nr_pages`: null, or receives the number of pages whose reads were
 /// submitted.
 ///
-/// Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE.
+/// Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_HANDLE.
 ///
 /// Threads: any, several with one file.
 #[unsafe(no_mangle)]
@@ -578,6 +579,7 @@ pub unsafe extern "C" fn pw_prefetch(
 pub unsafe extern "C" fn pw_invalidate(file: *mut pw_file, offset: i64, length: i64) -> c_int {
     call_with::<OpenFile>(file as u64, || {
         let range = range(offset, length)?;
+        check_process::<OpenFile>(file as u64)?;
         with(file as u64, |file: &OpenFile| {
             file.file().invalidate(range);
             Ok(())

@@ -127,7 +127,7 @@ pub unsafe extern "C" fn pw_append_lsn(
 /// zeros. Pinned pages keep their bytes.
 ///
 /// Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_IO, ::PW_ERROR_DEADLOCK,
-/// ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
+/// ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
 ///
 /// Threads: any, several with one file.
 #[unsafe(no_mangle)]
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn pw_set_size(file: *mut pw_file, size: i64) -> c_int {
 /// `nr_pages`: null, or receives the number of pages.
 ///
 /// Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_IO, ::PW_ERROR_REFUSED; the pages are then still dirty.
-/// ::PW_ERROR_DEADLOCK, ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
+/// ::PW_ERROR_DEADLOCK, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
 ///
 /// Threads: any, several with one file.
 #[unsafe(no_mangle)]
@@ -170,7 +170,7 @@ pub unsafe extern "C" fn pw_flush(
 ///
 /// Errors: ::PW_ERROR_READ_ONLY; ::PW_ERROR_IO (with `ENOSPC` in ::pw_last_errno for a full disk);
 /// ::PW_ERROR_REFUSED by the callback or page codec; ::PW_ERROR_TOO_MANY_PINS, ::PW_ERROR_DEADLOCK,
-/// ::PW_ERROR_FORKED, ::PW_ERROR_HANDLE.
+/// ::PW_ERROR_HANDLE.
 ///
 /// Threads: any, several with one file: they share syncs.
 #[unsafe(no_mangle)]
@@ -206,8 +206,8 @@ pub unsafe extern "C" fn pw_sync_range(file: *mut pw_file, offset: i64, length: 
 /// `offset`, `length`: the bytes; whole pages are removed. A length of 0 extends to the end.
 ///
 /// Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_IO, and any writeback failure that was not reported to
-/// the handle yet; nothing is then removed. ::PW_ERROR_DEADLOCK, ::PW_ERROR_FORKED,
-/// ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
+/// the handle yet; nothing is then removed. ::PW_ERROR_DEADLOCK, ::PW_ERROR_HANDLE,
+/// ::PW_ERROR_ARGUMENT.
 ///
 /// Threads: any, several with one file.
 #[unsafe(no_mangle)]

@@ -79,6 +79,73 @@ fn each_function_is_called_by_a_test_in_c() {
     assert_eq!(not_called(&more, &sources), ["pw_nobody_calls"]);
 }
 
+/// Rows of the table "Fork": the functions of each row, and the end of the name of their test in C.
+/// The last row has all functions that no other row names.
+fn rows_of_fork(header: &str) -> Vec<(Vec<String>, String)> {
+    let section = header.split("@section fork").nth(1).expect("a section");
+    let section = section.split("@section").next().unwrap_or_default();
+    let lines = section
+        .lines()
+        .filter_map(|line| line.strip_prefix(" * | ")?.strip_suffix(" |"));
+    let mut rest: Vec<_> = functions(header)
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    let mut rows = Vec::new();
+    for (names, effect) in lines.skip(1).filter_map(|line| line.split_once(" | ")) {
+        if names == "all others" {
+            rows.push((std::mem::take(&mut rest), "all_others".to_owned()));
+            continue;
+        }
+        let names: Vec<_> = names.split(", ").map(str::to_owned).collect();
+        for name in &names {
+            let at = rest.iter().position(|other| other == name);
+            rest.remove(at.unwrap_or_else(|| panic!("{name} is not declared, or in two rows")));
+        }
+        rows.push((names, effect.replace(' ', "_")));
+    }
+    assert!(rest.is_empty(), "{rest:?} are in no row");
+    rows
+}
+
+/// The functions of the table "Fork" that the test of their row does not call.
+fn not_called_in_a_child(header: &str, source: &str) -> Vec<String> {
+    let rows = rows_of_fork(header);
+    assert_eq!(rows.len(), 4, "{rows:?}");
+    let test = |name: &str| {
+        let start = source.split(&format!("static void row_{name}(")).nth(1);
+        let start = start.unwrap_or_else(|| panic!("there is no row_{name}"));
+        start.split("\n}\n").next().unwrap_or_default()
+    };
+    let called = |row: &str, name: &str| match row {
+        "all_others" => test(row).contains(&format!("RETURNS(code, {name}(")),
+        _ => test(row).contains(&format!("{name}(")),
+    };
+    rows.iter()
+        .flat_map(|(names, row)| names.iter().map(move |name| (name, row)))
+        .filter(|(name, row)| !called(row, name))
+        .map(|(name, _)| name.clone())
+        .collect()
+}
+
+#[test]
+fn each_function_is_called_in_a_child_as_the_table_of_forks_says() {
+    let header = header();
+    let source = std::fs::read_to_string(test_source("forked.c")).expect("a test");
+    assert_eq!(
+        not_called_in_a_child(&header, &source),
+        Vec::<String>::new()
+    );
+    // A new function is reported, and one that the wrong row names.
+    let more = header.clone() + "int pw_not_called(struct pw_file *file);\n";
+    assert_eq!(not_called_in_a_child(&more, &source), ["pw_not_called"]);
+    let moved = header.replace(", pw_size | hits only", ", pw_dup | hits only");
+    assert_eq!(
+        not_called_in_a_child(&moved, &source),
+        ["pw_dup", "pw_size"]
+    );
+}
+
 #[test]
 fn the_library_exports_what_the_header_declares_and_nothing_else() {
     if !have("nm") {

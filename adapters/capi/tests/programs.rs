@@ -8,7 +8,7 @@ use std::process::Command;
 use support::*;
 
 /// The tests in C that need nothing but a folder.
-const PROGRAMS: [&str; 3] = ["calls.c", "bad.c", "threads.c"];
+const PROGRAMS: [&str; 4] = ["calls.c", "bad.c", "threads.c", "forked.c"];
 
 /// Threads of a cache may be there when a program ends, and what they have is "possibly lost"; what nobody can reach at all is a leak.
 const VALGRIND: [&str; 8] = [

@@ -3,9 +3,9 @@
 #[cfg(loom)]
 pub(crate) use loom::cell::UnsafeCell;
 #[cfg(loom)]
-pub(crate) use loom::sync::{Mutex, atomic::AtomicPtr};
+pub(crate) use loom::sync::atomic::AtomicPtr;
 #[cfg(not(loom))]
-pub(crate) use std::sync::{Mutex, atomic::AtomicPtr};
+pub(crate) use std::sync::atomic::AtomicPtr;
 
 /// `std`'s cell with loom's interface.
 #[cfg(not(loom))]

@@ -5,14 +5,15 @@
 //! has no hazard slot if all of them are assigned, if the thread is ending, or if the system lacks
 //! `membarrier(2)`. It then counts its calls.
 
-use std::sync::PoisonError;
+// `std`'s atomic even in models: it is accessed under a lock.
+use std::sync::atomic::AtomicUsize;
 
 use pagewell_sync::asymmetric::{Fences, Refused};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::shard::Padded;
 use pagewell_sync::thread::Backoff;
 
-use super::cell::Mutex;
+use super::per_process::PerProcess;
 
 /// Maximum number of times that a closing thread reloads a hazard slot with its handle. A call that
 /// only reads cached pages normally ends before that.
@@ -47,15 +48,16 @@ impl Line {
 }
 
 /// Numbers of the hazard slots that were assigned and are unused now, and of the first one that was
-/// never assigned.
+/// never assigned. In a child of `fork`, those of the parent's other threads stay assigned.
 struct Numbers {
-    free: Vec<usize>,
-    next: usize,
+    free: PerProcess<Vec<usize>>,
+    /// Stored under the lock of `free`. A child inherits the value.
+    next: AtomicUsize,
 }
 
 pub(super) struct Lines<const N: usize> {
     lines: [Padded<Line>; N],
-    numbers: Mutex<Numbers>,
+    numbers: Numbers,
 }
 
 impl<const N: usize> Lines<N> {
@@ -68,10 +70,10 @@ impl<const N: usize> Lines<N> {
                     number: AtomicU64::new(0),
                 })
             }; N],
-            numbers: Mutex::new(Numbers {
-                free: Vec::new(),
-                next: 0,
-            }),
+            numbers: Numbers {
+                free: PerProcess::new(),
+                next: AtomicUsize::new(0),
+            },
         }
     }
 
@@ -84,25 +86,27 @@ impl<const N: usize> Lines<N> {
                     number: AtomicU64::new(0),
                 })
             }),
-            numbers: Mutex::new(Numbers {
-                free: Vec::new(),
-                next: 0,
-            }),
+            numbers: Numbers {
+                free: PerProcess::new(),
+                next: AtomicUsize::new(0),
+            },
         }
     }
 
     /// Assigns a hazard slot to a thread. Returns `None` if all are in use.
     pub(super) fn lend(&self) -> Option<&Line> {
-        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = match numbers.free.pop() {
+        let mut free = self.numbers.free.lock(Vec::new);
+        // ORDERING: Relaxed, also of the store below; both are under the lock.
+        let next = self.numbers.next.load(Ordering::Relaxed);
+        let number = match free.pop() {
             Some(number) => number,
-            None if numbers.next < N => {
-                numbers.next += 1;
-                numbers.next - 1
+            None if next < N => {
+                self.numbers.next.store(next + 1, Ordering::Relaxed);
+                next
             }
             None => return None,
         };
-        drop(numbers);
+        drop(free);
         let line = &self.lines[number].0;
         // ORDERING: Relaxed; only this thread uses the number, and the mutex orders the store after
         // the accesses of the previous thread.
@@ -113,8 +117,7 @@ impl<const N: usize> Lines<N> {
     /// Makes the hazard slot of a thread, which is in no call, available to other threads.
     pub(super) fn take_back(&self, line: &Line) {
         let number = line.number();
-        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
-        numbers.free.push(number);
+        self.numbers.free.lock(Vec::new).push(number);
     }
 
     /// Steps c and d: returns whether a call with `handle`, which is being closed, is published.
@@ -122,11 +125,10 @@ impl<const N: usize> Lines<N> {
         fences.heavy()?;
         // If a never-used hazard slot is assigned later, its thread acquires the mutex after this
         // one, and so sees that the word of the table slot has changed.
-        let nr = self
-            .numbers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .next;
+        let free = self.numbers.free.lock(Vec::new);
+        // ORDERING: Relaxed; under the lock.
+        let nr = self.numbers.next.load(Ordering::Relaxed);
+        drop(free);
         for Padded(line) in &self.lines[..nr] {
             let mut backoff = Backoff::new();
             // ORDERING: Acquire, E2, also if the value that has replaced the handle is that of the

@@ -17,6 +17,7 @@
 //! | `hazards` | hazard slots (`Line`), in which threads publish calls |
 //! | `table` | table slots, which contain objects |
 //! | `process` | the process's tables, and each thread's hazard slot |
+//! | `per_process` | numbers of processes, and values that each process has for itself |
 //! | `cell` | a cell that loom can check |
 //!
 //! # Protocol
@@ -64,6 +65,7 @@ pub(crate) mod cell;
 mod hazards;
 #[cfg(all(test, loom))]
 mod models;
+mod per_process;
 #[cfg(not(loom))]
 mod process;
 mod table;
@@ -71,8 +73,10 @@ mod table;
 #[cfg(not(loom))]
 pub(crate) use self::hazards::Line;
 #[cfg(not(loom))]
+pub(crate) use self::per_process::{PerProcess, this as this_process};
+#[cfg(not(loom))]
 pub(crate) use self::process::{
-    Counted, Kind, NR_LINES, Taken, add, is_forked, mark_dead, own_line, tables, take,
+    Counted, Kind, NR_LINES, Taken, add, check_process, mark_dead, own_line, tables, take,
     used_counted, with, with_shortly,
 };
 #[cfg(not(loom))]

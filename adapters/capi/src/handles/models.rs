@@ -13,7 +13,6 @@ use loom::model::Builder;
 use loom::thread;
 use pagewell_sync::asymmetric::Fences;
 
-use super::cell::Mutex;
 use super::hazards::{Announced, Line, Lines};
 use super::table::{Free, Refusal, Slot, Table};
 
@@ -23,7 +22,7 @@ struct Object(Watched<u32>);
 /// Table, and hazard slots for two threads.
 struct World {
     slots: Vec<Slot<Object>>,
-    free: Mutex<Free>,
+    free: Free,
     lines: Lines<2>,
     fences: Fences,
 }
@@ -33,7 +32,7 @@ impl World {
     fn new(nr: usize) -> Arc<Self> {
         Arc::new(Self {
             slots: (0..nr).map(|_| Slot::new()).collect(),
-            free: Mutex::new(Free::NEW),
+            free: Free::new(),
             lines: Lines::new(),
             fences: Fences::new(),
         })

@@ -8,14 +8,22 @@
 //! With the default model of shared libraries, each access takes a function call. If `dlopen` loads
 //! the library, the eight bytes of the variable are in the space that the loader reserves for such
 //! variables.
-
-use std::sync::OnceLock;
+//!
+//! # Fork
+//!
+//! A handle belongs to the process that created it. In a child of `fork`, [`used_counted`],
+//! [`take`] and [`check_process`] refuse the handles of its ancestors. [`with`] and
+//! [`with_shortly`], which write no shared memory, do not: the library decides whether the call is
+//! a hit. The table in the header lists the calls. No lock of this module is shared with the parent
+//! ([`PerProcess`]).
+//!
+//! [`PerProcess`]: super::per_process::PerProcess
 
 use pagewell_sync::asymmetric::Fences;
-use pagewell_sync::atomic::Ordering;
-use pagewell_sync::wiped::WipedOnFork;
+use pagewell_sync::raced::Raced;
 
 use super::hazards::{Announced, Line, Lines};
+use super::per_process::{is_first, this};
 use super::table::{self, Refusal, Table};
 use crate::error::pw_error::*;
 use crate::error::{Failure, Result};
@@ -25,11 +33,7 @@ pub(crate) const NR_LINES: usize = 1024;
 
 static LINES: Lines<NR_LINES> = Lines::new();
 
-static FENCES: OnceLock<Fences> = OnceLock::new();
-
-/// Word that is nonzero in the process that created the first handle, and zero in its forks. `None`
-/// if the system cannot zero it in forks.
-static HOME: OnceLock<Option<WipedOnFork>> = OnceLock::new();
+static FENCES: Raced<Fences> = Raced::new();
 
 /// Kind of handles: the type of their objects.
 pub(crate) trait Kind: Sized + 'static {
@@ -54,8 +58,7 @@ macro_rules! tables {
             fn table() -> $crate::handles::Table<'static, Self> {
                 static SLOTS: [$crate::handles::Slot<$kind>; $nr] =
                     [const { $crate::handles::Slot::NEW }; $nr];
-                static FREE: std::sync::Mutex<$crate::handles::Free> =
-                    std::sync::Mutex::new($crate::handles::Free::NEW);
+                static FREE: $crate::handles::Free = $crate::handles::Free::NEW;
                 const {
                     assert!($nr >= 2 && $nr <= 1 << 16 && usize::is_power_of_two($nr));
                     assert!(1 <= $number && $number <= 31)
@@ -69,8 +72,12 @@ pub(crate) use tables;
 
 #[cold]
 #[inline(never)]
-fn failure<T: Kind>(refusal: Refusal) -> Failure {
+fn failure<T: Kind>(handle: u64, refusal: Refusal) -> Failure {
     let name = T::NAME;
+    // A thread of the parent that was closing the handle at the fork does not exist here.
+    if let Err(forked) = check_process::<T>(handle) {
+        return forked;
+    }
     let (code, detail) = match refusal {
         Refusal::Null => (PW_ERROR_HANDLE, format!("the {name} is null")),
         Refusal::Closed => (
@@ -102,23 +109,35 @@ fn failure<T: Kind>(refusal: Refusal) -> Failure {
 /// Creates a handle of `object`. The process is registered for the heavy fence before its first
 /// handle exists, so before any call can be published.
 pub(crate) fn add<T: Kind>(object: T) -> Result<u64> {
-    FENCES.get_or_init(Fences::new);
-    HOME.get_or_init(|| {
-        let home = WipedOnFork::new()?;
-        // ORDERING: Relaxed; the cell publishes it.
-        home.word().store(1, Ordering::Relaxed);
-        Some(home)
-    });
-    T::table().add(object).map_err(failure::<T>)
+    FENCES.get_or_make(Fences::new);
+    T::table()
+        .add(object)
+        .map_err(|refusal| failure::<T>(0, refusal))
 }
 
-/// Whether this process is a fork of the one that created the first handle.
+/// Fails with `PW_ERROR_FORKED` if an ancestor of this process created the handle.
 #[inline(always)]
-pub(crate) fn is_forked() -> bool {
-    match HOME.get() {
-        // ORDERING: Relaxed; a fork starts with one thread, and its word is zero from then on.
-        Some(Some(home)) => home.word().load(Ordering::Relaxed) == 0,
-        _ => false,
+pub(crate) fn check_process<T: Kind>(handle: u64) -> Result<()> {
+    if is_first() {
+        return Ok(());
+    }
+    check_process_of_fork::<T>(handle)
+}
+
+#[cold]
+#[inline(never)]
+fn check_process_of_fork<T: Kind>(handle: u64) -> Result<()> {
+    match T::table().process_of(handle) {
+        Some(process) if process != this() => Err(Failure::Ours(
+            PW_ERROR_FORKED,
+            format!(
+                "an ancestor of process {} created the {}",
+                std::process::id(),
+                T::NAME
+            )
+            .into(),
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -237,10 +256,11 @@ fn announce(handle: u64) -> Option<Announced<'static>> {
 /// the page codec.
 #[inline(always)]
 pub(crate) fn with<T: Kind, R>(handle: u64, work: impl FnOnce(&T) -> Result<R>) -> Result<R> {
+    let failure = |refusal| failure::<T>(handle, refusal);
     let Some(announced) = announce(handle) else {
-        return work(&*used_counted(handle)?);
+        return work(&*T::table().counted(handle).map_err(failure)?);
     };
-    let object = T::table().announced(&announced).map_err(failure::<T>)?;
+    let object = T::table().announced(&announced).map_err(failure)?;
     let answer = work(object);
     drop(announced);
     answer
@@ -265,7 +285,10 @@ pub(crate) fn with_shortly<T: Kind, R>(
 /// slot, and may be made during another call.
 #[inline(never)]
 pub(crate) fn used_counted<T: Kind>(handle: u64) -> Result<Counted<T>> {
-    T::table().counted(handle).map_err(failure::<T>)
+    check_process::<T>(handle)?;
+    T::table()
+        .counted(handle)
+        .map_err(|refusal| failure::<T>(handle, refusal))
 }
 
 #[cold]
@@ -274,10 +297,13 @@ pub(crate) fn mark_dead<T: Kind>(handle: u64) {
 }
 
 pub(crate) fn take<T: Kind>(handle: u64) -> Result<Taken<T>> {
+    check_process::<T>(handle)?;
     let is_announced = |handle| match FENCES.get() {
         Some(fences) => LINES.is_announced(handle, *fences),
         // No handle exists yet.
         None => Ok(false),
     };
-    T::table().take(handle, is_announced).map_err(failure::<T>)
+    T::table()
+        .take(handle, is_announced)
+        .map_err(|refusal| failure::<T>(handle, refusal))
 }

@@ -5,13 +5,15 @@ use std::collections::VecDeque;
 use std::mem::forget;
 use std::ops::Deref;
 use std::ptr;
-use std::sync::PoisonError;
+// `std`'s atomic even in models: it is accessed under a lock.
+use std::sync::atomic::AtomicUsize;
 
 use pagewell_sync::asymmetric::Refused;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 
-use super::cell::{Mutex, UnsafeCell};
+use super::cell::UnsafeCell;
 use super::hazards::Announced;
+use super::per_process::{PerProcess, this};
 
 /// Layout of a handle: slot, generation, kind. Three more bits are set only in the word of a slot.
 const SLOT_BITS: u32 = 16;
@@ -89,16 +91,28 @@ pub(crate) enum Refusal {
 /// Free slots that were used before, in the order in which they were freed, and the first slot that
 /// was never used.
 pub(crate) struct Free {
-    used: VecDeque<usize>,
-    next: usize,
+    used: PerProcess<VecDeque<usize>>,
+    /// Stored under the lock of `used`. A child inherits the value.
+    next: AtomicUsize,
 }
 
 impl Free {
-    /// State of a new table. Slot 0 is never used.
+    // This constant only initializes static tables.
+    #[cfg(not(loom))]
+    #[allow(clippy::declare_interior_mutable_const)]
     pub(crate) const NEW: Self = Self {
-        used: VecDeque::new(),
-        next: 1,
+        used: PerProcess::new(),
+        next: AtomicUsize::new(1),
     };
+
+    /// State of a new table. Slot 0 is never used.
+    #[cfg(loom)]
+    pub(super) fn new() -> Self {
+        Self {
+            used: PerProcess::new(),
+            next: AtomicUsize::new(1),
+        }
+    }
 }
 
 /// Slot of a table. It is initially all zeros, so that a table uses memory only as it is filled.
@@ -109,6 +123,8 @@ pub(crate) struct Slot<T> {
     word: AtomicU64,
     /// The object, in a box of its own, as long as the slot is not free.
     object: UnsafeCell<*mut T>,
+    /// Number of the process that created the last handle.
+    process: AtomicU64,
     /// Number of calls in progress that are counted here instead of being published in a hazard
     /// slot, plus the number of other users of the object. A handle with users cannot be closed.
     users: Apart,
@@ -131,6 +147,7 @@ impl<T> Slot<T> {
     pub(crate) const NEW: Self = Self {
         word: AtomicU64::new(0),
         object: UnsafeCell::new(ptr::null_mut()),
+        process: AtomicU64::new(0),
         users: Apart(AtomicU64::new(0)),
     };
 
@@ -139,6 +156,7 @@ impl<T> Slot<T> {
         Self {
             word: AtomicU64::new(0),
             object: UnsafeCell::new(ptr::null_mut()),
+            process: AtomicU64::new(0),
             users: Apart(AtomicU64::new(0)),
         }
     }
@@ -161,7 +179,7 @@ impl<T> Slot<T> {
 pub(crate) struct Table<'t, T> {
     kind: u64,
     slots: &'t [Slot<T>],
-    free: &'t Mutex<Free>,
+    free: &'t Free,
 }
 
 impl<T> Clone for Table<'_, T> {
@@ -175,7 +193,7 @@ impl<T> Copy for Table<'_, T> {}
 impl<'t, T> Table<'t, T> {
     /// Creates a table. The number of slots is a power of two, at most 2^16.
     #[inline(always)]
-    pub(crate) fn new(kind: u64, slots: &'t [Slot<T>], free: &'t Mutex<Free>) -> Self {
+    pub(crate) fn new(kind: u64, slots: &'t [Slot<T>], free: &'t Free) -> Self {
         Self { kind, slots, free }
     }
 
@@ -186,27 +204,60 @@ impl<'t, T> Table<'t, T> {
     }
 
     pub(super) fn add(self, object: T) -> Result<u64, Refusal> {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_all_used = free.next == self.slots.len();
-        let (number, generation) = if is_all_used || free.used.len() >= REST {
-            let number = free.used.pop_front().ok_or(Refusal::Full)?;
+        let mut used = self.free.used.lock(|| self.freed());
+        // ORDERING: Relaxed, also of the store below; both are under the lock.
+        let next = self.free.next.load(Ordering::Relaxed);
+        let is_all_used = next == self.slots.len();
+        let (number, generation) = if is_all_used || used.len() >= REST {
+            let number = used.pop_front().ok_or(Refusal::Full)?;
             // ORDERING: Relaxed; the mutex orders the load after the store that freed the slot.
             let last = self.slots[number].word.load(Ordering::Relaxed);
             (number, generation_of(last) + 1)
         } else {
-            free.next += 1;
-            (free.next - 1, 1)
+            self.free.next.store(next + 1, Ordering::Relaxed);
+            (next, 1)
         };
-        drop(free);
+        drop(used);
         let handle = handle_of(self.kind, generation, number);
         let slot = &self.slots[number];
         let object = Box::into_raw(Box::new(object));
         // SAFETY: the slot is free, and this thread has taken its number off the list: no other
         // thread uses the cell before the word permits it.
         slot.object.with_mut(|place| unsafe { *place = object });
+        // ORDERING: Relaxed; E3 orders it as the object.
+        slot.process.store(this(), Ordering::Relaxed);
         // ORDERING: Release, E3.
         slot.word.store(handle, Ordering::Release);
         Ok(handle)
+    }
+
+    /// Returns the free slots that were used before: the initial list of a process. In a child of
+    /// `fork`, they are those that its ancestors have freed. A slot that another thread was filling
+    /// at the fork is free, too; the child leaks the object. A slot in which another thread counted
+    /// a call stays unused, since the count never ends.
+    fn freed(self) -> VecDeque<usize> {
+        // ORDERING: Relaxed, all; the list is used only if this process has not stored to any of
+        // them yet.
+        let is_free = |slot: &Slot<T>| {
+            let word = slot.word.load(Ordering::Relaxed);
+            let is_unused = slot.users.0.load(Ordering::Relaxed) == 0;
+            is_unused && (word == 0 || word & FREE != 0) && has_more(word)
+        };
+        let next = self.free.next.load(Ordering::Relaxed);
+        (1..next).filter(|nr| is_free(&self.slots[*nr])).collect()
+    }
+
+    /// Returns the number of the process that created the handle, or `None` if the handle is not
+    /// in its slot: open, dead or being closed.
+    #[cfg(not(loom))]
+    pub(super) fn process_of(self, handle: u64) -> Option<u64> {
+        let slot = self.slot(handle);
+        // ORDERING: Acquire, E3.
+        let word = slot.word.load(Ordering::Acquire);
+        let is_in_slot = may_be(handle) && word & !(CLOSING | DEAD) == handle;
+        // ORDERING: Relaxed; ordered by the load of the word. If the slot is reused in between, the
+        // value is the number of this process.
+        is_in_slot.then(|| slot.process.load(Ordering::Relaxed))
     }
 
     /// Step 3: returns the object of a published call, for as long as the call is published.
@@ -379,13 +430,8 @@ impl<T> Taken<'_, T> {
         // ORDERING: Relaxed; the thread that fills the slot next acquires the mutex first.
         self.slot.word.swap(self.handle | FREE, Ordering::Relaxed);
         if has_more(self.handle) {
-            let mut free = self
-                .table
-                .free
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            free.used
-                .push_back(self.handle as usize & (self.table.slots.len() - 1));
+            let mut used = self.table.free.used.lock(|| self.table.freed());
+            used.push_back(self.handle as usize & (self.table.slots.len() - 1));
         }
         forget(self);
         *object
@@ -422,7 +468,7 @@ mod tests {
     #[test]
     fn no_word_that_is_not_a_handle_is_taken_for_one() {
         let slots = [const { Slot::NEW }; 4];
-        let free = Mutex::new(Free::NEW);
+        let free = Free::NEW;
         let table = Table::new(1, &slots, &free);
         let refused = |number: u64, why: Refusal| {
             assert_eq!(table.counted(number).err(), Some(why), "{number:x}");
@@ -456,7 +502,7 @@ mod tests {
     #[test]
     fn generations_do_not_repeat() {
         let slots = [const { Slot::NEW }; 2];
-        let free = Mutex::new(Free::NEW);
+        let free = Free::NEW;
         let table = Table::new(1, &slots, &free);
         let first = table.add(()).unwrap();
         assert_eq!(generation_of(first), 1);

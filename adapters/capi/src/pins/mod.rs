@@ -46,15 +46,15 @@ mod slots;
 
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use library::{OwnedPageGuard, PageGuard};
 use pagewell_sync::shard::Padded;
 
 use crate::error::pw_error::*;
 use crate::error::{Failure, Result};
-use crate::handles::{Line, NR_LINES, is_forked, own_line};
+use crate::handles::{Kind, Line, NR_LINES, PerProcess, check_process, own_line};
 
 /// Pinned page: ::pw_pin. The structure is the program's memory, which it may copy and move; all
 /// copies are the same pin.
@@ -101,23 +101,21 @@ type Chunk = [Slot; CHUNK];
 
 static CHUNKS: [AtomicPtr<Chunk>; NR_CHUNKS] =
     [const { AtomicPtr::new(ptr::null_mut()) }; NR_CHUNKS];
-static NR_USED_CHUNKS: Mutex<usize> = Mutex::new(0);
+/// Number of chunks that were allocated, or are about to be.
+static NR_USED_CHUNKS: AtomicUsize = AtomicUsize::new(0);
 
 const NR_THREADS: usize = NR_LINES;
 /// Lists of each thread, by the number of its hazard slot; and those shared by threads without one.
 static LISTS: [Padded<Lists>; NR_THREADS + 1] = [const { Padded(Lists::new()) }; NR_THREADS + 1];
 /// Guards the shared lists.
-static OF_NOBODY: Mutex<()> = Mutex::new(());
+static OF_NOBODY: PerProcess<()> = PerProcess::new();
 
 /// Returns the number of this thread's lists, and the guard for their use.
 #[inline(always)]
 fn own_lists() -> (usize, Option<MutexGuard<'static, ()>>) {
     match own_line() {
         Some(line) => (line.number(), None),
-        None => (
-            NR_THREADS,
-            Some(OF_NOBODY.lock().unwrap_or_else(PoisonError::into_inner)),
-        ),
+        None => (NR_THREADS, Some(OF_NOBODY.lock(|| ()))),
     }
 }
 
@@ -149,22 +147,22 @@ fn claim() -> Result<&'static Slot> {
 #[cold]
 #[inline(never)]
 fn refill(lists: &Lists, owner: usize) -> Result<()> {
-    let mut nr_used = NR_USED_CHUNKS
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
-    let Some(place) = CHUNKS.get(*nr_used) else {
+    // ORDERING: Relaxed, both; the number publishes nothing, and only this thread gets it.
+    let number = NR_USED_CHUNKS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |nr_used| {
+        (nr_used < NR_CHUNKS).then_some(nr_used + 1)
+    });
+    let Ok(number) = number else {
         return Err(Failure::Ours(
             PW_ERROR_LIMIT,
             format!("{} pins exist", NR_CHUNKS * CHUNK).into(),
         ));
     };
-    let base = *nr_used * CHUNK;
+    let base = number * CHUNK;
     let chunk: &'static Chunk = Box::leak(Box::new(std::array::from_fn(|at| {
         Slot::new(owner, base + at + 1)
     })));
     // ORDERING: Release; publishes the initialized slots.
-    place.store(ptr::from_ref(chunk).cast_mut(), Ordering::Release);
-    *nr_used += 1;
+    CHUNKS[number].store(ptr::from_ref(chunk).cast_mut(), Ordering::Release);
     for slot in chunk.iter().rev() {
         lists.put(slot);
     }
@@ -238,14 +236,11 @@ pub(crate) unsafe fn keep_shortly(
     })
 }
 
-/// Ends the pin that the program's words identify. Fails if they identify none.
+/// Ends the pin that the program's words identify. Fails if they identify none, or if the pin, of a
+/// file of kind `F`, belongs to an ancestor of this process.
 #[inline(always)]
-pub(crate) fn end(page: &mut pw_page) -> Result<()> {
+pub(crate) fn end<F: Kind>(page: &mut pw_page) -> Result<()> {
     let [number, serial] = page.opaque;
-    if is_forked() {
-        // The pin belongs to the parent process.
-        return Err(Failure::Outcome(PW_ERROR_FORKED));
-    }
     let none = || {
         Failure::Ours(
             PW_ERROR_HANDLE,
@@ -253,6 +248,8 @@ pub(crate) fn end(page: &mut pw_page) -> Result<()> {
         )
     };
     let slot = slot(number).ok_or_else(none)?;
+    // While the slot has a pin, the handle of its file is not closed.
+    check_process::<F>(slot.file())?;
     // The file that a pin borrows from is open, since a closing thread finds this slot.
     let ended = slot.empty(serial, |pinned| match pinned {
         Pinned::OfFile(guard) => drop(guard),
@@ -276,9 +273,9 @@ fn drop_owned(guard: Box<OwnedPageGuard>) {
 /// Whether any page is pinned through the handle `file`. No call with this handle may be in
 /// progress.
 pub(crate) fn is_pinned(file: u64) -> bool {
-    let nr_used = *NR_USED_CHUNKS
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
+    // ORDERING: Relaxed; the number counts the chunks of all pins that this thread must find, since
+    // the additions happen before this load (E3).
+    let nr_used = NR_USED_CHUNKS.load(Ordering::Relaxed);
     (1..=(nr_used * CHUNK) as u64)
         .filter_map(slot)
         .any(|slot| slot.is_of(file))

@@ -47,6 +47,15 @@ impl<P> Slot<P> {
         self.owner as usize
     }
 
+    /// Returns the handle of the file of the last pin.
+    #[cfg(not(loom))]
+    #[inline(always)]
+    pub(crate) fn file(&self) -> u64 {
+        // ORDERING: Relaxed; the caller has the pin from the thread that stored the handle, or the
+        // value is not used: the serial differs.
+        self.file.load(Ordering::Relaxed)
+    }
+
     /// Stores a pin of the file with the handle `file`, and makes the slot live. Returns the words
     /// by which the program identifies the pin: the slot's number and its serial.
     ///

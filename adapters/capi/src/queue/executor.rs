@@ -18,7 +18,7 @@ use library::OwnedPageGuard;
 use crate::error::pw_error::*;
 use crate::error::{Failure, Result};
 use crate::file::OpenFile;
-use crate::handles::Counted;
+use crate::handles::{Counted, this_process};
 use crate::pins::{self, Pinned, pw_page};
 
 /// Result of a request, passed to its ::pw_callback.
@@ -120,6 +120,9 @@ struct Request {
 }
 
 pub(super) struct Executor {
+    /// Number of the process that created the queue. Its forks share the open file description of
+    /// `event`, and neither read nor write it.
+    process: u64,
     /// Readable while the list is not empty.
     event: OwnedFd,
     state: Mutex<State>,
@@ -257,6 +260,7 @@ impl Executor {
         // SAFETY: a new descriptor, which has no other owner.
         let event = unsafe { OwnedFd::from_raw_fd(event) };
         Ok(Self {
+            process: this_process(),
             event,
             state: Mutex::default(),
         })
@@ -356,6 +360,13 @@ impl Executor {
     pub(super) fn run(&self, max: usize, until: Option<Instant>) -> Result<usize> {
         let mut nr = 0;
         while nr < max {
+            // A callback may have forked, and have returned in the child.
+            if self.process != this_process() {
+                return Err(Failure::Ours(
+                    PW_ERROR_FORKED,
+                    "the process was forked in a callback".into(),
+                ));
+            }
             let Some(request) = self.next() else {
                 if nr != 0 || !self.wait(until)? {
                     break;

@@ -6,7 +6,6 @@
 #include <limits.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* Returns an error of this code, with a text. */
@@ -344,29 +343,6 @@ static void no_space(struct pw_cache *cache, const char *folder) {
   OK(pw_close(file));
 }
 
-/* A child gets errors, and harms nobody. */
-static void forked(struct pw_cache *cache, struct pw_file *file) {
-  struct pw_page page;
-  size_t nr;
-  OK(pw_pin(file, 0, &page));
-  pid_t child = fork();
-  CHECK(child >= 0);
-  if (child == 0) {
-    struct pw_file *other;
-    RETURNS(PW_ERROR_FORKED, pw_write(file, buf, 1, 0, &nr));
-    RETURNS(PW_ERROR_FORKED, pw_sync_data(file));
-    RETURNS(PW_ERROR_FORKED, pw_open(cache, "path", 0, NULL, &other));
-    RETURNS(PW_ERROR_FORKED, pw_unpin(&page));
-    CHECK(pw_close(file) != PW_OK);
-    /* By another program, before which nobody looks for leaks: all that the parent's other threads have is lost here. */
-    execl("/bin/sh", "sh", "-c", ":", (char *)NULL);
-    _exit(1);
-  }
-  int status;
-  CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  OK(pw_unpin(&page));
-}
-
 int main(int argc, char **argv) {
   CHECK(argc == 2);
   signal(SIGXFSZ, SIG_IGN);
@@ -426,7 +402,6 @@ int main(int argc, char **argv) {
   read_only(cache, argv[1]);
   edits_of_other_threads(file);
   no_space(cache, argv[1]);
-  forked(cache, file);
   OK(pw_close(file));
   OK(pw_cache_close(cache));
   no_handle_anywhere(cache);

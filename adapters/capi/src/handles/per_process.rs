@@ -1,0 +1,159 @@
+//! Numbers of processes, and values that each process has for itself.
+//!
+//! A child of `fork` has a copy of its parent's memory, but none of its other threads: a lock that
+//! such a thread held at the fork is never released, and a value that it was changing stays
+//! inconsistent. Therefore each process has its own instance of a value under a lock.
+
+#[cfg(not(loom))]
+mod imp {
+    use std::ptr;
+    use std::sync::atomic::AtomicPtr;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
+    use pagewell_sync::atomic::Ordering;
+    use pagewell_sync::raced::Raced;
+    use pagewell_sync::wiped::{WipedOnFork, Word};
+
+    /// Number of this process, or 0 if none was assigned yet. The system zeros it in a child of
+    /// `fork`. `None` if the system cannot do so: process ids are then used instead.
+    static NUMBER: Raced<Option<WipedOnFork>> = Raced::new();
+
+    /// Last assigned number. A child inherits the value, so it never assigns a number of its
+    /// ancestors.
+    static LAST: Word = Word::new(0);
+
+    /// The number that `LAST` gives first.
+    const FIRST: u64 = 1;
+
+    /// Returns the number of this process, which differs from those of its ancestors.
+    pub(crate) fn this() -> u64 {
+        let Some(number) = NUMBER.get_or_make(WipedOnFork::new) else {
+            return std::process::id().into();
+        };
+        let word = number.word();
+        // ORDERING: Relaxed, here and below; the number orders no other data, and the
+        // compare-and-swap makes it the same for all threads.
+        let number = word.load(Ordering::Relaxed);
+        if number != 0 {
+            return number;
+        }
+        // ORDERING: Relaxed, as above.
+        let new = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+        // ORDERING: Relaxed, as above.
+        match word.compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => new,
+            Err(others) => others,
+        }
+    }
+
+    /// Whether no ancestor of this process has created a handle. May be `false` if there is none.
+    #[inline(always)]
+    pub(crate) fn is_first() -> bool {
+        match NUMBER.get() {
+            // ORDERING: Relaxed, as in `this`.
+            Some(Some(number)) => number.word().load(Ordering::Relaxed) == FIRST,
+            _ => false,
+        }
+    }
+
+    /// Value under a lock, one for each process.
+    pub(crate) struct PerProcess<T>(AtomicPtr<Own<T>>);
+
+    /// Value of one process. It is never freed: other threads may use it until the process ends.
+    struct Own<T> {
+        process: u64,
+        value: Mutex<T>,
+        /// Value of the parent, so that leak checkers find it.
+        _parents: *mut Own<T>,
+    }
+
+    // SAFETY: `T` is accessed only under the mutex, by one thread at a time.
+    unsafe impl<T: Send> Sync for PerProcess<T> {}
+
+    impl<T> PerProcess<T> {
+        pub(crate) const fn new() -> Self {
+            Self(AtomicPtr::new(ptr::null_mut()))
+        }
+
+        /// Locks the value of this process. `make` creates the value for the first lock.
+        pub(crate) fn lock(&self, make: impl FnOnce() -> T) -> MutexGuard<'_, T> {
+            let process = this();
+            // ORDERING: Acquire; pairs with the Release below, which follows the initialization.
+            let found = self.0.load(Ordering::Acquire);
+            // SAFETY: null, or the address of a value that is never freed.
+            let own = match unsafe { found.as_ref() } {
+                Some(own) if own.process == process => own,
+                _ => self.publish(found, process, make()),
+            };
+            own.value.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        /// Puts a new value in place of `parents`, unless another thread has done so.
+        #[cold]
+        fn publish(&self, parents: *mut Own<T>, process: u64, value: T) -> &Own<T> {
+            let new = Box::into_raw(Box::new(Own {
+                process,
+                value: Mutex::new(value),
+                _parents: parents,
+            }));
+            // ORDERING: Release on success, so that a thread that loads the address sees the value.
+            // Acquire on failure, because the caller then uses the other thread's value.
+            let published =
+                self.0
+                    .compare_exchange(parents, new, Ordering::Release, Ordering::Acquire);
+            let own = match published {
+                Ok(_) => new,
+                Err(others) => {
+                    // SAFETY: `new` comes from `into_raw` above, and no other thread has seen it.
+                    drop(unsafe { Box::from_raw(new) });
+                    others
+                }
+            };
+            // SAFETY: not null, and never freed: this thread's value, or that of another thread of
+            // this process.
+            unsafe { &*own }
+        }
+    }
+}
+
+#[cfg(loom)]
+mod imp {
+    use loom::sync::{Mutex, MutexGuard};
+
+    /// Returns the number of the only process.
+    pub(crate) fn this() -> u64 {
+        1
+    }
+
+    /// Value under a lock. In a model, there is only one process.
+    pub(crate) struct PerProcess<T>(Mutex<T>);
+
+    impl<T: Default> PerProcess<T> {
+        pub(crate) fn new() -> Self {
+            Self(Mutex::new(T::default()))
+        }
+    }
+
+    impl<T> PerProcess<T> {
+        pub(crate) fn lock(&self, _make: impl FnOnce() -> T) -> MutexGuard<'_, T> {
+            self.0
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+        }
+    }
+}
+
+pub(crate) use self::imp::*;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_process_keeps_its_number_and_its_value() {
+        let value = PerProcess::new();
+        *value.lock(|| 1) += 1;
+        assert_eq!(*value.lock(|| 7), 2);
+        assert_eq!(this(), this());
+    }
+}

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ffi::{c_int, c_void};
 use std::future::Future;
 use std::io;
-use std::mem::replace;
+use std::mem::{replace, take};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -147,15 +147,18 @@ impl Wake for Request {
 }
 
 impl Request {
-    /// Step 2: puts the request on the list, at most once.
+    /// Step 2: puts the request on the list, at most once. A request whose callback was called is
+    /// not listed: the list would keep the queue, and the request keeps the queue, too.
     fn list(self: &Arc<Self>) {
         // ORDERING: AcqRel: earlier operations of the waker are visible to the poll that follows a
         // cleared flag, and vice versa.
         if !self.is_listed.swap(true, Ordering::AcqRel) {
             let mut state = lock(&self.queue.state);
-            state.listed.push_back(Arc::clone(self));
-            // The lock is held, so that the descriptor agrees with the list.
-            self.queue.signal();
+            if state.requests.contains_key(&self.number) {
+                state.listed.push_back(Arc::clone(self));
+                // The lock is held, so that the descriptor agrees with the list.
+                self.queue.signal();
+            }
         }
     }
 
@@ -274,6 +277,13 @@ impl Executor {
         lock(&self.state).requests.len()
     }
 
+    /// Closes a queue without requests. Removes requests from the list that a waker has put there
+    /// shortly before their callback was called: they keep the queue.
+    pub(super) fn close(&self) {
+        let listed = take(&mut lock(&self.state).listed);
+        drop(listed);
+    }
+
     fn signal(&self) {
         let one = 1_u64;
         // SAFETY: the descriptor belongs to this value, and the buffer has eight bytes. If the
@@ -331,13 +341,22 @@ impl Executor {
         file: Counted<OpenFile>,
         work: Work,
     ) -> u64 {
+        self.accept(program, Some(file), work)
+    }
+
+    fn accept(
+        self: &Arc<Self>,
+        program: Program,
+        file: Option<Counted<OpenFile>>,
+        work: Work,
+    ) -> u64 {
         let mut state = lock(&self.state);
         state.last += 1;
         let number = state.last;
         let request = Arc::new(Request {
             number,
             program,
-            file: Mutex::new(Some(file)),
+            file: Mutex::new(file),
             stage: Mutex::new(Stage::Working(work)),
             is_listed: AtomicBool::new(false),
             queue: Arc::clone(self),
@@ -355,6 +374,7 @@ impl Executor {
         }
         number
     }
+
     /// Step 3: calls up to `max` callbacks, and waits for the first one until the deadline. Returns
     /// the number of callbacks called.
     pub(super) fn run(&self, max: usize, until: Option<Instant>) -> Result<usize> {
@@ -397,5 +417,64 @@ impl Executor {
         drop(work);
         request.list();
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    static NR_CALLBACKS: AtomicUsize = AtomicUsize::new(0);
+
+    unsafe extern "C" fn count(_completion: *const pw_completion, _user: *mut c_void) {
+        NR_CALLBACKS.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether an executor is freed after its close, although a request is woken late: by a poll
+    /// that completes it, or after its callback was called.
+    fn is_freed(is_woken_by_poll: bool) -> bool {
+        let executor = Arc::new(Executor::new().unwrap());
+        let program = Program {
+            callback: count,
+            user: std::ptr::null_mut(),
+            asked: Asked::NOTHING,
+            file: 0,
+        };
+        let waker = Arc::new(Mutex::new(None::<Waker>));
+        let work = {
+            let waker = Arc::clone(&waker);
+            poll_fn(
+                move |context| match lock(&waker).replace(context.waker().clone()) {
+                    None => Poll::Pending,
+                    Some(_) => {
+                        if is_woken_by_poll {
+                            context.waker().wake_by_ref();
+                        }
+                        Poll::Ready(Outcome::Synced(Ok(())))
+                    }
+                },
+            )
+        };
+        executor.accept(program, None, Box::pin(work));
+        let first = lock(&waker).clone().unwrap();
+        first.wake();
+        let before = NR_CALLBACKS.load(Ordering::Relaxed);
+        assert_eq!(executor.run(1, Some(Instant::now())).unwrap(), 1);
+        assert_eq!(NR_CALLBACKS.load(Ordering::Relaxed), before + 1);
+        assert_eq!(executor.nr_requests(), 0);
+        executor.close();
+        lock(&waker).take().unwrap().wake();
+        let freed = Arc::downgrade(&executor);
+        drop(executor);
+        freed.upgrade().is_none()
+    }
+
+    #[test]
+    fn closed_queue_is_freed_although_wakers_are_late() {
+        assert!(is_freed(true));
+        assert!(is_freed(false));
     }
 }

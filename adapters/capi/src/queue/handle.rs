@@ -59,7 +59,7 @@ pub unsafe extern "C" fn pw_queue_close(queue: *mut pw_queue) -> c_int {
                 format!("the queue has {nr} requests").into(),
             ));
         }
-        drop(taken.end());
+        taken.end().0.close();
         Ok(())
     })
 }

@@ -30,6 +30,8 @@
 //!    Then it calls the callback.
 //! 4. A cancellation drops the future under the request's mutex, and lists the request. It fails if
 //!    the future was polled to completion before.
+//! 5. A close, after which no request is in the table, empties the list: a waker may have listed a
+//!    request shortly before its callback was called. Afterwards no waker lists a request.
 
 mod executor;
 mod handle;

@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -132,6 +133,24 @@ fn the_static_library_is_enough() {
         .args(["-ldl", "-lm", "-o"])
         .arg(&program));
     run(Command::new(&program).arg(folder.path()));
+}
+
+/// Threads and processes open, use, close, delete, rename, fork, exec and exit. Afterwards the
+/// process has as many threads and descriptors as before, and no file is locked.
+#[test]
+fn churn_leaves_no_thread_no_descriptor_and_no_lock() {
+    let Some(compiler) = present(&C[..1]).pop() else {
+        return;
+    };
+    let folder = folder();
+    let program = folder.path().join("program");
+    let source = test_source("churn.c");
+    compile(compiler, &source, libraries(), &[], &program);
+    let seed = std::env::var("PAGEWELL_SEED").unwrap_or_else(|_| std::process::id().to_string());
+    let seconds = std::env::var("PAGEWELL_SOAK_SECONDS").unwrap_or_else(|_| "5".to_owned());
+    let arguments: [&OsStr; 3] = [folder.path().as_ref(), seed.as_ref(), seconds.as_ref()];
+    let output = run(&mut command(&[], &program, &arguments));
+    print!("{}", String::from_utf8_lossy(&output.stdout));
 }
 
 #[test]

@@ -59,12 +59,13 @@
  * - *Create an object*: the object belongs to the child, which uses it as any process does. With
  *   options of an ancestor, ::pw_cache_new returns ::PW_ERROR_FORKED.
  * - *Hits only*: the child has a copy of the cached pages and of the sizes at the fork. A read or
- *   view within one page that was cached, and that no thread was changing, succeeds. Otherwise the
- *   call returns ::PW_ERROR_FORKED.
+ *   view within one page that was cached, and that no thread was changing, succeeds, unless a
+ *   thread was closing the file. A view of a page that changed before the fork returns
+ *   ::PW_ERROR_CHANGED. Otherwise the call returns ::PW_ERROR_FORKED.
  * - ::PW_ERROR_FORKED: nothing is changed, in the child or in an ancestor. This includes the
  *   functions that close or free. The child keeps memory and descriptors of the object, and locks
- *   of files that the ancestor has not closed, until it calls `exec` or exits. Neither has an
- *   effect on the ancestor.
+ *   of files that the ancestor has not closed, until it calls `exec` or exits. If the ancestor
+ *   exits without ::pw_close, other processes get ::PW_ERROR_OPEN_ELSEWHERE until then.
  *
  * A callback of a request may fork, and may return in the child; ::pw_queue_run then returns
  * ::PW_ERROR_FORKED there. A child that was forked in another callback or in a page codec must not

@@ -403,7 +403,7 @@ pub unsafe extern "C" fn pw_view_validate(view: *const pw_view) -> c_int {
     if !view.is_null() && view.is_aligned() && !is_test() {
         // SAFETY: the caller's obligation: valid for reads.
         let view = unsafe { &*view };
-        // ORDERING: Acquire, as in `state`.
+        // ORDERING: Acquire, as in `validate`.
         fence(Ordering::Acquire);
         let state = with_shortly(view.file as u64, |file: &OpenFile, _| {
             file.file().token_state(&view.token())

@@ -380,13 +380,6 @@ impl Executor {
     pub(super) fn run(&self, max: usize, until: Option<Instant>) -> Result<usize> {
         let mut nr = 0;
         while nr < max {
-            // A callback may have forked, and have returned in the child.
-            if self.process != this_process() {
-                return Err(Failure::Ours(
-                    PW_ERROR_FORKED,
-                    "the process was forked in a callback".into(),
-                ));
-            }
             let Some(request) = self.next() else {
                 if nr != 0 || !self.wait(until)? {
                     break;
@@ -399,6 +392,13 @@ impl Executor {
             lock(&self.state).requests.remove(&request.number);
             nr += 1;
             request.finish(outcome);
+            // The callback may have forked, and have returned in the child.
+            if self.process != this_process() {
+                return Err(Failure::Ours(
+                    PW_ERROR_FORKED,
+                    "the process was forked in a callback".into(),
+                ));
+            }
         }
         Ok(nr)
     }

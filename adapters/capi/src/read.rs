@@ -309,7 +309,7 @@ impl pw_view {
             TokenState::Busy => {
                 // The thread that was changing the page at a fork does not exist in the child, so
                 // a child that tried again would never succeed.
-                check_process::<OpenFile>(self.file as u64)?;
+                check_process::<OpenFile>(|| self.file as u64)?;
                 Err(Failure::Outcome(PW_ERROR_CHANGING))
             }
             TokenState::Changed => Err(Failure::Outcome(PW_ERROR_CHANGED)),
@@ -579,7 +579,7 @@ pub unsafe extern "C" fn pw_prefetch(
 pub unsafe extern "C" fn pw_invalidate(file: *mut pw_file, offset: i64, length: i64) -> c_int {
     call_with::<OpenFile>(file as u64, || {
         let range = range(offset, length)?;
-        check_process::<OpenFile>(file as u64)?;
+        check_process::<OpenFile>(|| file as u64)?;
         with(file as u64, |file: &OpenFile| {
             file.file().invalidate(range);
             Ok(())

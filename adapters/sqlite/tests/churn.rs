@@ -5,7 +5,8 @@
 //! forked during the history still live. During a history an open or a transaction fails only if
 //! another process has the database at that time.
 //!
-//! `PAGEWELL_SEED` selects the first history, `PAGEWELL_CHURN_MS` the time (default: four seconds).
+//! `PAGEWELL_SEED` selects the first history, `PAGEWELL_SOAK_SECONDS` the time (default: four
+//! seconds).
 
 mod support;
 
@@ -306,9 +307,9 @@ fn histories_leave_nothing_in_use() {
         },
         Err(_) => 1,
     };
-    let ms = match std::env::var("PAGEWELL_CHURN_MS") {
-        Ok(text) => text.parse().expect("PAGEWELL_CHURN_MS is a number"),
-        Err(_) => 4000,
+    let seconds = match std::env::var("PAGEWELL_SOAK_SECONDS") {
+        Ok(text) => text.parse().expect("PAGEWELL_SOAK_SECONDS is a number"),
+        Err(_) => 4,
     };
     let begin = Instant::now();
     // The first histories start the threads of the cache, and fill it.
@@ -317,7 +318,7 @@ fn histories_leave_nothing_in_use() {
     let (nr_threads, kib) = (most(|r| r.nr_threads), most(|r| r.kib));
     let nr_descriptors = first[0].nr_descriptors.max(first[1].nr_descriptors);
     let mut nr = 2;
-    while begin.elapsed() < Duration::from_millis(ms) || nr < 4 {
+    while begin.elapsed() < Duration::from_secs(seconds) || nr < 4 {
         let left = history(seed + nr);
         let replay = format!("PAGEWELL_SEED={}: {left:?}, at first {first:?}", seed + nr);
         // Threads that are idle end after some time, and others start.

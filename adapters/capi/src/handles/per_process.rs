@@ -22,7 +22,7 @@ mod imp {
     /// ancestors.
     static LAST: Word = Word::new(0);
 
-    /// The number that `LAST` gives first.
+    /// First number assigned.
     const FIRST: u64 = 1;
 
     /// Returns the number of this process, which differs from those of its ancestors.
@@ -37,16 +37,20 @@ mod imp {
         if number != 0 {
             return number;
         }
-        // ORDERING: Relaxed, as above.
-        let new = LAST.fetch_add(1, Ordering::Relaxed) + 1;
-        // ORDERING: Relaxed, as above.
-        match word.compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed) {
+        // Threads that get here concurrently propose the same number. It is in `LAST` before any
+        // thread uses it, so a child does not get it.
+        // ORDERING: Relaxed, as above; the same for the store.
+        let new = LAST.load(Ordering::Relaxed) + 1;
+        LAST.fetch_max(new, Ordering::Relaxed);
+        // ORDERING: Release; a child that has a handle with this number has this value of `LAST`.
+        match word.compare_exchange(0, new, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => new,
             Err(others) => others,
         }
     }
 
-    /// Whether no ancestor of this process has created a handle. May be `false` if there is none.
+    /// Whether no ancestor of this process has created a handle. May be `false` in the
+    /// first process, too.
     #[inline(always)]
     pub(crate) fn is_first() -> bool {
         match NUMBER.get() {

@@ -75,7 +75,7 @@ pub(crate) use tables;
 fn failure<T: Kind>(handle: u64, refusal: Refusal) -> Failure {
     let name = T::NAME;
     // A thread of the parent that was closing the handle at the fork does not exist here.
-    if let Err(forked) = check_process::<T>(handle) {
+    if let Err(forked) = check_process::<T>(|| handle) {
         return forked;
     }
     let (code, detail) = match refusal {
@@ -117,11 +117,11 @@ pub(crate) fn add<T: Kind>(object: T) -> Result<u64> {
 
 /// Fails with `PW_ERROR_FORKED` if an ancestor of this process created the handle.
 #[inline(always)]
-pub(crate) fn check_process<T: Kind>(handle: u64) -> Result<()> {
+pub(crate) fn check_process<T: Kind>(handle: impl FnOnce() -> u64) -> Result<()> {
     if is_first() {
         return Ok(());
     }
-    check_process_of_fork::<T>(handle)
+    check_process_of_fork::<T>(handle())
 }
 
 #[cold]
@@ -285,7 +285,7 @@ pub(crate) fn with_shortly<T: Kind, R>(
 /// slot, and may be made during another call.
 #[inline(never)]
 pub(crate) fn used_counted<T: Kind>(handle: u64) -> Result<Counted<T>> {
-    check_process::<T>(handle)?;
+    check_process::<T>(|| handle)?;
     T::table()
         .counted(handle)
         .map_err(|refusal| failure::<T>(handle, refusal))
@@ -297,7 +297,7 @@ pub(crate) fn mark_dead<T: Kind>(handle: u64) {
 }
 
 pub(crate) fn take<T: Kind>(handle: u64) -> Result<Taken<T>> {
-    check_process::<T>(handle)?;
+    check_process::<T>(|| handle)?;
     let is_announced = |handle| match FENCES.get() {
         Some(fences) => LINES.is_announced(handle, *fences),
         // No handle exists yet.

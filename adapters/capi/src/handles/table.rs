@@ -427,10 +427,13 @@ impl<T> Taken<'_, T> {
         let object = unsafe { Box::from_raw(object) };
         // This is a swap and not a store, since a call that has panicked may concurrently mark the
         // word.
+        // The list is locked first: the first lock of a process makes the list of all free slots,
+        // and this slot must not be in it twice.
+        let is_reusable = has_more(self.handle);
+        let used = is_reusable.then(|| self.table.free.used.lock(|| self.table.freed()));
         // ORDERING: Relaxed; the thread that fills the slot next acquires the mutex first.
         self.slot.word.swap(self.handle | FREE, Ordering::Relaxed);
-        if has_more(self.handle) {
-            let mut used = self.table.free.used.lock(|| self.table.freed());
+        if let Some(mut used) = used {
             used.push_back(self.handle as usize & (self.table.slots.len() - 1));
         }
         forget(self);

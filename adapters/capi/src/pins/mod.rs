@@ -23,7 +23,9 @@
 //!   slot selects the list, and is passed from thread to thread under a mutex. Threads without a
 //!   hazard slot share a list under a mutex. Other threads push single slots to the second list,
 //!   and the owner takes the list as a whole. So it does no harm if the first slot leaves the list
-//!   and returns during a push (ABA).
+//!   and returns during a push (ABA). A child of `fork` inherits all lists, and has a mutex of its
+//!   own. Each change of a list is one store, so the lists are consistent at the fork; the child
+//!   loses the slots that other threads were taking or giving back.
 //!
 //! # Ordering edges
 //!
@@ -249,7 +251,7 @@ pub(crate) fn end<F: Kind>(page: &mut pw_page) -> Result<()> {
     };
     let slot = slot(number).ok_or_else(none)?;
     // While the slot has a pin, the handle of its file is not closed.
-    check_process::<F>(slot.file())?;
+    check_process::<F>(|| slot.file())?;
     // The file that a pin borrows from is open, since a closing thread finds this slot.
     let ended = slot.empty(serial, |pinned| match pinned {
         Pinned::OfFile(guard) => drop(guard),

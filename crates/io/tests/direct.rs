@@ -553,7 +553,7 @@ fn a_file_system_that_hangs_keeps_its_own() {
 /// A device made of a file, for root.
 struct Device {
     name: PathBuf,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl Device {
@@ -568,13 +568,26 @@ impl Device {
         match output {
             Ok(output) if output.status.success() => Some(Self {
                 name: String::from_utf8_lossy(&output.stdout).trim_end().into(),
-                _dir: dir,
+                dir,
             }),
             _ => {
                 skipped("no device can be made");
                 None
             }
         }
+    }
+
+    /// Sets the size of the device. It must be larger than the present one.
+    fn grow(&self, bytes: u64) {
+        let image = self.dir.path().join("image");
+        let image = File::options().write(true).open(image).unwrap();
+        image.set_len(bytes).unwrap();
+        let output = Command::new("losetup")
+            .arg("--set-capacity")
+            .arg(&self.name)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
     }
 }
 
@@ -628,5 +641,28 @@ fn a_device_is_transferred_directly_too_and_has_one_size() {
         // Any part of what failed may be there.
         write(&*file, size - 4096, &model[model.len() - 4096..]).unwrap();
         assert!(read_all(&*file) == model, "{name}");
+    }
+}
+
+#[test]
+#[ignore = "loop devices, for root; .ci/nightly"]
+fn device_that_grew_is_written_to_its_new_end() {
+    let Some(device) = Device::new(1 << 20) else {
+        return;
+    };
+    for direct in [Direct::Never, Direct::Auto] {
+        let file =
+            FileBackend::open_writable(&device.name, &FileOptions::new().direct(direct)).unwrap();
+        let size = file.size().unwrap();
+        let grown = size + (1 << 20);
+        file.check_size(grown).unwrap_err();
+        device.grow(grown);
+        assert_eq!(file.size().unwrap(), grown);
+        file.check_size(grown).unwrap();
+        file.check_size(grown + 1).unwrap_err();
+        write(&file, grown - 4096, &[7; 4096]).unwrap();
+        file.sync_all().unwrap();
+        assert_reads("pread", &file, &read_all(&file), grown - 4096, &[4096, 70]);
+        assert!(read_all(&file)[size as usize..].ends_with(&[7; 4096]));
     }
 }

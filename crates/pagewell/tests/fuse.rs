@@ -1,4 +1,5 @@
-//! A FUSE file system with ambiguous inode numbers, as merged and virtual file systems have them.
+//! A FUSE file system with ambiguous inode numbers, as merged and virtual file systems have them, and
+//! with files whose size is not reported.
 //!
 //! `cargo test -p pagewell --test fuse -- --ignored`, as root; `.ci/nightly ignored` does so.
 
@@ -13,8 +14,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use fuser::{
     BackgroundSession, BsdFileFlags, Config, Errno, FileAttr, FileHandle, FileType, Filesystem,
-    Generation, INodeNo, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyEntry, ReplyWrite,
-    Request, TimeOrNow, WriteFlags,
+    FopenFlags, Generation, INodeNo, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyEntry,
+    ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 use pagewell::{Cache, ErrorKind, OpenOptions};
 use pagewell_testkit::scratch;
@@ -23,15 +24,26 @@ use pagewell_testkit::skip::skipped;
 /// Inode numbers that `stat` returns.
 #[derive(Clone, Copy, Debug)]
 enum Numbers {
+    /// One for each file.
+    Distinct,
     /// One for all files.
     Same,
     /// A new one for each call.
     Changing,
 }
 
+/// Sizes that `stat` returns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Sizes {
+    True,
+    /// 0 for all files. Reads bypass the page cache of the system, as of generated files.
+    Zero,
+}
+
 /// Files in memory: node `FIRST + n` is called `n`.
 struct Files {
     numbers: Numbers,
+    sizes: Sizes,
     contents: Arc<Mutex<Vec<Vec<u8>>>>,
     /// Union of the flags of all reads.
     read_flags: Arc<AtomicU64>,
@@ -53,7 +65,10 @@ impl Files {
         let file = Self::index(node).map(|nr| &contents[nr]);
         FileAttr {
             ino: INodeNo(number),
-            size: file.map_or(0, |file| file.len() as u64),
+            size: match (file, self.sizes) {
+                (Some(file), Sizes::True) => file.len() as u64,
+                _ => 0,
+            },
             blocks: 0,
             atime: UNIX_EPOCH,
             mtime: UNIX_EPOCH,
@@ -76,7 +91,7 @@ impl Files {
     /// Attributes with the number that `stat` returns.
     fn shown(&self, node: INodeNo) -> FileAttr {
         let number = match (Self::index(node), self.numbers) {
-            (None, _) => node.0,
+            (None, _) | (_, Numbers::Distinct) => node.0,
             (Some(_), Numbers::Same) => 1000,
             (Some(_), Numbers::Changing) => self.next_number.fetch_add(1, Ordering::SeqCst),
         };
@@ -95,6 +110,14 @@ impl Filesystem for Files {
             }
             None => reply.error(Errno::ENOENT),
         }
+    }
+
+    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        let flags = match self.sizes {
+            Sizes::True => FopenFlags::empty(),
+            Sizes::Zero => FopenFlags::FOPEN_DIRECT_IO,
+        };
+        reply.opened(FileHandle(0), flags);
     }
 
     fn getattr(&self, _: &Request, node: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
@@ -178,12 +201,13 @@ struct Mounted {
 }
 
 impl Mounted {
-    fn new(numbers: Numbers, contents: &[Vec<u8>]) -> Option<Self> {
+    fn new(numbers: Numbers, sizes: Sizes, contents: &[Vec<u8>]) -> Option<Self> {
         let dir = scratch::dir();
         let contents = Arc::new(Mutex::new(contents.to_vec()));
         let read_flags = Arc::new(AtomicU64::new(0));
         let files = Files {
             numbers,
+            sizes,
             contents: Arc::clone(&contents),
             read_flags: Arc::clone(&read_flags),
             next_number: AtomicU64::new(1 << 20),
@@ -224,7 +248,7 @@ fn files_with_the_same_inode_number_are_not_mixed() {
     // Of different sizes, and of one size: then file handles and locks are the only evidence.
     for sizes in [[10_000, 20_000], [10_000; 2]] {
         let contents = [vec![b'A'; sizes[0]], vec![b'B'; sizes[1]]];
-        let Some(mounted) = Mounted::new(Numbers::Same, &contents) else {
+        let Some(mounted) = Mounted::new(Numbers::Same, Sizes::True, &contents) else {
             return;
         };
         let [a, b] = [mounted.path(0), mounted.path(1)];
@@ -259,7 +283,7 @@ fn files_with_the_same_inode_number_are_not_mixed() {
 #[ignore = "mounts a FUSE file system, for root; .ci/nightly"]
 fn changing_inode_number_is_reported_as_the_cause() {
     let contents = [vec![b'A'; 10_000]];
-    let Some(mounted) = Mounted::new(Numbers::Changing, &contents) else {
+    let Some(mounted) = Mounted::new(Numbers::Changing, Sizes::True, &contents) else {
         return;
     };
     let cache = cache();
@@ -269,5 +293,30 @@ fn changing_inode_number_is_reported_as_the_cause() {
     let source = error.source().unwrap().to_string();
     assert!(source.contains("changes the inode number"), "{source}");
     assert_eq!(cache.open(mounted.path(0)).unwrap().size(), 10_000);
+    assert!(mounted.unmount() == contents);
+}
+
+#[test]
+#[ignore = "mounts a FUSE file system, for root; .ci/nightly"]
+fn file_without_a_size_is_refused() {
+    let contents = [vec![b'A'; 10_000], Vec::new()];
+    let Some(mounted) = Mounted::new(Numbers::Distinct, Sizes::Zero, &contents) else {
+        return;
+    };
+    assert_eq!(std::fs::metadata(mounted.path(0)).unwrap().len(), 0);
+    assert_eq!(std::fs::read(mounted.path(0)).unwrap(), contents[0]);
+    let cache = cache();
+    let write = OpenOptions::new().write();
+    for options in [OpenOptions::new(), write.clone(), write.truncate()] {
+        let error = cache.open_with(mounted.path(0), &options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotAFile, "{error:?}");
+        let source = error.source().unwrap().to_string();
+        assert!(source.contains("no size"), "{source}");
+        // An empty file has the size that is reported.
+        assert_eq!(
+            cache.open_with(mounted.path(1), &options).unwrap().size(),
+            0
+        );
+    }
     assert!(mounted.unmount() == contents);
 }

@@ -26,8 +26,8 @@
  * Structures that a call fills in (pw_page, pw_edit, pw_view, pw_completion) are the program's
  * memory. Two threads may not use the same structure at the same time, unless both only read it.
  *
- * Other pointers are checked only for null and alignment. A buffer must have the stated number of
- * bytes, as for any function of C.
+ * Other pointers are checked only for null, and those to structures and arrays for alignment. A
+ * buffer must have the stated number of bytes, as for any function of C.
  *
  * @section threads Threads, signals
  *
@@ -64,8 +64,8 @@
  *   ::PW_ERROR_CHANGED. Otherwise the call returns ::PW_ERROR_FORKED.
  * - ::PW_ERROR_FORKED: nothing is changed, in the child or in an ancestor. This includes the
  *   functions that close or free. The child keeps memory and descriptors of the object, and locks
- *   of files that the ancestor has not closed, until it calls `exec` or exits. If the ancestor
- *   exits without ::pw_close, other processes get ::PW_ERROR_OPEN_ELSEWHERE until then.
+ *   of files that the ancestor has not closed, until it calls `exec` or exits. While the child
+ *   keeps such a lock, other processes get ::PW_ERROR_OPEN_ELSEWHERE, even if the ancestor exits.
  *
  * A callback of a request may fork, and may return in the child; ::pw_queue_run then returns
  * ::PW_ERROR_FORKED there. A child that was forked in another callback or in a page codec must not
@@ -583,7 +583,7 @@ struct pw_file_info {
    */
   uint64_t nr_dirty;
   /**
-   * Number of pages that were written to the backend, and are not known to be durable.
+   * Number of unsynced pages: submitted to the backend, and not known to be durable.
    */
   uint64_t nr_written;
   /**
@@ -1110,7 +1110,7 @@ int pw_open_options_set_before_write(struct pw_open_options *options,
  * cache; several threads may call them at once. Threads that need the page wait until the function
  * has returned. None of these functions may make a call with any cache that might wait: such a
  * call returns ::PW_ERROR_DEADLOCK. Reads and pins that find their pages in the cache and need not
- * wait are allowed. ::pw_close of the file returns ::PW_ERROR_BUSY.
+ * wait are allowed. ::pw_close returns ::PW_ERROR_BUSY for the handle whose call needs the page.
  *
  * Each call of this function creates another codec. To open a file a second time while it is open,
  * use the same options, or options without a codec. With another codec, ::pw_open fails with
@@ -1154,7 +1154,7 @@ int pw_open(struct pw_cache *cache,
             struct pw_file **file);
 
 /**
- * Creates another handle of the same open file, with the same permissions. Each handle has its own
+ * Creates another handle of the same open file, with the same access mode. Each handle has its own
  * readahead streams and its own advice, and gets each writeback failure reported.
  *
  * `file`: the first handle. `other`: receives the new one; closed with ::pw_close.
@@ -1273,7 +1273,7 @@ int pw_queue_run(struct pw_queue *queue, size_t max, int timeout, size_t *nr_don
 /**
  * Cancels a request: its callback gets ::PW_ERROR_CANCELED. If the backend or a thread of the
  * cache has started the operation, the operation continues: a write, an append or a sync may still
- * be performed, entirely or in part. The buffer belongs to the library until the callback.
+ * be performed, entirely or in part. A read's buffer belongs to the library until the callback.
  *
  * `request`: the number that the submission returned.
  *
@@ -1292,8 +1292,9 @@ int pw_queue_cancel(struct pw_queue *queue, uint64_t request);
  * receives the number of the request. `callback`, `user`: the function that is called on
  * completion, and its argument.
  *
- * Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_OUT_OF_MEMORY; then the callback is
- * not called. All other errors are passed to the callback.
+ * Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_OUT_OF_MEMORY, ::PW_ERROR_FORKED, and
+ * ::PW_ERROR_BUSY while another thread is closing the queue or the file. If the call returns an
+ * error, the callback is not called. Errors of the operation are passed to the callback.
  *
  * Threads: any, several with one queue and one file. Until the callback begins, ::pw_close of the
  * file returns ::PW_ERROR_BUSY.
@@ -1421,8 +1422,8 @@ int pw_read_many(struct pw_file *file, struct pw_read_request *requests, size_t 
  *
  * `page`: is filled in; released with ::pw_unpin.
  *
- * Errors: ::PW_ERROR_OUT_OF_RANGE, ::PW_ERROR_TOO_MANY_PINS, ::PW_ERROR_LIMIT after 1048576 pins,
- * and those of ::pw_read.
+ * Errors: ::PW_ERROR_OUT_OF_RANGE, ::PW_ERROR_TOO_MANY_PINS, ::PW_ERROR_LIMIT if this thread has
+ * no free slot for a pin and all 1048576 are allocated, and those of ::pw_read.
  *
  * Threads: any, several with one file.
  */

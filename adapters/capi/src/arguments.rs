@@ -2,10 +2,11 @@
 //!
 //! - Owns: checks of pointers to arguments and results, buffers, offsets, strings.
 //! - Calls: `error`.
-//! - Promises: a null pointer, a misaligned address, a negative offset, and a size above the
-//!   maximum size of an object (`isize::MAX` bytes) are reported as errors. Other invalid pointers
-//!   are not detected: as with any C function, the calling program must pass pointers that meet the
-//!   requirements stated in the header.
+//! - Promises: a null pointer, a misaligned structure or array, a negative offset, and a size above
+//!   the maximum size of an object (`isize::MAX` bytes) are reported as errors. A pointer to any
+//!   other result need not be aligned. Other invalid pointers are not detected: as with any C
+//!   function, the calling program must pass pointers that meet the requirements stated in the
+//!   header.
 
 use std::ffi::{CStr, OsStr, c_char, c_void};
 use std::ops::Range;

@@ -114,7 +114,7 @@ pub unsafe extern "C" fn pw_edit_begin(
             thread: std::thread::current().id(),
             _file: counted,
         })?;
-        // The address of the bytes is final only now. No other thread knows the handle yet.
+        // The address of the bytes is final only now. The handle was not returned yet.
         let mut taken = take::<Edit>(handle)?;
         let Stage::Editing(guard) = &mut taken.object().stage else {
             return Err(Failure::Outcome(PW_ERROR_HANDLE));

@@ -51,7 +51,8 @@ impl OpenFile {
         Self(ManuallyDrop::new(file), Presence::Here)
     }
 
-    /// Returns the file. The caller has found the handle open, so the file is present.
+    /// Returns the file. The caller has found the handle open, so the file is present: a handle
+    /// whose close has panicked is dead.
     #[inline(always)]
     pub(crate) fn file(&self) -> &File {
         &self.0
@@ -62,8 +63,8 @@ impl OpenFile {
         if std::mem::replace(&mut self.1, Presence::Gone) == Presence::Gone {
             return Ok(());
         }
-        // SAFETY: the file is present. It is marked absent, so that no call uses it until it is put
-        // back.
+        // SAFETY: the file is present. It is marked absent, so that neither a drop nor another
+        // close takes it again if this one panics. The caller has exclusive access (`&mut self`).
         let file = unsafe { ManuallyDrop::take(&mut self.0) };
         match file.close() {
             Ok(()) => Ok(()),
@@ -269,7 +270,7 @@ pub unsafe extern "C" fn pw_open_options_set_before_write(
 /// cache; several threads may call them at once. Threads that need the page wait until the function
 /// has returned. None of these functions may make a call with any cache that might wait: such a
 /// call returns ::PW_ERROR_DEADLOCK. Reads and pins that find their pages in the cache and need not
-/// wait are allowed. ::pw_close of the file returns ::PW_ERROR_BUSY.
+/// wait are allowed. ::pw_close returns ::PW_ERROR_BUSY for the handle whose call needs the page.
 ///
 /// Each call of this function creates another codec. To open a file a second time while it is open,
 /// use the same options, or options without a codec. With another codec, ::pw_open fails with
@@ -400,7 +401,7 @@ pub unsafe extern "C" fn pw_open(
     })
 }
 
-/// Creates another handle of the same open file, with the same permissions. Each handle has its own
+/// Creates another handle of the same open file, with the same access mode. Each handle has its own
 /// readahead streams and its own advice, and gets each writeback failure reported.
 ///
 /// `file`: the first handle. `other`: receives the new one; closed with ::pw_close.
@@ -462,7 +463,7 @@ pub struct pw_file_info {
     pub direct_alignment: u64,
     /// Number of dirty pages, whose bytes were not written to the backend yet.
     pub nr_dirty: u64,
-    /// Number of pages that were written to the backend, and are not known to be durable.
+    /// Number of unsynced pages: submitted to the backend, and not known to be durable.
     pub nr_written: u64,
     /// Reserved; always 0.
     pub reserved: u64,

@@ -190,8 +190,8 @@ pub unsafe extern "C" fn pw_read_many(
 ///
 /// `page`: is filled in; released with ::pw_unpin.
 ///
-/// Errors: ::PW_ERROR_OUT_OF_RANGE, ::PW_ERROR_TOO_MANY_PINS, ::PW_ERROR_LIMIT after 1048576 pins,
-/// and those of ::pw_read.
+/// Errors: ::PW_ERROR_OUT_OF_RANGE, ::PW_ERROR_TOO_MANY_PINS, ::PW_ERROR_LIMIT if this thread has
+/// no free slot for a pin and all 1048576 are allocated, and those of ::pw_read.
 ///
 /// Threads: any, several with one file.
 #[unsafe(no_mangle)]

@@ -39,7 +39,7 @@ pub struct sqlite3_io_methods {
     pub unfetch: unsafe extern "C" fn(*mut sqlite3_file, i64, *mut c_void) -> c_int,
 }
 
-/// Function type for fields whose functions this crate does not call.
+/// Type of functions that this crate passes on and does not call.
 pub type Function = unsafe extern "C" fn();
 
 /// `sqlite3_vfs`, version 3.

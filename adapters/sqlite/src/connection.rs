@@ -82,7 +82,7 @@ impl Connection {
         self.pins.file()
     }
 
-    /// Fails in a child created by `fork`, which did not open the connection itself.
+    /// Fails unless this process opened the connection.
     #[inline]
     pub(crate) fn check_process(&self) -> Result<(), Failure> {
         self.process.check()

@@ -62,8 +62,8 @@ impl Failure {
     }
 }
 
-/// SQLite's column of the table of error kinds. All other kinds have the code of the operation that
-/// failed.
+/// Codes of the error kinds that have one of their own. All other kinds have the code of the
+/// operation that failed.
 const CODES: &[(ErrorKind, c_int)] = &[
     (ErrorKind::OutOfFrames, abi::IOERR_NOMEM),
     (ErrorKind::OutOfMemory, abi::IOERR_NOMEM),
@@ -92,7 +92,8 @@ fn chain(error: &Error) -> String {
     text
 }
 
-/// Returns the `errno` of a system call among the causes, if any.
+/// Returns the `errno` of the first I/O error among the causes that has one, or whose kind implies
+/// one.
 fn errno_of(error: &Error) -> Option<i32> {
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -136,7 +137,8 @@ pub(crate) fn busy(path: &Path) -> Failure {
 mod tests {
     use super::*;
 
-    /// Kinds with the code of the operation. A new kind of the library is in neither list.
+    /// Kinds without a code of their own. The test fails for a new kind of the library until one of
+    /// the lists contains it.
     const OF_OPERATION: &[ErrorKind] = &[
         ErrorKind::NotFound,
         ErrorKind::AlreadyExists,

@@ -1,9 +1,9 @@
 //! Locks of a database among connections of this process: SQLite's states, in memory only.
 //!
-//! Other processes are excluded while the database is open ([`crate::databases`]). The states and
-//! their order are SQLite's (its page on file locking): any number of connections may be SHARED.
-//! One of them may be RESERVED, then PENDING, which admits no new readers, and EXCLUSIVE once it is
-//! the only connection.
+//! Other processes are excluded while the database is open, or admitted only as readers
+//! ([`crate::descriptors`]). The states and their order are SQLite's (its page on file locking):
+//! any number of connections may be SHARED. One of them may be RESERVED, then PENDING, which admits
+//! no new readers, and EXCLUSIVE once no other connection is SHARED.
 
 use std::ffi::c_int;
 

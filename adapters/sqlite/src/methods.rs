@@ -369,8 +369,8 @@ unsafe extern "C" fn sector_size(file: *mut sqlite3_file) -> c_int {
     connection.file().page_size() as c_int
 }
 
-/// Returns the guarantees of the device. These are not claimed: atomic writes of any size, appends
-/// without garbage after a power loss, writes stored in order, no deletion of open files.
+/// Returns the `SQLITE_IOCAP_` flags of the file. `ATOMIC`, `SAFE_APPEND`, `SEQUENTIAL` and
+/// `UNDELETABLE_WHEN_OPEN` are not claimed.
 unsafe extern "C" fn device_characteristics(file: *mut sqlite3_file) -> c_int {
     // SAFETY: (F) and (T).
     let connection = unsafe { connection(file) };

@@ -1,7 +1,9 @@
 //! Identity of this process. A child created by `fork` inherits its parent's connections, with a
 //! copy of their memory and their open files. Accesses by the child would conflict with those of
 //! the parent. A connection therefore belongs to the process that opened it. In other processes,
-//! its calls fail before SQLite writes to a log or journal.
+//! its calls fail, usually before SQLite writes to a log or journal. If the connection was in a
+//! transaction or in `locking_mode=EXCLUSIVE` at the fork, SQLite has its locks already, and may
+//! write to the log or journal, which the Unix VFS opened, before it calls this VFS.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -79,7 +79,8 @@ pub(crate) fn register(is_default: bool) -> c_int {
 
 /// SQLite calls this for each new connection. If the main database of the connection uses this VFS,
 /// sets `mmap_size` of that database: SQLite fetches pages in place only if this size is above
-/// zero. Without the name, databases that are attached later would get it too, whatever their VFS.
+/// zero. Without the schema name `main`, the pragma would also apply to databases that are attached
+/// later, whatever their VFS.
 unsafe extern "C" fn each_connection(
     db: *mut sqlite3,
     _error: *mut *mut c_char,
@@ -209,8 +210,8 @@ unsafe fn open_database(name: *const c_char, flags: c_int) -> Result<Connection,
         },
     )?;
     if flags & abi::OPEN_DELETEONCLOSE != 0 {
-        // The open file exists without its name until it is closed. If the name is missing already,
-        // that is no error.
+        // The open file exists without its name until it is closed. Errors are ignored, as in
+        // SQLite's VFS for Unix: the name may be missing already.
         let _ = std::fs::remove_file(path);
     }
     Ok(Connection::new(database, path, !may_write, is_power_safe))

@@ -59,7 +59,8 @@ for wrong in ("pw_cache=x", "pw_nothing=1"):
         raise AssertionError(wrong)
 copy.close()
 
-# Signals that the only thread of the program has blocked are pending: no thread of the extension takes them.
+# Signals that the only thread of the program has blocked are pending: no thread of the extension
+# takes them.
 signal.signal(signal.SIGUSR1, lambda *_: failures.append("handled"))
 waited_for = {signal.SIGTERM, signal.SIGUSR1}
 signal.pthread_sigmask(signal.SIG_BLOCK, waited_for)
@@ -73,7 +74,8 @@ assert {signal.sigtimedwait(waited_for, 0).si_signo for _ in waited_for} == wait
 signal.pthread_sigmask(signal.SIG_UNBLOCK, waited_for)
 assert not failures, failures
 
-# A child made by fork has its parent's connections. They fail there, before anything is written; its own databases are as everywhere.
+# A child made by fork has its parent's connections. They fail there; its own databases are as
+# everywhere.
 child = os.fork()
 if child == 0:
     code = 0

@@ -190,8 +190,8 @@ fn loom_close_vs_close() {
     });
 }
 
-/// A close that fails races with one that succeeds: the second finds the state that the first
-/// leaves.
+/// Two closes race with the end of a counted call: at most one of them succeeds. If both fail, the
+/// handle stays open.
 #[test]
 fn loom_close_vs_close_and_call() {
     model(|| {

@@ -37,12 +37,13 @@ mod imp {
         if number != 0 {
             return number;
         }
-        // Threads that get here concurrently propose the same number. It is in `LAST` before any
-        // thread uses it, so a child does not get it.
-        // ORDERING: Relaxed, as above; the same for the store.
+        // Threads that race here may propose different numbers; then `is_first` may be `false` in
+        // the first process. Each number is in `LAST` before any thread uses it, so a child does
+        // not get it. ORDERING: Relaxed, as above; the same for the store.
         let new = LAST.load(Ordering::Relaxed) + 1;
         LAST.fetch_max(new, Ordering::Relaxed);
-        // ORDERING: Release; a child that has a handle with this number has this value of `LAST`.
+        // ORDERING: Release, after the store to `LAST`: a child that inherits a handle with this
+        // process number also inherits a `LAST` that is at least this number.
         match word.compare_exchange(0, new, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => new,
             Err(others) => others,

@@ -74,7 +74,8 @@ pub(crate) use tables;
 #[inline(never)]
 fn failure<T: Kind>(handle: u64, refusal: Refusal) -> Failure {
     let name = T::NAME;
-    // A thread of the parent that was closing the handle at the fork does not exist here.
+    // In a child of `fork`, a handle of an ancestor is refused as such first: it may be in the
+    // state "closing" forever, since the thread that was closing it exists only in the ancestor.
     if let Err(forked) = check_process::<T>(|| handle) {
         return forked;
     }

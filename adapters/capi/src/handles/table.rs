@@ -348,6 +348,7 @@ impl<'t, T> Table<'t, T> {
             table: self,
             slot,
             handle,
+            was_panicking: std::thread::panicking(),
         };
         // ORDERING: AcqRel, E1: this is a read-modify-write, and not a load, so that a call that is
         // counted later acquires step a. It also acquires the ends of calls that were counted
@@ -397,10 +398,15 @@ impl<T> Deref for Counted<'_, T> {
 
 /// Object to which no other thread has access. It returns to its slot when this value is dropped,
 /// unless it is taken out.
+///
+/// If the thread unwinds, the handle is dead before it returns: the work that has panicked may have
+/// dropped a part of the object.
 pub(crate) struct Taken<'t, T> {
     table: Table<'t, T>,
     slot: &'t Slot<T>,
     handle: u64,
+    /// Whether the thread was unwinding already when the object was taken.
+    was_panicking: bool,
 }
 
 impl<T> Taken<'_, T> {
@@ -443,7 +449,11 @@ impl<T> Taken<'_, T> {
 
 impl<T> Drop for Taken<'_, T> {
     fn drop(&mut self) {
-        // ORDERING: Release; changes of the object come before (E3). `fetch_and` keeps the mark of
+        if std::thread::panicking() && !self.was_panicking {
+            self.table.mark_dead(self.handle);
+        }
+        // ORDERING: Release; changes of the object come before (E3), and so does the mark above.
+        // `fetch_and` keeps the mark of
         // a call that has panicked concurrently.
         self.slot.word.fetch_and(!CLOSING, Ordering::Release);
     }
@@ -467,7 +477,7 @@ mod tests {
         assert_eq!(generation_of(all | FREE), GENERATIONS - 1);
     }
 
-    /// The words of slots, in any state, are not handles.
+    /// The word of a slot that is unused, free, closing or dead is not accepted as a handle.
     #[test]
     fn no_word_that_is_not_a_handle_is_taken_for_one() {
         let slots = [const { Slot::NEW }; 4];

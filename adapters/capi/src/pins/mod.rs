@@ -3,29 +3,29 @@
 //! - Owns: `pw_page`, the slots that contain pins.
 //! - Calls: `error`, `handles`.
 //! - Promises: a pin is released once. A second release, by the same `pw_page` or a copy of it, is
-//!   an error, and so is a `pw_page` with arbitrary bytes. While a file has a pin its handle is not
-//!   closed.
+//!   an error, and so is a `pw_page` that names no live pin. While a file has a pin its handle is
+//!   not closed.
 //!
 //! # Concepts
 //!
 //! A pin is stored in a *slot*, which is never freed; the program has the slot's number and its
-//! *serial*, which does not repeat. A thread takes slots from a list of its own, so a pin writes no
-//! shared memory. Any thread may release a pin, and puts a slot of another thread on that thread's
-//! second list. A release is a compare-and-swap of the serial, so exactly one of several attempts
-//! succeeds.
+//! *serial*, which does not repeat. A thread takes slots from a list of its own, so storing a pin
+//! writes no memory that other threads write, except when they return its slots. Any thread may
+//! release a pin, and puts a slot of another thread on that thread's second list. A release is a
+//! compare-and-swap of the serial, so exactly one of several attempts succeeds.
 //!
 //! # Invariants
 //!
 //! - I1. A slot's serial ends with its state: free (0), live (1), ending (2). Only the thread that
 //!   took the slot makes it live, and only the thread that swapped live for ending accesses the
 //!   pin.
-//! - I2. Only its thread accesses the first list of a thread. The number of the thread's hazard
-//!   slot selects the list, and is passed from thread to thread under a mutex. Threads without a
-//!   hazard slot share a list under a mutex. Other threads push single slots to the second list,
-//!   and the owner takes the list as a whole. So it does no harm if the first slot leaves the list
-//!   and returns during a push (ABA). A child of `fork` inherits all lists, and has a mutex of its
-//!   own. Each change of a list is one store, so the lists are consistent at the fork; the child
-//!   loses the slots that other threads were taking or giving back.
+//! - I2. A thread owns two lists. Only the owner accesses its first list, from which it takes
+//!   slots. The number of a thread's hazard slot selects the lists, and is passed on under a mutex.
+//!   Threads without a hazard slot share a list under a mutex. Other threads push single slots to
+//!   the second list, and the owner takes the list as a whole. So it does no harm if the first slot
+//!   leaves the list and returns during a push (ABA). A child of `fork` inherits all lists, and has
+//!   a mutex of its own. Each change of a list is one store, so the lists are consistent at the
+//!   fork; the child loses the slots that other threads were taking or giving back.
 //!
 //! # Ordering edges
 //!
@@ -112,7 +112,8 @@ static LISTS: [Padded<Lists>; NR_THREADS + 1] = [const { Padded(Lists::new()) };
 /// Guards the shared lists.
 static OF_NOBODY: PerProcess<()> = PerProcess::new();
 
-/// Returns the number of this thread's lists, and the guard for their use.
+/// Returns the index in `LISTS` of this thread's lists, and the guard of the shared lists if they
+/// are this thread's.
 #[inline(always)]
 fn own_lists() -> (usize, Option<MutexGuard<'static, ()>>) {
     match own_line() {
@@ -145,7 +146,7 @@ fn claim() -> Result<&'static Slot> {
     Ok(slot)
 }
 
-/// Fills the empty lists of this thread with a new chunk.
+/// Puts the slots of a new chunk on this thread's first list, which is empty.
 #[cold]
 #[inline(never)]
 fn refill(lists: &Lists, owner: usize) -> Result<()> {
@@ -156,7 +157,7 @@ fn refill(lists: &Lists, owner: usize) -> Result<()> {
     let Ok(number) = number else {
         return Err(Failure::Ours(
             PW_ERROR_LIMIT,
-            format!("{} pins exist", NR_CHUNKS * CHUNK).into(),
+            format!("all {} slots for pins are allocated", NR_CHUNKS * CHUNK).into(),
         ));
     };
     let base = number * CHUNK;
@@ -187,7 +188,8 @@ fn give_back(slot: &'static Slot) {
 ///
 /// # Safety
 ///
-/// (a) A pin that borrows does so from the file of `file`, with which the caller is in a call.
+/// (a) If the pin borrows, it borrows from the file with handle `file`, and the caller is in a call
+/// with that handle.
 pub(crate) unsafe fn keep(file: u64, page: u64, pinned: Pinned) -> Result<pw_page> {
     let slot = claim()?;
     let bytes: &[u8] = match &pinned {
@@ -205,16 +207,16 @@ pub(crate) unsafe fn keep(file: u64, page: u64, pinned: Pinned) -> Result<pw_pag
     })
 }
 
-/// As [`keep`], of a pin that `pin` makes, for a thread whose list has a slot. Returns `None` if
-/// the list has no slot, or there is no such pin.
+/// Stores a pin as [`keep`] does, on a thread whose list has a free slot. Calls `pin` only after
+/// the slot was found. Returns `None` if the list has no slot, or if `pin` returns `None`.
 ///
 /// Moves the pin only once. A move loads by one wide instruction what several narrower stores have
 /// just written, and the processor stalls on such a load (failed store forwarding).
 ///
 /// # Safety
 ///
-/// (a) The pin borrows from the file of `file`, with which the caller is in a call. (b) `line` is
-/// this thread's.
+/// (a) The pin borrows from the file with handle `file`, and the caller is in a call with it. (b)
+/// `line` is this thread's.
 #[inline(always)]
 pub(crate) unsafe fn keep_shortly(
     line: &Line,

@@ -151,7 +151,7 @@ pub unsafe extern "C" fn pw_queue_run(
 
 /// Cancels a request: its callback gets ::PW_ERROR_CANCELED. If the backend or a thread of the
 /// cache has started the operation, the operation continues: a write, an append or a sync may still
-/// be performed, entirely or in part. The buffer belongs to the library until the callback.
+/// be performed, entirely or in part. A read's buffer belongs to the library until the callback.
 ///
 /// `request`: the number that the submission returned.
 ///

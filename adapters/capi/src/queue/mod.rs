@@ -3,7 +3,8 @@
 //! - Owns: `pw_queue`, `pw_completion`.
 //! - Calls: `error`, `entry`, `handles`, `arguments`, `file`, `pins`.
 //! - Promises: each accepted request has one callback, in a call of `pw_queue_run`, with no lock
-//!   held. A buffer belongs to the library from the submission until the callback begins.
+//!   held. The library uses a read's buffer from the submission until the callback begins. It
+//!   copies the bytes of a write or append during the submission.
 //!
 //! # Concepts
 //!

@@ -12,7 +12,7 @@ use crate::error::{Failure, Result};
 use crate::file::{OpenFile, pw_file};
 use crate::handles::{Counted, used_counted};
 
-/// Destination of a submission, and its callback.
+/// Arguments that the submissions of all kinds have in common.
 struct Submission {
     queue: *mut pw_queue,
     file: *mut pw_file,
@@ -82,8 +82,9 @@ fn copied(given: &[u8]) -> Result<Vec<u8>> {
 /// receives the number of the request. `callback`, `user`: the function that is called on
 /// completion, and its argument.
 ///
-/// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_OUT_OF_MEMORY; then the callback is
-/// not called. All other errors are passed to the callback.
+/// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_OUT_OF_MEMORY, ::PW_ERROR_FORKED, and
+/// ::PW_ERROR_BUSY while another thread is closing the queue or the file. If the call returns an
+/// error, the callback is not called. Errors of the operation are passed to the callback.
 ///
 /// Threads: any, several with one queue and one file. Until the callback begins, ::pw_close of the
 /// file returns ::PW_ERROR_BUSY.

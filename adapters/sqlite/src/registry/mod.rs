@@ -121,7 +121,7 @@ impl<K: Copy + Eq + Hash, V> Registry<K, V> {
     }
 }
 
-/// Key of a registry that has an entry.
+/// Location of an entry: its registry and its key.
 #[derive(Debug)]
 struct Place<'r, K, V> {
     registry: &'r Registry<K, V>,
@@ -220,8 +220,8 @@ impl<K: Copy + Eq + Hash, V> Place<'_, K, V> {
         match self.change(Entry::leave) {
             Leaving::Others => None,
             Leaving::Last(value) => {
-                // Dropped after `close`, even if it panics. The value is dropped before, since
-                // `close` owns it (I3).
+                // Ends the claim after `close` has returned or panicked. `close` owns the value and
+                // must drop it, so that it is dropped within the claim (I3).
                 let _claim = Claim(self);
                 let value = Arc::try_unwrap(value).ok();
                 let value = value.expect("only the entry has a reference (I2)");

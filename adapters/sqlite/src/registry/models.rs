@@ -146,7 +146,7 @@ fn explore(preemptions: usize, threads: &'static [&'static [(usize, End)]]) {
     });
 }
 
-/// A session that opens the file while another one closes it, again and again.
+/// Two sessions in each of two threads: an open may race with the close of the other thread.
 #[test]
 fn loom_reopen_vs_close() {
     const TWICE: &[(usize, End)] = &[(0, End::Closed), (0, End::Closed)];

@@ -76,7 +76,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
         self.throttle_background(&mapping)
     }
 
-    /// A model has no flushers.
+    /// Cleans the file on this thread, since a model has no flushers.
     #[cfg(loom)]
     fn throttle_background(self, mapping: &Mapping<S>) -> Result<(), Error> {
         self.clean_here(mapping)

@@ -10,9 +10,9 @@
 //!
 //! Guarantees. All handles of an inode share one open file. Once the last handle is closed,
 //! everything is durable or an error was reported; once the last strong reference is dropped, the
-//! file is closed. If the last handle or the last strong reference is dropped in a callback or a
-//! codec, a flusher does this later. No file waits for the backend or callback of another. A weak
-//! reference does not keep a file open.
+//! file is closed. If the last handle or the last strong reference is dropped in a codec, or in a
+//! callback of a file open for writing, a flusher does this later. No file waits for the backend or
+//! callback of another. A weak reference does not keep a file open.
 
 pub(crate) mod clean;
 pub(crate) mod flushers;

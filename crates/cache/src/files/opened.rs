@@ -39,13 +39,13 @@
 //! # Waits
 //!
 //! A thread with a weak reference acquires the file's writeback lock, and calls the backend and the
-//! file's callback. The thread that drops the last strong reference has acquired the same lock
-//! before, to make everything durable. So step 2 waits for nothing for which this thread has not
-//! waited before.
+//! file's callback. If the file is open for writing, the thread that drops the last handle acquires
+//! the same lock first, to make everything durable. Step 2 adds one kind of wait: a fill in flight
+//! has a weak reference until it completes, so step 2 also waits for that fill.
 //!
-//! In a callback the drop waits for nothing: the callback may run on a thread with a weak
-//! reference, and the drop would wait for that reference. So if the last strong reference is
-//! dropped in a codec, or in a callback and the file is open for writing, a flusher drops it later.
+//! In a codec, and in a callback if the file is open for writing, the drop waits for nothing: the
+//! thread may have a weak reference to the file, and the drop would wait for that reference. So if
+//! the last strong reference is dropped there, a flusher drops it later.
 //! If the last handle of a file open for writing is dropped in a callback or a codec, the flusher
 //! gets a strong reference of its own, makes the file durable, and drops the reference.
 //!

@@ -43,8 +43,9 @@ pub(super) fn serve<S: RefScheme>(files: &Arc<Files<S>>, call: Call) {
     }
 }
 
-/// Writes the dirty pages of a file to the backend. Also makes them durable if there are many, if
-/// they have been dirty for long, or if a sync of the amount written would take long.
+/// Writes the dirty pages of a file to the backend. Also makes them durable if another thread waits
+/// for that, if many pages are not clean, if a page has not been clean for long, or if one sync of
+/// the amount written would take long.
 #[cfg(not(loom))]
 fn clean<S: RefScheme>(files: &Files<S>, number: u64) {
     use crate::dirty::commits::Sync;

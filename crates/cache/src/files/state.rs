@@ -16,9 +16,9 @@ use crate::supply::parts::Supply;
 /// State of a cache: its open files, and the part that they share.
 #[derive(Debug)]
 pub(crate) struct Files<S: RefScheme> {
-    /// Part that the files of the cache share, with the frames. Each open file keeps the `Files`
-    /// that contain it, so no pin that borrows from a file exists when the owner of the frames is
-    /// dropped.
+    /// State that the files of the cache share, including the frames. Each open file keeps this
+    /// `Files` value alive, so no pin that borrows from a file exists when the owner of the frames
+    /// is dropped.
     pub(crate) shared: PoolOwner<Shared<S>>,
     pub(crate) registry: Registry<S>,
     /// The engines end with the last cache and file handle. An owned pin keeps only frames, and no

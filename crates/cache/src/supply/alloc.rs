@@ -39,8 +39,7 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
 
     /// Allocates a block of `order` that is free locally, or from one batch of evicted pages. Under
     /// CLOCK, allocates a free block, or evicts pages for one, but only pages that were not
-    /// recently accessed. As in any pass, pages that the clock hand passes lose their accessed
-    /// bits. Returns `None` if there is no such block. Waits for nothing.
+    /// recently accessed. Returns `None` if there is no such block. Waits for nothing.
     pub(crate) fn try_alloc(self, order: Order) -> Option<UniqueFrame<'s, S>> {
         if self.0.queues.is_some() {
             return self.alloc_or_evict_batch(order);

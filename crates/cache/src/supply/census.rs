@@ -11,14 +11,15 @@ use crate::base::page_state::PageState;
 /// Reason why a frame was not freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stays {
-    /// The frame is already free, or part of a block that is counted with its first frame.
+    /// The frame is free, or part of a block that is counted with its first frame. For a block,
+    /// also a frame whose page could be evicted.
     Free,
     Dirty,
     Written,
     /// The page is pinned for writing.
     Locked,
-    /// The page has other references than the slot's: references of pins, or short-lived references
-    /// of readers.
+    /// The page has other references than the slot's: those of pins, of hazard protection, or
+    /// short-lived ones of readers.
     Held,
     /// The page was recently accessed, and its accessed bit is now clear.
     Marked,
@@ -69,8 +70,8 @@ impl Stays {
     }
 }
 
-/// Maximum number of referenced pages that may be attributed to readers, each with a reference for
-/// a few steps. If more pages are referenced, they count as pinned.
+/// Maximum number of frames with referenced pages for which a request assumes that readers hold the
+/// references, each for a few steps. If there are more, the request assumes pins and does not wait.
 const READERS: usize = 1024;
 
 /// Number of frames that were not freed, by reason.
@@ -133,7 +134,7 @@ impl Census {
             || (1..=READERS).contains(&nr_held)
     }
 
-    /// Returns the number of frames with pinned pages: those that no other reason explains.
+    /// Returns the number of frames with pinned pages: those that have no other reason.
     fn nr_pinned(&self) -> usize {
         let all: usize = self.by_reason.iter().sum();
         self.nr_frames
@@ -154,7 +155,10 @@ impl fmt::Display for Census {
             (self.nr(Stays::Raw), "managed by the program"),
             (self.nr(Stays::Leaf) + nr_withheld, "used by indexes"),
             (self.nr_moving(), "being filled"),
-            (self.nr(Stays::Free) + self.nr(Stays::Marked), "free again"),
+            (
+                self.nr(Stays::Free) + self.nr(Stays::Marked),
+                "free or evictable",
+            ),
         ];
         write!(f, "of {} frames", self.nr_frames)?;
         for (nr, what) in parts.into_iter().filter(|(nr, _)| *nr != 0) {

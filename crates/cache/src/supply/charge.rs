@@ -93,8 +93,9 @@ mod tests {
     }
 
     /// Regression test: eight files opened at the same moment left a cache with 61 of 64 frames.
-    /// Each charge had withheld a frame, although one frame would have sufficed for all, and only a
-    /// failed charge freed the surplus. A frame that a charge does not need is now never withheld.
+    /// Several charges had each withheld a frame, although one frame would have sufficed for all
+    /// eight, and only a failed charge freed the surplus. A frame that a charge does not need is
+    /// now never withheld.
     #[test]
     fn charges_at_the_same_moment_withhold_no_more_than_one_after_the_other() {
         const THREADS: usize = 8;

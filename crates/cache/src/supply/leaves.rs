@@ -2,8 +2,8 @@
 //! charges for the memory that it shares with its neighbours.
 //!
 //! If several threads need one leaf, one of them creates it, and the others wait until it is
-//! installed. So only one of them allocates memory and evicts pages. This thread waits only in the
-//! allocation of the frame, under the rules for all requests (`supply::reclaim`).
+//! installed. So only one of them allocates memory and evicts pages. This thread waits only in
+//! allocations of frames, under the rules for all requests (`supply::reclaim`).
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{Order, UniqueFrame};
@@ -107,7 +107,8 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
     fn enter(self, index: &Index<S>, leaf: usize) -> Result<(), OutOfFrames> {
         let charges = Charges(self.0);
         let mut paid = 0;
-        // The loop repeats only if a neighbour has left since the last check.
+        // One iteration suffices if a neighbour was charged, and two otherwise. More are needed
+        // only if a neighbour has left since the last check.
         loop {
             match index.enter(leaf, paid) {
                 Ok(surplus) => {

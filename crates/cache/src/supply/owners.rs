@@ -1,4 +1,4 @@
-//! Owner of the files that leaves belong to.
+//! Owner of the files to which leaves belong.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use pagewell_frame::refcount::RefScheme;
 
 use crate::index::leaf::Leaf;
 
-/// Owner of the files that leaves belong to. A higher layer registers it, and the eviction of a
+/// Owner of the files to which leaves belong. A higher layer registers it, and the eviction of a
 /// leaf calls it.
 pub(crate) trait LeafOwners<S: RefScheme>: fmt::Debug + Send + Sync {
     /// Removes `held`, leaf number `leaf` of file `number`, from the file's index. Returns the
-    /// leaf's frame, or `None` if the file is not open or the leaf is in use. Acquires the registry
-    /// lock for a few steps, and waits for nothing else. The caller may hold claims and locks of
-    /// lower rank.
+    /// leaf's frame, or `None` if the file is not open or the leaf is in use. Acquires only short
+    /// locks (`docs/LOCKING.md`), among them the registry lock. The caller may hold claims and
+    /// locks of lower rank.
     fn take_leaf<'s>(
         &self,
         number: u64,

@@ -36,7 +36,7 @@ pub(crate) struct Supply<S: RefScheme> {
     pub(crate) transfers: Transfers,
     pub(crate) in_flight: InFlight,
     pub(crate) leaf_stock: LeafStock,
-    /// Owner of the files that leaves belong to. It is set before the first file is opened.
+    /// Owner of the files to which leaves belong. It is set before the first file is opened.
     pub(crate) owners: OnceLock<Weak<dyn LeafOwners<S>>>,
 }
 

@@ -3,8 +3,9 @@
 //! A fill has frames that cannot be evicted: those of the page, of its neighbours, and of the leaf.
 //! Without a limit, many fills together could hold the whole pool, each waiting for one more frame.
 //! So a fill first acquires a reservation, before it holds a claim or a frame, and sleeps until the
-//! reservation is granted. All reservations together cover three quarters of the pool. A fill that
-//! needs more than the shared credit waits until no reservation uses it.
+//! reservation is granted. All reservations together cover at most three quarters of the pool. A
+//! fill that needs more than the shared credit waits until no reservation uses that credit; only
+//! such a fill may exceed the limit.
 //!
 //! Half of the credit is divided among the shards of the threads. A fill reserves in its thread's
 //! shard, which has a cache line of its own, as long as the shard has credit. The other half is

@@ -190,6 +190,13 @@ fn pins_in_every_place_make_a_large_request_fail_without_an_eviction() {
         error.to_string().contains("no 16 contiguous frames"),
         "{error}"
     );
+    // Frames that could be evicted were counted as pinned.
+    assert!(
+        error
+            .to_string()
+            .contains(&format!(" {} pinned", pins.len())),
+        "{error}"
+    );
     assert_eq!(nr_evicted(&files), before);
 
     // One place becomes free. The request uses this place, and changes no other.

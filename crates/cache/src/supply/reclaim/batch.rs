@@ -16,10 +16,10 @@
 //! request under CLOCK does ([`super::reclaimer`]): with frames that are free anywhere, and then
 //! with passes over all frames, which determine the result.
 //!
-//! Locks. A thread that acquires the policy lock holds no short lock, but may hold a claim, a
-//! leaf-creation lock, and locks of files or spaces. The holder of the policy lock skips slots that
-//! other threads have claimed, so it waits for no claim. Leaves are evicted after the lock is
-//! released.
+//! Locks. A thread that acquires the policy lock holds no short lock (`docs/LOCKING.md`), but may
+//! hold a claim, a leaf-creation lock, and locks of files or spaces. The holder of the policy lock
+//! skips slots that other threads have claimed, so it waits for no claim. Leaves are evicted after
+//! the lock is released.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, FrameNr, Order, UniqueFrame};
@@ -51,7 +51,7 @@ impl<'s, S: RefScheme> Batches<'s, S> {
         let nr_frames = self.0.pool().nr_frames();
         let batch = match order {
             Order::ZERO => (nr_frames / SHARE).clamp(1, MOST),
-            // Evict only the next page in the order, which yields a block if the page is large
+            // Evict only the page that the policy selects next. It yields a block if it is large
             // enough. Smaller pages, however many, would form no block, since they are not
             // contiguous.
             _ => 1,
@@ -64,12 +64,13 @@ impl<'s, S: RefScheme> Batches<'s, S> {
         found
     }
 
-    /// Evicts pages of `nr` frames, as far as possible, and leaves without pages that exceed their
-    /// limit. Returns the freed blocks and the number of evicted pages, or `None` if the policy has
-    /// no queues.
+    /// Evicts pages until `nr` frames are free, as far as possible. Also evicts the empty leaves in
+    /// excess of their limit. Returns the freed blocks and the number of evicted pages, or `None`
+    /// if the policy has no queues.
     ///
-    /// One scan of the hazard slots queries all pages that only hazard protection keeps. If the
-    /// batch freed nothing and the scan released pages, the batch is repeated once.
+    /// Afterwards, one scan of the hazard slots ends the protection of pages that the batch has
+    /// queried, unless a slot names them. If the batch freed nothing and the scan ended any
+    /// protection, the batch is repeated once.
     pub(crate) fn evict(self, nr: usize) -> Option<(Vec<UniqueFrame<'s, S>>, usize)> {
         let evicted = self.evict_once(nr);
         let nr_unmarked = self.0.pool().look_at_announced();
@@ -167,7 +168,7 @@ impl<S: RefScheme> Pages for Hand<'_, '_, S> {
         let (kind, order) = self.supply.pool().meta(frame).kind();
         match kind {
             FrameKind::Page => Content::Page(order.frames()),
-            // An owned frame is being filled or withheld.
+            // An owned frame has no page: it is being filled, set aside, or withheld.
             FrameKind::Free | FrameKind::Front | FrameKind::Owned => Content::Nothing,
             FrameKind::Leaf => {
                 // A leaf is not recorded if it became empty while another thread had a handle of

@@ -17,10 +17,10 @@
 //!
 //! Immovable frames. A leaf in use keeps its frame as long as it has pages, wherever these are, and
 //! a frame that the budget withholds stays withheld. If no place is fit, a thorough pass frees the
-//! frame of a leaf by evicting all pages of the leaf. The number of these pages is small: leaves
-//! can be in every place only if each of them has few pages. Withheld frames count as pinned, since
-//! they are few: one for every few open files, one for 512 leaves, and one for each leaf cluster in
-//! use of a file that is written to.
+//! frame of a leaf by evicting all pages of the leaf. On average these are few: if each place
+//! contains a leaf in use, a leaf has on average fewer pages than a place has frames. Withheld
+//! frames count as pinned, since they are few: one for every few open files, one for 512 leaves,
+//! and one for each leaf cluster in use of a file that is written to.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, Order, TryGetFrame, UniqueFrame};
@@ -121,7 +121,10 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         let mut nr_loose = 0;
         for (frame, stays, _, len) in self.heads(first, order) {
             match stays {
-                None | Some(Stays::Free) => nr_loose += len,
+                None | Some(Stays::Free) => {
+                    nr_loose += len;
+                    counted.note(Stays::Free, len);
+                }
                 Some(stays) => {
                     counted.note(stays, len);
                     match stays {

@@ -1,4 +1,4 @@
-//! Reclaim on certain nodes, for memory spaces whose areas have a policy.
+//! Reclaim on certain nodes, for memory spaces whose areas have a NUMA memory policy.
 //!
 //! Nodes. A request for [`Place::Anywhere`] scans all frames. A request that prefers a node scans
 //! that node's frames first, and those of the other nodes if a pass has found nothing there. A

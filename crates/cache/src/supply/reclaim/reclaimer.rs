@@ -24,7 +24,8 @@
 //!    a bounded number of further passes without sleeping ([`Patience`]).
 //! 4. Otherwise the request fails at once: a wait would free no frame. Each frame has a page that
 //!    is dirty, unsynced or pinned, belongs to a space or to the program, is a leaf in use, or is
-//!    withheld. The numbers in the error are those of the last pass.
+//!    withheld; for a block, other frames may be free that are not contiguous. The numbers in the
+//!    error are those of the last pass.
 //!
 //! So if nothing can be evicted, a request detects this in one pass, or in two if it shares the
 //! first with other requests, with one load for each frame. No page is claimed for this, so hits
@@ -45,9 +46,9 @@ use crate::supply::reclaim::nodes::{alloc_free, census_among, laps_for, nodes_fo
 
 /// Number of additional frames that are evicted on a node for a request that can use no other node.
 /// The next requests for the node allocate these free frames. Without them, each request would
-/// reclaim, and before that stop other threads to search their thread caches. For a request that
-/// only prefers a node, no additional frames are evicted: they would attract requests that prefer
-/// other nodes.
+/// reclaim, and before that stop other threads in order to drain their thread caches. For a request
+/// that only prefers a node, no additional frames are evicted: they would attract requests that
+/// prefer other nodes.
 const MORE: usize = 15;
 
 /// Number of frames that are scanned for the additional frames.

@@ -1,9 +1,11 @@
 //! The backend of a file: open, lock, read, write and sync.
 
+use std::fmt::Debug;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,7 +49,11 @@ pub struct FileBackend {
     /// Excludes writes of partial blocks while whole blocks are written, and vice versa. Used only
     /// if direct transfers were requested.
     gate: Gate,
+    before_close: Option<BeforeClose>,
 }
+
+/// Value of [`UnlockedFile::drop_before_close`].
+type BeforeClose = Box<dyn Debug + Send + Sync + UnwindSafe + RefUnwindSafe>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -153,6 +159,7 @@ impl FileBackend {
             owner: Owner::this_process(),
             begun: Mutex::default(),
             gate: Gate::default(),
+            before_close: None,
         })
     }
 
@@ -253,6 +260,17 @@ impl UnlockedFile {
         self.backend.id
     }
 
+    /// Attaches a value that is dropped after the file is unlocked, and before its descriptor is
+    /// closed. A program that has recorded the number of the descriptor can so remove the record
+    /// before the number is that of another file, whichever thread drops the file last. Replaces
+    /// the value of an earlier call.
+    pub fn drop_before_close(
+        &mut self,
+        value: impl Debug + Send + Sync + UnwindSafe + RefUnwindSafe + 'static,
+    ) {
+        self.backend.before_close = Some(Box::new(value));
+    }
+
     /// Locks the file against other writers, and keeps its bytes. Returns `None` if the path has
     /// come to lead to another file since the open: bytes written to this file would be lost. The
     /// caller then opens the path again.
@@ -341,6 +359,7 @@ impl Drop for FileBackend {
         if self.is_writable() && self.owner.check().is_ok() {
             lock::release(&self.file);
         }
+        drop(self.before_close.take());
     }
 }
 

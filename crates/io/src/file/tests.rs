@@ -121,3 +121,49 @@ fn a_file_that_could_not_be_locked_can_be_kept_and_locked_later() {
     assert_eq!(failed.unwrap_err().kind(), std::io::ErrorKind::ResourceBusy);
     FileBackend::open_writable(&path, &options).unwrap();
 }
+
+#[test]
+fn value_is_dropped_after_the_unlock_and_before_the_close() {
+    use std::os::fd::{AsFd, AsRawFd};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::identity;
+
+    static NR_DROPPED: AtomicUsize = AtomicUsize::new(0);
+
+    #[derive(Debug)]
+    struct Value {
+        fd: i32,
+        other: std::fs::File,
+    }
+
+    impl Drop for Value {
+        fn drop(&mut self) {
+            // SAFETY: the command accesses no memory.
+            let is_open = unsafe { libc::fcntl(self.fd, libc::F_GETFD) } != -1;
+            assert!(is_open, "the descriptor was closed before");
+            let is_locked = identity::is_locked_elsewhere(self.other.as_fd());
+            assert_eq!(is_locked, Some(false));
+            NR_DROPPED.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    let dir = pagewell_testkit::scratch::dir();
+    let path = dir.path().join("file");
+    let open = || {
+        let mut file = FileBackend::open_unlocked(&path, &FileOptions::new().create()).unwrap();
+        let fd = file.as_fd().as_raw_fd();
+        let other = std::fs::File::open(&path).unwrap();
+        file.drop_before_close(Value { fd, other });
+        file
+    };
+    drop(open());
+    assert_eq!(NR_DROPPED.load(Ordering::Relaxed), 1);
+    drop(open().lock().unwrap().expect("it is in its place"));
+    assert_eq!(NR_DROPPED.load(Ordering::Relaxed), 2);
+    // The path leads to another file at the lock.
+    let file = open();
+    std::fs::rename(&path, dir.path().join("renamed")).unwrap();
+    assert!(file.lock().unwrap().is_none());
+    assert_eq!(NR_DROPPED.load(Ordering::Relaxed), 3);
+}

@@ -24,14 +24,20 @@
 //!   not the slot shares no lock.
 //! - The system copies the descriptors of a child before its memory. If a slot is filled in
 //!   between, the child may have another file with the descriptor's number, or none. So step d
-//!   compares the identity of the file.
+//!   compares the identity of the file. One case remains: a handler of another library runs before
+//!   step d, opens the same file, and gets the number that the child does not have. Step d closes
+//!   that descriptor, and the library's calls fail with `EBADF`.
+//! - A fork that is in progress when the handlers are installed may run the parent's or the child's
+//!   handler without the one before the fork. Its child may keep the locks of opens during the
+//!   fork. Step c leaves ENDED at most equal to BEGUN, so that later opens count correctly. If it
+//!   thereby ends another fork in progress early, the same applies to that fork's child.
 //! - The child owns nothing of its parent from the fork on, before step d: the system zeroes the
 //!   words by which it would recognize what it owns ([`crate::process`]). No object that refers to
 //!   an inherited descriptor is dropped in the child, so the number, which the child may reuse, is
 //!   not closed again.
 //! - Handlers may only call async-signal-safe functions, since other threads of the parent may have
-//!   locked any mutex at the fork. These handlers load and store atomics, and call `fstat` and
-//!   `close`.
+//!   locked any mutex at the fork, and a signal handler may fork. These handlers load and store
+//!   atomics, call `fstat`, make the system call `close`, and keep `errno`.
 
 #![allow(unsafe_code)] // System calls, and the registration of handlers.
 
@@ -126,7 +132,7 @@ impl Forks {
         });
         for _ in 0..Self::MAX_WAITS {
             // ORDERING: SeqCst, here and below: ENDED is loaded first. ENDED never exceeds BEGUN,
-            // so if they are equal, no fork is in progress at the load of BEGUN.
+            // so if they are equal, no counted fork is in progress at the load of BEGUN.
             let ended = ENDED.load(Ordering::SeqCst);
             let begun = BEGUN.load(Ordering::SeqCst);
             if ended == begun {
@@ -153,11 +159,19 @@ unsafe extern "C" fn begin_fork() {
 }
 
 unsafe extern "C" fn end_fork() {
+    // If BEGUN has not counted the fork, ENDED may be equal to it, and then stays so.
     // ORDERING: SeqCst, step c, with `Forks::now`.
-    ENDED.fetch_add(1, Ordering::SeqCst);
+    let _ = ENDED.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |ended| {
+        // ORDERING: SeqCst, as above. BEGUN only grows, so an older value is a lower bound.
+        (ended < BEGUN.load(Ordering::SeqCst)).then_some(ended + 1)
+    });
 }
 
 unsafe extern "C" fn end_fork_in_child() {
+    // SAFETY: no arguments.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: the pointer is valid for this thread's lifetime, here and below.
+    let at_fork = unsafe { errno.read() };
     let mut slots = Some(&SLOTS);
     while let Some(Slots { slots: all, next }) = slots {
         all.iter().for_each(Slot::close_inherited);
@@ -165,6 +179,8 @@ unsafe extern "C" fn end_fork_in_child() {
     }
     // ORDERING: SeqCst, as in the parent; the child has no other thread.
     ENDED.store(BEGUN.load(Ordering::SeqCst), Ordering::SeqCst);
+    // SAFETY: as above.
+    unsafe { errno.write(at_fork) };
 }
 
 impl Slot {
@@ -199,9 +215,11 @@ impl Slot {
             self.inode.load(Ordering::Relaxed),
         );
         if (found.st_dev, found.st_ino) == (device, inode) {
+            // The C library's `close` is a cancellation point: a thread with a pending cancellation
+            // would end here in the child.
             // SAFETY: the descriptor is the inherited one of a database. The objects that refer to
             // it belong to the parent, and are neither used nor dropped in this process.
-            let _ = unsafe { libc::close(fd) };
+            let _ = unsafe { libc::syscall(libc::SYS_close, fd) };
         }
     }
 }
@@ -249,40 +267,29 @@ impl Drop for Tracked {
     }
 }
 
+/// Locked by tests that fork, or that no other fork may interrupt.
+#[cfg(test)]
+pub(crate) static FORKS: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 #[cfg(test)]
 mod tests {
     use std::fs::File;
     use std::os::fd::AsFd as _;
 
     use pagewell::io::identity;
+    use pagewell_testkit::in_child;
 
     use super::*;
-
-    /// Runs `status` in a child, and returns the status with which the child ends.
-    fn in_child(status: impl FnOnce() -> c_int) -> c_int {
-        // SAFETY: the child calls async-signal-safe functions only.
-        match unsafe { libc::fork() } {
-            // SAFETY: the call does not return.
-            0 => unsafe { libc::_exit(status()) },
-            child => {
-                assert!(child > 0);
-                let mut status = 0;
-                // SAFETY: the result has room.
-                let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
-                assert_eq!(ended, child);
-                libc::WEXITSTATUS(status)
-            }
-        }
-    }
 
     fn is_open(fd: RawFd) -> bool {
         // SAFETY: the command accesses no memory.
         unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
     }
 
-    /// One test, since a fork by another thread would change the count.
     #[test]
     fn child_closes_descriptors_of_tracked_files() {
+        // A fork by another thread would change the count.
+        let _alone = FORKS.lock();
         let [tracked, untracked, reused] = [(); 3].map(|()| File::open("/dev/null").unwrap());
         let other = File::open("/").unwrap();
         let [of_null, of_other] = [&tracked, &other].map(|file| {
@@ -310,5 +317,37 @@ mod tests {
         let [slot, _] = slots;
         drop(slot);
         assert_eq!(in_child(are_open), 0b111);
+
+        // The handler runs a second time in this child, with a slot whose descriptor is closed, and
+        // one for a thread with a pending cancellation.
+        let again = || {
+            let closed = Tracked::new(untracked.as_fd(), of_null, forks);
+            let open = Tracked::new(tracked.as_fd(), of_null, forks);
+            // SAFETY: no object of this process uses the descriptor again.
+            unsafe { libc::close(closed.fd) };
+            // SAFETY: no arguments.
+            let this = unsafe { libc::pthread_self() };
+            // SAFETY: the thread runs.
+            assert_eq!(unsafe { libc::pthread_cancel(this) }, 0);
+            // SAFETY: no arguments.
+            let errno = unsafe { libc::__errno_location() };
+            // SAFETY: the pointer is valid for this thread's lifetime.
+            unsafe { errno.write(77) };
+            // SAFETY: a child may call the handler at any time.
+            unsafe { end_fork_in_child() };
+            let errno = std::io::Error::last_os_error().raw_os_error();
+            assert!(!is_open(open.fd));
+            errno.unwrap()
+        };
+        assert_eq!(in_child(again), 77);
+    }
+
+    #[test]
+    fn end_of_a_fork_that_began_before_the_installation_is_not_counted() {
+        let _alone = FORKS.lock();
+        assert!(Forks::now().begun.is_some());
+        // SAFETY: the handler accesses atomics only.
+        unsafe { end_fork() };
+        assert!(Forks::now().begun.is_some());
     }
 }

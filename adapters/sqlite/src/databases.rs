@@ -74,6 +74,7 @@ pub(crate) struct Database {
     pub(crate) shm: Mutex<Shm>,
     /// Whether the flush at the end of a checkpoint has failed, and was not repeated since.
     is_behind: AtomicBool,
+    /// Dropped after `file`.
     locked: Locked,
     cache: CacheUse<'static>,
 }
@@ -97,17 +98,34 @@ static FIRST: Raced<Databases> = Raced::new();
 
 pub(crate) fn open(path: &Path, wish: &Wish) -> Result<DatabaseUser, Failure> {
     let databases = Databases::of_this_process();
-    databases.kept.close_abandoned();
-    let mut nr_replaced = 0;
-    while nr_replaced < UnlockedFile::MOST_TRIES {
-        match databases.try_open(path, wish) {
-            Ok(database) => return Ok(database),
-            Err(NotOpened::Replaced) => nr_replaced += 1,
-            Err(NotOpened::Forked) => {}
+    databases.kept.close_unused();
+    let opened = retry(path, || databases.try_open(path, wish));
+    databases.kept.close_unused();
+    opened
+}
+
+/// Maximum number of attempts during which the process forks. An attempt begins while no fork is in
+/// progress, and the part of it that a fork makes useless takes some system calls. So only a
+/// program that does little else than fork reaches this number.
+const MAX_FORKED: usize = 1000;
+
+/// Calls `attempt` until it succeeds or fails, within bounds.
+fn retry<T>(path: &Path, mut attempt: impl FnMut() -> Result<T, NotOpened>) -> Result<T, Failure> {
+    let (mut nr_replaced, mut nr_forked) = (0, 0);
+    loop {
+        match attempt() {
+            Ok(opened) => return Ok(opened),
             Err(NotOpened::Failed(failure)) => return Err(failure),
+            Err(NotOpened::Replaced) => nr_replaced += 1,
+            Err(NotOpened::Forked) => nr_forked += 1,
+        }
+        if nr_replaced == UnlockedFile::MOST_TRIES {
+            return Err(cannot(path, "it is being replaced repeatedly"));
+        }
+        if nr_forked == MAX_FORKED {
+            return Err(cannot(path, "the process forks during each attempt"));
         }
     }
-    Err(cannot(path, "it is being replaced repeatedly"))
 }
 
 /// Result of an attempt to open a database.
@@ -217,7 +235,7 @@ impl Databases {
     /// Closes the descriptors of a database that another thread has opened.
     fn give_up(&self, descriptors: Descriptors, database: &Database, path: &Path) {
         match descriptors {
-            Descriptors::ReadOnly(shared) => self.kept.unlock(Locked::Shared(shared)),
+            Descriptors::ReadOnly(shared) => drop(shared),
             // No POSIX lock of this process exists on a file that it has locked exclusively. The
             // caller is a user of the database, which therefore stays locked.
             Descriptors::Writable(file) if database.locked.excludes(&file) => drop(file),
@@ -237,24 +255,18 @@ impl Databases {
         let locked = self.kept.lock(descriptors, path)?;
         let locked = locked.ok_or(NotOpened::Replaced)?;
         if locked.may_be_inherited() {
-            self.kept.unlock(locked);
             return Err(NotOpened::Forked);
         }
         let mut options = OpenOptions::new();
-        if let Locked::Exclusive(_) = locked {
+        if let Locked::Exclusive { .. } = locked {
             options = options.write();
         }
         if let Some(bytes) = wish.options.page {
             options = options.page_size(bytes);
         }
         let backend = Arc::clone(locked.backend());
-        let file = match cache.cache.open_backend_with(backend, path, &options) {
-            Ok(file) => file,
-            Err(error) => {
-                self.kept.unlock(locked);
-                return Err(Failure::of(&error, abi::CANTOPEN).into());
-            }
-        };
+        let file = cache.cache.open_backend_with(backend, path, &options);
+        let file = file.map_err(|error| Failure::of(&error, abi::CANTOPEN))?;
         let mut database = Database {
             file,
             id,
@@ -265,12 +277,7 @@ impl Databases {
             locked,
             cache,
         };
-        if let Err(failure) = check_options(&database, &wish.options, path) {
-            let Database { file, locked, .. } = database;
-            drop(file);
-            self.kept.unlock(locked);
-            return Err(failure.into());
-        }
+        check_options(&database, &wish.options, path)?;
         database.cache.end_open();
         Ok(database)
     }
@@ -294,8 +301,8 @@ impl Databases {
                     drop(file);
                     Failure::of(&error, abi::IOERR_CLOSE)
                 });
-            self.kept.unlock(locked);
-            self.kept.close_abandoned();
+            drop(locked);
+            self.kept.close_unused();
             drop(cache);
             result
         };
@@ -442,5 +449,42 @@ fn check_options(database: &Database, options: &Options, path: &Path) -> Result<
             Err(cannot(path, "pw_direct=never: it is open with direct I/O"))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_end_although_the_process_always_forks_or_the_path_is_always_replaced() {
+        let path = Path::new("db");
+        let mut nr = 0;
+        let failure = retry::<()>(path, || {
+            nr += 1;
+            Err(NotOpened::Forked)
+        });
+        assert_eq!(nr, MAX_FORKED);
+        assert!(failure.unwrap_err().text.contains("the process forks"));
+        // Forks leave the attempts for replaced files as they are.
+        let mut nr = 0;
+        let failure = retry::<()>(path, || {
+            nr += 1;
+            match nr % 2 {
+                0 => Err(NotOpened::Replaced),
+                _ => Err(NotOpened::Forked),
+            }
+        });
+        assert_eq!(nr, 2 * UnlockedFile::MOST_TRIES);
+        assert!(failure.unwrap_err().text.contains("replaced repeatedly"));
+        let mut nr = 0;
+        let opened = retry(path, || {
+            nr += 1;
+            match nr {
+                MAX_FORKED => Ok(()),
+                _ => Err(NotOpened::Forked),
+            }
+        });
+        assert!(opened.is_ok());
     }
 }

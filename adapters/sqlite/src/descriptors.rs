@@ -13,7 +13,13 @@
 //! `F_SETLK`, and so those of SQLite's own VFS. While this process holds the exclusive lock, no
 //! such lock can exist. A file that could not be locked is kept open for the next attempt
 //! ([`Kept::keep`]). A file that was only read is kept open until no other process or VFS has a
-//! lock on it ([`Kept::unlock`]).
+//! lock on it ([`Kept::close_unused`]).
+//!
+//! A lock that SQLite's own VFS acquires in the last moment is released all the same: between the
+//! unlock and the close of a writable file, or between the query and the close of one that was only
+//! read. A close without the unlock would not have this gap, since Linux releases the locks of the
+//! process before that of the open file description. But the exclusive lock would then last until
+//! all children that share the description have closed it or called `exec`.
 //!
 //! Children of `fork` close the descriptors that have or may get a lock ([`crate::fork`]).
 
@@ -22,7 +28,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io;
-use std::mem::MaybeUninit;
+use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -79,25 +85,30 @@ impl Descriptors {
     }
 }
 
-/// File that is open for writing, and not locked.
+/// File that is open for writing, and not locked. It has a [`Tracked`], which is dropped before the
+/// descriptor is closed.
 #[derive(Debug)]
 pub(crate) struct Unlocked {
-    /// Dropped before the descriptor is closed, here and below.
-    tracked: Tracked,
     file: UnlockedFile,
+    may_be_inherited: bool,
 }
 
-/// Lock of an open database, with its descriptors.
+/// Lock of an open database, with its descriptors. The drop releases it.
 #[derive(Debug)]
 pub(crate) enum Locked {
-    Exclusive(Exclusive),
+    /// If the cache still uses the backend, for example because a write could not be stopped, the
+    /// file stays locked, and tracked, until the cache drops the backend.
+    Exclusive {
+        backend: Arc<FileBackend>,
+        may_be_inherited: bool,
+    },
     Shared(Shared),
 }
 
 impl Locked {
     pub(crate) fn backend(&self) -> &Arc<FileBackend> {
         match self {
-            Self::Exclusive(exclusive) => &exclusive.backend,
+            Self::Exclusive { backend, .. } => backend,
             Self::Shared(shared) => &shared.backend,
         }
     }
@@ -105,10 +116,10 @@ impl Locked {
     /// Whether `other` is the same file, and this lock excludes all POSIX locks on it. If the files
     /// cannot be compared by their handles, the lock must be visible through `other`.
     pub(crate) fn excludes(&self, other: &Unlocked) -> bool {
-        let Self::Exclusive(exclusive) = self else {
+        let Self::Exclusive { backend, .. } = self else {
             return false;
         };
-        let Some(own) = Arc::clone(&exclusive.backend).raw_file() else {
+        let Some(own) = Arc::clone(backend).raw_file() else {
             return false;
         };
         let other = other.file.as_fd();
@@ -122,55 +133,62 @@ impl Locked {
     /// Whether a child may have the lock, too.
     pub(crate) fn may_be_inherited(&self) -> bool {
         match self {
-            Self::Exclusive(exclusive) => exclusive.tracked.may_be_inherited(),
-            Self::Shared(shared) => shared.tracked.may_be_inherited(),
+            Self::Exclusive {
+                may_be_inherited, ..
+            } => *may_be_inherited,
+            Self::Shared(shared) => shared.file.tracked.may_be_inherited(),
         }
     }
 }
 
-/// File with the exclusive lock.
-#[derive(Debug)]
-pub(crate) struct Exclusive {
-    tracked: Tracked,
-    backend: Arc<FileBackend>,
-}
-
-impl Exclusive {
-    /// Unlocks and closes the file. If the cache still uses the backend, for example because a
-    /// write could not be stopped, the file stays locked until the cache drops the backend.
-    fn unlock(self) {
-        let Self { tracked, backend } = self;
-        if Arc::strong_count(&backend) == 1
-            && let Some(raw) = Arc::clone(&backend).raw_file()
-        {
-            // The backend unlocks itself, too, but the slot must be freed after the unlock and
-            // before the close. If the unlock fails, the close releases the lock.
-            let _ = set_or_query(raw.descriptor(), libc::F_OFD_SETLK, libc::F_UNLCK, WHOLE);
-        }
-        drop(tracked);
-        drop(backend);
-    }
-}
-
-/// Descriptors of a file that this process may not write: one with the shared lock, and one for
-/// reads.
+/// Use of a file that this process may not write. The drop releases the shared lock.
 #[derive(Debug)]
 pub(crate) struct Shared {
+    file: Arc<ReadOnly>,
+    backend: Arc<FileBackend>,
+}
+
+/// Descriptors of a file that this process may not write. [`Kept`] has a reference from the open
+/// on, so no error or panic closes them.
+#[derive(Debug)]
+struct ReadOnly {
+    /// Dropped before the descriptor is closed.
     tracked: Tracked,
     lock: fs::File,
-    backend: Arc<FileBackend>,
+    /// `None` if the second open has failed.
+    backend: Option<Arc<FileBackend>>,
 }
 
 impl Shared {
     /// Acquires the shared lock.
     fn lock(&self, path: &Path) -> Result<(), Failure> {
-        match self.set_or_query(libc::F_OFD_SETLK, libc::F_RDLCK) {
+        match self.file.set_or_query(libc::F_OFD_SETLK, libc::F_RDLCK) {
             Ok(_) => Ok(()),
             Err(error) => Err(match error.raw_os_error() {
                 Some(libc::EAGAIN | libc::EACCES) => busy(path),
                 _ => cannot_open(path, &error),
             }),
         }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // If the unlock fails, other processes cannot write until the file is closed.
+        let _ = self.file.set_or_query(libc::F_OFD_SETLK, libc::F_UNLCK);
+    }
+}
+
+impl ReadOnly {
+    /// Whether no connection uses the file, and no lock exists on it, not even one of SQLite's own
+    /// VFS in this process. `false` if the system does not report the locks.
+    fn is_unused(&self) -> bool {
+        let is_in_use = |backend| Arc::strong_count(backend) > 1;
+        !self.backend.as_ref().is_some_and(is_in_use)
+            && matches!(
+                self.set_or_query(libc::F_OFD_GETLK, libc::F_WRLCK),
+                Ok(libc::F_UNLCK)
+            )
     }
 
     fn set_or_query(&self, command: libc::c_int, kind: libc::c_int) -> io::Result<libc::c_int> {
@@ -179,7 +197,7 @@ impl Shared {
     }
 }
 
-/// Descriptors that this process keeps open although no connection uses them.
+/// Descriptors that this process keeps open even if no connection uses them.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     files: Mutex<Files>,
@@ -191,9 +209,9 @@ struct Files {
     /// them through SQLite's own VFS, which closing a descriptor would release. On some file
     /// systems, several files may have the same identity.
     unlockable: HashMap<FileId, Vec<(PathBuf, Unlocked)>>,
-    /// Files that were only read, and are kept open since other processes, or SQLite's own VFS in
-    /// this process, may have locks on them.
-    only_read: Vec<Shared>,
+    /// Files that this process may not write: those in use, and those that are kept open since
+    /// SQLite's own VFS in this process may have locks on them.
+    read_only: Vec<Arc<ReadOnly>>,
 }
 
 impl Kept {
@@ -228,10 +246,15 @@ impl Kept {
                 }
                 let forks = Forks::now();
                 match FileBackend::open_unlocked(path, &options) {
-                    Ok(file) => Unlocked {
-                        tracked: Tracked::new(file.as_fd(), file.id(), forks),
-                        file,
-                    },
+                    Ok(mut file) => {
+                        let tracked = Tracked::new(file.as_fd(), file.id(), forks);
+                        let may_be_inherited = tracked.may_be_inherited();
+                        file.drop_before_close(tracked);
+                        Unlocked {
+                            file,
+                            may_be_inherited,
+                        }
+                    }
                     Err(error) if is_refusal(&error) && !wish.must_be_new => {
                         return self.open_read_only(path, wish);
                     }
@@ -250,19 +273,20 @@ impl Kept {
         let failed = |error| cannot_open(path, &error);
         let forks = Forks::now();
         let lock = fs::File::open(path).map_err(failed)?;
-        // If this fails, the file was removed, or is no regular file.
-        let backend = FileBackend::open_for_reading(path, wish.direct()).map_err(failed)?;
         let id = identity::id_of(lock.as_fd()).map_err(failed)?;
-        let shared = Shared {
-            tracked: Tracked::new(lock.as_fd(), id, forks),
+        let tracked = Tracked::new(lock.as_fd(), id, forks);
+        let opened = FileBackend::open_for_reading(path, wish.direct()).map(Arc::new);
+        let file = Arc::new(ReadOnly {
+            tracked,
             lock,
-            backend: Arc::new(backend),
-        };
-        if id == shared.backend.id() {
-            return Ok(Some(Descriptors::ReadOnly(shared)));
+            backend: opened.as_ref().ok().map(Arc::clone),
+        });
+        self.files().read_only.push(Arc::clone(&file));
+        let backend = opened.map_err(failed)?;
+        if id != backend.id() {
+            return Ok(None);
         }
-        self.unlock(Locked::Shared(shared));
-        Ok(None)
+        Ok(Some(Descriptors::ReadOnly(Shared { file, backend })))
     }
 
     /// Locks the file, or keeps its descriptors. Returns `None` if `path` now leads to another
@@ -272,27 +296,21 @@ impl Kept {
         descriptors: Descriptors,
         path: &Path,
     ) -> Result<Option<Locked>, Failure> {
-        let Unlocked { tracked, file } = match descriptors {
+        let Unlocked {
+            file,
+            may_be_inherited,
+        } = match descriptors {
             Descriptors::Writable(unlocked) => unlocked,
             Descriptors::ReadOnly(shared) => {
-                let locked = shared.lock(path);
-                let shared = Locked::Shared(shared);
-                return match locked {
-                    Ok(()) => Ok(Some(shared)),
-                    Err(failure) => {
-                        self.unlock(shared);
-                        Err(failure)
-                    }
-                };
+                shared.lock(path)?;
+                return Ok(Some(Locked::Shared(shared)));
             }
         };
         let (file, error) = match file.lock_or_keep() {
             Ok(backend) => {
-                return Ok(backend.map(|backend| {
-                    Locked::Exclusive(Exclusive {
-                        tracked,
-                        backend: Arc::new(backend),
-                    })
+                return Ok(backend.map(|backend| Locked::Exclusive {
+                    backend: Arc::new(backend),
+                    may_be_inherited,
                 }));
             }
             Err(failed) => failed,
@@ -304,7 +322,11 @@ impl Kept {
             .get_ref()
             .is_some_and(|inner| inner.is::<AmbiguousFile>());
         if !is_changing {
-            self.keep(Unlocked { tracked, file }, path);
+            let unlocked = Unlocked {
+                file,
+                may_be_inherited,
+            };
+            self.keep(unlocked, path);
         }
         Err(match error.kind() {
             io::ErrorKind::ResourceBusy => busy(path),
@@ -333,37 +355,25 @@ impl Kept {
         taken
     }
 
-    /// Unlocks a file, and closes its descriptors. Descriptors of a file with the shared lock are
-    /// kept while locks exist on the file, which may be those of SQLite's own VFS in this process:
-    /// closing a descriptor would release them. Closes kept descriptors without such locks, too.
-    pub(crate) fn unlock(&self, locked: Locked) {
-        match locked {
-            Locked::Exclusive(exclusive) => exclusive.unlock(),
-            Locked::Shared(shared) => {
-                // If the unlock fails, other processes cannot write until the file is closed.
-                let _ = shared.set_or_query(libc::F_OFD_SETLK, libc::F_UNLCK);
-                self.files().only_read.push(shared);
-            }
-        }
-        self.files().only_read.retain(|shared| {
-            // The file is kept unless the system reports that no lock exists.
-            !matches!(
-                shared.set_or_query(libc::F_OFD_GETLK, libc::F_WRLCK),
-                Ok(libc::F_UNLCK)
-            )
-        });
-    }
-
-    /// Closes the descriptors of files that could not be locked, have been removed, and have no
-    /// locks any more.
-    pub(crate) fn close_abandoned(&self) {
+    /// Closes the descriptors that no connection uses, and whose close releases no lock of SQLite's
+    /// own VFS: those of files without locks that were only read, and of files without names and
+    /// locks that could not be locked.
+    pub(crate) fn close_unused(&self) {
         let mut abandoned = Vec::new();
-        self.files().unlockable.retain(|_, files| {
+        let mut files = self.files();
+        // Under the mutex, so that a concurrent open of the file finds its descriptors. A file that
+        // could not be locked is an exception, and so are the queries.
+        files.unlockable.retain(|_, files| {
             abandoned.extend(files.extract_if(.., |(_, unlocked)| is_abandoned(&unlocked.file)));
             !files.is_empty()
         });
-        // The last close of a removed file frees its blocks, which may take long, so the files are
-        // dropped here, without the mutex.
+        // No thread looks for these, so the system calls need no mutex.
+        let mut read_only = mem::take(&mut files.read_only);
+        drop(files);
+        read_only.retain(|file| !file.is_unused());
+        self.files().read_only.append(&mut read_only);
+        // The last close of a removed file frees its blocks, which may take long, so the abandoned
+        // files are dropped here, without the mutex.
     }
 }
 
@@ -406,9 +416,6 @@ fn give(path: &Path, permissions: u32) {
     }
 }
 
-/// The whole file, including bytes appended later, for [`set_or_query`].
-const WHOLE: (i64, i64) = (0, 0);
-
 /// Sets or queries a lock on a range of bytes, given by its start and length. Returns the type of
 /// the lock that the call reports.
 fn set_or_query(
@@ -436,4 +443,121 @@ fn set_or_query(
 fn is_refusal(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied
         || matches!(error.raw_os_error(), Some(libc::EROFS | libc::ETXTBSY))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::RawFd;
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+    use pagewell_testkit::{Resource, in_child, limit};
+
+    use crate::fork::{FORKS, is_tracked};
+
+    use super::*;
+
+    const WISH: Wish = Wish {
+        may_create: true,
+        must_be_new: false,
+        permissions: None,
+        options: Options {
+            cache: None,
+            direct: None,
+            page: None,
+        },
+    };
+
+    /// Sets a POSIX lock of this process, as SQLite's own VFS does.
+    fn set_posix_lock(file: &fs::File, kind: libc::c_int) {
+        let range = (abi::LOCKED_FIRST, abi::NR_LOCKED);
+        set_or_query(file.as_fd(), libc::F_SETLK, kind, range).unwrap();
+    }
+
+    fn is_locked(file: &fs::File) -> bool {
+        identity::is_locked_elsewhere(file.as_fd()).unwrap()
+    }
+
+    fn nr_read_only(kept: &Kept) -> usize {
+        kept.files().read_only.len()
+    }
+
+    #[test]
+    fn panic_keeps_the_locks_of_sqlites_own_vfs_on_a_file_that_was_only_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("db");
+        fs::write(&path, "").unwrap();
+        let of_unix = fs::File::open(&path).unwrap();
+        let kept = Kept::default();
+        let opened = kept.open_read_only(&path, &WISH).unwrap().unwrap();
+        let fd = match &opened {
+            Descriptors::ReadOnly(shared) => shared.file.lock.as_raw_fd(),
+            Descriptors::Writable(_) => unreachable!("opened for reading"),
+        };
+        let locked = kept.lock(opened, &path).unwrap().unwrap();
+        kept.close_unused();
+        assert!(is_tracked(fd), "it is in use");
+        set_posix_lock(&of_unix, libc::F_RDLCK);
+        let close = AssertUnwindSafe(|| {
+            let _locked = locked;
+            resume_unwind(Box::new("intended"))
+        });
+        catch_unwind::<_, ()>(close).unwrap_err();
+        // This lock is the only one: the shared lock is released.
+        let other = fs::File::options().write(true).open(&path).unwrap();
+        assert!(is_locked(&other));
+        kept.close_unused();
+        assert_eq!(nr_read_only(&kept), 1);
+        assert!(is_locked(&other));
+        set_posix_lock(&of_unix, libc::F_UNLCK);
+        assert!(!is_locked(&other));
+        kept.close_unused();
+        assert_eq!(nr_read_only(&kept), 0);
+        assert!(!is_tracked(fd));
+    }
+
+    #[test]
+    fn failed_second_open_keeps_the_locks_of_sqlites_own_vfs() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("db");
+        fs::write(&path, "").unwrap();
+        let body = || {
+            let [of_unix, other] = [(); 2].map(|()| fs::File::open(&path).unwrap());
+            // The number of the next descriptor, which is the last one.
+            let next = other.try_clone().unwrap().as_raw_fd();
+            set_posix_lock(&of_unix, libc::F_RDLCK);
+            let kept = Kept::default();
+            limit(Resource::Nofile, next as u64 + 1);
+            kept.open_read_only(&path, &WISH).unwrap_err();
+            kept.close_unused();
+            assert!(is_locked(&other));
+            set_posix_lock(&of_unix, libc::F_UNLCK);
+            kept.close_unused();
+            assert_eq!(nr_read_only(&kept), 0);
+            0
+        };
+        let _alone = FORKS.lock();
+        assert_eq!(in_child(body), 0);
+    }
+
+    /// The cache may use the backend after a close, if it could not stop a write.
+    #[test]
+    fn children_close_a_file_as_long_as_its_backend_lives() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("db");
+        let kept = Kept::default();
+        let opened = kept.open(&path, &WISH, None).unwrap().unwrap();
+        let fd: RawFd = match &opened {
+            Descriptors::Writable(unlocked) => unlocked.file.as_fd().as_raw_fd(),
+            Descriptors::ReadOnly(_) => unreachable!("the file is new"),
+        };
+        let locked = kept.lock(opened, &path).unwrap().unwrap();
+        let of_cache = Arc::clone(locked.backend());
+        drop(locked);
+        let other = fs::File::open(&path).unwrap();
+        assert!(is_tracked(fd));
+        assert!(is_locked(&other));
+        drop(of_cache);
+        assert!(!is_locked(&other));
+        assert!(!is_tracked(fd));
+    }
 }

@@ -271,6 +271,20 @@ impl Drop for Tracked {
 #[cfg(test)]
 pub(crate) static FORKS: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
+/// Whether children close `fd`.
+#[cfg(test)]
+pub(crate) fn is_tracked(fd: RawFd) -> bool {
+    let mut slots = Some(&SLOTS);
+    while let Some(Slots { slots: all, next }) = slots {
+        // ORDERING: Relaxed; the caller has the descriptor, so no other thread fills its slot.
+        if all.iter().any(|slot| slot.fd.load(Ordering::Relaxed) == fd) {
+            return true;
+        }
+        slots = next.get();
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::File;

@@ -21,16 +21,24 @@
 //! # Cached data and its validity
 //!
 //! The cache holds bytes of objects, in pages. One capacity covers pages and metadata of objects.
-//! An object is identified by its location and its entity tag or version. If the store returns
-//! neither, it is identified by size and time of the last change, which cannot distinguish two
-//! changes within one tick of the store's clock. Every request for missing pages requires this
-//! state of the object (`If-Match`, or the version), so no answer mixes bytes of two states.
+//! An object is identified by the location by which it is requested, and by its strong entity tag
+//! or version. If the store returns neither, it is identified by size and time of the last change,
+//! which cannot distinguish two changes within one tick of the store's clock. Every request for
+//! missing pages requires this state of the object (`If-Match` with the tag as the store spells it,
+//! or the version if there is no strong tag), and its answer is compared with the state. So no
+//! answer mixes bytes of two states.
+//!
+//! Entity tags are compared without quotes. An empty tag is no tag. Equal weak tags (`W/"..."`) are
+//! no evidence of an equal state.
 //!
 //! The identity of an object is trusted for the time set by [`Builder::trust`], by default a
 //! minute. The first read after that checks by one request whether the object is unchanged. A put,
 //! copy, rename or delete through the wrapper takes effect at once, and so does the result of a
 //! listing or a head through the wrapper. A change that bypasses the wrapper is detected when the
 //! trust ends, or when a missing page is requested.
+//!
+//! The second tier ([`Builder::disk`]) has pages of earlier processes only if the store has a name
+//! ([`Builder::namespace`]), and only for objects with a strong entity tag.
 //!
 //! # Uncached operations
 //!
@@ -42,13 +50,15 @@
 //! |---|---|---|
 //! | [`store`] | the wrapper and its settings | all below |
 //! | `read` | answers: bytes from pins, copies, streams | `objects`, `fetch`, `error`, `metrics` |
-//! | `objects` | known objects, and checks of their state | `fetch`, `tier`, `error`, `metrics` |
-//! | `fetch` | requests to the store: merged, bounded, timed | `tier`, `error`, `metrics` |
-//! | `tier` | pages in a file on a local disk | `metrics` |
+//! | `objects` | known objects, and checks of their state | `fetch` and those it calls |
+//! | `fetch` | requests to the store: merged, bounded, timed | `tier` and those it calls, `error` |
+//! | `tier` | pages in a file on a local disk | `identity`, `metrics` |
+//! | `identity` | comparison of states of an object | |
 //! | `error`, [`metrics`] | errors shared by several readers; counters | |
 
 mod error;
 mod fetch;
+mod identity;
 pub mod metrics;
 mod objects;
 mod read;

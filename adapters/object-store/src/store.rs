@@ -22,8 +22,8 @@ use pagewell::{Cache, OpenOptions};
 use tokio::sync::Semaphore;
 
 use crate::error::{Shared, generic};
-use crate::fetch::same::is_same;
 use crate::fetch::traffic::Traffic;
+use crate::identity::is_same;
 use crate::metrics::Metrics;
 use crate::objects::closer::Closer;
 use crate::objects::known::Known;
@@ -31,6 +31,7 @@ use crate::objects::open::Opener;
 use crate::objects::table::Table;
 use crate::read::answer::Answers;
 use crate::read::pieces::{end_of_piece, pieces, whole};
+use crate::tier::Stored;
 use crate::tier::disk::Tier;
 
 /// Maximum number of reads of an object that changes during the read.
@@ -110,6 +111,7 @@ pub struct Builder<T: ?Sized> {
     most_pinned: Option<u64>,
     hedge: bool,
     disk: Option<(PathBuf, u64)>,
+    namespace: Option<String>,
 }
 
 impl<T: Wrapped + ?Sized> Builder<T> {
@@ -181,8 +183,9 @@ impl<T: Wrapped + ?Sized> Builder<T> {
     }
 
     /// Adds a second tier: fetched pages are also stored in `folder`, at most `bytes` bytes of
-    /// them, and a later process can read them there. No other process may use the folder at the
-    /// same time. Default: none.
+    /// them, and a later process can read them there if the store has a
+    /// [`namespace`](Self::namespace). No other process may use the folder at the same time.
+    /// Default: none.
     ///
     /// Copies of the pages to be written use memory in addition to that of the cache: at most a
     /// sixteenth of [`capacity`](Self::capacity), within the bounds of 64 and 65536 pages. Pages
@@ -193,18 +196,32 @@ impl<T: Wrapped + ?Sized> Builder<T> {
         self
     }
 
+    /// Names the wrapped store in the second tier, so that a later process can use the pages that
+    /// this one stored. The name must be different for stores with different objects, such as two
+    /// buckets, two prefixes of a bucket, and the same bucket of two services; what the store
+    /// returns does not distinguish them. Default: none. Without a name, the folder of the second
+    /// tier is emptied when it is opened, so no store gets pages of another.
+    #[must_use]
+    pub fn namespace(mut self, name: impl Into<String>) -> Self {
+        self.namespace = Some(name.into());
+        self
+    }
+
     /// Creates the wrapper.
     ///
     /// # Errors
     ///
-    /// A setting is out of range, there is not enough memory for the cache, or the folder of the
-    /// second tier cannot be used or is used by another process.
+    /// A setting is out of range, the namespace is empty, there is not enough memory for the cache,
+    /// or the folder of the second tier cannot be used or is used by another process.
     pub fn build(self) -> Result<PagewellStore<T>> {
         let zero = |what: &str| generic(format!("{what} must not be 0"));
         let most_objects =
             NonZeroUsize::new(self.most_objects).ok_or_else(|| zero("the number of objects"))?;
         if self.most_requests == 0 {
             return Err(zero("the number of requests"));
+        }
+        if self.namespace.as_deref() == Some("") {
+            return Err(generic("the namespace must not be empty"));
         }
         let most_pinned = match (self.most_pinned, &self.cache) {
             (Some(bytes), _) => bytes,
@@ -235,7 +252,18 @@ impl<T: Wrapped + ?Sized> Builder<T> {
             Some((folder, bytes)) => {
                 let counters = Arc::clone(&traffic.counters);
                 let most_waiting = most_waiting(self.capacity, page_size);
-                let tier = Tier::open(folder, *bytes, page_size as u32, most_waiting, counters);
+                let kept = match self.namespace {
+                    Some(_) => Stored::Used,
+                    None => Stored::Removed,
+                };
+                let tier = Tier::open(
+                    folder,
+                    *bytes,
+                    page_size as u32,
+                    kept,
+                    most_waiting,
+                    counters,
+                );
                 let failed = |error| {
                     generic(format!(
                         "cannot use folder {} as second tier: {error}",
@@ -255,6 +283,7 @@ impl<T: Wrapped + ?Sized> Builder<T> {
             traffic,
             closer: Closer::new()?,
             tier,
+            namespace: self.namespace,
         };
         Ok(PagewellStore {
             store: self.store,
@@ -293,6 +322,7 @@ impl<T: Wrapped + ?Sized> PagewellStore<T> {
             most_pinned: None,
             hedge: false,
             disk: None,
+            namespace: None,
         }
     }
 }
@@ -454,7 +484,7 @@ impl<T: ObjectStore + ?Sized> ObjectStore for PagewellStore<T> {
             let is_of_now = options.version.is_none();
             let result = self.store.get_opts(location, options).await;
             match &result {
-                Ok(result) if is_of_now => self.opener.table.observe(&result.meta),
+                Ok(result) if is_of_now => self.opener.table.observe(location, &result.meta),
                 Err(Error::NotFound { .. }) if is_of_now => self.forget(location),
                 _ => {}
             }
@@ -502,7 +532,7 @@ impl<T: ObjectStore + ?Sized> ObjectStore for PagewellStore<T> {
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
         let opener = Arc::clone(&self.opener);
         let list = self.store.list(prefix);
-        list.inspect_ok(move |meta| opener.table.observe(meta))
+        list.inspect_ok(move |meta| opener.table.observe(&meta.location, meta))
             .boxed()
     }
 
@@ -513,14 +543,14 @@ impl<T: ObjectStore + ?Sized> ObjectStore for PagewellStore<T> {
     ) -> BoxStream<'static, Result<ObjectMeta>> {
         let opener = Arc::clone(&self.opener);
         let list = self.store.list_with_offset(prefix, offset);
-        list.inspect_ok(move |meta| opener.table.observe(meta))
+        list.inspect_ok(move |meta| opener.table.observe(&meta.location, meta))
             .boxed()
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
         let list = self.store.list_with_delimiter(prefix).await?;
         for meta in &list.objects {
-            self.opener.table.observe(meta);
+            self.opener.table.observe(&meta.location, meta);
         }
         Ok(list)
     }

@@ -11,6 +11,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::future::{Either, select};
+use object_store::path::Path;
 use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore};
 use pagewell::io::engine::{Deferred, Kind, Request};
 use pagewell::io::{Backend, FileId, RacyBytes};
@@ -21,9 +22,9 @@ use super::filling::Filling;
 use super::merge;
 use super::traffic::Traffic;
 use crate::error::Shared;
-use crate::fetch::same::is_same;
+use crate::identity::{condition, is_same};
 use crate::tier::disk::Tier;
-use crate::tier::{Identity, Key};
+use crate::tier::{Key, StateHash};
 
 /// Device number in the [`FileId`] of all objects, which no device of the system has. Each object
 /// has its own inode number.
@@ -37,16 +38,18 @@ struct Inner {
     store: Arc<dyn ObjectStore>,
     traffic: Arc<Traffic>,
     runtime: Handle,
+    /// Path by which the object is requested. That of `meta` may be spelled differently.
+    location: Path,
     meta: ObjectMeta,
     id: FileId,
     waiting: Mutex<Waiting>,
     tier: Option<OfTier>,
 }
 
-/// Disk tier, and the identity under which it stores pages of the object.
+/// Disk tier, and the state under which it stores pages of the object.
 pub(crate) struct OfTier {
     pub(crate) tier: Arc<Tier>,
-    pub(crate) identity: Identity,
+    pub(crate) state: StateHash,
     pub(crate) page_size: u64,
 }
 
@@ -75,17 +78,18 @@ impl Drop for Collected {
 
 impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Object({})", self.0.meta.location)
+        write!(f, "Object({})", self.0.location)
     }
 }
 
 impl Object {
-    /// Creates the backend of the object that `meta` describes. Requests to the store run on
-    /// `runtime`.
+    /// Creates the backend of the object at `location` that `meta` describes. Requests to the store
+    /// run on `runtime`.
     pub(crate) fn new(
         store: Arc<dyn ObjectStore>,
         traffic: Arc<Traffic>,
         runtime: Handle,
+        location: Path,
         meta: ObjectMeta,
         tier: Option<OfTier>,
     ) -> Self {
@@ -99,6 +103,7 @@ impl Object {
             store,
             traffic,
             runtime,
+            location,
             meta,
             id,
             waiting: Mutex::default(),
@@ -152,7 +157,7 @@ impl Inner {
         (first..range.end.div_ceil(tier.page_size)).map(move |page| {
             let start = page * tier.page_size;
             let end = range.end.min(start + tier.page_size);
-            (tier.identity.key(page), start.max(range.start)..end)
+            (tier.state.key(page), start.max(range.start)..end)
         })
     }
 
@@ -218,8 +223,7 @@ impl Inner {
                 .iter()
                 .filter_map(|nr| fillings[*nr].take())
                 .collect();
-            let span =
-                tracing::debug_span!("fetch", object = %inner.meta.location, range = ?run.range);
+            let span = tracing::debug_span!("fetch", object = %inner.location, range = ?run.range);
             tokio::spawn(Arc::clone(&inner).fetch(run.range, of_run).instrument(span));
         }
     }
@@ -291,12 +295,12 @@ impl Inner {
     async fn answer(&self, range: &Range<u64>) -> Result<GetResult, Shared> {
         let result = self.request(range).await?;
         if !is_same(&self.meta, &result.meta) {
-            return Err(Shared::changed(&self.meta.location));
+            return Err(Shared::changed(&self.location));
         }
         if result.range != *range {
             return Err(Shared::broken(format!(
                 "{}: a request for bytes {range:?} returned bytes {:?}",
-                self.meta.location, result.range
+                self.location, result.range
             )));
         }
         Ok(result)
@@ -305,7 +309,7 @@ impl Inner {
     fn cut(&self, range: &Range<u64>, end: u64) -> Shared {
         Shared::broken(format!(
             "{}: a request for bytes {range:?} returned those up to {end}",
-            self.meta.location
+            self.location
         ))
     }
 
@@ -314,13 +318,11 @@ impl Inner {
     async fn request(&self, range: &Range<u64>) -> Result<GetResult, Shared> {
         let options = GetOptions {
             range: Some(GetRange::Bounded(range.clone())),
-            if_match: self.meta.e_tag.clone(),
-            version: self.meta.version.clone(),
-            ..GetOptions::default()
+            ..condition(&self.meta)
         };
         let ask = || {
             self.traffic.counters.nr_requests.add(1);
-            self.store.get_opts(&self.meta.location, options.clone())
+            self.store.get_opts(&self.location, options.clone())
         };
         let mut first = ask();
         if self.traffic.hedge {

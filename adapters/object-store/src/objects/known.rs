@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use object_store::path::Path;
 use object_store::{Attributes, ObjectMeta};
 use pagewell::File;
 
@@ -13,6 +14,10 @@ use crate::fetch::object::Object;
 /// State of an object, with its pages in the cache.
 #[derive(Debug)]
 pub(crate) struct Known {
+    /// Path by which the object is requested.
+    pub(crate) location: Path,
+    /// Metadata as the store returned them. The location therein may be spelled differently: a
+    /// `PrefixStore` returns that of the store behind it.
     pub(crate) meta: ObjectMeta,
     pub(crate) attributes: Attributes,
     pub(crate) file: Opened,
@@ -24,12 +29,14 @@ pub(crate) struct Known {
 
 impl Known {
     pub(crate) fn new(
+        location: Path,
         meta: ObjectMeta,
         attributes: Attributes,
         object: Object,
         file: Opened,
     ) -> Self {
         Self {
+            location,
             meta,
             attributes,
             file,

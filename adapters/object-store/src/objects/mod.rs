@@ -5,7 +5,7 @@
 //!
 //! - Owns: the table of known objects ([`table`]), the opening of new ones ([`open`]), the thread
 //!   that closes unused ones ([`closer`]).
-//! - Calls: `fetch`, `tier`, `error`, `metrics`.
+//! - Calls: `fetch`, `tier`, `identity`, `error`, `metrics`.
 //! - Promises: concurrent readers share one opening of an object, even if the first of them is
 //!   dropped. If the object is forgotten while it is being opened, only readers that began before
 //!   get the result. The number of known objects is bounded; the least recently used is forgotten

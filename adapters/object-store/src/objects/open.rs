@@ -17,9 +17,9 @@ use super::known::{Known, Opened};
 use super::table::{Look, Outcome, Table};
 use crate::error::{Shared, generic};
 use crate::fetch::object::{Object, OfTier};
-use crate::fetch::same::is_same;
 use crate::fetch::traffic::Traffic;
-use crate::tier::Identity;
+use crate::identity::is_same;
+use crate::tier::StateHash;
 use crate::tier::disk::Tier;
 
 /// Maximum size of the first request for an object.
@@ -39,6 +39,8 @@ pub(crate) struct Opener {
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) closer: Closer,
     pub(crate) tier: Option<Arc<Tier>>,
+    /// Name of the store in the tier.
+    pub(crate) namespace: Option<String>,
 }
 
 impl Opener {
@@ -77,7 +79,7 @@ impl Opener {
             return Ok(before);
         }
         self.traffic.counters.nr_forgotten.add(1);
-        self.know(head.meta, head.attributes, None).await
+        self.know(location, head.meta, head.attributes, None).await
     }
 
     async fn head(&self, location: &Path) -> Result<GetResult, Shared> {
@@ -119,7 +121,8 @@ impl Opener {
                     )));
                 }
                 self.traffic.counters.bytes_fetched.add(bytes.len() as u64);
-                self.know(meta, attributes, Some((start, bytes))).await
+                self.know(location, meta, attributes, Some((start, bytes)))
+                    .await
             }
             Err(
                 error @ (Error::NotFound { .. }
@@ -130,7 +133,7 @@ impl Opener {
             // The object may be empty, or end before this range. So request only its metadata.
             Err(_) => {
                 let head = self.head(location).await?;
-                self.know(head.meta, head.attributes, None).await
+                self.know(location, head.meta, head.attributes, None).await
             }
         }
     }
@@ -165,30 +168,38 @@ impl Opener {
     /// and their position.
     async fn know(
         &self,
+        location: &Path,
         meta: ObjectMeta,
         attributes: Attributes,
         come: Option<(u64, Bytes)>,
     ) -> Outcome {
         let tier = self.tier.as_ref().map(|tier| OfTier {
             tier: Arc::clone(tier),
-            identity: Identity::new(&self.store.to_string(), &meta),
+            state: StateHash::new(self.namespace.as_deref(), location, &meta),
             page_size: self.page_size,
         });
         let object = Object::new(
             Arc::clone(&self.store),
             Arc::clone(&self.traffic),
             Handle::current(),
+            location.clone(),
             meta.clone(),
             tier,
         );
-        let file = self.open_file(&object, &meta.location).await?;
+        let file = self.open_file(&object, location).await?;
         self.traffic.counters.nr_opened.add(1);
         // Disables the readahead of the cache, since an unneeded page costs a request. The pieces
         // of a long answer are requested ahead instead ([`crate::read::pieces`]).
         file.advise(0..0, Advice::Random)
             .map_err(Shared::of_cache)?;
         let file = Opened::new(file, self.closer.clone());
-        let known = Arc::new(Known::new(meta, attributes, object.clone(), file));
+        let known = Arc::new(Known::new(
+            location.clone(),
+            meta,
+            attributes,
+            object.clone(),
+            file,
+        ));
         if let Some((pos, bytes)) = come {
             let pages = self.whole_pages(pos..pos + bytes.len() as u64, known.meta.size);
             object.keep(Some((pos, bytes)));

@@ -11,8 +11,8 @@ use object_store::path::Path;
 
 use super::known::Known;
 use crate::error::Shared;
-use crate::fetch::same::is_same;
 use crate::fetch::traffic::Traffic;
+use crate::identity::is_same;
 
 pub(crate) type Outcome = Result<Arc<Known>, Shared>;
 
@@ -122,7 +122,7 @@ impl Table {
 
     /// Forgets this state of an object, if it is still the known one.
     pub(crate) fn forget_state(&self, known: &Arc<Known>) {
-        let location = &known.meta.location;
+        let location = &known.location;
         let mut entries = self.entries();
         let entry = entries.by_location.peek(location);
         let is_known = matches!(entry, Some(Entry::Known(now)) if Arc::ptr_eq(now, known));
@@ -156,15 +156,16 @@ impl Table {
         gone.len()
     }
 
-    /// Compares metadata from the store with the known state: confirms the state, or forgets it.
-    pub(crate) fn observe(&self, meta: &ObjectMeta) {
+    /// Compares metadata that the store has returned for `location` with the known state: confirms
+    /// the state, or forgets it.
+    pub(crate) fn observe(&self, location: &Path, meta: &ObjectMeta) {
         let mut entries = self.entries();
-        let gone = match entries.by_location.peek(&meta.location) {
+        let gone = match entries.by_location.peek(location) {
             Some(Entry::Known(known)) if is_same(&known.meta, meta) => {
                 known.touch();
                 None
             }
-            Some(Entry::Known(_)) => entries.by_location.pop(&meta.location),
+            Some(Entry::Known(_)) => entries.by_location.pop(location),
             _ => None,
         };
         drop(entries);

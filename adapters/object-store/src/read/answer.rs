@@ -73,7 +73,7 @@ impl Answers {
         let start = (range.start - page * page_size) as usize;
         let range = start..start + (range.end - range.start) as usize;
         if range.end > guard.len() {
-            return Err(Shared::changed(&known.meta.location));
+            return Err(Shared::changed(&known.location));
         }
         self.traffic.counters.nr_pinned.add(1);
         let pinned = Pinned {
@@ -120,7 +120,7 @@ impl Answers {
             if nr == 0 {
                 return Err(Shared::broken(format!(
                     "{}: a read of bytes {range:?} returned only {}",
-                    known.meta.location,
+                    known.location,
                     all.len()
                 )));
             }

@@ -11,7 +11,7 @@ use pagewell_sync::thread::spawn;
 
 use super::files::{Entry, Log, PageFile, open};
 use super::slots::Slots;
-use super::{Key, Sum};
+use super::{Key, Stored, Sum};
 use crate::metrics::Counters;
 
 #[derive(Debug)]
@@ -85,11 +85,13 @@ impl Inner {
 
 impl Tier {
     /// Opens or creates the tier in `folder`, for at most `bytes` bytes of pages. At most
-    /// `most_waiting` pages wait to be written; further ones are skipped.
+    /// `most_waiting` pages wait to be written; further ones are skipped. `stored` states whether
+    /// pages that are in the folder are used.
     pub(crate) fn open(
         folder: &Path,
         bytes: u64,
         page_size: u32,
+        stored: Stored,
         most_waiting: usize,
         counters: Arc<Counters>,
     ) -> io::Result<Self> {
@@ -101,7 +103,7 @@ impl Tier {
                     format!("a tier of {bytes} bytes is not 1 to 2^30 pages of {page_size} bytes");
                 io::Error::new(io::ErrorKind::InvalidInput, text)
             })?;
-        let (pages, log, entries) = open(folder, page_size, nr_places)?;
+        let (pages, log, entries) = open(folder, page_size, nr_places, stored)?;
         let inner = Arc::new(Inner {
             pages,
             slots: Mutex::new(Slots::new(&entries)),
@@ -180,7 +182,15 @@ mod tests {
     use super::*;
 
     fn tier(folder: &Path, nr_pages: u64) -> Tier {
-        Tier::open(folder, nr_pages * 4096, 4096, 64, Arc::default()).unwrap()
+        Tier::open(
+            folder,
+            nr_pages * 4096,
+            4096,
+            Stored::Used,
+            64,
+            Arc::default(),
+        )
+        .unwrap()
     }
 
     fn key(nr: u8) -> Key {
@@ -230,7 +240,7 @@ mod tests {
     #[test]
     fn a_disk_that_is_full_ends_the_keeping_and_is_told_once() {
         let dir = tempfile::tempdir().unwrap();
-        let (pages, _, entries) = open(dir.path(), 4096, 4).unwrap();
+        let (pages, _, entries) = open(dir.path(), 4096, 4, Stored::Used).unwrap();
         let full = std::fs::OpenOptions::new()
             .write(true)
             .open("/dev/full")

@@ -18,10 +18,10 @@ use std::sync::atomic::AtomicU64;
 
 use pagewell::io::{Backend as _, Direct, FileBackend, FileOptions, RacyBytes};
 
-use super::{Key, Sum};
+use super::{Key, Stored, Sum};
 
 /// First bytes of a log, with the version of its format.
-const MAGIC: [u8; 16] = *b"pagewell tier 1\n";
+const MAGIC: [u8; 16] = *b"pagewell tier 2\n";
 
 const HEADER: usize = 32;
 
@@ -92,11 +92,13 @@ pub(super) struct Log {
 }
 
 /// Opens or creates the files in `folder` for `nr_places` places. Returns them and the contents of
-/// the places. Fails if another handle has the file of pages open.
+/// the places, which are empty if `stored` is [`Stored::Removed`]. Fails if another handle has the
+/// file of pages open.
 pub(super) fn open(
     folder: &Path,
     page_size: u32,
     nr_places: u32,
+    stored: Stored,
 ) -> io::Result<(PageFile, Log, Vec<Option<Entry>>)> {
     std::fs::create_dir_all(folder)?;
     let options = FileOptions::new().create().direct(Direct::Auto);
@@ -107,10 +109,14 @@ pub(super) fn open(
         file.set_size(size)?;
     }
     let path = folder.join("log");
-    let entries = match read_log(&path, page_size) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        Err(error) => return Err(error),
+    let entries = match stored {
+        Stored::Used => match read_log(&path, page_size) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(error),
+        },
+        // The new log below replaces the old one.
+        Stored::Removed => Vec::new(),
     };
     let mut places = vec![None; nr_places as usize];
     for entry in entries {
@@ -249,7 +255,7 @@ mod tests {
     fn a_log_is_read_up_to_what_is_not_whole() {
         let dir = tempfile::tempdir().unwrap();
         let write = || {
-            let (_pages, mut log, places) = open(dir.path(), 4096, 4).unwrap();
+            let (_pages, mut log, places) = open(dir.path(), 4096, 4, Stored::Used).unwrap();
             for entry in [entry(1, 1), entry(2, 2), entry(1, 3)] {
                 log.note(entry, Vec::new).unwrap();
             }
@@ -263,7 +269,7 @@ mod tests {
         for len in 0..=bytes.len() {
             std::fs::write(&path, &bytes[..len]).unwrap();
             let whole = len.saturating_sub(HEADER) / ENTRY;
-            let (_, _, places) = open(dir.path(), 4096, 4).unwrap();
+            let (_, _, places) = open(dir.path(), 4096, 4, Stored::Used).unwrap();
             let expected = match whole {
                 0 => [None; 4],
                 1 => [None, Some(entry(1, 1)), None, None],
@@ -277,7 +283,7 @@ mod tests {
             let mut flipped = bytes.clone();
             flipped[at / 8] ^= 1 << (at % 8);
             std::fs::write(&path, &flipped).unwrap();
-            let (_, _, places) = open(dir.path(), 4096, 4).unwrap();
+            let (_, _, places) = open(dir.path(), 4096, 4, Stored::Used).unwrap();
             for (place, found) in places.iter().enumerate() {
                 let known = [entry(1, 1), entry(2, 2), entry(1, 3)];
                 assert!(
@@ -291,23 +297,23 @@ mod tests {
     #[test]
     fn a_log_of_another_page_size_is_not_believed_and_fewer_places_have_less() {
         let dir = tempfile::tempdir().unwrap();
-        let (pages, mut log, _) = open(dir.path(), 4096, 4).unwrap();
+        let (pages, mut log, _) = open(dir.path(), 4096, 4, Stored::Used).unwrap();
         log.note(entry(1, 1), Vec::new).unwrap();
         log.note(entry(3, 2), Vec::new).unwrap();
         // Only one handle of the file of pages can be open.
-        assert!(open(dir.path(), 4096, 4).is_err());
+        assert!(open(dir.path(), 4096, 4, Stored::Used).is_err());
         drop((pages, log));
-        let (pages, _, places) = open(dir.path(), 4096, 2).unwrap();
+        let (pages, _, places) = open(dir.path(), 4096, 2, Stored::Used).unwrap();
         assert_eq!(places, [None, Some(entry(1, 1))]);
         drop(pages);
-        let (_, _, places) = open(dir.path(), 8192, 2).unwrap();
+        let (_, _, places) = open(dir.path(), 8192, 2, Stored::Used).unwrap();
         assert_eq!(places, [None; 2]);
     }
 
     #[test]
     fn a_log_is_bounded() {
         let dir = tempfile::tempdir().unwrap();
-        let (_pages, mut log, _) = open(dir.path(), 4096, 4).unwrap();
+        let (_pages, mut log, _) = open(dir.path(), 4096, 4, Stored::Used).unwrap();
         for nr in 0..10_000_u32 {
             log.note(entry(nr % 4, nr as u8), || vec![Some(entry(0, 9)); 1])
                 .unwrap();

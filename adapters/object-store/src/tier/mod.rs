@@ -2,9 +2,9 @@
 //!
 //! - Owns: the file of pages and the log of its contents ([`files`]), the table of pages and their
 //!   eviction ([`slots`]), the writer thread ([`disk`]).
-//! - Calls: `metrics`, and the eviction policy of the page cache.
+//! - Calls: `identity`, `metrics`, and the eviction policy of the page cache.
 //! - Promises: a read returns the bytes that were stored for exactly this state of the object, or
-//!   `None`: it verifies a checksum of the object's identity, the page's number and its bytes.
+//!   `None`: it verifies a checksum of the object's state, the page's number and its bytes.
 //!   Stored pages survive a restart. After a crash, pages that were not written completely are
 //!   missing. If the disk fails, is full or read-only, the tier reports this once, stores no more
 //!   pages, and reads continue.
@@ -15,8 +15,13 @@ pub(crate) mod disk;
 mod files;
 mod slots;
 
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use object_store::ObjectMeta;
 use object_store::path::Path;
+
+use crate::identity::strong_tag;
 
 /// Key of a page: a hash of the state of the object and of the page number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,28 +31,36 @@ pub(crate) struct Key([u8; 16]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sum([u8; 16]);
 
-/// State of an object in a store, as the hash from which the keys of its pages are derived.
-#[derive(Clone)]
-pub(crate) struct Identity(blake3::Hasher);
+/// Whether the pages that a folder has from an earlier process are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stored {
+    Used,
+    Removed,
+}
 
-impl Identity {
-    pub(crate) fn new(store: &str, meta: &ObjectMeta) -> Self {
+/// Hash of the state of an object, from which the keys of its pages are derived.
+#[derive(Clone)]
+pub(crate) struct StateHash(blake3::Hasher);
+
+impl StateHash {
+    /// Returns the hash of the state that `meta` describes. The hash is equal in all processes if
+    /// the state has a strong entity tag. Without one, nothing proves that a later process sees
+    /// the same state, so the hash is of this call only.
+    pub(crate) fn new(namespace: Option<&str>, location: &Path, meta: &ObjectMeta) -> Self {
         let mut hasher = blake3::Hasher::new();
         let mut add = |bytes: &[u8]| {
             // The lengths are hashed, too, so that different lists of fields have different hashes.
             hasher.update(&(bytes.len() as u64).to_le_bytes());
             hasher.update(bytes);
         };
-        add(store.as_bytes());
-        add(<Path as AsRef<str>>::as_ref(&meta.location).as_bytes());
-        add(&meta.size.to_le_bytes());
-        let has_name = meta.e_tag.is_some() || meta.version.is_some();
-        for field in [&meta.e_tag, &meta.version] {
-            add(&[u8::from(field.is_some())]);
-            add(field.as_deref().unwrap_or_default().as_bytes());
-        }
-        if !has_name {
-            add(&meta.last_modified.timestamp_micros().to_le_bytes());
+        match (namespace, strong_tag(meta)) {
+            (Some(namespace), Some(tag)) => {
+                add(namespace.as_bytes());
+                add(location.as_ref().as_bytes());
+                add(&meta.size.to_le_bytes());
+                add(tag.as_bytes());
+            }
+            _ => add(&nonce()),
         }
         Self(hasher)
     }
@@ -66,6 +79,20 @@ impl Sum {
         hasher.update(bytes);
         Self(first_half(hasher.finalize()))
     }
+}
+
+/// Returns bytes that no other call returns, in this or another process.
+fn nonce() -> [u8; 24] {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    // ORDERING: Relaxed; only uniqueness matters.
+    let nr = NEXT.fetch_add(1, Ordering::Relaxed);
+    // Both have keys from the random numbers of the system.
+    let random = || RandomState::new().hash_one(nr).to_le_bytes();
+    let mut nonce = [0; 24];
+    nonce[..8].copy_from_slice(&nr.to_le_bytes());
+    nonce[8..16].copy_from_slice(&random());
+    nonce[16..].copy_from_slice(&random());
+    nonce
 }
 
 fn first_half(hash: blake3::Hash) -> [u8; 16] {

@@ -4,19 +4,31 @@ use std::path::Path as FilePath;
 use std::sync::Arc;
 use std::time::Duration;
 
-use object_store::ObjectStoreExt as _;
 use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt as _};
 use pagewell_object_store::PagewellStore;
 
+use crate::odd::Odd;
 use crate::probe::{Act, Probe};
 use crate::{PAGE, content, same};
 
 /// A cache of 1 MiB with a tier of 16 MiB. The files of the one before may just be closed.
 async fn store(probe: &Arc<Probe>, folder: &FilePath) -> PagewellStore<Probe> {
+    opened(probe, folder, Some("probe")).await
+}
+
+async fn opened<T: ObjectStore>(
+    store: &Arc<T>,
+    folder: &FilePath,
+    namespace: Option<&str>,
+) -> PagewellStore<T> {
     for _ in 0..2000 {
-        let builder = PagewellStore::builder(Arc::clone(probe))
+        let mut builder = PagewellStore::builder(Arc::clone(store))
             .capacity(1 << 20)
             .page_size(PAGE);
+        if let Some(namespace) = namespace {
+            builder = builder.namespace(namespace);
+        }
         match builder.disk(folder, 16 << 20).build() {
             Ok(store) => return store,
             Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
@@ -26,7 +38,7 @@ async fn store(probe: &Arc<Probe>, folder: &FilePath) -> PagewellStore<Probe> {
 }
 
 /// Waits until `bytes` of what was fetched are written, or left out because the disk was behind.
-async fn written(store: &PagewellStore<Probe>, bytes: u64) {
+async fn written<T: ObjectStore>(store: &PagewellStore<T>, bytes: u64) {
     for _ in 0..2000 {
         if store.metrics().bytes_to_disk + store.metrics().nr_disk_skipped * PAGE as u64 >= bytes {
             return;
@@ -138,6 +150,80 @@ async fn a_damaged_tier_gives_nothing_wrong() {
         "{:?}",
         second.metrics()
     );
+}
+
+/// Reads an object in two requests: by the first it becomes known, by the second come pages, from
+/// the disk if it has them.
+async fn read_in_two<T: ObjectStore>(store: &PagewellStore<T>, path: &Path, len: usize) -> Vec<u8> {
+    let mut bytes = store.get_range(path, 0..1).await.unwrap().to_vec();
+    bytes.extend_from_slice(&store.get_range(path, 1..len as u64).await.unwrap());
+    bytes
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_of_one_store_are_not_used_for_another_with_the_same_name_and_tags() {
+    let path = Path::from("a");
+    for (namespaces, is_shared) in [
+        ([None, None], false),
+        ([Some("one"), Some("two")], false),
+        ([Some("one"), None], false),
+        ([None, Some("one")], false),
+        ([Some("one"), Some("one")], true),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let [one, two] = [1, 2].map(|seed| content(20 * PAGE, seed));
+        let (store_one, store_two) = (Probe::new(), Probe::new());
+        store_one
+            .inner
+            .put(&path, one.clone().into())
+            .await
+            .unwrap();
+        // A namespace that is given twice promises that the store is the same.
+        let of_two = if is_shared { &one } else { &two };
+        store_two
+            .inner
+            .put(&path, of_two.clone().into())
+            .await
+            .unwrap();
+        let tags = [&store_one, &store_two].map(|store| store.inner.head(&path));
+        let [tag_one, tag_two] = tags.map(futures_util::FutureExt::now_or_never);
+        assert_eq!(
+            tag_one.unwrap().unwrap().e_tag,
+            tag_two.unwrap().unwrap().e_tag
+        );
+        let first = opened(&store_one, dir.path(), namespaces[0]).await;
+        assert!(same(read_in_two(&first, &path, one.len()).await, &one));
+        written(&first, 18 * PAGE as u64).await;
+        drop(first);
+        let second = opened(&store_two, dir.path(), namespaces[1]).await;
+        assert!(same(read_in_two(&second, &path, two.len()).await, of_two));
+        let from_disk = second.metrics().bytes_from_disk;
+        assert_eq!(from_disk > 0, is_shared, "{namespaces:?}: {from_disk}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_pages_of_states_with_a_strong_tag_are_used_after_a_restart() {
+    let path = Path::from("a");
+    for (tag, lasts) in [
+        (Some("\"strong\""), true),
+        (Some("W/\"weak\""), false),
+        (Some(""), false),
+        (None, false),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let odd = Odd::new(move |_, meta| meta.e_tag = tag.map(Into::into));
+        let bytes = content(20 * PAGE, 3);
+        odd.inner.put(&path, bytes.clone().into()).await.unwrap();
+        let first = opened(&odd, dir.path(), Some("odd")).await;
+        assert!(same(read_in_two(&first, &path, bytes.len()).await, &bytes));
+        written(&first, 18 * PAGE as u64).await;
+        drop(first);
+        let second = opened(&odd, dir.path(), Some("odd")).await;
+        assert!(same(read_in_two(&second, &path, bytes.len()).await, &bytes));
+        let from_disk = second.metrics().bytes_from_disk;
+        assert_eq!(from_disk > 0, lasts, "{tag:?}: {from_disk}");
+    }
 }
 
 #[tokio::test]

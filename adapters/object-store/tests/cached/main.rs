@@ -5,7 +5,9 @@ mod contract;
 mod disk;
 mod faults;
 mod histories;
+mod identity;
 mod misses;
+mod odd;
 mod probe;
 mod storms;
 

@@ -112,7 +112,7 @@ impl Making<'_> {
             Engine::Pagewell => {
                 let mut builder = PagewellStore::builder(bare).capacity(self.capacity);
                 if let Some(disk) = &self.disk {
-                    builder = builder.disk(disk, DISK_BYTES);
+                    builder = builder.disk(disk, DISK_BYTES).namespace(BUCKET);
                 }
                 let store = builder.build()?;
                 (Arc::new(store.clone()), Cache::Pagewell(store))

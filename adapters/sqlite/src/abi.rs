@@ -2,7 +2,8 @@
 //!
 //! This module declares them itself, because a crate of bindings either contains a copy of SQLite
 //! or searches the system for one. An extension needs neither: it uses the copy of SQLite that
-//! loads it. The test `abi` compares the declarations with the bindings of `libsqlite3-sys`.
+//! loads it. The test `abi` compares the layouts of the structures, and most constants, with the
+//! bindings of `libsqlite3-sys`.
 
 #![allow(missing_docs, non_camel_case_types)] // As in SQLite's headers, which document them.
 

@@ -1,10 +1,10 @@
 //! The cache that all databases of a process share, and its capacity.
 //!
-//! The options of the first database determine the capacity. While a database is open, an open with
-//! another `pw_cache` fails. While none is open, it replaces the cache. An open with another
-//! `pw_cache` waits for concurrent opens, since each of them may fail and leave no database, and
-//! for last closes in progress. A thread that waits here uses neither the cache nor a claim of the
-//! registry, so no open and no close waits for it.
+//! The options of the first open determine the capacity, even if that open fails. While a database
+//! is open, an open with another `pw_cache` fails. While none is open, such an open replaces the
+//! cache. Before that, it waits for concurrent opens, since each of them may fail and leave no
+//! database, and for last closes in progress. A thread that waits here has neither the cache nor a
+//! claim of the registry, so no open and no close waits for it.
 
 use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use pagewell::Cache;
 use crate::abi;
 use crate::error::Failure;
 
-/// Default capacity of the cache, if the first database's URI has none.
+/// Default capacity of the cache in bytes, if the URI of the first open has no `pw_cache`.
 const DEFAULT_CAPACITY: u64 = 64 << 20;
 
 #[derive(Debug, Default)]
@@ -162,7 +162,7 @@ mod tests {
             let (begun, has_begun) = mpsc::channel();
             std::thread::scope(|scope| {
                 scope.spawn(move || begun.send(begin(2 * SMALL).map(|using| using.capacity)));
-                // The other thread waits. If it did not, it would fail at once.
+                // The other thread waits. If it did not, it would send a result at once.
                 let result = has_begun.recv_timeout(Duration::from_millis(50));
                 assert!(result.is_err(), "{result:?}");
                 drop(first);

@@ -19,7 +19,7 @@ use crate::shm::{Mapped, ShmHandle, ShmLocked};
 pub(crate) struct Connection {
     pins: Pins,
     database: DatabaseUser,
-    /// Path by which this connection has opened the database. It may have others.
+    /// Path by which this connection has opened the database, which may have other paths, too.
     path: Box<Path>,
     process: Process,
     level: Level,
@@ -27,7 +27,7 @@ pub(crate) struct Connection {
     pub(crate) is_read_only: bool,
     pub(crate) keeps_wal: bool,
     pub(crate) is_power_safe: bool,
-    /// Size of the part of the file that may be fetched, from its start (`PRAGMA mmap_size`).
+    /// Number of bytes of the file that may be fetched, from its start (`PRAGMA mmap_size`).
     pub(crate) mmap_size: i64,
     /// `errno` of the last failed call, for `SQLITE_FCNTL_LAST_ERRNO`.
     pub(crate) errno: i32,
@@ -201,13 +201,16 @@ impl Connection {
             .map_err(|_| {
                 Failure::new(
                     abi::MISUSE,
-                    format!("invalid request for {nr} locks from {first}, flags {flags}"),
+                    format!(
+                        "cannot lock or unlock the wal-index: invalid request for {nr} locks from \
+                         {first}, flags {flags}"
+                    ),
                 )
             })
     }
 
-    /// Orders stores of this connection to the memory of the log's index before loads by other
-    /// connections.
+    /// Orders earlier accesses of this connection to the wal-index ([`crate::shm`]) before later
+    /// ones.
     pub(crate) fn shm_barrier(&self) {
         // ORDERING: SeqCst, as in SQLite's VFS for Unix, which also orders earlier stores before
         // later loads. Pairs with the barrier of another connection, or with the lock below.
@@ -247,7 +250,13 @@ impl Connection {
 
     fn check_writable(&self) -> Result<(), Failure> {
         match self.is_read_only {
-            true => Err(Failure::new(abi::READONLY, "cannot write: read-only file")),
+            true => Err(Failure::new(
+                abi::READONLY,
+                format!(
+                    "cannot write {}: the connection is read-only",
+                    self.path.display()
+                ),
+            )),
             false => Ok(()),
         }
     }

@@ -4,8 +4,8 @@
 //! An extension gets the functions in a table from the copy of SQLite that loads it
 //! (`sqlite3_api_routines`, which only grows at its end). In a program that is linked with this
 //! library, they are symbols (the feature `linked`). The first copy of SQLite that registers the
-//! VFS is the host. Any other copy in the same process, which has its own registry and allocator,
-//! is refused.
+//! VFS is the host. Any other copy in the same process, which has its own list of VFSs and its own
+//! allocator, is refused.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::OnceLock;
@@ -48,7 +48,7 @@ static HOST: OnceLock<Host> = OnceLock::new();
 pub(crate) enum Refusal {
     /// The version is older than [`OLDEST`].
     Old,
-    /// Another copy of SQLite in this process was registered first.
+    /// The VFS was registered with another copy of SQLite before.
     Another,
 }
 
@@ -109,8 +109,9 @@ unsafe fn function<F: Copy>(routines: *const *const c_void, slot: usize) -> F {
     unsafe { at.cast::<F>().read() }
 }
 
-/// Makes the copy of SQLite that passed this table of functions the host. If it is refused, writes
-/// the reason to `error`, unless that is null; that copy of SQLite frees the text.
+/// Sets the host to the copy of SQLite that passed this table of functions. If that copy is
+/// refused, writes the reason to `error`, in memory that SQLite frees. Writes none if `error` is
+/// null, or if the copy is older than [`FIRST_WITH_MALLOC64`].
 ///
 /// # Safety
 ///
@@ -173,7 +174,7 @@ unsafe fn host_of(routines: *const *const c_void) -> Host {
     }
 }
 
-/// Makes the copy of SQLite that the program is linked with the host.
+/// Sets the host to the copy of SQLite that is linked to the program.
 #[cfg(feature = "linked")]
 pub(crate) fn take_linked() -> Result<(), Refusal> {
     mod linked {
@@ -232,7 +233,7 @@ fn take(host: Host) -> Result<(), Refusal> {
     }
 }
 
-/// Returns the host. SQLite calls no function of this library before a host was registered.
+/// Returns the host, which is set before the VFS is registered.
 pub(crate) fn host() -> &'static Host {
     HOST.get().expect("registered in a SQLite")
 }
@@ -276,7 +277,7 @@ impl Host {
     ///
     /// # Safety
     ///
-    /// (N) `name` is what SQLite has passed to the `xOpen` of a VFS for a main database.
+    /// (N) `name` is the name of a main database that SQLite has passed to the `xOpen` of a VFS.
     pub(crate) unsafe fn parameter(
         &self,
         name: *const c_char,
@@ -337,7 +338,7 @@ mod tests {
 
     use super::*;
 
-    /// Functions of one version of SQLite. The tests call only the two that report a version.
+    /// Functions of one version of SQLite. The tests call only `version` and `malloc`.
     macro_rules! sqlite {
         ($name:ident, $version:literal) => {
             mod $name {
@@ -352,7 +353,7 @@ mod tests {
                     unsafe { libc::malloc(bytes as usize) }
                 }
 
-                // With another result in each module, these are different functions.
+                // The result differs between modules, so the compiler cannot merge the functions.
                 extern "C" fn find(_: *const c_char) -> *mut sqlite3_vfs {
                     std::ptr::without_provenance_mut($version)
                 }
@@ -374,8 +375,8 @@ mod tests {
 
     fn taken(routines: &[*const c_void]) -> (Result<(), Refusal>, Option<String>) {
         let mut error = std::ptr::null_mut();
-        // SAFETY: (R) a table of functions with the types of SQLite, of which the others are not
-        // called; (E) a place on the stack.
+        // SAFETY: (R) the functions that are called have the types of SQLite; (E) a place on the
+        // stack.
         let taken = unsafe { take_routines(routines.as_ptr(), &raw mut error) };
         if error.is_null() {
             return (taken, None);

@@ -24,7 +24,7 @@
 //! | `descriptors` | descriptors of database files; the lock against other processes |
 //! | `databases` | open databases |
 //! | `connection` | one connection's open database |
-//! | `methods` | its methods, called from C |
+//! | `methods` | methods of an open database, called from C |
 //! | `vfs` | the VFS itself |
 //!
 //! A module calls only modules above it in this table.
@@ -57,8 +57,8 @@ use std::ffi::{c_char, c_int, c_void};
 ///
 /// # Safety
 ///
-/// The caller is SQLite: (R) `routines` is the table for an extension, (E) and `error` is null or
-/// valid for writes.
+/// The caller is SQLite: (R) `routines` is the table for an extension; (E) `error` is null or valid
+/// for writes.
 #[allow(unsafe_code)] // The boundary to C.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sqlite3_pagewellsqlite_init(
@@ -93,8 +93,9 @@ pub enum AsDefault {
 ///
 /// # Errors
 ///
-/// An error code of SQLite: `SQLITE_ERROR` if its version is older than 3.31, or if another copy of
-/// SQLite in this process has loaded the extension; otherwise the code of the registration.
+/// An error code of SQLite: `SQLITE_ERROR` if its version is older than 3.31, if it has no VFS
+/// `unix`, or if this library was registered with another copy of SQLite before. Otherwise the code
+/// of `sqlite3_vfs_register` or `sqlite3_auto_extension`.
 #[cfg(feature = "linked")]
 pub fn register(default: AsDefault) -> Result<(), c_int> {
     let code = methods::guarded(|| {

@@ -93,7 +93,7 @@ pub(crate) fn guarded(work: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
     }
 }
 
-/// As [`guarded`], with the connection of `file`. On an error, records the `errno` in the
+/// As [`guarded`], with the connection of `file`. If `work` fails, records the `errno` in the
 /// connection. Fails in a child of the process that opened the connection.
 ///
 /// # Safety
@@ -119,12 +119,22 @@ unsafe fn with(
 /// Converts a position or a size that SQLite passed. Negative values would be an error of SQLite.
 #[inline(always)]
 fn unsigned(number: i64) -> Result<u64, Failure> {
-    u64::try_from(number).map_err(|_| Failure::new(abi::MISUSE, format!("position {number}")))
+    u64::try_from(number).map_err(|_| {
+        Failure::new(
+            abi::MISUSE,
+            format!("cannot access the database: position or size {number} is negative"),
+        )
+    })
 }
 
 #[inline(always)]
 fn length(number: c_int) -> Result<usize, Failure> {
-    usize::try_from(number).map_err(|_| Failure::new(abi::MISUSE, format!("length {number}")))
+    usize::try_from(number).map_err(|_| {
+        Failure::new(
+            abi::MISUSE,
+            format!("cannot access the database: length or number {number} is negative"),
+        )
+    })
 }
 
 unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
@@ -190,8 +200,8 @@ unsafe extern "C" fn sync(file: *mut sqlite3_file, flags: c_int) -> c_int {
 unsafe extern "C" fn file_size(file: *mut sqlite3_file, size: *mut i64) -> c_int {
     let work = |connection: &mut Connection| {
         let bytes = match connection.file().size() {
-            // A file of one byte counts as empty, as in SQLite's VFS for Unix, which once created
-            // empty databases with one byte.
+            // A file of one byte counts as empty, as in SQLite's VFS for Unix, which writes one
+            // byte to an empty database on FAT file systems of macOS.
             1 => 0,
             bytes => bytes.cast_signed(),
         };
@@ -204,7 +214,12 @@ unsafe extern "C" fn file_size(file: *mut sqlite3_file, size: *mut i64) -> c_int
 }
 
 fn level(number: c_int) -> Result<Level, Failure> {
-    Level::of(number).ok_or_else(|| Failure::new(abi::MISUSE, format!("lock level {number}")))
+    Level::of(number).ok_or_else(|| {
+        Failure::new(
+            abi::MISUSE,
+            format!("cannot lock or unlock the database: unknown lock state {number}"),
+        )
+    })
 }
 
 unsafe extern "C" fn lock(file: *mut sqlite3_file, wanted: c_int) -> c_int {
@@ -215,7 +230,10 @@ unsafe extern "C" fn lock(file: *mut sqlite3_file, wanted: c_int) -> c_int {
             // shared lock concurrently. So its connections cannot get a state above SHARED.
             return Err(Failure::new(
                 abi::IOERR_LOCK,
-                "cannot lock: this process may not write the file",
+                format!(
+                    "cannot lock {} for writing: this process may not write it",
+                    connection.database().path.display()
+                ),
             ));
         }
         Ok(match connection.raise(wanted) {
@@ -309,10 +327,10 @@ unsafe fn control(
             // SAFETY: (A) `argument` points to a place for a number.
             unsafe { number.write(c_int::from(connection.has_moved())) };
         }
-        // SQLite calls this at the end of a transaction, also without syncs, before it removes the
-        // journal.
+        // SQLite requests this at the end of a transaction, even with `synchronous=OFF`, before it
+        // removes the journal.
         abi::FCNTL_SYNC => connection.flush()?,
-        // SQLite calls this at the end of a checkpoint, before it restarts the log.
+        // SQLite requests this at the end of a checkpoint, before it restarts the log.
         abi::FCNTL_CKPT_DONE => connection.end_checkpoint()?,
         abi::FCNTL_EXTERNAL_READER => {
             // SAFETY: (A) `argument` points to a place for a number.
@@ -344,7 +362,7 @@ unsafe fn flag(flag: &mut bool, number: *mut c_int) {
 ///
 /// # Safety
 ///
-/// (A) `texts` points to a place for the result, the name of the pragma, and its argument.
+/// (A) `texts` is an array: a place for the result, the name of the pragma, and its argument.
 unsafe fn pragma(connection: &Connection, texts: *mut *mut c_char) -> c_int {
     let name = texts.wrapping_add(1);
     // SAFETY: (A).

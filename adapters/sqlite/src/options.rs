@@ -10,12 +10,13 @@ pub(crate) struct Options {
     pub(crate) cache: Option<u64>,
     /// Whether the database is read and written with direct I/O (`pw_direct`).
     pub(crate) direct: Option<Direct>,
-    /// Size of the database's pages in the cache (`pw_page`).
+    /// Size of the database's pages in the cache, in bytes (`pw_page`).
     pub(crate) page: Option<usize>,
 }
 
 impl Options {
-    /// Sets the parameter `name` from the text `value`. The error states why the value is invalid.
+    /// Sets the parameter `name` from the text `value`. The error states why the name or the value
+    /// is invalid.
     pub(crate) fn take(&mut self, name: &str, value: &str) -> Result<(), String> {
         let wrong = |must: &str| Err(format!("{name}={value}: must be {must}"));
         match name {

@@ -25,7 +25,9 @@ pub(crate) struct Pins {
     /// Declared before the file, from which the guards borrow: fields are dropped in this order.
     fetched: Vec<(NonNull<u8>, PageGuard<'static>)>,
     file: Box<File>,
+    /// Number of successful fetches.
     nr_all: u64,
+    /// Number of the page that was pinned last, or `u64::MAX`.
     last: u64,
 }
 
@@ -45,7 +47,7 @@ impl Pins {
     }
 
     /// Pins `page` and returns the address of its `len` bytes at `off`. Returns `None` if the page
-    /// is shorter, or cannot be pinned.
+    /// ends before the last of them, or cannot be pinned.
     #[inline]
     pub(crate) fn fetch(&mut self, page: u64, off: usize, len: usize) -> Option<NonNull<u8>> {
         let guard = match self.file.try_pin(page) {
@@ -53,7 +55,7 @@ impl Pins {
             None => {
                 if page.wrapping_sub(self.last) == 1 {
                     // The page follows the previous one, as in a scan. A read triggers readahead,
-                    // which a pin does not. If the read fails, the pin fails, too.
+                    // which a pin does not. An error of the read is ignored: the pin tries again.
                     let at = page * self.file.page_size() as u64;
                     let _ = self.file.read_at(&mut [0; 8], at);
                 }

@@ -1,9 +1,9 @@
-//! Identity of this process. A child created by `fork` inherits its parent's connections, with a
-//! copy of their memory and their open files. Accesses by the child would conflict with those of
-//! the parent. A connection therefore belongs to the process that opened it. In other processes,
-//! its calls fail, usually before SQLite writes to a log or journal. If the connection was in a
-//! transaction or in `locking_mode=EXCLUSIVE` at the fork, SQLite has its locks already, and may
-//! write to the log or journal, which the Unix VFS opened, before it calls this VFS.
+//! Identity of this process. A child created by `fork` has a copy of its parent's connections, and
+//! shares their open files. Accesses by the child would conflict with those of the parent. A
+//! connection therefore belongs to the process that opened it. In other processes, calls of its
+//! methods fail, usually before SQLite writes to a log or journal. If the connection was in a
+//! transaction or in `locking_mode=EXCLUSIVE` at the fork, SQLite has its locks already. SQLite may
+//! then write to the log or journal, which the Unix VFS has opened, before it calls this VFS.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,7 +18,8 @@ use crate::error::Failure;
 pub(crate) struct Process(u64);
 
 /// Number of this process, or 0 if none was assigned yet. The system zeroes it in a child of
-/// `fork`. `None` if the system does not support that: process ids are then used instead.
+/// `fork`. `None` if the system does not support that: process ids are then used instead, although
+/// the id of an ancestor that has ended may be reused.
 static NUMBER: Raced<Option<WipedOnFork>> = Raced::new();
 
 /// Last assigned number. After a `fork`, the child keeps this value while the system zeroes

@@ -1,5 +1,5 @@
-//! Index of a write-ahead log, and its locks: SQLite's shared memory. It is memory of this process,
-//! since no other process has the database open.
+//! Index of a write-ahead log (SQLite's *wal-index*), and its locks: SQLite's shared memory. It is
+//! memory of this process, since no other process has the database open.
 //!
 //! SQLite's page on the format of the log describes the contents. For this module, they are bytes,
 //! initially zero, in regions that stay in place while a connection has them mapped. Besides, there
@@ -79,6 +79,7 @@ pub(crate) enum Mapped {
     At(NonNull<u8>),
     /// The region does not exist, and may not be created.
     Missing,
+    /// No memory is available, or the region is smaller than requested.
     NoMemory,
 }
 
@@ -155,7 +156,7 @@ impl Shm {
     }
 
     /// Unmaps the memory for a connection, and releases its locks. The last connection frees the
-    /// memory.
+    /// memory. Does nothing if the connection has no mapping: SQLite maps before it locks.
     pub(crate) fn leave(&mut self, handle: &mut ShmHandle) {
         if !handle.is_mapped {
             return;
@@ -198,9 +199,9 @@ mod tests {
         let (mut a, mut b) = (ShmHandle::default(), ShmHandle::default());
         assert_eq!(shm.lock(&mut a, 3, 1, SHARE), Ok(ShmLocked::Done));
         assert_eq!(shm.lock(&mut b, 3, 1, SHARE), Ok(ShmLocked::Done));
-        // One of the locks 2, 3 and 4 conflicts, so none is acquired.
         assert_eq!(shm.lock(&mut b, 2, 1, SHARE), Ok(ShmLocked::Done));
         assert_eq!(shm.lock(&mut b, 2, 1, UNSHARE), Ok(ShmLocked::Done));
+        // One of the locks 2, 3 and 4 conflicts, so none is acquired.
         let mut c = ShmHandle::default();
         assert_eq!(shm.lock(&mut c, 2, 3, TAKE), Ok(ShmLocked::Busy));
         assert_eq!(shm.locks, [0, 0, 0, 2, 0, 0, 0, 0]);

@@ -24,7 +24,7 @@ static VFS: OnceLock<Registered> = OnceLock::new();
 
 struct Registered(*mut sqlite3_vfs);
 
-// SAFETY: SQLite's own lock guards the field that changes (`pNext`); the others are constant.
+// SAFETY: SQLite's own lock guards the field that changes (`next`); the others are constant.
 unsafe impl Send for Registered {}
 // SAFETY: as above.
 unsafe impl Sync for Registered {}
@@ -33,7 +33,10 @@ unsafe impl Sync for Registered {}
 pub(crate) fn register(is_default: bool) -> c_int {
     let unix = host().vfs(c"unix");
     if unix.is_null() {
-        host().log(abi::ERROR, "cannot register: SQLite has no Unix VFS");
+        host().log(
+            abi::ERROR,
+            "cannot register vfs=pagewell: SQLite has no VFS `unix`",
+        );
         return abi::ERROR;
     }
     let vfs = VFS.get_or_init(|| {
@@ -41,8 +44,8 @@ pub(crate) fn register(is_default: bool) -> c_int {
         let unix = unsafe { &mut *unix };
         Registered(Box::into_raw(Box::new(sqlite3_vfs {
             version: 3,
-            // `file_bytes` must suffice for both: the other VFS uses the whole memory of the files
-            // that it opens.
+            // SQLite allocates this for each file. It must suffice for both VFSs, since the files
+            // that the Unix VFS opens are in this memory, too.
             file_bytes: unix.file_bytes.max(size_of::<OpenFile>() as c_int),
             max_path: unix.max_path,
             next: std::ptr::null_mut(),
@@ -180,11 +183,13 @@ unsafe fn open_database(name: *const c_char, flags: c_int) -> Result<Connection,
                     .iter()
                     .any(|no| value.eq_ignore_ascii_case(no));
             }
-            // SQLite's VFS for Unix does the same.
+            // Names a file whose permissions a new database gets, as in SQLite's VFS for Unix.
             key if key == "modeof" => {
                 let found = std::fs::metadata(OsStr::from_bytes(bytes.to_bytes()));
-                let found =
-                    found.map_err(|error| Failure::of_system(&error, abi::IOERR_FSTAT, &value))?;
+                let found = found.map_err(|error| {
+                    let what = format!("cannot open {}: modeof={value}", path.display());
+                    Failure::of_system(&error, abi::IOERR_FSTAT, &what)
+                })?;
                 permissions = Some(found.mode() & 0o777);
             }
             // The parameter is one of SQLite or of the program.
@@ -196,7 +201,7 @@ unsafe fn open_database(name: *const c_char, flags: c_int) -> Result<Connection,
     {
         return Err(Failure::new(
             abi::CANTOPEN_SYMLINK,
-            format!("{} is a symbolic link", path.display()),
+            format!("cannot open {}: it is a symbolic link", path.display()),
         ));
     }
     let may_write = flags & abi::OPEN_READWRITE != 0;

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     /// Position of a thread in its history of sessions. A session is an open, which may fail, and a
-    /// close, which may fail too. A step that is not in this list runs outside the mutex.
+    /// close, which may fail too. The steps between positions are those that run under the mutex.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     enum Position {
         /// Calls `enter` next, or again after a wait.
@@ -140,7 +140,8 @@ mod tests {
     }
 
     impl World {
-        /// Checks the invariants of the module documentation in this state.
+        /// Checks that invariant I1 of the registry holds in this state, and that the entry counts
+        /// all users of its value.
         fn check(&self) {
             let count = |is: fn(Position) -> bool| {
                 let positions = self.threads.iter().map(|(position, _)| *position);
@@ -220,7 +221,8 @@ mod tests {
         }
     }
 
-    /// All interleavings of the steps of up to four threads with up to three sessions each.
+    /// Visits all interleavings of the steps of up to three threads with three sessions each, and
+    /// of four threads with two.
     #[test]
     fn every_history_keeps_the_invariants_and_ends_closed() {
         for (nr_threads, nr_sessions) in [(1, 3), (2, 3), (3, 3), (4, 2)] {

@@ -1,7 +1,7 @@
 //! Registry of shared values, which the first user opens and the last user closes.
 //!
 //! [`crate::databases`] has one for the databases of this process, by the identity of their files.
-//! This module knows neither files nor SQLite, so that its models run without them.
+//! This module depends on neither files nor SQLite, so that its models run without them.
 //!
 //! # Protocol
 //!
@@ -20,13 +20,13 @@
 //! # Invariants
 //!
 //! - I1. A key has at most one claim, and no users beside it ([`entry`]).
-//! - I2. The last user gets the value itself, and not a reference: each user drops its reference
-//!   before it counts out (step 3), the last one included, so only the entry's own reference is
-//!   left in step 4.
-//! - I3. Whatever belongs to a value, such as the lock of a file, is acquired and released by
-//!   threads that have the claim: it is acquired after step 1 and released before step 5 (or before
-//!   the release of step 2, after a failed open). So an open finds it free, unless it belongs to
-//!   another process or to other code.
+//! - I2. The last user gets the value itself, and not a reference. Each user, the last one
+//!   included, drops its reference before it counts out (step 3). So in step 4 only the entry's own
+//!   reference is left.
+//! - I3. The resources of a value, such as the lock of a file, are acquired and released by threads
+//!   that have the claim. They are acquired after step 1. They are released before step 5 or, if
+//!   the open fails, before the release of step 2. So an open finds them free, unless another
+//!   process or other code has them.
 //! - I4. A thread that waits in step 1 has no claim. So each claim belongs to a thread that does
 //!   not wait in this module, and each wait ends.
 //! - I5. A wait ends only with a change of the entry, and each end of a claim wakes all threads.
@@ -149,8 +149,8 @@ impl<K: Copy + Eq + Hash, V> Place<'_, K, V> {
     }
 }
 
-/// Exclusive right to open or close the value of a key. The drop ends it: the key is then closed,
-/// and a waiting thread may claim it.
+/// Exclusive right to open or close the value of a key. The drop ends the claim: the key is then
+/// closed, and a waiting thread may claim it.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Claim<'r, K: Copy + Eq + Hash, V>(Place<'r, K, V>);
@@ -190,11 +190,11 @@ pub(crate) struct User<'r, K: Copy + Eq + Hash, V> {
 }
 
 impl<K: Copy + Eq + Hash, V> User<'_, K, V> {
-    /// Leaves the value. The last user calls `close` with the value, and without the mutex. The
-    /// claim ends after `close`.
+    /// Leaves the value. The last user calls `close` with the value, and without the mutex, and
+    /// returns its result. The claim ends after `close`. Returns `None` if other users remain.
     pub(crate) fn leave<R>(self, close: impl FnOnce(V) -> R) -> Option<R> {
         let Self { value, counted } = self;
-        // Before the caller counts out (I2).
+        // The reference is dropped before the caller counts out (I2).
         drop(value);
         let place = counted.0;
         std::mem::forget(counted);
@@ -263,7 +263,7 @@ mod tests {
             Entered::Claimed(claim) => claim,
             Entered::Joined(_) => panic!("the key is closed"),
         };
-        // Each case ends the claim by a panic. A thread waits, or enters afterwards.
+        // Each case panics while it has the claim, or as a user. The next one claims the key again.
         let during_open = |_claim: Claim<'_, u8, u64>| panics();
         let during_close = |claim: Claim<'_, u8, u64>| {
             claim.publish(7).leave(|_| panics());

@@ -15,7 +15,7 @@ use pagewell_sync::atomic::{AtomicBool, Ordering};
 
 use super::{Entered, Registry, User};
 
-/// Files by key: whether each is locked against other open file descriptions.
+/// Registry of files, and whether each file is locked against other open file descriptions.
 struct World {
     registry: Registry<usize, Open>,
     locked: Arc<[AtomicBool; 2]>,
@@ -33,8 +33,8 @@ impl Drop for Open {
     fn drop(&mut self) {
         // SAFETY: loom checks that no other thread uses the content.
         self.content.with_mut(|content| unsafe { *content += 1 });
-        // ORDERING: Relaxed; the registry's mutex must order this before the next open's access,
-        // as no edge of a file lock orders memory.
+        // ORDERING: Relaxed; file locks do not order memory, so the registry's mutex must order
+        // this before the next open's access.
         self.locked[self.key].store(false, Ordering::Relaxed);
     }
 }
@@ -121,8 +121,8 @@ fn bounded(preemptions: usize) -> Builder {
     builder
 }
 
-/// Runs one thread for each list of sessions, in all interleavings with at most this number of
-/// forced switches.
+/// Runs one thread for each list of sessions, in all interleavings with at most `preemptions`
+/// preemptions.
 fn explore(preemptions: usize, threads: &'static [&'static [(usize, End)]]) {
     bounded(preemptions).check(move || {
         let world = World::new();
@@ -159,7 +159,7 @@ fn loom_three_sessions() {
     explore(3, &[ONCE, ONCE, ONCE]);
 }
 
-/// The threads that wait for an open that fails open the file themselves.
+/// If an open fails, the threads that wait for it open the file themselves.
 #[test]
 fn loom_open_vs_failed_open() {
     const FAILS: &[(usize, End)] = &[(0, End::OpenFails)];

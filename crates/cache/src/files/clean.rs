@@ -5,8 +5,9 @@
 //! pages that are not clean. They call neither a backend nor a callback themselves: a callback runs
 //! only on a thread that operates on the callback's file, or on a flusher. If a call does not
 //! return, they stop waiting, and fail with an error that names the call.
-//! - A writer at its file's quota waits for that file. It gives up when an attempt has failed, or
-//!   when a call of the backend or the callback has not returned for 0.9 s.
+//! - A writer at its file's quota waits for that file. It gives up when an attempt has failed, when
+//!   a call of the backend or the callback has not returned for 0.9 s (`Builder::stall_timeout`),
+//!   or when no attempt or call has begun for this time.
 //! - A thread without a frame waits for the first file that is cleaned. It gives up when each file
 //!   has failed or stalled as above; a call that was already in progress counts as stalled after
 //!   0.2 s.
@@ -170,8 +171,8 @@ impl<S: RefScheme> Cleaner<'_, S> {
     }
 
     /// Requests the cleaning of all files with background writeback that have pages in frames of
-    /// `place`, for a caller that has found nothing to evict there. Waits until some pages are
-    /// clean, as `clean_any` does. Returns `true` if any page has become clean.
+    /// `place` which are not clean, for a caller that has found nothing to evict there. Waits until
+    /// some pages are clean, as `clean_any` does. Returns `true` if any page has become clean.
     ///
     /// The caller must hold no lock, since the call waits for backends and callbacks. In a
     /// callback, a codec or a fork, it does nothing and returns `false`.
@@ -212,9 +213,10 @@ impl<S: RefScheme> Cleaner<'_, S> {
     }
 
     /// Requests that flushers make the files `numbers` durable. Skips files without background
-    /// writeback. Waits until `nr_cleaned` differs from `before`. For a block of several frames,
-    /// waits up to [`FOR_MORE`] longer, since a few pages may not suffice. Gives up when all files
-    /// have failed or stalled. Returns the error of the first file that was not cleaned.
+    /// writeback, and files whose last attempt has just failed. Waits until `nr_cleaned` differs
+    /// from `before`. For a block of several frames, waits up to [`FOR_MORE`] longer, since a few
+    /// pages may not suffice. Gives up when all files have failed or stalled. Returns the error of
+    /// the first file that was not cleaned. While requests are stopped, does nothing.
     #[cfg(not(loom))]
     fn clean_any(
         self,
@@ -318,7 +320,7 @@ pub(crate) fn is_background<S: RefScheme>(mapping: &Mapping<S>) -> bool {
         .is_some_and(|writes| writes.mode == Writeback::Background)
 }
 
-/// Returns the error of a writer at its file's quota.
+/// Returns a `Throttled` error for the file of `mapping`, with the cause `why`.
 fn throttled<S: RefScheme>(mapping: &Mapping<S>, why: impl Into<String>) -> Error {
     mapping
         .error(ErrorKind::Throttled, Op::Write)
@@ -337,8 +339,8 @@ pub(super) fn obstacle_of(error: &Error) -> Obstacle {
     }
 }
 
-/// Returns the error for a thread that waited until its file was cleaned. The cleaning failed
-/// because of `obstacle`.
+/// Returns the error for a thread that needs pages of the file of `mapping` to be cleaned. The
+/// cleaning failed because of `obstacle`.
 #[cfg(not(loom))]
 fn error_of_obstacle<S: RefScheme>(obstacle: Obstacle, mapping: &Mapping<S>) -> Error {
     let error = throttled(mapping, obstacle.text);

@@ -6,10 +6,10 @@
 //! file with background writeback that has pages that are not clean ([`crate::dirty::calls`]). It
 //! calls neither a backend nor a callback, and waits for no file. A *flusher* takes one request at
 //! a time, and may wait for that file's backend and callback without a limit. At most one flusher
-//! works on a file. If a request has waited for [`DELAY`] because all flushers are busy, the
-//! watcher starts one more flusher, up to [`MOST_FLUSHERS`]. A flusher that was idle for
-//! [`PATIENCE`] ends. So a file whose backend hangs occupies one flusher, and no other file waits
-//! for it.
+//! cleans a file at a time; another one may concurrently close it. If a request has waited for
+//! [`DELAY`] because all flushers are busy, the watcher starts one more flusher, up to
+//! [`MOST_FLUSHERS`]. A flusher that was idle for [`PATIENCE`] ends. So a file whose backend hangs
+//! occupies one flusher, or a few if it is being closed, and no other file waits for it.
 //!
 //! # Locks
 //!

@@ -5,14 +5,15 @@
 //! threads ([`flushers`]) and their work ([`serve`]); waiting for pages to be cleaned ([`clean`]);
 //! the cache-wide callbacks of lower layers ([`keeper`]).
 //!
-//! Calls all lower layers except `read` and `write`. It accesses one file at a time, through a weak
-//! reference.
+//! Calls all lower layers except `read` and `write`. Its threads access one file at a time: through
+//! a weak reference, or, to close the file, through a strong one.
 //!
 //! Guarantees. All handles of an inode share one open file. Once the last handle is closed,
 //! everything is durable or an error was reported; once the last strong reference is dropped, the
 //! file is closed. If the last handle or the last strong reference is dropped in a codec, or in a
-//! callback of a file open for writing, a flusher does this later. No file waits for the backend or
-//! callback of another. A weak reference does not keep a file open.
+//! callback while the file is open for writing, a flusher does this later. No operation on one file
+//! waits without a time limit for the backend or callback of another. A weak reference does not
+//! keep a file open.
 
 pub(crate) mod clean;
 pub(crate) mod flushers;

@@ -45,9 +45,9 @@
 //!
 //! In a codec, and in a callback if the file is open for writing, the drop waits for nothing: the
 //! thread may have a weak reference to the file, and the drop would wait for that reference. So if
-//! the last strong reference is dropped there, a flusher drops it later.
-//! If the last handle of a file open for writing is dropped in a callback or a codec, the flusher
-//! gets a strong reference of its own, makes the file durable, and drops the reference.
+//! the last strong reference is dropped there, a flusher drops it later. If the last handle of a
+//! file open for writing is dropped in a callback or a codec, a flusher gets a strong reference of
+//! its own, makes the file durable, and drops the reference.
 //!
 //! A thread has a weak reference to one file at a time, and for a few steps to a second file while
 //! it evicts a leaf of it. In-flight fills and offloaded calls have their own.
@@ -171,13 +171,13 @@ impl<S: RefScheme> Opened<S> {
     }
 
     /// Removes a handle from the count. If it was the last handle of a file open for writing, makes
-    /// everything durable. In a callback or a codec, requests that a flusher do so later: the
-    /// thread of a callback holds the writeback lock of a file, possibly of this one.
+    /// everything durable, except in a fork. In a callback or a codec, requests that a flusher do
+    /// so later: the thread of a callback holds the writeback lock of a file, possibly of this one.
     ///
     /// # Errors
     ///
-    /// The error of the last attempt, if the sync has failed until the time limit
-    /// ([`Flusher::save_at_the_end`]).
+    /// The error of the last attempt, if no attempt has succeeded within the time limit, or if
+    /// retries are useless ([`Flusher::save_at_the_end`]).
     fn let_handle_go(&self) -> Result<(), Error> {
         let Some(writes) = self.writes_if_any() else {
             return Ok(());
@@ -201,8 +201,8 @@ impl<S: RefScheme> Opened<S> {
     ///
     /// # Errors
     ///
-    /// The error of the last attempt, if the sync has failed until the time limit
-    /// ([`Flusher::save_at_the_end`]). The handle stays counted.
+    /// The error of the last attempt, if no attempt has succeeded within the time limit, or if
+    /// retries are useless ([`Flusher::save_at_the_end`]). The handle stays counted.
     pub(crate) fn close_handle(&self) -> Result<(), Error> {
         self.let_handle_go().inspect_err(|_| {
             if let Some(writes) = self.writes_if_any() {

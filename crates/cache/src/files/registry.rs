@@ -112,8 +112,8 @@ impl<S: RefScheme> Registry<S> {
     }
 
     /// Begins to open the file `id` for writing, unless it is open. Waits while another thread
-    /// opens the file. If the file is being closed, waits until its backend is closed. If the file
-    /// is not open, no thread of this cache has the file's lock afterwards.
+    /// opens the file. If the file is being closed, waits until its backend is closed. So if the
+    /// result is [`Begin::Begun`], no thread of this cache has the file's lock.
     pub(super) fn begin_to_open(&self, id: FileId) -> Begin<'_, S> {
         let mut tables = lock(&self.tables);
         loop {
@@ -181,7 +181,7 @@ pub(super) enum Begin<'r, S: RefScheme> {
 }
 
 /// Right to open a file for writing by path. While the value exists, no other thread of this cache
-/// opens the file for writing.
+/// opens the file for writing by path.
 #[derive(Debug)]
 pub(crate) struct Begun<'r, S: RefScheme> {
     registry: &'r Registry<S>,

@@ -10,11 +10,12 @@ use crate::base::error::{Error, Op};
 use crate::mapping::record::Mapping;
 
 /// Whether `new` is proven to be the open file. `new` may be opened with `O_PATH`. If the backend
-/// is not a file, its `id` is trusted.
+/// of `open` has no descriptor, its `id` is trusted.
 ///
 /// # Errors
 ///
-/// [`AmbiguousFile`](crate::ErrorKind::AmbiguousFile) if `new` is another file.
+/// [`AmbiguousFile`](crate::ErrorKind::AmbiguousFile) if `new` is another file, and the errors of
+/// [`compare`].
 pub(crate) fn is_proven<S: RefScheme>(
     open: &Mapping<S>,
     new: BorrowedFd<'_>,

@@ -82,7 +82,8 @@ fn clean<S: RefScheme>(files: &Files<S>, number: u64) {
     attempt.end(result.err().map(|error| obstacle_of(&error)));
 }
 
-/// Closes all files whose last reference was dropped in a callback or a codec.
+/// Closes all files whose last handle or last strong reference was dropped in a callback or a
+/// codec.
 pub(crate) fn close_left<S: RefScheme>(files: &Arc<Files<S>>) {
     // The files are closed one by one, so that the others are still closed if a backend panics.
     while close_one(files) {}

@@ -9,7 +9,7 @@ use crate::supply::reclaim::batch::Batches;
 use crate::supply::reclaim::nodes::{alloc_free, simplest};
 use crate::supply::reclaim::reclaimer::Reclaimer;
 
-/// Allocates blocks, and evicts pages for them if necessary.
+/// Allocator of blocks, which evicts pages for them if necessary.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allocator<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 
@@ -17,8 +17,9 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
     /// Allocates a block of `order`, and evicts pages for it if necessary. May wait for fills in
     /// flight; the caller may hold a claim.
     pub(crate) fn alloc(self, order: Order) -> Result<UniqueFrame<'s, S>, OutOfFrames> {
-        // Try first frames that are free locally, then a batch of evicted pages, and then frames
-        // that are free anywhere. The last step stops the owners of other thread caches.
+        // Try first frames that are free locally (available without a drain of other thread
+        // caches), then a batch of evicted pages, and then frames that are free anywhere. The last
+        // step drains the other thread caches, which stops their owners.
         let found = self.alloc_or_evict_batch(order);
         match found.or_else(|| self.0.pool().alloc(order)) {
             Some(unique) => Ok(unique),
@@ -27,7 +28,7 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
     }
 
     /// Allocates a block of `order` that is free locally, or from one batch of evicted pages.
-    /// Returns `None` under CLOCK, which has no batches.
+    /// Returns `None` if there is no such block, and always under CLOCK, which has no batches.
     #[inline]
     fn alloc_or_evict_batch(self, order: Order) -> Option<UniqueFrame<'s, S>> {
         self.0.queues.as_ref()?;

@@ -1,12 +1,13 @@
 //! Memory that the cache uses outside of its frames, counted in frames.
 //!
 //! This module charges, in bytes, the parts of an open file that are not in a frame: the state of
-//! the file, and the memory that its leaves share ([`crate::index::extents`]). For every
-//! [`FRAME_BYTES`] charged, rounded up, one frame of the pool is *withheld*: allocated, its memory
-//! discarded, and not used. So the cache as a whole stays within its capacity.
+//! the file, the bounce buffers for its page codec, and the memory that its leaves share
+//! ([`crate::index::extents`]). For every [`FRAME_BYTES`] charged, rounded up, one frame of the
+//! pool is *withheld*: allocated, its memory discarded, and not used. So the cache as a whole stays
+//! within its capacity.
 //!
-//! Locks. Frames are allocated and freed without the budget's lock, and its holder waits for
-//! nothing. The caller may hold claims and locks of files.
+//! Locks. The holder of the budget's lock waits for nothing, and neither allocates nor frees
+//! frames. The caller may hold claims and locks of files.
 
 use std::ops::Range;
 

@@ -11,8 +11,8 @@ use crate::base::page_state::PageState;
 /// Reason why a frame was not freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stays {
-    /// The frame is free, or part of a block that is counted with its first frame. For a block,
-    /// also a frame whose page could be evicted.
+    /// The frame is free, or part of a block that is counted with its first frame. In a request for
+    /// a block, also a frame whose page or leaf could be evicted.
     Free,
     Dirty,
     Written,
@@ -114,7 +114,8 @@ impl Census {
         self.by_reason[stays as usize]
     }
 
-    /// Whether the pass has cleared accessed bits, so that another pass can evict the pages.
+    /// Whether the pass has cleared accessed bits, so that another pass can evict the pages. Always
+    /// `false` in a request for a block, which counts these pages as [`Stays::Free`].
     pub(crate) fn has_unmarked(&self) -> bool {
         self.nr(Stays::Marked) != 0
     }
@@ -124,8 +125,9 @@ impl Census {
         self.nr(Stays::Owned).saturating_sub(self.nr_withheld)
     }
 
-    /// Whether a frame may soon be free because of operations of other threads that are in
-    /// progress. A wait in this layer makes no page clean and ends no pin of the program.
+    /// Whether a frame may soon be free: because the pass has cleared accessed bits, or because of
+    /// operations of other threads that are in progress. A wait in this layer makes no page clean
+    /// and ends no pin of the program.
     pub(crate) fn may_change(&self) -> bool {
         let nr_held = self.nr(Stays::Held);
         self.nr(Stays::Raced) != 0
@@ -134,7 +136,8 @@ impl Census {
             || (1..=READERS).contains(&nr_held)
     }
 
-    /// Returns the number of frames with pinned pages: those that have no other reason.
+    /// Returns the number of frames that are reported as pinned: those counted as held or raced,
+    /// and those that the pass has not counted.
     fn nr_pinned(&self) -> usize {
         let all: usize = self.by_reason.iter().sum();
         self.nr_frames

@@ -2,8 +2,9 @@
 //! charges for the memory that it shares with its neighbours.
 //!
 //! If several threads need one leaf, one of them creates it, and the others wait until it is
-//! installed. So only one of them allocates memory and evicts pages. This thread waits only in
-//! allocations of frames, under the rules for all requests (`supply::reclaim`).
+//! installed or its creation has failed. So only one of them allocates memory and evicts pages. The
+//! creating thread sleeps only in allocations of frames, under the rules for all requests
+//! (`supply::reclaim`).
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{Order, UniqueFrame};
@@ -17,7 +18,7 @@ use crate::supply::charge::Charges;
 use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::parts::Supply;
 
-/// Number of frames that a fill may need to create a leaf: one for its metadata, and at most two
+/// Number of frames that a fill reserves for the creation of a leaf: one for its metadata, and two
 /// that are withheld for the memory that it shares with its neighbours. (Models reserve only one
 /// frame, since their pools are tiny.)
 pub(crate) const LEAF_FRAMES: usize = if cfg!(loom) { 1 } else { 3 };
@@ -27,8 +28,8 @@ pub(crate) struct Leaves<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 
 impl<'s, S: RefScheme> Leaves<'s, S> {
     /// Returns a handle of the leaf of `page` in the index of file number `owner`. Creates the leaf
-    /// if it is not in use; for this, acquires a leaf-creation lock and allocates. The caller holds
-    /// no claim.
+    /// if the index does not contain it; for this, acquires a leaf-creation lock and allocates. The
+    /// caller holds no claim.
     ///
     /// # Errors
     ///
@@ -60,8 +61,9 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         }
     }
 
-    /// Returns a handle as [`leaf_or_new`](Self::leaf_or_new) does, or `None` if the call would
-    /// have to wait. The caller may hold claims.
+    /// Returns a handle as [`leaf_or_new`](Self::leaf_or_new) does, or `None` if another thread
+    /// holds the leaf-creation lock, or if frames are not available without waiting. The caller may
+    /// hold claims.
     #[cfg(not(loom))]
     pub(crate) fn try_leaf_or_new(
         self,

@@ -7,7 +7,8 @@
 //!   [`leaves`]);
 //! - eviction of one page or leaf ([`evict`]), its order ([`policy`]), and reclaim passes
 //!   ([`reclaim`]);
-//! - reclaim statistics ([`census`], [`out_of_frames`]), and the entry point ([`alloc`]).
+//! - reclaim statistics ([`census`]), the error that reports them ([`out_of_frames`]), event counts
+//!   ([`counters`]), and the entry point ([`alloc`]).
 //!
 //! The state is one value ([`Supply`](parts::Supply)).
 //!
@@ -15,11 +16,11 @@
 //! the owner of the files through [`LeafOwners`](owners::LeafOwners).
 //!
 //! Guarantees. Dirty, unsynced, pinned and locked pages are not evicted, and usually not even
-//! claimed. No operation of this module waits for a claim or for the program. It waits for the
-//! backend only for a reservation, and between reclaim passes while transfers are in flight. A
-//! request returns a block, or the reason why no block is available. It fails at once if waiting
-//! cannot free a frame. Pages, the index, the dirty and unsynced bits, and metadata together stay
-//! within the capacity.
+//! claimed. No operation of this module waits for a claim or for a writeback callback. Operations
+//! wait for backends and page codecs in two cases only: for a reservation, and between reclaim
+//! passes while transfers are in flight. A request returns a block, or the reason why no block is
+//! available. A request fails at once if waiting cannot free a frame. Pages, the index, the dirty
+//! and unsynced bits, and metadata together stay within the capacity.
 
 pub(crate) mod alloc;
 pub(crate) mod budget;

@@ -28,7 +28,7 @@ impl OutOfFrames {
 impl fmt::Display for OutOfFrames {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::InUse(census) => write!(f, "every frame is in use: {census}"),
+            Self::InUse(census) => write!(f, "too few frames are free or evictable: {census}"),
             Self::Fragmented {
                 nr_wanted,
                 nr_loose,

@@ -40,7 +40,7 @@ pub(crate) struct Supply<S: RefScheme> {
     pub(crate) owners: OnceLock<Weak<dyn LeafOwners<S>>>,
 }
 
-// Claims and pins load the first fields. Misses and evictions write the fields below, which
+// Claims and pins load the field `claims`. Misses and evictions write the fields below it, which
 // therefore have cache lines of their own.
 const _: () = {
     type P = Supply<LockBit>;

@@ -12,10 +12,11 @@
 //! *shared credit* (`Stock`) behind a lock, for fills whose shard has no credit left. (A small pool
 //! has only shared credit.)
 //!
-//! The quota of one file is the shared credit that all files together leave free, so one file can
-//! use at most half of it (`dirty::pressure` divides dirty frames likewise). If a backend hangs,
-//! the readers of its file may use up a shard and their quota, and then wait for each other.
-//! Readers of other files use the shared credit, and do not wait for them.
+//! The quota of one file is the shared credit that all files together leave free. So one file can
+//! use at most half of the shared credit, unless its first reservation alone is larger
+//! (`dirty::pressure` divides dirty frames likewise). If a backend hangs, the readers of its file
+//! may use up their shards and the file's quota, and then wait for each other. Readers of other
+//! files use the shared credit, and do not wait for the readers of that file.
 //!
 //! Locks. A thread waits for a reservation ([`InFlight::permit`]) with no claim held, but possibly
 //! with locks of files. The lock of the shared credit is a short lock: a fill that holds claims
@@ -38,8 +39,8 @@ pub(crate) struct InFlight {
     stock: Stock,
 }
 
-/// Minimum credit of a shard, enough for some fills with their neighbours. If it would be less, all
-/// credit is shared.
+/// Minimum credit of a shard in frames, enough for some fills with their neighbours. If it would be
+/// less, all credit is shared.
 const LEAST_OF_SHARD: usize = 64;
 
 /// Interval at which a thread that waits for shared credit checks its shard.
@@ -81,8 +82,9 @@ pub(crate) struct Permit<'s> {
     in_flight: &'s InFlight,
     of_file: &'s OfFile,
     shard: usize,
-    /// Number of frames reserved in the shard. The next field is that of the shared credit.
+    /// Number of frames reserved in the shard.
     nr_of_shard: usize,
+    /// Number of frames reserved from the shared credit.
     nr_of_stock: usize,
 }
 
@@ -147,8 +149,8 @@ impl InFlight {
         permit
     }
 
-    /// Reserves as [`permit`](Self::permit) does, or returns `None` if `nr_frames` exceed a limit
-    /// now. Waits for nothing.
+    /// Reserves as [`permit`](Self::permit) does, or returns `None` if `nr_frames` are currently
+    /// within the limits of neither the shard nor the shared credit. Waits for nothing.
     #[cfg(not(loom))]
     pub(crate) fn try_permit<'s>(
         &'s self,
@@ -168,16 +170,16 @@ impl InFlight {
 
 impl Stock {
     /// Whether the file of `of_file` may reserve `nr_frames` more. The file's quota does not apply
-    /// while the file has reserved none.
+    /// while the file has reserved no shared credit.
     fn fits(&self, state: &State, of_file: &OfFile, nr_frames: usize) -> bool {
         let free = self.most.saturating_sub(state.nr_frames);
         let is_within_share = of_file.nr() == 0 || of_file.nr() + nr_frames <= free;
         nr_frames <= free && is_within_share
     }
 
-    /// Reserves `nr_frames` of the shared credit, and waits until they are available. Calls
-    /// `elsewhere` before the wait and after each wake-up. If `elsewhere` returns `true`, returns
-    /// `false` and reserves nothing.
+    /// Reserves `nr_frames` of the shared credit. Waits until they are within the limits, or until
+    /// no shared credit is reserved. Calls `elsewhere` before the wait and after each wake-up. If
+    /// `elsewhere` returns `true`, returns `false` and reserves nothing.
     fn take_unless(
         &self,
         mut elsewhere: impl FnMut() -> bool,

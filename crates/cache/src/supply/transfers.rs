@@ -170,8 +170,9 @@ impl Drop for Transfer<'_> {
 }
 
 impl Waiter<'_> {
-    /// Sleeps until a transfer has ended since the last call, or until a timeout, which grows with
-    /// each call. Returns `false`, without sleeping, if no transfer has ended for [`LONGEST`].
+    /// Sleeps until a transfer has ended since the last call, or until a timeout. Each expired
+    /// timeout doubles the next one, within [`NAPS`]. Returns `false`, without sleeping, if no
+    /// transfer has ended for [`LONGEST`].
     #[cfg(not(loom))]
     #[must_use]
     pub(crate) fn wait(&mut self) -> bool {

@@ -190,7 +190,7 @@ fn pins_in_every_place_make_a_large_request_fail_without_an_eviction() {
         error.to_string().contains("no 16 contiguous frames"),
         "{error}"
     );
-    // Frames that could be evicted were counted as pinned.
+    // Regression test: frames that could be evicted were once reported as pinned.
     assert!(
         error
             .to_string()
@@ -255,7 +255,7 @@ fn leaves_in_every_place_are_emptied_for_a_large_request() {
 }
 
 /// Regression test: requests failed after a tenth of a second while all frames were being filled by
-/// a slow backend. Requests now wait as long as transfers are in flight.
+/// a slow backend. Requests now wait for transfers in flight, until none has ended for 0.9 s.
 #[test]
 fn a_request_waits_for_transfers_that_end() {
     let files = files();
@@ -373,8 +373,8 @@ impl Drop for Stuck {
 }
 
 /// Regression test: if nothing could be evicted, a request made 64 passes over all frames, with
-/// pauses, before it failed. Each pass claimed every page, so that hits on the page took the slow
-/// path. Now one pass suffices, which reads only frame metadata.
+/// pauses, before it failed. Each pass claimed every page, so that hits took the slow path. Now one
+/// pass suffices, which reads only frame metadata.
 #[test]
 fn when_nothing_can_be_evicted_one_look_at_each_frame_says_so_and_nothing_is_claimed() {
     let stuck = Stuck::new();

@@ -4,8 +4,8 @@
 //! `pagewell-policy` does not handle ([`queues`]); and the clock hands of the baseline policy,
 //! CLOCK ([`clock`]).
 //!
-//! Calls `base` and the pool. This module selects the next frame; [`super::evict`] determines
-//! whether its content can be evicted.
+//! Calls the pool and `pagewell-policy`. This module selects the next frame; [`super::evict`]
+//! determines whether the frame's content can be evicted.
 
 pub(crate) mod clock;
 pub(crate) mod queues;

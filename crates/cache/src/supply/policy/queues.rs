@@ -33,7 +33,7 @@ impl Queues {
     }
 }
 
-/// Leaves without pages, in the order in which they became empty. A recorded leaf may be in use
+/// Leaves without pages, in the order in which they were recorded. A recorded leaf may be in use
 /// again, or may have been removed.
 #[derive(Debug)]
 pub(crate) struct EmptyLeaves {
@@ -51,7 +51,7 @@ impl EmptyLeaves {
         }
     }
 
-    /// Removes the leaf that became empty first. Returns `None` if the number of recorded leaves
+    /// Removes the leaf that was recorded first. Returns `None` if the number of recorded leaves
     /// does not exceed the limit.
     pub(crate) fn surplus(&mut self) -> Option<u32> {
         if self.queue.len() <= self.most {

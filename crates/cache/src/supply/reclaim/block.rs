@@ -5,8 +5,8 @@
 //! it succeeds unless concurrent threads prevent that. It evicts only there:
 //!
 //! 1. Scan the places for a block of the wanted order, from the clock hand on. The scan changes
-//!    only accessed bits. A place is *fit* if each frame in it is free, or has a page or a leaf
-//!    without other references (and, in gentle passes, without an accessed bit).
+//!    only accessed bits. A place is *fit* if each frame in it is free, or contains a clean page or
+//!    an empty leaf without other references. In gentle passes, no accessed bit may be set.
 //! 2. Allocate the free frames of a fit place, so that no other thread allocates them.
 //! 3. Evict the rest, frame by frame.
 //! 4. Join all parts into one block.
@@ -18,9 +18,10 @@
 //! Immovable frames. A leaf in use keeps its frame as long as it has pages, wherever these are, and
 //! a frame that the budget withholds stays withheld. If no place is fit, a thorough pass frees the
 //! frame of a leaf by evicting all pages of the leaf. On average these are few: if each place
-//! contains a leaf in use, a leaf has on average fewer pages than a place has frames. Withheld
-//! frames count as pinned, since they are few: one for every few open files, one for 512 leaves,
-//! and one for each leaf cluster in use of a file that is written to.
+//! contains a leaf in use, a leaf has on average fewer pages than a place has frames. A place with
+//! a withheld frame is never fit. Withheld frames are few: one for every few open files, one for
+//! 512 leaves, one for each leaf cluster in use of a file open for writing, and those for the
+//! bounce buffers of page codecs.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, Order, TryGetFrame, UniqueFrame};
@@ -44,7 +45,7 @@ const TRIES: u32 = 4;
 enum Look {
     /// All frames of the place are free or can be evicted at once.
     Fit,
-    /// The place will be fit once the frames in it that are being filled are pages.
+    /// The place will be fit once the fills of frames in it have completed.
     Soon,
     /// The place may be fit for a pass with more effort.
     Harder,

@@ -16,7 +16,7 @@ use crate::supply::policy::clock::Marks;
 pub(super) struct Shortage {
     /// Reasons for which the scanned frames were not freed.
     pub(super) census: Box<Census>,
-    /// Whether the pass has scanned every frame.
+    /// Whether this pass alone has scanned every frame, or has made its last try for a block.
     pub(super) is_complete: bool,
     /// In a request for a block: the number of frames of the block, and the number of frames that
     /// are free or could be evicted.

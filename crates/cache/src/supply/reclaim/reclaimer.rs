@@ -2,9 +2,9 @@
 //!
 //! Policy. A clock hand passes over all frames ([`crate::supply::policy::clock`]). If a page was
 //! accessed since the last pass, the hand clears its accessed bit, and the page stays. Any other
-//! page is evicted. Leaves whose slots are all empty are evicted too. For a block of several
-//! frames, the hand moves by blocks ([`super::block`]). For a certain node, it moves only over the
-//! frames of that node ([`super::nodes`]).
+//! page is evicted if it is clean and not referenced. Leaves whose slots are all empty are evicted
+//! too. For a block of several frames, the hand moves by blocks ([`super::block`]). For a certain
+//! node, it moves only over the frames of that node ([`super::nodes`]).
 //!
 //! Passes. A request makes passes that scan each frame once, until it has its block. The first two
 //! respect the accessed bits, and concurrent requests share them: each step of the hand belongs to
@@ -15,21 +15,22 @@
 //! Progress and failure. A pass that finds nothing has counted the reasons why frames cannot be
 //! evicted ([`crate::supply::census`]). The counts determine the next step:
 //! 1. If the pass has skipped frames that other requests scanned, or has cleared accessed bits, or
-//!    if a pass with more effort may find more, the request makes the next pass.
+//!    if a pass with more effort may find more, the request makes the next pass. It also does so,
+//!    but not more than [`LOOKS_AT_MARKS`] times, if pages have lost their hazard protection since.
 //! 2. If frames are being filled from the backend, their pages can be evicted later, so the request
 //!    sleeps until a transfer ends. The duration depends on the backend. If no transfer ends for
 //!    0.9 s, the request stops waiting. A request for a block waits only if, in some aligned range
 //!    of its size, every frame that is not being filled is free or can be evicted.
 //! 3. If a frame was referenced, claimed, or set aside, possibly for a few steps, the request makes
 //!    a bounded number of further passes without sleeping ([`Patience`]).
-//! 4. Otherwise the request fails at once: a wait would free no frame. Each frame has a page that
-//!    is dirty, unsynced or pinned, belongs to a space or to the program, is a leaf in use, or is
-//!    withheld; for a block, other frames may be free that are not contiguous. The numbers in the
-//!    error are those of the last pass.
+//! 4. Otherwise the request fails at once: a wait would free no frame. Each frame contains a dirty,
+//!    unsynced or pinned page, belongs to a space or to the program, is a leaf in use, or is
+//!    withheld. For a block, other frames may be free, but they are not contiguous. The numbers in
+//!    the error are those of the last pass.
 //!
-//! So if nothing can be evicted, a request detects this in one pass, or in two if it shares the
-//! first with other requests, with one load for each frame. No page is claimed for this, so hits
-//! are not affected. No pass waits for a claim. (`docs/adr/0019-*`)
+//! So if nothing can be evicted, a request detects this in one pass, or in at most three if it
+//! shares the first two with other requests. A pass costs one load for each frame. No page is
+//! claimed for this, so hits are not affected. No pass waits for a claim. (`docs/adr/0019-*`)
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, Order, Place, UniqueFrame};
@@ -175,8 +176,9 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         })
     }
 
-    /// Evicts up to `nr` pages, first those whose accessed bits are clear. Returns the number of
-    /// evicted pages.
+    /// Evicts up to `nr` pages: first in the order of the queues, if the policy has any, and then
+    /// by passes. Only the last pass ignores the accessed bits. Returns the number of evicted
+    /// pages.
     pub(crate) fn evict_pages(self, nr: usize) -> usize {
         let mut evicted = self.evict_queued(nr);
         for marks in [Marks::Respected, Marks::Respected, Marks::Ignored] {

@@ -132,8 +132,8 @@ fn frames_of_a_node_are_freed_there_and_nowhere_else() {
     assert_at_rest(&files);
 }
 
-/// If any node will do, no page is evicted while a frame is free. Then pages of the preferred node
-/// are evicted first, and those of other nodes if it has none that can be evicted.
+/// If any node will do, no page is evicted while a frame is free. If no frame is free, pages of the
+/// preferred node are evicted first, and those of other nodes if it has none that can be evicted.
 #[test]
 fn a_preference_is_for_free_frames_first_and_then_for_pages_that_go() {
     let (files, mapping) = full();
@@ -183,8 +183,8 @@ fn pages_of_a_node_have_a_second_chance() {
     assert_at_rest(&files);
 }
 
-/// All pages of the node are accessed repeatedly. They are evicted nevertheless, so that the
-/// request does not fail.
+/// All pages of the node were recently accessed. Some are evicted nevertheless, so that the
+/// requests do not fail.
 #[test]
 fn pages_of_a_node_that_are_all_hot_go_too() {
     let (files, mapping) = full();
@@ -212,7 +212,7 @@ fn a_block_of_a_node_is_put_together_there() {
     let after = nr_pages(&files);
     assert_eq!(after[0], before[0]);
     assert!(before[1] - after[1] <= 160);
-    // On one of the nodes, a leaf may be in every place for a block, but not on both nodes.
+    // The file has too few leaves for one in every place for a block, so the preference is met.
     let preferred = Allocator(files.supply())
         .alloc_at(sixteen(), Place::Prefer(0))
         .unwrap();
@@ -260,7 +260,7 @@ fn a_request_for_a_node_of_pinned_pages_ends_though_others_have_room_and_transfe
     });
 }
 
-/// Number of pages to write, low enough that writers do not write back.
+/// Number of pages to write, low enough that the writer is not throttled.
 const NR_DIRTY: usize = 100;
 
 /// Creates a cache in which each frame is in use or has a dirty page. The dirty pages are on the

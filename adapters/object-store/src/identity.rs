@@ -29,6 +29,12 @@ impl<'t> Tag<'t> {
             _ => Some(Self::Strong(opaque)),
         }
     }
+
+    fn opaque(self) -> &'t str {
+        match self {
+            Self::Strong(opaque) | Self::Weak(opaque) => opaque,
+        }
+    }
 }
 
 /// Returns the strong entity tag of a state, without quotes.
@@ -39,27 +45,35 @@ pub(crate) fn strong_tag(meta: &ObjectMeta) -> Option<&str> {
     }
 }
 
+/// Returns the version of a state. With versioning suspended, S3 calls the version of each new
+/// object `null`.
 fn version(meta: &ObjectMeta) -> Option<&str> {
     meta.version
         .as_deref()
-        .filter(|version| !version.is_empty())
+        .filter(|version| !version.is_empty() && *version != "null")
 }
 
 /// Whether both describe the same state of an object. Their sizes must be equal. If both have a
-/// version, the versions must be equal. If both have an entity tag of the same strength, the tags
-/// must be equal. If they share neither a strong tag nor a version, their times of the last change
-/// must be equal.
+/// version, the versions must be equal. If both have an entity tag, the tags must be equal without
+/// quotes and strength: a server may call a tag weak first and strong later. If they share neither
+/// a strong tag nor a version, their times of the last change must be equal.
 pub(crate) fn is_same(known: &ObjectMeta, now: &ObjectMeta) -> bool {
     let versions = version(known).zip(version(now));
-    let (is_named, is_other) = match (Tag::of(known), Tag::of(now)) {
-        (Some(Tag::Strong(known)), Some(Tag::Strong(now))) => (true, known != now),
-        (Some(Tag::Weak(known)), Some(Tag::Weak(now))) => (false, known != now),
-        _ => (false, false),
-    };
+    let tags = Tag::of(known).zip(Tag::of(now));
+    let are_strong = matches!(tags, Some((Tag::Strong(_), Tag::Strong(_))));
     known.size == now.size
-        && !is_other
+        && tags.is_none_or(|(known, now)| known.opaque() == now.opaque())
         && versions.is_none_or(|(known, now)| known == now)
-        && (is_named || versions.is_some() || known.last_modified == now.last_modified)
+        && (are_strong || versions.is_some() || known.last_modified == now.last_modified)
+}
+
+/// Whether the bytes that `now` describes are those of the known state. Unlike [`is_same`], returns
+/// `true` for another version with the same strong tag and size.
+pub(crate) fn has_same_bytes(known: &ObjectMeta, now: &ObjectMeta) -> bool {
+    match strong_tag(known).zip(strong_tag(now)) {
+        Some((tag, tag_now)) => tag == tag_now && known.size == now.size,
+        None => is_same(known, now),
+    }
 }
 
 /// Returns the options of a request that only this state may answer: `If-Match` with the strong tag
@@ -106,6 +120,8 @@ mod tests {
             (Some("W/\"x\""), Some("W/\"y\""), [false, false]),
             (Some("\"x\""), Some("W/\"x\""), [true, false]),
             (Some("W/\"x\""), Some("\"x\""), [true, false]),
+            (Some("W/\"x\""), Some("\"y\""), [false, false]),
+            (Some("\"x\""), Some("W/\"y\""), [false, false]),
             (Some("x"), None, [true, false]),
             (None, Some("x"), [true, false]),
             (None, None, [true, false]),
@@ -136,10 +152,14 @@ mod tests {
             (Some("x"), Some("1"), Some("y"), Some("1"), false),
             (Some("x"), Some("1"), Some("x"), None, true),
             (None, Some(""), None, Some(""), false),
+            (None, Some("null"), None, Some("null"), false),
         ];
         for (tag, version, tag_now, version_now, expected) in by_version {
             let (known, now) = (meta(tag, version, 9, 5), meta(tag_now, version_now, 9, 6));
             assert_eq!(is_same(&known, &now), expected, "{known:?} {now:?}");
+            let has_same_bytes = has_same_bytes(&known, &now);
+            let are_strong = tag == Some("x") && tag_now == Some("x");
+            assert_eq!(has_same_bytes, expected || are_strong, "{known:?} {now:?}");
         }
     }
 

@@ -23,10 +23,10 @@
 //! The cache holds bytes of objects, in pages. One capacity covers pages and metadata of objects.
 //! An object is identified by the location by which it is requested, and by its strong entity tag
 //! or version. If the store returns neither, it is identified by size and time of the last change,
-//! which cannot distinguish two changes within one tick of the store's clock. Every request for
+//! and two changes within one tick of the store's clock are not distinguished. Every request for
 //! missing pages requires this state of the object (`If-Match` with the tag as the store spells it,
 //! or the version if there is no strong tag), and its answer is compared with the state. So no
-//! answer mixes bytes of two states.
+//! answer mixes bytes of two states that the store's descriptions distinguish.
 //!
 //! Entity tags are compared without quotes. An empty tag is no tag. Equal weak tags (`W/"..."`) are
 //! no evidence of an equal state.

@@ -31,7 +31,7 @@ use crate::objects::open::Opener;
 use crate::objects::table::Table;
 use crate::read::answer::Answers;
 use crate::read::pieces::{end_of_piece, pieces, whole};
-use crate::tier::Stored;
+use crate::tier::Namespace;
 use crate::tier::disk::Tier;
 
 /// Maximum number of reads of an object that changes during the read.
@@ -183,9 +183,9 @@ impl<T: Wrapped + ?Sized> Builder<T> {
     }
 
     /// Adds a second tier: fetched pages are also stored in `folder`, at most `bytes` bytes of
-    /// them, and a later process can read them there if the store has a
-    /// [`namespace`](Self::namespace). No other process may use the folder at the same time.
-    /// Default: none.
+    /// them. An object with a strong entity tag is read there when it is opened again, in a later
+    /// process if the store has a [`namespace`](Self::namespace). No other process may use the
+    /// folder at the same time. Default: none.
     ///
     /// Copies of the pages to be written use memory in addition to that of the cache: at most a
     /// sixteenth of [`capacity`](Self::capacity), within the bounds of 64 and 65536 pages. Pages
@@ -199,8 +199,10 @@ impl<T: Wrapped + ?Sized> Builder<T> {
     /// Names the wrapped store in the second tier, so that a later process can use the pages that
     /// this one stored. The name must be different for stores with different objects, such as two
     /// buckets, two prefixes of a bucket, and the same bucket of two services; what the store
-    /// returns does not distinguish them. Default: none. Without a name, the folder of the second
-    /// tier is emptied when it is opened, so no store gets pages of another.
+    /// returns does not distinguish them. A store that gives a tag again to other bytes after a
+    /// restart, as [`InMemory`](object_store::memory::InMemory) does, must have no name. Default:
+    /// none. Without a name, the folder of the second tier is emptied when it is opened, so no
+    /// store gets pages of another.
     #[must_use]
     pub fn namespace(mut self, name: impl Into<String>) -> Self {
         self.namespace = Some(name.into());
@@ -248,19 +250,16 @@ impl<T: Wrapped + ?Sized> Builder<T> {
             traffic: Arc::clone(&traffic),
             pins: Arc::new(Semaphore::new(nr_pins.min(Semaphore::MAX_PERMITS))),
         };
+        let namespace = Namespace::new(self.namespace);
         let tier = match &self.disk {
             Some((folder, bytes)) => {
                 let counters = Arc::clone(&traffic.counters);
                 let most_waiting = most_waiting(self.capacity, page_size);
-                let kept = match self.namespace {
-                    Some(_) => Stored::Used,
-                    None => Stored::Removed,
-                };
                 let tier = Tier::open(
                     folder,
                     *bytes,
                     page_size as u32,
-                    kept,
+                    namespace.stored(),
                     most_waiting,
                     counters,
                 );
@@ -283,7 +282,7 @@ impl<T: Wrapped + ?Sized> Builder<T> {
             traffic,
             closer: Closer::new()?,
             tier,
-            namespace: self.namespace,
+            namespace,
         };
         Ok(PagewellStore {
             store: self.store,

@@ -22,7 +22,7 @@ use super::filling::Filling;
 use super::merge;
 use super::traffic::Traffic;
 use crate::error::Shared;
-use crate::identity::{condition, is_same};
+use crate::identity::{condition, has_same_bytes};
 use crate::tier::disk::Tier;
 use crate::tier::{Key, StateHash};
 
@@ -294,7 +294,7 @@ impl Inner {
     /// range or another state of the object.
     async fn answer(&self, range: &Range<u64>) -> Result<GetResult, Shared> {
         let result = self.request(range).await?;
-        if !is_same(&self.meta, &result.meta) {
+        if !has_same_bytes(&self.meta, &result.meta) {
             return Err(Shared::changed(&self.location));
         }
         if result.range != *range {

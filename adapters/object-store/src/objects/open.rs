@@ -19,8 +19,8 @@ use crate::error::{Shared, generic};
 use crate::fetch::object::{Object, OfTier};
 use crate::fetch::traffic::Traffic;
 use crate::identity::is_same;
-use crate::tier::StateHash;
 use crate::tier::disk::Tier;
+use crate::tier::{Namespace, StateHash};
 
 /// Maximum size of the first request for an object.
 const MOST_AT_FIRST: u64 = 4 << 20;
@@ -40,7 +40,7 @@ pub(crate) struct Opener {
     pub(crate) closer: Closer,
     pub(crate) tier: Option<Arc<Tier>>,
     /// Name of the store in the tier.
-    pub(crate) namespace: Option<String>,
+    pub(crate) namespace: Namespace,
 }
 
 impl Opener {
@@ -175,7 +175,7 @@ impl Opener {
     ) -> Outcome {
         let tier = self.tier.as_ref().map(|tier| OfTier {
             tier: Arc::clone(tier),
-            state: StateHash::new(self.namespace.as_deref(), location, &meta),
+            state: StateHash::new(&self.namespace, location, &meta),
             page_size: self.page_size,
         });
         let object = Object::new(

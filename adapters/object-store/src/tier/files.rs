@@ -105,8 +105,10 @@ pub(super) fn open(
     // This acquires a lock, which also protects the log.
     let file = FileBackend::open_writable(&folder.join("pages"), &options)?;
     let size = u64::from(page_size) * u64::from(nr_places);
-    if file.size()? > size {
-        file.set_size(size)?;
+    match stored {
+        Stored::Removed => file.set_size(0)?,
+        Stored::Used if file.size()? > size => file.set_size(size)?,
+        Stored::Used => {}
     }
     let path = folder.join("log");
     let entries = match stored {
@@ -308,6 +310,21 @@ mod tests {
         drop(pages);
         let (_, _, places) = open(dir.path(), 8192, 2, Stored::Used).unwrap();
         assert_eq!(places, [None; 2]);
+    }
+
+    #[test]
+    fn removed_pages_are_not_found_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let (pages, mut log, _) = open(dir.path(), 4096, 4, Stored::Used).unwrap();
+        pages.write(1, &[7; 4096]).unwrap();
+        log.note(entry(1, 1), Vec::new).unwrap();
+        drop((pages, log));
+        let (pages, _, places) = open(dir.path(), 4096, 4, Stored::Removed).unwrap();
+        assert_eq!(places, [None; 4]);
+        assert_eq!(pages.file.size().unwrap(), 0);
+        drop(pages);
+        let (_, _, places) = open(dir.path(), 4096, 4, Stored::Used).unwrap();
+        assert_eq!(places, [None; 4]);
     }
 
     #[test]

@@ -4,10 +4,10 @@
 //!   eviction ([`slots`]), the writer thread ([`disk`]).
 //! - Calls: `identity`, `metrics`, and the eviction policy of the page cache.
 //! - Promises: a read returns the bytes that were stored for exactly this state of the object, or
-//!   `None`: it verifies a checksum of the object's state, the page's number and its bytes.
-//!   Stored pages survive a restart. After a crash, pages that were not written completely are
-//!   missing. If the disk fails, is full or read-only, the tier reports this once, stores no more
-//!   pages, and reads continue.
+//!   `None`: it verifies a checksum of the object's state, the page's number and its bytes. Stored
+//!   pages survive a restart if the store has a name and the object a strong tag. After a crash,
+//!   pages that were not written completely are missing. If the disk fails, is full or read-only,
+//!   the tier reports this once, stores no more pages, and reads continue.
 //!
 //! No file is synced, since the store has all data.
 
@@ -38,29 +38,55 @@ pub(crate) enum Stored {
     Removed,
 }
 
+/// Name of the store whose objects have pages in the tier.
+#[derive(Debug)]
+pub(crate) enum Namespace {
+    /// Name that the user has given, which is equal in all processes.
+    Named(String),
+    /// Bytes that no other wrapper of a store has. They are random, so they equal no name.
+    OfWrapper([u8; NONCE_BYTES]),
+}
+
+impl Namespace {
+    pub(crate) fn new(name: Option<String>) -> Self {
+        name.map_or_else(|| Self::OfWrapper(nonce()), Self::Named)
+    }
+
+    /// Whether pages of an earlier process may be used.
+    pub(crate) fn stored(&self) -> Stored {
+        match self {
+            Self::Named(_) => Stored::Used,
+            Self::OfWrapper(_) => Stored::Removed,
+        }
+    }
+}
+
 /// Hash of the state of an object, from which the keys of its pages are derived.
 #[derive(Clone)]
 pub(crate) struct StateHash(blake3::Hasher);
 
 impl StateHash {
-    /// Returns the hash of the state that `meta` describes. The hash is equal in all processes if
-    /// the state has a strong entity tag. Without one, nothing proves that a later process sees
-    /// the same state, so the hash is of this call only.
-    pub(crate) fn new(namespace: Option<&str>, location: &Path, meta: &ObjectMeta) -> Self {
+    /// Returns the hash of the state that `meta` describes. The hash is equal for all openings of
+    /// the object in this namespace if the state has a strong entity tag. Without one, nothing
+    /// proves that a later opening finds the same state, so the hash is of this call only.
+    pub(crate) fn new(namespace: &Namespace, location: &Path, meta: &ObjectMeta) -> Self {
         let mut hasher = blake3::Hasher::new();
         let mut add = |bytes: &[u8]| {
             // The lengths are hashed, too, so that different lists of fields have different hashes.
             hasher.update(&(bytes.len() as u64).to_le_bytes());
             hasher.update(bytes);
         };
-        match (namespace, strong_tag(meta)) {
-            (Some(namespace), Some(tag)) => {
-                add(namespace.as_bytes());
+        match strong_tag(meta) {
+            Some(tag) => {
+                match namespace {
+                    Namespace::Named(name) => add(name.as_bytes()),
+                    Namespace::OfWrapper(nonce) => add(nonce),
+                }
                 add(location.as_ref().as_bytes());
                 add(&meta.size.to_le_bytes());
                 add(tag.as_bytes());
             }
-            _ => add(&nonce()),
+            None => add(&nonce()),
         }
         Self(hasher)
     }
@@ -81,14 +107,16 @@ impl Sum {
     }
 }
 
+const NONCE_BYTES: usize = 24;
+
 /// Returns bytes that no other call returns, in this or another process.
-fn nonce() -> [u8; 24] {
+fn nonce() -> [u8; NONCE_BYTES] {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     // ORDERING: Relaxed; only uniqueness matters.
     let nr = NEXT.fetch_add(1, Ordering::Relaxed);
     // Both have keys from the random numbers of the system.
     let random = || RandomState::new().hash_one(nr).to_le_bytes();
-    let mut nonce = [0; 24];
+    let mut nonce = [0; NONCE_BYTES];
     nonce[..8].copy_from_slice(&nr.to_le_bytes());
     nonce[8..16].copy_from_slice(&random());
     nonce[16..].copy_from_slice(&random());

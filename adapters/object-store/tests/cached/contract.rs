@@ -1,4 +1,5 @@
-//! The tests that `object_store` has for each store, over the wrapper and the wrappers of `object_store`.
+//! The tests that `object_store` has for each store, over the wrapper and the wrappers of
+//! `object_store`.
 
 use std::sync::Arc;
 

@@ -202,6 +202,32 @@ async fn pages_of_one_store_are_not_used_for_another_with_the_same_name_and_tags
     }
 }
 
+/// Without a name, each opening of an object had keys of its own, so a forgotten object was
+/// requested and stored again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_of_a_forgotten_object_are_read_from_the_disk_without_a_namespace() {
+    let dir = tempfile::tempdir().unwrap();
+    let probe = Probe::new();
+    let bytes = content(20 * PAGE, 3);
+    let [a, b] = ["a", "b"].map(Path::from);
+    for path in [&a, &b] {
+        probe.inner.put(path, bytes.clone().into()).await.unwrap();
+    }
+    let store = PagewellStore::builder(Arc::clone(&probe))
+        .capacity(1 << 20)
+        .page_size(PAGE)
+        .most_objects(1)
+        .disk(dir.path(), 16 << 20)
+        .build()
+        .unwrap();
+    assert!(same(read_in_two(&store, &a, bytes.len()).await, &bytes));
+    written(&store, 18 * PAGE as u64).await;
+    assert!(same(store.get_range(&b, 0..1).await.unwrap(), &bytes[..1]));
+    assert_eq!(store.metrics().bytes_from_disk, 0);
+    assert!(same(read_in_two(&store, &a, bytes.len()).await, &bytes));
+    assert!(store.metrics().bytes_from_disk > 0);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_pages_of_states_with_a_strong_tag_are_used_after_a_restart() {
     let path = Path::from("a");

@@ -264,7 +264,9 @@ async fn run(settings: Settings, steps: Vec<Step>) -> Result<(), TestCaseError> 
             Duration::ZERO
         });
     if let Some(folder) = &folder {
-        builder = builder.disk(folder.path(), 64 * PAGE as u64);
+        builder = builder
+            .disk(folder.path(), 64 * PAGE as u64)
+            .namespace("storm");
     }
     let store = builder.build().unwrap();
     let mut model = Model::default();

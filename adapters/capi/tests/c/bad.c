@@ -8,113 +8,44 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Returns an error of this code, with a text. */
-#define REFUSED(code, call)                                                                                            \
-  do {                                                                                                                 \
-    RETURNS(code, call);                                                                                               \
-    CHECK(pw_last_code() == (code) && pw_last_errno() != 0 && strlen(pw_last_error()) > 10);                           \
-  } while (0)
-
 static char buf[10000];
-
-static int never_called(void *user, uint64_t page, uint64_t lsn) {
-  (void)user, (void)page, (void)lsn;
-  abort();
-}
-
-static void no_callback(const struct pw_completion *completion, void *user) {
-  (void)completion, (void)user;
-  abort();
-}
 
 /* Every call with something that is no handle. */
 static void no_handle(void *nothing) {
-  struct pw_cache_options *cache_options = (struct pw_cache_options *)nothing;
-  struct pw_cache *cache = (struct pw_cache *)nothing, *new_cache;
-  struct pw_open_options *open_options = (struct pw_open_options *)nothing;
-  struct pw_file *file = (struct pw_file *)nothing, *new_file;
-  struct pw_queue *queue = (struct pw_queue *)nothing;
-  struct pw_cache_stats cache_stats;
-  struct pw_file_info info;
+  struct refused its;
+  struct pw_file *file = (struct pw_file *)nothing;
+  struct pw_cache *new_cache;
   struct pw_page page;
   struct pw_view view;
-  struct pw_edit edit;
-  struct pw_range range = {0, 0};
   struct pw_read_request request = {buf, 1, 0, 0, 0};
-  int number;
   size_t nr;
   int64_t size;
   const int code = PW_ERROR_HANDLE;
 
-  REFUSED(code, pw_cache_options_free(cache_options));
-  REFUSED(code, pw_cache_options_set_capacity(cache_options, 1));
-  REFUSED(code, pw_cache_options_set_page_size(cache_options, 1));
-  REFUSED(code, pw_cache_options_set_huge_pages(cache_options, 0));
-  REFUSED(code, pw_cache_options_set_dirty_limit(cache_options, 1));
-  REFUSED(code, pw_cache_options_set_max_dirty_age(cache_options, 1));
-  REFUSED(code, pw_cache_options_set_stall_timeout(cache_options, 1));
-  REFUSED(code, pw_cache_options_set_close_timeout(cache_options, 1));
-  REFUSED(code, pw_cache_options_set_engine(cache_options, 0));
+  memset(&its, 0, sizeof its);
+  its.cache_options = (struct pw_cache_options *)nothing;
+  its.cache = (struct pw_cache *)nothing;
+  its.open_options = (struct pw_open_options *)nothing;
+  its.file = file;
+  its.queue = (struct pw_queue *)nothing;
+  its.request = 1;
+  its.page.opaque[0] = its.page.opaque[1] = its.edit.opaque = (uint64_t)(uintptr_t)nothing;
+  all_others_refuse(code, &its);
   if (nothing != NULL)
-    REFUSED(code, pw_cache_new(cache_options, &new_cache));
-  REFUSED(code, pw_cache_close(cache));
-  REFUSED(code, pw_cache_stats(cache, &cache_stats, sizeof cache_stats));
-  REFUSED(code, pw_cache_engine(cache, &number, NULL, 0));
-  REFUSED(code, pw_cache_reclaim(cache, 1, NULL));
-  REFUSED(code, pw_open_options_free(open_options));
-  REFUSED(code, pw_open_options_set_page_size(open_options, 4096));
-  REFUSED(code, pw_open_options_set_mode(open_options, 0600));
-  REFUSED(code, pw_open_options_set_before_write(open_options, never_called, NULL, NULL));
-  REFUSED(code, pw_open_options_set_page_hooks(open_options, NULL, NULL, NULL, NULL, NULL));
-  REFUSED(code, pw_open(cache, "path", 0, NULL, &new_file));
-  REFUSED(code, pw_dup(file, &new_file));
-  REFUSED(code, pw_close(file));
-  REFUSED(code, pw_file_info(file, &info, sizeof info));
+    REFUSED(code, pw_cache_new(its.cache_options, &new_cache));
   REFUSED(code, pw_size(file, &size));
-  REFUSED(code, pw_refresh(file, &size));
   REFUSED(code, pw_read(file, buf, 1, 0, &nr));
   REFUSED(code, pw_read_many(file, &request, 1));
-  REFUSED(code, pw_pin(file, 0, &page));
   REFUSED(code, pw_view_begin(file, 0, &view));
-  REFUSED(code, pw_advise(file, 0, 0, 0));
-  REFUSED(code, pw_prefetch(file, &range, 1, &nr));
-  REFUSED(code, pw_invalidate(file, 0, 0));
-  REFUSED(code, pw_write(file, buf, 1, 0, &nr));
-  REFUSED(code, pw_write_lsn(file, buf, 1, 0, 1, &nr));
-  REFUSED(code, pw_append(file, buf, 1, &size));
-  REFUSED(code, pw_append_lsn(file, buf, 1, 1, &size));
-  REFUSED(code, pw_set_size(file, 1));
-  REFUSED(code, pw_flush(file, 0, 0, &nr));
-  REFUSED(code, pw_sync_data(file));
-  REFUSED(code, pw_sync_all(file));
-  REFUSED(code, pw_sync_range(file, 0, 1));
-  REFUSED(code, pw_discard(file, 0, 1));
-  REFUSED(code, pw_edit_begin(file, 0, 0, &edit));
-  REFUSED(code, pw_queue_close(queue));
-  REFUSED(code, pw_queue_fd(queue, &number));
-  REFUSED(code, pw_queue_run(queue, 1, 0, &nr));
-  REFUSED(code, pw_queue_cancel(queue, 1));
-  REFUSED(code, pw_submit_read(queue, file, buf, 1, 0, no_callback, NULL, NULL));
-  REFUSED(code, pw_submit_write(queue, file, buf, 1, 0, no_callback, NULL, NULL));
-  REFUSED(code, pw_submit_append(queue, file, buf, 1, no_callback, NULL, NULL));
-  REFUSED(code, pw_submit_sync_data(queue, file, no_callback, NULL, NULL));
-  REFUSED(code, pw_submit_pin(queue, file, 0, no_callback, NULL, NULL));
 
   /* And in structures. */
   memset(&page, 0, sizeof page);
-  page.opaque[0] = page.opaque[1] = (uint64_t)(uintptr_t)nothing;
-  REFUSED(code, pw_unpin(&page));
   page.opaque[0] = 1, page.opaque[1] = (uint64_t)(uintptr_t)nothing | 1;
   REFUSED(code, pw_unpin(&page));
   memset(&view, 0x5a, sizeof view);
   view.file = file;
   REFUSED(code, pw_view_validate(&view));
   REFUSED(code, pw_view_copy(&view, 0, buf, 1));
-  memset(&edit, 0, sizeof edit);
-  edit.opaque = (uint64_t)(uintptr_t)nothing;
-  REFUSED(code, pw_edit_publish(&edit, 0));
-  REFUSED(code, pw_edit_commit(&edit, 0));
-  REFUSED(code, pw_edit_cancel(&edit));
 }
 
 static void *no_handle_of_thread(void *nothing) {
@@ -261,11 +192,11 @@ static void arguments(struct pw_cache *cache, struct pw_file *file) {
   REFUSED(code, pw_queue_run(queue, 1, -2, &nr));
   REFUSED(PW_ERROR_HANDLE, pw_queue_cancel(queue, 1));
   REFUSED(code, pw_submit_read(queue, file, buf, 1, 0, NULL, NULL, NULL));
-  REFUSED(code, pw_submit_read(queue, file, NULL, 1, 0, no_callback, NULL, NULL));
-  REFUSED(code, pw_submit_read(queue, file, buf, 1, -1, no_callback, NULL, NULL));
-  REFUSED(code, pw_submit_read(queue, file, buf, SIZE_MAX, 0, no_callback, NULL, NULL));
-  REFUSED(code, pw_submit_write(queue, file, NULL, 1, 0, no_callback, NULL, NULL));
-  REFUSED(code, pw_submit_append(queue, file, NULL, 1, no_callback, NULL, NULL));
+  REFUSED(code, pw_submit_read(queue, file, NULL, 1, 0, never_completed, NULL, NULL));
+  REFUSED(code, pw_submit_read(queue, file, buf, 1, -1, never_completed, NULL, NULL));
+  REFUSED(code, pw_submit_read(queue, file, buf, SIZE_MAX, 0, never_completed, NULL, NULL));
+  REFUSED(code, pw_submit_write(queue, file, NULL, 1, 0, never_completed, NULL, NULL));
+  REFUSED(code, pw_submit_append(queue, file, NULL, 1, never_completed, NULL, NULL));
   OK(pw_queue_close(queue));
 }
 

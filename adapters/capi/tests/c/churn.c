@@ -32,7 +32,7 @@ static uint64_t next(uint64_t *state) {
 
 static uint64_t below(uint64_t *state, uint64_t end) { return next(state) % end; }
 
-/* What the threads of a history share. */
+/* State that the threads of a history share. */
 static struct {
   const char *own, *common;
   struct pw_cache *cache;

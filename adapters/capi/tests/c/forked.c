@@ -34,7 +34,7 @@ struct objects {
   struct pw_queue *queue, *idle;
   struct pw_page page;
   struct pw_edit edit;
-  struct pw_view view, locked;
+  struct pw_view view, changed;
   uint64_t request;
   char buf[10];
 };
@@ -69,7 +69,7 @@ static int is_readable(struct pw_queue *queue) {
 
 /* Whether threads or memory of other processes would be reported as faults of a child that exits. */
 static int is_checked(void) {
-  return HAS_ASAN || getenv("PAGEWELL_TEST_WORKERS") != NULL;
+  return HAS_ASAN || is_valgrind();
 }
 
 /* Ends a child: by another program, before which leaks are not searched, or by destructors of the library. */
@@ -86,12 +86,15 @@ static void await(pid_t child) {
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/* Returns the time after which a child is ended, in seconds. */
+static unsigned limit_s(void) { return is_valgrind() ? 4 * LIMIT_S : LIMIT_S; }
+
 static pid_t fork_child(void) {
   fflush(NULL);
   pid_t child = fork();
   CHECK(child >= 0);
   if (child == 0)
-    alarm(LIMIT_S);
+    alarm(limit_s());
   return child;
 }
 
@@ -100,8 +103,7 @@ static void create(struct objects *its, const char *path) {
   char buf[8];
   size_t nr;
   OK(pw_cache_options_new(&its->cache_options));
-  if (getenv("PAGEWELL_TEST_WORKERS") != NULL)
-    OK(pw_cache_options_set_engine(its->cache_options, PW_ENGINE_WORKER));
+  choose_engine(its->cache_options);
   OK(pw_cache_new(its->cache_options, &its->cache));
   OK(pw_open_options_new(&its->open_options));
   OK(pw_open_options_set_before_write(its->open_options, hook, NULL, released));
@@ -115,6 +117,9 @@ static void create(struct objects *its, const char *path) {
   }
   OK(pw_pin(its->file, 1, &its->page));
   OK(pw_edit_begin(its->file, 2, 0, &its->edit));
+  OK(pw_view_begin(its->file, 0, &its->changed));
+  OK(pw_write(its->file, "dirty", 5, 100, &nr));
+  RETURNS(PW_ERROR_CHANGED, pw_view_validate(&its->changed));
   OK(pw_view_begin(its->file, 0, &its->view));
   OK(pw_queue_new(&its->queue));
   OK(pw_queue_new(&its->idle));
@@ -183,8 +188,7 @@ static void row_create_an_object(struct objects *parents, const char *path) {
   finish(&its);
   /* Again, in the slots of the handles that were closed. */
   OK(pw_cache_options_new(&cache_options));
-  if (getenv("PAGEWELL_TEST_WORKERS") != NULL)
-    OK(pw_cache_options_set_engine(cache_options, PW_ENGINE_WORKER));
+  choose_engine(cache_options);
   OK(pw_cache_new(cache_options, &cache));
   OK(pw_cache_options_free(cache_options));
   OK(pw_open_options_new(&open_options));
@@ -219,87 +223,22 @@ static void row_hits_only(struct objects *parents) {
   OK(pw_view_copy(&view, 100, bufs[1], 5));
   CHECK(memcmp(bufs[1], "dirty", 5) == 0);
   RETURNS(PW_ERROR_FORKED, pw_view_begin(parents->file, 3, &view));
-  /* A view of before the fork. */
+  /* Views of before the fork: of an unchanged page, and of one that changed before the fork. */
   OK(pw_view_validate(&parents->view));
   OK(pw_view_copy(&parents->view, 100, bufs[1], 5));
+  RETURNS(PW_ERROR_CHANGED, pw_view_validate(&parents->changed));
+  RETURNS(PW_ERROR_CHANGED, pw_view_copy(&parents->changed, 100, bufs[1], 5));
   OK(pw_size(parents->file, &size));
   CHECK(size == PAGES * PAGE);
 }
 
-static void row_all_others(struct objects *parents, const char *path) {
-  struct pw_cache_options *cache_options = parents->cache_options;
-  struct pw_cache *cache = parents->cache;
-  struct pw_open_options *open_options = parents->open_options;
-  struct pw_file *file = parents->file, *new_file;
-  struct pw_queue *queue = parents->queue;
-  struct pw_cache_stats cache_stats;
-  struct pw_file_info info;
-  struct pw_page page = parents->page;
-  struct pw_edit edit = parents->edit;
-  struct pw_range range = {0, 0};
-  char buf[8];
-  int number;
-  size_t nr;
-  int64_t size;
-  const int code = PW_ERROR_FORKED;
-
-  RETURNS(code, pw_cache_options_set_capacity(cache_options, 1));
-  RETURNS(code, pw_cache_options_set_page_size(cache_options, 1));
-  RETURNS(code, pw_cache_options_set_huge_pages(cache_options, 0));
-  RETURNS(code, pw_cache_options_set_dirty_limit(cache_options, 1));
-  RETURNS(code, pw_cache_options_set_max_dirty_age(cache_options, 1));
-  RETURNS(code, pw_cache_options_set_stall_timeout(cache_options, 1));
-  RETURNS(code, pw_cache_options_set_close_timeout(cache_options, 1));
-  RETURNS(code, pw_cache_options_set_engine(cache_options, 0));
-  RETURNS(code, pw_cache_options_free(cache_options));
-  RETURNS(code, pw_cache_stats(cache, &cache_stats, sizeof cache_stats));
-  RETURNS(code, pw_cache_engine(cache, &number, NULL, 0));
-  RETURNS(code, pw_cache_reclaim(cache, 1, &nr));
-  RETURNS(code, pw_open_options_set_page_size(open_options, 4096));
-  RETURNS(code, pw_open_options_set_mode(open_options, 0600));
-  RETURNS(code, pw_open_options_set_before_write(open_options, NULL, NULL, NULL));
-  RETURNS(code, pw_open_options_set_page_hooks(open_options, NULL, NULL, NULL, NULL, NULL));
-  RETURNS(code, pw_open_options_free(open_options));
-  RETURNS(code, pw_open(cache, path, 0, NULL, &new_file));
-  RETURNS(code, pw_dup(file, &new_file));
-  RETURNS(code, pw_file_info(file, &info, sizeof info));
-  RETURNS(code, pw_refresh(file, &size));
-  RETURNS(code, pw_pin(file, 0, &page));
-  RETURNS(code, pw_unpin(&page));
-  RETURNS(code, pw_advise(file, 0, 0, PW_ADVICE_NORMAL));
-  RETURNS(code, pw_advise(file, 0, 0, PW_ADVICE_SOON));
-  RETURNS(code, pw_advise(file, 0, 0, PW_ADVICE_NOT_SOON));
-  RETURNS(code, pw_prefetch(file, &range, 1, &nr));
-  RETURNS(code, pw_invalidate(file, 0, 0));
-  RETURNS(code, pw_write(file, "child", 5, 0, &nr));
-  RETURNS(code, pw_write_lsn(file, "child", 5, 0, 1, &nr));
-  RETURNS(code, pw_append(file, "child", 5, &size));
-  RETURNS(code, pw_append_lsn(file, "child", 5, 1, &size));
-  RETURNS(code, pw_set_size(file, 1));
-  RETURNS(code, pw_flush(file, 0, 0, &nr));
-  RETURNS(code, pw_sync_data(file));
-  RETURNS(code, pw_sync_all(file));
-  RETURNS(code, pw_sync_range(file, 0, 1));
-  RETURNS(code, pw_discard(file, 0, 0));
-  RETURNS(code, pw_edit_begin(file, 0, 0, &edit));
-  RETURNS(code, pw_edit_publish(&edit, 0));
-  RETURNS(code, pw_edit_cancel(&edit));
-  RETURNS(code, pw_edit_commit(&edit, 0));
-  RETURNS(code, pw_queue_fd(queue, &number));
-  RETURNS(code, pw_submit_read(queue, file, buf, 1, 0, completed, NULL, NULL));
-  RETURNS(code, pw_submit_write(queue, file, buf, 1, 0, completed, NULL, NULL));
-  RETURNS(code, pw_submit_append(queue, file, buf, 1, completed, NULL, NULL));
-  RETURNS(code, pw_submit_sync_data(queue, file, completed, NULL, NULL));
-  RETURNS(code, pw_submit_pin(queue, file, 0, completed, NULL, NULL));
-  RETURNS(code, pw_submit_read(parents->idle, file, buf, 1, 0, completed, NULL, NULL));
-  RETURNS(code, pw_queue_cancel(queue, parents->request));
-  RETURNS(code, pw_queue_run(queue, 1, 0, &nr));
-  RETURNS(code, pw_queue_run(parents->idle, 1, -1, &nr));
-  RETURNS(code, pw_queue_close(queue));
-  RETURNS(code, pw_queue_close(parents->idle));
-  RETURNS(code, pw_close(file));
-  RETURNS(code, pw_cache_close(cache));
+static void row_all_others(struct objects *parents) {
+  struct refused its = {parents->cache_options, parents->cache, parents->open_options, parents->file, parents->queue,
+                        parents->page,          parents->edit,  parents->request};
+  all_others_refuse(PW_ERROR_FORKED, &its);
   CHECK(pw_last_errno() == EBADF && strstr(pw_last_error(), "cache") != NULL);
+  its.queue = parents->idle;
+  all_others_refuse(PW_ERROR_FORKED, &its);
 }
 
 /* All rows, in a child of the process of `parents`. */
@@ -307,13 +246,13 @@ static void all_rows(struct objects *parents, const char *own_path) {
   int callbacks = counts->callbacks;
   row_use_no_object();
   row_hits_only(parents);
-  row_all_others(parents, own_path);
+  row_all_others(parents);
   /* Nothing was changed. */
   row_hits_only(parents);
   CHECK(counts->callbacks == callbacks && counts->hooks == 0 && counts->releases == 0);
   row_create_an_object(parents, own_path);
   row_hits_only(parents);
-  row_all_others(parents, own_path);
+  row_all_others(parents);
 }
 
 static void children_and_their_children(const char *folder) {
@@ -454,8 +393,14 @@ static char *source;
 static atomic_int is_copying, may_copy;
 
 /* Lets the thread that copies from `source` wait in the middle. */
-static void stop_the_copy(int number) {
-  (void)number;
+static void stop_the_copy(int number, siginfo_t *info, void *context) {
+  uintptr_t offset = (uintptr_t)info->si_addr - (uintptr_t)source;
+  (void)context;
+  if (offset < PAGE || offset >= 2 * PAGE) {
+    /* Another fault, which occurs again and ends the program. */
+    signal(number, SIG_DFL);
+    return;
+  }
   is_copying = 1;
   while (!may_copy)
     sched_yield();
@@ -486,7 +431,8 @@ static void fork_during_a_write(const char *folder) {
   CHECK(source != MAP_FAILED);
   CHECK(mprotect(source + PAGE, PAGE, PROT_NONE) == 0);
   memset(&action, 0, sizeof action);
-  action.sa_handler = stop_the_copy;
+  action.sa_sigaction = stop_the_copy;
+  action.sa_flags = SA_SIGINFO;
   CHECK(sigaction(SIGSEGV, &action, &before) == 0);
   CHECK(pthread_create(&thread, NULL, write_source, NULL) == 0);
   while (!is_copying)
@@ -512,7 +458,7 @@ static void fork_during_a_write(const char *folder) {
 
 int main(int argc, char **argv) {
   CHECK(argc == 2);
-  alarm(4 * LIMIT_S);
+  alarm(4 * limit_s());
   counts = (struct counts *)mmap(NULL, sizeof *counts, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   CHECK(counts != MAP_FAILED);
   children_and_their_children(argv[1]);

@@ -47,8 +47,8 @@ pub unsafe extern "C" fn pw_read(
     offset: i64,
     nr_read: *mut usize,
 ) -> c_int {
-    // A hit only publishes its call in the thread's hazard slot, and cannot panic. (As an unsigned
-    // number, a negative offset is past the end of any file.)
+    // A hit only publishes its call in the thread's hazard slot, and cannot panic. Cast to an
+    // unsigned number, a negative offset is past the end of any file, and so no hit.
     if size != 0 && size <= SHORT && !buf.is_null() && !nr_read.is_null() {
         // SAFETY: the caller's obligation: valid for writes of `size` bytes by this call alone.
         let short = unsafe { std::slice::from_raw_parts_mut(buf.cast::<u8>(), size) };
@@ -205,7 +205,8 @@ pub unsafe extern "C" fn pw_pin(file: *mut pw_file, page_number: u64, page: *mut
                 // SAFETY: as in `pin_any`.
                 Some(unsafe { transmute::<PageGuard<'_>, PageGuard<'static>>(guard) })
             };
-            // SAFETY: (a) as in `pin_any`; (b).
+            // SAFETY: (a) the guard is of this file, with which this call is in progress; (b)
+            // `with_shortly` passes this thread's hazard slot.
             unsafe { pins::keep_shortly(line, handle, page_number, pin) }
         });
         if let Some(Some(kept)) = kept {
@@ -225,8 +226,9 @@ unsafe fn pin_any(file: *mut pw_file, page_number: u64, page: *mut pw_page) -> c
         let handle = file as u64;
         let kept = with(handle, |file: &OpenFile| {
             let guard = file.file().pin(page_number)?;
-            // SAFETY: only the lifetime changes. The guard borrows from the file, which is not
-            // closed while a slot has the guard: the closing thread finds the slot.
+            // SAFETY: only the lifetime changes. The guard borrows from the file. A pin slot
+            // contains the guard until it is dropped, and a thread that closes the file searches
+            // the pin slots and gives up.
             let guard = unsafe { transmute::<PageGuard<'_>, PageGuard<'static>>(guard) };
             // SAFETY: (a) the guard is of this file, with which this call is in progress.
             unsafe { pins::keep(handle, page_number, Pinned::OfFile(guard)) }
@@ -289,17 +291,16 @@ impl pw_view {
     }
 
     fn token(&self) -> Token {
-        // SAFETY: a token consists of integers, so any bits are valid. If the program passes bits
-        // that no call has returned, the token may name a page that does not exist, or another
-        // file. The library checks both cases.
+        // SAFETY: a token consists of integers, so any bits are valid. The program may have changed
+        // them. The library checks whether the page exists and the token is of this file.
         unsafe { (&raw const self.opaque).cast::<Token>().read() }
     }
 
     /// Returns an error if the page may have changed since the start of the view.
     #[inline(always)]
     fn validate(&self) -> Result<()> {
-        // ORDERING: Acquire; orders the program's loads from the page before the loads of its slot.
-        // Every optimistic read needs this fence between its loads and the validation.
+        // ORDERING: Acquire; the program's loads from the page come before the loads that validate
+        // them, as in every optimistic read.
         fence(Ordering::Acquire);
         let state = with(self.file as u64, |file: &OpenFile| {
             Ok(file.file().token_state(&self.token()))
@@ -307,8 +308,8 @@ impl pw_view {
         match state {
             TokenState::Unchanged => Ok(()),
             TokenState::Busy => {
-                // The thread that was changing the page at a fork does not exist in the child, so
-                // a child that tried again would never succeed.
+                // In a child of `fork`, the thread that was changing the page does not exist, and
+                // no retry would succeed.
                 check_process::<OpenFile>(|| self.file as u64)?;
                 Err(Failure::Outcome(PW_ERROR_CHANGING))
             }

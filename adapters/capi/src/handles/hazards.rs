@@ -48,9 +48,9 @@ impl Line {
 }
 
 /// Numbers of the hazard slots that were assigned and are unused now, and of the first one that was
-/// never assigned. In a child of `fork`, those of the parent's other threads stay
-/// assigned, and those in the parent's list are lost: a thread of the child may find no hazard
-/// slot after many forks, and then counts its calls.
+/// never assigned. In a child of `fork`, those of the parent's other threads stay assigned, and
+/// those in the parent's list are lost: a thread of the child may find no hazard slot after many
+/// forks, and then counts its calls.
 struct Numbers {
     free: PerProcess<Vec<usize>>,
     /// Stored under the lock of `free`. A child inherits the value.

@@ -1,6 +1,6 @@
 //! Handles: mapping from a number that a C program holds to an object, or an error.
 //!
-//! - Owns: the tables of handles, the calls that threads are in, permission to close.
+//! - Owns: the tables of handles, the hazard slots, the permission to close an object.
 //! - Calls: `error`.
 //! - Promises: any 64 bits may be passed as a handle. A handle that was closed is never taken for
 //!   an open one, however often its table slot was reused since. While a call uses an object, no
@@ -16,8 +16,8 @@
 //! |---|---|
 //! | `hazards` | hazard slots (`Line`), in which threads publish calls |
 //! | `table` | table slots, which contain objects |
-//! | `process` | the process's tables, and each thread's hazard slot |
-//! | `per_process` | numbers of processes, and values that each process has for itself |
+//! | `process` | the table of each kind of object; the hazard slot of the calling thread |
+//! | `per_process` | the number of this process, and values of which each process has an instance |
 //! | `cell` | a cell that loom can check |
 //!
 //! # Protocol

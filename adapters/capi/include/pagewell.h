@@ -7,12 +7,12 @@
  * @section form Calls
  *
  * Each call returns ::PW_OK, which is 0, or an error code of ::pw_error. pw_strerror() returns the
- * message of a code. pw_last_error() returns the message of the calling thread's last error, with
- * path and cause, and pw_last_errno() its number in the system. Results are written to locations
- * that the program passes; after an error they are unchanged, unless a function says otherwise.
+ * message of a code. pw_last_error() returns the message of the calling thread's last error, and
+ * pw_last_errno() the `errno`. Results are written to locations that the program passes; after an
+ * error they are unchanged, unless a function says otherwise.
  *
- * Sizes are `size_t`, and offsets signed 64-bit integers, as `off_t` of POSIX. Pages have numbers,
- * and begin at their number times the page size.
+ * Sizes of memory are `size_t`. Offsets and sizes of files are signed 64-bit integers, as `off_t`
+ * of POSIX. Pages have numbers, and begin at their number times the page size.
  *
  * @section handles Handles
  *
@@ -23,11 +23,11 @@
  * nothing. After ::PW_ERROR_PANIC, a fault of the library, the handle of the call is dead: it can
  * be closed, and all other calls with it return ::PW_ERROR_PANIC, too.
  *
- * Structures that a call fills in (pw_page, pw_edit, pw_view, pw_completion) are the program's
- * memory. Two threads may not use the same structure at the same time, unless both only read it.
+ * Structures that a call fills in (such as pw_page, pw_edit and pw_view) are the program's memory.
+ * Two threads may not use the same structure at the same time, unless both only read it.
  *
- * Other pointers are checked only for null, and those to structures and arrays for alignment. A
- * buffer must have the stated number of bytes, as for any function of C.
+ * Other pointers are checked only for null, and those to structures and arrays that a call reads
+ * also for alignment. A buffer must have the stated number of bytes, as for any function of C.
  *
  * @section threads Threads, signals
  *
@@ -39,8 +39,8 @@
  * SIGSYS: handlers of the program run in its own threads. Callbacks and page codecs may run in
  * threads of the library, with the same signals blocked.
  *
- * A program that exits without ::pw_close does not sync: the writes of the last 0.2 seconds and
- * more may be lost.
+ * A program that exits without ::pw_close does not sync: the writes of the last 0.2 seconds, and
+ * earlier ones that were not synced, may be lost.
  *
  * @section fork Fork
  *
@@ -99,8 +99,8 @@
 #define PW_EDIT_TRY 1
 
 /**
- * Open for reading and writing. Without this flag, the file is open for reading only. Only one
- * process can have a file open for writing.
+ * Open for reading and writing. Without this flag and the others that open for writing, the file
+ * is open for reading only. Only one process, with one cache, can have a file open for writing.
  */
 #define PW_OPEN_WRITE 1
 
@@ -131,14 +131,14 @@
 #define PW_OPEN_DIRECT_ALWAYS 32
 
 /**
- * Open for writing, and write dirty pages only when the program requests it. Otherwise they are
- * written soon, in the background.
+ * Open for writing, and write dirty pages only when the program requests it. Without this flag,
+ * they are written soon, in the background.
  */
 #define PW_OPEN_MANUAL 64
 
 /**
  * Result of a call: 0, or one of these error codes. The numbers are stable. None of them is an
- * `errno`; ::pw_last_errno returns that of the system.
+ * `errno`; ::pw_last_errno returns the `errno` of the last error.
  *
  * A later version may have more codes, and may return them from the same calls.
  */
@@ -148,8 +148,8 @@ enum pw_error {
    */
   PW_OK = 0,
   /**
-   * The handle is not open: it is null, was closed or freed, is of another kind, or was never a
-   * handle. Nothing was done.
+   * No such handle, pin, edit or request: it is null, was closed, freed or ended, is of another
+   * kind, or never existed. Nothing was done.
    */
   PW_ERROR_HANDLE = 5001,
   /**
@@ -164,7 +164,8 @@ enum pw_error {
   PW_ERROR_ARGUMENT = 5003,
   /**
    * The handle is in use, and was not closed: it has pinned or edited pages, or requests in
-   * flight, or another thread is in a call with it.
+   * flight, or a call with it is in progress. A call with the handle also returns this code
+   * while another thread is closing the handle.
    */
   PW_ERROR_BUSY = 5004,
   /**
@@ -172,7 +173,7 @@ enum pw_error {
    */
   PW_ERROR_THREAD = 5005,
   /**
-   * The maximum number of handles of this kind is open.
+   * The maximum number of handles of this kind is open, or all slots for pins are allocated.
    */
   PW_ERROR_LIMIT = 5006,
   /**
@@ -194,11 +195,12 @@ enum pw_error {
    */
   PW_ERROR_NOT_FOUND = 5101,
   /**
-   * The system denies access.
+   * The system denies access, or the file system is mounted read-only.
    */
   PW_ERROR_PERMISSION = 5102,
   /**
-   * The path names a directory, a pipe, or another object without bytes at positions.
+   * The path names a directory, a pipe, or another object without random access, or a file
+   * without a size, such as those of procfs.
    */
   PW_ERROR_NOT_A_FILE = 5103,
   /**
@@ -231,7 +233,8 @@ enum pw_error {
    */
   PW_ERROR_TRUNCATED = 5110,
   /**
-   * No frame of the cache could be freed; ::pw_last_error gives the reasons.
+   * No frame of the cache could be freed; ::pw_last_error gives the reasons. Or an append is
+   * longer than the maximum of one call.
    */
   PW_ERROR_OUT_OF_FRAMES = 5111,
   /**
@@ -251,7 +254,8 @@ enum pw_error {
    */
   PW_ERROR_READ_ONLY = 5115,
   /**
-   * Another process, or another cache, has the file open for writing.
+   * The file cannot be opened for writing: another process or cache has it open for writing,
+   * this cache has it open for reading only, or it is being executed.
    */
   PW_ERROR_OPEN_ELSEWHERE = 5116,
   /**
@@ -264,8 +268,8 @@ enum pw_error {
    */
   PW_ERROR_LOCKED = 5120,
   /**
-   * The call would wait for its own thread, which is in a callback or page codec of the file, or
-   * edits the page.
+   * The call would wait for its own thread, which is in a callback of the file, is in a page
+   * codec of any file, or edits the page.
    */
   PW_ERROR_DEADLOCK = 5121,
   /**
@@ -287,7 +291,8 @@ enum pw_error {
    */
   PW_ERROR_IO = 5125,
   /**
-   * The program's page codec refused a stored page: ::pw_open_options_set_page_hooks.
+   * The program's page codec refused a stored page, or the stored size is not valid for a file
+   * with a page codec: ::pw_open_options_set_page_hooks.
    */
   PW_ERROR_CORRUPT = 5126,
   /**
@@ -435,7 +440,7 @@ struct pw_cache_stats {
    */
   uint64_t nr_failed_fills;
   /**
-   * Number of pages evicted because frames were needed.
+   * Number of pages evicted because frames were needed, or by ::pw_cache_reclaim.
    */
   uint64_t nr_evictions;
   /**
@@ -638,7 +643,7 @@ struct pw_completion {
    */
   int error_errno;
   /**
-   * Number of bytes read or written.
+   * Number of bytes read or written; for ::pw_submit_pin, that of the page.
    */
   size_t size;
   /**
@@ -686,7 +691,7 @@ struct pw_read_request {
    */
   size_t nr_read;
   /**
-   * Receives ::PW_OK, or the reason why nothing was read.
+   * Receives ::PW_OK, or the code of the error if nothing was read.
    */
   int error;
 };
@@ -767,7 +772,8 @@ int pw_cache_options_free(struct pw_cache_options *options);
 
 /**
  * Sets the capacity in bytes: pages, index and metadata together. The default is 64 MiB. The
- * minimum is 65 KiB, and the maximum the memory of the machine; ::pw_cache_new checks both.
+ * minimum is 65 KiB. The maximum is the memory of the machine, or the limit of the process's
+ * control group if that is smaller. ::pw_cache_new checks both.
  *
  * Errors: ::PW_ERROR_HANDLE.
  *
@@ -820,9 +826,9 @@ int pw_cache_options_set_dirty_limit(struct pw_cache_options *options, uint64_t 
 int pw_cache_options_set_max_dirty_age(struct pw_cache_options *options, uint64_t milliseconds);
 
 /**
- * Sets the time in milliseconds that a write waits for a call of its file's backend, callback or
- * page codec that does not return; the write then fails with ::PW_ERROR_THROTTLED. The default is
- * 900.
+ * Sets the time in milliseconds after which a call of a file's backend, callback or page codec
+ * counts as stalled. A write to a file that is at its quota of dirty pages then fails with
+ * ::PW_ERROR_THROTTLED. The default is 900.
  *
  * Errors: ::PW_ERROR_HANDLE.
  *
@@ -831,8 +837,8 @@ int pw_cache_options_set_max_dirty_age(struct pw_cache_options *options, uint64_
 int pw_cache_options_set_stall_timeout(struct pw_cache_options *options, uint64_t milliseconds);
 
 /**
- * Sets the time in milliseconds for which the last close of a file is retried if the backend,
- * callback or page codec fails. The default is 1000.
+ * Sets the time in milliseconds for which ::pw_close of a file that is open for writing is retried
+ * if the backend, callback or page codec fails. The default is 1000.
  *
  * Errors: ::PW_ERROR_HANDLE.
  *
@@ -905,7 +911,8 @@ int pw_cache_stats(struct pw_cache *cache, struct pw_cache_stats *stats, size_t 
 int pw_cache_engine(struct pw_cache *cache, int *engine, char *why, size_t size);
 
 /**
- * Evicts pages that are not pinned, first those that were not read recently.
+ * Evicts pages that are neither pinned nor dirty nor unsynced, first those that were not accessed
+ * recently.
  *
  * `nr_pages`: the maximum number. `nr_evicted`: null, or receives the number of evicted pages.
  *
@@ -924,9 +931,9 @@ int pw_cache_reclaim(struct pw_cache *cache, size_t nr_pages, size_t *nr_evicted
  *
  * `edit`: is filled in; ended by ::pw_edit_commit or ::pw_edit_cancel, in the same thread.
  *
- * Errors: ::PW_ERROR_LOCKED with ::PW_EDIT_TRY, ::PW_ERROR_DEADLOCK if this thread already edits
- * the page, ::PW_ERROR_READ_ONLY, ::PW_ERROR_THROTTLED, ::PW_ERROR_LIMIT after 16383 edits, and
- * those of ::pw_pin.
+ * Errors: ::PW_ERROR_LOCKED with ::PW_EDIT_TRY if any thread edits the page, ::PW_ERROR_DEADLOCK
+ * without it if this thread already edits the page, ::PW_ERROR_READ_ONLY, ::PW_ERROR_THROTTLED,
+ * ::PW_ERROR_LIMIT after 16383 edits, and those of ::pw_pin.
  *
  * Threads: any, several with one file.
  */
@@ -986,10 +993,11 @@ int pw_edit_cancel(struct pw_edit *edit);
 const char *pw_strerror(int code);
 
 /**
- * Returns the message of this thread's last error in one line: the operation, the path, the
- * reason, and the causes.
+ * Returns the message of this thread's last error in one line. If an operation of a cache or file
+ * failed, the message has the operation, the path, the reason and the causes. If the call was
+ * refused, for example because of an argument, it has only the reason.
  *
- * Calls that succeed do not change it.
+ * Calls that succeed do not change the message.
  *
  * Returns: a string that is never null, and stays valid until the next error of this thread, or
  * until the thread ends. If there was no error, the string is "no error".
@@ -1065,7 +1073,8 @@ int pw_open_options_set_mode(struct pw_open_options *options, uint32_t bits);
  * `hook`: the callback, or null for no callback. `user`: the pointer that is passed to it.
  *
  * `release`: null, or a function that is called with `user` once no thread can call the callback
- * any more, since neither these options nor a file use it.
+ * any more, since neither these options nor a file use it. If `hook` is null, `release` is not
+ * called.
  *
  * The callback is called by threads that make calls for this file (flush, sync, close; with a page
  * codec also a new size or a write past the end), and by threads of the cache; several threads may
@@ -1101,16 +1110,19 @@ int pw_open_options_set_before_write(struct pw_open_options *options,
  * `user`: the pointer that is passed to the functions.
  *
  * `release`: null, or a function that is called with `user` once no thread can call the codec any
- * more, since neither these options nor a file use it.
+ * more, since neither these options nor a file use it. If the file has no codec, `release` is not
+ * called.
  *
  * `before_write` is called by the thread that writes the file back, which may be a thread of the
  * program or of the cache; for one file, by one thread at a time. If there is also a callback
  * (::pw_open_options_set_before_write), the callback is called first. `after_read` and `hole` are
  * called by threads of the program that need a page that is not cached, and by threads of the
- * cache; several threads may call them at once. Threads that need the page wait until the function
- * has returned. None of these functions may make a call with any cache that might wait: such a
- * call returns ::PW_ERROR_DEADLOCK. Reads and pins that find their pages in the cache and need not
- * wait are allowed. ::pw_close returns ::PW_ERROR_BUSY for the handle whose call needs the page.
+ * cache; several threads may call them at once. A thread that opens the file for writing or
+ * extends it may call `after_read` and `before_write`, too. Threads that need the page wait until
+ * the function has returned. None of these functions may make a call with any cache that might
+ * wait: such a call returns ::PW_ERROR_DEADLOCK. Reads and pins that find their pages in the cache
+ * and need not wait are allowed. ::pw_close returns ::PW_ERROR_BUSY for the handle whose call
+ * needs the page.
  *
  * Each call of this function creates another codec. To open a file a second time while it is open,
  * use the same options, or options without a codec. With another codec, ::pw_open fails with
@@ -1141,9 +1153,11 @@ int pw_open_options_set_page_hooks(struct pw_open_options *options,
  * ::PW_OPEN_CREATE_NEW; ::PW_ERROR_AMBIGUOUS_FILE if the file system reports the identity of
  * another open file for this file; ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_PAGE_SIZE;
  * ::PW_ERROR_PAGE_SIZE_MISMATCH and ::PW_ERROR_OPTIONS_MISMATCH if the file is already open with
- * another page size or other options; ::PW_ERROR_OPEN_ELSEWHERE if another process or cache has it
- * open for writing, or this cache has it open for reading only; ::PW_ERROR_UNAVAILABLE,
- * ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 65535 files.
+ * another page size or other options; ::PW_ERROR_OPEN_ELSEWHERE if the file is opened for writing,
+ * and another process or cache has it open for writing, or this cache has it open for reading
+ * only; ::PW_ERROR_CORRUPT if the stored size is not valid for a file with a page codec;
+ * ::PW_ERROR_DEADLOCK in a page codec; ::PW_ERROR_UNAVAILABLE, ::PW_ERROR_HANDLE,
+ * ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 65535 files.
  *
  * Threads: any.
  */
@@ -1166,15 +1180,15 @@ int pw_open(struct pw_cache *cache,
 int pw_dup(struct pw_file *file, struct pw_file **other);
 
 /**
- * Closes the handle. If the file is open for writing, all its writes are first made durable. If
- * the backend, callback or page codec fails, the close is retried for a second
- * (::pw_cache_options_set_close_timeout).
+ * Closes the handle. If the handle is open for writing, or is the last handle of the file, all
+ * writes to the file are first made durable. If the backend, callback or page codec fails, the
+ * close is retried for a second (::pw_cache_options_set_close_timeout).
  *
  * After an error the handle is unchanged, and nothing is lost: close it again when the backend
- * works. A program that ends without closing loses what was not synced.
+ * works. A program that ends without closing may lose what was not synced.
  *
  * Errors: ::PW_ERROR_BUSY at once, and nothing was done, if pages are pinned or edited by this
- * handle, requests with it are in flight, or another thread is in a call with it; those of
+ * handle, requests with it are in flight, or a call with it is in progress; those of
  * ::pw_sync_all; ::PW_ERROR_UNAVAILABLE if the system now refuses `membarrier(2)`, which it has
  * granted before; ::PW_ERROR_HANDLE.
  *
@@ -1208,13 +1222,14 @@ int pw_size(struct pw_file *file, int64_t *size);
 
 /**
  * Queries the backend for the present size of a file that was changed outside the cache, and uses
- * this size from then on. Removes the cached pages that the change of size has made invalid.
+ * this size from then on. Removes the cached pages that the change of size has made invalid. Does
+ * nothing but return the size if this cache has the file open for writing.
  *
  * `size`: null, or receives the size.
  *
- * Errors: ::PW_ERROR_IO, ::PW_ERROR_FILE_TOO_LARGE if the file has grown to more than four times
- * the size that it was opened with, and by more than 64 MiB (close all its handles, and open it
- * again); ::PW_ERROR_HANDLE.
+ * Errors: ::PW_ERROR_IO, ::PW_ERROR_FILE_TOO_LARGE if the file is now larger than four times the
+ * size that it was opened with plus 64 MiB (close all its handles, and open it again);
+ * ::PW_ERROR_DEADLOCK in a page codec, ::PW_ERROR_HANDLE.
  *
  * Threads: any.
  */
@@ -1392,8 +1407,9 @@ int pw_submit_pin(struct pw_queue *queue,
  * also after an error.
  *
  * Errors: ::PW_ERROR_IO, ::PW_ERROR_CORRUPT if the page codec refuses a page, ::PW_ERROR_TRUNCATED
- * if the file was truncated outside the cache, ::PW_ERROR_OUT_OF_FRAMES if every page is pinned,
- * ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
+ * if the file was truncated outside the cache, ::PW_ERROR_OUT_OF_FRAMES if every page is pinned or
+ * cannot be written back, ::PW_ERROR_DEADLOCK in a page codec, ::PW_ERROR_HANDLE,
+ * ::PW_ERROR_ARGUMENT.
  *
  * Threads: any, several with one file.
  */
@@ -1462,7 +1478,7 @@ int pw_unpin(struct pw_page *page);
  *
  * `page_number`: as for ::pw_pin. `view`: is filled in.
  *
- * Errors: as ::pw_pin, except those of pins.
+ * Errors: as ::pw_pin, except ::PW_ERROR_LIMIT.
  *
  * Threads: any, several with one file.
  */
@@ -1497,8 +1513,8 @@ int pw_view_validate(const struct pw_view *view);
  * unspecified.
  *
  * Errors: ::PW_ERROR_ARGUMENT if the bytes are not all in the view; those of ::pw_view_validate;
- * and those of ::pw_read. The call can fail like a read because it looks the page up again instead
- * of using the address in the view: it never copies memory that no longer belongs to the page.
+ * and those of ::pw_view_begin, since the call looks the page up again instead of using the
+ * address in the view: it never copies memory that no longer belongs to the page.
  *
  * Threads: any, several with one view.
  */
@@ -1510,7 +1526,7 @@ int pw_view_copy(const struct pw_view *view, size_t offset, void *buf, size_t si
  *
  * `offset`, `length`: the bytes; a length of 0 extends to the end. `advice`: one of ::pw_advice.
  *
- * Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_HANDLE.
+ * Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_HANDLE, ::PW_ERROR_DEADLOCK in a page codec.
  *
  * Threads: any, several with one file.
  */
@@ -1518,13 +1534,13 @@ int pw_advise(struct pw_file *file, int64_t offset, int64_t length, int advice);
 
 /**
  * Submits reads of the missing pages of several ranges, all at once, without waiting for them. The
- * call is a hint. It does not read pages for which it would have to wait, pages past the end of
- * the file, and, in one call, more pages than an eighth of the cache.
+ * call is a hint. It reads neither pages for which it would have to wait, nor pages past the end
+ * of the file. One call reads at most as many pages as fit in an eighth of the cache.
  *
  * `ranges`: `count` of them. `nr_pages`: null, or receives the number of pages whose reads were
  * submitted.
  *
- * Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_HANDLE.
+ * Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_HANDLE, ::PW_ERROR_DEADLOCK in a page codec.
  *
  * Threads: any, several with one file.
  */
@@ -1561,8 +1577,9 @@ int pw_invalidate(struct pw_file *file, int64_t offset, int64_t length);
  *
  * Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_THROTTLED if the file is at
  * its quota of dirty pages, and they cannot be written back; ::PW_ERROR_OUT_OF_FRAMES if every
- * page is pinned or cannot be written back; ::PW_ERROR_DEADLOCK, and those of ::pw_read, since a
- * write to a part of a page reads the page first.
+ * page is pinned or cannot be written back; ::PW_ERROR_REFUSED if a page codec refuses the last
+ * page of a file that is extended; ::PW_ERROR_DEADLOCK, and those of ::pw_read, since a write to a
+ * part of a page reads the page first.
  *
  * Threads: any, several with one file.
  */
@@ -1595,7 +1612,7 @@ int pw_write_lsn(struct pw_file *file,
  * suitable log sequence number for a record.
  *
  * Errors: as ::pw_write; ::PW_ERROR_OUT_OF_FRAMES at once if `size` exceeds the maximum of one
- * call, a quarter of the cache; ::pw_last_error states the maximum.
+ * call, by default a quarter of the cache; ::pw_last_error states the maximum.
  *
  * Threads: any, several with one file.
  */
@@ -1618,8 +1635,8 @@ int pw_append_lsn(struct pw_file *file,
  * Sets the size of a file, as `ftruncate`. Bytes past the new size are removed, and new bytes are
  * zeros. Pinned pages keep their bytes.
  *
- * Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_IO, ::PW_ERROR_DEADLOCK,
- * ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
+ * Errors: as ::pw_write, since the last page before the old or new end may have to be read and
+ * changed.
  *
  * Threads: any, several with one file.
  */
@@ -1664,9 +1681,11 @@ int pw_sync_data(struct pw_file *file);
 int pw_sync_all(struct pw_file *file);
 
 /**
- * Makes all writes before the call durable in the pages that contain any of these bytes.
+ * Makes durable everything that was written before the call to the pages of a range, and the size
+ * that is needed to read these pages.
  *
- * `offset`, `length`: the bytes; a length of 0 extends to the end.
+ * `offset`, `length`: the range is all pages with any of these bytes; a length of 0 extends to the
+ * end.
  *
  * Errors: as ::pw_sync_data, and ::PW_ERROR_ARGUMENT.
  *

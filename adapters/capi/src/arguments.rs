@@ -2,11 +2,11 @@
 //!
 //! - Owns: checks of pointers to arguments and results, buffers, offsets, strings.
 //! - Calls: `error`.
-//! - Promises: a null pointer, a misaligned structure or array, a negative offset, and a size above
-//!   the maximum size of an object (`isize::MAX` bytes) are reported as errors. A pointer to any
-//!   other result need not be aligned. Other invalid pointers are not detected: as with any C
-//!   function, the calling program must pass pointers that meet the requirements stated in the
-//!   header.
+//! - Promises: the following are reported as errors: a null pointer where an object is required, a
+//!   negative offset, a size above the maximum size of an object (`isize::MAX` bytes), and a
+//!   misaligned structure or array that the call reads. A pointer to memory that the call only
+//!   writes need not be aligned. Other invalid pointers are not detected: as with any C function,
+//!   the calling program must pass pointers that meet the requirements stated in the header.
 
 use std::ffi::{CStr, OsStr, c_char, c_void};
 use std::ops::Range;
@@ -213,7 +213,7 @@ pub(crate) unsafe fn answer_sized<T: Copy>(place: *mut T, size: usize, value: T)
     needed(place)?;
     if size == 0 || size > 4096 || !size.is_multiple_of(8) {
         return Err(Failure::argument(
-            "the size of a structure is not one of any version",
+            "the size of a structure must be a multiple of 8, from 8 to 4096",
         ));
     }
     let both = size.min(size_of::<T>());

@@ -2,7 +2,7 @@
 //!
 //! - Owns: `pw_cache`, `pw_cache_options`.
 //! - Calls: `error`, `entry`, `handles`, `arguments`.
-//! - Promises: all settings are checked together when the cache is created.
+//! - Promises: settings that are numbers are checked together when the cache is created.
 
 use std::ffi::{c_char, c_int};
 use std::sync::{Mutex, PoisonError};
@@ -78,7 +78,7 @@ pub struct pw_cache_stats {
     pub nr_fills: u64,
     /// Number of failed reads from files.
     pub nr_failed_fills: u64,
-    /// Number of pages evicted because frames were needed.
+    /// Number of pages evicted because frames were needed, or by ::pw_cache_reclaim.
     pub nr_evictions: u64,
     /// Number of frames with bytes that are not known to be durable.
     pub nr_unclean: u64,
@@ -128,7 +128,8 @@ pub unsafe extern "C" fn pw_cache_options_free(options: *mut pw_cache_options) -
 }
 
 /// Sets the capacity in bytes: pages, index and metadata together. The default is 64 MiB. The
-/// minimum is 65 KiB, and the maximum the memory of the machine; ::pw_cache_new checks both.
+/// minimum is 65 KiB. The maximum is the memory of the machine, or the limit of the process's
+/// control group if that is smaller. ::pw_cache_new checks both.
 ///
 /// Errors: ::PW_ERROR_HANDLE.
 ///
@@ -210,9 +211,9 @@ pub unsafe extern "C" fn pw_cache_options_set_max_dirty_age(
     })
 }
 
-/// Sets the time in milliseconds that a write waits for a call of its file's backend, callback or
-/// page codec that does not return; the write then fails with ::PW_ERROR_THROTTLED. The default is
-/// 900.
+/// Sets the time in milliseconds after which a call of a file's backend, callback or page codec
+/// counts as stalled. A write to a file that is at its quota of dirty pages then fails with
+/// ::PW_ERROR_THROTTLED. The default is 900.
 ///
 /// Errors: ::PW_ERROR_HANDLE.
 ///
@@ -227,8 +228,8 @@ pub unsafe extern "C" fn pw_cache_options_set_stall_timeout(
     })
 }
 
-/// Sets the time in milliseconds for which the last close of a file is retried if the backend,
-/// callback or page codec fails. The default is 1000.
+/// Sets the time in milliseconds for which ::pw_close of a file that is open for writing is retried
+/// if the backend, callback or page codec fails. The default is 1000.
 ///
 /// Errors: ::PW_ERROR_HANDLE.
 ///
@@ -383,7 +384,8 @@ pub unsafe extern "C" fn pw_cache_engine(
     })
 }
 
-/// Evicts pages that are not pinned, first those that were not read recently.
+/// Evicts pages that are neither pinned nor dirty nor unsynced, first those that were not accessed
+/// recently.
 ///
 /// `nr_pages`: the maximum number. `nr_evicted`: null, or receives the number of evicted pages.
 ///

@@ -83,9 +83,9 @@ fn taken(edit: &pw_edit) -> Result<Taken<Edit>> {
 ///
 /// `edit`: is filled in; ended by ::pw_edit_commit or ::pw_edit_cancel, in the same thread.
 ///
-/// Errors: ::PW_ERROR_LOCKED with ::PW_EDIT_TRY, ::PW_ERROR_DEADLOCK if this thread already edits
-/// the page, ::PW_ERROR_READ_ONLY, ::PW_ERROR_THROTTLED, ::PW_ERROR_LIMIT after 16383 edits, and
-/// those of ::pw_pin.
+/// Errors: ::PW_ERROR_LOCKED with ::PW_EDIT_TRY if any thread edits the page, ::PW_ERROR_DEADLOCK
+/// without it if this thread already edits the page, ::PW_ERROR_READ_ONLY, ::PW_ERROR_THROTTLED,
+/// ::PW_ERROR_LIMIT after 16383 edits, and those of ::pw_pin.
 ///
 /// Threads: any, several with one file.
 #[unsafe(no_mangle)]

@@ -7,11 +7,13 @@ use crate::error::pw_error::*;
 use crate::error::{Failure, Result};
 use crate::handles::{Kind, mark_dead};
 
-/// Performs a call without a handle.
+/// Performs a call whose panic makes no handle dead: the call creates or frees an object, ends a
+/// pin, or uses a view.
 #[inline(always)]
 pub(crate) fn call(work: impl FnOnce() -> Result<()>) -> c_int {
     // `AssertUnwindSafe` is correct: if a panic leaves an object inconsistent, its handle is then
-    // dead, or was not returned yet.
+    // dead or free, or was not returned yet. The end of a pin and the use of a view only read the
+    // file.
     match catch_unwind(AssertUnwindSafe(|| {
         panics::due();
         work()

@@ -2,8 +2,8 @@
 //!
 //! - Owns: `pw_error`, the last error of each thread.
 //! - Calls: nothing of this crate.
-//! - Promises: the numbers are stable; a message stays valid until the next error of the same
-//!   thread.
+//! - Promises: the numbers are stable. The message of a thread's last error stays valid until the
+//!   next error of the thread, or until the thread ends.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -32,7 +32,7 @@ macro_rules! errors {
 }
 
 /// Result of a call: 0, or one of these error codes. The numbers are stable. None of them is an
-/// `errno`; ::pw_last_errno returns that of the system.
+/// `errno`; ::pw_last_errno returns the `errno` of the last error.
 ///
 /// A later version may have more codes, and may return them from the same calls.
 #[repr(C)]
@@ -43,8 +43,8 @@ pub enum pw_error {
     /// Success.
     PW_OK = 0,
 
-    /// The handle is not open: it is null, was closed or freed, is of another kind, or was never a
-    /// handle. Nothing was done.
+    /// No such handle, pin, edit or request: it is null, was closed, freed or ended, is of another
+    /// kind, or never existed. Nothing was done.
     PW_ERROR_HANDLE = 5001,
     /// A fault of the library: an internal assertion failed. The handle of the call is dead and can
     /// only be closed.
@@ -53,11 +53,12 @@ pub enum pw_error {
     /// flag. Nothing was done.
     PW_ERROR_ARGUMENT = 5003,
     /// The handle is in use, and was not closed: it has pinned or edited pages, or requests in
-    /// flight, or another thread is in a call with it.
+    /// flight, or a call with it is in progress. A call with the handle also returns this code
+    /// while another thread is closing the handle.
     PW_ERROR_BUSY = 5004,
     /// Only the thread that began the edit can do this.
     PW_ERROR_THREAD = 5005,
-    /// The maximum number of handles of this kind is open.
+    /// The maximum number of handles of this kind is open, or all slots for pins are allocated.
     PW_ERROR_LIMIT = 5006,
     /// The request was canceled: ::pw_queue_cancel.
     PW_ERROR_CANCELED = 5007,
@@ -70,9 +71,10 @@ pub enum pw_error {
 
     /// The file does not exist.
     PW_ERROR_NOT_FOUND = 5101,
-    /// The system denies access.
+    /// The system denies access, or the file system is mounted read-only.
     PW_ERROR_PERMISSION = 5102,
-    /// The path names a directory, a pipe, or another object without bytes at positions.
+    /// The path names a directory, a pipe, or another object without random access, or a file
+    /// without a size, such as those of procfs.
     PW_ERROR_NOT_A_FILE = 5103,
     /// A setting is out of range; ::pw_last_error names it.
     PW_ERROR_CONFIG = 5104,
@@ -89,7 +91,8 @@ pub enum pw_error {
     PW_ERROR_FILE_TOO_LARGE = 5109,
     /// The file was truncated outside the cache.
     PW_ERROR_TRUNCATED = 5110,
-    /// No frame of the cache could be freed; ::pw_last_error gives the reasons.
+    /// No frame of the cache could be freed; ::pw_last_error gives the reasons. Or an append is
+    /// longer than the maximum of one call.
     PW_ERROR_OUT_OF_FRAMES = 5111,
     /// The page's contents are inconsistent. (No function of this header returns this code yet.)
     PW_ERROR_MALFORMED = 5112,
@@ -99,7 +102,8 @@ pub enum pw_error {
     PW_ERROR_OUT_OF_MEMORY = 5114,
     /// The file is open for reading only.
     PW_ERROR_READ_ONLY = 5115,
-    /// Another process, or another cache, has the file open for writing.
+    /// The file cannot be opened for writing: another process or cache has it open for writing,
+    /// this cache has it open for reading only, or it is being executed.
     PW_ERROR_OPEN_ELSEWHERE = 5116,
     /// The file is at its quota of dirty pages, and they cannot be written back; ::pw_last_error
     /// gives the reason.
@@ -107,8 +111,8 @@ pub enum pw_error {
     // 5118 and 5119 were used by earlier versions and are not assigned again.
     /// A page is being edited.
     PW_ERROR_LOCKED = 5120,
-    /// The call would wait for its own thread, which is in a callback or page codec of the file, or
-    /// edits the page.
+    /// The call would wait for its own thread, which is in a callback of the file, is in a page
+    /// codec of any file, or edits the page.
     PW_ERROR_DEADLOCK = 5121,
     /// A callback or page codec of the program refused a page.
     PW_ERROR_REFUSED = 5122,
@@ -120,7 +124,8 @@ pub enum pw_error {
     /// The backend failed, for example because the disk is full. ::pw_last_errno returns the
     /// `errno` of the failed system call.
     PW_ERROR_IO = 5125,
-    /// The program's page codec refused a stored page: ::pw_open_options_set_page_hooks.
+    /// The program's page codec refused a stored page, or the stored size is not valid for a file
+    /// with a page codec: ::pw_open_options_set_page_hooks.
     PW_ERROR_CORRUPT = 5126,
     /// ::PW_OPEN_CREATE_NEW was set, and the file exists.
     PW_ERROR_EXISTS = 5127,
@@ -278,6 +283,8 @@ impl Failure {
                 PW_ERROR_BUSY | PW_ERROR_CHANGING => libc::EBUSY,
                 PW_ERROR_THREAD => libc::EPERM,
                 PW_ERROR_LIMIT => libc::EMFILE,
+                PW_ERROR_OUT_OF_MEMORY => libc::ENOMEM,
+                PW_ERROR_UNAVAILABLE => libc::EOPNOTSUPP,
                 PW_ERROR_CANCELED => libc::ECANCELED,
                 PW_ERROR_CHANGED => libc::EAGAIN,
                 PW_ERROR_PANIC => libc::ENOTRECOVERABLE,
@@ -286,7 +293,8 @@ impl Failure {
         }
     }
 
-    /// Returns the message in one line: the operation, the file, the reason, and the causes.
+    /// Returns the message in one line. An error of the library has the operation, the file, the
+    /// reason and the causes. Another error has the message of its code, and usually a detail.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Library(error) => {
@@ -365,10 +373,11 @@ pub extern "C" fn pw_strerror(code: c_int) -> *const c_char {
     text_of(code).unwrap_or(c"not an error code").as_ptr()
 }
 
-/// Returns the message of this thread's last error in one line: the operation, the path, the
-/// reason, and the causes.
+/// Returns the message of this thread's last error in one line. If an operation of a cache or file
+/// failed, the message has the operation, the path, the reason and the causes. If the call was
+/// refused, for example because of an argument, it has only the reason.
 ///
-/// Calls that succeed do not change it.
+/// Calls that succeed do not change the message.
 ///
 /// Returns: a string that is never null, and stays valid until the next error of this thread, or
 /// until the thread ends. If there was no error, the string is "no error".

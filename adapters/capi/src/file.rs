@@ -36,8 +36,8 @@ pub struct pw_open_options {
     _opaque: (),
 }
 
-/// The file. It is absent only after a close that has panicked, and during a close, whose thread
-/// has exclusive access.
+/// The file. It is absent after a close that has succeeded or panicked, and during a close, whose
+/// thread has exclusive access.
 pub(crate) struct OpenFile(ManuallyDrop<File>, Presence);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,8 +100,8 @@ tables! {
     OpenFileOptions: 5, "open options", 4096;
 }
 
-/// Open for reading and writing. Without this flag, the file is open for reading only. Only one
-/// process can have a file open for writing.
+/// Open for reading and writing. Without this flag and the others that open for writing, the file
+/// is open for reading only. Only one process, with one cache, can have a file open for writing.
 pub const PW_OPEN_WRITE: c_int = 1;
 /// Open for writing, and create the file if it does not exist.
 pub const PW_OPEN_CREATE: c_int = 2;
@@ -114,8 +114,8 @@ pub const PW_OPEN_TRUNCATE: c_int = 8;
 pub const PW_OPEN_DIRECT: c_int = 16;
 /// Use direct I/O, or fail with ::PW_ERROR_UNAVAILABLE.
 pub const PW_OPEN_DIRECT_ALWAYS: c_int = 32;
-/// Open for writing, and write dirty pages only when the program requests it. Otherwise they are
-/// written soon, in the background.
+/// Open for writing, and write dirty pages only when the program requests it. Without this flag,
+/// they are written soon, in the background.
 pub const PW_OPEN_MANUAL: c_int = 64;
 
 const ALL_FLAGS: c_int = PW_OPEN_WRITE
@@ -215,7 +215,8 @@ pub unsafe extern "C" fn pw_open_options_set_mode(
 /// `hook`: the callback, or null for no callback. `user`: the pointer that is passed to it.
 ///
 /// `release`: null, or a function that is called with `user` once no thread can call the callback
-/// any more, since neither these options nor a file use it.
+/// any more, since neither these options nor a file use it. If `hook` is null, `release` is not
+/// called.
 ///
 /// The callback is called by threads that make calls for this file (flush, sync, close; with a page
 /// codec also a new size or a write past the end), and by threads of the cache; several threads may
@@ -261,16 +262,19 @@ pub unsafe extern "C" fn pw_open_options_set_before_write(
 /// `user`: the pointer that is passed to the functions.
 ///
 /// `release`: null, or a function that is called with `user` once no thread can call the codec any
-/// more, since neither these options nor a file use it.
+/// more, since neither these options nor a file use it. If the file has no codec, `release` is not
+/// called.
 ///
 /// `before_write` is called by the thread that writes the file back, which may be a thread of the
 /// program or of the cache; for one file, by one thread at a time. If there is also a callback
 /// (::pw_open_options_set_before_write), the callback is called first. `after_read` and `hole` are
 /// called by threads of the program that need a page that is not cached, and by threads of the
-/// cache; several threads may call them at once. Threads that need the page wait until the function
-/// has returned. None of these functions may make a call with any cache that might wait: such a
-/// call returns ::PW_ERROR_DEADLOCK. Reads and pins that find their pages in the cache and need not
-/// wait are allowed. ::pw_close returns ::PW_ERROR_BUSY for the handle whose call needs the page.
+/// cache; several threads may call them at once. A thread that opens the file for writing or
+/// extends it may call `after_read` and `before_write`, too. Threads that need the page wait until
+/// the function has returned. None of these functions may make a call with any cache that might
+/// wait: such a call returns ::PW_ERROR_DEADLOCK. Reads and pins that find their pages in the cache
+/// and need not wait are allowed. ::pw_close returns ::PW_ERROR_BUSY for the handle whose call
+/// needs the page.
 ///
 /// Each call of this function creates another codec. To open a file a second time while it is open,
 /// use the same options, or options without a codec. With another codec, ::pw_open fails with
@@ -301,7 +305,7 @@ pub unsafe extern "C" fn pw_open_options_set_page_hooks(
             (None, None, None) => None,
             _ => {
                 return Err(Failure::argument(
-                    "a page codec requires both functions, or neither",
+                    "a page codec requires before_write and after_read, or none of its functions",
                 ));
             }
         };
@@ -317,7 +321,7 @@ fn open_options(flags: c_int, opening: Opening) -> Result<OpenOptions> {
     let has = |flag| flags & flag != 0;
     if has(PW_OPEN_CREATE_NEW) && has(PW_OPEN_TRUNCATE) {
         return Err(Failure::argument(
-            "a new file is empty: no PW_OPEN_TRUNCATE with PW_OPEN_CREATE_NEW",
+            "PW_OPEN_TRUNCATE and PW_OPEN_CREATE_NEW exclude each other",
         ));
     }
     let mut options = OpenOptions::new();
@@ -369,9 +373,11 @@ fn open_options(flags: c_int, opening: Opening) -> Result<OpenOptions> {
 /// ::PW_OPEN_CREATE_NEW; ::PW_ERROR_AMBIGUOUS_FILE if the file system reports the identity of
 /// another open file for this file; ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_PAGE_SIZE;
 /// ::PW_ERROR_PAGE_SIZE_MISMATCH and ::PW_ERROR_OPTIONS_MISMATCH if the file is already open with
-/// another page size or other options; ::PW_ERROR_OPEN_ELSEWHERE if another process or cache has it
-/// open for writing, or this cache has it open for reading only; ::PW_ERROR_UNAVAILABLE,
-/// ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 65535 files.
+/// another page size or other options; ::PW_ERROR_OPEN_ELSEWHERE if the file is opened for writing,
+/// and another process or cache has it open for writing, or this cache has it open for reading
+/// only; ::PW_ERROR_CORRUPT if the stored size is not valid for a file with a page codec;
+/// ::PW_ERROR_DEADLOCK in a page codec; ::PW_ERROR_UNAVAILABLE, ::PW_ERROR_HANDLE,
+/// ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 65535 files.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -420,15 +426,15 @@ pub unsafe extern "C" fn pw_dup(file: *mut pw_file, other: *mut *mut pw_file) ->
     })
 }
 
-/// Closes the handle. If the file is open for writing, all its writes are first made durable. If
-/// the backend, callback or page codec fails, the close is retried for a second
-/// (::pw_cache_options_set_close_timeout).
+/// Closes the handle. If the handle is open for writing, or is the last handle of the file, all
+/// writes to the file are first made durable. If the backend, callback or page codec fails, the
+/// close is retried for a second (::pw_cache_options_set_close_timeout).
 ///
 /// After an error the handle is unchanged, and nothing is lost: close it again when the backend
-/// works. A program that ends without closing loses what was not synced.
+/// works. A program that ends without closing may lose what was not synced.
 ///
 /// Errors: ::PW_ERROR_BUSY at once, and nothing was done, if pages are pinned or edited by this
-/// handle, requests with it are in flight, or another thread is in a call with it; those of
+/// handle, requests with it are in flight, or a call with it is in progress; those of
 /// ::pw_sync_all; ::PW_ERROR_UNAVAILABLE if the system now refuses `membarrier(2)`, which it has
 /// granted before; ::PW_ERROR_HANDLE.
 ///
@@ -526,13 +532,14 @@ pub unsafe extern "C" fn pw_size(file: *mut pw_file, size: *mut i64) -> c_int {
 }
 
 /// Queries the backend for the present size of a file that was changed outside the cache, and uses
-/// this size from then on. Removes the cached pages that the change of size has made invalid.
+/// this size from then on. Removes the cached pages that the change of size has made invalid. Does
+/// nothing but return the size if this cache has the file open for writing.
 ///
 /// `size`: null, or receives the size.
 ///
-/// Errors: ::PW_ERROR_IO, ::PW_ERROR_FILE_TOO_LARGE if the file has grown to more than four times
-/// the size that it was opened with, and by more than 64 MiB (close all its handles, and open it
-/// again); ::PW_ERROR_HANDLE.
+/// Errors: ::PW_ERROR_IO, ::PW_ERROR_FILE_TOO_LARGE if the file is now larger than four times the
+/// size that it was opened with plus 64 MiB (close all its handles, and open it again);
+/// ::PW_ERROR_DEADLOCK in a page codec, ::PW_ERROR_HANDLE.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

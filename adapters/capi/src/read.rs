@@ -35,8 +35,9 @@ use crate::pins::{self, Pinned, pw_page};
 /// also after an error.
 ///
 /// Errors: ::PW_ERROR_IO, ::PW_ERROR_CORRUPT if the page codec refuses a page, ::PW_ERROR_TRUNCATED
-/// if the file was truncated outside the cache, ::PW_ERROR_OUT_OF_FRAMES if every page is pinned,
-/// ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
+/// if the file was truncated outside the cache, ::PW_ERROR_OUT_OF_FRAMES if every page is pinned or
+/// cannot be written back, ::PW_ERROR_DEADLOCK in a page codec, ::PW_ERROR_HANDLE,
+/// ::PW_ERROR_ARGUMENT.
 ///
 /// Threads: any, several with one file.
 #[unsafe(no_mangle)]
@@ -104,7 +105,7 @@ pub struct pw_read_request {
     pub offset: i64,
     /// Receives the number of bytes read, as ::pw_read.
     pub nr_read: usize,
-    /// Receives ::PW_OK, or the reason why nothing was read.
+    /// Receives ::PW_OK, or the code of the error if nothing was read.
     pub error: c_int,
 }
 
@@ -338,7 +339,7 @@ impl pw_view {
 ///
 /// `page_number`: as for ::pw_pin. `view`: is filled in.
 ///
-/// Errors: as ::pw_pin, except those of pins.
+/// Errors: as ::pw_pin, except ::PW_ERROR_LIMIT.
 ///
 /// Threads: any, several with one file.
 #[unsafe(no_mangle)]
@@ -433,8 +434,8 @@ unsafe fn validate_any(view: *const pw_view) -> c_int {
 /// unspecified.
 ///
 /// Errors: ::PW_ERROR_ARGUMENT if the bytes are not all in the view; those of ::pw_view_validate;
-/// and those of ::pw_read. The call can fail like a read because it looks the page up again instead
-/// of using the address in the view: it never copies memory that no longer belongs to the page.
+/// and those of ::pw_view_begin, since the call looks the page up again instead of using the
+/// address in the view: it never copies memory that no longer belongs to the page.
 ///
 /// Threads: any, several with one view.
 #[unsafe(no_mangle)]
@@ -458,11 +459,13 @@ pub unsafe extern "C" fn pw_view_copy(
         // The token is checked before the lookup, so that no evicted page is filled for a view that
         // is invalid.
         view.validate()?;
-        with(view.file as u64, |file: &OpenFile| {
+        let copied = with(view.file as u64, |file: &OpenFile| {
             let copy = |v: &View<'_>| v.copy_to(offset, buf);
             Ok(file.file().view(token.page(), copy)?)
-        })?;
-        view.validate()
+        });
+        // A change of the page, such as a truncation, may also be the reason why the copy failed.
+        view.validate()?;
+        copied
     })
 }
 
@@ -505,7 +508,7 @@ pub enum pw_advice {
 ///
 /// `offset`, `length`: the bytes; a length of 0 extends to the end. `advice`: one of ::pw_advice.
 ///
-/// Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_HANDLE.
+/// Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_HANDLE, ::PW_ERROR_DEADLOCK in a page codec.
 ///
 /// Threads: any, several with one file.
 #[unsafe(no_mangle)]
@@ -533,13 +536,13 @@ pub unsafe extern "C" fn pw_advise(
 }
 
 /// Submits reads of the missing pages of several ranges, all at once, without waiting for them. The
-/// call is a hint. It does not read pages for which it would have to wait, pages past the end of
-/// the file, and, in one call, more pages than an eighth of the cache.
+/// call is a hint. It reads neither pages for which it would have to wait, nor pages past the end
+/// of the file. One call reads at most as many pages as fit in an eighth of the cache.
 ///
 /// `ranges`: `count` of them. `nr_pages`: null, or receives the number of pages whose reads were
 /// submitted.
 ///
-/// Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_HANDLE.
+/// Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_HANDLE, ::PW_ERROR_DEADLOCK in a page codec.
 ///
 /// Threads: any, several with one file.
 #[unsafe(no_mangle)]

@@ -34,8 +34,9 @@ fn with(file: *mut pw_file, work: impl FnOnce(&File) -> Result<()>) -> c_int {
 ///
 /// Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_THROTTLED if the file is at
 /// its quota of dirty pages, and they cannot be written back; ::PW_ERROR_OUT_OF_FRAMES if every
-/// page is pinned or cannot be written back; ::PW_ERROR_DEADLOCK, and those of ::pw_read, since a
-/// write to a part of a page reads the page first.
+/// page is pinned or cannot be written back; ::PW_ERROR_REFUSED if a page codec refuses the last
+/// page of a file that is extended; ::PW_ERROR_DEADLOCK, and those of ::pw_read, since a write to a
+/// part of a page reads the page first.
 ///
 /// Threads: any, several with one file.
 #[unsafe(no_mangle)]
@@ -83,7 +84,7 @@ pub unsafe extern "C" fn pw_write_lsn(
 /// suitable log sequence number for a record.
 ///
 /// Errors: as ::pw_write; ::PW_ERROR_OUT_OF_FRAMES at once if `size` exceeds the maximum of one
-/// call, a quarter of the cache; ::pw_last_error states the maximum.
+/// call, by default a quarter of the cache; ::pw_last_error states the maximum.
 ///
 /// Threads: any, several with one file.
 #[unsafe(no_mangle)]
@@ -126,8 +127,8 @@ pub unsafe extern "C" fn pw_append_lsn(
 /// Sets the size of a file, as `ftruncate`. Bytes past the new size are removed, and new bytes are
 /// zeros. Pinned pages keep their bytes.
 ///
-/// Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_IO, ::PW_ERROR_DEADLOCK,
-/// ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
+/// Errors: as ::pw_write, since the last page before the old or new end may have to be read and
+/// changed.
 ///
 /// Threads: any, several with one file.
 #[unsafe(no_mangle)]
@@ -188,9 +189,11 @@ pub unsafe extern "C" fn pw_sync_all(file: *mut pw_file) -> c_int {
     with(file, |file| Ok(file.sync_all()?))
 }
 
-/// Makes all writes before the call durable in the pages that contain any of these bytes.
+/// Makes durable everything that was written before the call to the pages of a range, and the size
+/// that is needed to read these pages.
 ///
-/// `offset`, `length`: the bytes; a length of 0 extends to the end.
+/// `offset`, `length`: the range is all pages with any of these bytes; a length of 0 extends to the
+/// end.
 ///
 /// Errors: as ::pw_sync_data, and ::PW_ERROR_ARGUMENT.
 ///

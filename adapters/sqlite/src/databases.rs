@@ -33,7 +33,7 @@
 //!   ([`Databases::give_up`]).
 //! - A retry begins with step 1. Retries are counted if the path led to two files during the
 //!   attempt, which opens and closes never cause. Retries because the process forked during the
-//!   attempt ([`crate::fork`]) are not.
+//!   attempt ([`crate::fork`]) are counted apart ([`MAX_FORKED`]).
 //!
 //! # Fork
 //!
@@ -99,9 +99,12 @@ static FIRST: Raced<Databases> = Raced::new();
 pub(crate) fn open(path: &Path, wish: &Wish) -> Result<DatabaseUser, Failure> {
     let databases = Databases::of_this_process();
     databases.kept.close_unused();
-    let opened = retry(path, || databases.try_open(path, wish));
-    databases.kept.close_unused();
-    opened
+    // Each attempt that fails leaves descriptors that no connection uses.
+    retry(path, || {
+        let opened = databases.try_open(path, wish);
+        databases.kept.close_unused();
+        opened
+    })
 }
 
 /// Maximum number of attempts during which the process forks. An attempt begins while no fork is in

@@ -28,7 +28,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io;
-use std::mem::{self, MaybeUninit};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -148,8 +148,8 @@ pub(crate) struct Shared {
     backend: Arc<FileBackend>,
 }
 
-/// Descriptors of a file that this process may not write. [`Kept`] has a reference from the open
-/// on, so no error or panic closes them.
+/// Descriptors of a file that this process may not write. [`Kept`] has a reference from the second
+/// open on, so no later error or panic closes them.
 #[derive(Debug)]
 struct ReadOnly {
     /// Dropped before the descriptor is closed.
@@ -184,16 +184,20 @@ impl ReadOnly {
     /// VFS in this process. `false` if the system does not report the locks.
     fn is_unused(&self) -> bool {
         let is_in_use = |backend| Arc::strong_count(backend) > 1;
-        !self.backend.as_ref().is_some_and(is_in_use)
-            && matches!(
-                self.set_or_query(libc::F_OFD_GETLK, libc::F_WRLCK),
-                Ok(libc::F_UNLCK)
-            )
+        if self.backend.as_ref().is_some_and(is_in_use) {
+            return false;
+        }
+        let is_free = |file| {
+            let found = set_or_query(file, libc::F_OFD_GETLK, libc::F_WRLCK, RANGE);
+            matches!(found, Ok(libc::F_UNLCK))
+        };
+        // The second descriptor is of another file if the path was replaced between the two opens.
+        let of_backend = self.backend.clone().and_then(|backend| backend.raw_file());
+        is_free(self.lock.as_fd()) && of_backend.is_none_or(|file| is_free(file.descriptor()))
     }
 
     fn set_or_query(&self, command: libc::c_int, kind: libc::c_int) -> io::Result<libc::c_int> {
-        let range = (abi::LOCKED_FIRST, abi::NR_LOCKED);
-        set_or_query(self.lock.as_fd(), command, kind, range)
+        set_or_query(self.lock.as_fd(), command, kind, RANGE)
     }
 }
 
@@ -367,11 +371,10 @@ impl Kept {
             abandoned.extend(files.extract_if(.., |(_, unlocked)| is_abandoned(&unlocked.file)));
             !files.is_empty()
         });
-        // No thread looks for these, so the system calls need no mutex.
-        let mut read_only = mem::take(&mut files.read_only);
+        // Closed under the mutex, too: when a thread has closed a database, its descriptors are not
+        // closed later by another thread that calls this function.
+        files.read_only.retain(|file| !file.is_unused());
         drop(files);
-        read_only.retain(|file| !file.is_unused());
-        self.files().read_only.append(&mut read_only);
         // The last close of a removed file frees its blocks, which may take long, so the abandoned
         // files are dropped here, without the mutex.
     }
@@ -415,6 +418,9 @@ fn give(path: &Path, permissions: u32) {
         let _ = fs::set_permissions(path, fs::Permissions::from_mode(permissions));
     }
 }
+
+/// Range of the bytes that SQLite's VFS for Unix locks.
+const RANGE: (i64, i64) = (abi::LOCKED_FIRST, abi::NR_LOCKED);
 
 /// Sets or queries a lock on a range of bytes, given by its start and length. Returns the type of
 /// the lock that the call reports.
@@ -469,8 +475,7 @@ mod tests {
 
     /// Sets a POSIX lock of this process, as SQLite's own VFS does.
     fn set_posix_lock(file: &fs::File, kind: libc::c_int) {
-        let range = (abi::LOCKED_FIRST, abi::NR_LOCKED);
-        set_or_query(file.as_fd(), libc::F_SETLK, kind, range).unwrap();
+        set_or_query(file.as_fd(), libc::F_SETLK, kind, RANGE).unwrap();
     }
 
     fn is_locked(file: &fs::File) -> bool {
@@ -489,13 +494,13 @@ mod tests {
         let of_unix = fs::File::open(&path).unwrap();
         let kept = Kept::default();
         let opened = kept.open_read_only(&path, &WISH).unwrap().unwrap();
-        let fd = match &opened {
-            Descriptors::ReadOnly(shared) => shared.file.lock.as_raw_fd(),
+        let (id, fd) = match &opened {
+            Descriptors::ReadOnly(shared) => (opened.id(), shared.file.lock.as_raw_fd()),
             Descriptors::Writable(_) => unreachable!("opened for reading"),
         };
         let locked = kept.lock(opened, &path).unwrap().unwrap();
         kept.close_unused();
-        assert!(is_tracked(fd), "it is in use");
+        assert!(is_tracked(fd, id), "it is in use");
         set_posix_lock(&of_unix, libc::F_RDLCK);
         let close = AssertUnwindSafe(|| {
             let _locked = locked;
@@ -512,7 +517,42 @@ mod tests {
         assert!(!is_locked(&other));
         kept.close_unused();
         assert_eq!(nr_read_only(&kept), 0);
-        assert!(!is_tracked(fd));
+        assert!(!is_tracked(fd, id));
+    }
+
+    /// The path was replaced between the two opens.
+    #[test]
+    fn descriptors_of_two_files_are_kept_while_either_has_locks() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = ["a", "b"].map(|name| dir.path().join(name));
+        for (nr, path) in paths.iter().enumerate() {
+            fs::write(path, "").unwrap();
+            let other = &paths[1 - nr];
+            fs::write(other, "").unwrap();
+            let _alone = FORKS.lock();
+            let kept = Kept::default();
+            let lock = fs::File::open(path).unwrap();
+            let id = identity::id_of(lock.as_fd()).unwrap();
+            let of_backend = match nr {
+                0 => other,
+                _ => path,
+            };
+            let backend = FileBackend::open_for_reading(of_backend, Direct::Never).unwrap();
+            kept.files().read_only.push(Arc::new(ReadOnly {
+                tracked: Tracked::new(lock.as_fd(), id, Forks::now()),
+                lock,
+                backend: Some(Arc::new(backend)),
+            }));
+            let of_unix = fs::File::open(of_backend).unwrap();
+            set_posix_lock(&of_unix, libc::F_RDLCK);
+            kept.close_unused();
+            assert_eq!(nr_read_only(&kept), 1);
+            let other = fs::File::options().write(true).open(of_backend).unwrap();
+            assert!(is_locked(&other));
+            set_posix_lock(&of_unix, libc::F_UNLCK);
+            kept.close_unused();
+            assert_eq!(nr_read_only(&kept), 0);
+        }
     }
 
     #[test]
@@ -546,6 +586,7 @@ mod tests {
         let path = dir.path().join("db");
         let kept = Kept::default();
         let opened = kept.open(&path, &WISH, None).unwrap().unwrap();
+        let id = opened.id();
         let fd: RawFd = match &opened {
             Descriptors::Writable(unlocked) => unlocked.file.as_fd().as_raw_fd(),
             Descriptors::ReadOnly(_) => unreachable!("the file is new"),
@@ -554,10 +595,10 @@ mod tests {
         let of_cache = Arc::clone(locked.backend());
         drop(locked);
         let other = fs::File::open(&path).unwrap();
-        assert!(is_tracked(fd));
+        assert!(is_tracked(fd, id));
         assert!(is_locked(&other));
         drop(of_cache);
         assert!(!is_locked(&other));
-        assert!(!is_tracked(fd));
+        assert!(!is_tracked(fd, id));
     }
 }

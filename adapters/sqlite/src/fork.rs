@@ -26,7 +26,8 @@
 //!   between, the child may have another file with the descriptor's number, or none. So step d
 //!   compares the identity of the file. One case remains: a handler of another library runs before
 //!   step d, opens the same file, and gets the number that the child does not have. Step d closes
-//!   that descriptor, and the library's calls fail with `EBADF`.
+//!   that descriptor, and the library's calls fail with `EBADF`. Such a handler must not open a
+//!   database by this VFS either: step d would close its descriptor.
 //! - A fork that is in progress when the handlers are installed may run the parent's or the child's
 //!   handler without the one before the fork. Its child may keep the locks of opens during the
 //!   fork. Step c leaves ENDED at most equal to BEGUN, so that later opens count correctly. If it
@@ -271,13 +272,18 @@ impl Drop for Tracked {
 #[cfg(test)]
 pub(crate) static FORKS: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
-/// Whether children close `fd`.
+/// Whether children close `fd`, a descriptor of the file `id`.
 #[cfg(test)]
-pub(crate) fn is_tracked(fd: RawFd) -> bool {
+pub(crate) fn is_tracked(fd: RawFd, id: FileId) -> bool {
+    let is_it = |slot: &Slot| {
+        // ORDERING: Relaxed, all; the caller's thread fills and frees the slots of the file.
+        slot.fd.load(Ordering::Relaxed) == fd
+            && slot.device.load(Ordering::Relaxed) == id.device
+            && slot.inode.load(Ordering::Relaxed) == id.inode
+    };
     let mut slots = Some(&SLOTS);
     while let Some(Slots { slots: all, next }) = slots {
-        // ORDERING: Relaxed; the caller has the descriptor, so no other thread fills its slot.
-        if all.iter().any(|slot| slot.fd.load(Ordering::Relaxed) == fd) {
+        if all.iter().any(is_it) {
             return true;
         }
         slots = next.get();

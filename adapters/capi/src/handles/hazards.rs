@@ -126,7 +126,7 @@ impl<const N: usize> Lines<N> {
     pub(super) fn is_announced(&self, handle: u64, fences: Fences) -> Result<bool, Refused> {
         fences.heavy()?;
         // If a never-used hazard slot is assigned later, its thread acquires the mutex after this
-        // one, and so sees that the word of the table slot has changed.
+        // thread, and so sees that the word of the table slot has changed.
         let free = self.numbers.free.lock(Vec::new);
         // ORDERING: Relaxed; under the lock.
         let nr = self.numbers.next.load(Ordering::Relaxed);

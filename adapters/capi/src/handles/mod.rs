@@ -35,13 +35,13 @@
 //!                                                           else: word := open; `PW_ERROR_BUSY`
 //! ```
 //!
-//! A call that calls no function of the program except the page codec is published, by two stores
-//! to a hazard slot of its thread. All other calls are counted. So are a call within a call (in a
-//! callback), and a call of a thread without a hazard slot. No thread waits: a closing thread that
-//! finds a call gives up after a short time.
+//! Frequent calls with files that call no function of the program except the page codec (reads,
+//! pins, views, advice, `pw_size`) are published, by two stores to the thread's hazard slot. All
+//! other calls are counted. So are a call within a call (in a callback), and a call of a thread
+//! without a hazard slot. No thread waits for the end of a call: a closing thread that finds a
+//! counted call gives up at once, and one that finds a published call after a short time.
 //!
-//! Only calls with files are published. Other objects are used rarely, and their calls are all
-//! counted.
+//! Other objects than files are used rarely, and their calls are all counted.
 //!
 //! # Ordering edges
 //!

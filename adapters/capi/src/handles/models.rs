@@ -240,7 +240,8 @@ fn loom_close_in_vain_vs_call() {
     });
 }
 
-/// Two closes that change the object and put it back, one after the other.
+/// Two threads close, change the object and put it back: at least one of them succeeds, and no
+/// change is lost.
 #[test]
 fn loom_closes_in_vain() {
     model(|| {
@@ -256,7 +257,7 @@ fn loom_closes_in_vain() {
     });
 }
 
-/// A stale handle is used while its slot has another handle: no call of either kind gets the
+/// A published call uses a stale handle while the slot has another handle, and does not get the
 /// current object.
 #[test]
 fn loom_stale_handle_vs_reuse() {

@@ -50,8 +50,8 @@ mod imp {
         }
     }
 
-    /// Whether no ancestor of this process has created a handle. May be `false` in the
-    /// first process, too.
+    /// Whether this process is known to have no ancestor that has created a handle. `false` if that
+    /// is not known, which may happen in the first process, too.
     #[inline(always)]
     pub(crate) fn is_first() -> bool {
         match NUMBER.get() {

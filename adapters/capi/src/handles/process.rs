@@ -4,18 +4,17 @@
 //! A thread-local variable has the address of the thread's hazard slot, from the thread's first
 //! published call until the thread ends.
 //!
-//! On x86-64 Linux the variable uses the initial-exec model, in which an access takes one load.
-//! With the default model of shared libraries, each access takes a function call. If `dlopen` loads
-//! the library, the eight bytes of the variable are in the space that the loader reserves for such
-//! variables.
+//! On x86-64 Linux with glibc the variable uses the initial-exec model, in which an access takes
+//! two loads. With the default model of shared libraries, each access takes a function call. If
+//! `dlopen` loads the library, the eight bytes of the variable are in the space that the loader
+//! reserves for such variables.
 //!
 //! # Fork
 //!
 //! A handle belongs to the process that created it. In a child of `fork`, [`used_counted`],
 //! [`take`] and [`check_process`] refuse the handles of its ancestors. [`with`] and
-//! [`with_shortly`], which write no shared memory, do not: the library decides whether the call is
-//! a hit. The table in the header lists the calls. No lock of this module is shared with the parent
-//! ([`PerProcess`]).
+//! [`with_shortly`] accept them: the library decides whether the call is a hit. The table in the
+//! header lists the calls. No lock of this module is shared with the parent ([`PerProcess`]).
 //!
 //! [`PerProcess`]: super::per_process::PerProcess
 

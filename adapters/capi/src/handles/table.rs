@@ -25,7 +25,7 @@ const CLOSING: u64 = 1 << HANDLE_BITS;
 const DEAD: u64 = 1 << 62;
 const FREE: u64 = 1 << 63;
 /// Minimum number of free slots before one of them is reused, so that slots use up their
-/// generations slowly.
+/// generations slowly. Does not apply once every slot of the table was used.
 const REST: usize = if cfg!(loom) { 1 } else { 64 };
 
 /// Returns a handle. Kinds are 1 to 31, slots below 2^16.
@@ -40,7 +40,8 @@ const fn generation_of(word: u64) -> u64 {
 
 /// Whether a number can be a handle: not zero, which is the word of a slot that was never used, and
 /// without the bits that only words have. Otherwise a program could pass the word of a slot that is
-/// free or being closed, and match it.
+/// free or being closed, and match it. (`CLOSING` alone passes, but selects slot 0, whose word is
+/// always zero.)
 #[inline(always)]
 const fn may_be(handle: u64) -> bool {
     handle.wrapping_sub(1) >> HANDLE_BITS == 0
@@ -118,8 +119,8 @@ impl Free {
 /// Slot of a table. It is initially all zeros, so that a table uses memory only as it is filled.
 #[repr(C, align(128))]
 pub(crate) struct Slot<T> {
-    /// 0 before the first use; the handle, possibly with `CLOSING` or `DEAD`; or the last handle
-    /// with `FREE`.
+    /// 0 before the first use; the handle, possibly with `CLOSING`, `DEAD` or both; or the last
+    /// handle with `FREE`.
     word: AtomicU64,
     /// The object, in a box of its own, as long as the slot is not free.
     object: UnsafeCell<*mut T>,
@@ -197,7 +198,8 @@ impl<'t, T> Table<'t, T> {
         Self { kind, slots, free }
     }
 
-    /// Returns the slot that a handle names if it is of this kind.
+    /// Returns the slot that `handle`, which may be any number, selects. The caller compares the
+    /// slot's word with the number.
     #[inline(always)]
     fn slot(self, handle: u64) -> &'t Slot<T> {
         &self.slots[handle as usize & (self.slots.len() - 1)]
@@ -247,8 +249,8 @@ impl<'t, T> Table<'t, T> {
         (1..next).filter(|nr| is_free(&self.slots[*nr])).collect()
     }
 
-    /// Returns the number of the process that created the handle, or `None` if the handle is not
-    /// in its slot: open, dead or being closed.
+    /// Returns the number of the process that created the handle if the handle is open, dead or
+    /// being closed. Otherwise returns `None`.
     #[cfg(not(loom))]
     pub(super) fn process_of(self, handle: u64) -> Option<u64> {
         let slot = self.slot(handle);
@@ -399,8 +401,8 @@ impl<T> Deref for Counted<'_, T> {
 /// Object to which no other thread has access. It returns to its slot when this value is dropped,
 /// unless it is taken out.
 ///
-/// If the thread unwinds, the handle is dead before it returns: the work that has panicked may have
-/// dropped a part of the object.
+/// If the thread unwinds, the handle is marked as dead before the object returns: the work that has
+/// panicked may have dropped a part of the object.
 pub(crate) struct Taken<'t, T> {
     table: Table<'t, T>,
     slot: &'t Slot<T>,
@@ -431,12 +433,12 @@ impl<T> Taken<'_, T> {
         // SAFETY: as in `object`; the object was made by `Box::into_raw` in `add`, and the slot no
         // longer has it.
         let object = unsafe { Box::from_raw(object) };
-        // This is a swap and not a store, since a call that has panicked may concurrently mark the
-        // word.
         // The list is locked first: the first lock of a process makes the list of all free slots,
         // and this slot must not be in it twice.
         let is_reusable = has_more(self.handle);
         let used = is_reusable.then(|| self.table.free.used.lock(|| self.table.freed()));
+        // This is a swap and not a store, since a call that has panicked may concurrently mark the
+        // word.
         // ORDERING: Relaxed; the thread that fills the slot next acquires the mutex first.
         self.slot.word.swap(self.handle | FREE, Ordering::Relaxed);
         if let Some(mut used) = used {
@@ -453,8 +455,7 @@ impl<T> Drop for Taken<'_, T> {
             self.table.mark_dead(self.handle);
         }
         // ORDERING: Release; changes of the object come before (E3), and so does the mark above.
-        // `fetch_and` keeps the mark of
-        // a call that has panicked concurrently.
+        // `fetch_and` keeps the mark of a call that has panicked concurrently.
         self.slot.word.fetch_and(!CLOSING, Ordering::Release);
     }
 }

@@ -3,8 +3,8 @@
 //! - Owns: `pw_page`, the slots that contain pins.
 //! - Calls: `error`, `handles`.
 //! - Promises: a pin is released once. A second release, by the same `pw_page` or a copy of it, is
-//!   an error, and so is a `pw_page` that names no live pin. While a file has a pin its handle is
-//!   not closed.
+//!   an error, and so is a `pw_page` that names no live pin. A handle through which a page is
+//!   pinned is not closed.
 //!
 //! # Concepts
 //!
@@ -25,7 +25,8 @@
 //!   the second list, and the owner takes the list as a whole. So it does no harm if the first slot
 //!   leaves the list and returns during a push (ABA). A child of `fork` inherits all lists, and has
 //!   a mutex of its own. Each change of a list is one store, so the lists are consistent at the
-//!   fork; the child loses the slots that other threads were taking or giving back.
+//!   fork. The child loses the slots that other threads were taking or giving back, and those on
+//!   the lists of other threads, whose hazard slots are not assigned again.
 //!
 //! # Ordering edges
 //!
@@ -42,7 +43,7 @@
 //!
 //! Verified by: the models in `models`, one for each race
 //! (`cd models && cargo test --profile loom -p pagewell-capi-handles`, from the root of the
-//! repository), and the mutants `pin-slot-*` of `verify/mutants/capi.mutants`, which they reject.
+//! repository). They reject the mutants `pin-slot-*` of `verify/mutants/capi.mutants`.
 
 mod slots;
 
@@ -240,8 +241,8 @@ pub(crate) unsafe fn keep_shortly(
     })
 }
 
-/// Ends the pin that the program's words identify. Fails if they identify none, or if the pin, of a
-/// file of kind `F`, belongs to an ancestor of this process.
+/// Ends the pin that the program's words identify. Fails if they identify none, or if an ancestor
+/// of this process created the handle, of kind `F`, through which the page was pinned.
 #[inline(always)]
 pub(crate) fn end<F: Kind>(page: &mut pw_page) -> Result<()> {
     let [number, serial] = page.opaque;

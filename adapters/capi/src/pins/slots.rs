@@ -51,8 +51,8 @@ impl<P> Slot<P> {
     #[cfg(not(loom))]
     #[inline(always)]
     pub(crate) fn file(&self) -> u64 {
-        // ORDERING: Relaxed; the caller has the pin from the thread that stored the handle, or the
-        // value is not used: the serial differs.
+        // ORDERING: Relaxed; the caller has the pin from the thread that stored the handle. If the
+        // serial differs, the value only selects which error is returned.
         self.file.load(Ordering::Relaxed)
     }
 
@@ -107,7 +107,8 @@ impl<P> Slot<P> {
         true
     }
 
-    /// Whether the slot has a pin of the file with this handle, with which no call is in progress.
+    /// Whether the slot has a pin of the file with this handle. No call with the handle may be in
+    /// progress.
     pub(crate) fn is_of(&self, file: u64) -> bool {
         // ORDERING: Acquire, E1 and E2.
         let state = self.serial.load(Ordering::Acquire) % STATES;

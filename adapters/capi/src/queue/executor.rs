@@ -32,7 +32,7 @@ pub struct pw_completion {
     pub error: c_int,
     /// The `errno` of the error, as ::pw_last_errno.
     pub error_errno: c_int,
-    /// Number of bytes read or written.
+    /// Number of bytes read or written; for ::pw_submit_pin, that of the page.
     pub size: usize,
     /// For ::pw_submit_append, the position of the first byte. Otherwise the requested position, or
     /// 0.
@@ -148,7 +148,7 @@ impl Wake for Request {
 
 impl Request {
     /// Step 2: puts the request on the list, at most once. A request whose callback was called is
-    /// not listed: the list would keep the queue, and the request keeps the queue, too.
+    /// not listed: the list would keep the request, which keeps the queue with the list.
     fn list(self: &Arc<Self>) {
         // ORDERING: AcqRel: earlier operations of the waker are visible to the poll that follows a
         // cleared flag, and vice versa.
@@ -258,7 +258,11 @@ impl Executor {
                 Some(libc::EMFILE | libc::ENFILE) => PW_ERROR_SYSTEM_LIMIT,
                 _ => PW_ERROR_IO,
             };
-            return Err(Failure::System(code, "eventfd", error));
+            return Err(Failure::System(
+                code,
+                "cannot create a queue: eventfd",
+                error,
+            ));
         }
         // SAFETY: a new descriptor, which has no other owner.
         let event = unsafe { OwnedFd::from_raw_fd(event) };
@@ -277,8 +281,8 @@ impl Executor {
         lock(&self.state).requests.len()
     }
 
-    /// Closes a queue without requests. Removes requests from the list that a waker has put there
-    /// shortly before their callback was called: they keep the queue.
+    /// Empties the list of a queue whose table has no requests. The list may have requests that a
+    /// waker has listed shortly before their callback was called, and that keep the queue.
     pub(super) fn close(&self) {
         let listed = take(&mut lock(&self.state).listed);
         drop(listed);
@@ -329,7 +333,11 @@ impl Executor {
             1.. => Ok(true),
             _ => match io::Error::last_os_error() {
                 error if error.kind() == io::ErrorKind::Interrupted => Ok(true),
-                error => Err(Failure::System(PW_ERROR_IO, "poll", error)),
+                error => Err(Failure::System(
+                    PW_ERROR_IO,
+                    "cannot wait for requests: poll",
+                    error,
+                )),
             },
         }
     }

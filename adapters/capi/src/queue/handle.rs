@@ -81,8 +81,8 @@ pub unsafe extern "C" fn pw_queue_fd(queue: *mut pw_queue, fd: *mut c_int) -> c_
     })
 }
 
-/// Keeps the calling thread from being cancelled until it is dropped: a cancellation would unwind
-/// the library, and end the process.
+/// Keeps the calling thread from being cancelled until this value is dropped: a cancellation would
+/// unwind the library, and end the process.
 struct Uncancelled(c_int);
 
 impl Uncancelled {
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn pw_queue_run(
         let until = match timeout {
             -1 => None,
             0.. => Some(Instant::now() + Duration::from_millis(timeout as u64)),
-            _ => return Err(Failure::argument("a time is negative")),
+            _ => return Err(Failure::argument("the timeout is negative, and not -1")),
         };
         let nr = {
             let _uncancelled = Uncancelled::new();

@@ -29,9 +29,10 @@
 //! 3. A run takes a request off the list, clears `is_listed`, polls under the request's own mutex,
 //!    and, if the request is ready, removes it from the queue's table: only one run can do that.
 //!    Then it calls the callback.
-//! 4. A cancellation drops the future under the request's mutex, and lists the request. It fails if
-//!    the future was polled to completion before.
-//! 5. A close, after which no request is in the table, empties the list: a waker may have listed a
+//! 4. A cancellation replaces the future by an outcome under the request's mutex, releases the
+//!    mutex, drops the future, and lists the request. It fails if the request already has an
+//!    outcome.
+//! 5. A close requires that the table is empty, and empties the list: a waker may have listed a
 //!    request shortly before its callback was called. Afterwards no waker lists a request.
 
 mod executor;

@@ -58,8 +58,12 @@ impl Submission {
 
 fn zeros(size: usize) -> Result<Vec<u8>> {
     let mut buf = Vec::new();
-    buf.try_reserve_exact(size)
-        .map_err(|_| Failure::Ours(PW_ERROR_OUT_OF_MEMORY, format!("{size} bytes").into()))?;
+    buf.try_reserve_exact(size).map_err(|_| {
+        Failure::Ours(
+            PW_ERROR_OUT_OF_MEMORY,
+            format!("cannot allocate {size} bytes for the request").into(),
+        )
+    })?;
     buf.resize(size, 0);
     Ok(buf)
 }
@@ -69,7 +73,7 @@ fn copied(given: &[u8]) -> Result<Vec<u8>> {
     buf.try_reserve_exact(given.len()).map_err(|_| {
         Failure::Ours(
             PW_ERROR_OUT_OF_MEMORY,
-            format!("{} bytes", given.len()).into(),
+            format!("cannot allocate {} bytes for the request", given.len()).into(),
         )
     })?;
     buf.extend_from_slice(given);

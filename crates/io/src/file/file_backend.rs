@@ -261,9 +261,9 @@ impl UnlockedFile {
     }
 
     /// Attaches a value that is dropped after the file is unlocked, and before its descriptor is
-    /// closed. A program that has recorded the number of the descriptor can so remove the record
-    /// before the number is that of another file, whichever thread drops the file last. Replaces
-    /// the value of an earlier call.
+    /// closed. In a child of `fork`, the file is not unlocked before. A program that has recorded
+    /// the number of the descriptor can so remove the record before the number is that of another
+    /// file, whichever thread drops the file last. Replaces the value of an earlier call.
     pub fn drop_before_close(
         &mut self,
         value: impl Debug + Send + Sync + UnwindSafe + RefUnwindSafe + 'static,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use pagewell::io::engine::{Choice, Settings};
 use pagewell::io::{Direct, Fault, FaultBackend, MemoryBackend, Operation};
-use pagewell::{Cache, ErrorKind, File, OpenOptions};
+use pagewell::{Advice, Cache, ErrorKind, File, OpenOptions};
 use pagewell_testkit::wait::{Gate, block_on, bounded, until};
 use pagewell_testkit::{Rng, content, scratch};
 
@@ -637,6 +637,8 @@ fn wakers_that_block_keep_no_other_task_from_being_woken() {
         for choice in [Choice::Auto, Choice::Worker] {
             let cache = cache(choice, 4 << 20);
             let file = cache.open(&path).unwrap();
+            // Without this, readahead may fetch the pages before they are requested.
+            file.advise(0..0, Advice::Random).unwrap();
             let gate = Arc::new(Gate::new());
             let waker = Waker::from(Arc::new(Blocks(Arc::clone(&gate))));
             let read = |page| Box::pin(file.read_at_async(vec![0; 8], page * PAGE));

@@ -375,8 +375,8 @@ mod tests {
 
     fn taken(routines: &[*const c_void]) -> (Result<(), Refusal>, Option<String>) {
         let mut error = std::ptr::null_mut();
-        // SAFETY: (R) the functions that are called have the types of SQLite; (E) a place on the
-        // stack.
+        // SAFETY: (R) the entries that the call uses are functions with SQLite's types; (E) the
+        // error is a local variable.
         let taken = unsafe { take_routines(routines.as_ptr(), &raw mut error) };
         if error.is_null() {
             return (taken, None);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 
+use pagewell_testkit::wait::until;
 use rusqlite::{Connection, ffi};
 
 use support::*;
@@ -288,6 +289,12 @@ fn a_file_system_that_cannot_be_written_is_read() {
         code(&try_open(&mounted.0.join("new"), "").unwrap_err()),
         ffi::SQLITE_CANTOPEN
     );
+    drop((db, second));
+    // At this close, or at the next one if another test was closing a database.
+    until("the descriptors are closed", || {
+        drop(open(&dir.path().join("other")));
+        nr_descriptors(&mounted.0) == 0
+    });
 }
 
 /// A file that this process may not write, and others may: the same file system, mounted a second time to be read. Others that write a log do so beside the lock of a reader,

@@ -5,8 +5,8 @@
 //! forked during the history still live. During a history an open or a transaction fails only if
 //! another process has the database at that time.
 //!
-//! `PAGEWELL_SEED` selects the first history, `PAGEWELL_SOAK_SECONDS` the time (default: four
-//! seconds).
+//! `PAGEWELL_SEED` selects the first history (default: random), `PAGEWELL_SOAK_SECONDS` the time
+//! (default: four seconds).
 
 mod support;
 
@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
+use pagewell_testkit::Seed;
 use rusqlite::{Connection, ffi};
 
 use support::*;
@@ -57,7 +58,7 @@ fn jobs() {
         }
         _ => unreachable!("{job}"),
     }
-    // At once, since nobody reads what the test harness prints.
+    // Before the test harness prints a result: the starter has closed the pipe.
     std::process::exit(0);
 }
 
@@ -66,7 +67,8 @@ fn fork_idle() -> libc::pid_t {
     // SAFETY: the child makes only calls that a signal handler may make.
     match unsafe { libc::fork() } {
         0 => loop {
-            // SAFETY: no pointers. Should nobody kill the child, the alarm does.
+            // If the test is killed, the alarm ends the child.
+            // SAFETY: no pointers.
             unsafe { libc::alarm(60) };
             // SAFETY: as above.
             unsafe { libc::pause() };
@@ -267,7 +269,7 @@ impl Resources {
 }
 
 /// One history, in a folder of its own. Returns what is left in use after it.
-fn history(seed: i64) -> Resources {
+fn history(seed: u64) -> Resources {
     let dir = tempfile::tempdir().unwrap();
     let name = |nr: usize| Name {
         path: dir.path().join(nr.to_string()),
@@ -281,7 +283,7 @@ fn history(seed: i64) -> Resources {
     std::thread::scope(|scope| {
         for nr in 0..NR_THREADS {
             let (names, children) = (&names, &children);
-            let numbers = Numbers(seed.wrapping_mul(31).wrapping_add(nr.into()));
+            let numbers = Numbers(seed.wrapping_mul(31).wrapping_add(nr.into()) as i64);
             scope.spawn(move || run_steps(names, children, numbers));
         }
     });
@@ -300,27 +302,22 @@ fn history(seed: i64) -> Resources {
 #[test]
 fn histories_leave_nothing_in_use() {
     load();
-    let seed = match std::env::var("PAGEWELL_SEED") {
-        Ok(text) => match text.strip_prefix("0x") {
-            Some(hex) => i64::from_str_radix(hex, 16).expect("PAGEWELL_SEED is a number"),
-            None => text.parse().expect("PAGEWELL_SEED is a number"),
-        },
-        Err(_) => 1,
-    };
+    let seed = Seed::of_run().get();
     let seconds = match std::env::var("PAGEWELL_SOAK_SECONDS") {
         Ok(text) => text.parse().expect("PAGEWELL_SOAK_SECONDS is a number"),
         Err(_) => 4,
     };
     let begin = Instant::now();
     // The first histories start the threads of the cache, and fill it.
-    let first = [history(seed), history(seed + 1)];
+    let first = [history(seed), history(seed.wrapping_add(1))];
     let most = |of: fn(&Resources) -> u64| first.iter().map(of).max().unwrap();
     let (nr_threads, kib) = (most(|r| r.nr_threads), most(|r| r.kib));
     let nr_descriptors = first[0].nr_descriptors.max(first[1].nr_descriptors);
     let mut nr = 2;
     while begin.elapsed() < Duration::from_secs(seconds) || nr < 4 {
-        let left = history(seed + nr);
-        let replay = format!("PAGEWELL_SEED={}: {left:?}, at first {first:?}", seed + nr);
+        let seed = seed.wrapping_add(nr);
+        let left = history(seed);
+        let replay = format!("PAGEWELL_SEED={seed}: {left:?}, at first {first:?}");
         // Threads that are idle end after some time, and others start.
         assert!(left.nr_threads <= nr_threads + 4, "{replay}");
         assert!(left.nr_descriptors <= nr_descriptors, "{replay}");

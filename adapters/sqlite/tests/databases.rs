@@ -3,7 +3,6 @@
 mod support;
 
 use std::os::fd::AsRawFd as _;
-use std::path::Path;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -25,13 +24,6 @@ fn sum(db: &Connection, table: &str) -> (i64, String) {
     let sql = format!("SELECT count(*), hex(sum(length(body))) FROM {table}");
     db.query_row(&sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
         .unwrap()
-}
-
-/// Number of descriptors that this process has of files in `dir`.
-fn nr_descriptors(dir: &Path) -> usize {
-    let links = std::fs::read_dir("/proc/self/fd").unwrap();
-    let links = links.filter_map(|link| std::fs::read_link(link.unwrap().path()).ok());
-    links.filter(|link| link.starts_with(dir)).count()
 }
 
 #[test]

@@ -123,6 +123,13 @@ pub fn skipped(why: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
 
+/// Number of descriptors that this process has of files in `dir`.
+pub fn nr_descriptors(dir: &Path) -> usize {
+    let links = std::fs::read_dir("/proc/self/fd").unwrap();
+    let links = links.filter_map(|link| std::fs::read_link(link.unwrap().path()).ok());
+    links.filter(|link| link.starts_with(dir)).count()
+}
+
 /// The code of an error.
 pub fn code(error: &rusqlite::Error) -> c_int {
     match error {

@@ -1,5 +1,5 @@
-//! System calls that some systems do not have, or that a sandbox refuses, and what the library does
-//! without them.
+//! System calls that a system may lack or a sandbox may refuse, and the library's replacement for
+//! each.
 
 #![allow(unsafe_code)] // System calls.
 
@@ -16,7 +16,7 @@ pub(super) struct Call {
     name: &'static str,
     /// The system's error. `None` if the call is available.
     error: Option<String>,
-    /// What the library does without the call.
+    /// Behaviour of the library if the call is unavailable.
     without: &'static str,
 }
 

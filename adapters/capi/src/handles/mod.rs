@@ -17,7 +17,7 @@
 //! | `hazards` | hazard slots (`Line`), in which threads publish calls |
 //! | `table` | table slots, which contain objects |
 //! | `process` | the table of each kind of object; the hazard slot of the calling thread |
-//! | `per_process` | the number of this process, and values of which each process has an instance |
+//! | `per_process` | the number of this process; values with one instance in each process |
 //! | `cell` | a cell that loom can check |
 //!
 //! # Protocol

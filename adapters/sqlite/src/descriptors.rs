@@ -187,7 +187,7 @@ impl ReadOnly {
         if self.backend.as_ref().is_some_and(is_in_use) {
             return false;
         }
-        let is_free = |file| {
+        let is_free = |file: BorrowedFd<'_>| {
             let found = set_or_query(file, libc::F_OFD_GETLK, libc::F_WRLCK, RANGE);
             matches!(found, Ok(libc::F_UNLCK))
         };

@@ -2,7 +2,10 @@
 //! name a known one. The functions are pure.
 //!
 //! A *strong* entity tag changes with each byte of an object. A *weak* one (`W/"..."`) may stay the
-//! same, so equal weak tags are no evidence; different ones are. An empty tag is no tag.
+//! same, so equal weak tags are no evidence; different ones are. An empty tag is no tag. A time
+//! identifies a state only if the change was at least a second old when the state was requested.
+
+use std::time::{Duration, SystemTime};
 
 use object_store::{GetOptions, ObjectMeta};
 
@@ -53,26 +56,81 @@ fn version(meta: &ObjectMeta) -> Option<&str> {
         .filter(|version| !version.is_empty() && *version != "null")
 }
 
-/// Whether both describe the same state of an object. Their sizes must be equal. If both have a
-/// version, the versions must be equal. If both have an entity tag, the tags must be equal without
-/// quotes and strength: a server may call a tag weak first and strong later. If they share neither
-/// a strong tag nor a version, their times of the last change must be equal.
-pub(crate) fn is_same(known: &ObjectMeta, now: &ObjectMeta) -> bool {
-    let versions = version(known).zip(version(now));
-    let tags = Tag::of(known).zip(Tag::of(now));
-    let are_strong = matches!(tags, Some((Tag::Strong(_), Tag::Strong(_))));
-    known.size == now.size
-        && tags.is_none_or(|(known, now)| known.opaque() == now.opaque())
-        && versions.is_none_or(|(known, now)| known == now)
-        && (are_strong || versions.is_some() || known.last_modified == now.last_modified)
+/// Returns the time of the last change. The epoch is no time: stores return it for objects that
+/// have none.
+fn time(meta: &ObjectMeta) -> Option<SystemTime> {
+    let time = SystemTime::from(meta.last_modified);
+    (time > SystemTime::UNIX_EPOCH).then_some(time)
 }
 
-/// Whether the bytes that `now` describes are those of the known state. Unlike [`is_same`], returns
-/// `true` for another version with the same strong tag and size.
-pub(crate) fn has_same_bytes(known: &ObjectMeta, now: &ObjectMeta) -> bool {
-    match strong_tag(known).zip(strong_tag(now)) {
-        Some((tag, tag_now)) => tag == tag_now && known.size == now.size,
-        None => is_same(known, now),
+/// Minimum age of a change at the time of a request, for the time of the change to identify the
+/// state in the answer (RFC 9110, 8.8.2.2). HTTP dates are whole seconds, so a second change within
+/// this time may have the same date.
+const MIN_AGE: Duration = Duration::from_secs(1);
+
+/// State of an object, as an answer of the store has described it.
+#[derive(Clone, Debug)]
+pub(crate) struct State {
+    pub(crate) meta: ObjectMeta,
+    /// Whether every later state has another time of the last change.
+    has_distinct_time: bool,
+}
+
+/// Result of a comparison of two descriptions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Same,
+    Different,
+    /// The descriptions differ in nothing, and have nothing that is different for each state.
+    Unproven,
+}
+
+impl State {
+    /// Returns the state that `meta` describes, from the answer to a request sent at `requested`.
+    pub(crate) fn new(meta: ObjectMeta, requested: SystemTime) -> Self {
+        let age = time(&meta).and_then(|time| requested.duration_since(time).ok());
+        Self {
+            has_distinct_time: age.is_some_and(|age| age >= MIN_AGE),
+            meta,
+        }
+    }
+
+    /// Whether a later description can prove that the object still has this state.
+    pub(crate) fn is_provable(&self) -> bool {
+        strong_tag(&self.meta).is_some() || version(&self.meta).is_some() || self.has_distinct_time
+    }
+
+    /// Compares this state with a later description of the object. Different sizes, versions, tags
+    /// (without quotes and strength: a server may call a tag weak first and strong later), or times
+    /// (unless strong tags or versions are equal) are of different states. Equal strong tags or
+    /// versions, or else an equal and distinct time, are of the same state.
+    pub(crate) fn compare(&self, now: &ObjectMeta) -> Verdict {
+        let known = &self.meta;
+        let versions = version(known).zip(version(now));
+        let tags = Tag::of(known).zip(Tag::of(now));
+        if known.size != now.size
+            || versions.is_some_and(|(known, now)| known != now)
+            || tags.is_some_and(|(known, now)| known.opaque() != now.opaque())
+        {
+            return Verdict::Different;
+        }
+        if versions.is_some() || matches!(tags, Some((Tag::Strong(_), Tag::Strong(_)))) {
+            return Verdict::Same;
+        }
+        match time(known).zip(time(now)) {
+            Some((known, now)) if known != now => Verdict::Different,
+            Some(_) if self.has_distinct_time => Verdict::Same,
+            _ => Verdict::Unproven,
+        }
+    }
+
+    /// Whether an answer that `now` describes may have bytes of this state. Another version with the
+    /// same strong tag and size has the same bytes.
+    pub(crate) fn may_have_bytes_of(&self, now: &ObjectMeta) -> bool {
+        match strong_tag(&self.meta).zip(strong_tag(now)) {
+            Some((tag, tag_now)) => tag == tag_now && self.meta.size == now.size,
+            None => self.compare(now) != Verdict::Different,
+        }
     }
 }
 
@@ -93,8 +151,6 @@ pub(crate) fn condition(meta: &ObjectMeta) -> GetOptions {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, SystemTime};
-
     use super::*;
 
     fn meta(tag: Option<&str>, version: Option<&str>, size: u64, seconds: u64) -> ObjectMeta {
@@ -107,59 +163,114 @@ mod tests {
         }
     }
 
+    /// Compares descriptions of a state that was requested at 1000 s.
+    fn compare(known: ObjectMeta, now: &ObjectMeta) -> Verdict {
+        let requested = SystemTime::UNIX_EPOCH + Duration::from_secs(1000);
+        State::new(known, requested).compare(now)
+    }
+
     #[test]
     fn states_are_equal_by_strong_tag_or_version_and_else_by_time() {
-        // Two tags; whether states with these tags are the same, at equal and at other times.
+        let (same, other, unproven) = (Verdict::Same, Verdict::Different, Verdict::Unproven);
+        // Two tags; the verdicts for states with these tags and with equal old times, equal times
+        // of the request, other times, and no times.
         let by_tag = [
-            (Some("x"), Some("x"), [true, true]),
-            (Some("x"), Some("\"x\""), [true, true]),
-            (Some("\"x\""), Some("x"), [true, true]),
-            (Some("x"), Some("y"), [false, false]),
-            (Some("\"x\""), Some("\"y\""), [false, false]),
-            (Some("W/\"x\""), Some("W/\"x\""), [true, false]),
-            (Some("W/\"x\""), Some("W/\"y\""), [false, false]),
-            (Some("\"x\""), Some("W/\"x\""), [true, false]),
-            (Some("W/\"x\""), Some("\"x\""), [true, false]),
-            (Some("W/\"x\""), Some("\"y\""), [false, false]),
-            (Some("\"x\""), Some("W/\"y\""), [false, false]),
-            (Some("x"), None, [true, false]),
-            (None, Some("x"), [true, false]),
-            (None, None, [true, false]),
-            (Some(""), Some(""), [true, false]),
-            (Some("\"\""), Some("\"\""), [true, false]),
-            (Some(""), Some("x"), [true, false]),
-            (Some("*"), Some("*"), [true, false]),
-            (Some("W/\"\""), Some("W/"), [true, false]),
+            (Some("x"), Some("x"), [same, same, same, same]),
+            (Some("x"), Some("\"x\""), [same, same, same, same]),
+            (Some("\"x\""), Some("x"), [same, same, same, same]),
+            (Some("x"), Some("y"), [other, other, other, other]),
+            (Some("\"x\""), Some("\"y\""), [other, other, other, other]),
+            (
+                Some("W/\"x\""),
+                Some("W/\"x\""),
+                [same, unproven, other, unproven],
+            ),
+            (
+                Some("W/\"x\""),
+                Some("W/\"y\""),
+                [other, other, other, other],
+            ),
+            (
+                Some("\"x\""),
+                Some("W/\"x\""),
+                [same, unproven, other, unproven],
+            ),
+            (
+                Some("W/\"x\""),
+                Some("\"x\""),
+                [same, unproven, other, unproven],
+            ),
+            (Some("\"x\""), Some("W/\"y\""), [other, other, other, other]),
+            (Some("W/\"x\""), Some("\"y\""), [other, other, other, other]),
+            (Some("x"), None, [same, unproven, other, unproven]),
+            (None, Some("x"), [same, unproven, other, unproven]),
+            (None, None, [same, unproven, other, unproven]),
+            (Some(""), Some(""), [same, unproven, other, unproven]),
+            (
+                Some("\"\""),
+                Some("\"\""),
+                [same, unproven, other, unproven],
+            ),
+            (Some(""), Some("x"), [same, unproven, other, unproven]),
+            (Some("*"), Some("*"), [same, unproven, other, unproven]),
+            (
+                Some("W/\"\""),
+                Some("W/"),
+                [same, unproven, other, unproven],
+            ),
         ];
         for (known, now, expected) in by_tag {
-            let is_same = [5, 6].map(|time| {
-                let (known, now) = (meta(known, None, 9, 5), meta(now, None, 9, time));
-                is_same(&known, &now)
+            let verdicts = [(5, 5), (1000, 1000), (5, 6), (0, 0)].map(|(before, time)| {
+                let (known, now) = (meta(known, None, 9, before), meta(now, None, 9, time));
+                compare(known, &now)
             });
-            assert_eq!(is_same, expected, "{known:?} {now:?}");
+            assert_eq!(verdicts, expected, "{known:?} {now:?}");
             let (known, now) = (meta(known, None, 9, 5), meta(now, None, 8, 5));
-            assert!(
-                !super::is_same(&known, &now),
-                "another size: {known:?} {now:?}"
-            );
+            assert_eq!(compare(known.clone(), &now), other, "{known:?} {now:?}");
         }
         let by_version = [
-            (None, Some("1"), None, Some("1"), true),
-            (None, Some("1"), None, Some("2"), false),
-            (None, Some("1"), Some("x"), Some("1"), true),
-            (Some("W/x"), Some("1"), Some("W/x"), Some("1"), true),
-            (Some("x"), Some("1"), Some("x"), Some("2"), false),
-            (Some("x"), Some("1"), Some("y"), Some("1"), false),
-            (Some("x"), Some("1"), Some("x"), None, true),
-            (None, Some(""), None, Some(""), false),
-            (None, Some("null"), None, Some("null"), false),
+            (None, Some("1"), None, Some("1"), same),
+            (None, Some("1"), None, Some("2"), other),
+            (None, Some("1"), Some("x"), Some("1"), same),
+            (Some("W/x"), Some("1"), Some("W/x"), Some("1"), same),
+            (Some("x"), Some("1"), Some("x"), Some("2"), other),
+            (Some("x"), Some("1"), Some("y"), Some("1"), other),
+            (Some("x"), Some("1"), Some("x"), None, same),
+            (None, Some(""), None, Some(""), other),
+            (None, Some("null"), None, Some("null"), other),
         ];
         for (tag, version, tag_now, version_now, expected) in by_version {
             let (known, now) = (meta(tag, version, 9, 5), meta(tag_now, version_now, 9, 6));
-            assert_eq!(is_same(&known, &now), expected, "{known:?} {now:?}");
-            let has_same_bytes = has_same_bytes(&known, &now);
+            assert_eq!(compare(known.clone(), &now), expected, "{known:?} {now:?}");
+            let state = State::new(known, SystemTime::UNIX_EPOCH);
             let are_strong = tag == Some("x") && tag_now == Some("x");
-            assert_eq!(has_same_bytes, expected || are_strong, "{known:?} {now:?}");
+            assert_eq!(
+                state.may_have_bytes_of(&now),
+                expected == same || are_strong,
+                "{state:?} {now:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_time_is_distinct_if_the_change_was_a_second_old() {
+        let requested = SystemTime::UNIX_EPOCH + Duration::from_secs(1000);
+        for (time, is_distinct) in [
+            (0, false),
+            (1, true),
+            (998, true),
+            (999, true),
+            (1000, false),
+            (1001, false),
+            (9000, false),
+        ] {
+            for tag in [None, Some(""), Some("W/x")] {
+                let state = State::new(meta(tag, None, 9, time), requested);
+                assert_eq!(state.is_provable(), is_distinct, "{time}");
+            }
+            for (tag, version) in [(Some("x"), None), (None, Some("1"))] {
+                assert!(State::new(meta(tag, version, 9, time), requested).is_provable());
+            }
         }
     }
 

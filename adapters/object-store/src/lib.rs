@@ -23,13 +23,15 @@
 //! The cache holds bytes of objects, in pages. One capacity covers pages and metadata of objects.
 //! An object is identified by the location by which it is requested, and by its strong entity tag
 //! or version. If the store returns neither, it is identified by size and time of the last change,
-//! and two changes within one tick of the store's clock are not distinguished. Every request for
+//! if the change was at least a second old when the object was requested. Every request for
 //! missing pages requires this state of the object (`If-Match` with the tag as the store spells it,
 //! or the version if there is no strong tag), and its answer is compared with the state. So no
 //! answer mixes bytes of two states that the store's descriptions distinguish.
 //!
 //! Entity tags are compared without quotes. An empty tag is no tag. Equal weak tags (`W/"..."`) are
-//! no evidence of an equal state.
+//! no evidence of an equal state, and the epoch is no time. If nothing identifies the state, the
+//! object is fetched again when the trust ends. Until then only different sizes or times show that
+//! it was replaced, so pages of two states of equal size can be mixed.
 //!
 //! The identity of an object is trusted for the time set by [`Builder::trust`], by default a
 //! minute. The first read after that checks by one request whether the object is unchanged. A put,

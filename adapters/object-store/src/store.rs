@@ -23,7 +23,7 @@ use tokio::sync::Semaphore;
 
 use crate::error::{Shared, generic};
 use crate::fetch::traffic::Traffic;
-use crate::identity::is_same;
+use crate::identity::Verdict;
 use crate::metrics::Metrics;
 use crate::objects::closer::Closer;
 use crate::objects::known::Known;
@@ -350,7 +350,7 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
             nr_tries += 1;
             let opened = self.opener.open(location, range).await;
             let known = opened.map_err(Shared::into_store_error)?;
-            let size = known.meta.size;
+            let size = known.state.meta.size;
             let range = match range {
                 None => 0..size,
                 Some(range) => match range.as_range(size) {
@@ -359,7 +359,8 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
                     // been replaced since, so this requests the range from the store.
                     Err(_) => {
                         let result = self.ask(location, range).await?;
-                        if nr_tries < TRIES && !is_same(&known.meta, &result.meta) {
+                        let verdict = known.state.compare(&result.meta);
+                        if nr_tries < TRIES && verdict == Verdict::Different {
                             self.opener.table.forget_state(&known);
                             continue;
                         }
@@ -406,7 +407,7 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
             let known = opened.map_err(Shared::into_store_error)?;
             let mut in_object = Vec::with_capacity(ranges.len());
             for range in &ranges {
-                match range.as_range(known.meta.size) {
+                match range.as_range(known.state.meta.size) {
                     Ok(range) => in_object.push(range),
                     Err(_) => break,
                 }
@@ -492,7 +493,7 @@ impl<T: ObjectStore + ?Sized> ObjectStore for PagewellStore<T> {
         match self.begin(location, options.range.as_ref()).await? {
             Begun::Known(known, range, first) => {
                 let rest = range.start + first.len() as u64..range.end;
-                let (meta, attributes) = (known.meta.clone(), known.attributes.clone());
+                let (meta, attributes) = (known.state.meta.clone(), known.attributes.clone());
                 let stream = if rest.is_empty() {
                     stream::once(async { Ok(first) }).boxed()
                 } else {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::future::{Either, select};
 use object_store::path::Path;
-use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore};
+use object_store::{GetOptions, GetRange, GetResult, ObjectStore};
 use pagewell::io::engine::{Deferred, Kind, Request};
 use pagewell::io::{Backend, FileId, RacyBytes};
 use tokio::runtime::Handle;
@@ -22,7 +22,7 @@ use super::filling::Filling;
 use super::merge;
 use super::traffic::Traffic;
 use crate::error::Shared;
-use crate::identity::{condition, has_same_bytes};
+use crate::identity::{State, condition};
 use crate::tier::disk::Tier;
 use crate::tier::{Key, StateHash};
 
@@ -38,9 +38,10 @@ struct Inner {
     store: Arc<dyn ObjectStore>,
     traffic: Arc<Traffic>,
     runtime: Handle,
-    /// Path by which the object is requested. That of `meta` may be spelled differently.
+    /// Path by which the object is requested. That of the metadata may be spelled
+    /// differently.
     location: Path,
-    meta: ObjectMeta,
+    state: State,
     id: FileId,
     waiting: Mutex<Waiting>,
     tier: Option<OfTier>,
@@ -83,14 +84,14 @@ impl fmt::Debug for Object {
 }
 
 impl Object {
-    /// Creates the backend of the object at `location` that `meta` describes. Requests to the store
-    /// run on `runtime`.
+    /// Creates the backend of a state of the object at `location`. Requests to the store run on
+    /// `runtime`.
     pub(crate) fn new(
         store: Arc<dyn ObjectStore>,
         traffic: Arc<Traffic>,
         runtime: Handle,
         location: Path,
-        meta: ObjectMeta,
+        state: State,
         tier: Option<OfTier>,
     ) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -104,7 +105,7 @@ impl Object {
             traffic,
             runtime,
             location,
-            meta,
+            state,
             id,
             waiting: Mutex::default(),
             tier,
@@ -291,10 +292,10 @@ impl Inner {
     }
 
     /// Requests `range` from the store, and returns the answer. Fails if the answer has another
-    /// range or another state of the object.
+    /// range, or is provably of another state of the object.
     async fn answer(&self, range: &Range<u64>) -> Result<GetResult, Shared> {
         let result = self.request(range).await?;
-        if !has_same_bytes(&self.meta, &result.meta) {
+        if !self.state.may_have_bytes_of(&result.meta) {
             return Err(Shared::changed(&self.location));
         }
         if result.range != *range {
@@ -318,7 +319,7 @@ impl Inner {
     async fn request(&self, range: &Range<u64>) -> Result<GetResult, Shared> {
         let options = GetOptions {
             range: Some(GetRange::Bounded(range.clone())),
-            ..condition(&self.meta)
+            ..condition(&self.state.meta)
         };
         let ask = || {
             self.traffic.counters.nr_requests.add(1);
@@ -354,7 +355,7 @@ impl Deferred for Object {
             request.complete(Err(error));
             return;
         }
-        let filling = Filling::new(request, self.0.meta.size);
+        let filling = Filling::new(request, self.0.state.meta.size);
         let range = filling.range();
         let waiting = self.0.waiting();
         let has_come = waiting.come.as_ref().is_some_and(|(pos, bytes)| {
@@ -388,7 +389,7 @@ impl Backend for Object {
     /// Reads for threads that wait. (This adapter uses only futures, which call `start` instead.)
     fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
         let len: usize = bufs.iter().map(|buf| buf.len()).sum();
-        let end = pos.saturating_add(len as u64).min(self.0.meta.size);
+        let end = pos.saturating_add(len as u64).min(self.0.state.meta.size);
         if pos >= end {
             return Ok(0);
         }
@@ -412,7 +413,7 @@ impl Backend for Object {
     }
 
     fn size(&self) -> io::Result<u64> {
-        Ok(self.0.meta.size)
+        Ok(self.0.state.meta.size)
     }
 
     fn id(&self) -> FileId {

@@ -4,21 +4,22 @@ use std::ops::Deref;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use object_store::Attributes;
 use object_store::path::Path;
-use object_store::{Attributes, ObjectMeta};
 use pagewell::File;
 
 use super::closer::Closer;
 use crate::fetch::object::Object;
+use crate::identity::State;
 
 /// State of an object, with its pages in the cache.
 #[derive(Debug)]
 pub(crate) struct Known {
     /// Path by which the object is requested.
     pub(crate) location: Path,
-    /// Metadata as the store returned them. The location therein may be spelled differently: a
-    /// `PrefixStore` returns that of the store behind it.
-    pub(crate) meta: ObjectMeta,
+    /// State with the metadata as the store returned them. The location therein may be spelled
+    /// differently: a `PrefixStore` returns that of the store behind it.
+    pub(crate) state: State,
     pub(crate) attributes: Attributes,
     pub(crate) file: Opened,
     /// Backend of the file.
@@ -30,14 +31,14 @@ pub(crate) struct Known {
 impl Known {
     pub(crate) fn new(
         location: Path,
-        meta: ObjectMeta,
+        state: State,
         attributes: Attributes,
         object: Object,
         file: Opened,
     ) -> Self {
         Self {
             location,
-            meta,
+            state,
             attributes,
             file,
             object,

@@ -3,12 +3,13 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
 use futures_util::{FutureExt as _, TryFutureExt as _};
 use object_store::path::Path;
-use object_store::{Attributes, Error, GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore};
+use object_store::{Attributes, Error, GetOptions, GetRange, GetResult, ObjectStore};
 use pagewell::{Advice, Cache, ErrorKind, File, OpenOptions};
 use tokio::runtime::Handle;
 
@@ -18,7 +19,7 @@ use super::table::{Look, Outcome, Table};
 use crate::error::{Shared, generic};
 use crate::fetch::object::{Object, OfTier};
 use crate::fetch::traffic::Traffic;
-use crate::identity::is_same;
+use crate::identity::{State, Verdict};
 use crate::tier::disk::Tier;
 use crate::tier::{Namespace, StateHash};
 
@@ -55,7 +56,7 @@ impl Opener {
             // The opening is a separate task, so that it continues if the first reader is dropped.
             let task = Handle::current().spawn(async move {
                 let outcome = match before {
-                    Some(before) => opener.check(&location, before).await,
+                    Some(before) => opener.check(&location, range, before).await,
                     None => opener.learn(&location, range).await,
                 };
                 opener.table.opened(&location, nr, &outcome);
@@ -71,15 +72,27 @@ impl Opener {
         }
     }
 
-    async fn check(&self, location: &Path, before: Arc<Known>) -> Outcome {
-        self.traffic.counters.nr_checked.add(1);
-        let head = self.head(location).await?;
-        if is_same(&before.meta, &head.meta) {
-            before.touch();
-            return Ok(before);
+    /// Returns `before` if the object still has this state, and otherwise opens the object again. A
+    /// state that nothing can prove is always opened again.
+    async fn check(&self, location: &Path, range: Option<GetRange>, before: Arc<Known>) -> Outcome {
+        if !before.state.is_provable() {
+            return self.learn(location, range).await;
         }
-        self.traffic.counters.nr_forgotten.add(1);
-        self.know(location, head.meta, head.attributes, None).await
+        self.traffic.counters.nr_checked.add(1);
+        let requested = SystemTime::now();
+        let head = self.head(location).await?;
+        match before.state.compare(&head.meta) {
+            Verdict::Same => {
+                before.touch();
+                Ok(before)
+            }
+            Verdict::Unproven => self.learn(location, range).await,
+            Verdict::Different => {
+                self.traffic.counters.nr_forgotten.add(1);
+                let state = State::new(head.meta, requested);
+                self.know(location, state, head.attributes, None).await
+            }
+        }
     }
 
     async fn head(&self, location: &Path) -> Result<GetResult, Shared> {
@@ -101,6 +114,7 @@ impl Opener {
             ..GetOptions::default()
         };
         self.traffic.counters.nr_requests.add(1);
+        let requested = SystemTime::now();
         // (The request takes no permit: permits limit requests for pages.)
         match self.store.get_opts(location, options).await {
             Ok(result) => {
@@ -121,8 +135,13 @@ impl Opener {
                     )));
                 }
                 self.traffic.counters.bytes_fetched.add(bytes.len() as u64);
-                self.know(location, meta, attributes, Some((start, bytes)))
-                    .await
+                self.know(
+                    location,
+                    State::new(meta, requested),
+                    attributes,
+                    Some((start, bytes)),
+                )
+                .await
             }
             Err(
                 error @ (Error::NotFound { .. }
@@ -132,8 +151,10 @@ impl Opener {
             ) => Err(Shared::new(error)),
             // The object may be empty, or end before this range. So request only its metadata.
             Err(_) => {
+                let requested = SystemTime::now();
                 let head = self.head(location).await?;
-                self.know(location, head.meta, head.attributes, None).await
+                let state = State::new(head.meta, requested);
+                self.know(location, state, head.attributes, None).await
             }
         }
     }
@@ -169,13 +190,13 @@ impl Opener {
     async fn know(
         &self,
         location: &Path,
-        meta: ObjectMeta,
+        state: State,
         attributes: Attributes,
         come: Option<(u64, Bytes)>,
     ) -> Outcome {
         let tier = self.tier.as_ref().map(|tier| OfTier {
             tier: Arc::clone(tier),
-            state: StateHash::new(&self.namespace, location, &meta),
+            state: StateHash::new(&self.namespace, location, &state.meta),
             page_size: self.page_size,
         });
         let object = Object::new(
@@ -183,7 +204,7 @@ impl Opener {
             Arc::clone(&self.traffic),
             Handle::current(),
             location.clone(),
-            meta.clone(),
+            state.clone(),
             tier,
         );
         let file = self.open_file(&object, location).await?;
@@ -195,13 +216,13 @@ impl Opener {
         let file = Opened::new(file, self.closer.clone());
         let known = Arc::new(Known::new(
             location.clone(),
-            meta,
+            state,
             attributes,
             object.clone(),
             file,
         ));
         if let Some((pos, bytes)) = come {
-            let pages = self.whole_pages(pos..pos + bytes.len() as u64, known.meta.size);
+            let pages = self.whole_pages(pos..pos + bytes.len() as u64, known.state.meta.size);
             object.keep(Some((pos, bytes)));
             // This moves the bytes into the cache. If no frame is available for a page, its readers
             // request it again.

@@ -12,7 +12,7 @@ use object_store::path::Path;
 use super::known::Known;
 use crate::error::Shared;
 use crate::fetch::traffic::Traffic;
-use crate::identity::is_same;
+use crate::identity::Verdict;
 
 pub(crate) type Outcome = Result<Arc<Known>, Shared>;
 
@@ -157,15 +157,18 @@ impl Table {
     }
 
     /// Compares metadata that the store has returned for `location` with the known state: confirms
-    /// the state, or forgets it.
+    /// the state, or forgets it, or does nothing if the metadata are no evidence.
     pub(crate) fn observe(&self, location: &Path, meta: &ObjectMeta) {
         let mut entries = self.entries();
         let gone = match entries.by_location.peek(location) {
-            Some(Entry::Known(known)) if is_same(&known.meta, meta) => {
-                known.touch();
-                None
-            }
-            Some(Entry::Known(_)) => entries.by_location.pop(location),
+            Some(Entry::Known(known)) => match known.state.compare(meta) {
+                Verdict::Same => {
+                    known.touch();
+                    None
+                }
+                Verdict::Unproven => None,
+                Verdict::Different => entries.by_location.pop(location),
+            },
             _ => None,
         };
         drop(entries);

@@ -9,6 +9,7 @@ mod identity;
 mod misses;
 mod odd;
 mod probe;
+mod servers;
 mod storms;
 
 /// The smallest page, and that of most tests.

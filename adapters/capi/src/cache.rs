@@ -344,8 +344,8 @@ pub unsafe extern "C" fn pw_cache_stats(
     })
 }
 
-/// Returns the engine for concurrent transfers, and the reason for its choice. If the engine was
-/// not used yet, this call creates it.
+/// Returns the engine for concurrent transfers, and the reason for its choice. If no engine
+/// exists yet, this call creates one.
 ///
 /// `engine`: receives one of ::pw_engine, never ::PW_ENGINE_AUTO.
 ///

@@ -1,4 +1,5 @@
-//! Wrapper of every exported function: converts panics into errors, and errors into codes.
+//! Wrappers of the exported functions that can fail: they convert panics into errors, and errors
+//! into codes. Fast paths, which cannot panic (`with_shortly`), run outside the wrappers.
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,8 +8,8 @@ use crate::error::pw_error::*;
 use crate::error::{Failure, Result};
 use crate::handles::{Kind, mark_dead};
 
-/// Performs a call whose panic makes no handle dead: the call creates or frees an object, ends a
-/// pin, or uses a view.
+/// Performs a call. Unlike [`call_with`], does not itself mark a handle as dead after a panic: the
+/// call creates or frees an object, ends a pin, or validates or copies a view.
 #[inline(always)]
 pub(crate) fn call(work: impl FnOnce() -> Result<()>) -> c_int {
     // `AssertUnwindSafe` is correct: if a panic leaves an object inconsistent, its handle is then

@@ -9,7 +9,7 @@
 //! | `error` | codes, messages, the last error of a thread |
 //! | `handles` | mapping from a number to an object; permission to close |
 //! | `arguments` | checks of pointers, sizes and offsets |
-//! | `entry` | wrapper of every call: converts panics into errors |
+//! | `entry` | wrappers of calls: convert panics into errors |
 //! | `pins` | storage of pins |
 //! | `cache` | caches and their options |
 //! | `hooks` | functions of the program that files call |

@@ -124,8 +124,8 @@ impl State {
         }
     }
 
-    /// Whether an answer that `now` describes may have bytes of this state. Another version with the
-    /// same strong tag and size has the same bytes.
+    /// Whether an answer that `now` describes may have bytes of this state. Another version with
+    /// the same strong tag and size has the same bytes.
     pub(crate) fn may_have_bytes_of(&self, now: &ObjectMeta) -> bool {
         match strong_tag(&self.meta).zip(strong_tag(now)) {
             Some((tag, tag_now)) => tag == tag_now && self.meta.size == now.size,

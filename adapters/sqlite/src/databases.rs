@@ -24,9 +24,10 @@
 //! - A file that the open creates has no identity at step 1, so several threads may create and open
 //!   it concurrently. They have descriptors of one file, and step 3 gives the claim to one of them.
 //!   The others wait and join. So a path needs no lock of its own.
-//! - Only the thread with the claim locks the file (step 4). The lock is acquired after the claim
-//!   and released before the end of the claim or in the claim of the last close. So if the lock is
-//!   refused, another process or other code has it.
+//! - Only the thread with the claim locks the file (step 4). If the open then fails, the thread
+//!   releases the lock before it ends its claim. Otherwise, the thread of the last close releases
+//!   the lock while it has the claim. So if the lock is refused, another process or other code has
+//!   it.
 //! - A thread that waits at step 3 has released its claim of step 1, and so no thread waits for it.
 //! - A thread that joins at step 3 has one descriptor too many. It closes that descriptor if the
 //!   file is locked exclusively, since this process then has no POSIX locks on it
@@ -112,7 +113,8 @@ pub(crate) fn open(path: &Path, wish: &Wish) -> Result<DatabaseUser, Failure> {
 /// program that does little else than fork reaches this number.
 const MAX_FORKED: usize = 1000;
 
-/// Calls `attempt` until it succeeds or fails, within bounds.
+/// Calls `attempt` until it returns neither `Replaced` nor `Forked`. Fails after
+/// [`UnlockedFile::MOST_TRIES`] results `Replaced`, or [`MAX_FORKED`] results `Forked`.
 fn retry<T>(path: &Path, mut attempt: impl FnMut() -> Result<T, NotOpened>) -> Result<T, Failure> {
     let (mut nr_replaced, mut nr_forked) = (0, 0);
     loop {

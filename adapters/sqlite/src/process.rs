@@ -13,7 +13,7 @@ use pagewell_sync::wiped::WipedOnFork;
 use crate::abi;
 use crate::error::Failure;
 
-/// Identity of a process, distinct from those of its ancestors.
+/// Identity of a process, distinct from that of every connection inherited from its ancestors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Process(u64);
 
@@ -23,8 +23,9 @@ pub(crate) struct Process(u64);
 static NUMBER: Raced<Option<WipedOnFork>> = Raced::new();
 
 /// Last assigned number. After a `fork`, the child keeps this value while the system zeroes
-/// `NUMBER`. So the child assigns itself the next number, which differs from those of its
-/// ancestors.
+/// `NUMBER`. So the child assigns itself the next number, which differs from that of every
+/// connection that it has inherited. (A parent without a number at the fork may later get the same
+/// one.)
 static LAST: AtomicU64 = AtomicU64::new(0);
 
 impl Process {

@@ -398,8 +398,9 @@ impl<T> Deref for Counted<'_, T> {
     }
 }
 
-/// Object to which no other thread has access. It returns to its slot when this value is dropped,
-/// unless it is taken out.
+/// Object to which no other thread has access. Until [`end`](Self::end), the slot keeps the object;
+/// a drop of this value without `end` clears `CLOSING`, so that the handle is open or dead as
+/// before.
 ///
 /// If the thread unwinds, the handle is marked as dead before the object returns: the work that has
 /// panicked may have dropped a part of the object.

@@ -147,8 +147,8 @@ impl<S: RefScheme> Opened<S> {
     }
 
     /// Returns a strong reference to the file `id` if it is open, or else the right to open it for
-    /// writing. Waits for a thread that is opening the file; if the file is being closed, waits
-    /// until its backend is closed.
+    /// writing. Waits while another thread opens the file for writing by path; if the file is being
+    /// closed, waits until its backend is closed.
     pub(crate) fn begin_to_open(files: &Files<S>, id: FileId) -> Opening<'_, S> {
         match files.registry.begin_to_open(id) {
             Begin::Already(share) => Opening::Already(Self::new(share)),

@@ -21,7 +21,8 @@ pub(crate) struct Files<S: RefScheme> {
     /// is dropped.
     pub(crate) shared: PoolOwner<Shared<S>>,
     pub(crate) registry: Registry<S>,
-    /// The engines end with the last cache and file handle. An owned pin keeps only frames, and no
+    /// The engines end with the last cache handle, file handle or
+    /// [`CacheFrames`](crate::CacheFrames). An owned pin keeps only frames, and no
     /// ring, thread or descriptor.
     pub(crate) engines: Arc<Engines>,
     pub(crate) flushers: Flushers<Self>,

@@ -19,8 +19,8 @@ use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::parts::Supply;
 
 /// Number of frames that a fill reserves for the creation of a leaf: one for its metadata, and two
-/// that are withheld for the memory that it shares with its neighbours. (Models reserve only one
-/// frame, since their pools are tiny.)
+/// to be withheld ([`super::budget`]) for the memory that it shares with its neighbours. (Models
+/// reserve only one frame, since their pools are tiny.)
 pub(crate) const LEAF_FRAMES: usize = if cfg!(loom) { 1 } else { 3 };
 
 #[derive(Clone, Copy, Debug)]

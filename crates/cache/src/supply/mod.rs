@@ -3,8 +3,8 @@
 //! Owns. Every source of free frames:
 //! - budget reservations of fills ([`permits`]), and transfers in flight, whose pages can be
 //!   evicted afterwards ([`transfers`]);
-//! - memory used outside of frames ([`budget`], [`charge`]), and frames for leaves ([`leaf_stock`],
-//!   [`leaves`]);
+//! - memory used outside of frames, for which frames are *withheld*: allocated and not used
+//!   ([`budget`], [`charge`]); frames for leaves ([`leaf_stock`], [`leaves`]);
 //! - eviction of one page or leaf ([`evict`]), its order ([`policy`]), and reclaim passes
 //!   ([`reclaim`]);
 //! - reclaim statistics ([`census`]), the error that reports them ([`out_of_frames`]), event counts

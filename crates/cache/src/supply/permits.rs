@@ -13,10 +13,10 @@
 //! has only shared credit.)
 //!
 //! The quota of one file is the shared credit that all files together leave free. So one file can
-//! use at most half of the shared credit, unless its first reservation alone is larger
-//! (`dirty::pressure` divides dirty frames likewise). If a backend hangs, the readers of its file
-//! may use up their shards and the file's quota, and then wait for each other. Readers of other
-//! files use the shared credit, and do not wait for the readers of that file.
+//! use half of the shared credit and half of its last reservation, unless its first reservation
+//! alone is larger (`dirty::pressure` divides dirty frames likewise). If a backend hangs, the
+//! readers of its file may use up their shards and the file's quota, and then wait for each other.
+//! Readers of other files use the shared credit, and do not wait for the readers of that file.
 //!
 //! Locks. A thread waits for a reservation ([`InFlight::permit`]) with no claim held, but possibly
 //! with locks of files. The lock of the shared credit is a short lock: a fill that holds claims
@@ -211,7 +211,8 @@ impl Stock {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// A model has no shards and no timeouts.
+    /// Waits until shared credit is returned. A model has no timeouts, and its only shard has no
+    /// credit.
     #[cfg(loom)]
     fn wait<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
         let waited = self.returned.wait(state);

@@ -199,7 +199,8 @@ fn pins_in_every_place_make_a_large_request_fail_without_an_eviction() {
     );
     assert_eq!(nr_evicted(&files), before);
 
-    // One place becomes free. The request uses this place, and changes no other.
+    // Unpin the page in one place, so that all frames of the place can be evicted. The request uses
+    // this place, and changes no other.
     pins.swap_remove(20);
     let block = Allocator(files.supply()).alloc(sixteen()).unwrap();
     assert_eq!(block.order(), sixteen());

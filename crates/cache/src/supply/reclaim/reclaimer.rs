@@ -21,8 +21,9 @@
 //!    sleeps until a transfer ends. The duration depends on the backend. If no transfer ends for
 //!    0.9 s, the request stops waiting. A request for a block waits only if, in some aligned range
 //!    of its size, every frame that is not being filled is free or can be evicted.
-//! 3. If a frame was referenced, claimed, or set aside, possibly for a few steps, the request makes
-//!    a bounded number of further passes without sleeping ([`Patience`]).
+//! 3. If the obstacle may last only a few steps (a frame or slot that another thread is changing, a
+//!    frame allocated for a fill or a write, or pages in at most 1024 frames that are referenced),
+//!    the request makes a bounded number of further passes without sleeping ([`Patience`]).
 //! 4. Otherwise the request fails at once: a wait would free no frame. Each frame contains a dirty,
 //!    unsynced or pinned page, belongs to a space or to the program, is a leaf in use, or is
 //!    withheld. For a block, other frames may be free, but they are not contiguous. The numbers in

@@ -18,6 +18,8 @@ pub(crate) struct Shared {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
     Changed,
+    /// The cache cannot serve the object. The store may be able to.
+    Uncacheable,
     Failed,
 }
 
@@ -63,6 +65,27 @@ impl Shared {
     /// look it up again.
     pub(crate) fn is_of_change(&self) -> bool {
         self.why == Why::Changed
+    }
+
+    /// Creates the error for an object that the cache cannot serve.
+    pub(crate) fn uncacheable(error: Error) -> Self {
+        Self {
+            error: Arc::new(error),
+            why: Why::Uncacheable,
+        }
+    }
+
+    /// Converts the error to one of an object that the cache cannot serve.
+    pub(crate) fn into_uncacheable(self) -> Self {
+        Self {
+            why: Why::Uncacheable,
+            ..self
+        }
+    }
+
+    /// Whether the caller must pass its request on to the store.
+    pub(crate) fn is_uncacheable(&self) -> bool {
+        self.why == Why::Uncacheable
     }
 
     /// Converts the error to an error of a backend, which all readers that wait for the page

@@ -34,17 +34,24 @@
 //! it was replaced, so pages of two states of equal size can be mixed.
 //!
 //! The identity of an object is trusted for the time set by [`Builder::trust`], by default a
-//! minute. The first read after that checks by one request whether the object is unchanged. A put,
-//! copy, rename or delete through the wrapper takes effect at once, and so does the result of a
-//! listing or a head through the wrapper. A change that bypasses the wrapper is detected when the
-//! trust ends, or when a missing page is requested.
+//! minute. The first read after that checks by a head whether the object is unchanged, or by a
+//! request for one byte if heads are refused or prove nothing. A put, copy, rename or delete
+//! through the wrapper takes effect at once, and so does the result of a listing or a head through
+//! the wrapper. A change that bypasses the wrapper is detected when the trust ends, or when a
+//! missing page is requested.
 //!
 //! The second tier ([`Builder::disk`]) has pages of earlier processes only if the store has a name
 //! ([`Builder::namespace`]), and only for objects with a strong entity tag.
 //!
 //! # Uncached operations
 //!
-//! Writes, listings, heads, and gets with conditions or a version go to the store unchanged.
+//! Writes, listings, heads, and gets with conditions or a version go to the store unchanged. So do
+//! requests for objects that the cache cannot serve:
+//!
+//! - larger than 4 MiB, from a server without ranges. (Smaller ones are requested whole.)
+//! - with a content encoding, and another number of bytes than the size in the metadata.
+//! - found to be replaced at each of four tries of a get. (`get_ranges` returns an error instead,
+//!   since its answer would mix states.)
 //!
 //! # Modules
 //!

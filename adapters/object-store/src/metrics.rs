@@ -59,7 +59,7 @@ counters! {
     nr_disk_failures,
     /// Objects that became known.
     nr_opened,
-    /// Requests that check whether a known object is unchanged.
+    /// Checks whether a known object is unchanged, by one request or two.
     nr_checked,
     /// Objects that were forgotten because the metadata of objects used all memory.
     nr_crowded_out,

@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -27,7 +28,7 @@ use crate::identity::Verdict;
 use crate::metrics::Metrics;
 use crate::objects::closer::Closer;
 use crate::objects::known::Known;
-use crate::objects::open::Opener;
+use crate::objects::open::{Opener, is_encoded};
 use crate::objects::table::Table;
 use crate::read::answer::Answers;
 use crate::read::pieces::{end_of_piece, pieces, whole};
@@ -283,6 +284,7 @@ impl<T: Wrapped + ?Sized> Builder<T> {
             closer: Closer::new()?,
             tier,
             namespace,
+            distrusts_heads: AtomicBool::new(false),
         };
         Ok(PagewellStore {
             store: self.store,
@@ -298,6 +300,53 @@ enum Begun {
     /// Answer of the store, passed on unchanged because the range is not within the known size of
     /// the object.
     OfStore(GetResult),
+}
+
+/// What follows a failed read of a known object.
+enum Next {
+    Repeat,
+    /// The store is to answer the request itself.
+    PassOn,
+    Fail,
+}
+
+/// Returns the answer with a body that ends with an error if it has another length than declared.
+/// The length of encoded bytes is not checked.
+fn checked(result: GetResult) -> GetResult {
+    let GetResult {
+        payload,
+        meta,
+        range,
+        attributes,
+    } = result;
+    let payload = match payload {
+        GetResultPayload::Stream(stream) if !is_encoded(&attributes) => {
+            let what = format!("{}: bytes {range:?}", meta.location);
+            let left = range.end - range.start;
+            let checked = stream::unfold(Some((stream, what, left)), |state| async move {
+                // `None` after an error.
+                let (mut stream, what, left) = state?;
+                let failed = |what| generic(format!("{what} were returned with another length"));
+                match stream.next().await {
+                    Some(Ok(bytes)) => match left.checked_sub(bytes.len() as u64) {
+                        Some(left) => Some((Ok(bytes), Some((stream, what, left)))),
+                        None => Some((Err(failed(what)), None)),
+                    },
+                    Some(Err(error)) => Some((Err(error), None)),
+                    None if left == 0 => None,
+                    None => Some((Err(failed(what)), None)),
+                }
+            });
+            GetResultPayload::Stream(checked.boxed())
+        }
+        payload => payload,
+    };
+    GetResult {
+        payload,
+        meta,
+        range,
+        attributes,
+    }
 }
 
 /// Returns the maximum number of pages that may wait to be written to the second tier, for a cache
@@ -348,10 +397,15 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
         let mut nr_tries = 0;
         loop {
             nr_tries += 1;
-            let opened = self.opener.open(location, range).await;
-            let known = opened.map_err(Shared::into_store_error)?;
+            let known = match self.opener.open(location, range).await {
+                Ok(known) => known,
+                Err(error) if error.is_uncacheable() => {
+                    return self.pass_on(location, range).await;
+                }
+                Err(error) => return Err(error.into_store_error()),
+            };
             let size = known.state.meta.size;
-            let range = match range {
+            let wanted = match range {
                 None => 0..size,
                 Some(range) => match range.as_range(size) {
                     Ok(range) => range,
@@ -368,25 +422,64 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
                     }
                 },
             };
-            let first = range.start..end_of_piece(range.start, range.end);
+            let first = wanted.start..end_of_piece(wanted.start, wanted.end);
             let read = if first.is_empty() {
                 Ok(Bytes::new())
             } else {
                 self.answers.read(&known, first).await
             };
             match read {
-                Ok(bytes) => return Ok(Begun::Known(known, range, bytes)),
-                Err(error) if error.is_of_change() && nr_tries < TRIES => {
-                    self.opener.table.forget_state(&known);
-                }
-                Err(error) => {
-                    if error.is_of_change() {
-                        self.opener.table.forget_state(&known);
-                    }
-                    return Err(error.into_store_error());
-                }
+                Ok(bytes) => return Ok(Begun::Known(known, wanted, bytes)),
+                Err(error) => match self.after(&known, &error, nr_tries) {
+                    Next::Repeat => {}
+                    Next::PassOn => return self.pass_on(location, range).await,
+                    Next::Fail => return Err(error.into_store_error()),
+                },
             }
         }
+    }
+
+    /// Forgets the state of an object that was replaced during a read, or whose ranges the store
+    /// has never returned. Returns what follows the failed read.
+    fn after(&self, known: &Arc<Known>, error: &Shared, nr_tries: u32) -> Next {
+        let table = &self.opener.table;
+        if error.is_of_change() {
+            table.forget_state(known);
+            return if nr_tries < TRIES {
+                Next::Repeat
+            } else {
+                Next::PassOn
+            };
+        }
+        if known.object.has_ranges() {
+            return Next::Fail;
+        }
+        if known.is_small() && nr_tries == 1 {
+            // The next opening requests the whole object.
+            table.forget_state(known);
+            return Next::Repeat;
+        }
+        table.pass_on(known, error.clone().into_uncacheable());
+        Next::PassOn
+    }
+
+    /// Requests `range` of an object that the cache cannot serve from the store. The answer ends
+    /// with an error if it has another number of bytes than it declares.
+    async fn pass_on(&self, location: &Path, range: Option<&GetRange>) -> Result<Begun> {
+        let options = GetOptions {
+            range: range.cloned(),
+            ..GetOptions::default()
+        };
+        let result = self.store.get_opts(location, options).await?;
+        let size = result.meta.size;
+        let expected = range.map_or(Ok(0..size), |range| range.as_range(size));
+        if expected.map_err(generic)? != result.range {
+            return Err(generic(format!(
+                "{location}: a request for {range:?} returned bytes {:?} of {size}",
+                result.range
+            )));
+        }
+        Ok(Begun::OfStore(checked(result)))
     }
 
     async fn ask(&self, location: &Path, range: &GetRange) -> Result<GetResult> {
@@ -399,20 +492,25 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
 
     /// Returns the bytes of all `ranges`, which are of one state of the object.
     async fn read_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let ranges: Vec<_> = ranges.iter().cloned().map(GetRange::Bounded).collect();
+        let wanted: Vec<_> = ranges.iter().cloned().map(GetRange::Bounded).collect();
         let mut nr_tries = 0;
         loop {
             nr_tries += 1;
-            let opened = self.opener.open(location, ranges.first()).await;
-            let known = opened.map_err(Shared::into_store_error)?;
-            let mut in_object = Vec::with_capacity(ranges.len());
-            for range in &ranges {
+            let known = match self.opener.open(location, wanted.first()).await {
+                Ok(known) => known,
+                Err(error) if error.is_uncacheable() => {
+                    return self.store.get_ranges(location, ranges).await;
+                }
+                Err(error) => return Err(error.into_store_error()),
+            };
+            let mut in_object = Vec::with_capacity(wanted.len());
+            for range in &wanted {
                 match range.as_range(known.state.meta.size) {
                     Ok(range) => in_object.push(range),
                     Err(_) => break,
                 }
             }
-            let error = if let Some(range) = ranges.get(in_object.len()) {
+            let error = if let Some(range) = wanted.get(in_object.len()) {
                 // The range is not within the known size of the object. The object may have been
                 // replaced since, so this requests the range from the store.
                 self.ask(location, range).await?;
@@ -427,13 +525,13 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
                     Err(error) => error,
                 }
             };
-            if error.is_of_change() {
-                self.opener.table.forget_state(&known);
-                if nr_tries < TRIES {
-                    continue;
-                }
+            match self.after(&known, &error, nr_tries) {
+                Next::Repeat => {}
+                // The separate requests of the store may be answered from several states.
+                Next::PassOn if error.is_of_change() => return Err(error.into_store_error()),
+                Next::PassOn => return self.store.get_ranges(location, ranges).await,
+                Next::Fail => return Err(error.into_store_error()),
             }
-            return Err(error.into_store_error());
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -42,6 +42,8 @@ struct Inner {
     /// differently.
     location: Path,
     state: State,
+    /// Whether the store has answered a request for a range of this object.
+    has_ranges: AtomicBool,
     id: FileId,
     waiting: Mutex<Waiting>,
     tier: Option<OfTier>,
@@ -92,6 +94,7 @@ impl Object {
         runtime: Handle,
         location: Path,
         state: State,
+        has_ranges: bool,
         tier: Option<OfTier>,
     ) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -106,10 +109,17 @@ impl Object {
             runtime,
             location,
             state,
+            has_ranges: AtomicBool::new(has_ranges),
             id,
             waiting: Mutex::default(),
             tier,
         }))
+    }
+
+    /// Whether the store has answered a request for a range of this object.
+    pub(crate) fn has_ranges(&self) -> bool {
+        // ORDERING: Relaxed; the flag orders no other data.
+        self.0.has_ranges.load(Ordering::Relaxed)
     }
 
     /// Fetches `range` without the cache, for a caller that could not get frames for the pages.
@@ -304,6 +314,8 @@ impl Inner {
                 self.location, result.range
             )));
         }
+        // ORDERING: Relaxed; the flag orders no other data.
+        self.has_ranges.store(true, Ordering::Relaxed);
         Ok(result)
     }
 

@@ -9,6 +9,7 @@ use object_store::path::Path;
 use pagewell::File;
 
 use super::closer::Closer;
+use super::open::MOST_AT_FIRST;
 use crate::fetch::object::Object;
 use crate::identity::State;
 
@@ -49,6 +50,11 @@ impl Known {
     /// Records that the store confirmed this state.
     pub(crate) fn touch(&self) {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// Whether the first request of a reader brings the whole object.
+    pub(crate) fn is_small(&self) -> bool {
+        self.state.meta.size <= MOST_AT_FIRST
     }
 
     /// Whether the state may be used without a check by the store.

@@ -3,13 +3,16 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
 use futures_util::{FutureExt as _, TryFutureExt as _};
 use object_store::path::Path;
-use object_store::{Attributes, Error, GetOptions, GetRange, GetResult, ObjectStore};
+use object_store::{
+    Attribute, Attributes, Error, GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore,
+};
 use pagewell::{Advice, Cache, ErrorKind, File, OpenOptions};
 use tokio::runtime::Handle;
 
@@ -24,7 +27,7 @@ use crate::tier::disk::Tier;
 use crate::tier::{Namespace, StateHash};
 
 /// Maximum size of the first request for an object.
-const MOST_AT_FIRST: u64 = 4 << 20;
+pub(crate) const MOST_AT_FIRST: u64 = 4 << 20;
 
 /// If the cache has no memory left for another object, the opener forgets this number of least
 /// recently used objects and tries again, at most `MOST_TRIES` times.
@@ -42,6 +45,14 @@ pub(crate) struct Opener {
     pub(crate) tier: Option<Arc<Tier>>,
     /// Name of the store in the tier.
     pub(crate) namespace: Namespace,
+    /// Whether checks send no head, since one has failed or proved nothing and a get did not.
+    pub(crate) distrusts_heads: AtomicBool,
+}
+
+/// Whether an encoding is declared for the bytes, such as `gzip`. Their number may then differ from
+/// the size in the metadata.
+pub(crate) fn is_encoded(attributes: &Attributes) -> bool {
+    attributes.get(&Attribute::ContentEncoding).is_some()
 }
 
 impl Opener {
@@ -57,7 +68,7 @@ impl Opener {
             let task = Handle::current().spawn(async move {
                 let outcome = match before {
                     Some(before) => opener.check(&location, range, before).await,
-                    None => opener.learn(&location, range).await,
+                    None => opener.learn(&location, range, None).await,
                 };
                 opener.table.opened(&location, nr, &outcome);
                 outcome
@@ -69,6 +80,7 @@ impl Opener {
         match look {
             Look::Known(known) => Ok(known),
             Look::Opening(opening) => opening.await,
+            Look::Uncacheable(error) => Err(error),
         }
     }
 
@@ -76,87 +88,226 @@ impl Opener {
     /// state that nothing can prove is always opened again.
     async fn check(&self, location: &Path, range: Option<GetRange>, before: Arc<Known>) -> Outcome {
         if !before.state.is_provable() {
-            return self.learn(location, range).await;
+            return self.learn(location, range, None).await;
         }
         self.traffic.counters.nr_checked.add(1);
-        let requested = SystemTime::now();
-        let head = self.head(location).await?;
-        match before.state.compare(&head.meta) {
-            Verdict::Same => {
-                before.touch();
-                Ok(before)
-            }
-            Verdict::Unproven => self.learn(location, range).await,
-            Verdict::Different => {
-                self.traffic.counters.nr_forgotten.add(1);
-                let state = State::new(head.meta, requested);
-                self.know(location, state, head.attributes, None).await
+        let mut verdict = Verdict::Unproven;
+        if self.trusts_heads() {
+            match self.head(location).await {
+                Ok(meta) => verdict = before.state.compare(&meta),
+                // A failed head is no evidence: a server may refuse the method, also with the
+                // status of a missing object, or be down.
+                Err(error) => tracing::debug!(%error, "a head failed"),
             }
         }
+        if verdict == Verdict::Unproven {
+            match self.probe(location, before.state.meta.size).await {
+                Ok(meta) => verdict = before.state.compare(&meta),
+                Err(error @ Error::NotFound { .. }) => return Err(Shared::new(error)),
+                // The object may be empty now, or the server has no ranges.
+                Err(error) => tracing::debug!(%error, "a probe failed"),
+            }
+        }
+        if verdict == Verdict::Same {
+            before.touch();
+            return Ok(before);
+        }
+        let outcome = self.learn(location, range, Some(Arc::clone(&before))).await;
+        if matches!(&outcome, Ok(now) if Arc::ptr_eq(now, &before)) {
+            // The head, if there was one, has described another state, or none.
+            self.distrust_heads();
+        }
+        outcome
     }
 
-    async fn head(&self, location: &Path) -> Result<GetResult, Shared> {
+    async fn head(&self, location: &Path) -> object_store::Result<ObjectMeta> {
         let options = GetOptions {
             head: true,
             ..GetOptions::default()
         };
-        self.store
-            .get_opts(location, options)
-            .await
-            .map_err(Shared::new)
+        let result = self.store.get_opts(location, options).await?;
+        Ok(result.meta)
+    }
+
+    /// Requests one byte of an object of `size` bytes, for its metadata.
+    async fn probe(&self, location: &Path, size: u64) -> object_store::Result<ObjectMeta> {
+        let options = GetOptions {
+            range: (size > 0).then_some(GetRange::Bounded(0..1)),
+            ..GetOptions::default()
+        };
+        let result = self.store.get_opts(location, options).await?;
+        self.distrust_heads();
+        Ok(result.meta)
+    }
+
+    fn trusts_heads(&self) -> bool {
+        // ORDERING: Relaxed; the flag orders no other data.
+        !self.distrusts_heads.load(Ordering::Relaxed)
+    }
+
+    fn distrust_heads(&self) {
+        // ORDERING: Relaxed; as in `trusts_heads`.
+        self.distrusts_heads.store(true, Ordering::Relaxed);
     }
 
     /// Requests the first bytes that are needed, and takes the object's metadata from the answer.
-    async fn learn(&self, location: &Path, range: Option<GetRange>) -> Outcome {
-        let asked = self.first_range(range);
+    /// If the request fails, or the store ignores the range, the whole object is requested.
+    async fn learn(
+        &self,
+        location: &Path,
+        range: Option<GetRange>,
+        before: Option<Arc<Known>>,
+    ) -> Outcome {
+        let mut wanted = self.first_range(range);
+        loop {
+            let (requested, answer) = self.request(location, Some(wanted.clone())).await;
+            let error = match answer {
+                Ok(result) => {
+                    let size = result.meta.size;
+                    let expected = wanted.as_range(size).ok();
+                    if result.range == (0..size) && expected.as_ref() != Some(&result.range) {
+                        let why = format!("{location}: the store returned all for {wanted}");
+                        let why = Some(Shared::uncacheable(generic(why)));
+                        return self
+                            .take_all(location, requested, result, before, why)
+                            .await;
+                    }
+                    if expected.as_ref() != Some(&result.range) {
+                        return Err(Shared::broken(format!(
+                            "{location}: a request for {wanted} returned bytes {:?} of {size}",
+                            result.range
+                        )));
+                    }
+                    return self.take(location, requested, result, before, true).await;
+                }
+                Err(error) => error,
+            };
+            match (&error, &wanted) {
+                (
+                    Error::NotFound { .. }
+                    | Error::PermissionDenied { .. }
+                    | Error::Unauthenticated { .. }
+                    | Error::InvalidPath { .. },
+                    _,
+                ) => return Err(Shared::new(error)),
+                // Azure has no suffixes. The first page has the size, too.
+                (Error::NotSupported { .. }, GetRange::Suffix(_)) => {
+                    wanted = GetRange::Bounded(0..self.page_size);
+                }
+                // The object may be empty or end before the range, or the server has no ranges. If
+                // ranges are not supported, a large object cannot be cached. Another error may be
+                // a temporary one.
+                _ => {
+                    let has_none = matches!(error, Error::NotSupported { .. });
+                    let why = has_none.then(|| Shared::uncacheable(error));
+                    let (requested, answer) = self.request(location, None).await;
+                    let result = answer.map_err(Shared::new)?;
+                    return self
+                        .take_all(location, requested, result, before, why)
+                        .await;
+                }
+            }
+        }
+    }
+
+    /// Sends a request for an object that is not known. Returns the time before it and the answer.
+    /// (The request takes no permit: permits limit requests for pages.)
+    async fn request(
+        &self,
+        location: &Path,
+        range: Option<GetRange>,
+    ) -> (SystemTime, object_store::Result<GetResult>) {
         let options = GetOptions {
-            range: Some(asked.clone()),
+            range,
             ..GetOptions::default()
         };
         self.traffic.counters.nr_requests.add(1);
         let requested = SystemTime::now();
-        // (The request takes no permit: permits limit requests for pages.)
-        match self.store.get_opts(location, options).await {
-            Ok(result) => {
-                let (start, size) = (result.range.start, result.meta.size);
-                let (meta, attributes, range) = (
-                    result.meta.clone(),
-                    result.attributes.clone(),
-                    result.range.clone(),
-                );
-                let bytes = result.bytes().await.map_err(Shared::new)?;
-                if asked.as_range(size).ok() != Some(range.clone())
-                    || range.end - range.start != bytes.len() as u64
-                {
-                    return Err(Shared::broken(format!(
-                        "{location}: a request for {asked} returned {} bytes as {range:?} of \
-                         {size}",
-                        bytes.len()
-                    )));
-                }
-                self.traffic.counters.bytes_fetched.add(bytes.len() as u64);
-                self.know(
-                    location,
-                    State::new(meta, requested),
-                    attributes,
-                    Some((start, bytes)),
-                )
-                .await
-            }
-            Err(
-                error @ (Error::NotFound { .. }
-                | Error::PermissionDenied { .. }
-                | Error::Unauthenticated { .. }
-                | Error::InvalidPath { .. }),
-            ) => Err(Shared::new(error)),
-            // The object may be empty, or end before this range. So request only its metadata.
-            Err(_) => {
-                let requested = SystemTime::now();
-                let head = self.head(location).await?;
-                let state = State::new(head.meta, requested);
-                self.know(location, state, head.attributes, None).await
-            }
+        (requested, self.store.get_opts(location, options).await)
+    }
+
+    /// Opens the object with the answer to a request without a range. The bytes of a large object
+    /// are not received: its pages are requested later, unless `uncacheable` has an error.
+    async fn take_all(
+        &self,
+        location: &Path,
+        requested: SystemTime,
+        result: GetResult,
+        before: Option<Arc<Known>>,
+        uncacheable: Option<Shared>,
+    ) -> Outcome {
+        let size = result.meta.size;
+        if result.range != (0..size) {
+            return Err(Shared::broken(format!(
+                "{location}: a request for all bytes returned bytes {:?} of {size}",
+                result.range
+            )));
         }
+        if size <= MOST_AT_FIRST {
+            return self.take(location, requested, result, before, false).await;
+        }
+        if let Some(error) = uncacheable {
+            return Err(error);
+        }
+        let (meta, attributes) = (result.meta.clone(), result.attributes.clone());
+        drop(result);
+        if let Some(before) = self.still(before, &meta) {
+            return Ok(before);
+        }
+        let state = State::new(meta, requested);
+        self.know(location, state, attributes, false, None).await
+    }
+
+    /// Opens the object with the bytes of an answer.
+    async fn take(
+        &self,
+        location: &Path,
+        requested: SystemTime,
+        result: GetResult,
+        before: Option<Arc<Known>>,
+        has_ranges: bool,
+    ) -> Outcome {
+        let (meta, attributes, range) = (
+            result.meta.clone(),
+            result.attributes.clone(),
+            result.range.clone(),
+        );
+        if let Some(before) = self.still(before, &meta) {
+            return Ok(before);
+        }
+        let bytes = result.bytes().await.map_err(Shared::new)?;
+        if range.end - range.start != bytes.len() as u64 {
+            let error = generic(format!(
+                "{location}: a request for bytes {range:?} returned {} bytes",
+                bytes.len()
+            ));
+            // The size may be that before or after the compression.
+            return Err(if is_encoded(&attributes) {
+                Shared::uncacheable(error)
+            } else {
+                Shared::new(error)
+            });
+        }
+        self.traffic.counters.bytes_fetched.add(bytes.len() as u64);
+        let state = State::new(meta, requested);
+        let come = Some((range.start, bytes));
+        self.know(location, state, attributes, has_ranges, come)
+            .await
+    }
+
+    /// Returns the previous state if the object still has it. Counts it as forgotten if the object
+    /// has another one.
+    fn still(&self, before: Option<Arc<Known>>, now: &ObjectMeta) -> Option<Arc<Known>> {
+        let before = before?;
+        match before.state.compare(now) {
+            Verdict::Same => {
+                before.touch();
+                return Some(before);
+            }
+            Verdict::Different => self.traffic.counters.nr_forgotten.add(1),
+            Verdict::Unproven => {}
+        }
+        None
     }
 
     /// Returns `range`, extended to whole pages as far as this is possible without the size of the
@@ -192,6 +343,7 @@ impl Opener {
         location: &Path,
         state: State,
         attributes: Attributes,
+        has_ranges: bool,
         come: Option<(u64, Bytes)>,
     ) -> Outcome {
         let tier = self.tier.as_ref().map(|tier| OfTier {
@@ -205,6 +357,7 @@ impl Opener {
             Handle::current(),
             location.clone(),
             state.clone(),
+            has_ranges,
             tier,
         );
         let file = self.open_file(&object, location).await?;

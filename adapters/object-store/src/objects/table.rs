@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::{BoxFuture, Shared as SharedFuture};
 use lru::LruCache;
@@ -13,6 +13,10 @@ use super::known::Known;
 use crate::error::Shared;
 use crate::fetch::traffic::Traffic;
 use crate::identity::Verdict;
+
+/// Maximum time for which requests are passed on to the store without another try to open the
+/// object.
+const MAX_UNCACHEABLE: Duration = Duration::from_mins(1);
 
 pub(crate) type Outcome = Result<Arc<Known>, Shared>;
 
@@ -25,12 +29,15 @@ enum Entry {
     Known(Arc<Known>),
     /// The object is being opened. The number identifies the opening.
     Opening(u64, Opening),
+    /// The cache cannot serve the object, as was found at this time.
+    Uncacheable(Instant, Shared),
 }
 
 /// Result of a lookup.
 pub(crate) enum Look {
     Known(Arc<Known>),
     Opening(Opening),
+    Uncacheable(Shared),
 }
 
 pub(crate) struct Table {
@@ -81,7 +88,10 @@ impl Table {
             }
             Some(Entry::Known(known)) => Some(Arc::clone(known)),
             Some(Entry::Opening(_, opening)) => return Look::Opening(opening.clone()),
-            None => None,
+            Some(Entry::Uncacheable(found, error)) if found.elapsed() < MAX_UNCACHEABLE => {
+                return Look::Uncacheable(error.clone());
+            }
+            Some(Entry::Uncacheable(..)) | None => None,
         };
         entries.nr_openings += 1;
         let nr = entries.nr_openings;
@@ -107,6 +117,10 @@ impl Table {
             Ok(known) => entries
                 .by_location
                 .push(location.clone(), Entry::Known(Arc::clone(known))),
+            Err(error) if error.is_uncacheable() => {
+                let entry = Entry::Uncacheable(Instant::now(), error.clone());
+                entries.by_location.push(location.clone(), entry)
+            }
             // The next reader opens the object again.
             Err(_) => entries.by_location.pop_entry(location),
         };
@@ -135,6 +149,22 @@ impl Table {
         self.note_forgotten(gone);
     }
 
+    /// Forgets this state of an object, if it is still the known one, and records that the cache
+    /// cannot serve the object.
+    pub(crate) fn pass_on(&self, known: &Arc<Known>, error: Shared) {
+        let mut entries = self.entries();
+        let entry = entries.by_location.peek(&known.location);
+        let is_known = matches!(entry, Some(Entry::Known(now)) if Arc::ptr_eq(now, known));
+        let gone = if is_known {
+            let entry = Entry::Uncacheable(Instant::now(), error);
+            entries.by_location.push(known.location.clone(), entry)
+        } else {
+            None
+        };
+        drop(entries);
+        drop(gone);
+    }
+
     /// Forgets up to `nr` known objects, the least recently used first. Returns their number.
     pub(crate) fn forget_oldest(&self, nr: usize) -> usize {
         let mut entries = self.entries();
@@ -146,9 +176,10 @@ impl Table {
             }
             match entries.by_location.pop_lru() {
                 Some((_, Entry::Known(known))) => gone.push(known),
-                Some((location, opening)) => {
+                Some((location, opening @ Entry::Opening(..))) => {
                     entries.by_location.push(location, opening);
                 }
+                Some((_, Entry::Uncacheable(..))) => {}
                 None => break,
             }
         }

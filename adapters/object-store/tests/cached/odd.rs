@@ -1,6 +1,7 @@
 //! A store in memory that describes its objects in another way, and refuses some requests.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -28,6 +29,7 @@ pub(crate) struct Odd {
     pub(crate) inner: InMemory,
     describe: Arc<Describe>,
     refuse: Mutex<Arc<Refuse>>,
+    ignores_ranges: AtomicBool,
     gets: Mutex<Vec<GetOptions>>,
 }
 
@@ -39,6 +41,7 @@ impl Odd {
             inner: InMemory::new(),
             describe: Arc::new(describe),
             refuse: Mutex::new(Arc::new(|_| None)),
+            ignores_ranges: AtomicBool::new(false),
             gets: Mutex::default(),
         })
     }
@@ -49,6 +52,11 @@ impl Odd {
         refuse: impl Fn(&GetOptions) -> Option<Error> + Send + Sync + 'static,
     ) {
         *self.refuse.lock().unwrap() = Arc::new(refuse);
+    }
+
+    /// From now on each answer is of the whole object.
+    pub(crate) fn ignore_ranges(&self) {
+        self.ignores_ranges.store(true, Ordering::Relaxed);
     }
 
     /// The gets and heads since the last call.
@@ -96,8 +104,15 @@ impl ObjectStore for Odd {
         }
         let op = if options.head { Op::Head } else { Op::Get };
         let (if_match, _) = (options.if_match.take(), options.version.take());
+        if self.ignores_ranges.load(Ordering::Relaxed) {
+            options.range = None;
+        }
+        let has_range = options.range.is_some();
         let mut result = self.inner.get_opts(location, options).await?;
         (self.describe)(op, &mut result.meta);
+        if !has_range {
+            result.range = 0..result.meta.size;
+        }
         let tag = result.meta.e_tag.clone().unwrap_or_default();
         if if_match.is_some_and(|wanted| wanted != tag || tag.starts_with("W/")) {
             return Err(Error::Precondition {

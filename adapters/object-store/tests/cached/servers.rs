@@ -1,14 +1,19 @@
 //! Servers without validators, ranges or HEAD: what the bare store serves, the wrapper serves.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use futures_util::TryStreamExt as _;
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt as _};
+use object_store::{
+    Attribute, Attributes, Error, GetOptions, GetRange, ObjectStore, ObjectStoreExt as _,
+    PutOptions,
+};
 use pagewell_object_store::PagewellStore;
 
-use crate::odd::Odd;
+use crate::odd::{Odd, Op};
+use crate::probe::{Act, Probe, failure};
 use crate::{PAGE, content, same};
 
 fn cached<T: ObjectStore>(store: &Arc<T>, trust: Duration) -> PagewellStore<T> {
@@ -83,4 +88,264 @@ async fn a_time_that_was_past_at_the_read_is_a_validator() {
     assert!(same(read(&store, &path).await, &bytes));
     let gets = odd.take_gets();
     assert!(matches!(&gets[..], [get] if get.head), "{gets:?}");
+}
+
+/// A store as InMemory, but for what a test has it refuse.
+fn plain() -> Arc<Odd> {
+    Odd::new(|_, _| ())
+}
+
+/// The error of `HttpStore` for an answer with the status 200 to a request for a range.
+fn not_supported() -> Error {
+    Error::NotSupported {
+        source: "Range request not supported".into(),
+    }
+}
+
+/// More than the first request of an object brings.
+const LARGE: usize = (5 << 20) + 77;
+
+#[tokio::test]
+async fn without_ranges_small_objects_are_cached_and_large_ones_are_passed_on() {
+    // The clients of S3, Azure and GCS have no kind of error for it.
+    let errors: [fn() -> Error; 2] = [not_supported, || failure("non-partial response")];
+    for (nr, error) in errors.into_iter().enumerate() {
+        let odd = plain();
+        odd.refuse(move |get| get.range.is_some().then(error));
+        let store = cached(&odd, Duration::MAX);
+        for len in [0, 1, 3 * PAGE, 3 * PAGE + 5, 4 << 20] {
+            let (path, bytes) = (Path::from(format!("{len}")), content(len, 1));
+            odd.inner.put(&path, bytes.clone().into()).await.unwrap();
+            assert!(same(read(&store, &path).await, &bytes), "{len}");
+            assert_eq!(odd.take_gets().len(), 2, "{len}");
+            // From the cache, also the ranges that the bare store does not serve.
+            assert!(same(read(&store, &path).await, &bytes), "{len}");
+            if len > 5 {
+                let got = store.get_range(&path, 2..len as u64).await.unwrap();
+                assert!(same(got, &bytes[2..]), "{len}");
+                let got = store.get_ranges(&path, &[0..3, 1..9]).await.unwrap();
+                assert!(same(&got[0], &bytes[..3]) && same(&got[1], &bytes[1..9]));
+            }
+            assert_eq!(odd.take_gets().len(), 0, "{len}");
+        }
+        let (path, bytes) = (Path::from("large"), content(LARGE, 1));
+        odd.inner.put(&path, bytes.clone().into()).await.unwrap();
+        for _ in 0..2 {
+            assert!(same(read(&store, &path).await, &bytes), "{nr}");
+        }
+        odd.take_gets();
+        // It is known by now that the cache is of no use.
+        assert!(same(read(&store, &path).await, &bytes), "{nr}");
+        assert_eq!(odd.take_gets().len(), 1, "{nr}");
+        let expected = odd.get_range(&path, 0..9).await.unwrap_err().to_string();
+        for _ in 0..2 {
+            let got = store.get_range(&path, 0..9).await.unwrap_err();
+            assert_eq!(got.to_string(), expected);
+            assert!(store.get_ranges(&path, &[0..9, 3..5]).await.is_err());
+        }
+        // An object that replaces it is looked at again.
+        store.put(&path, "small".into()).await.unwrap();
+        assert_eq!(read(&store, &path).await, b"small");
+        odd.take_gets();
+        assert_eq!(read(&store, &path).await, b"small");
+        assert_eq!(odd.take_gets().len(), 0, "{nr}");
+    }
+}
+
+#[tokio::test]
+async fn without_ranges_objects_that_leave_the_cache_are_read_again() {
+    let odd = plain();
+    odd.refuse(|get| get.range.is_some().then(not_supported));
+    // Two of the objects have room.
+    let builder = PagewellStore::builder(Arc::clone(&odd)).capacity(2 << 20);
+    let store = builder.page_size(PAGE).build().unwrap();
+    let path = |nr: u8| Path::from(format!("{nr}"));
+    for nr in 0..4 {
+        let bytes = content(800 << 10, nr);
+        odd.inner.put(&path(nr), bytes.into()).await.unwrap();
+    }
+    for nr in (0..4).cycle().take(12) {
+        let bytes = content(800 << 10, nr);
+        assert!(same(read(&store, &path(nr)).await, &bytes), "{nr}");
+        let got = store.get_range(&path(nr), 5..700_000).await.unwrap();
+        assert!(same(got, &bytes[5..700_000]), "{nr}");
+    }
+}
+
+#[tokio::test]
+async fn ranges_that_cover_all_may_be_refused_or_ignored() {
+    for is_ignored in [false, true] {
+        let odd = plain();
+        let len = 2 * PAGE as u64 - 9;
+        if is_ignored {
+            odd.ignore_ranges();
+        } else {
+            odd.refuse(move |get| {
+                let covers_all = match get.range.as_ref()? {
+                    GetRange::Bounded(range) => range.start == 0 && range.end >= len,
+                    GetRange::Offset(start) => *start == 0,
+                    GetRange::Suffix(suffix) => *suffix >= len,
+                };
+                covers_all.then(not_supported)
+            });
+        }
+        let (path, bytes) = (Path::from("a"), content(len as usize, 1));
+        odd.inner.put(&path, bytes.clone().into()).await.unwrap();
+        for range in [
+            None,
+            Some(GetRange::Bounded(5..PAGE as u64 + 9)),
+            Some(GetRange::Offset(7)),
+            Some(GetRange::Suffix(len - 1)),
+        ] {
+            let store = cached(&odd, Duration::MAX);
+            for nr_gets in [1..4, 0..1] {
+                let options = GetOptions::default().with_range(range.clone());
+                let got = store.get_opts(&path, options).await.unwrap();
+                let wanted = got.range.start as usize..got.range.end as usize;
+                let expected = range.as_ref().map(|range| range.as_range(len).unwrap());
+                assert_eq!(got.range, expected.unwrap_or(0..len));
+                assert!(same(got.bytes().await.unwrap(), &bytes[wanted]));
+                let nr = odd.take_gets().len();
+                assert!(nr_gets.contains(&nr), "{is_ignored} {range:?}: {nr}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_store_without_suffixes_is_asked_for_the_first_page() {
+    // As Azure's.
+    let odd = plain();
+    odd.refuse(|get| matches!(get.range, Some(GetRange::Suffix(_))).then(not_supported));
+    let store = cached(&odd, Duration::MAX);
+    let (path, bytes) = (Path::from("a"), content(LARGE, 1));
+    odd.inner.put(&path, bytes.clone().into()).await.unwrap();
+    let options = GetOptions::default().with_range(Some(GetRange::Suffix(9)));
+    let got = store.get_opts(&path, options).await.unwrap().bytes().await;
+    assert!(same(got.unwrap(), &bytes[LARGE - 9..]));
+    let gets = odd.take_gets();
+    assert!(gets.iter().all(|get| get.range.is_some()), "{gets:?}");
+    assert_eq!(gets.len(), 3);
+}
+
+#[tokio::test]
+async fn a_refused_head_says_nothing_about_the_object() {
+    let refusals: [fn() -> Error; 3] = [
+        || Error::PermissionDenied {
+            path: "a".into(),
+            source: "signed for GET".into(),
+        },
+        // `HttpStore` has this error for the status 405.
+        || Error::NotFound {
+            path: "a".into(),
+            source: "405 Method Not Allowed".into(),
+        },
+        || failure("501 Not Implemented"),
+    ];
+    for refusal in refusals {
+        let odd = plain();
+        odd.refuse(move |get| get.head.then(refusal));
+        let store = cached(&odd, Duration::ZERO);
+        let path = Path::from("a");
+        for len in [3 * PAGE, 0, 5, 0, LARGE, 2 * PAGE] {
+            let bytes = content(len, 1);
+            odd.inner.put(&path, bytes.clone().into()).await.unwrap();
+            for _ in 0..3 {
+                assert!(same(read(&store, &path).await, &bytes), "{len}");
+            }
+        }
+        // Unchanged, it is asked for by a byte, and comes from the cache.
+        odd.take_gets();
+        let bytes = content(2 * PAGE, 1);
+        assert!(same(read(&store, &path).await, &bytes));
+        let gets = odd.take_gets();
+        let byte = GetRange::Bounded(0..1);
+        assert!(
+            matches!(&gets[..], [get] if get.range.as_ref() == Some(&byte)),
+            "{gets:?}"
+        );
+        odd.inner.delete(&path).await.unwrap();
+        let gone = store.get(&path).await.unwrap_err();
+        assert!(matches!(gone, Error::NotFound { .. }), "{gone:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_head_without_size_or_validators_is_no_change() {
+    let odd = Odd::new(|op, meta| {
+        if op == Op::Head {
+            meta.size = 0;
+            meta.e_tag = None;
+            meta.last_modified = SystemTime::UNIX_EPOCH.into();
+        }
+    });
+    let (path, bytes) = (Path::from("a"), content(3 * PAGE, 1));
+    odd.inner.put(&path, bytes.clone().into()).await.unwrap();
+    let store = cached(&odd, Duration::ZERO);
+    for _ in 0..3 {
+        assert!(same(read(&store, &path).await, &bytes));
+    }
+    let metrics = store.metrics();
+    assert_eq!((metrics.nr_opened, metrics.nr_forgotten), (1, 0));
+}
+
+#[tokio::test]
+async fn encoded_bytes_of_another_length_are_passed_on() {
+    // The size is that of the compressed bytes.
+    let odd = Odd::new(|_, meta| meta.size = 100);
+    odd.ignore_ranges();
+    let (path, bytes) = (Path::from("a"), content(3 * PAGE, 1));
+    let attributes = Attributes::from_iter([(Attribute::ContentEncoding, "gzip")]);
+    let options = PutOptions::from(attributes);
+    let payload = bytes.clone().into();
+    odd.inner.put_opts(&path, payload, options).await.unwrap();
+    let store = cached(&odd, Duration::MAX);
+    for _ in 0..3 {
+        let (expected, got) = (
+            odd.get(&path).await.unwrap(),
+            store.get(&path).await.unwrap(),
+        );
+        assert_eq!(got.meta, expected.meta);
+        assert_eq!(got.range, expected.range);
+        assert!(same(got.bytes().await.unwrap(), &bytes));
+    }
+}
+
+#[tokio::test]
+async fn servers_that_disagree_about_the_tag_are_read() {
+    // Each of many servers has its own tag for the same object.
+    let nr = AtomicU64::new(0);
+    let odd = Odd::new(move |_, meta| {
+        meta.e_tag = Some(format!("\"{}\"", nr.fetch_add(1, Ordering::Relaxed)));
+    });
+    // The object has no room in the cache, so each try needs more than one answer.
+    let builder = PagewellStore::builder(Arc::clone(&odd)).capacity(1 << 20);
+    let store = builder.page_size(PAGE).build().unwrap();
+    let (path, bytes) = (Path::from("a"), content(3 << 20, 1));
+    odd.inner.put(&path, bytes.clone().into()).await.unwrap();
+    for _ in 0..3 {
+        store.get_range(&path, 0..1).await.unwrap();
+        assert!(same(read(&store, &path).await, &bytes));
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_passed_on_has_the_length_that_it_declares() {
+    let lies: [fn() -> Act; 3] = [|| Act::Cut(100), || Act::Long(1), || Act::Break(LARGE - 1)];
+    for (nr, lie) in lies.into_iter().enumerate() {
+        let probe = Probe::new();
+        let store = cached(&probe, Duration::MAX);
+        let (path, bytes) = (Path::from("a"), content(LARGE, 1));
+        probe.inner.put(&path, bytes.clone().into()).await.unwrap();
+        // By the first request without a range, the cache learns the size.
+        let unranged = AtomicU64::new(0);
+        probe.script(move |_, get| match get.range {
+            Some(_) => Act::Fail(not_supported()),
+            None if unranged.fetch_add(1, Ordering::Relaxed) == 1 => lie(),
+            None => Act::Pass,
+        });
+        let got = store.get(&path).await.unwrap().bytes().await;
+        assert!(got.is_err(), "{nr}");
+        assert!(same(read(&store, &path).await, &bytes), "{nr}");
+    }
 }

@@ -12,10 +12,7 @@ mod table;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use operations::Operation::{
-    self, Delete, Empty, Get, Head, List, NoMixture, Overload, Overwritten, PastTheEnd, Prefix,
-    Put, Range, Revalidate, SameSecond, SameSecondMixture, Suffix,
-};
+use operations::Operation::{self, NoMixture, SameSecondMixture};
 use table::DIALECTS;
 
 /// Smallest page.
@@ -24,55 +21,6 @@ const PAGE: usize = 4096;
 /// Cells of the matrix that fail: a cause, the dialects and the operations. Each of these cells
 /// must fail, so that a corrected one is removed.
 const KNOWN: &[(&str, &[&str], &[Operation])] = &[
-    // The wrapper requests ranges only.
-    (
-        "range",
-        &["HTTP: 200 if the range is the object"],
-        &[
-            Get,
-            Range,
-            Suffix,
-            PastTheEnd,
-            Delete,
-            Revalidate,
-            Overwritten,
-            SameSecond,
-            Overload,
-        ],
-    ),
-    (
-        "range",
-        &["HTTP: http.server of Python"],
-        &[
-            Get,
-            PastTheEnd,
-            Head,
-            Put,
-            List,
-            Delete,
-            Revalidate,
-            Overwritten,
-            SameSecond,
-            NoMixture,
-            SameSecondMixture,
-            Overload,
-        ],
-    ),
-    // Empty objects and revalidation need `HEAD`.
-    (
-        "head",
-        &["HTTP: signed for GET", "HTTP: HEAD not allowed"],
-        &[
-            PastTheEnd,
-            Empty,
-            Head,
-            Revalidate,
-            Overwritten,
-            SameSecond,
-            Overload,
-            Prefix,
-        ],
-    ),
     // Pages of two states that no validator tells apart are combined.
     ("mixture", &["HTTP: dates only"], &[SameSecondMixture]),
     (

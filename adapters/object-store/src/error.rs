@@ -20,6 +20,8 @@ enum Why {
     Changed,
     /// The cache cannot serve the object. The store may be able to.
     Uncacheable,
+    /// The cache has no memory for the object at present.
+    Full,
     Failed,
 }
 
@@ -83,9 +85,21 @@ impl Shared {
         }
     }
 
-    /// Whether the caller must pass its request on to the store.
     pub(crate) fn is_uncacheable(&self) -> bool {
         self.why == Why::Uncacheable
+    }
+
+    /// Creates the error for an object for whose metadata the cache has no memory.
+    pub(crate) fn full(error: pagewell::Error) -> Self {
+        Self {
+            error: Arc::new(generic(error)),
+            why: Why::Full,
+        }
+    }
+
+    /// Whether the caller must pass its request on to the store.
+    pub(crate) fn is_for_store(&self) -> bool {
+        matches!(self.why, Why::Uncacheable | Why::Full)
     }
 
     /// Converts the error to an error of a backend, which all readers that wait for the page

@@ -28,7 +28,7 @@ use crate::identity::Verdict;
 use crate::metrics::Metrics;
 use crate::objects::closer::Closer;
 use crate::objects::known::Known;
-use crate::objects::open::{Opener, is_encoded};
+use crate::objects::open::{MAX_OPENS, Opener, is_encoded};
 use crate::objects::table::Table;
 use crate::read::answer::Answers;
 use crate::read::pieces::{end_of_piece, pieces, whole};
@@ -284,6 +284,7 @@ impl<T: Wrapped + ?Sized> Builder<T> {
             closer: Closer::new()?,
             tier,
             namespace,
+            opens: Semaphore::new(MAX_OPENS),
             distrusts_heads: AtomicBool::new(false),
         };
         Ok(PagewellStore {
@@ -399,7 +400,7 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
             nr_tries += 1;
             let known = match self.opener.open(location, range).await {
                 Ok(known) => known,
-                Err(error) if error.is_uncacheable() => {
+                Err(error) if error.is_for_store() => {
                     return self.pass_on(location, range).await;
                 }
                 Err(error) => return Err(error.into_store_error()),
@@ -498,7 +499,7 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
             nr_tries += 1;
             let known = match self.opener.open(location, wanted.first()).await {
                 Ok(known) => known,
-                Err(error) if error.is_uncacheable() => {
+                Err(error) if error.is_for_store() => {
                     return self.store.get_ranges(location, ranges).await;
                 }
                 Err(error) => return Err(error.into_store_error()),

@@ -15,6 +15,8 @@ use object_store::{
 };
 use pagewell::{Advice, Cache, ErrorKind, File, OpenOptions};
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
 
 use super::closer::Closer;
 use super::known::{Known, Opened};
@@ -34,6 +36,9 @@ pub(crate) const MOST_AT_FIRST: u64 = 4 << 20;
 const FORGOTTEN_AT_ONCE: usize = 64;
 const MOST_TRIES: u32 = 16;
 
+/// Maximum number of concurrent calls that open a file of the cache.
+pub(crate) const MAX_OPENS: usize = 8;
+
 pub(crate) struct Opener {
     pub(crate) store: Arc<dyn ObjectStore>,
     pub(crate) cache: Cache,
@@ -45,6 +50,8 @@ pub(crate) struct Opener {
     pub(crate) tier: Option<Arc<Tier>>,
     /// Name of the store in the tier.
     pub(crate) namespace: Namespace,
+    /// Permits for calls that open a file of the cache, and may wait for free memory.
+    pub(crate) opens: Semaphore,
     /// Whether checks send no head, since one has failed or proved nothing and a get did not.
     pub(crate) distrusts_heads: AtomicBool,
 }
@@ -392,10 +399,25 @@ impl Opener {
         let mut nr_tries = 0;
         loop {
             let (object, name) = (object.clone(), location.to_string());
-            match self.cache.open_backend_with(object, name, &self.options) {
+            let (cache, options) = (self.cache.clone(), self.options.clone());
+            // Without free memory, the call waits for reads in flight, which need the threads of
+            // the runtime. So it may not block one of them.
+            let turn = self
+                .opens
+                .acquire()
+                .await
+                .map_err(generic)
+                .map_err(Shared::new)?;
+            let opened = spawn_blocking(move || cache.open_backend_with(object, name, &options));
+            let opened = opened.await.map_err(generic).map_err(Shared::new)?;
+            drop(turn);
+            match opened {
                 Ok(file) => return Ok(file),
-                Err(error) if error.kind() == ErrorKind::OutOfFrames && nr_tries < MOST_TRIES => {
+                Err(error) if error.kind() == ErrorKind::OutOfFrames => {
                     nr_tries += 1;
+                    if nr_tries > MOST_TRIES {
+                        return Err(Shared::full(error));
+                    }
                     let nr = self.table.forget_oldest(FORGOTTEN_AT_ONCE);
                     self.traffic.counters.nr_crowded_out.add(nr as u64);
                     // This also waits for files of objects that concurrent openers have forgotten

@@ -85,6 +85,7 @@ impl Shared {
         }
     }
 
+    /// Whether the cache cannot serve the object, now or soon.
     pub(crate) fn is_uncacheable(&self) -> bool {
         self.why == Why::Uncacheable
     }

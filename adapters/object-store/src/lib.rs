@@ -48,10 +48,14 @@
 //! Writes, listings, heads, and gets with conditions or a version go to the store unchanged. So do
 //! requests for objects that the cache cannot serve:
 //!
-//! - larger than 4 MiB, from a server without ranges. (Smaller ones are requested whole.)
+//! - larger than 4 MiB, from a server without ranges, for a minute without another try. (Smaller
+//!   ones are requested whole.)
 //! - with a content encoding, and another number of bytes than the size in the metadata.
 //! - found to be replaced at each of four tries of a get. (`get_ranges` returns an error instead,
 //!   since its answer would mix states.)
+//! - for which no memory was found.
+//!
+//! `get_ranges` of an object that is passed on sends separate requests, which may see two states.
 //!
 //! # Modules
 //!

@@ -59,7 +59,7 @@ counters! {
     nr_disk_failures,
     /// Objects that became known.
     nr_opened,
-    /// Checks whether a known object is unchanged, by one request or two.
+    /// Checks whether a known object is unchanged, by one request, or by up to four if some fail.
     nr_checked,
     /// Objects that were forgotten because the metadata of objects used all memory.
     nr_crowded_out,

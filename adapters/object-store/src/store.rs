@@ -23,12 +23,13 @@ use pagewell::{Cache, OpenOptions};
 use tokio::sync::Semaphore;
 
 use crate::error::{Shared, generic};
+use crate::fetch::answer::is_encoded;
 use crate::fetch::traffic::Traffic;
 use crate::identity::Verdict;
 use crate::metrics::Metrics;
 use crate::objects::closer::Closer;
 use crate::objects::known::Known;
-use crate::objects::open::{MAX_OPENS, Opener, is_encoded};
+use crate::objects::open::{MAX_OPENS, Opener};
 use crate::objects::table::Table;
 use crate::read::answer::Answers;
 use crate::read::pieces::{end_of_piece, pieces, whole};
@@ -452,13 +453,18 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
                 Next::PassOn
             };
         }
-        if known.object.has_ranges() {
-            return Next::Fail;
-        }
-        if known.is_small() && nr_tries == 1 {
-            // The next opening requests the whole object.
-            table.forget_state(known);
-            return Next::Repeat;
+        if !error.is_uncacheable() {
+            if known.object.has_ranges() {
+                return Next::Fail;
+            }
+            if known.is_small() && nr_tries < TRIES {
+                // The next opening requests the whole object.
+                table.forget_state(known);
+                return Next::Repeat;
+            }
+            if known.is_small() {
+                return Next::PassOn;
+            }
         }
         table.pass_on(known, error.clone().into_uncacheable());
         Next::PassOn

@@ -18,6 +18,7 @@ use pagewell::io::{Backend, FileId, RacyBytes};
 use tokio::runtime::Handle;
 use tracing::Instrument as _;
 
+use super::answer::{collect, is_encoded};
 use super::filling::Filling;
 use super::merge;
 use super::traffic::Traffic;
@@ -42,7 +43,7 @@ struct Inner {
     /// differently.
     location: Path,
     state: State,
-    /// Whether the store has answered a request for a range of this object.
+    /// Whether the store has returned a part of this object for a range.
     has_ranges: AtomicBool,
     id: FileId,
     waiting: Mutex<Waiting>,
@@ -116,7 +117,7 @@ impl Object {
         }))
     }
 
-    /// Whether the store has answered a request for a range of this object.
+    /// Whether the store has returned a part of this object for a range.
     pub(crate) fn has_ranges(&self) -> bool {
         // ORDERING: Relaxed; the flag orders no other data.
         self.0.has_ranges.load(Ordering::Relaxed)
@@ -127,11 +128,13 @@ impl Object {
         let inner = &self.0;
         let _permit = inner.traffic.permits.acquire().await;
         let result = inner.answer(&range).await?;
-        let bytes = result.bytes().await.map_err(Shared::of_known)?;
+        let (is_encoded, len) = (is_encoded(&result.attributes), range.end - range.start);
+        let bytes = collect(result, len).await.map_err(Shared::of_known)?;
         inner.traffic.counters.bytes_fetched.add(bytes.len() as u64);
-        if bytes.len() as u64 != range.end - range.start {
-            return Err(inner.cut(&range, range.start + bytes.len() as u64));
+        if bytes.len() as u64 != len {
+            return Err(inner.cut(&range, range.start + bytes.len() as u64, is_encoded));
         }
+        inner.note_range(&range);
         Ok(bytes)
     }
 
@@ -261,6 +264,7 @@ impl Inner {
         let _permit = self.traffic.permits.acquire().await;
         let begun = Instant::now();
         let result = self.answer(&range).await?;
+        let is_encoded = is_encoded(&result.attributes);
         let mut stream = result.into_stream();
         let (mut pos, mut first) = (range.start, None);
         while let Some(bytes) = stream.next().await {
@@ -289,8 +293,9 @@ impl Inner {
             }
         }
         if pos != range.end {
-            return Err(self.cut(&range, pos));
+            return Err(self.cut(&range, pos, is_encoded));
         }
+        self.note_range(&range);
         let first = first.unwrap_or_default();
         self.traffic
             .counters
@@ -314,23 +319,40 @@ impl Inner {
                 self.location, result.range
             )));
         }
-        // ORDERING: Relaxed; the flag orders no other data.
-        self.has_ranges.store(true, Ordering::Relaxed);
         Ok(result)
     }
 
-    fn cut(&self, range: &Range<u64>, end: u64) -> Shared {
-        Shared::broken(format!(
-            "{}: a request for bytes {range:?} returned those up to {end}",
-            self.location
-        ))
+    /// Records that the store has returned `range`. A whole object proves nothing: the store may
+    /// ignore ranges.
+    fn note_range(&self, range: &Range<u64>) {
+        if !self.is_all(range) {
+            // ORDERING: Relaxed; the flag orders no other data.
+            self.has_ranges.store(true, Ordering::Relaxed);
+        }
     }
 
-    /// Requests `range` of the known state from the store. If the answer is late and hedging is
+    fn is_all(&self, range: &Range<u64>) -> bool {
+        *range == (0..self.state.meta.size)
+    }
+
+    fn cut(&self, range: &Range<u64>, end: u64, is_encoded: bool) -> Shared {
+        let error = Shared::broken(format!(
+            "{}: a request for bytes {range:?} returned those up to {end}",
+            self.location
+        ));
+        // The size may be that before or after the compression.
+        match is_encoded {
+            true => error.into_uncacheable(),
+            false => error,
+        }
+    }
+
+    /// Requests `range` of the known state from the store; the whole object without a range, since
+    /// some servers do not answer such a range as other ranges. If the answer is late and hedging is
     /// enabled, sends a second request, and returns the first success.
     async fn request(&self, range: &Range<u64>) -> Result<GetResult, Shared> {
         let options = GetOptions {
-            range: Some(GetRange::Bounded(range.clone())),
+            range: (!self.is_all(range)).then(|| GetRange::Bounded(range.clone())),
             ..condition(&self.state.meta)
         };
         let ask = || {

@@ -10,9 +10,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use futures_util::{FutureExt as _, TryFutureExt as _};
 use object_store::path::Path;
-use object_store::{
-    Attribute, Attributes, Error, GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore,
-};
+use object_store::{Attributes, Error, GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore};
 use pagewell::{Advice, Cache, ErrorKind, File, OpenOptions};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -22,6 +20,7 @@ use super::closer::Closer;
 use super::known::{Known, Opened};
 use super::table::{Look, Outcome, Table};
 use crate::error::{Shared, generic};
+use crate::fetch::answer::{collect, is_encoded};
 use crate::fetch::object::{Object, OfTier};
 use crate::fetch::traffic::Traffic;
 use crate::identity::{State, Verdict};
@@ -54,12 +53,6 @@ pub(crate) struct Opener {
     pub(crate) opens: Semaphore,
     /// Whether checks send no head, since one has failed or proved nothing and a get did not.
     pub(crate) distrusts_heads: AtomicBool,
-}
-
-/// Whether an encoding is declared for the bytes, such as `gzip`. Their number may then differ from
-/// the size in the metadata.
-pub(crate) fn is_encoded(attributes: &Attributes) -> bool {
-    attributes.get(&Attribute::ContentEncoding).is_some()
 }
 
 impl Opener {
@@ -185,7 +178,11 @@ impl Opener {
                             result.range
                         )));
                     }
-                    return self.take(location, requested, result, before, true).await;
+                    // A whole object does not prove that the store has ranges.
+                    let is_part = result.range != (0..size);
+                    return self
+                        .take(location, requested, result, before, is_part)
+                        .await;
                 }
                 Err(error) => error,
             };
@@ -282,8 +279,9 @@ impl Opener {
         if let Some(before) = self.still(before, &meta) {
             return Ok(before);
         }
-        let bytes = result.bytes().await.map_err(Shared::new)?;
-        if range.end - range.start != bytes.len() as u64 {
+        let len = range.end - range.start;
+        let bytes = collect(result, len).await.map_err(Shared::new)?;
+        if len != bytes.len() as u64 {
             let error = generic(format!(
                 "{location}: a request for bytes {range:?} returned {} bytes",
                 bytes.len()

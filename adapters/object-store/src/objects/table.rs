@@ -162,7 +162,7 @@ impl Table {
             None
         };
         drop(entries);
-        drop(gone);
+        self.note_forgotten(gone.map(|(_, entry)| entry));
     }
 
     /// Forgets up to `nr` known objects, the least recently used first. Returns their number.

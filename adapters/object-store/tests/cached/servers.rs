@@ -154,21 +154,32 @@ async fn without_ranges_small_objects_are_cached_and_large_ones_are_passed_on() 
 
 #[tokio::test]
 async fn without_ranges_objects_that_leave_the_cache_are_read_again() {
-    let odd = plain();
-    odd.refuse(|get| get.range.is_some().then(not_supported));
-    // Two of the objects have room.
-    let builder = PagewellStore::builder(Arc::clone(&odd)).capacity(2 << 20);
-    let store = builder.page_size(PAGE).build().unwrap();
-    let path = |nr: u8| Path::from(format!("{nr}"));
-    for nr in 0..4 {
-        let bytes = content(800 << 10, nr);
-        odd.inner.put(&path(nr), bytes.into()).await.unwrap();
-    }
-    for nr in (0..4).cycle().take(12) {
-        let bytes = content(800 << 10, nr);
-        assert!(same(read(&store, &path(nr)).await, &bytes), "{nr}");
-        let got = store.get_range(&path(nr), 5..700_000).await.unwrap();
-        assert!(same(got, &bytes[5..700_000]), "{nr}");
+    for ranges in ["refused", "ignored", "refused if they cover all"] {
+        let odd = plain();
+        match ranges {
+            "refused" => odd.refuse(|get| get.range.is_some().then(not_supported)),
+            "ignored" => odd.ignore_ranges(),
+            _ => odd.refuse(|get| {
+                let all = GetRange::Bounded(0..800 << 10);
+                (get.range.as_ref() == Some(&all)).then(not_supported)
+            }),
+        }
+        // Two of the objects have room.
+        let builder = PagewellStore::builder(Arc::clone(&odd)).capacity(2 << 20);
+        let store = builder.page_size(PAGE).build().unwrap();
+        let path = |nr: u8| Path::from(format!("{nr}"));
+        for nr in 0..4 {
+            let bytes = content(800 << 10, nr);
+            odd.inner.put(&path(nr), bytes.into()).await.unwrap();
+            let got = store.get_range(&path(nr), 0..1).await.unwrap();
+            assert!(same(got, &content(1, nr)), "{ranges}");
+        }
+        for nr in (0..4).cycle().take(12) {
+            let bytes = content(800 << 10, nr);
+            assert!(same(read(&store, &path(nr)).await, &bytes), "{ranges} {nr}");
+            let got = store.get_range(&path(nr), 5..700_000).await.unwrap();
+            assert!(same(got, &bytes[5..700_000]), "{ranges} {nr}");
+        }
     }
 }
 

@@ -1,0 +1,28 @@
+//! Bytes of answers of the store.
+
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
+use object_store::{Attribute, Attributes, GetResult, Result};
+
+/// Whether an encoding is declared for the bytes, such as `gzip`. Their number may then differ from
+/// the size in the metadata.
+pub(crate) fn is_encoded(attributes: &Attributes) -> bool {
+    attributes.get(&Attribute::ContentEncoding).is_some()
+}
+
+/// Returns the bytes of an answer, or a part that is longer than `len` bytes.
+pub(crate) async fn collect(result: GetResult, len: u64) -> Result<Bytes> {
+    let mut stream = result.into_stream();
+    let mut bytes = BytesMut::new();
+    while let Some(more) = stream.next().await {
+        let more = more?;
+        if bytes.is_empty() && more.len() as u64 == len {
+            return Ok(more);
+        }
+        bytes.extend_from_slice(&more);
+        if bytes.len() as u64 > len {
+            break;
+        }
+    }
+    Ok(bytes.freeze())
+}

@@ -896,8 +896,8 @@ int pw_cache_close(struct pw_cache *cache);
 int pw_cache_stats(struct pw_cache *cache, struct pw_cache_stats *stats, size_t size);
 
 /**
- * Returns the engine for concurrent transfers, and the reason for its choice. If the engine was
- * not used yet, this call creates it.
+ * Returns the engine for concurrent transfers, and the reason for its choice. If no engine
+ * exists yet, this call creates one.
  *
  * `engine`: receives one of ::pw_engine, never ::PW_ENGINE_AUTO.
  *
@@ -1114,9 +1114,10 @@ int pw_open_options_set_before_write(struct pw_open_options *options,
  * called.
  *
  * `before_write` is called by the thread that writes the file back, which may be a thread of the
- * program or of the cache; for one file, by one thread at a time. If there is also a callback
- * (::pw_open_options_set_before_write), the callback is called first. `after_read` and `hole` are
- * called by threads of the program that need a page that is not cached, and by threads of the
+ * program or of the cache; for one file, by one thread at a time. For a dirty page, the callback
+ * (::pw_open_options_set_before_write), if any, is called first. A rewrite of the last page that
+ * only removes bytes past the end of the file does not call the callback. `after_read` and `hole`
+ * are called by threads of the program that need a page that is not cached, and by threads of the
  * cache; several threads may call them at once. A thread that opens the file for writing or
  * extends it may call `after_read` and `before_write`, too. Threads that need the page wait until
  * the function has returned. None of these functions may make a call with any cache that might

@@ -348,8 +348,8 @@ impl Inner {
     }
 
     /// Requests `range` of the known state from the store; the whole object without a range, since
-    /// some servers do not answer such a range as other ranges. If the answer is late and hedging is
-    /// enabled, sends a second request, and returns the first success.
+    /// some servers do not answer such a range as other ranges. If the answer is late and hedging
+    /// is enabled, sends a second request, and returns the first success.
     async fn request(&self, range: &Range<u64>) -> Result<GetResult, Shared> {
         let options = GetOptions {
             range: (!self.is_all(range)).then(|| GetRange::Bounded(range.clone())),

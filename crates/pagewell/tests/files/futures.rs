@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
@@ -630,27 +630,62 @@ fn wakers_that_block_keep_no_other_task_from_being_woken() {
             self.0.pass();
         }
     }
+    #[derive(Default)]
+    struct Woken(AtomicU64);
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
     bounded("tasks beside wakers that block", || {
         let dir = scratch::dir();
         let path = dir.path().join("file");
-        std::fs::write(&path, content(15, (2 * READS * PAGE) as usize)).unwrap();
+        let bytes = content(15, (2 * READS * PAGE) as usize);
+        std::fs::write(&path, &bytes).unwrap();
         for choice in [Choice::Auto, Choice::Worker] {
             let cache = cache(choice, 4 << 20);
             let file = cache.open(&path).unwrap();
-            // Without this, readahead may fetch the pages before they are requested.
-            file.advise(0..0, Advice::Random).unwrap();
+            // The reads of this file end when all are pending.
+            let begun = Arc::new(Gate::new());
+            let script = {
+                let begun = Arc::clone(&begun);
+                move |operation: &Operation| {
+                    if matches!(operation, Operation::Read { .. }) {
+                        begun.pass();
+                    }
+                    Fault::None
+                }
+            };
+            let storage = MemoryBackend::new(bytes.clone());
+            let storage = FaultBackend::with_script(storage, script);
+            let held = cache.open_backend(storage, "held").unwrap();
+            held.advise(0..0, Advice::Random).unwrap();
+            let read = |page| Box::pin(held.read_at_async(vec![0; 8], page * PAGE));
             let gate = Arc::new(Gate::new());
             let waker = Waker::from(Arc::new(Blocks(Arc::clone(&gate))));
-            let read = |page| Box::pin(file.read_at_async(vec![0; 8], page * PAGE));
             let mut blocked: Vec<_> = (0..READS).map(|nr| read(2 * nr)).collect();
-            let mut nr_pending = 0;
             for read in &mut blocked {
                 let poll = read.as_mut().poll(&mut Context::from_waker(&waker));
-                nr_pending += usize::from(poll.is_pending());
+                assert!(poll.is_pending());
             }
-            assert!(nr_pending > 1);
-            for nr in 0..READS {
-                assert_eq!(block_on(read(2 * nr + 1)).1.unwrap(), 8);
+            let woken = Arc::new(Woken::default());
+            let waker = Waker::from(Arc::clone(&woken));
+            let mut others: Vec<_> = (0..READS).map(|nr| read(2 * nr + 1)).collect();
+            for read in &mut others {
+                let poll = read.as_mut().poll(&mut Context::from_waker(&waker));
+                assert!(poll.is_pending());
+            }
+            begun.open();
+            until("the other tasks are woken", || {
+                woken.0.load(Ordering::SeqCst) >= READS
+            });
+            for read in others {
+                assert_eq!(block_on(read).1.unwrap(), 8);
+            }
+            gate.wait_for(2);
+            for nr in 0..2 * READS {
+                let read = file.read_at_async(vec![0; 8], nr * PAGE);
+                assert_eq!(block_on(read).1.unwrap(), 8);
             }
             gate.open();
             drop(blocked);

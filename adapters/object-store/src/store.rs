@@ -602,7 +602,13 @@ impl<T: ObjectStore + ?Sized> ObjectStore for PagewellStore<T> {
                 let stream = if rest.is_empty() {
                     stream::once(async { Ok(first) }).boxed()
                 } else {
-                    pieces(self.answers.clone(), known, first, rest)
+                    pieces(
+                        self.answers.clone(),
+                        Arc::clone(&self.opener),
+                        known,
+                        first,
+                        rest,
+                    )
                 };
                 Ok(GetResult {
                     payload: GetResultPayload::Stream(stream),

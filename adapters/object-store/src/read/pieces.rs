@@ -10,6 +10,7 @@ use futures_util::stream::{self, BoxStream};
 use super::answer::Answers;
 use crate::error::Shared;
 use crate::objects::known::Known;
+use crate::objects::open::Opener;
 
 pub(crate) const PIECE: u64 = 4 << 20;
 
@@ -22,24 +23,35 @@ pub(crate) fn end_of_piece(start: u64, end: u64) -> u64 {
 }
 
 /// Returns a stream of `first`, and then of `range` in pieces. The next pieces are requested ahead.
+/// If the object was replaced, the stream fails, and `opener` forgets the state, so that a further
+/// get reads the new one.
 pub(crate) fn pieces(
     answers: Answers,
+    opener: Arc<Opener>,
     known: Arc<Known>,
     first: Bytes,
     range: Range<u64>,
 ) -> BoxStream<'static, object_store::Result<Bytes>> {
-    let rest = stream::try_unfold(
-        (answers, known, range),
-        |(answers, known, range)| async move {
+    let rest = stream::try_unfold(range, move |range| {
+        let (answers, opener, known) = (answers.clone(), Arc::clone(&opener), Arc::clone(&known));
+        async move {
             if range.is_empty() {
                 return Ok(None);
             }
-            let read = next_piece(&answers, &known, range.clone()).await;
-            let bytes = read.map_err(Shared::into_store_error)?;
-            let next = range.start + bytes.len() as u64;
-            Ok(Some((bytes, (answers, known, next..range.end))))
-        },
-    );
+            match next_piece(&answers, &known, range.clone()).await {
+                Ok(bytes) => {
+                    let next = range.start + bytes.len() as u64;
+                    Ok(Some((bytes, next..range.end)))
+                }
+                Err(error) => {
+                    if error.is_of_change() {
+                        opener.table.forget_state(&known);
+                    }
+                    Err(error.into_store_error())
+                }
+            }
+        }
+    });
     stream::once(async { Ok(first) }).chain(rest).boxed()
 }
 

@@ -1,5 +1,6 @@
 //! The wrapper over stores in memory: as a store, under faults, under changes behind it, against the bare store.
 
+mod bounds;
 mod changes;
 mod contract;
 mod disk;

@@ -497,36 +497,37 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
         self.store.get_opts(location, options).await
     }
 
-    /// Returns the bytes of all `ranges`, which are of one state of the object.
+    /// Returns the bytes of all `ranges`, which are of one state of the object. If a range is
+    /// empty, returns the store's answer, since not all stores accept such a range.
     async fn read_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let wanted: Vec<_> = ranges.iter().cloned().map(GetRange::Bounded).collect();
+        if let Some(Range { start, end }) = ranges.iter().find(|range| range.start > range.end) {
+            return Err(generic(format!(
+                "cannot read bytes {start}..{end} of {location}: the range ends before it starts"
+            )));
+        }
+        let has_empty = ranges.iter().any(Range::is_empty);
+        let first = ranges.iter().find(|range| !range.is_empty());
+        let first = first.or(ranges.first()).cloned().map(GetRange::Bounded);
         let mut nr_tries = 0;
         loop {
             nr_tries += 1;
-            let known = match self.opener.open(location, wanted.first()).await {
+            let known = match self.opener.open(location, first.as_ref()).await {
                 Ok(known) => known,
                 Err(error) if error.is_for_store() => {
                     return self.store.get_ranges(location, ranges).await;
                 }
                 Err(error) => return Err(error.into_store_error()),
             };
-            let mut in_object = Vec::with_capacity(wanted.len());
-            for range in &wanted {
-                match range.as_range(known.state.meta.size) {
-                    Ok(range) => in_object.push(range),
-                    Err(_) => break,
-                }
-            }
-            let error = if let Some(range) = wanted.get(in_object.len()) {
-                // The range is not within the known size of the object. The object may have been
-                // replaced since, so this requests the range from the store.
-                self.ask(location, range).await?;
+            let size = known.state.meta.size;
+            let error = if self.is_longer_now(location, ranges, size).await? {
                 Shared::changed(location)
+            } else if has_empty {
+                return self.store.get_ranges(location, ranges).await;
             } else {
                 // The reads are concurrent, so that missing pages are merged into few requests.
-                let reads = in_object
-                    .into_iter()
-                    .map(|range| whole(&self.answers, &known, range));
+                let reads = ranges
+                    .iter()
+                    .map(|range| whole(&self.answers, &known, range.start..range.end.min(size)));
                 match try_join_all(reads).await {
                     Ok(all) => return Ok(all),
                     Err(error) => error,
@@ -540,6 +541,30 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
                 Next::Fail => return Err(error.into_store_error()),
             }
         }
+    }
+
+    /// Requests from the store the ranges that start past `size`, the known size of the object.
+    /// Returns the store's error, or whether the store has bytes there, since the object was
+    /// replaced.
+    async fn is_longer_now(
+        &self,
+        location: &Path,
+        ranges: &[Range<u64>],
+        size: u64,
+    ) -> Result<bool> {
+        let is_past =
+            |range: &&Range<u64>| range.start >= size.saturating_add(range.is_empty().into());
+        for range in ranges.iter().filter(is_past) {
+            // Each is requested alone: the default `get_ranges` of `object_store` panics if it
+            // merges such a range with another one.
+            self.store
+                .get_ranges(location, std::slice::from_ref(range))
+                .await?;
+            if !range.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 
@@ -623,7 +648,8 @@ impl<T: ObjectStore + ?Sized> ObjectStore for PagewellStore<T> {
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         if ranges.is_empty() {
-            return Ok(Vec::new());
+            // Some stores fail if the object does not exist.
+            return self.store.get_ranges(location, ranges).await;
         }
         self.read_ranges(location, ranges).await
     }

@@ -1,9 +1,11 @@
 //! Limits of an answer: one state of the object, and the ranges and requests of the bare store.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt as _};
 use pagewell_object_store::PagewellStore;
@@ -69,6 +71,76 @@ async fn a_stream_over_a_replaced_object_is_of_one_state_and_the_next_get_of_the
             }
             // Two pieces are requested ahead, so only the last ones had been received before.
             assert!(has_failed || nr_pieces == 4);
+        }
+    }
+}
+
+#[tokio::test]
+async fn empty_ranges_and_ranges_past_the_end_are_answered_as_by_the_bare_store() {
+    // `InMemory` has a `get_ranges` of its own, `Odd` has the default one.
+    let memory = Arc::new(InMemory::new());
+    ranges_are_answered_as_by(&memory, &memory).await;
+    let odd = Odd::new(|_, _| {});
+    ranges_are_answered_as_by(&odd, &odd.inner).await;
+}
+
+async fn ranges_are_answered_as_by<T: ObjectStore>(bare: &Arc<T>, inner: &InMemory) {
+    let (full, empty, missing) = (Path::from("full"), Path::from("empty"), Path::from("none"));
+    let size = 200_000_u64;
+    let bytes = content(size as usize, 3);
+    inner.put(&full, bytes.into()).await.unwrap();
+    inner.put(&empty, "".into()).await.unwrap();
+    let lists: &[&[(u64, u64)]] = &[
+        &[],
+        &[(0, 0)],
+        &[(5, 5)],
+        &[(0, 5), (3, 3)],
+        &[(3, 3), (0, 5)],
+        &[(0, 5), (100_000, 100_000), (70_000, 90_000)],
+        &[(size, size)],
+        &[(0, 5), (size, size)],
+        &[(size + 1, size + 1)],
+        &[(size, size + 1)],
+        &[(size + 1, size + 9)],
+        &[(size - 1, size + 9)],
+        &[(0, 5), (size - 1, size + 9)],
+        &[(0, 2 * size)],
+        &[(0, u64::MAX)],
+        &[(u64::MAX - 1, u64::MAX)],
+        &[(u64::MAX, u64::MAX)],
+        &[(7, 3)],
+        &[(0, 10), (5, 20), (5, 20), (150_000, 160_000)],
+    ];
+    for path in [full, empty, missing] {
+        for list in lists {
+            let ranges: Vec<_> = list.iter().map(|(start, end)| *start..*end).collect();
+            let expected = bare.get_ranges(&path, &ranges).await;
+            let store = store(bare);
+            // The object is not known before the first call.
+            for _ in 0..2 {
+                let got = store.get_ranges(&path, &ranges).await;
+                match (&got, &expected) {
+                    (Ok(got), Ok(expected)) => assert!(got == expected, "{path} {ranges:?}"),
+                    (Err(_), Err(_)) => {}
+                    _ => panic!("{path} {ranges:?}: {got:?} instead of {expected:?}"),
+                }
+            }
+        }
+    }
+}
+
+/// The default `get_ranges` of `object_store` panics for these ranges.
+#[tokio::test]
+async fn ranges_past_the_end_beside_others_fail() {
+    let odd = Odd::new(|_, _| {});
+    let (path, size) = (Path::from("a"), 200_000);
+    odd.inner.put(&path, content(size, 3).into()).await.unwrap();
+    let (store, size) = (store(&odd), size as u64);
+    let reversed = Range { start: 7, end: 3 };
+    for past in [size + 5..size + 6, size + 5..size + 5, reversed] {
+        for ranges in [[0..10, past.clone()], [past.clone(), 0..10]] {
+            let got = store.get_ranges(&path, &ranges).await;
+            assert!(got.is_err(), "{ranges:?}: {got:?}");
         }
     }
 }

@@ -57,6 +57,12 @@
 //!
 //! `get_ranges` of an object that is passed on sends separate requests, which may see two states.
 //!
+//! # Extensions
+//!
+//! The extensions of a get are passed to the store with each request that the get causes. A request
+//! for pages of several gets has the extensions of the get whose page is the first in the object.
+//! The request that opens an object, or checks it, has those of the first get that waits for it.
+//!
 //! # Modules
 //!
 //! | module | owns | calls |

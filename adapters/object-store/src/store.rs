@@ -24,6 +24,7 @@ use tokio::sync::Semaphore;
 
 use crate::error::{Shared, generic};
 use crate::fetch::answer::is_encoded;
+use crate::fetch::context;
 use crate::fetch::traffic::Traffic;
 use crate::identity::Verdict;
 use crate::metrics::Metrics;
@@ -475,6 +476,7 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
     async fn pass_on(&self, location: &Path, range: Option<&GetRange>) -> Result<Begun> {
         let options = GetOptions {
             range: range.cloned(),
+            extensions: context::extensions(),
             ..GetOptions::default()
         };
         let result = self.store.get_opts(location, options).await?;
@@ -489,9 +491,38 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
         Ok(Begun::OfStore(checked(result)))
     }
 
+    /// Answers a get of the current state of an object, from the cache where possible.
+    async fn answer(&self, location: &Path, range: Option<&GetRange>) -> Result<GetResult> {
+        match self.begin(location, range).await? {
+            Begun::Known(known, range, first) => {
+                let rest = range.start + first.len() as u64..range.end;
+                let (meta, attributes) = (known.state.meta.clone(), known.attributes.clone());
+                let stream = if rest.is_empty() {
+                    stream::once(async { Ok(first) }).boxed()
+                } else {
+                    pieces(
+                        self.answers.clone(),
+                        Arc::clone(&self.opener),
+                        known,
+                        first,
+                        rest,
+                    )
+                };
+                Ok(GetResult {
+                    payload: GetResultPayload::Stream(stream),
+                    meta,
+                    range,
+                    attributes,
+                })
+            }
+            Begun::OfStore(result) => Ok(result),
+        }
+    }
+
     async fn ask(&self, location: &Path, range: &GetRange) -> Result<GetResult> {
         let options = GetOptions {
             range: Some(range.clone()),
+            extensions: context::extensions(),
             ..GetOptions::default()
         };
         self.store.get_opts(location, options).await
@@ -620,30 +651,8 @@ impl<T: ObjectStore + ?Sized> ObjectStore for PagewellStore<T> {
             }
             return result;
         }
-        match self.begin(location, options.range.as_ref()).await? {
-            Begun::Known(known, range, first) => {
-                let rest = range.start + first.len() as u64..range.end;
-                let (meta, attributes) = (known.state.meta.clone(), known.attributes.clone());
-                let stream = if rest.is_empty() {
-                    stream::once(async { Ok(first) }).boxed()
-                } else {
-                    pieces(
-                        self.answers.clone(),
-                        Arc::clone(&self.opener),
-                        known,
-                        first,
-                        rest,
-                    )
-                };
-                Ok(GetResult {
-                    payload: GetResultPayload::Stream(stream),
-                    meta,
-                    range,
-                    attributes,
-                })
-            }
-            Begun::OfStore(result) => Ok(result),
-        }
+        let answer = self.answer(location, options.range.as_ref());
+        context::scope(options.extensions, answer).await
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use bytes::Bytes;
+use object_store::Extensions;
 use pagewell::io::engine::Request;
 
 use crate::error::Shared;
@@ -14,11 +15,13 @@ pub(crate) struct Filling {
     /// Requested range of the object. It does not extend past the end of the object, so it may end
     /// within a page.
     range: Range<u64>,
+    /// Extensions of the get that requested the bytes.
+    extensions: Extensions,
 }
 
 impl Filling {
     /// Wraps `request` for an object of `size` bytes.
-    pub(crate) fn new(request: Request, size: u64) -> Self {
+    pub(crate) fn new(request: Request, size: u64, extensions: Extensions) -> Self {
         let start = request.pos().min(size);
         let end = request
             .pos()
@@ -27,11 +30,16 @@ impl Filling {
         Self {
             request,
             range: start..end.max(start),
+            extensions,
         }
     }
 
     pub(crate) fn range(&self) -> Range<u64> {
         self.range.clone()
+    }
+
+    pub(crate) fn extensions(&self) -> &Extensions {
+        &self.extensions
     }
 
     /// Copies the bytes that are in the range into the frames. `pos` is the position of `bytes` in

@@ -19,6 +19,7 @@ use tokio::runtime::Handle;
 use tracing::Instrument as _;
 
 use super::answer::{collect, is_encoded};
+use super::context;
 use super::filling::Filling;
 use super::merge;
 use super::traffic::Traffic;
@@ -232,18 +233,23 @@ impl Inner {
             .add(pieces.iter().map(|piece| piece.end - piece.start).sum());
         let mut fillings: Vec<_> = fillings.into_iter().map(Some).collect();
         for run in runs {
-            let of_run = run
+            let of_run: Vec<_> = run
                 .pieces
                 .iter()
                 .filter_map(|nr| fillings[*nr].take())
                 .collect();
+            let extensions = of_run.first().map(Filling::extensions).cloned();
             let span = tracing::debug_span!("fetch", object = %inner.location, range = ?run.range);
-            tokio::spawn(Arc::clone(&inner).fetch(run.range, of_run).instrument(span));
+            let fetch = Arc::clone(&inner).fetch(run.range, of_run);
+            let fetch = context::scope(extensions.unwrap_or_default(), fetch);
+            tokio::spawn(fetch.instrument(span));
         }
     }
 
     /// Sends one request for `range`, which contains the ranges of all `fillings`. `fillings` is
-    /// ordered by position. If the request fails, the fillings that are not complete fail too.
+    /// ordered by position. The caller sets the extensions of the request, those of the first
+    /// filling, by [`context::scope`]. If the request fails, the fillings that are not complete
+    /// fail too.
     async fn fetch(self: Arc<Self>, range: Range<u64>, fillings: Vec<Filling>) {
         let mut fillings = fillings.into_iter();
         if let Err(error) = self.fill(range, &mut fillings).await {
@@ -353,6 +359,7 @@ impl Inner {
     async fn request(&self, range: &Range<u64>) -> Result<GetResult, Shared> {
         let options = GetOptions {
             range: (!self.is_all(range)).then(|| GetRange::Bounded(range.clone())),
+            extensions: context::extensions(),
             ..condition(&self.state.meta)
         };
         let ask = || {
@@ -389,7 +396,7 @@ impl Deferred for Object {
             request.complete(Err(error));
             return;
         }
-        let filling = Filling::new(request, self.0.state.meta.size);
+        let filling = Filling::new(request, self.0.state.meta.size, context::extensions());
         let range = filling.range();
         let waiting = self.0.waiting();
         let has_come = waiting.come.as_ref().is_some_and(|(pos, bytes)| {

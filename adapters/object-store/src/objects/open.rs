@@ -21,6 +21,7 @@ use super::known::{Known, Opened};
 use super::table::{Look, Outcome, Table};
 use crate::error::{Shared, generic};
 use crate::fetch::answer::{collect, is_encoded};
+use crate::fetch::context;
 use crate::fetch::object::{Object, OfTier};
 use crate::fetch::traffic::Traffic;
 use crate::identity::{State, Verdict};
@@ -65,14 +66,14 @@ impl Opener {
         let look = self.table.look(location, |nr, before| {
             let (opener, location, range) = (Arc::clone(self), location.clone(), range.cloned());
             // The opening is a separate task, so that it continues if the first reader is dropped.
-            let task = Handle::current().spawn(async move {
+            let task = Handle::current().spawn(context::scope(context::extensions(), async move {
                 let outcome = match before {
                     Some(before) => opener.check(&location, range, before).await,
                     None => opener.learn(&location, range, None).await,
                 };
                 opener.table.opened(&location, nr, &outcome);
                 outcome
-            });
+            }));
             task.unwrap_or_else(|error| Err(Shared::new(generic(error))))
                 .boxed()
                 .shared()
@@ -123,6 +124,7 @@ impl Opener {
     async fn head(&self, location: &Path) -> object_store::Result<ObjectMeta> {
         let options = GetOptions {
             head: true,
+            extensions: context::extensions(),
             ..GetOptions::default()
         };
         let result = self.store.get_opts(location, options).await?;
@@ -133,6 +135,7 @@ impl Opener {
     async fn probe(&self, location: &Path, size: u64) -> object_store::Result<ObjectMeta> {
         let options = GetOptions {
             range: (size > 0).then_some(GetRange::Bounded(0..1)),
+            extensions: context::extensions(),
             ..GetOptions::default()
         };
         let result = self.store.get_opts(location, options).await?;
@@ -223,6 +226,7 @@ impl Opener {
     ) -> (SystemTime, object_store::Result<GetResult>) {
         let options = GetOptions {
             range,
+            extensions: context::extensions(),
             ..GetOptions::default()
         };
         self.traffic.counters.nr_requests.add(1);

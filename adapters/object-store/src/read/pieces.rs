@@ -9,6 +9,7 @@ use futures_util::stream::{self, BoxStream};
 
 use super::answer::Answers;
 use crate::error::Shared;
+use crate::fetch::context;
 use crate::objects::known::Known;
 use crate::objects::open::Opener;
 
@@ -23,8 +24,8 @@ pub(crate) fn end_of_piece(start: u64, end: u64) -> u64 {
 }
 
 /// Returns a stream of `first`, and then of `range` in pieces. The next pieces are requested ahead.
-/// If the object was replaced, the stream fails, and `opener` forgets the state, so that a further
-/// get reads the new one.
+/// The requests have the extensions of the current get. If the object was replaced, the stream
+/// fails, and `opener` forgets the state, so that a further get reads the new one.
 pub(crate) fn pieces(
     answers: Answers,
     opener: Arc<Opener>,
@@ -32,9 +33,10 @@ pub(crate) fn pieces(
     first: Bytes,
     range: Range<u64>,
 ) -> BoxStream<'static, object_store::Result<Bytes>> {
+    let extensions = context::extensions();
     let rest = stream::try_unfold(range, move |range| {
         let (answers, opener, known) = (answers.clone(), Arc::clone(&opener), Arc::clone(&known));
-        async move {
+        context::scope(extensions.clone(), async move {
             if range.is_empty() {
                 return Ok(None);
             }
@@ -50,7 +52,7 @@ pub(crate) fn pieces(
                     Err(error.into_store_error())
                 }
             }
-        }
+        })
     });
     stream::once(async { Ok(first) }).chain(rest).boxed()
 }

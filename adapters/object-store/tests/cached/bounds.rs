@@ -7,7 +7,9 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use object_store::memory::InMemory;
 use object_store::path::Path;
-use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt as _};
+use object_store::{
+    Extensions, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt as _,
+};
 use pagewell_object_store::PagewellStore;
 
 use crate::odd::Odd;
@@ -143,4 +145,74 @@ async fn ranges_past_the_end_beside_others_fail() {
             assert!(got.is_err(), "{ranges:?}: {got:?}");
         }
     }
+}
+
+#[derive(Clone, Debug)]
+struct Reader(u32);
+
+/// A get of `range` with an extension.
+fn of_reader(nr: u32, range: Option<GetRange>) -> GetOptions {
+    let mut extensions = Extensions::new();
+    extensions.insert(Reader(nr));
+    let options = GetOptions::default().with_range(range);
+    options.with_extensions(extensions)
+}
+
+/// The readers of all gets and heads since the last call.
+fn take_readers(odd: &Odd) -> Vec<Option<u32>> {
+    let reader = |get: &GetOptions| get.extensions.get::<Reader>().map(|reader| reader.0);
+    odd.take_gets().iter().map(reader).collect()
+}
+
+#[tokio::test]
+async fn requests_have_the_extensions_of_their_get() {
+    let odd = Odd::new(|_, _| {});
+    let (path, bytes) = (Path::from("a"), content(5 * PIECE, 5));
+    odd.inner.put(&path, bytes.clone().into()).await.unwrap();
+    let store = PagewellStore::builder(Arc::clone(&odd))
+        .capacity(48 << 20)
+        .trust(Duration::ZERO)
+        .build()
+        .unwrap();
+    let get = |nr, range| store.get_opts(&path, of_reader(nr, range));
+    let got = get(1, None).await.unwrap().bytes().await.unwrap();
+    assert!(same(got, &bytes));
+    let readers = take_readers(&odd);
+    assert!(readers.len() >= 3, "{readers:?}");
+    assert!(
+        readers.iter().all(|reader| *reader == Some(1)),
+        "{readers:?}"
+    );
+    // Checks the object.
+    get(2, Some((0..10).into())).await.unwrap();
+    assert_eq!(take_readers(&odd), [Some(2)]);
+    // Checks it, and requests the range.
+    let size = bytes.len() as u64;
+    get(3, Some((size..size + 1).into())).await.unwrap_err();
+    assert_eq!(take_readers(&odd), [Some(3), Some(3)]);
+    store.get_range(&path, 0..10).await.unwrap();
+    assert_eq!(take_readers(&odd), [None]);
+}
+
+#[tokio::test]
+async fn a_request_for_several_gets_has_the_extensions_of_the_first_in_the_object() {
+    let odd = Odd::new(|_, _| {});
+    let (path, bytes) = (Path::from("a"), content(2 * PIECE, 5));
+    odd.inner.put(&path, bytes.clone().into()).await.unwrap();
+    let store = store(&odd);
+    store.get_range(&path, 0..1).await.unwrap();
+    odd.take_gets();
+    // Pages of 64 KiB.
+    let get = |nr, page: u64| {
+        let range = page * 65536..(page + 1) * 65536;
+        store.get_opts(&path, of_reader(nr, Some(range.into())))
+    };
+    let (one, two) = tokio::join!(get(1, 5), get(2, 4));
+    assert!(one.is_ok() && two.is_ok());
+    assert_eq!(take_readers(&odd), [Some(2)]);
+    let (one, two) = tokio::join!(get(1, 20), get(2, 90));
+    assert!(one.is_ok() && two.is_ok());
+    let mut readers = take_readers(&odd);
+    readers.sort();
+    assert_eq!(readers, [Some(1), Some(2)]);
 }

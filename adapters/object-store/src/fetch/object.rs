@@ -184,6 +184,27 @@ impl Inner {
         Self::pages(tier, filling).all(|(key, _)| tier.tier.has(key))
     }
 
+    /// Fills a request from the disk, or from the store if a page was evicted from the disk or is
+    /// damaged. Waits until the tier permits another read.
+    async fn fill_from_disk(self: Arc<Self>, filling: Filling) {
+        let Some(tier) = &self.tier else {
+            return self.collect(filling);
+        };
+        // (The result is always a permit, since the semaphore is never closed.)
+        let permit = Arc::clone(&tier.tier.reads).acquire_owned().await;
+        let inner = Arc::clone(&self);
+        let read = tokio::task::spawn_blocking(move || {
+            // The thread keeps the permit, since this task may be dropped before the read ends.
+            let _permit = permit;
+            inner.read_from_disk(filling)
+        });
+        // An error means that the runtime was shut down. The request was then dropped, and so
+        // failed.
+        if let Ok(Some(filling)) = read.await {
+            self.collect(filling);
+        }
+    }
+
     /// Fills a request from the disk, and completes it. Returns the request instead if a page was
     /// evicted from the disk, or is damaged.
     fn read_from_disk(&self, filling: Filling) -> Option<Filling> {
@@ -413,12 +434,8 @@ impl Deferred for Object {
         }
         if self.0.is_on_disk(&filling) {
             drop(waiting);
-            let inner = Arc::clone(&self.0);
-            self.0.runtime.spawn_blocking(move || {
-                if let Some(filling) = inner.read_from_disk(filling) {
-                    inner.collect(filling);
-                }
-            });
+            let fill = Arc::clone(&self.0).fill_from_disk(filling);
+            self.0.runtime.spawn(fill);
             return;
         }
         drop(waiting);

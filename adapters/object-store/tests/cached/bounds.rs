@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use futures_util::future::try_join_all;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
@@ -12,8 +13,9 @@ use object_store::{
 };
 use pagewell_object_store::PagewellStore;
 
+use crate::disk::{opened_with, written};
 use crate::odd::Odd;
-use crate::{content, same};
+use crate::{PAGE, content, same};
 
 /// Length of the pieces in which a long answer is streamed.
 const PIECE: usize = 4 << 20;
@@ -215,4 +217,54 @@ async fn a_request_for_several_gets_has_the_extensions_of_the_first_in_the_objec
     let mut readers = take_readers(&odd);
     readers.sort();
     assert_eq!(readers, [Some(1), Some(2)]);
+}
+
+/// All reads from the disk were queued for the threads for blocking calls at once.
+#[test]
+fn reads_from_the_disk_leave_threads_to_other_calls() {
+    const NR_READS: usize = 200;
+    const READ: usize = 16 * PAGE;
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().max_blocking_threads(1).build();
+    runtime.unwrap().block_on(async {
+        let (odd, dir) = (Odd::new(|_, _| {}), tempfile::tempdir().unwrap());
+        let (path, bytes) = (Path::from("a"), content(NR_READS * READ, 6));
+        odd.inner.put(&path, bytes.clone().into()).await.unwrap();
+        let first = opened_with(&odd, dir.path(), Some("odd"), 32 << 20).await;
+        for start in (0..bytes.len()).step_by(READ) {
+            let range = start as u64..(start + READ) as u64;
+            first.get_range(&path, range.clone()).await.unwrap();
+            written(&first, range.end).await;
+        }
+        drop(first);
+        let second = opened_with(&odd, dir.path(), Some("odd"), 32 << 20).await;
+        second.get_range(&path, 0..1).await.unwrap();
+        // The only thread waits, while calls are queued.
+        let (gate, is_open) = std::sync::mpsc::channel::<()>();
+        let waiter = tokio::task::spawn_blocking(move || is_open.recv());
+        let store = second.clone();
+        let reader = tokio::spawn(async move {
+            let reads = (0..NR_READS).map(|nr| {
+                let range = (nr * READ) as u64..((nr + 1) * READ) as u64;
+                store.get_range(&path, range)
+            });
+            try_join_all(reads).await
+        });
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+        }
+        let store = second.clone();
+        let other = tokio::task::spawn_blocking(move || store.metrics().bytes_from_disk);
+        drop(gate);
+        assert!(waiter.await.unwrap().is_err());
+        // The calls are executed in their order.
+        let bytes_before = other.await.unwrap();
+        assert!(
+            (1..=32 * READ as u64).contains(&bytes_before),
+            "{bytes_before}"
+        );
+        assert!(same(reader.await.unwrap().unwrap().concat(), &bytes));
+        let metrics = second.metrics();
+        assert!(metrics.bytes_from_disk >= 8 << 20, "{metrics:?}");
+    });
 }

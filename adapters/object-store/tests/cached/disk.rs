@@ -22,9 +22,18 @@ async fn opened<T: ObjectStore>(
     folder: &FilePath,
     namespace: Option<&str>,
 ) -> PagewellStore<T> {
+    opened_with(store, folder, namespace, 1 << 20).await
+}
+
+pub(crate) async fn opened_with<T: ObjectStore>(
+    store: &Arc<T>,
+    folder: &FilePath,
+    namespace: Option<&str>,
+    capacity: u64,
+) -> PagewellStore<T> {
     for _ in 0..2000 {
         let mut builder = PagewellStore::builder(Arc::clone(store))
-            .capacity(1 << 20)
+            .capacity(capacity)
             .page_size(PAGE);
         if let Some(namespace) = namespace {
             builder = builder.namespace(namespace);
@@ -38,7 +47,7 @@ async fn opened<T: ObjectStore>(
 }
 
 /// Waits until `bytes` of what was fetched are written, or left out because the disk was behind.
-async fn written<T: ObjectStore>(store: &PagewellStore<T>, bytes: u64) {
+pub(crate) async fn written<T: ObjectStore>(store: &PagewellStore<T>, bytes: u64) {
     for _ in 0..2000 {
         if store.metrics().bytes_to_disk + store.metrics().nr_disk_skipped * PAGE as u64 >= bytes {
             return;

@@ -55,6 +55,9 @@ counters! {
     nr_disk_skipped,
     /// Pages of the disk tier that a read found damaged.
     nr_disk_damaged,
+    /// 1 since the disk tier has read the log of its pages; before, 0, and all pages are missing in
+    /// the tier.
+    nr_disk_loads,
     /// 1 if the disk has failed or is full, so that the tier stores no more pages; otherwise 0.
     nr_disk_failures,
     /// Objects that became known.

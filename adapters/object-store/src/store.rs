@@ -3,7 +3,7 @@
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -19,6 +19,7 @@ use object_store::{
     MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload,
     PutResult, RenameOptions, Result, UploadPart,
 };
+use pagewell::frame::FRAME_BYTES;
 use pagewell::{Cache, OpenOptions};
 use tokio::sync::Semaphore;
 
@@ -118,9 +119,10 @@ pub struct Builder<T: ?Sized> {
 }
 
 impl<T: Wrapped + ?Sized> Builder<T> {
-    /// Sets the memory of the cache in bytes, for pages and metadata. Default: 256 MiB. Each known
-    /// object takes some 8 KiB more (see [`most_objects`](Self::most_objects)). The setting has no
-    /// effect on a cache given by [`cache`](Self::cache).
+    /// Sets the memory of the cache in bytes, for pages and metadata, and for the tables of a
+    /// second tier ([`disk`](Self::disk)). Default: 256 MiB. Each known object takes some 8 KiB
+    /// more (see [`most_objects`](Self::most_objects)). The setting has no effect on a cache given
+    /// by [`cache`](Self::cache).
     #[must_use]
     pub fn capacity(mut self, bytes: u64) -> Self {
         self.capacity = bytes;
@@ -190,6 +192,14 @@ impl<T: Wrapped + ?Sized> Builder<T> {
     /// process if the store has a [`namespace`](Self::namespace). No other process may use the
     /// folder at the same time. Default: none.
     ///
+    /// The tables of these pages take 75 to 100 bytes of memory for each page of `bytes`. They are
+    /// part of the capacity, and at most half of it, so a larger tier needs a larger
+    /// [`capacity`](Self::capacity) or [`page_size`](Self::page_size). If the cache was given by
+    /// [`cache`](Self::cache), they are additional, and at most half of its capacity.
+    ///
+    /// A thread reads which pages are in the folder. Until it has
+    /// ([`nr_disk_loads`](Metrics::nr_disk_loads)), they are requested from the store.
+    ///
     /// Copies of the pages to be written use memory in addition to that of the cache: at most a
     /// sixteenth of [`capacity`](Self::capacity), within the bounds of 64 and 65536 pages. Pages
     /// beyond this limit are not stored.
@@ -217,7 +227,8 @@ impl<T: Wrapped + ?Sized> Builder<T> {
     /// # Errors
     ///
     /// A setting is out of range, the namespace is empty, there is not enough memory for the cache,
-    /// or the folder of the second tier cannot be used or is used by another process.
+    /// the folder of the second tier cannot be used or is used by another process, or the tables of
+    /// the second tier take more than half of the capacity.
     pub fn build(self) -> Result<PagewellStore<T>> {
         let zero = |what: &str| generic(format!("{what} must not be 0"));
         let most_objects =
@@ -233,19 +244,27 @@ impl<T: Wrapped + ?Sized> Builder<T> {
             (None, Some(_)) => 0,
             (None, None) => self.capacity / 8,
         };
-        let cache = match self.cache {
-            Some(cache) => cache,
-            None => Cache::builder()
-                .capacity(self.capacity)
-                .build()
-                .map_err(generic)?,
-        };
         let page_size = self.page_size as u64;
         if !self.page_size.is_power_of_two() || !(4096..=65536).contains(&self.page_size) {
             return Err(generic(format!(
                 "invalid page size of {page_size} bytes: must be 4, 8, 16, 32 or 64 KiB"
             )));
         }
+        let capacity = match &self.cache {
+            Some(cache) => cache.stats().nr_frames as u64 * FRAME_BYTES as u64,
+            None => self.capacity,
+        };
+        let table_bytes = match &self.disk {
+            Some((folder, bytes)) => table_bytes(folder, *bytes, page_size as u32, capacity)?,
+            None => 0,
+        };
+        let cache = match self.cache {
+            Some(cache) => cache,
+            None => Cache::builder()
+                .capacity(capacity - table_bytes)
+                .build()
+                .map_err(generic)?,
+        };
         let most_requests = self.most_requests.min(Semaphore::MAX_PERMITS);
         let traffic = Arc::new(Traffic::new(most_requests, self.hedge));
         let nr_pins = usize::try_from(most_pinned / page_size).unwrap_or(usize::MAX);
@@ -266,13 +285,7 @@ impl<T: Wrapped + ?Sized> Builder<T> {
                     most_waiting,
                     counters,
                 );
-                let failed = |error| {
-                    generic(format!(
-                        "cannot use folder {} as second tier: {error}",
-                        folder.display()
-                    ))
-                };
-                Some(Arc::new(tier.map_err(failed)?))
+                Some(Arc::new(tier.map_err(|error| unusable(folder, error))?))
             }
             None => None,
         };
@@ -350,6 +363,31 @@ fn checked(result: GetResult) -> GetResult {
         range,
         attributes,
     }
+}
+
+/// Maximum share of the capacity for the tables of the second tier: one half.
+const MAX_TABLES: u64 = 2;
+
+/// Returns the memory of the tables of a second tier of `bytes` bytes. Fails if it exceeds its
+/// share of `capacity`.
+fn table_bytes(folder: &FilePath, bytes: u64, page_size: u32, capacity: u64) -> Result<u64> {
+    let table_bytes =
+        Tier::table_bytes(bytes, page_size).map_err(|error| unusable(folder, error))?;
+    if table_bytes > capacity / MAX_TABLES {
+        let error = format!(
+            "the tables of {bytes} bytes of pages of {page_size} bytes take {table_bytes} bytes, \
+             more than half of the capacity of {capacity} bytes"
+        );
+        return Err(unusable(folder, error));
+    }
+    Ok(table_bytes)
+}
+
+fn unusable(folder: &FilePath, error: impl fmt::Display) -> Error {
+    let folder = folder.display();
+    generic(format!(
+        "cannot use folder {folder} as second tier: {error}"
+    ))
 }
 
 /// Returns the maximum number of pages that may wait to be written to the second tier, for a cache

@@ -4,13 +4,13 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use pagewell_sync::thread::spawn;
 use tokio::sync::Semaphore;
 
-use super::files::{Entry, Log, PageFile, open};
+use super::files::{Entry, Log, PageFile, read_log};
 use super::slots::Slots;
 use super::{Key, Stored, Sum};
 use crate::metrics::Counters;
@@ -31,24 +31,76 @@ pub(crate) struct Tier {
 #[derive(Debug)]
 struct Inner {
     pages: PageFile,
-    slots: Mutex<Slots>,
+    nr_places: u32,
+    /// Set when the log was read. All lookups before that find nothing.
+    slots: OnceLock<Mutex<Slots>>,
     counters: Arc<Counters>,
     /// Whether the disk has failed, so that no more pages are written.
     has_failed: AtomicBool,
 }
 
+/// Number of entries that are copied while the table is locked once.
+const ENTRIES_AT_ONCE: usize = 1024;
+
+fn lock(slots: &Mutex<Slots>) -> MutexGuard<'_, Slots> {
+    slots.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the contents of all places, as the table has them at different times.
+fn entries(slots: &Mutex<Slots>, nr_places: u32) -> impl Iterator<Item = Vec<Entry>> {
+    let starts = (0..nr_places as usize).step_by(ENTRIES_AT_ONCE);
+    starts.map(|start| lock(slots).entries(start, ENTRIES_AT_ONCE))
+}
+
+/// Returns the table of `nr_places` places in `folder`. It is empty if `stored` is
+/// [`Stored::Removed`].
+pub(super) fn restore(
+    folder: &Path,
+    pages: &PageFile,
+    nr_places: u32,
+    stored: Stored,
+) -> io::Result<Slots> {
+    let mut slots = Slots::new(nr_places as usize);
+    match stored {
+        Stored::Used => {
+            pages.truncate(nr_places)?;
+            read_log(folder, pages.page_size(), |entry| slots.restore(entry))?;
+        }
+        Stored::Removed => pages.truncate(0)?,
+    }
+    slots.restored();
+    Ok(slots)
+}
+
 impl Inner {
-    fn slots(&self) -> MutexGuard<'_, Slots> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    fn slots(&self) -> Option<MutexGuard<'_, Slots>> {
+        self.slots.get().map(lock)
     }
 
-    /// Writes received pages until the last sender is dropped.
-    fn write_all(&self, mut log: Log, pages: &Receiver<(Key, Vec<u8>)>) {
+    /// Reads the log, and then writes received pages until the last sender is dropped.
+    fn run(&self, folder: &Path, stored: Stored, pages: &Receiver<(Key, Vec<u8>)>) {
+        match self.load(folder, stored) {
+            Ok((slots, log)) => self.write_all(slots, log, pages),
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    /// Reads the log in `folder`, serves lookups from then on, and replaces the log by a new one.
+    fn load(&self, folder: &Path, stored: Stored) -> io::Result<(&Mutex<Slots>, Log)> {
+        let slots = restore(folder, &self.pages, self.nr_places, stored)?;
+        let slots = self.slots.get_or_init(|| Mutex::new(slots));
+        self.counters.nr_disk_loads.add(1);
+        let entries = entries(slots, self.nr_places);
+        let log = Log::create(folder, self.pages.page_size(), self.nr_places, entries)?;
+        Ok((slots, log))
+    }
+
+    fn write_all(&self, slots: &Mutex<Slots>, mut log: Log, pages: &Receiver<(Key, Vec<u8>)>) {
         while let Ok((key, bytes)) = pages.recv() {
-            if self.has_failed() || self.slots().has(key) {
+            if self.has_failed() || lock(slots).has(key) {
                 continue;
             }
-            let Some(place) = self.slots().make_room() else {
+            let Some(place) = lock(slots).make_room() else {
                 continue;
             };
             let entry = Entry {
@@ -60,14 +112,14 @@ impl Inner {
             // Lookups do not find the page before `fill` is called, so no reader sees a
             // half-written place.
             let written = self.pages.write(place, &bytes);
-            let noted = written.and_then(|()| log.note(entry, || self.slots().entries()));
+            let noted = written.and_then(|()| log.note(entry, entries(slots, self.nr_places)));
             match noted {
                 Ok(()) => {
-                    self.slots().fill(entry);
+                    lock(slots).fill(entry);
                     self.counters.bytes_to_disk.add(bytes.len() as u64);
                 }
                 Err(error) => {
-                    self.slots().drop_page(place);
+                    lock(slots).drop_page(place);
                     self.fail(&error);
                 }
             }
@@ -89,10 +141,23 @@ impl Inner {
     }
 }
 
+/// Returns the number of pages of a tier of `bytes` bytes.
+fn nr_places(bytes: u64, page_size: u32) -> io::Result<u32> {
+    u32::try_from(bytes / u64::from(page_size))
+        .ok()
+        .filter(|nr| (1..1 << 30).contains(nr))
+        .ok_or_else(|| {
+            let text =
+                format!("a tier of {bytes} bytes is not 1 to 2^30 pages of {page_size} bytes");
+            io::Error::new(io::ErrorKind::InvalidInput, text)
+        })
+}
+
 impl Tier {
     /// Opens or creates the tier in `folder`, for at most `bytes` bytes of pages. At most
     /// `most_waiting` pages wait to be written; further ones are skipped. `stored` states whether
-    /// pages that are in the folder are used.
+    /// pages that are in the folder are used. They are found when a thread has read the log; until
+    /// then, all lookups find nothing.
     pub(crate) fn open(
         folder: &Path,
         bytes: u64,
@@ -101,24 +166,18 @@ impl Tier {
         most_waiting: usize,
         counters: Arc<Counters>,
     ) -> io::Result<Self> {
-        let nr_places = u32::try_from(bytes / u64::from(page_size))
-            .ok()
-            .filter(|nr| (1..1 << 30).contains(nr))
-            .ok_or_else(|| {
-                let text =
-                    format!("a tier of {bytes} bytes is not 1 to 2^30 pages of {page_size} bytes");
-                io::Error::new(io::ErrorKind::InvalidInput, text)
-            })?;
-        let (pages, log, entries) = open(folder, page_size, nr_places, stored)?;
+        let nr_places = nr_places(bytes, page_size)?;
         let inner = Arc::new(Inner {
-            pages,
-            slots: Mutex::new(Slots::new(&entries)),
+            pages: PageFile::open(folder, page_size)?,
+            nr_places,
+            slots: OnceLock::new(),
             counters,
             has_failed: AtomicBool::new(false),
         });
         let (sender, waiting) = sync_channel(most_waiting);
-        let of_thread = Arc::clone(&inner);
-        let writer = spawn("pagewell-tier", move || of_thread.write_all(log, &waiting))?;
+        let (of_thread, folder) = (Arc::clone(&inner), folder.to_owned());
+        let run = move || of_thread.run(&folder, stored, &waiting);
+        let writer = spawn("pagewell-tier", run)?;
         Ok(Self {
             inner,
             reads: Arc::new(Semaphore::new(MAX_READS)),
@@ -127,8 +186,14 @@ impl Tier {
         })
     }
 
+    /// Returns the maximum memory of the tables of a tier, in bytes. Fails if such a tier is not
+    /// possible.
+    pub(crate) fn table_bytes(bytes: u64, page_size: u32) -> io::Result<u64> {
+        Ok(Slots::bytes(nr_places(bytes, page_size)? as usize) as u64)
+    }
+
     pub(crate) fn has(&self, key: Key) -> bool {
-        self.inner.slots().has(key)
+        self.inner.slots().is_some_and(|slots| slots.has(key))
     }
 
     /// Whether a page would be stored by [`keep`](Self::keep), to which the caller must pass a
@@ -149,7 +214,7 @@ impl Tier {
     /// Reads a page from the disk. Returns `None` if the page is missing or damaged. A damaged page
     /// is removed.
     pub(crate) fn read(&self, key: Key) -> Option<Vec<u8>> {
-        let (place, len, sum) = self.inner.slots().find(key)?;
+        let (place, len, sum) = self.inner.slots()?.find(key)?;
         let read = self.inner.pages.read(place, len);
         match read {
             Ok(bytes) if bytes.len() == len && Sum::new(key, &bytes) == sum => {
@@ -161,7 +226,7 @@ impl Tier {
         }
         // Either the page is damaged, or another thread has concurrently evicted it and stored
         // another page in its place.
-        let mut slots = self.inner.slots();
+        let mut slots = self.inner.slots()?;
         if slots
             .find(key)
             .is_some_and(|(now, _, now_sum)| (now, now_sum) == (place, sum))
@@ -175,8 +240,8 @@ impl Tier {
 
 impl Drop for Tier {
     fn drop(&mut self) {
-        // Without a sender, the thread writes the queued pages, whose number is bounded, and ends.
-        // The files can then be opened again.
+        // Without a sender, the thread reads the log to its end, writes the queued pages, whose
+        // number is bounded, and ends. The files can then be opened again.
         self.sender = None;
         if let Some(writer) = self.writer.take() {
             let _ = writer.join();
@@ -186,6 +251,8 @@ impl Drop for Tier {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn tier(folder: &Path, nr_pages: u64) -> Tier {
@@ -200,19 +267,36 @@ mod tests {
         .unwrap()
     }
 
+    /// Opens a tier, and waits until lookups find its pages.
+    fn loaded(folder: &Path, nr_pages: u64) -> Tier {
+        let tier = tier(folder, nr_pages);
+        wait_until_loaded(&tier);
+        tier
+    }
+
+    fn wait_until_loaded(tier: &Tier) {
+        for _ in 0..60_000 {
+            if tier.inner.counters.read().nr_disk_loads == 1 {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        panic!("the log is not read");
+    }
+
     fn key(nr: u8) -> Key {
         Key([nr; 16])
     }
 
     fn settle(tier: Tier, folder: &Path, nr_pages: u64) -> Tier {
         drop(tier);
-        self::tier(folder, nr_pages)
+        loaded(folder, nr_pages)
     }
 
     #[test]
     fn pages_are_found_again_whole_or_not_at_all() {
         let dir = tempfile::tempdir().unwrap();
-        let mut tier = self::tier(dir.path(), 8);
+        let mut tier = loaded(dir.path(), 8);
         for nr in 1..5 {
             tier.keep(key(nr), vec![nr; 4096 - usize::from(nr)]);
         }
@@ -223,13 +307,13 @@ mod tests {
         assert_eq!(tier.read(key(9)), None);
         // Flips a bit of one page in the file. Reads then find only this page missing, and it is
         // still missing after the tier is opened again.
-        let place = tier.inner.slots().find(key(2)).unwrap().0;
+        let place = tier.inner.slots().unwrap().find(key(2)).unwrap().0;
         drop(tier);
         let path = dir.path().join("pages");
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[place as usize * 4096 + 77] ^= 4;
         std::fs::write(&path, &bytes).unwrap();
-        let tier = self::tier(dir.path(), 8);
+        let tier = loaded(dir.path(), 8);
         assert_eq!(tier.read(key(2)), None);
         assert!(!tier.has(key(2)));
         assert_eq!(tier.inner.counters.read().nr_disk_damaged, 1);
@@ -238,23 +322,65 @@ mod tests {
         // The file of pages is truncated.
         bytes.truncate(100);
         std::fs::write(&path, &bytes).unwrap();
-        let tier = self::tier(dir.path(), 8);
+        let tier = loaded(dir.path(), 8);
         for nr in 1..5 {
             assert_eq!(tier.read(key(nr)), None);
         }
     }
 
+    /// The log is a pipe here, whose reader waits. The call that opened a tier read the whole log.
+    #[test]
+    fn opening_a_tier_does_not_wait_for_its_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let tier = self::tier(dir.path(), 8);
+        tier.keep(key(1), vec![1; 4096]);
+        drop(tier);
+        let log = dir.path().join("log");
+        let bytes = std::fs::read(&log).unwrap();
+        std::fs::remove_file(&log).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&log).status();
+        assert!(made.unwrap().success());
+        let (sender, opened) = std::sync::mpsc::channel();
+        let folder = dir.path().to_owned();
+        std::thread::spawn(move || sender.send(self::tier(&folder, 8)));
+        let tier = opened.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert!(!tier.has(key(1)));
+        assert_eq!(tier.read(key(1)), None);
+        // This page waits until the log was read.
+        tier.keep(key(2), vec![2; 4096]);
+        assert!(tier.keeps(key(2)));
+        std::fs::write(&log, bytes).unwrap();
+        wait_until_loaded(&tier);
+        assert_eq!(tier.read(key(1)), Some(vec![1; 4096]));
+        let tier = settle(tier, dir.path(), 8);
+        assert_eq!(tier.read(key(1)), Some(vec![1; 4096]));
+        assert_eq!(tier.read(key(2)), Some(vec![2; 4096]));
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_read_ends_the_keeping() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("log")).unwrap();
+        let tier = self::tier(dir.path(), 8);
+        let inner = Arc::clone(&tier.inner);
+        tier.keep(key(1), vec![1; 4096]);
+        drop(tier);
+        assert!(inner.has_failed());
+        assert_eq!(inner.counters.read().nr_disk_failures, 1);
+        assert_eq!(inner.counters.read().bytes_to_disk, 0);
+    }
+
     #[test]
     fn a_disk_that_is_full_ends_the_keeping_and_is_told_once() {
         let dir = tempfile::tempdir().unwrap();
-        let (pages, _, entries) = open(dir.path(), 4096, 4, Stored::Used).unwrap();
         let full = std::fs::OpenOptions::new()
             .write(true)
             .open("/dev/full")
             .unwrap();
         let inner = Inner {
-            pages,
-            slots: Mutex::new(Slots::new(&entries)),
+            pages: PageFile::open(dir.path(), 4096).unwrap(),
+            nr_places: 4,
+            slots: OnceLock::new(),
             counters: Arc::default(),
             has_failed: AtomicBool::new(false),
         };
@@ -263,9 +389,10 @@ mod tests {
             sender.send((key(nr), vec![nr; 100])).unwrap();
         }
         drop(sender);
-        inner.write_all(Log::on(full), &waiting);
+        let slots = Mutex::new(Slots::new(4));
+        inner.write_all(&slots, Log::on(full), &waiting);
         assert!(inner.has_failed());
-        assert!((0..4).all(|nr| !inner.slots().has(key(nr))));
+        assert!((0..4).all(|nr| !lock(&slots).has(key(nr))));
         assert_eq!(inner.counters.read().nr_disk_failures, 1);
     }
 }

@@ -18,10 +18,13 @@ use std::sync::atomic::AtomicU64;
 
 use pagewell::io::{Backend as _, Direct, FileBackend, FileOptions, RacyBytes};
 
-use super::{Key, Stored, Sum};
+use super::{Key, Sum};
 
 /// First bytes of a log, with the version of its format.
 const MAGIC: [u8; 16] = *b"pagewell tier 2\n";
+
+/// Name of the log in its folder.
+const LOG: &str = "log";
 
 const HEADER: usize = 32;
 
@@ -87,78 +90,50 @@ pub(super) struct Log {
     file: File,
     path: PathBuf,
     page_size: u32,
-    nr_places: u32,
+    /// Number of entries above which a new log replaces this one.
+    max_entries: u64,
     nr_entries: u64,
 }
 
-/// Opens or creates the files in `folder` for `nr_places` places. Returns them and the contents of
-/// the places, which are empty if `stored` is [`Stored::Removed`]. Fails if another handle has the
-/// file of pages open.
-pub(super) fn open(
-    folder: &Path,
-    page_size: u32,
-    nr_places: u32,
-    stored: Stored,
-) -> io::Result<(PageFile, Log, Vec<Option<Entry>>)> {
-    std::fs::create_dir_all(folder)?;
-    let options = FileOptions::new().create().direct(Direct::Auto);
-    // This acquires a lock, which also protects the log.
-    let file = FileBackend::open_writable(&folder.join("pages"), &options)?;
-    let size = u64::from(page_size) * u64::from(nr_places);
-    match stored {
-        Stored::Removed => file.set_size(0)?,
-        Stored::Used if file.size()? > size => file.set_size(size)?,
-        Stored::Used => {}
-    }
-    let path = folder.join("log");
-    let entries = match stored {
-        Stored::Used => match read_log(&path, page_size) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(error),
-        },
-        // The new log below replaces the old one.
-        Stored::Removed => Vec::new(),
-    };
-    let mut places = vec![None; nr_places as usize];
-    for entry in entries {
-        if let Some(place) = places.get_mut(entry.place as usize) {
-            *place = (entry.len != 0 && entry.len <= page_size).then_some(entry);
-        }
-    }
-    let log = Log {
-        file: write_log(&path, page_size, &places)?,
-        path,
-        page_size,
-        nr_places,
-        nr_entries: places.iter().flatten().count() as u64,
-    };
-    Ok((PageFile { file, page_size }, log, places))
-}
-
 impl Log {
+    /// Replaces the log in `folder` by one with these entries, of a tier of `nr_places` places.
+    pub(super) fn create(
+        folder: &Path,
+        page_size: u32,
+        nr_places: u32,
+        entries: impl Iterator<Item = Vec<Entry>>,
+    ) -> io::Result<Self> {
+        let path = folder.join(LOG);
+        let (file, nr_entries) = write_log(&path, page_size, entries)?;
+        Ok(Self {
+            file,
+            path,
+            page_size,
+            max_entries: 2 * u64::from(nr_places) + 1024,
+            nr_entries,
+        })
+    }
+
     #[cfg(test)]
     pub(super) fn on(file: File) -> Self {
         Self {
             file,
             path: PathBuf::new(),
             page_size: 0,
-            nr_places: 0,
+            max_entries: 1024,
             nr_entries: 0,
         }
     }
 
     /// Logs the new contents of a place. If the log is much longer than necessary, first replaces
-    /// it by a new log with the contents that `places` returns.
+    /// it by a new log with `entries`.
     pub(super) fn note(
         &mut self,
         entry: Entry,
-        places: impl FnOnce() -> Vec<Option<Entry>>,
+        entries: impl Iterator<Item = Vec<Entry>>,
     ) -> io::Result<()> {
-        if self.nr_entries > 2 * u64::from(self.nr_places) + 1024 {
-            let places = places();
-            self.file = write_log(&self.path, self.page_size, &places)?;
-            self.nr_entries = places.iter().flatten().count() as u64;
+        if self.nr_entries > self.max_entries {
+            (self.file, self.nr_entries) = write_log(&self.path, self.page_size, entries)?;
         }
         self.file.write_all(&entry.encode())?;
         self.nr_entries += 1;
@@ -167,6 +142,23 @@ impl Log {
 }
 
 impl PageFile {
+    /// Opens or creates the file of pages in `folder`. Fails if another handle has it open.
+    pub(super) fn open(folder: &Path, page_size: u32) -> io::Result<Self> {
+        std::fs::create_dir_all(folder)?;
+        let options = FileOptions::new().create().direct(Direct::Auto);
+        // This acquires a lock, which also protects the log.
+        let file = FileBackend::open_writable(&folder.join("pages"), &options)?;
+        Ok(Self { file, page_size })
+    }
+
+    /// Truncates the file to `nr_places` places.
+    pub(super) fn truncate(&self, nr_places: u32) -> io::Result<()> {
+        if self.file.size()? > self.pos(nr_places) {
+            self.file.set_size(self.pos(nr_places))?;
+        }
+        Ok(())
+    }
+
     pub(super) fn write(&self, place: u32, bytes: &[u8]) -> io::Result<()> {
         let words = words(bytes.len());
         let memory = RacyBytes::from_words(&words).slice(0, bytes.len());
@@ -182,6 +174,10 @@ impl PageFile {
         let mut bytes = vec![0; nr];
         memory.source().copy_to(0, &mut bytes);
         Ok(bytes)
+    }
+
+    pub(super) fn page_size(&self) -> u32 {
+        self.page_size
     }
 
     fn pos(&self, place: u32) -> u64 {
@@ -200,48 +196,65 @@ fn header(page_size: u32) -> [u8; HEADER] {
     header
 }
 
-/// Reads the entries of a log, up to an incomplete or damaged one. Returns no entries if the log
-/// has another page size or version.
-fn read_log(path: &Path, page_size: u32) -> io::Result<Vec<Entry>> {
-    let mut file = io::BufReader::new(File::open(path)?);
+/// Calls `each` with the entries of the log in `folder`, up to an incomplete or damaged one. There
+/// are none if the log is missing or has another page size or version.
+pub(super) fn read_log(
+    folder: &Path,
+    page_size: u32,
+    mut each: impl FnMut(Entry),
+) -> io::Result<()> {
+    let mut file = match File::open(folder.join(LOG)) {
+        Ok(file) => io::BufReader::new(file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
     let mut found = [0; HEADER];
     match file.read_exact(&mut found) {
         Ok(()) if found == header(page_size) => {}
-        Ok(()) => return Ok(Vec::new()),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Vec::new()),
+        Ok(()) => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
         Err(error) => return Err(error),
     }
-    let mut entries = Vec::new();
     let mut bytes = [0; ENTRY];
     loop {
         match file.read_exact(&mut bytes) {
             Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
             Err(error) => return Err(error),
         }
         match Entry::decode(&bytes) {
-            Some(entry) => entries.push(entry),
-            None => break,
+            // The length is that of an empty place if no page can have it.
+            Some(entry) if entry.len > page_size => each(Entry { len: 0, ..entry }),
+            Some(entry) => each(entry),
+            None => return Ok(()),
         }
     }
-    Ok(entries)
 }
 
-/// Replaces the log by a new one with these entries. Returns the new log, open at its end.
-fn write_log(path: &Path, page_size: u32, places: &[Option<Entry>]) -> io::Result<File> {
+/// Replaces the log by a new one with these entries. Returns the new log, open at its end, and the
+/// number of its entries.
+fn write_log(
+    path: &Path,
+    page_size: u32,
+    entries: impl Iterator<Item = Vec<Entry>>,
+) -> io::Result<(File, u64)> {
     let beside = path.with_extension("new");
     let mut log = BufWriter::new(File::create(&beside)?);
     log.write_all(&header(page_size))?;
-    for entry in places.iter().flatten() {
+    let mut nr_entries = 0;
+    for entry in entries.flatten() {
         log.write_all(&entry.encode())?;
+        nr_entries += 1;
     }
     log.into_inner().map_err(io::IntoInnerError::into_error)?;
     std::fs::rename(&beside, path)?;
-    OpenOptions::new().append(true).open(path)
+    Ok((OpenOptions::new().append(true).open(path)?, nr_entries))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Stored;
+    use super::super::disk::restore;
     use super::*;
 
     fn entry(place: u32, nr: u8) -> Entry {
@@ -253,13 +266,32 @@ mod tests {
         }
     }
 
+    /// Opens the files for `nr_places` places, as a tier does. Returns them and the contents of the
+    /// places.
+    fn open(
+        folder: &Path,
+        page_size: u32,
+        nr_places: u32,
+        stored: Stored,
+    ) -> io::Result<(PageFile, Log, Vec<Option<Entry>>)> {
+        let pages = PageFile::open(folder, page_size)?;
+        let slots = restore(folder, &pages, nr_places, stored)?;
+        let entries = slots.entries(0, usize::MAX);
+        let mut places = vec![None; nr_places as usize];
+        for entry in &entries {
+            places[entry.place as usize] = Some(*entry);
+        }
+        let log = Log::create(folder, page_size, nr_places, std::iter::once(entries))?;
+        Ok((pages, log, places))
+    }
+
     #[test]
     fn a_log_is_read_up_to_what_is_not_whole() {
         let dir = tempfile::tempdir().unwrap();
         let write = || {
             let (_pages, mut log, places) = open(dir.path(), 4096, 4, Stored::Used).unwrap();
             for entry in [entry(1, 1), entry(2, 2), entry(1, 3)] {
-                log.note(entry, Vec::new).unwrap();
+                log.note(entry, std::iter::empty()).unwrap();
             }
             places
         };
@@ -300,8 +332,8 @@ mod tests {
     fn a_log_of_another_page_size_is_not_believed_and_fewer_places_have_less() {
         let dir = tempfile::tempdir().unwrap();
         let (pages, mut log, _) = open(dir.path(), 4096, 4, Stored::Used).unwrap();
-        log.note(entry(1, 1), Vec::new).unwrap();
-        log.note(entry(3, 2), Vec::new).unwrap();
+        log.note(entry(1, 1), std::iter::empty()).unwrap();
+        log.note(entry(3, 2), std::iter::empty()).unwrap();
         // Only one handle of the file of pages can be open.
         assert!(open(dir.path(), 4096, 4, Stored::Used).is_err());
         drop((pages, log));
@@ -317,7 +349,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (pages, mut log, _) = open(dir.path(), 4096, 4, Stored::Used).unwrap();
         pages.write(1, &[7; 4096]).unwrap();
-        log.note(entry(1, 1), Vec::new).unwrap();
+        log.note(entry(1, 1), std::iter::empty()).unwrap();
         drop((pages, log));
         let (pages, _, places) = open(dir.path(), 4096, 4, Stored::Removed).unwrap();
         assert_eq!(places, [None; 4]);
@@ -332,7 +364,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (_pages, mut log, _) = open(dir.path(), 4096, 4, Stored::Used).unwrap();
         for nr in 0..10_000_u32 {
-            log.note(entry(nr % 4, nr as u8), || vec![Some(entry(0, 9)); 1])
+            log.note(entry(nr % 4, nr as u8), std::iter::once(vec![entry(0, 9)]))
                 .unwrap();
         }
         let len = std::fs::metadata(dir.path().join("log")).unwrap().len();

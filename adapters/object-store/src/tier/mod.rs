@@ -1,18 +1,21 @@
 //! Second tier: pages in a file on a local disk.
 //!
 //! - Owns: the file of pages and the log of its contents ([`files`]), the table of pages and their
-//!   eviction ([`slots`]), the writer thread ([`disk`]).
+//!   eviction ([`slots`], [`lookup`]), the writer thread ([`disk`]).
 //! - Calls: `identity`, `metrics`, and the eviction policy of the page cache.
 //! - Promises: a read returns the bytes that were stored for exactly this state of the object, or
 //!   `None`: it verifies a checksum of the object's state, the page's number and its bytes. Stored
 //!   pages survive a restart if the store has a name and the object a strong tag. After a crash,
 //!   pages that were not written completely are missing. If the disk fails, is full or read-only,
-//!   the tier reports this once, stores no more pages, and reads continue.
+//!   the tier reports this once, stores no more pages, and reads continue. The memory of the tables
+//!   has a bound that is known before the tier is opened. Opening a tier takes a time that does not
+//!   depend on its size: the writer thread reads the log, and lookups before that find nothing.
 //!
 //! No file is synced, since the store has all data.
 
 pub(crate) mod disk;
 mod files;
+mod lookup;
 mod slots;
 
 use std::hash::{BuildHasher as _, RandomState};

@@ -1,12 +1,14 @@
 //! Table of the pages on the disk: which page is stored in which *place* of the file of pages. A
 //! place has the size of one page. If no place is free, the eviction policy of the page cache
 //! selects the pages to evict; the policy treats places like frames of memory.
-
-use std::collections::HashMap;
+//!
+//! The memory of the table is bounded by [`Slots::bytes`]: no part of it grows. Most of it is
+//! provided by the system only when places are used.
 
 use pagewell_policy::{Content, Ghost, Notes, Pages, Policy, Stays};
 
 use super::files::Entry;
+use super::lookup::{Ghosts, Index};
 use super::{Key, Sum};
 
 const BATCH: usize = 16;
@@ -20,13 +22,14 @@ pub(super) struct Slots {
 
 #[derive(Debug)]
 struct Table {
+    /// Contents of the places that were used so far.
     places: Vec<Option<Kept>>,
-    by_key: HashMap<Key, u32>,
+    nr_places: usize,
+    by_key: Index,
+    /// Free places among those that were used.
     free: Vec<u32>,
-    /// The latest records of evicted pages, which the policy uses when a page is stored again. Both
-    /// maps together have at most twice as many records as there are places.
-    ghosts: HashMap<Key, Ghost>,
-    ghosts_before: HashMap<Key, Ghost>,
+    /// Records of evicted pages, which the policy uses when a page is stored again.
+    ghosts: Ghosts,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -39,93 +42,109 @@ struct Kept {
 }
 
 impl Slots {
-    /// Creates the table from the log. `entries` has an element for each place of the file of
-    /// pages: the page in the place, or `None` if the place is free.
-    pub(super) fn new(entries: &[Option<Entry>]) -> Self {
-        let notes = Notes::new(entries.len());
-        let mut table = Table {
-            places: vec![None; entries.len()],
-            by_key: HashMap::new(),
-            free: Vec::new(),
-            ghosts: HashMap::new(),
-            ghosts_before: HashMap::new(),
-        };
-        for (place, entry) in entries.iter().enumerate() {
-            let place = place as u32;
-            // Two places have the same key if the page was dropped and stored again, and the end of
-            // the log was lost. Both contain the same page, so the second place is freed.
-            let Some(entry) = entry.filter(|entry| !table.by_key.contains_key(&entry.key)) else {
-                table.free.push(place);
-                continue;
-            };
-            table.by_key.insert(entry.key, place);
-            table.places[place as usize] = Some(Kept {
-                key: entry.key,
-                len: entry.len,
-                sum: entry.sum,
-                is_used: false,
-            });
-            notes.arrived(place, None);
-        }
+    /// Returns the maximum memory of a table of `nr_places` places, in bytes.
+    pub(super) const fn bytes(nr_places: usize) -> usize {
+        nr_places * (size_of::<Option<Kept>>() + size_of::<u32>())
+            + Index::bytes(nr_places)
+            + Ghosts::bytes(nr_places)
+            + Policy::bytes(nr_places)
+    }
+
+    /// Creates a table of `nr_places` places, which are all free.
+    pub(super) fn new(nr_places: usize) -> Self {
         Self {
-            policy: Policy::new(entries.len()),
-            notes,
-            table,
+            policy: Policy::new(nr_places),
+            notes: Notes::new(nr_places),
+            table: Table {
+                places: Vec::with_capacity(nr_places),
+                nr_places,
+                by_key: Index::new(nr_places),
+                free: Vec::with_capacity(nr_places),
+                ghosts: Ghosts::new(nr_places),
+            },
+        }
+    }
+
+    /// Adds an entry of the log, which replaces earlier ones of its place. After the last entry,
+    /// the caller must call [`Self::restored`].
+    pub(super) fn restore(&mut self, entry: Entry) {
+        let table = &mut self.table;
+        let place = entry.place as usize;
+        if place >= table.nr_places {
+            return;
+        }
+        if table.places.len() <= place {
+            table.places.resize(place + 1, None);
+        }
+        table.clear(entry.place);
+        if entry.len == 0 {
+            return;
+        }
+        // Two places have the same key if the page was dropped and stored again, and the end of the
+        // log was lost. The later entry is valid.
+        if let Some(other) = table.find(entry.key) {
+            table.clear(other);
+        }
+        table.set(entry);
+    }
+
+    /// Completes the table after the last entry of the log.
+    pub(super) fn restored(&mut self) {
+        for (place, kept) in (0..).zip(&self.table.places) {
+            match kept {
+                Some(_) => self.notes.arrived(place, None),
+                None => self.table.free.push(place),
+            }
         }
     }
 
     /// Returns the place, length and sum of a page, and marks it as used.
     pub(super) fn find(&mut self, key: Key) -> Option<(u32, usize, Sum)> {
-        let place = *self.table.by_key.get(&key)?;
+        let place = self.table.find(key)?;
         let kept = self.table.places[place as usize].as_mut()?;
         kept.is_used = true;
         Some((place, kept.len as usize, kept.sum))
     }
 
     pub(super) fn has(&self, key: Key) -> bool {
-        self.table.by_key.contains_key(&key)
+        self.table.find(key).is_some()
     }
 
     /// Returns a place for a new page. Lookups do not find the page before the caller calls
     /// [`Self::fill`]. If no place is free, evicts pages. Returns `None` if no page can be evicted.
     pub(super) fn make_room(&mut self) -> Option<u32> {
-        if self.table.free.is_empty() {
-            self.policy.evict(BATCH, &self.notes, &mut self.table);
+        let table = &mut self.table;
+        if table.free.is_empty() {
+            if table.places.len() < table.nr_places {
+                table.places.push(None);
+                return Some(table.places.len() as u32 - 1);
+            }
+            self.policy.evict(BATCH, &self.notes, table);
         }
         self.table.free.pop()
     }
 
     pub(super) fn fill(&mut self, entry: Entry) {
         let table = &mut self.table;
-        let ghost = table
-            .ghosts
-            .remove(&entry.key)
-            .or_else(|| table.ghosts_before.remove(&entry.key));
-        if table.by_key.contains_key(&entry.key) {
+        let ghost = table.ghosts.take(entry.key);
+        if table.find(entry.key).is_some() {
             table.free.push(entry.place);
             return;
         }
-        table.by_key.insert(entry.key, entry.place);
-        table.places[entry.place as usize] = Some(Kept {
-            key: entry.key,
-            len: entry.len,
-            sum: entry.sum,
-            is_used: false,
-        });
+        table.set(entry);
         self.notes.arrived(entry.place, ghost);
     }
 
     /// Frees a place whose contents are unknown or damaged.
     pub(super) fn drop_page(&mut self, place: u32) {
-        if let Some(kept) = self.table.places[place as usize].take() {
-            self.table.by_key.remove(&kept.key);
-        }
+        self.table.clear(place);
         if !self.table.free.contains(&place) {
             self.table.free.push(place);
         }
     }
 
-    pub(super) fn entries(&self) -> Vec<Option<Entry>> {
+    /// Returns the contents of up to `nr` places from `start` on.
+    pub(super) fn entries(&self, start: usize, nr: usize) -> Vec<Entry> {
         let entry = |(place, kept): (usize, &Option<Kept>)| {
             kept.map(|kept| Entry {
                 place: place as u32,
@@ -134,7 +153,39 @@ impl Slots {
                 sum: kept.sum,
             })
         };
-        self.table.places.iter().enumerate().map(entry).collect()
+        let places = self.table.places.iter().enumerate();
+        places.skip(start).take(nr).filter_map(entry).collect()
+    }
+}
+
+impl Table {
+    fn find(&self, key: Key) -> Option<u32> {
+        self.by_key.find(key, |place| self.key(place))
+    }
+
+    fn key(&self, place: u32) -> Option<Key> {
+        Some(self.places.get(place as usize)?.as_ref()?.key)
+    }
+
+    /// Stores a page in a place that has none. The page must be in no other place.
+    fn set(&mut self, entry: Entry) {
+        self.places[entry.place as usize] = Some(Kept {
+            key: entry.key,
+            len: entry.len,
+            sum: entry.sum,
+            is_used: false,
+        });
+        self.by_key.insert(entry.key, entry.place);
+    }
+
+    /// Removes the page of a place, and returns its key.
+    fn clear(&mut self, place: u32) -> Option<Key> {
+        let key = self.key(place)?;
+        let places = &self.places;
+        self.by_key
+            .remove(key, |place| Some(places.get(place as usize)?.as_ref()?.key));
+        self.places[place as usize] = None;
+        Some(key)
     }
 }
 
@@ -152,14 +203,9 @@ impl Pages for Table {
     }
 
     fn evict(&mut self, frame: u32, ghost: Ghost) -> Result<(), Stays> {
-        let place = self.places.get_mut(frame as usize).ok_or(Stays)?;
-        let kept = place.take().ok_or(Stays)?;
-        self.by_key.remove(&kept.key);
+        let key = self.clear(frame).ok_or(Stays)?;
         self.free.push(frame);
-        if self.ghosts.len() >= self.places.len() {
-            self.ghosts_before = std::mem::take(&mut self.ghosts);
-        }
-        self.ghosts.insert(kept.key, ghost);
+        self.ghosts.insert(key, ghost);
         Ok(())
     }
 
@@ -181,9 +227,16 @@ mod tests {
         }
     }
 
+    fn restored(nr_places: usize, log: &[Entry]) -> Slots {
+        let mut slots = Slots::new(nr_places);
+        log.iter().for_each(|entry| slots.restore(*entry));
+        slots.restored();
+        slots
+    }
+
     #[test]
     fn places_are_bounded_and_what_is_used_stays() {
-        let mut slots = Slots::new(&[None; 200]);
+        let mut slots = Slots::new(200);
         let put = |slots: &mut Slots, nr| {
             let place = slots.make_room().expect("a page that goes");
             slots.fill(entry(place, nr));
@@ -202,15 +255,65 @@ mod tests {
         }
         let nr_hot = (0..50).filter(|nr| slots.has(entry(0, *nr).key)).count();
         assert!(nr_hot > 40, "{nr_hot}");
-        let entries = slots.entries();
-        assert!(entries.iter().flatten().count() <= 200);
-        let again = Slots::new(&entries);
-        assert_eq!(again.entries(), entries);
+        let entries = slots.entries(0, usize::MAX);
+        assert!(entries.len() <= 200);
+        let again = restored(200, &entries);
+        assert_eq!(again.entries(0, usize::MAX), entries);
+        let parts = [again.entries(0, 64), again.entries(64, 200)];
+        assert_eq!(parts.concat(), entries);
+    }
+
+    #[test]
+    fn the_memory_of_a_table_has_a_bound() {
+        for nr_places in [1, 2, 100, 768, 769, 4096] {
+            let mut slots = Slots::new(nr_places);
+            for nr in 0..4 * nr_places as u32 + 100 {
+                let place = slots.make_room().expect("a page that goes");
+                slots.fill(entry(place, nr));
+                if nr % 3 == 0 {
+                    slots.drop_page(place);
+                }
+            }
+            let table = &slots.table;
+            assert!(table.places.len() <= nr_places);
+            let bytes = table.places.capacity() * size_of::<Option<Kept>>()
+                + table.free.capacity() * size_of::<u32>()
+                + Index::bytes(nr_places)
+                + Ghosts::bytes(nr_places)
+                + Policy::bytes(nr_places);
+            assert_eq!(bytes, Slots::bytes(nr_places));
+        }
+    }
+
+    #[test]
+    fn the_last_entry_of_a_place_and_of_a_key_is_valid() {
+        let emptied = Entry {
+            len: 0,
+            ..entry(3, 0)
+        };
+        let log = [
+            entry(1, 1),
+            entry(3, 3),
+            entry(1, 2),
+            entry(5, 2),
+            emptied,
+            entry(8, 4),
+        ];
+        let mut slots = restored(8, &log);
+        assert_eq!(slots.entries(0, usize::MAX), [entry(5, 2)]);
+        // All places are free but one.
+        let mut free: Vec<_> = (0..7).map(|_| slots.make_room().unwrap()).collect();
+        free.sort_unstable();
+        assert_eq!(free, [0, 1, 2, 3, 4, 6, 7]);
+        assert_eq!(
+            slots.find(entry(0, 2).key).map(|(place, ..)| place),
+            Some(5)
+        );
     }
 
     #[test]
     fn a_place_that_is_dropped_is_free_once() {
-        let mut slots = Slots::new(&[None; 2]);
+        let mut slots = Slots::new(2);
         let place = slots.make_room().unwrap();
         slots.fill(entry(place, 1));
         slots.drop_page(place);

@@ -268,3 +268,44 @@ fn reads_from_the_disk_leave_threads_to_other_calls() {
         assert!(metrics.bytes_from_disk >= 8 << 20, "{metrics:?}");
     });
 }
+
+#[tokio::test]
+async fn the_tables_of_the_second_tier_are_part_of_the_capacity() {
+    let memory = Arc::new(InMemory::new());
+    let builder = |capacity| {
+        let builder = PagewellStore::builder(Arc::clone(&memory));
+        builder.page_size(PAGE).capacity(capacity)
+    };
+    let least = (1..)
+        .map(|nr| nr * 4096)
+        .find(|capacity| builder(*capacity).build().is_ok())
+        .unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let with_tier = |capacity| builder(capacity).disk(dir.path(), 64 * PAGE as u64).build();
+    // The cache gets what the tables leave.
+    let error = with_tier(least).unwrap_err().to_string();
+    assert!(error.contains("capacity"), "{error}");
+    drop(with_tier(least + (64 << 10)).unwrap());
+}
+
+#[tokio::test]
+async fn a_second_tier_whose_tables_exceed_half_of_the_capacity_is_refused() {
+    let memory = Arc::new(InMemory::new());
+    let dir = tempfile::tempdir().unwrap();
+    let builder = |bytes| {
+        let builder = PagewellStore::builder(Arc::clone(&memory)).page_size(PAGE);
+        builder.capacity(4 << 20).disk(dir.path(), bytes)
+    };
+    let cache = pagewell::Cache::builder()
+        .capacity(4 << 20)
+        .build()
+        .unwrap();
+    for refused in [builder(1 << 30), builder(1 << 30).cache(cache.clone())] {
+        let error = refused.build().unwrap_err().to_string();
+        assert!(error.contains("more than half of the capacity"), "{error}");
+        assert!(!dir.path().join("pages").exists());
+    }
+    for accepted in [builder(64 << 20), builder(64 << 20).cache(cache)] {
+        drop(accepted.build().unwrap());
+    }
+}

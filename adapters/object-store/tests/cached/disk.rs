@@ -39,11 +39,25 @@ pub(crate) async fn opened_with<T: ObjectStore>(
             builder = builder.namespace(namespace);
         }
         match builder.disk(folder, 16 << 20).build() {
-            Ok(store) => return store,
+            Ok(store) => {
+                loaded(&store).await;
+                return store;
+            }
             Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
         }
     }
     panic!("the folder stays locked");
+}
+
+/// Waits until the tier finds the pages that are in its folder.
+async fn loaded<T: ObjectStore>(store: &PagewellStore<T>) {
+    for _ in 0..12_000 {
+        if store.metrics().nr_disk_loads == 1 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("{:?}", store.metrics());
 }
 
 /// Waits until `bytes` of what was fetched are written, or left out because the disk was behind.

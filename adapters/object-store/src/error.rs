@@ -22,6 +22,8 @@ enum Why {
     Uncacheable,
     /// The cache has no memory for the object at present.
     Full,
+    /// The task that had to get the answer ended without one.
+    Abandoned,
     Failed,
 }
 
@@ -83,6 +85,20 @@ impl Shared {
             why: Why::Uncacheable,
             ..self
         }
+    }
+
+    /// Creates the error for an operation whose task panicked or lost its runtime.
+    pub(crate) fn abandoned(what: impl fmt::Display) -> Self {
+        let why = "its task panicked, or the runtime of the task was shut down";
+        Self {
+            error: Arc::new(generic(format!("{what}: {why}"))),
+            why: Why::Abandoned,
+        }
+    }
+
+    /// Whether the operation may succeed if the caller repeats it on its own runtime.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.why == Why::Abandoned
     }
 
     /// Whether the cache cannot serve the object, now or soon.

@@ -8,17 +8,16 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use futures_util::{FutureExt as _, TryFutureExt as _};
 use object_store::path::Path;
 use object_store::{Attributes, Error, GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore};
 use pagewell::{Advice, Cache, ErrorKind, File, OpenOptions};
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 
 use super::closer::Closer;
 use super::known::{Known, Opened};
-use super::table::{Look, Outcome, Table};
+use super::table::{Duty, Look, Outcome, Table};
 use crate::error::{Shared, generic};
 use crate::fetch::answer::{collect, is_encoded};
 use crate::fetch::context;
@@ -39,6 +38,9 @@ const MOST_TRIES: u32 = 16;
 /// Maximum number of concurrent calls that open a file of the cache.
 pub(crate) const MAX_OPENS: usize = 8;
 
+/// Maximum number of openings for which a reader waits, if all are abandoned.
+const MAX_ABANDONED: u32 = 4;
+
 pub(crate) struct Opener {
     pub(crate) store: Arc<dyn ObjectStore>,
     pub(crate) cache: Cache,
@@ -56,6 +58,36 @@ pub(crate) struct Opener {
     pub(crate) distrusts_heads: AtomicBool,
 }
 
+/// Opening that this process performs. If it is dropped before the end, because the task of the
+/// opening panicked or its runtime was shut down, the table gets an error that makes readers open
+/// the object again.
+struct Turn {
+    opener: Arc<Opener>,
+    location: Path,
+    nr: u64,
+    /// `None` after the end.
+    outcome: Option<oneshot::Sender<Outcome>>,
+}
+
+impl Turn {
+    fn end(&mut self, outcome: Outcome) {
+        if let Some(sender) = self.outcome.take() {
+            // The table is changed first, so that a reader that gets an error and opens the object
+            // again does not find this opening.
+            self.opener.table.opened(&self.location, self.nr, &outcome);
+            // The send fails if no reader waits any more.
+            let _ = sender.send(outcome);
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let error = Shared::abandoned(format!("cannot open {}", self.location));
+        self.end(Err(error));
+    }
+}
+
 impl Opener {
     /// Returns the object at `location`. If it is not known, opens it by a request for `range`.
     pub(crate) async fn open(
@@ -63,26 +95,45 @@ impl Opener {
         location: &Path,
         range: Option<&GetRange>,
     ) -> Outcome {
-        let look = self.table.look(location, |nr, before| {
-            let (opener, location, range) = (Arc::clone(self), location.clone(), range.cloned());
-            // The opening is a separate task, so that it continues if the first reader is dropped.
-            let task = Handle::current().spawn(context::scope(context::extensions(), async move {
-                let outcome = match before {
-                    Some(before) => opener.check(&location, range, before).await,
-                    None => opener.learn(&location, range, None).await,
-                };
-                opener.table.opened(&location, nr, &outcome);
-                outcome
-            }));
-            task.unwrap_or_else(|error| Err(Shared::new(generic(error))))
-                .boxed()
-                .shared()
-        });
-        match look {
-            Look::Known(known) => Ok(known),
-            Look::Opening(opening) => opening.await,
-            Look::Uncacheable(error) => Err(error),
+        let mut nr_tries = 0;
+        loop {
+            nr_tries += 1;
+            let (opening, duty) = match self.table.look(location) {
+                Look::Known(known) => return Ok(known),
+                Look::Opening(opening, duty) => (opening, duty),
+                Look::Uncacheable(error) => return Err(error),
+            };
+            if let Some(duty) = duty {
+                self.begin(location, range, duty);
+            }
+            match opening.await {
+                Err(error) if error.is_abandoned() && nr_tries < MAX_ABANDONED => {}
+                outcome => return outcome,
+            }
         }
+    }
+
+    /// Begins an opening as a separate task, so that it continues if the first reader is dropped.
+    fn begin(self: &Arc<Self>, location: &Path, range: Option<&GetRange>, duty: Duty) {
+        let (location, range, before) = (location.clone(), range.cloned(), duty.before);
+        let mut turn = Turn {
+            opener: Arc::clone(self),
+            location: location.clone(),
+            nr: duty.nr,
+            outcome: Some(duty.outcome),
+        };
+        let runtime = match Handle::try_current() {
+            Ok(runtime) => runtime,
+            Err(error) => return turn.end(Err(Shared::new(generic(error)))),
+        };
+        let opener = Arc::clone(self);
+        runtime.spawn(context::scope(context::extensions(), async move {
+            let outcome = match before {
+                Some(before) => opener.check(&location, range, before).await,
+                None => opener.learn(&location, range, None).await,
+            };
+            turn.end(outcome);
+        }));
     }
 
     /// Returns `before` if the object still has this state, and otherwise opens the object again. A

@@ -4,10 +4,11 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use futures_util::future::{BoxFuture, Shared as SharedFuture};
+use futures_util::future::{BoxFuture, FutureExt as _, Shared as SharedFuture};
 use lru::LruCache;
 use object_store::ObjectMeta;
 use object_store::path::Path;
+use tokio::sync::oneshot;
 
 use super::known::Known;
 use crate::error::Shared;
@@ -20,8 +21,8 @@ const MAX_UNCACHEABLE: Duration = Duration::from_mins(1);
 
 pub(crate) type Outcome = Result<Arc<Known>, Shared>;
 
-/// Future that opens an object. All readers that wait for the object share it, so the object is
-/// opened once.
+/// Future of the outcome of an opening. All readers that wait for the object share it, so the
+/// object is opened once.
 pub(crate) type Opening = SharedFuture<BoxFuture<'static, Outcome>>;
 
 #[derive(Clone)]
@@ -36,8 +37,19 @@ enum Entry {
 /// Result of a lookup.
 pub(crate) enum Look {
     Known(Arc<Known>),
-    Opening(Opening),
+    /// The object is being opened. If the caller must open it, there is a duty as well.
+    Opening(Opening, Option<Duty>),
     Uncacheable(Shared),
+}
+
+/// Duty of a caller of [`Table::look`] to open an object, and to report the outcome.
+pub(crate) struct Duty {
+    /// Number of the opening.
+    pub(crate) nr: u64,
+    /// Previous state, which is no longer trusted.
+    pub(crate) before: Option<Arc<Known>>,
+    /// Channel for the outcome, to all readers that wait.
+    pub(crate) outcome: oneshot::Sender<Outcome>,
 }
 
 pub(crate) struct Table {
@@ -74,20 +86,15 @@ impl Table {
     }
 
     /// Returns the known state of `location`, or the opening that is in progress. If there is
-    /// neither, or the state is no longer trusted, begins an opening: calls `open` with the number
-    /// of the opening and the previous state.
-    pub(crate) fn look(
-        &self,
-        location: &Path,
-        open: impl FnOnce(u64, Option<Arc<Known>>) -> Opening,
-    ) -> Look {
+    /// neither, or the state is no longer trusted, begins an opening, which is the caller's duty.
+    pub(crate) fn look(&self, location: &Path) -> Look {
         let mut entries = self.entries();
         let before = match entries.by_location.get(location) {
             Some(Entry::Known(known)) if known.is_trusted(self.trust) => {
                 return Look::Known(Arc::clone(known));
             }
             Some(Entry::Known(known)) => Some(Arc::clone(known)),
-            Some(Entry::Opening(_, opening)) => return Look::Opening(opening.clone()),
+            Some(Entry::Opening(_, opening)) => return Look::Opening(opening.clone(), None),
             Some(Entry::Uncacheable(found, error)) if found.elapsed() < MAX_UNCACHEABLE => {
                 return Look::Uncacheable(error.clone());
             }
@@ -95,7 +102,12 @@ impl Table {
         };
         entries.nr_openings += 1;
         let nr = entries.nr_openings;
-        let opening = open(nr, before);
+        let (sender, receiver) = oneshot::channel();
+        let is_of = location.clone();
+        let outcome = receiver.map(move |outcome| {
+            outcome.unwrap_or_else(|_| Err(Shared::abandoned(format!("cannot open {is_of}"))))
+        });
+        let opening = outcome.boxed().shared();
         let gone = entries
             .by_location
             .push(location.clone(), Entry::Opening(nr, opening.clone()));
@@ -103,7 +115,12 @@ impl Table {
         // The replaced entry is dropped after the lock is released, since it may have the last
         // handle of a file.
         drop(gone);
-        Look::Opening(opening)
+        let duty = Duty {
+            nr,
+            before,
+            outcome: sender,
+        };
+        Look::Opening(opening, Some(duty))
     }
 
     /// Ends opening `nr`. If the opening succeeded, its object becomes known, unless it was

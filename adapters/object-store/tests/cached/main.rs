@@ -7,6 +7,7 @@ mod disk;
 mod faults;
 mod histories;
 mod identity;
+mod lifetimes;
 mod misses;
 mod odd;
 mod probe;

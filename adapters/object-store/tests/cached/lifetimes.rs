@@ -1,0 +1,97 @@
+//! Tasks and runtimes that end while readers depend on them.
+
+use std::sync::Arc;
+
+use object_store::path::Path;
+use object_store::{Error, ObjectStore as _, ObjectStoreExt as _};
+use pagewell_object_store::PagewellStore;
+use tokio::runtime::Runtime;
+use tokio::sync::Semaphore;
+
+use crate::probe::{Act, Probe};
+use crate::{PAGE, content, same};
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+/// A store with one object of 50 pages.
+fn filled(runtime: &Runtime) -> (Arc<Probe>, PagewellStore<Probe>, Path, Vec<u8>) {
+    let probe = Probe::new();
+    let store = PagewellStore::builder(Arc::clone(&probe))
+        .capacity(16 << 20)
+        .page_size(PAGE)
+        .build()
+        .unwrap();
+    let (path, bytes) = (Path::from("a"), content(50 * PAGE, 3));
+    let put = probe.inner.put(&path, bytes.clone().into());
+    runtime.block_on(put).unwrap();
+    (probe, store, path, bytes)
+}
+
+#[test]
+fn reader_opens_again_after_panic_of_opening() {
+    let runtime = runtime();
+    let (probe, store, path, bytes) = filled(&runtime);
+    probe.script(|nr, _| match nr {
+        0..4 => panic!("a test makes the store panic"),
+        _ => Act::Pass,
+    });
+    // The reader repeats the opening, but not for ever.
+    let error = runtime.block_on(store.get_range(&path, 0..9)).unwrap_err();
+    assert!(error.to_string().contains("panicked"), "{error}");
+    assert_eq!(probe.nr_gets(), 4);
+    let got = runtime.block_on(store.get_range(&path, 0..9)).unwrap();
+    assert!(same(got, &bytes[..9]));
+}
+
+#[test]
+fn opening_of_ended_runtime_is_taken_over() {
+    let (ended, runtime) = (self::runtime(), runtime());
+    let (probe, store, path, bytes) = filled(&runtime);
+    let never = Arc::new(Semaphore::new(0));
+    probe.script(move |nr, _| match nr {
+        0 => Act::Wait(Arc::clone(&never)),
+        _ => Act::Pass,
+    });
+    let reader = {
+        let (store, path) = (store.clone(), path.clone());
+        async move { store.get_range(&path, 0..9).await }
+    };
+    ended.spawn(reader);
+    ended.block_on(async {
+        while probe.nr_gets() == 0 {
+            tokio::task::yield_now().await;
+        }
+    });
+    // A reader of the other runtime waits for this opening.
+    let waiting = {
+        let (store, path) = (store.clone(), path.clone());
+        runtime.spawn(async move { store.get_range(&path, 0..9).await })
+    };
+    runtime.block_on(async {
+        for _ in 0..9 {
+            tokio::task::yield_now().await;
+        }
+    });
+    assert_eq!(probe.nr_gets(), 1);
+    drop(ended);
+    let got = runtime.block_on(waiting).unwrap().unwrap();
+    assert!(same(got, &bytes[..9]));
+    assert_eq!(probe.nr_gets(), 2);
+}
+
+#[test]
+fn get_without_runtime_is_an_error() {
+    let runtime = runtime();
+    let (_, store, path, bytes) = filled(&runtime);
+    let get = store.get_opts(&path, Default::default());
+    let error = futures_util::FutureExt::now_or_never(get).unwrap();
+    let error = error.unwrap_err();
+    assert!(matches!(error, Error::Generic { .. }), "{error:?}");
+    let got = runtime.block_on(store.get_range(&path, 0..9)).unwrap();
+    assert!(same(got, &bytes[..9]));
+}

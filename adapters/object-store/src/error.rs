@@ -101,6 +101,11 @@ impl Shared {
         self.why == Why::Abandoned
     }
 
+    /// Whether the object does not exist.
+    pub(crate) fn is_of_missing(&self) -> bool {
+        matches!(*self.error, Error::NotFound { .. })
+    }
+
     /// Whether the cache cannot serve the object, now or soon.
     pub(crate) fn is_uncacheable(&self) -> bool {
         self.why == Why::Uncacheable

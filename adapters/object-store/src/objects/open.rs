@@ -355,8 +355,8 @@ impl Opener {
             .await
     }
 
-    /// Returns the previous state if the object still has it. Counts it as forgotten if the object
-    /// has another one.
+    /// Returns the previous state if the object still has it. Forgets it if the object has another
+    /// one.
     fn still(&self, before: Option<Arc<Known>>, now: &ObjectMeta) -> Option<Arc<Known>> {
         let before = before?;
         match before.state.compare(now) {
@@ -364,7 +364,7 @@ impl Opener {
                 before.touch();
                 return Some(before);
             }
-            Verdict::Different => self.traffic.counters.nr_forgotten.add(1),
+            Verdict::Different => self.table.forget_state(&before),
             Verdict::Unproven => {}
         }
         None

@@ -28,10 +28,19 @@ pub(crate) type Opening = SharedFuture<BoxFuture<'static, Outcome>>;
 #[derive(Clone)]
 enum Entry {
     Known(Arc<Known>),
-    /// The object is being opened. The number identifies the opening.
-    Opening(u64, Opening),
+    Opening(Pending),
     /// The cache cannot serve the object, as was found at this time.
     Uncacheable(Instant, Shared),
+}
+
+/// Object that is being opened.
+#[derive(Clone)]
+struct Pending {
+    /// Number that identifies the opening.
+    nr: u64,
+    opening: Opening,
+    /// Previous state, unless it is known to be replaced.
+    before: Option<Arc<Known>>,
 }
 
 /// Result of a lookup.
@@ -94,7 +103,7 @@ impl Table {
                 return Look::Known(Arc::clone(known));
             }
             Some(Entry::Known(known)) => Some(Arc::clone(known)),
-            Some(Entry::Opening(_, opening)) => return Look::Opening(opening.clone(), None),
+            Some(Entry::Opening(now)) => return Look::Opening(now.opening.clone(), None),
             Some(Entry::Uncacheable(found, error)) if found.elapsed() < MAX_UNCACHEABLE => {
                 return Look::Uncacheable(error.clone());
             }
@@ -108,9 +117,14 @@ impl Table {
             outcome.unwrap_or_else(|_| Err(Shared::abandoned(format!("cannot open {is_of}"))))
         });
         let opening = outcome.boxed().shared();
+        let pending = Pending {
+            nr,
+            opening: opening.clone(),
+            before: before.clone(),
+        };
         let gone = entries
             .by_location
-            .push(location.clone(), Entry::Opening(nr, opening.clone()));
+            .push(location.clone(), Entry::Opening(pending));
         drop(entries);
         // The replaced entry is dropped after the lock is released, since it may have the last
         // handle of a file.
@@ -124,13 +138,15 @@ impl Table {
     }
 
     /// Ends opening `nr`. If the opening succeeded, its object becomes known, unless it was
-    /// forgotten concurrently.
+    /// forgotten concurrently. If it failed, the previous state stays in the table, to be checked
+    /// again by the next reader, unless the object is missing or the state is known to be replaced.
     pub(crate) fn opened(&self, location: &Path, nr: u64, outcome: &Outcome) {
         let mut entries = self.entries();
-        let entry = entries.by_location.peek(location);
-        let is_ours = matches!(entry, Some(Entry::Opening(now, _)) if *now == nr);
+        let before = match entries.by_location.peek_mut(location) {
+            Some(Entry::Opening(now)) if now.nr == nr => now.before.take(),
+            _ => return,
+        };
         let gone = match outcome {
-            _ if !is_ours => None,
             Ok(known) => entries
                 .by_location
                 .push(location.clone(), Entry::Known(Arc::clone(known))),
@@ -138,11 +154,17 @@ impl Table {
                 let entry = Entry::Uncacheable(Instant::now(), error.clone());
                 entries.by_location.push(location.clone(), entry)
             }
-            // The next reader opens the object again.
-            Err(_) => entries.by_location.pop_entry(location),
+            Err(error) => match &before {
+                Some(before) if !error.is_of_missing() => {
+                    let entry = Entry::Known(Arc::clone(before));
+                    entries.by_location.push(location.clone(), entry)
+                }
+                // The next reader opens the object again.
+                _ => entries.by_location.pop_entry(location),
+            },
         };
         drop(entries);
-        drop(gone);
+        drop((gone, before));
     }
 
     /// Forgets the object at `location`, which was changed or will be changed.
@@ -151,16 +173,17 @@ impl Table {
         self.note_forgotten(gone);
     }
 
-    /// Forgets this state of an object, if it is still the known one.
+    /// Forgets this state of an object, if it is still the known one or is being checked.
     pub(crate) fn forget_state(&self, known: &Arc<Known>) {
         let location = &known.location;
         let mut entries = self.entries();
-        let entry = entries.by_location.peek(location);
-        let is_known = matches!(entry, Some(Entry::Known(now)) if Arc::ptr_eq(now, known));
-        let gone = if is_known {
-            entries.by_location.pop(location)
-        } else {
-            None
+        let gone = match entries.by_location.peek_mut(location) {
+            Some(Entry::Known(now)) if Arc::ptr_eq(now, known) => entries.by_location.pop(location),
+            Some(Entry::Opening(now)) => now
+                .before
+                .take_if(|before| Arc::ptr_eq(before, known))
+                .map(Entry::Known),
+            _ => None,
         };
         drop(entries);
         self.note_forgotten(gone);

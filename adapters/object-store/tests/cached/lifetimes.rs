@@ -1,6 +1,7 @@
 //! Tasks and runtimes that end while readers depend on them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use object_store::path::Path;
 use object_store::{Error, ObjectStore as _, ObjectStoreExt as _};
@@ -8,7 +9,7 @@ use pagewell_object_store::PagewellStore;
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 
-use crate::probe::{Act, Probe};
+use crate::probe::{Act, Probe, failure};
 use crate::{PAGE, content, same};
 
 fn runtime() -> Runtime {
@@ -18,12 +19,13 @@ fn runtime() -> Runtime {
         .unwrap()
 }
 
-/// A store with one object of 50 pages.
-fn filled(runtime: &Runtime) -> (Arc<Probe>, PagewellStore<Probe>, Path, Vec<u8>) {
+/// A store with one object of 50 pages, and the time for which it is trusted.
+fn filled(runtime: &Runtime, trust: Duration) -> (Arc<Probe>, PagewellStore<Probe>, Path, Vec<u8>) {
     let probe = Probe::new();
     let store = PagewellStore::builder(Arc::clone(&probe))
         .capacity(16 << 20)
         .page_size(PAGE)
+        .trust(trust)
         .build()
         .unwrap();
     let (path, bytes) = (Path::from("a"), content(50 * PAGE, 3));
@@ -35,7 +37,7 @@ fn filled(runtime: &Runtime) -> (Arc<Probe>, PagewellStore<Probe>, Path, Vec<u8>
 #[test]
 fn reader_opens_again_after_panic_of_opening() {
     let runtime = runtime();
-    let (probe, store, path, bytes) = filled(&runtime);
+    let (probe, store, path, bytes) = filled(&runtime, Duration::MAX);
     probe.script(|nr, _| match nr {
         0..4 => panic!("a test makes the store panic"),
         _ => Act::Pass,
@@ -51,7 +53,7 @@ fn reader_opens_again_after_panic_of_opening() {
 #[test]
 fn opening_of_ended_runtime_is_taken_over() {
     let (ended, runtime) = (self::runtime(), runtime());
-    let (probe, store, path, bytes) = filled(&runtime);
+    let (probe, store, path, bytes) = filled(&runtime, Duration::MAX);
     let never = Arc::new(Semaphore::new(0));
     probe.script(move |nr, _| match nr {
         0 => Act::Wait(Arc::clone(&never)),
@@ -87,11 +89,62 @@ fn opening_of_ended_runtime_is_taken_over() {
 #[test]
 fn get_without_runtime_is_an_error() {
     let runtime = runtime();
-    let (_, store, path, bytes) = filled(&runtime);
+    let (_, store, path, bytes) = filled(&runtime, Duration::MAX);
     let get = store.get_opts(&path, Default::default());
     let error = futures_util::FutureExt::now_or_never(get).unwrap();
     let error = error.unwrap_err();
     assert!(matches!(error, Error::Generic { .. }), "{error:?}");
     let got = runtime.block_on(store.get_range(&path, 0..9)).unwrap();
     assert!(same(got, &bytes[..9]));
+}
+
+#[test]
+fn failed_check_keeps_pages() {
+    let runtime = runtime();
+    // The trust ends at once.
+    let (probe, store, path, bytes) = filled(&runtime, Duration::ZERO);
+    let read = || runtime.block_on(store.get_range(&path, 0..9));
+    read().unwrap();
+    // A probe of the state, since the store also fails heads.
+    probe.script(|_, _| Act::Fail(failure("no connection")));
+    probe.fail_heads(true);
+    let error = read().unwrap_err();
+    assert!(error.to_string().contains("no connection"), "{error}");
+    probe.fail_heads(false);
+    let nr_before = store.metrics().bytes_fetched;
+    probe.script(|_, _| Act::Pass);
+    assert!(same(read().unwrap(), &bytes[..9]));
+    // The next read has checked the state, and has found the page.
+    assert!(
+        probe
+            .ranges()
+            .iter()
+            .flatten()
+            .all(|range| *range == (0..1))
+    );
+    assert_eq!(store.metrics().bytes_fetched, nr_before);
+    // A missing object is forgotten, also if it comes back with the same bytes.
+    runtime.block_on(probe.inner.delete(&path)).unwrap();
+    assert!(matches!(read(), Err(Error::NotFound { .. })));
+    let put = probe.inner.put(&path, bytes.clone().into());
+    runtime.block_on(put).unwrap();
+    assert!(same(read().unwrap(), &bytes[..9]));
+    assert!(store.metrics().bytes_fetched > nr_before);
+}
+
+#[test]
+fn replaced_object_is_not_kept_after_failed_check() {
+    let runtime = runtime();
+    let (probe, store, path, bytes) = filled(&runtime, Duration::ZERO);
+    let read = || runtime.block_on(store.get_range(&path, 0..9));
+    read().unwrap();
+    let put = probe.inner.put(&path, content(50 * PAGE, 9).into());
+    runtime.block_on(put).unwrap();
+    // The answer shows that the object was replaced, and its body breaks off.
+    probe.script(|_, _| Act::Break(5));
+    read().unwrap_err();
+    assert_eq!(store.metrics().nr_forgotten, 1);
+    probe.script(|_, _| Act::Pass);
+    assert!(!same(read().unwrap(), &bytes[..9]));
+    assert_eq!(store.metrics().nr_forgotten, 1);
 }

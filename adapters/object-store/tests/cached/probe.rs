@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -59,6 +60,7 @@ pub(crate) struct Probe {
     script: Mutex<Arc<Script>>,
     gets: Mutex<Vec<Option<GetRange>>>,
     replaced: Mutex<Vec<(Path, Vec<u8>)>>,
+    fails_heads: AtomicBool,
 }
 
 impl Probe {
@@ -68,6 +70,7 @@ impl Probe {
             script: Mutex::new(Arc::new(|_, _| Act::Pass)),
             gets: Mutex::default(),
             replaced: Mutex::default(),
+            fails_heads: AtomicBool::new(false),
         })
     }
 
@@ -100,6 +103,11 @@ impl Probe {
         let noted = (location.clone(), bytes.clone());
         self.replaced.lock().unwrap().push(noted);
         self.inner.put(location, bytes.into()).await.map(|_| ())
+    }
+
+    /// From now on heads fail, or pass.
+    pub(crate) fn fail_heads(&self, fails: bool) {
+        self.fails_heads.store(fails, Ordering::Relaxed);
     }
 
     pub(crate) fn nr_gets(&self) -> usize {
@@ -139,6 +147,9 @@ impl ObjectStore for Probe {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        if options.head && self.fails_heads.load(Ordering::Relaxed) {
+            return Err(failure("no connection"));
+        }
         if options.head {
             return self.inner.get_opts(location, options).await;
         }

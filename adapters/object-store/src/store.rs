@@ -29,6 +29,7 @@ use crate::fetch::context;
 use crate::fetch::traffic::Traffic;
 use crate::identity::Verdict;
 use crate::metrics::Metrics;
+use crate::objects::changing::Changing;
 use crate::objects::closer::Closer;
 use crate::objects::known::Known;
 use crate::objects::open::{MAX_OPENS, Opener};
@@ -657,12 +658,8 @@ impl<T: ObjectStore + ?Sized> ObjectStore for PagewellStore<T> {
         payload: PutPayload,
         options: PutOptions,
     ) -> Result<PutResult> {
-        // The object is forgotten before and after the change. Concurrent reads may return the old
-        // or the new state, and after an error the store may have either.
-        self.forget(location);
-        let result = self.store.put_opts(location, payload, options).await;
-        self.forget(location);
-        result
+        let _changing = Changing::of(&self.opener, &[location]);
+        self.store.put_opts(location, payload, options).await
     }
 
     async fn put_multipart_opts(
@@ -705,11 +702,12 @@ impl<T: ObjectStore + ?Sized> ObjectStore for PagewellStore<T> {
         &self,
         locations: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
-        let (before, after) = (Arc::clone(&self.opener), Arc::clone(&self.opener));
-        let locations = locations.inspect_ok(move |location| before.table.forget(location));
+        let before = Arc::new(Changing::new(&self.opener));
+        let after = Arc::clone(&before);
+        let locations = locations.inspect_ok(move |location| before.begin(location));
         let deleted = self.store.delete_stream(locations.boxed());
         deleted
-            .inspect_ok(move |location| after.table.forget(location))
+            .inspect_ok(move |location| after.end(location))
             .boxed()
     }
 
@@ -740,19 +738,13 @@ impl<T: ObjectStore + ?Sized> ObjectStore for PagewellStore<T> {
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.forget(to);
-        let result = self.store.copy_opts(from, to, options).await;
-        self.forget(to);
-        result
+        let _changing = Changing::of(&self.opener, &[to]);
+        self.store.copy_opts(from, to, options).await
     }
 
     async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
-        self.forget(from);
-        self.forget(to);
-        let result = self.store.rename_opts(from, to, options).await;
-        self.forget(from);
-        self.forget(to);
-        result
+        let _changing = Changing::of(&self.opener, &[from, to]);
+        self.store.rename_opts(from, to, options).await
     }
 }
 
@@ -776,10 +768,8 @@ impl MultipartUpload for Upload {
     }
 
     async fn complete(&mut self) -> Result<PutResult> {
-        self.opener.table.forget(&self.location);
-        let result = self.upload.complete().await;
-        self.opener.table.forget(&self.location);
-        result
+        let _changing = Changing::of(&self.opener, &[&self.location]);
+        self.upload.complete().await
     }
 
     async fn abort(&mut self) -> Result<()> {

@@ -4,13 +4,14 @@
 //! whether the object has changed.
 //!
 //! - Owns: the table of known objects ([`table`]), the opening of new ones ([`open`]), the thread
-//!   that closes unused ones ([`closer`]).
+//!   that closes unused ones ([`closer`]), the forgetting of changed ones ([`changing`]).
 //! - Calls: `fetch`, `tier`, `identity`, `error`, `metrics`.
 //! - Promises: concurrent readers share one opening of an object, even if the first of them is
 //!   dropped. If the object is forgotten while it is being opened, only readers that began before
 //!   get the result. The number of known objects is bounded; the least recently used is forgotten
 //!   first.
 
+pub(crate) mod changing;
 pub(crate) mod closer;
 pub(crate) mod known;
 pub(crate) mod open;

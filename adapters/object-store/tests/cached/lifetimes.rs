@@ -148,3 +148,41 @@ fn replaced_object_is_not_kept_after_failed_check() {
     assert!(!same(read().unwrap(), &bytes[..9]));
     assert_eq!(store.metrics().nr_forgotten, 1);
 }
+
+#[tokio::test]
+async fn dropped_write_leaves_no_stale_read() {
+    let (path, other) = (Path::from("a"), Path::from("b"));
+    for write in ["put", "copy", "rename", "delete", "complete"] {
+        let probe = Probe::new();
+        let store = PagewellStore::builder(Arc::clone(&probe)).trust(Duration::MAX);
+        let store = store.build().unwrap();
+        probe.inner.put(&path, "old".into()).await.unwrap();
+        probe.inner.put(&other, "new".into()).await.unwrap();
+        let (before, after) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+        probe.hold_writes(Arc::clone(&before), after);
+        let mut upload = store.put_multipart(&path).await.unwrap();
+        upload.put_part("new".into()).await.unwrap();
+        let mut written = Box::pin(async {
+            match write {
+                "put" => drop(store.put(&path, "new".into()).await),
+                "copy" => drop(store.copy(&other, &path).await),
+                "rename" => drop(store.rename(&other, &path).await),
+                "delete" => drop(store.delete(&path).await),
+                _ => drop(upload.complete().await),
+            }
+        });
+        assert!(futures_util::poll!(&mut written).is_pending());
+        // A read makes the old state known before the store writes the new one.
+        let read = async || store.get(&path).await?.bytes().await;
+        assert_eq!(read().await.unwrap(), "old", "{write}");
+        before.add_permits(1);
+        for _ in 0..9 {
+            assert!(futures_util::poll!(&mut written).is_pending());
+        }
+        drop(written);
+        match write {
+            "delete" => assert!(matches!(read().await, Err(Error::NotFound { .. }))),
+            _ => assert_eq!(read().await.unwrap(), "new", "{write}"),
+        }
+    }
+}

@@ -14,7 +14,7 @@ use object_store::path::Path;
 use object_store::{
     CopyOptions, Error, GetOptions, GetRange, GetResult, GetResultPayload, ListResult,
     MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMultipartOptions, PutOptions,
-    PutPayload, PutResult, RenameOptions, Result,
+    PutPayload, PutResult, RenameOptions, Result, UploadPart,
 };
 use tokio::sync::Semaphore;
 
@@ -52,6 +52,44 @@ pub(crate) fn failure(what: &'static str) -> Error {
     }
 }
 
+/// Semaphores for which a write waits before it begins and before it returns.
+type Holds = Option<(Arc<Semaphore>, Arc<Semaphore>)>;
+
+async fn wait<T>(gate: Option<Arc<Semaphore>>, value: T) -> T {
+    if let Some(gate) = gate {
+        gate.acquire().await.unwrap().forget();
+    }
+    value
+}
+
+async fn held<T>(holds: Holds, write: impl Future<Output = T>) -> T {
+    let (before, after) = holds.unzip();
+    wait(before, ()).await;
+    let written = write.await;
+    wait(after, written).await
+}
+
+#[derive(Debug)]
+struct HeldUpload {
+    upload: Box<dyn MultipartUpload>,
+    holds: Holds,
+}
+
+#[async_trait]
+impl MultipartUpload for HeldUpload {
+    fn put_part(&mut self, data: PutPayload) -> UploadPart {
+        self.upload.put_part(data)
+    }
+
+    async fn complete(&mut self) -> Result<PutResult> {
+        held(self.holds.clone(), self.upload.complete()).await
+    }
+
+    async fn abort(&mut self) -> Result<()> {
+        self.upload.abort().await
+    }
+}
+
 type Script = dyn Fn(usize, &GetOptions) -> Act + Send + Sync;
 
 /// The store, and the gets that it has had.
@@ -61,6 +99,7 @@ pub(crate) struct Probe {
     gets: Mutex<Vec<Option<GetRange>>>,
     replaced: Mutex<Vec<(Path, Vec<u8>)>>,
     fails_heads: AtomicBool,
+    holds: Mutex<Holds>,
 }
 
 impl Probe {
@@ -71,6 +110,7 @@ impl Probe {
             gets: Mutex::default(),
             replaced: Mutex::default(),
             fails_heads: AtomicBool::new(false),
+            holds: Mutex::default(),
         })
     }
 
@@ -105,6 +145,17 @@ impl Probe {
         self.inner.put(location, bytes.into()).await.map(|_| ())
     }
 
+    /// From now on each write waits for a permit of `before` until it begins, and of `after` until
+    /// it returns.
+    pub(crate) fn hold_writes(&self, before: Arc<Semaphore>, after: Arc<Semaphore>) {
+        *self.holds.lock().unwrap() = Some((before, after));
+    }
+
+    async fn held<T>(&self, write: impl Future<Output = T>) -> T {
+        let holds = self.holds.lock().unwrap().clone();
+        held(holds, write).await
+    }
+
     /// From now on heads fail, or pass.
     pub(crate) fn fail_heads(&self, fails: bool) {
         self.fails_heads.store(fails, Ordering::Relaxed);
@@ -135,7 +186,8 @@ impl ObjectStore for Probe {
         payload: PutPayload,
         options: PutOptions,
     ) -> Result<PutResult> {
-        self.inner.put_opts(location, payload, options).await
+        self.held(self.inner.put_opts(location, payload, options))
+            .await
     }
 
     async fn put_multipart_opts(
@@ -143,7 +195,10 @@ impl ObjectStore for Probe {
         location: &Path,
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
-        self.inner.put_multipart_opts(location, options).await
+        Ok(Box::new(HeldUpload {
+            upload: self.inner.put_multipart_opts(location, options).await?,
+            holds: self.holds.lock().unwrap().clone(),
+        }))
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
@@ -183,7 +238,13 @@ impl ObjectStore for Probe {
         &self,
         locations: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
-        self.inner.delete_stream(locations)
+        let holds = self.holds.lock().unwrap().clone();
+        let (before, after) = holds.unzip();
+        let locations = locations.then(move |location| wait(before.clone(), location));
+        let deleted = self.inner.delete_stream(locations.boxed());
+        deleted
+            .then(move |deleted| wait(after.clone(), deleted))
+            .boxed()
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
@@ -195,11 +256,11 @@ impl ObjectStore for Probe {
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.inner.copy_opts(from, to, options).await
+        self.held(self.inner.copy_opts(from, to, options)).await
     }
 
     async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
-        self.inner.rename_opts(from, to, options).await
+        self.held(self.inner.rename_opts(from, to, options)).await
     }
 }
 

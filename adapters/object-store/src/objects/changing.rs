@@ -1,0 +1,64 @@
+//! Objects that a write through the wrapper changes.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use object_store::path::Path;
+
+use super::open::Opener;
+
+/// Objects with writes in progress. They are forgotten before and after the write, and also if the
+/// future or stream of the write is dropped. Concurrent reads may return the old or the new state,
+/// and after an error the store may have either.
+pub(crate) struct Changing {
+    opener: Arc<Opener>,
+    locations: Mutex<HashSet<Path>>,
+}
+
+impl Changing {
+    pub(crate) fn new(opener: &Arc<Opener>) -> Self {
+        Self {
+            opener: Arc::clone(opener),
+            locations: Mutex::default(),
+        }
+    }
+
+    /// Creates the value for one write of the objects at `locations`.
+    pub(crate) fn of(opener: &Arc<Opener>, locations: &[&Path]) -> Self {
+        let changing = Self::new(opener);
+        for location in locations {
+            changing.begin(location);
+        }
+        changing
+    }
+
+    /// Begins a write of the object at `location`.
+    pub(crate) fn begin(&self, location: &Path) {
+        let mut locations = self
+            .locations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        locations.insert(location.clone());
+        drop(locations);
+        self.opener.table.forget(location);
+    }
+
+    /// Ends a write of the object at `location`.
+    pub(crate) fn end(&self, location: &Path) {
+        self.opener.table.forget(location);
+        let mut locations = self
+            .locations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        locations.remove(location);
+    }
+}
+
+impl Drop for Changing {
+    fn drop(&mut self) {
+        let locations = self.locations.get_mut();
+        for location in locations.unwrap_or_else(PoisonError::into_inner).iter() {
+            self.opener.table.forget(location);
+        }
+    }
+}

@@ -179,10 +179,13 @@ pub unsafe extern "C" fn pw_cache_options_set_huge_pages(
     })
 }
 
-/// Sets the maximum number of bytes of all files together that may be dirty, or written and not
-/// known to be durable. The default is half of the capacity, the maximum three quarters, which
-/// ::pw_cache_new checks. A write to a file that is at its quota waits until pages of the file were
-/// made durable.
+/// Sets the limit of the bytes of all files together that are dirty, or written and not known
+/// to be durable. The default is half of the capacity. ::pw_cache_new checks the minimum, 4096
+/// bytes, and the maximum, three quarters of the capacity. The quota of a file is the part of
+/// the limit that is still free. Since each file may have a few such pages in any case, many
+/// files may exceed the limit. If a file is at its quota, a write to a clean page waits until
+/// pages of the file were made durable; with ::PW_OPEN_MANUAL, it fails with
+/// ::PW_ERROR_THROTTLED at once.
 ///
 /// Errors: ::PW_ERROR_HANDLE.
 ///
@@ -303,7 +306,7 @@ pub unsafe extern "C" fn pw_cache_new(
 /// Closes a cache. No more files can be opened with it. Its open files stay open, and its memory
 /// stays allocated until the last of them is closed.
 ///
-/// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_BUSY while another thread uses the handle.
+/// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_BUSY while a call with the handle is in progress.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

@@ -163,8 +163,10 @@ pub unsafe extern "C" fn pw_edit_publish(edit: *mut pw_edit, lsn: u64) -> c_int 
 }
 
 /// Ends an edit: puts the edited bytes in place of the page, if ::pw_edit_publish has not, and
-/// unlocks the page for other writers. The bytes are written as by ::pw_write: all readers see them
-/// now, and they are durable after a sync.
+/// unlocks the page for other writers. The bytes are written as by ::pw_write: all readers see
+/// them now, and they are durable after a sync. If the page was truncated (::pw_set_size) or
+/// discarded (::pw_discard) since the edit began, this call drops the edited bytes, and returns
+/// ::PW_OK.
 ///
 /// `edit`: is cleared. `lsn`: the log sequence number of the change, 0 for none; ignored after
 /// ::pw_edit_publish.

@@ -46,8 +46,8 @@ pub enum pw_error {
     /// No such handle, pin, edit or request: it is null, was closed, freed or ended, is of another
     /// kind, or never existed. Nothing was done.
     PW_ERROR_HANDLE = 5001,
-    /// A fault of the library: an internal assertion failed. The handle of the call is dead and can
-    /// only be closed.
+    /// A fault of the library: an internal assertion failed. The handle of the call may be
+    /// dead, and can then only be closed.
     PW_ERROR_PANIC = 5002,
     /// An argument is out of range: null where an object is required, a negative offset, an unknown
     /// flag. Nothing was done.
@@ -103,7 +103,8 @@ pub enum pw_error {
     /// The file is open for reading only.
     PW_ERROR_READ_ONLY = 5115,
     /// The file cannot be opened for writing: another process or cache has it open for writing,
-    /// this cache has it open for reading only, or it is being executed.
+    /// this cache has it open for reading only, it is being executed, or it was replaced or
+    /// locked during each attempt.
     PW_ERROR_OPEN_ELSEWHERE = 5116,
     /// The file is at its quota of dirty pages, and they cannot be written back; ::pw_last_error
     /// gives the reason.
@@ -118,8 +119,9 @@ pub enum pw_error {
     PW_ERROR_REFUSED = 5122,
     /// This process is a fork of the one that created the object.
     PW_ERROR_FORKED = 5123,
-    /// The requested facility is unavailable and fallback is disabled; ::pw_last_error gives the
-    /// reason.
+    /// The requested facility is unavailable and fallback is disabled; ::pw_last_error gives
+    /// the reason. Or the system now refuses `membarrier(2)`, which it has granted before: then
+    /// no handle can be closed or freed, and no edit can be begun, published or ended.
     PW_ERROR_UNAVAILABLE = 5124,
     /// The backend failed, for example because the disk is full. ::pw_last_errno returns the
     /// `errno` of the failed system call.
@@ -318,10 +320,10 @@ impl Failure {
     pub(crate) fn tell(self) -> c_int {
         let code = self.code();
         match self {
-            // These outcomes are frequent, so only the code is stored.
+            // These outcomes are frequent, so no message is stored.
             Self::Outcome(_) => told(code, self.errno(), None),
             _ => {
-                // Only a path, or the message of a cause, can contain a zero.
+                // The message of a cause or of a panic may contain a zero.
                 let text = self.text().replace('\0', "\u{fffd}");
                 told(code, self.errno(), CString::new(text).ok());
             }

@@ -100,8 +100,9 @@ tables! {
     OpenFileOptions: 5, "open options", 4096;
 }
 
-/// Open for reading and writing. Without this flag and the others that open for writing, the file
-/// is open for reading only. Only one process, with one cache, can have a file open for writing.
+/// Open for reading and writing. The file is open for reading only if neither a flag nor a
+/// writeback callback (::pw_open_options_set_before_write) opens it for writing. Only one
+/// process, with one cache, can have a file open for writing.
 pub const PW_OPEN_WRITE: c_int = 1;
 /// Open for writing, and create the file if it does not exist.
 pub const PW_OPEN_CREATE: c_int = 2;
@@ -114,8 +115,9 @@ pub const PW_OPEN_TRUNCATE: c_int = 8;
 pub const PW_OPEN_DIRECT: c_int = 16;
 /// Use direct I/O, or fail with ::PW_ERROR_UNAVAILABLE.
 pub const PW_OPEN_DIRECT_ALWAYS: c_int = 32;
-/// Open for writing, and write dirty pages only when the program requests it. Without this flag,
-/// they are written soon, in the background.
+/// Open for writing, and write dirty pages only when the program requests it. Without this
+/// flag, they are written soon, in the background, unless the file is already open with this
+/// flag.
 pub const PW_OPEN_MANUAL: c_int = 64;
 
 const ALL_FLAGS: c_int = PW_OPEN_WRITE
@@ -265,17 +267,18 @@ pub unsafe extern "C" fn pw_open_options_set_before_write(
 /// more, since neither these options nor a file use it. If the file has no codec, `release` is not
 /// called.
 ///
-/// `before_write` is called by the thread that writes the file back, which may be a thread of the
-/// program or of the cache; for one file, by one thread at a time. For a dirty page, the callback
-/// (::pw_open_options_set_before_write), if any, is called first. A rewrite of the last page that
-/// only removes bytes past the end of the file does not call the callback. `after_read` and `hole`
-/// are called by threads of the program that need a page that is not cached, and by threads of the
-/// cache; several threads may call them at once. A thread that opens the file for writing or
-/// extends it may call `after_read` and `before_write`, too. Threads that need the page wait until
-/// the function has returned. None of these functions may make a call with any cache that might
-/// wait: such a call returns ::PW_ERROR_DEADLOCK. Reads and pins that find their pages in the cache
-/// and need not wait are allowed. ::pw_close returns ::PW_ERROR_BUSY for the handle whose call
-/// needs the page.
+/// `before_write` is called by the thread that writes the file back, which may be a thread of
+/// the program or of the cache; for one file, by one thread at a time. For a dirty page, the
+/// callback (::pw_open_options_set_before_write), if any, is called first. A rewrite of the
+/// last page that only removes bytes past the end of the file does not call the callback.
+/// `after_read` and `hole` are called by threads of the program that need a page that is not
+/// cached, and by threads of the cache; several threads may call them at once. A thread that
+/// opens the file for writing or extends it may call `after_read` and `before_write`, too.
+/// Threads that need the page wait until the function has returned. None of these functions may
+/// make a call with any cache that might wait: such a call returns ::PW_ERROR_DEADLOCK. A read
+/// or view within one page is allowed if the page is cached, its accessed bit is set, and no
+/// thread is changing it. A pin of such a page may succeed. ::pw_close returns ::PW_ERROR_BUSY
+/// for the handle whose call needs the page.
 ///
 /// Each call of this function creates another codec. To open a file a second time while it is open,
 /// use the same options, or options without a codec. With another codec, ::pw_open fails with
@@ -370,15 +373,18 @@ fn open_options(flags: c_int, opening: Opening) -> Result<OpenOptions> {
 /// `file`: receives the handle; closed with ::pw_close.
 ///
 /// Errors: ::PW_ERROR_NOT_FOUND, ::PW_ERROR_PERMISSION, ::PW_ERROR_PATH, ::PW_ERROR_NOT_A_FILE,
-/// ::PW_ERROR_SYSTEM_LIMIT and ::PW_ERROR_IO as the system reports them; ::PW_ERROR_EXISTS with
-/// ::PW_OPEN_CREATE_NEW; ::PW_ERROR_AMBIGUOUS_FILE if the file system reports the identity of
-/// another open file for this file; ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_PAGE_SIZE;
-/// ::PW_ERROR_PAGE_SIZE_MISMATCH and ::PW_ERROR_OPTIONS_MISMATCH if the file is already open with
-/// another page size or other options; ::PW_ERROR_OPEN_ELSEWHERE if the file is opened for writing,
-/// and another process or cache has it open for writing, or this cache has it open for reading
-/// only; ::PW_ERROR_CORRUPT if the stored size is not valid for a file with a page codec;
-/// ::PW_ERROR_DEADLOCK in a page codec; ::PW_ERROR_UNAVAILABLE, ::PW_ERROR_HANDLE,
-/// ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 65535 files.
+/// ::PW_ERROR_SYSTEM_LIMIT, ::PW_ERROR_OUT_OF_MEMORY and ::PW_ERROR_IO as the system reports
+/// them; ::PW_ERROR_EXISTS with ::PW_OPEN_CREATE_NEW; ::PW_ERROR_AMBIGUOUS_FILE if the file
+/// system reports the identity of another open file for this file, or changes the identity of
+/// an open file; ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_PAGE_SIZE; ::PW_ERROR_CONFIG if the
+/// cache is too small for the page size; ::PW_ERROR_OUT_OF_FRAMES if the cache has no memory
+/// left for the data of an open file; ::PW_ERROR_PAGE_SIZE_MISMATCH and
+/// ::PW_ERROR_OPTIONS_MISMATCH if the file is already open with another page size or other
+/// options; ::PW_ERROR_OPEN_ELSEWHERE if the file cannot be opened for writing (see there);
+/// ::PW_ERROR_CORRUPT if the stored size is not valid for a file with a page codec;
+/// ::PW_ERROR_DEADLOCK in a page codec, or with ::PW_OPEN_TRUNCATE in a callback of the file;
+/// ::PW_ERROR_UNAVAILABLE, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 65535
+/// files.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -538,8 +544,9 @@ pub unsafe extern "C" fn pw_size(file: *mut pw_file, size: *mut i64) -> c_int {
 ///
 /// `size`: null, or receives the size.
 ///
-/// Errors: ::PW_ERROR_IO, ::PW_ERROR_FILE_TOO_LARGE if the file is now larger than four times the
-/// size that it was opened with plus 64 MiB (close all its handles, and open it again);
+/// Errors: ::PW_ERROR_IO, ::PW_ERROR_FILE_TOO_LARGE if the file is now larger than four times
+/// the size that it was opened with plus 64 MiB (close all its handles, and open it again);
+/// ::PW_ERROR_CORRUPT if the stored size is not valid for a file with a page codec;
 /// ::PW_ERROR_DEADLOCK in a page codec, ::PW_ERROR_HANDLE.
 ///
 /// Threads: any.

@@ -82,7 +82,8 @@ pub type pw_after_read = Option<
     unsafe extern "C" fn(user: *mut c_void, page: u64, data: *mut c_void, size: usize) -> c_int,
 >;
 
-/// Called for a page whose stored bytes are zeros: ::pw_open_options_set_page_hooks.
+/// Called for a page whose stored bytes are zeros: ::pw_open_options_set_page_hooks. Not called
+/// for a page past the end of the stored file, which reads as zeros.
 ///
 /// `user`: the pointer that the program passed with it. `page`: the number of the page.
 ///

@@ -2,7 +2,8 @@
 //!
 //! - Owns: `pw_view`, `pw_read_request`, `pw_range`, `pw_advice`.
 //! - Calls: `error`, `entry`, `handles`, `arguments`, `file`, `pins`.
-//! - Promises: a hit on a page whose accessed bit is set writes no shared memory.
+//! - Promises: in a thread with a hazard slot, a read or view that hits a page whose accessed bit
+//!   is set writes no shared memory, unless the page keeps changing.
 
 use std::ffi::{c_int, c_void};
 use std::mem::transmute;
@@ -21,8 +22,9 @@ use crate::file::{OpenFile, pw_file};
 use crate::handles::{check_process, with, with_shortly};
 use crate::pins::{self, Pinned, pw_page};
 
-/// Reads bytes of a file. Reads of cached pages acquire no lock. Once the accessed bit of a page is
-/// set, they write no shared memory.
+/// Reads bytes of a file. Reads of cached pages acquire no lock. Once the accessed bit of a
+/// page is set, they write no shared memory, unless the page keeps changing, more than 1024
+/// threads use files, or the system lacks `membarrier(2)`.
 ///
 /// A read within one page is atomic: it returns the bytes that the page had at one moment. A read
 /// of several pages is atomic for each page.
@@ -34,10 +36,10 @@ use crate::pins::{self, Pinned, pw_page};
 /// begins at the failed page reports the failure. The remaining bytes of `buf` are unspecified,
 /// also after an error.
 ///
-/// Errors: ::PW_ERROR_IO, ::PW_ERROR_CORRUPT if the page codec refuses a page, ::PW_ERROR_TRUNCATED
-/// if the file was truncated outside the cache, ::PW_ERROR_OUT_OF_FRAMES if every page is pinned or
-/// cannot be written back, ::PW_ERROR_DEADLOCK in a page codec, ::PW_ERROR_HANDLE,
-/// ::PW_ERROR_ARGUMENT.
+/// Errors: ::PW_ERROR_IO, ::PW_ERROR_CORRUPT if the page codec refuses a page,
+/// ::PW_ERROR_TRUNCATED if the file was truncated outside the cache, ::PW_ERROR_OUT_OF_FRAMES
+/// if every page is pinned or cannot be written back, ::PW_ERROR_TOO_MANY_PINS,
+/// ::PW_ERROR_DEADLOCK in a page codec, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
 ///
 /// Threads: any, several with one file.
 #[unsafe(no_mangle)]
@@ -128,15 +130,16 @@ fn overlap(requests: &[pw_read_request]) -> bool {
     ranges.windows(2).any(|two| two[0].1 > two[1].0)
 }
 
-/// Performs many reads, each as ::pw_read, in any order. Reads of cached pages overlap their memory
-/// accesses, sixteen at a time. Missing pages are read from the file concurrently, as many at once
-/// as the engine accepts.
+/// Performs many reads, each as ::pw_read, in any order. Reads of cached pages overlap their
+/// memory accesses, sixteen at a time. Missing pages are read from the file concurrently, as
+/// many at once as the engine accepts, and at most as many as fit in an eighth of the cache.
 ///
 /// `requests`: `count` of them; `nr_read` and `error` of each are filled in.
 ///
-/// Errors: the first error of a request, whose message ::pw_last_error returns; the other requests
-/// are performed nevertheless. ::PW_ERROR_ARGUMENT if a buffer is null, two overlap, or an offset
-/// is negative, and ::PW_ERROR_HANDLE: then nothing was done.
+/// Errors: the first error of a request, whose message ::pw_last_error returns; the other
+/// requests are performed nevertheless. ::PW_ERROR_ARGUMENT if `requests` or a buffer is null
+/// or too large, two buffers overlap, or an offset is negative, and ::PW_ERROR_HANDLE: then
+/// nothing was done.
 ///
 /// Threads: any, several with one file.
 #[unsafe(no_mangle)]
@@ -191,8 +194,8 @@ pub unsafe extern "C" fn pw_read_many(
 ///
 /// `page`: is filled in; released with ::pw_unpin.
 ///
-/// Errors: ::PW_ERROR_OUT_OF_RANGE, ::PW_ERROR_TOO_MANY_PINS, ::PW_ERROR_LIMIT if this thread has
-/// no free slot for a pin and all 1048576 are allocated, and those of ::pw_read.
+/// Errors: ::PW_ERROR_OUT_OF_RANGE, ::PW_ERROR_LIMIT if this thread has no free slot for a pin
+/// and all 1048576 are allocated, and those of ::pw_read.
 ///
 /// Threads: any, several with one file.
 #[unsafe(no_mangle)]
@@ -228,8 +231,8 @@ unsafe fn pin_any(file: *mut pw_file, page_number: u64, page: *mut pw_page) -> c
         let kept = with(handle, |file: &OpenFile| {
             let guard = file.file().pin(page_number)?;
             // SAFETY: only the lifetime changes. The guard borrows from the file. A pin slot
-            // contains the guard until it is dropped, and a thread that closes the file searches
-            // the pin slots and gives up.
+            // contains the guard until it is dropped, and a thread that closes the file gives up if
+            // it finds a pin of the file in a slot.
             let guard = unsafe { transmute::<PageGuard<'_>, PageGuard<'static>>(guard) };
             // SAFETY: (a) the guard is of this file, with which this call is in progress.
             unsafe { pins::keep(handle, page_number, Pinned::OfFile(guard)) }
@@ -241,7 +244,8 @@ unsafe fn pin_any(file: *mut pw_file, page_number: u64, page: *mut pw_page) -> c
 
 /// Releases a pinned page. Its bytes must not be used any more.
 ///
-/// `page`: the structure that ::pw_pin has filled in, or a copy of it; is cleared.
+/// `page`: the structure that ::pw_pin has filled in, or a copy of it or of the page of a
+/// completion (::pw_submit_pin); is cleared.
 ///
 /// Errors: ::PW_ERROR_HANDLE if the pin was already released, by this copy or another;
 /// ::PW_ERROR_ARGUMENT.
@@ -319,9 +323,9 @@ impl pw_view {
     }
 }
 
-/// Begins a view of a page in place, without a pin: copies nothing, and writes no shared memory
-/// once the accessed bit of the page is set. ::pw_view_validate afterwards checks whether the bytes
-/// that were read are the page's.
+/// Begins a view of a page in place, without a pin. Copies nothing. Once the accessed bit of
+/// the page is set, writes no shared memory, with the exceptions of ::pw_read.
+/// ::pw_view_validate afterwards checks whether the bytes that were read are the page's.
 ///
 /// Between the two calls, other threads may write to the bytes at any time, or put another page in
 /// their place. Therefore:

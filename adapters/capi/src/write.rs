@@ -141,8 +141,10 @@ pub unsafe extern "C" fn pw_set_size(file: *mut pw_file, size: i64) -> c_int {
 /// `offset`, `length`: pages with any of these bytes are written; a length of 0 extends to the end.
 /// `nr_pages`: null, or receives the number of pages.
 ///
-/// Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_IO, ::PW_ERROR_REFUSED; the pages are then still dirty.
-/// ::PW_ERROR_DEADLOCK, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
+/// Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_IO, ::PW_ERROR_REFUSED, ::PW_ERROR_TOO_MANY_PINS;
+/// the pages that could not be written are then still dirty. Any writeback failure that was not
+/// reported to the handle yet, even if this call has written the pages. ::PW_ERROR_DEADLOCK,
+/// ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
 ///
 /// Threads: any, several with one file.
 #[unsafe(no_mangle)]

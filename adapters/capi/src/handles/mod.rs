@@ -36,10 +36,11 @@
 //! ```
 //!
 //! Frequent calls with files that call no function of the program except the page codec (reads,
-//! pins, views, advice, `pw_size`) are published, by two stores to the thread's hazard slot. All
-//! other calls are counted. So are a call within a call (in a callback), and a call of a thread
-//! without a hazard slot. No thread waits for the end of a call: a closing thread that finds a
-//! counted call gives up at once, and one that finds a published call after a short time.
+//! pins, views, advice, `pw_prefetch`, `pw_invalidate`, `pw_size`) are published, by two stores to
+//! the thread's hazard slot. All other calls are counted. So are a call within a call (in a
+//! callback), and a call of a thread without a hazard slot. No thread waits for the end of a call:
+//! a closing thread that finds a counted call gives up at once, and one that finds a published call
+//! after a short time.
 //!
 //! Other objects than files are used rarely, and their calls are all counted.
 //!

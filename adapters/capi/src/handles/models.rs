@@ -326,8 +326,8 @@ fn loom_new_handle_vs_call() {
             }
         });
         assert_eq!(world.close(first), Ok(101));
-        // The number may be known before the handle exists, as in a program that reuses the memory
-        // of a handle.
+        // The number may be known before the handle exists, as in a program that stores both
+        // handles in one variable.
         assert_eq!(world.add(2), next);
         let (announced, counted) = call.join().unwrap();
         assert!(

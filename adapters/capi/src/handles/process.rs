@@ -95,7 +95,7 @@ fn failure<T: Kind>(handle: u64, refusal: Refusal) -> Failure {
         ),
         Refusal::InUse => (
             PW_ERROR_BUSY,
-            format!("calls, edits, files or requests still use the {name}"),
+            format!("calls, edits or requests still use the {name}"),
         ),
         Refusal::NoFence => (
             PW_ERROR_UNAVAILABLE,
@@ -229,8 +229,8 @@ thread_local! {
     static RETURN: Return = const { Return };
 }
 
-/// Assigns this thread a hazard slot, if one is unused and the fences are asymmetric: with
-/// symmetric ones, each call would execute a full fence.
+/// Assigns this thread a hazard slot, if one is unused, the thread is not ending, and the fences
+/// are asymmetric: with symmetric ones, each call would execute a full fence.
 #[cold]
 #[inline(never)]
 fn assign() -> Option<&'static Line> {

@@ -21,12 +21,13 @@
 //!   pin.
 //! - I2. A thread owns two lists. Only the owner accesses its first list, from which it takes
 //!   slots. The number of a thread's hazard slot selects the lists, and is passed on under a mutex.
-//!   Threads without a hazard slot share a list under a mutex. Other threads push single slots to
-//!   the second list, and the owner takes the list as a whole. So it does no harm if the first slot
-//!   leaves the list and returns during a push (ABA). A child of `fork` inherits all lists, and has
-//!   a mutex of its own. Each change of a list is one store, so the lists are consistent at the
-//!   fork. The child loses the slots that other threads were taking or giving back, and those on
-//!   the lists of other threads, whose hazard slots are not assigned again.
+//!   Threads without a hazard slot share two lists, whose owner is the thread that holds a mutex.
+//!   Other threads push single slots to the second list, and the owner takes the list as a whole.
+//!   So it does no harm if the first slot leaves the list and returns during a push (ABA). A child
+//!   of `fork` inherits all lists, and has a mutex of its own. Each change of a list is one store,
+//!   so the lists are consistent at the fork. The child loses the slots that other threads were
+//!   taking or giving back, and those on the lists of other threads, whose hazard slots are not
+//!   assigned again.
 //!
 //! # Ordering edges
 //!

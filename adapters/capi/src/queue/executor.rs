@@ -312,7 +312,8 @@ impl Executor {
         Some(request)
     }
 
-    /// Waits until the list is not empty, or until the deadline. Returns `false` after a timeout.
+    /// Waits until the list is not empty, a signal interrupts the wait, or the deadline has passed.
+    /// Returns `false` in the last case.
     fn wait(&self, until: Option<Instant>) -> Result<bool> {
         let mut event = libc::pollfd {
             fd: self.event.as_raw_fd(),

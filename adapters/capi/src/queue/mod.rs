@@ -11,8 +11,8 @@
 //! A request contains a future of the library and all that the future needs. A queue is the
 //! executor of these futures, on threads of the program. A waker puts its request on the queue's
 //! list and makes the queue's descriptor readable, and `pw_queue_run` polls the requests on the
-//! list. So callbacks run on threads that the program chooses, and the library needs no additional
-//! thread.
+//! list. So callbacks run on threads that the program chooses, and a queue has no thread of its
+//! own.
 //!
 //! | module | contents |
 //! |---|---|

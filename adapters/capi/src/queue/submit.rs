@@ -83,8 +83,8 @@ fn copied(given: &[u8]) -> Result<Vec<u8>> {
 /// Reads as ::pw_read, without waiting. The callback gets the number of bytes read.
 ///
 /// `buf`: receives the bytes; it belongs to the library until the callback. `request`: null, or
-/// receives the number of the request. `callback`, `user`: the function that is called on
-/// completion, and its argument.
+/// receives the number of the request; another thread may call the callback before that.
+/// `callback`, `user`: the function that is called on completion, and its argument.
 ///
 /// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_OUT_OF_MEMORY, ::PW_ERROR_FORKED, and
 /// ::PW_ERROR_BUSY while another thread is closing the queue or the file. If the call returns an
@@ -220,7 +220,8 @@ pub unsafe extern "C" fn pw_submit_append(
     unsafe { to.make(prepare) }
 }
 
-/// Syncs all writes before this call as ::pw_sync_data, without waiting.
+/// Syncs as ::pw_sync_data, without waiting. The sync covers all writes that were complete
+/// before this call; a submitted write is complete at the latest when its callback begins.
 ///
 /// `request`, `callback`, `user`: as for ::pw_submit_read.
 ///

@@ -2,12 +2,13 @@
 //!
 //! Two kinds of threads request that flushers clean files ([`super::flushers`]), and wait: a writer
 //! at its file's quota ([`crate::dirty::pressure`]), and a thread that finds no frame because of
-//! pages that are not clean. They call neither a backend nor a callback themselves: a callback runs
-//! only on a thread that operates on the callback's file, or on a flusher. If a call does not
-//! return, they stop waiting, and fail with an error that names the call.
-//! - A writer at its file's quota waits for that file. It gives up when an attempt has failed, when
-//!   a call of the backend or the callback has not returned for 0.9 s (`Builder::stall_timeout`),
-//!   or when no attempt or call has begun for this time.
+//! pages that are not clean. As long as requests are served, they call neither a backend nor a
+//! callback themselves: a callback runs only on a thread that operates on the callback's file, or
+//! on a flusher. If a call does not return, they stop waiting, and fail with an error that names
+//! the call.
+//! - A writer at its file's quota waits for that file. It gives up if no page became clean and an
+//!   attempt has failed, a call of the backend or the callback has not returned for 0.9 s
+//!   (`Builder::stall_timeout`), or no attempt or call has begun for this time.
 //! - A thread without a frame waits for the first file that is cleaned. It gives up when each file
 //!   has failed or stalled as above; a call that was already in progress counts as stalled after
 //!   0.2 s.
@@ -152,7 +153,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
         let before = nr_cleaned();
         let is_out = error.kind() == ErrorKind::OutOfFrames;
         if is_out && pressure.nr_unclean() < error.nr_unclean() {
-            // A flusher has cleaned pages in between. (If these are of no use to the caller, its
+            // Pages were cleaned or removed in between. (If these are of no use to the caller, its
             // retry fails.)
             return Ok(());
         }
@@ -175,7 +176,8 @@ impl<S: RefScheme> Cleaner<'_, S> {
     /// some pages are clean, as `clean_any` does. Returns `true` if any page has become clean.
     ///
     /// The caller must hold no lock, since the call waits for backends and callbacks. In a
-    /// callback, a codec or a fork, it does nothing and returns `false`.
+    /// callback, a codec or a fork, and while requests are stopped, it does nothing and returns
+    /// `false`.
     #[cold]
     pub(crate) fn make_clean_at(self, order: Order, place: Place) -> bool {
         if !self.0.shared.home.is_here() || InHook::is_so() {
@@ -212,11 +214,12 @@ impl<S: RefScheme> Cleaner<'_, S> {
         first_error
     }
 
-    /// Requests that flushers make the files `numbers` durable. Skips files without background
-    /// writeback, and files whose last attempt has just failed. Waits until `nr_cleaned` differs
-    /// from `before`. For a block of several frames, waits up to [`FOR_MORE`] longer, since a few
-    /// pages may not suffice. Gives up when all files have failed or stalled. Returns the error of
-    /// the first file that was not cleaned. While requests are stopped, does nothing.
+    /// Requests that flushers make the files `numbers` durable. Skips files that are clean or have
+    /// no background writeback. A file whose last attempt has just failed counts as failed. Waits
+    /// until `nr_cleaned` differs from `before`. For a block of several frames, waits up to
+    /// [`FOR_MORE`] longer, since a few pages may not suffice. Stops waiting when each file was
+    /// cleaned, has failed or stalled, or is being closed. Returns the first error, if any file was
+    /// not cleaned. While requests are stopped, does nothing.
     #[cfg(not(loom))]
     fn clean_any(
         self,
@@ -355,7 +358,7 @@ fn error_of_obstacle<S: RefScheme>(obstacle: Obstacle, mapping: &Mapping<S>) -> 
 }
 
 /// Returns the error of a thread that stops waiting because of `finding`, or `None` if the file was
-/// cleaned.
+/// cleaned or the thread must wait.
 #[cfg(not(loom))]
 fn error_of<S: RefScheme>(finding: Finding, mapping: &Mapping<S>) -> Option<Error> {
     let why = match finding {

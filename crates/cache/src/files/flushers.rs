@@ -6,7 +6,7 @@
 //! file with background writeback that has pages that are not clean ([`crate::dirty::calls`]). It
 //! calls neither a backend nor a callback, and waits for no file. A *flusher* takes one request at
 //! a time, and may wait for that file's backend and callback without a limit. At most one flusher
-//! cleans a file at a time; another one may concurrently close it. If a request has waited for
+//! cleans a file at a time; others may concurrently close it. If a request has waited for
 //! [`DELAY`] because all flushers are busy, the watcher starts one more flusher, up to
 //! [`MOST_FLUSHERS`]. A flusher that was idle for [`PATIENCE`] ends. So a file whose backend hangs
 //! occupies one flusher, or a few if it is being closed, and no other file waits for it.
@@ -48,7 +48,7 @@ const DELAY: Duration = Duration::from_millis(10);
 #[cfg(not(loom))]
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Maximum number of flushers of a cache. Files wait for others only if this number of files hang.
+/// Maximum number of flushers of a cache. Files wait for others only if this many flushers hang.
 #[cfg(not(loom))]
 const MOST_FLUSHERS: usize = 64;
 
@@ -88,8 +88,8 @@ impl<T: Send + Sync + 'static> Flushers<T> {
         }
     }
 
-    /// Starts the watcher and a flusher, unless they were started before. The threads end when
-    /// `owner`, which contains this value, is dropped.
+    /// Starts the watcher and a flusher, unless they were started before. The threads end at the
+    /// latest when `owner`, which contains this value, is dropped.
     ///
     /// # Errors
     ///

@@ -12,8 +12,9 @@
 //! everything is durable or an error was reported; once the last strong reference is dropped, the
 //! file is closed. If the last handle or the last strong reference is dropped in a codec, or in a
 //! callback while the file is open for writing, a flusher does this later. No operation on one file
-//! waits without a time limit for the backend or callback of another. A weak reference does not
-//! keep a file open.
+//! waits without a time limit for the backend or callback of another, as long as these do not use
+//! up a resource that all files share: budget reservations (`supply::permits`), and threads for
+//! offloaded calls and for codecs. A weak reference does not keep a file open.
 
 pub(crate) mod clean;
 pub(crate) mod flushers;

@@ -7,9 +7,9 @@
 //! them has a *weak reference* ([`super::visit`], [`crate::mapping::visitor`]), and the thread that
 //! drops the last strong reference waits until no weak reference is left. So a file is closed by
 //! the drop of its last strong reference, and not later by the drop of a weak one. (After a drop in
-//! a callback, a flusher closes the file; see Waits.) Pins do not keep a file open: an owned pin
-//! ([`OwnedPageGuard`](crate::OwnedPageGuard)) keeps only its frame, and the memory that contains
-//! the frame.
+//! a callback or a codec, a flusher closes the file; see Waits.) Pins do not keep a file open: an
+//! owned pin ([`OwnedPageGuard`](crate::OwnedPageGuard)) keeps only its frame, and the memory that
+//! contains the frame.
 //!
 //! # Protocol
 //!
@@ -38,10 +38,10 @@
 //!
 //! # Waits
 //!
-//! A thread with a weak reference acquires the file's writeback lock, and calls the backend and the
-//! file's callback. If the file is open for writing, the thread that drops the last handle acquires
-//! the same lock first, to make everything durable. Step 2 adds one kind of wait: a fill in flight
-//! has a weak reference until it completes, so step 2 also waits for that fill.
+//! A thread with a weak reference may acquire the file's writeback lock, and call the backend and
+//! the file's callback. If the file is open for writing, the thread that drops the last handle
+//! acquires the same lock first, to make everything durable. Step 2 adds waits: a fill in flight
+//! and an offloaded call have a weak reference until they complete, so step 2 also waits for them.
 //!
 //! In a codec, and in a callback if the file is open for writing, the drop waits for nothing: the
 //! thread may have a weak reference to the file, and the drop would wait for that reference. So if
@@ -49,8 +49,10 @@
 //! file open for writing is dropped in a callback or a codec, a flusher gets a strong reference of
 //! its own, makes the file durable, and drops the reference.
 //!
-//! A thread has a weak reference to one file at a time, and for a few steps to a second file while
-//! it evicts a leaf of it. In-flight fills and offloaded calls have their own.
+//! A thread has a weak reference to one file at a time, with two exceptions. It has one to a second
+//! file for a few steps, while it evicts a leaf of that file. A callback or an offloaded call may
+//! be throttled, or wait for clean pages, and then has another one during the wait. In-flight fills
+//! have their own.
 //!
 //! Verified by `loom_close_vs_evict_leaf`, `loom_close_vs_sync`, `loom_reopen_vs_close_vs_visit`,
 //! `loom_reopen_vs_who_waits_for_a_visitor`; `crates/pagewell/tests/files/closing.rs`. loom does
@@ -108,7 +110,7 @@ impl<S: RefScheme> Opened<S> {
     ///
     /// # Errors
     ///
-    /// The errors of [`Mapping::new`] and of [`same::check`].
+    /// The errors of [`Mapping::new`], of [`Target::new`] and of [`same::check`].
     pub(crate) fn of_backend(
         files: &Arc<Files<S>>,
         backend: Arc<dyn Backend>,
@@ -289,7 +291,7 @@ impl<S: RefScheme> Drop for Opened<S> {
 /// Next step of a caller that opens a file for writing.
 #[derive(Debug)]
 pub(crate) enum Opening<'f, S: RefScheme> {
-    /// The file is open already, and the caller has nothing left to do.
+    /// The file is open already. The caller checks the identity, and creates a handle.
     Already(Opened<S>),
     /// The caller locks the file and registers it.
     Begun(Begun<'f, S>),

@@ -15,7 +15,7 @@ use crate::mapping::users::Users;
 #[derive(Debug)]
 pub(crate) struct Registry<S: RefScheme> {
     tables: Mutex<Tables<S>>,
-    /// Notified when the opening or the closing of a file ends.
+    /// Notified when a mapping is registered or removed, and when an open for writing by path ends.
     changed: Condvar,
     next_number: AtomicU64,
 }
@@ -23,8 +23,8 @@ pub(crate) struct Registry<S: RefScheme> {
 #[derive(Debug)]
 struct Tables<S: RefScheme> {
     /// Files that are being opened for writing by path. A file is in this set from before its lock
-    /// is acquired until it is registered. So a thread that finds a file locked by this cache finds
-    /// the file in this set, or registered.
+    /// is acquired until it is registered, or the open has failed. So a thread that finds a file
+    /// locked by such an open finds the file in this set, or registered.
     opening: HashSet<FileId>,
     /// Numbers of the mappings of each file: of the open mapping, and of those whose backend is
     /// being closed.
@@ -112,8 +112,9 @@ impl<S: RefScheme> Registry<S> {
     }
 
     /// Begins to open the file `id` for writing, unless it is open. Waits while another thread
-    /// opens the file. If the file is being closed, waits until its backend is closed. So if the
-    /// result is [`Begin::Begun`], no thread of this cache has the file's lock.
+    /// opens the file for writing by path. If the file is being closed, waits until its backend is
+    /// closed. So if the result is [`Begin::Begun`], no mapping of this cache has the file's lock.
+    /// (A backend that another thread is about to register may have it.)
     pub(super) fn begin_to_open(&self, id: FileId) -> Begin<'_, S> {
         let mut tables = lock(&self.tables);
         loop {
@@ -174,7 +175,7 @@ impl<S: RefScheme> Registry<S> {
 /// Next step of a caller that opens a file for writing.
 #[derive(Debug)]
 pub(super) enum Begin<'r, S: RefScheme> {
-    /// No step is left: the file is open.
+    /// The file is open. The caller checks the identity, and creates a handle.
     Already(Share<S>),
     /// The caller locks the file and registers it.
     Begun(Begun<'r, S>),

@@ -1,5 +1,5 @@
-//! Identity check before a new handle joins an open mapping with the same device and inode number
-//! ([`pagewell_io::identity`]).
+//! Identity checks of files with the same device and inode number ([`pagewell_io::identity`]):
+//! before a new handle joins an open mapping, and when a path is compared with an open file.
 
 use std::os::fd::BorrowedFd;
 

@@ -27,7 +27,8 @@ pub(crate) struct Files<S: RefScheme> {
     pub(crate) engines: Arc<Engines>,
     pub(crate) flushers: Flushers<Self>,
     /// Strong references to files whose last handle or last strong reference was dropped in a
-    /// callback or a codec. A flusher drops them.
+    /// callback or a codec. A flusher drops them, or a thread that calls
+    /// [`quiesce`](crate::Cache::quiesce).
     pub(super) left: Mutex<Vec<Share<S>>>,
     /// Companion of the cache ([`companion_or_else`](crate::companion_or_else)).
     pub(crate) companion: Mutex<Weak<Companion>>,

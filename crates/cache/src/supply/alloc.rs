@@ -51,8 +51,10 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
             .or_else(|| Reclaimer(self.0).find_unmarked(order))
     }
 
-    /// Allocates as [`alloc`](Self::alloc) does, but at `place`. The nodes of `place` must be nodes
-    /// of the pool.
+    /// Allocates as [`alloc`](Self::alloc) does, but at `place`. If `place` excludes or prefers
+    /// nodes, evicts in the order of the clock hand, not in that of the queues. If pages must be
+    /// evicted for a single frame on only one node, evicts a few more. The node of `place` must be
+    /// a node of the pool.
     pub(crate) fn alloc_at(
         self,
         order: Order,

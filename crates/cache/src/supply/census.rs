@@ -29,10 +29,10 @@ pub(crate) enum Stays {
     OfSpaces,
     /// The frame belongs to a range that the program manages.
     Raw,
-    /// The frame is allocated, but not a page yet: it is being filled, set aside for a write, or
-    /// withheld.
+    /// The frame is allocated, but not a page yet: it is being filled, set aside (for a write or a
+    /// leaf, for example), or withheld.
     Owned,
-    /// Another thread was changing the frame or its slot.
+    /// Another thread was changing the frame or its slot, or was closing the leaf's file.
     Raced,
 }
 
@@ -71,7 +71,8 @@ impl Stays {
 }
 
 /// Maximum number of frames with referenced pages for which a request assumes that readers hold the
-/// references, each for a few steps. If there are more, the request assumes pins and does not wait.
+/// references, each for a few steps. If there are more, the request assumes pins and does not wait
+/// for them.
 const READERS: usize = 1024;
 
 /// Number of frames that were not freed, by reason.
@@ -120,7 +121,7 @@ impl Census {
         self.nr(Stays::Marked) != 0
     }
 
-    /// Returns the number of frames that are being filled, or set aside for a write.
+    /// Returns the number of frames that are being filled, or set aside.
     fn nr_moving(&self) -> usize {
         self.nr(Stays::Owned).saturating_sub(self.nr_withheld)
     }

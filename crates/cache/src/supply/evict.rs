@@ -1,10 +1,11 @@
 //! Eviction of one page, or of one leaf whose slots are all empty.
 //!
-//! Protocol. The metadata of a page's frame records the leaf and the slot that name it. The
-//! eviction takes a reference to the leaf, checks that it is a leaf, checks the slot, and claims it
-//! ([`crate::index::claim`]). So it needs no access to the mapping, nor to anything that a closing
-//! file could remove concurrently. It waits for nothing, and skips slots that other threads have
-//! claimed.
+//! Protocol. The metadata of a page's frame records the leaf and the slot that name the page. The
+//! eviction of a page takes a reference to the recorded leaf, checks that the frame is a leaf,
+//! checks the slot, and claims the slot ([`crate::index::claim`]). So it needs no access to the
+//! mapping, nor to anything that a closing file could remove concurrently. It waits for nothing,
+//! and skips slots that other threads have claimed. The eviction of a leaf changes the file's
+//! index, so it acquires a weak reference to the file ([`super::owners`]).
 //!
 //! A claim makes optimistic reads of the page fail. So a page that is dirty, unsynced, pinned or
 //! locked is not claimed: its frame's metadata shows that it cannot be evicted ([`Stays::of`]). The
@@ -77,10 +78,10 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
         Ok(unique)
     }
 
-    /// Evicts the page in `frame` regardless of its accessed bit, and leaves `ghost` in the slot.
+    /// Evicts the page in `frame`, even if its accessed bit is set, and leaves `ghost` in the slot.
     /// `seen` is the page's slot, if the caller has just loaded it. Returns the page's block and
-    /// the frame of its leaf, or `None` if the page cannot be evicted at once. The caller counts
-    /// the eviction in the statistics.
+    /// the frame of its leaf, or `None` if the page cannot be evicted at once, or its slot has
+    /// changed since `seen`. The caller counts the eviction in the statistics.
     pub(crate) fn evict_unmarked(
         self,
         frame: FrameNr,

@@ -3,8 +3,9 @@
 //! The memory of a leaf's frame is discarded (see [`crate::index::file_index`]), which splits a
 //! huge page if the frame is in one. A large file that is read sequentially creates a leaf for
 //! every 512 pages. If the leaves' frames were allocated one at a time, they would lie between the
-//! pages, and split every huge page. So a few frames are allocated at once and kept until they are
-//! needed. As long as memory is not fragmented, they are contiguous.
+//! pages, and split every huge page. So a few frames are allocated at once and kept until leaves
+//! need them. As long as memory is not fragmented, they are contiguous. If a request finds no
+//! frame, or a file is closed, all frames of the stock are freed.
 //!
 //! Locks. The holder of the stock's lock acquires no other lock, and waits for nothing. The caller
 //! may hold a claim or a leaf-creation lock.

@@ -1,10 +1,10 @@
 //! Creation and removal of leaves: allocation of the frame for a leaf's metadata, and budget
 //! charges for the memory that it shares with its neighbours.
 //!
-//! If several threads need one leaf, one of them creates it, and the others wait until it is
-//! installed or its creation has failed. So only one of them allocates memory and evicts pages. The
-//! creating thread sleeps only in allocations of frames, under the rules for all requests
-//! (`supply::reclaim`).
+//! If several threads need one leaf, one of them creates it. The others wait until it is installed
+//! or its creation has failed; threads that must not wait give up. So only one thread at a time
+//! allocates memory and evicts pages for the leaf. The creating thread sleeps only in allocations
+//! of frames, under the rules for all requests (`supply::reclaim`).
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{Order, UniqueFrame};
@@ -19,8 +19,10 @@ use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::parts::Supply;
 
 /// Number of frames that a fill reserves for the creation of a leaf: one for its metadata, and two
-/// to be withheld ([`super::budget`]) for the memory that it shares with its neighbours. (Models
-/// reserve only one frame, since their pools are tiny.)
+/// to be withheld ([`super::budget`]) for the memory that it shares with its neighbours. This
+/// memory may be slightly more than two frames. A third frame is then withheld, without a
+/// reservation, if the frames withheld before have too few bytes left. (Models reserve only one
+/// frame, since their pools are tiny.)
 pub(crate) const LEAF_FRAMES: usize = if cfg!(loom) { 1 } else { 3 };
 
 #[derive(Clone, Copy, Debug)]
@@ -109,8 +111,8 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
     fn enter(self, index: &Index<S>, leaf: usize) -> Result<(), OutOfFrames> {
         let charges = Charges(self.0);
         let mut paid = 0;
-        // One iteration suffices if a neighbour was charged, and two otherwise. More are needed
-        // only if a neighbour has left since the last check.
+        // One iteration suffices if neighbours were charged for all of the memory, and two
+        // otherwise. More are needed only if a neighbour has left since the last check.
         loop {
             match index.enter(leaf, paid) {
                 Ok(surplus) => {

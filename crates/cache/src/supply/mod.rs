@@ -18,9 +18,10 @@
 //! Guarantees. Dirty, unsynced, pinned and locked pages are not evicted, and usually not even
 //! claimed. No operation of this module waits for a claim or for a writeback callback. Operations
 //! wait for backends and page codecs in two cases only: for a reservation, and between reclaim
-//! passes while transfers are in flight. A request returns a block, or the reason why no block is
-//! available. A request fails at once if waiting cannot free a frame. Pages, the index, the dirty
-//! and unsynced bits, and metadata together stay within the capacity.
+//! passes while transfers are in flight (also indirectly: for a leaf-creation lock whose holder
+//! waits there). A request that may wait returns a block, or the reason why no block is available.
+//! It fails at once if waiting cannot free a frame. Pages, the index, the dirty and unsynced bits,
+//! and metadata together stay within the capacity.
 
 pub(crate) mod alloc;
 pub(crate) mod budget;

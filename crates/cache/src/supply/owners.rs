@@ -12,8 +12,8 @@ use crate::index::leaf::Leaf;
 pub(crate) trait LeafOwners<S: RefScheme>: fmt::Debug + Send + Sync {
     /// Removes `held`, leaf number `leaf` of file `number`, from the file's index. Returns the
     /// leaf's frame, or `None` if the file is not open or the leaf is in use. Acquires only short
-    /// locks (`docs/LOCKING.md`), among them the registry lock. The caller may hold claims and
-    /// locks of lower rank.
+    /// locks (`docs/LOCKING.md`), among them the registry lock, and the locks that the release of
+    /// withheld frames needs (ranks 12 and 13). The caller may hold claims and locks of lower rank.
     fn take_leaf<'s>(
         &self,
         number: u64,

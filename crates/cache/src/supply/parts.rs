@@ -40,8 +40,8 @@ pub(crate) struct Supply<S: RefScheme> {
     pub(crate) owners: OnceLock<Weak<dyn LeafOwners<S>>>,
 }
 
-// Claims and pins load the field `claims`. Misses and evictions write the fields below it, which
-// therefore have cache lines of their own.
+// Claims and pins load the field `claims`. Misses and evictions write most of the other fields,
+// which therefore have cache lines of their own.
 const _: () = {
     type P = Supply<LockBit>;
     let written = [

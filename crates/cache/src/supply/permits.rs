@@ -2,10 +2,10 @@
 //!
 //! A fill has frames that cannot be evicted: those of the page, of its neighbours, and of the leaf.
 //! Without a limit, many fills together could hold the whole pool, each waiting for one more frame.
-//! So a fill first acquires a reservation, before it holds a claim or a frame, and sleeps until the
-//! reservation is granted. All reservations together cover at most three quarters of the pool. A
-//! fill that needs more than the shared credit waits until no reservation uses that credit; only
-//! such a fill may exceed the limit.
+//! So a fill first acquires a reservation, before it holds a claim or a frame. It sleeps until the
+//! reservation is granted, or is given up if it must not wait. All reservations together cover at
+//! most three quarters of the pool. A fill that needs more than all the shared credit waits until
+//! no reservation uses that credit; only such a fill may exceed the limit.
 //!
 //! Half of the credit is divided among the shards of the threads. A fill reserves in its thread's
 //! shard, which has a cache line of its own, as long as the shard has credit. The other half is
@@ -13,10 +13,11 @@
 //! has only shared credit.)
 //!
 //! The quota of one file is the shared credit that all files together leave free. So one file can
-//! use half of the shared credit and half of its last reservation, unless its first reservation
-//! alone is larger (`dirty::pressure` divides dirty frames likewise). If a backend hangs, the
-//! readers of its file may use up their shards and the file's quota, and then wait for each other.
-//! Readers of other files use the shared credit, and do not wait for the readers of that file.
+//! use at most half of the shared credit plus half of its last reservation, unless its first
+//! reservation alone is larger (`dirty::pressure` divides dirty frames likewise). If a backend
+//! hangs, the readers of its file may use up their shards and the file's quota, and then wait for
+//! each other. Readers of other files use the shared credit, and do not wait for the readers of
+//! that file, unless a single fill needs more than the credit that is left (as in a small pool).
 //!
 //! Locks. A thread waits for a reservation ([`InFlight::permit`]) with no claim held, but possibly
 //! with locks of files. The lock of the shared credit is a short lock: a fill that holds claims

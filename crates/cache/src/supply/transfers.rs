@@ -1,6 +1,7 @@
 //! Transfers from the backend in flight, counted for each node.
 //!
-//! A frame that is being filled can be evicted once its page is published; the transfer ends then.
+//! A frame that is being filled can be evicted once its page is published. The transfer ends
+//! afterwards, or once the frames of a failed fill are freed.
 //! So a request that has found nothing to evict, while transfers to frames that it could use are in
 //! flight, sleeps until a transfer ends ([`crate::supply::reclaim`]). It also wakes at intervals,
 //! since pages may have been unpinned, or frames freed.
@@ -56,7 +57,8 @@ impl NodeSet {
 #[repr(align(128))] // Read by misses, written by requests that wait.
 pub(crate) struct Transfers {
     of_nodes: Box<[Shards<AtomicUsize>]>,
-    /// Number of threads that wait for the end of a transfer.
+    /// Number of [`Waiter`] values: threads that wait for the end of a transfer, or will do so
+    /// after their next scan.
     nr_waiters: AtomicUsize,
     /// Number of transfers that have ended while a thread was waiting.
     nr_ended: Mutex<u64>,
@@ -69,8 +71,8 @@ pub(crate) struct Transfers {
 #[cfg(not(loom))]
 const NAPS: RangeInclusive<Duration> = Duration::from_millis(2)..=Duration::from_millis(64);
 
-/// Maximum wait while no transfer ends, so that a backend that hangs does not stop requests for
-/// other files.
+/// Time without the end of a transfer after which a thread does not sleep again, so that a backend
+/// that hangs does not stop requests for other files. The last sleep may exceed it.
 #[cfg(not(loom))]
 const LONGEST: Duration = Duration::from_millis(900);
 
@@ -81,7 +83,7 @@ pub(crate) struct Waiter<'t> {
     nr_seen: u64,
     #[cfg(not(loom))]
     nap: Duration,
-    /// Time at which the wait began, or a transfer last ended.
+    /// Time at which the waiter was created, or last found that a transfer has ended.
     #[cfg(not(loom))]
     since: Instant,
 }

@@ -1,5 +1,4 @@
-//! Tests of the waits between threads that close files, as far as one thread can test them, and of
-//! the registry of open files.
+//! Tests of the waits between threads that open and close files, and of the registry of open files.
 
 use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{FRAME_BYTES, Nodes};

@@ -349,8 +349,8 @@ impl Stuck {
         }
     }
 
-    /// Returns the number of frames that the clock hand has passed, and the number of slots that
-    /// evictions have claimed.
+    /// Returns the number of frames that the clock hand has passed, and the number of attempts to
+    /// claim a slot through its leaf, as evictions do.
     fn effort(&self) -> (usize, u64) {
         let supply = self.files.supply();
         // ORDERING: Relaxed; there is one thread.
@@ -405,7 +405,7 @@ fn when_nothing_can_be_evicted_one_look_at_each_frame_says_so_and_nothing_is_cla
 }
 
 /// A request waits for a page that may soon become free, but not for long: it makes a limited
-/// number of passes without a pause.
+/// number of passes without sleeping.
 #[test]
 fn a_page_that_may_be_held_for_a_moment_is_looked_at_a_few_times_more() {
     let mut stuck = Stuck::new();

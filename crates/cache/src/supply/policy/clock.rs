@@ -54,8 +54,9 @@ impl Clock {
     /// Returns one pass of the hand over the *places* for blocks of `order`: the aligned ranges of
     /// as many frames. The pass is an iterator over the first frame of each place.
     ///
-    /// With `Marks::Respected`, a place that another request's pass has just visited is skipped,
-    /// since that pass has cleared its accessed bits. Otherwise every place is visited once.
+    /// With `Marks::Respected`, the pass skips places that other passes of the same hand visit
+    /// concurrently, since these passes usually clear the accessed bits there. With
+    /// `Marks::Ignored`, it visits every place of `among` once.
     pub(crate) fn lap<S: RefScheme>(
         &self,
         pool: &FramePool<S>,
@@ -141,8 +142,8 @@ impl Lap<'_> {
         let before = self.hand.fetch_add(nr * self.len, Ordering::Relaxed);
         let step = before / self.len;
         self.hand_after = before + nr * self.len;
-        // With `Marks::Ignored` the pass continues from its first place, whatever steps other
-        // passes take.
+        // With `Marks::Ignored`, only the first step determines a place. The pass then visits one
+        // place after the other, whatever steps other passes take.
         if self.marks == Marks::Respected || self.start.is_none() {
             self.place = step % self.nr_places;
         }
@@ -186,8 +187,8 @@ impl Drop for Lap<'_> {
     fn drop(&mut self) {
         let nr = self.taken.len();
         if nr != 0 {
-            // ORDERING: Relaxed; as above. If another request has moved the hand since, these
-            // frames are skipped in this pass.
+            // ORDERING: Relaxed; as above. If another pass has moved the hand since, the hand skips
+            // these places until its next turn.
             let _ = self.hand.compare_exchange(
                 self.hand_after,
                 self.hand_after - nr * self.len,

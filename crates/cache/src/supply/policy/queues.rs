@@ -18,7 +18,8 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
-    /// Upper bound of the memory that the policy and its queues use for each frame, in bytes.
+    /// Upper bound of the memory that the policy and its queues use for each frame, in bytes, in
+    /// pools of at least 8192 frames. In smaller pools, constant parts can exceed it.
     pub(crate) const FRAME_COST: usize = 12;
 
     pub(crate) fn new(nr_frames: usize) -> Self {

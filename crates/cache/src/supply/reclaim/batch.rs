@@ -12,9 +12,9 @@
 //! Leaves. An evicted page leaves a ghost in its slot. A leaf that has only ghosts stays for some
 //! time ([`EmptyLeaves`]).
 //!
-//! Failure. A batch that finds nothing to evict is empty. The request then continues as every
-//! request under CLOCK does ([`super::reclaimer`]): with frames that are free anywhere, and then
-//! with passes over all frames, which determine the result.
+//! Failure. A batch that finds nothing to evict is empty. A request that must not wait then fails.
+//! Any other request continues as under CLOCK ([`super::reclaimer`]): with frames that are free
+//! anywhere, and then with passes over all frames, which determine the result.
 //!
 //! Locks. A thread that acquires the policy lock holds no short lock (`docs/LOCKING.md`), but may
 //! hold a claim, a leaf-creation lock, and locks of files or spaces. The holder of the policy lock
@@ -33,7 +33,8 @@ use crate::supply::parts::Supply;
 use crate::supply::policy::clock::Marks;
 use crate::supply::policy::queues::{EmptyLeaves, Queues};
 
-/// Maximum number of frames of a batch.
+/// Maximum number of frames that a batch is to free. It may free more if its last page has several
+/// frames.
 pub(super) const MOST: usize = 32;
 
 /// Ratio of the pool's frames to the frames of a batch, within the bounds of 1 and [`MOST`].
@@ -122,7 +123,8 @@ fn take_block<'s, S: RefScheme>(
 /// Whether the frame is a leaf without pages, according to its metadata.
 fn is_empty_leaf<S: RefScheme>(supply: &Supply<S>, frame: FrameNr) -> bool {
     let record = supply.pool().meta(frame);
-    // If the leaf has no pages, its only reference is that of the index root.
+    // Each page of a leaf has a reference to it, and so has each handle. If the only reference is
+    // that of the index root, the leaf has no pages.
     record.kind().0 == FrameKind::Leaf && record.count() == 1
 }
 

@@ -2,11 +2,13 @@
 //!
 //! If pages were evicted one by one until enough of them happen to be contiguous, nearly all pages
 //! might be evicted. So a request first searches for a *place*, an aligned range of frames, where
-//! it succeeds unless concurrent threads prevent that. It evicts only there:
+//! it succeeds unless concurrent threads prevent that. It evicts only there, except for the pages
+//! of leaves (below):
 //!
 //! 1. Scan the places for a block of the wanted order, from the clock hand on. The scan changes
-//!    only accessed bits. A place is *fit* if each frame in it is free, or contains a clean page or
-//!    an empty leaf without other references. In gentle passes, no accessed bit may be set.
+//!    only accessed bits, and queries frames. A place is *fit* if each frame in it is free, or
+//!    contains a clean page or an empty leaf without other references. In gentle passes, no
+//!    accessed bit may be set.
 //! 2. Allocate the free frames of a fit place, so that no other thread allocates them.
 //! 3. Evict the rest, frame by frame.
 //! 4. Join all parts into one block.
@@ -20,8 +22,8 @@
 //! frame of a leaf by evicting all pages of the leaf. On average these are few: if each place
 //! contains a leaf in use, a leaf has on average fewer pages than a place has frames. A place with
 //! a withheld frame is never fit. Withheld frames are few: one for every few open files, one for
-//! 512 leaves, one for each leaf cluster in use of a file open for writing, and those for the
-//! bounce buffers of page codecs.
+//! each range of 512 leaves of which any is in use, one for each leaf cluster in use of a file open
+//! for writing, and those for the bounce buffers of page codecs.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, Order, TryGetFrame, UniqueFrame};
@@ -43,11 +45,14 @@ const TRIES: u32 = 4;
 /// Usability of a place for a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
-    /// All frames of the place are free or can be evicted at once.
+    /// All frames of the place are free or can be evicted at once. In a thorough pass, this
+    /// includes leaves in use whose pages can all be evicted.
     Fit,
-    /// The place will be fit once the fills of frames in it have completed.
+    /// The place may be fit once the fills of frames in it have completed. (A frame that is set
+    /// aside appears to be filled.)
     Soon,
-    /// The place may be fit for a pass with more effort.
+    /// The place may be fit for the next pass, whose accessed bits this pass has cleared, or for a
+    /// pass with more effort.
     Harder,
     Unfit,
 }

@@ -25,7 +25,8 @@ pub(super) struct Shortage {
     pub(super) is_raced: bool,
     /// Whether a later pass may find more frames, after transfers that are in flight have ended.
     pub(super) until_transfers_end: bool,
-    /// Whether a pass with more effort may find something, whatever other threads do.
+    /// Whether a later pass may find something, whatever other threads do: this pass has cleared
+    /// accessed bits, or a pass with more effort can evict more.
     pub(super) may_try_harder: bool,
 }
 
@@ -45,8 +46,8 @@ impl Shortage {
         }
     }
 
-    /// Whether the request must wait or fail: the pass was complete, and no pass with more effort
-    /// would find more.
+    /// Whether the request must wait or fail: the pass was complete, and no later pass would find
+    /// more unless other threads free frames.
     pub(super) fn is_final(&self, effort: Effort) -> bool {
         self.is_complete && (effort == Effort::HARDEST || !self.may_try_harder)
     }

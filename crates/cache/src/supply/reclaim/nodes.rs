@@ -2,8 +2,9 @@
 //!
 //! Nodes. A request for [`Place::Anywhere`] scans all frames. A request that prefers a node scans
 //! that node's frames first, and those of the other nodes if a pass has found nothing there. A
-//! request for only one node scans no other frames, since it cannot use them. So a request evicts a
-//! page only if it can use the page's frame.
+//! request for only one node scans no other frames, since it cannot use them. So passes evict only
+//! pages whose frames the request can use. The exception is a thorough pass for a block, which
+//! evicts all pages of a leaf, wherever they are ([`super::block`]).
 //!
 //! Dirty pages are never evicted. Reclaim does not write them back either, since the caller may
 //! hold locks that a callback of the program acquires. If reclaim has found nothing, a caller

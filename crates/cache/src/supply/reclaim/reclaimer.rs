@@ -10,7 +10,7 @@
 //! respect the accessed bits, and concurrent requests share them: each step of the hand belongs to
 //! one request. Later passes ignore the bits, and each scans every frame itself, wherever the
 //! shared hand is. So a request has scanned every frame before it reports that every frame is in
-//! use.
+//! use. (A pass for a block also ends after a few failed tries.)
 //!
 //! Progress and failure. A pass that finds nothing has counted the reasons why frames cannot be
 //! evicted ([`crate::supply::census`]). The counts determine the next step:
@@ -23,15 +23,18 @@
 //!    of its size, every frame that is not being filled is free or can be evicted.
 //! 3. If the obstacle may last only a few steps (a frame or slot that another thread is changing, a
 //!    frame allocated for a fill or a write, or pages in at most 1024 frames that are referenced),
-//!    the request makes a bounded number of further passes without sleeping ([`Patience`]).
+//!    the request makes a bounded number of further passes without sleeping ([`Patience`]). If
+//!    these find nothing, it fails.
 //! 4. Otherwise the request fails at once: a wait would free no frame. Each frame contains a dirty,
 //!    unsynced or pinned page, belongs to a space or to the program, is a leaf in use, or is
 //!    withheld. For a block, other frames may be free, but they are not contiguous. The numbers in
 //!    the error are those of the last pass.
 //!
 //! So if nothing can be evicted, a request detects this in one pass, or in at most three if it
-//! shares the first two with other requests. A pass costs one load for each frame. No page is
-//! claimed for this, so hits are not affected. No pass waits for a claim. (`docs/adr/0019-*`)
+//! shares the first two with other requests. (A request for a block needs four if a place contains
+//! only free frames, evictable pages and leaves in use.) A pass for a frame loads only the metadata
+//! of frames that cannot be evicted. No page is claimed for this, so hits are not affected. No pass
+//! waits for a claim. (`docs/adr/0019-*`)
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, Order, Place, UniqueFrame};
@@ -46,14 +49,14 @@ use crate::supply::reclaim::block::BlockFinder;
 use crate::supply::reclaim::effort::{Effort, Patience, Shortage};
 use crate::supply::reclaim::nodes::{alloc_free, census_among, laps_for, nodes_for};
 
-/// Number of additional frames that are evicted on a node for a request that can use no other node.
-/// The next requests for the node allocate these free frames. Without them, each request would
-/// reclaim, and before that stop other threads in order to drain their thread caches. For a request
-/// that only prefers a node, no additional frames are evicted: they would attract requests that
-/// prefer other nodes.
+/// Maximum number of additional pages and leaves that are evicted on a node for a request for a
+/// single frame that can use no other node. The next requests for the node allocate their frames.
+/// Without them, each request would reclaim, and before that stop other threads in order to drain
+/// their thread caches. For a request that only prefers a node, nothing is evicted in addition: the
+/// free frames would attract requests that prefer other nodes.
 const MORE: usize = 15;
 
-/// Number of frames that are scanned for the additional frames.
+/// Maximum number of frames that are scanned for the additional pages and leaves.
 const LOOKS_FOR_MORE: usize = 4 * MORE;
 
 /// Maximum number of passes that a request makes for pages that have lost their hazard protection,

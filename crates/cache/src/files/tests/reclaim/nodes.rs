@@ -263,8 +263,8 @@ fn a_request_for_a_node_of_pinned_pages_ends_though_others_have_room_and_transfe
 /// Number of pages to write, low enough that the writer is not throttled.
 const NR_DIRTY: usize = 100;
 
-/// Creates a cache in which each frame is in use or has a dirty page. The dirty pages are on the
-/// second node, and belong to a file with the writeback policy `mode`.
+/// Fills a cache, so that each frame is in use or has a dirty page. All dirty pages but possibly
+/// the first one are on the second node. They belong to a file with the writeback policy `mode`.
 fn full_of_dirty(files: &Arc<Files<LockBit>>, mode: Writeback) -> (Opened<LockBit>, Vec<FrameNr>) {
     let backend = MemoryBackend::writable(vec![0; OF_NODE * 4096]);
     let options = WriteOptions {

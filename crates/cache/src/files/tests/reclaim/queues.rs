@@ -87,7 +87,7 @@ fn a_loop_that_does_not_fit_finds_some_of_its_pages() {
     assert!(queues > 0.35, "{queues}");
 }
 
-/// Pages that are read repeatedly are still resident after a scan of ten times the cache.
+/// Most pages that are read repeatedly are still resident after a scan of ten times the cache.
 #[test]
 fn a_scan_leaves_what_is_used() {
     let files = files(Eviction::Queues);
@@ -208,7 +208,7 @@ fn large_pages_and_small_ones_share_the_cache() {
             })
             .count()
     };
-    // Neither kind displaces the other, and the cache is full.
+    // The counted pages fit into the cache, and at least three quarters of its frames are in use.
     let nr_frames = cached(&small, 2000) + 16 * cached(&large, 200);
     assert!(nr_frames <= NR_FRAMES);
     let stats = files.supply().pool().stats();

@@ -6,22 +6,23 @@
  *
  * @section form Calls
  *
- * Each call returns ::PW_OK, which is 0, or an error code of ::pw_error. pw_strerror() returns the
- * message of a code. pw_last_error() returns the message of the calling thread's last error, and
- * pw_last_errno() the `errno`. Results are written to locations that the program passes; after an
- * error they are unchanged, unless a function says otherwise.
+ * Each call that can fail returns ::PW_OK, which is 0, or an error code of ::pw_error.
+ * pw_strerror() returns the message of a code. pw_last_error() returns the message of the calling
+ * thread's last error, and pw_last_errno() the `errno`. Results are written to locations that the
+ * program passes; after an error they are unchanged, unless a function says otherwise.
  *
- * Sizes of memory are `size_t`. Offsets and sizes of files are signed 64-bit integers, as `off_t`
- * of POSIX. Pages have numbers, and begin at their number times the page size.
+ * Sizes of buffers and structures are `size_t`. Offsets and sizes of files are signed 64-bit
+ * integers, as `off_t` of POSIX. Pages have numbers, and begin at their number times the page size.
  *
  * @section handles Handles
  *
  * Caches, files, options and queues are *handles*: pointers that do not point to memory, and that
  * only this library can use. In any thread, a call with a handle that is null, was closed or never
- * existed returns ::PW_ERROR_HANDLE and does nothing. Such a handle is never mistaken for another
- * one that is open. Closing a handle that another thread is using returns ::PW_ERROR_BUSY and does
- * nothing. After ::PW_ERROR_PANIC, a fault of the library, the handle of the call is dead: it can
- * be closed, and all other calls with it return ::PW_ERROR_PANIC, too.
+ * existed returns ::PW_ERROR_HANDLE and does nothing. (Options may be null, for the defaults.) Such
+ * a handle is never mistaken for another one that is open. Closing a handle that is in use returns
+ * ::PW_ERROR_BUSY and does nothing. After ::PW_ERROR_PANIC, a fault of the library, the handle of
+ * the call may be dead. A dead handle can be closed; all other calls with it return
+ * ::PW_ERROR_PANIC, too.
  *
  * Structures that a call fills in (such as pw_page, pw_edit and pw_view) are the program's memory.
  * Two threads may not use the same structure at the same time, unless both only read it.
@@ -59,9 +60,10 @@
  * - *Create an object*: the object belongs to the child, which uses it as any process does. With
  *   options of an ancestor, ::pw_cache_new returns ::PW_ERROR_FORKED.
  * - *Hits only*: the child has a copy of the cached pages and of the sizes at the fork. A read or
- *   view within one page that was cached, and that no thread was changing, succeeds, unless a
- *   thread was closing the file. A view of a page that changed before the fork returns
- *   ::PW_ERROR_CHANGED. Otherwise the call returns ::PW_ERROR_FORKED.
+ *   view within one page succeeds if, at the fork, the page was cached, its accessed bit was set
+ *   (an earlier read or view had found it in the cache), no thread was changing it, and no thread
+ *   was closing the file. A view of a page that changed before the fork returns ::PW_ERROR_CHANGED.
+ *   Otherwise the call returns ::PW_ERROR_FORKED.
  * - ::PW_ERROR_FORKED: nothing is changed, in the child or in an ancestor. This includes the
  *   functions that close or free. The child keeps memory and descriptors of the object, and locks
  *   of files that the ancestor has not closed, until it calls `exec` or exits. While the child
@@ -99,8 +101,9 @@
 #define PW_EDIT_TRY 1
 
 /**
- * Open for reading and writing. Without this flag and the others that open for writing, the file
- * is open for reading only. Only one process, with one cache, can have a file open for writing.
+ * Open for reading and writing. The file is open for reading only if neither a flag nor a
+ * writeback callback (::pw_open_options_set_before_write) opens it for writing. Only one
+ * process, with one cache, can have a file open for writing.
  */
 #define PW_OPEN_WRITE 1
 
@@ -131,8 +134,9 @@
 #define PW_OPEN_DIRECT_ALWAYS 32
 
 /**
- * Open for writing, and write dirty pages only when the program requests it. Without this flag,
- * they are written soon, in the background.
+ * Open for writing, and write dirty pages only when the program requests it. Without this
+ * flag, they are written soon, in the background, unless the file is already open with this
+ * flag.
  */
 #define PW_OPEN_MANUAL 64
 
@@ -153,8 +157,8 @@ enum pw_error {
    */
   PW_ERROR_HANDLE = 5001,
   /**
-   * A fault of the library: an internal assertion failed. The handle of the call is dead and can
-   * only be closed.
+   * A fault of the library: an internal assertion failed. The handle of the call may be
+   * dead, and can then only be closed.
    */
   PW_ERROR_PANIC = 5002,
   /**
@@ -255,7 +259,8 @@ enum pw_error {
   PW_ERROR_READ_ONLY = 5115,
   /**
    * The file cannot be opened for writing: another process or cache has it open for writing,
-   * this cache has it open for reading only, or it is being executed.
+   * this cache has it open for reading only, it is being executed, or it was replaced or
+   * locked during each attempt.
    */
   PW_ERROR_OPEN_ELSEWHERE = 5116,
   /**
@@ -281,8 +286,9 @@ enum pw_error {
    */
   PW_ERROR_FORKED = 5123,
   /**
-   * The requested facility is unavailable and fallback is disabled; ::pw_last_error gives the
-   * reason.
+   * The requested facility is unavailable and fallback is disabled; ::pw_last_error gives
+   * the reason. Or the system now refuses `membarrier(2)`, which it has granted before: then
+   * no handle can be closed or freed, and no edit can be begun, published or ended.
    */
   PW_ERROR_UNAVAILABLE = 5124,
   /**
@@ -555,7 +561,8 @@ typedef int (*pw_before_write_pages)(void *user, const struct pw_outgoing_page *
 typedef int (*pw_after_read)(void *user, uint64_t page, void *data, size_t size);
 
 /**
- * Called for a page whose stored bytes are zeros: ::pw_open_options_set_page_hooks.
+ * Called for a page whose stored bytes are zeros: ::pw_open_options_set_page_hooks. Not called
+ * for a page past the end of the stored file, which reads as zeros.
  *
  * `user`: the pointer that the program passed with it. `page`: the number of the page.
  *
@@ -804,10 +811,13 @@ int pw_cache_options_set_page_size(struct pw_cache_options *options, size_t byte
 int pw_cache_options_set_huge_pages(struct pw_cache_options *options, int huge_pages);
 
 /**
- * Sets the maximum number of bytes of all files together that may be dirty, or written and not
- * known to be durable. The default is half of the capacity, the maximum three quarters, which
- * ::pw_cache_new checks. A write to a file that is at its quota waits until pages of the file were
- * made durable.
+ * Sets the limit of the bytes of all files together that are dirty, or written and not known
+ * to be durable. The default is half of the capacity. ::pw_cache_new checks the minimum, 4096
+ * bytes, and the maximum, three quarters of the capacity. The quota of a file is the part of
+ * the limit that is still free. Since each file may have a few such pages in any case, many
+ * files may exceed the limit. If a file is at its quota, a write to a clean page waits until
+ * pages of the file were made durable; with ::PW_OPEN_MANUAL, it fails with
+ * ::PW_ERROR_THROTTLED at once.
  *
  * Errors: ::PW_ERROR_HANDLE.
  *
@@ -877,7 +887,7 @@ int pw_cache_new(const struct pw_cache_options *options, struct pw_cache **cache
  * Closes a cache. No more files can be opened with it. Its open files stay open, and its memory
  * stays allocated until the last of them is closed.
  *
- * Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_BUSY while another thread uses the handle.
+ * Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_BUSY while a call with the handle is in progress.
  *
  * Threads: any.
  */
@@ -956,8 +966,10 @@ int pw_edit_publish(struct pw_edit *edit, uint64_t lsn);
 
 /**
  * Ends an edit: puts the edited bytes in place of the page, if ::pw_edit_publish has not, and
- * unlocks the page for other writers. The bytes are written as by ::pw_write: all readers see them
- * now, and they are durable after a sync.
+ * unlocks the page for other writers. The bytes are written as by ::pw_write: all readers see
+ * them now, and they are durable after a sync. If the page was truncated (::pw_set_size) or
+ * discarded (::pw_discard) since the edit began, this call drops the edited bytes, and returns
+ * ::PW_OK.
  *
  * `edit`: is cleared. `lsn`: the log sequence number of the change, 0 for none; ignored after
  * ::pw_edit_publish.
@@ -1113,17 +1125,18 @@ int pw_open_options_set_before_write(struct pw_open_options *options,
  * more, since neither these options nor a file use it. If the file has no codec, `release` is not
  * called.
  *
- * `before_write` is called by the thread that writes the file back, which may be a thread of the
- * program or of the cache; for one file, by one thread at a time. For a dirty page, the callback
- * (::pw_open_options_set_before_write), if any, is called first. A rewrite of the last page that
- * only removes bytes past the end of the file does not call the callback. `after_read` and `hole`
- * are called by threads of the program that need a page that is not cached, and by threads of the
- * cache; several threads may call them at once. A thread that opens the file for writing or
- * extends it may call `after_read` and `before_write`, too. Threads that need the page wait until
- * the function has returned. None of these functions may make a call with any cache that might
- * wait: such a call returns ::PW_ERROR_DEADLOCK. Reads and pins that find their pages in the cache
- * and need not wait are allowed. ::pw_close returns ::PW_ERROR_BUSY for the handle whose call
- * needs the page.
+ * `before_write` is called by the thread that writes the file back, which may be a thread of
+ * the program or of the cache; for one file, by one thread at a time. For a dirty page, the
+ * callback (::pw_open_options_set_before_write), if any, is called first. A rewrite of the
+ * last page that only removes bytes past the end of the file does not call the callback.
+ * `after_read` and `hole` are called by threads of the program that need a page that is not
+ * cached, and by threads of the cache; several threads may call them at once. A thread that
+ * opens the file for writing or extends it may call `after_read` and `before_write`, too.
+ * Threads that need the page wait until the function has returned. None of these functions may
+ * make a call with any cache that might wait: such a call returns ::PW_ERROR_DEADLOCK. A read
+ * or view within one page is allowed if the page is cached, its accessed bit is set, and no
+ * thread is changing it. A pin of such a page may succeed. ::pw_close returns ::PW_ERROR_BUSY
+ * for the handle whose call needs the page.
  *
  * Each call of this function creates another codec. To open a file a second time while it is open,
  * use the same options, or options without a codec. With another codec, ::pw_open fails with
@@ -1150,15 +1163,18 @@ int pw_open_options_set_page_hooks(struct pw_open_options *options,
  * `file`: receives the handle; closed with ::pw_close.
  *
  * Errors: ::PW_ERROR_NOT_FOUND, ::PW_ERROR_PERMISSION, ::PW_ERROR_PATH, ::PW_ERROR_NOT_A_FILE,
- * ::PW_ERROR_SYSTEM_LIMIT and ::PW_ERROR_IO as the system reports them; ::PW_ERROR_EXISTS with
- * ::PW_OPEN_CREATE_NEW; ::PW_ERROR_AMBIGUOUS_FILE if the file system reports the identity of
- * another open file for this file; ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_PAGE_SIZE;
- * ::PW_ERROR_PAGE_SIZE_MISMATCH and ::PW_ERROR_OPTIONS_MISMATCH if the file is already open with
- * another page size or other options; ::PW_ERROR_OPEN_ELSEWHERE if the file is opened for writing,
- * and another process or cache has it open for writing, or this cache has it open for reading
- * only; ::PW_ERROR_CORRUPT if the stored size is not valid for a file with a page codec;
- * ::PW_ERROR_DEADLOCK in a page codec; ::PW_ERROR_UNAVAILABLE, ::PW_ERROR_HANDLE,
- * ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 65535 files.
+ * ::PW_ERROR_SYSTEM_LIMIT, ::PW_ERROR_OUT_OF_MEMORY and ::PW_ERROR_IO as the system reports
+ * them; ::PW_ERROR_EXISTS with ::PW_OPEN_CREATE_NEW; ::PW_ERROR_AMBIGUOUS_FILE if the file
+ * system reports the identity of another open file for this file, or changes the identity of
+ * an open file; ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_PAGE_SIZE; ::PW_ERROR_CONFIG if the
+ * cache is too small for the page size; ::PW_ERROR_OUT_OF_FRAMES if the cache has no memory
+ * left for the data of an open file; ::PW_ERROR_PAGE_SIZE_MISMATCH and
+ * ::PW_ERROR_OPTIONS_MISMATCH if the file is already open with another page size or other
+ * options; ::PW_ERROR_OPEN_ELSEWHERE if the file cannot be opened for writing (see there);
+ * ::PW_ERROR_CORRUPT if the stored size is not valid for a file with a page codec;
+ * ::PW_ERROR_DEADLOCK in a page codec, or with ::PW_OPEN_TRUNCATE in a callback of the file;
+ * ::PW_ERROR_UNAVAILABLE, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 65535
+ * files.
  *
  * Threads: any.
  */
@@ -1228,8 +1244,9 @@ int pw_size(struct pw_file *file, int64_t *size);
  *
  * `size`: null, or receives the size.
  *
- * Errors: ::PW_ERROR_IO, ::PW_ERROR_FILE_TOO_LARGE if the file is now larger than four times the
- * size that it was opened with plus 64 MiB (close all its handles, and open it again);
+ * Errors: ::PW_ERROR_IO, ::PW_ERROR_FILE_TOO_LARGE if the file is now larger than four times
+ * the size that it was opened with plus 64 MiB (close all its handles, and open it again);
+ * ::PW_ERROR_CORRUPT if the stored size is not valid for a file with a page codec;
  * ::PW_ERROR_DEADLOCK in a page codec, ::PW_ERROR_HANDLE.
  *
  * Threads: any.
@@ -1305,8 +1322,8 @@ int pw_queue_cancel(struct pw_queue *queue, uint64_t request);
  * Reads as ::pw_read, without waiting. The callback gets the number of bytes read.
  *
  * `buf`: receives the bytes; it belongs to the library until the callback. `request`: null, or
- * receives the number of the request. `callback`, `user`: the function that is called on
- * completion, and its argument.
+ * receives the number of the request; another thread may call the callback before that.
+ * `callback`, `user`: the function that is called on completion, and its argument.
  *
  * Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_OUT_OF_MEMORY, ::PW_ERROR_FORKED, and
  * ::PW_ERROR_BUSY while another thread is closing the queue or the file. If the call returns an
@@ -1363,7 +1380,8 @@ int pw_submit_append(struct pw_queue *queue,
                      uint64_t *request);
 
 /**
- * Syncs all writes before this call as ::pw_sync_data, without waiting.
+ * Syncs as ::pw_sync_data, without waiting. The sync covers all writes that were complete
+ * before this call; a submitted write is complete at the latest when its callback begins.
  *
  * `request`, `callback`, `user`: as for ::pw_submit_read.
  *
@@ -1394,8 +1412,9 @@ int pw_submit_pin(struct pw_queue *queue,
                   uint64_t *request);
 
 /**
- * Reads bytes of a file. Reads of cached pages acquire no lock. Once the accessed bit of a page is
- * set, they write no shared memory.
+ * Reads bytes of a file. Reads of cached pages acquire no lock. Once the accessed bit of a
+ * page is set, they write no shared memory, unless the page keeps changing, more than 1024
+ * threads use files, or the system lacks `membarrier(2)`.
  *
  * A read within one page is atomic: it returns the bytes that the page had at one moment. A read
  * of several pages is atomic for each page.
@@ -1407,25 +1426,26 @@ int pw_submit_pin(struct pw_queue *queue,
  * begins at the failed page reports the failure. The remaining bytes of `buf` are unspecified,
  * also after an error.
  *
- * Errors: ::PW_ERROR_IO, ::PW_ERROR_CORRUPT if the page codec refuses a page, ::PW_ERROR_TRUNCATED
- * if the file was truncated outside the cache, ::PW_ERROR_OUT_OF_FRAMES if every page is pinned or
- * cannot be written back, ::PW_ERROR_DEADLOCK in a page codec, ::PW_ERROR_HANDLE,
- * ::PW_ERROR_ARGUMENT.
+ * Errors: ::PW_ERROR_IO, ::PW_ERROR_CORRUPT if the page codec refuses a page,
+ * ::PW_ERROR_TRUNCATED if the file was truncated outside the cache, ::PW_ERROR_OUT_OF_FRAMES
+ * if every page is pinned or cannot be written back, ::PW_ERROR_TOO_MANY_PINS,
+ * ::PW_ERROR_DEADLOCK in a page codec, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
  *
  * Threads: any, several with one file.
  */
 int pw_read(struct pw_file *file, void *buf, size_t size, int64_t offset, size_t *nr_read);
 
 /**
- * Performs many reads, each as ::pw_read, in any order. Reads of cached pages overlap their memory
- * accesses, sixteen at a time. Missing pages are read from the file concurrently, as many at once
- * as the engine accepts.
+ * Performs many reads, each as ::pw_read, in any order. Reads of cached pages overlap their
+ * memory accesses, sixteen at a time. Missing pages are read from the file concurrently, as
+ * many at once as the engine accepts, and at most as many as fit in an eighth of the cache.
  *
  * `requests`: `count` of them; `nr_read` and `error` of each are filled in.
  *
- * Errors: the first error of a request, whose message ::pw_last_error returns; the other requests
- * are performed nevertheless. ::PW_ERROR_ARGUMENT if a buffer is null, two overlap, or an offset
- * is negative, and ::PW_ERROR_HANDLE: then nothing was done.
+ * Errors: the first error of a request, whose message ::pw_last_error returns; the other
+ * requests are performed nevertheless. ::PW_ERROR_ARGUMENT if `requests` or a buffer is null
+ * or too large, two buffers overlap, or an offset is negative, and ::PW_ERROR_HANDLE: then
+ * nothing was done.
  *
  * Threads: any, several with one file.
  */
@@ -1439,8 +1459,8 @@ int pw_read_many(struct pw_file *file, struct pw_read_request *requests, size_t 
  *
  * `page`: is filled in; released with ::pw_unpin.
  *
- * Errors: ::PW_ERROR_OUT_OF_RANGE, ::PW_ERROR_TOO_MANY_PINS, ::PW_ERROR_LIMIT if this thread has
- * no free slot for a pin and all 1048576 are allocated, and those of ::pw_read.
+ * Errors: ::PW_ERROR_OUT_OF_RANGE, ::PW_ERROR_LIMIT if this thread has no free slot for a pin
+ * and all 1048576 are allocated, and those of ::pw_read.
  *
  * Threads: any, several with one file.
  */
@@ -1449,7 +1469,8 @@ int pw_pin(struct pw_file *file, uint64_t page_number, struct pw_page *page);
 /**
  * Releases a pinned page. Its bytes must not be used any more.
  *
- * `page`: the structure that ::pw_pin has filled in, or a copy of it; is cleared.
+ * `page`: the structure that ::pw_pin has filled in, or a copy of it or of the page of a
+ * completion (::pw_submit_pin); is cleared.
  *
  * Errors: ::PW_ERROR_HANDLE if the pin was already released, by this copy or another;
  * ::PW_ERROR_ARGUMENT.
@@ -1459,9 +1480,9 @@ int pw_pin(struct pw_file *file, uint64_t page_number, struct pw_page *page);
 int pw_unpin(struct pw_page *page);
 
 /**
- * Begins a view of a page in place, without a pin: copies nothing, and writes no shared memory
- * once the accessed bit of the page is set. ::pw_view_validate afterwards checks whether the bytes
- * that were read are the page's.
+ * Begins a view of a page in place, without a pin. Copies nothing. Once the accessed bit of
+ * the page is set, writes no shared memory, with the exceptions of ::pw_read.
+ * ::pw_view_validate afterwards checks whether the bytes that were read are the page's.
  *
  * Between the two calls, other threads may write to the bytes at any time, or put another page in
  * their place. Therefore:
@@ -1649,8 +1670,10 @@ int pw_set_size(struct pw_file *file, int64_t size);
  * `offset`, `length`: pages with any of these bytes are written; a length of 0 extends to the end.
  * `nr_pages`: null, or receives the number of pages.
  *
- * Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_IO, ::PW_ERROR_REFUSED; the pages are then still dirty.
- * ::PW_ERROR_DEADLOCK, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
+ * Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_IO, ::PW_ERROR_REFUSED, ::PW_ERROR_TOO_MANY_PINS;
+ * the pages that could not be written are then still dirty. Any writeback failure that was not
+ * reported to the handle yet, even if this call has written the pages. ::PW_ERROR_DEADLOCK,
+ * ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
  *
  * Threads: any, several with one file.
  */

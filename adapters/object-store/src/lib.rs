@@ -45,8 +45,9 @@
 //!
 //! # Uncached operations
 //!
-//! Writes, listings, heads, gets with conditions or a version, and calls of `get_ranges` with an
-//! empty range go to the store unchanged. So do requests for objects that the cache cannot serve:
+//! Writes, listings, heads, gets with conditions or a version, and, once the object is open, calls
+//! of `get_ranges` with an empty range go to the store unchanged. So do requests for objects that
+//! the cache cannot serve:
 //!
 //! - larger than 4 MiB, from a server without ranges, for a minute without another try. (Smaller
 //!   ones are requested whole.)

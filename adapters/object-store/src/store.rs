@@ -568,7 +568,8 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
     }
 
     /// Returns the bytes of all `ranges`, which are of one state of the object. If a range is
-    /// empty, returns the store's answer, since not all stores accept such a range.
+    /// empty, returns the store's answer, since not all stores accept such a range: its separate
+    /// requests may see two states.
     async fn read_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         if let Some(Range { start, end }) = ranges.iter().find(|range| range.start > range.end) {
             return Err(generic(format!(
@@ -613,9 +614,9 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
         }
     }
 
-    /// Requests from the store the ranges that start past `size`, the known size of the object.
-    /// Returns the store's error, or whether the store has bytes there, since the object was
-    /// replaced.
+    /// Requests from the store the ranges that start past `size`, the known size of the object; one
+    /// byte of a range that is not empty. Returns the store's error, or whether the store has bytes
+    /// there, since the object was replaced.
     async fn is_longer_now(
         &self,
         location: &Path,
@@ -627,9 +628,10 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
         for range in ranges.iter().filter(is_past) {
             // Each is requested alone: the default `get_ranges` of `object_store` panics if it
             // merges such a range with another one.
-            self.store
-                .get_ranges(location, std::slice::from_ref(range))
-                .await?;
+            let end = range.end.min(range.start.saturating_add(1));
+            let byte = range.start..end;
+            let ranges = std::slice::from_ref(&byte);
+            self.store.get_ranges(location, ranges).await?;
             if !range.is_empty() {
                 return Ok(true);
             }
@@ -707,7 +709,10 @@ impl<T: ObjectStore + ?Sized> ObjectStore for PagewellStore<T> {
         let locations = locations.inspect_ok(move |location| before.begin(location));
         let deleted = self.store.delete_stream(locations.boxed());
         deleted
-            .inspect_ok(move |location| after.end(location))
+            .inspect(move |result| match result {
+                Ok(location) => after.end(location),
+                Err(_) => after.forget_all(),
+            })
             .boxed()
     }
 

@@ -1,6 +1,6 @@
 //! Objects that a write through the wrapper changes.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use object_store::path::Path;
@@ -12,7 +12,8 @@ use super::open::Opener;
 /// and after an error the store may have either.
 pub(crate) struct Changing {
     opener: Arc<Opener>,
-    locations: Mutex<HashSet<Path>>,
+    /// Numbers of writes in progress.
+    locations: Mutex<HashMap<Path, usize>>,
 }
 
 impl Changing {
@@ -38,7 +39,7 @@ impl Changing {
             .locations
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        locations.insert(location.clone());
+        *locations.entry(location.clone()).or_default() += 1;
         drop(locations);
         self.opener.table.forget(location);
     }
@@ -50,14 +51,31 @@ impl Changing {
             .locations
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        locations.remove(location);
+        if let Some(nr) = locations.get_mut(location) {
+            *nr -= 1;
+            if *nr == 0 {
+                locations.remove(location);
+            }
+        }
+    }
+
+    /// Forgets all objects with writes in progress, one of which has failed.
+    pub(crate) fn forget_all(&self) {
+        let locations = self
+            .locations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let all: Vec<_> = locations.keys().cloned().collect();
+        drop(locations);
+        all.iter()
+            .for_each(|location| self.opener.table.forget(location));
     }
 }
 
 impl Drop for Changing {
     fn drop(&mut self) {
         let locations = self.locations.get_mut();
-        for location in locations.unwrap_or_else(PoisonError::into_inner).iter() {
+        for location in locations.unwrap_or_else(PoisonError::into_inner).keys() {
             self.opener.table.forget(location);
         }
     }

@@ -83,8 +83,10 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let error = Shared::abandoned(format!("cannot open {}", self.location));
-        self.end(Err(error));
+        if self.outcome.is_some() {
+            let error = Shared::abandoned(format!("cannot open {}", self.location));
+            self.end(Err(error));
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Table of objects that are known or being opened.
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use futures_util::future::{BoxFuture, FutureExt as _, Shared as SharedFuture};
@@ -41,6 +41,28 @@ struct Pending {
     opening: Opening,
     /// Previous state, unless it is known to be replaced.
     before: Option<Arc<Known>>,
+    /// Previous state that was found to be replaced since the opening began.
+    replaced: Option<Weak<Known>>,
+    /// Metadata that the store has returned last for another request since the opening began.
+    observed: Option<ObjectMeta>,
+}
+
+impl Pending {
+    /// Takes the previous state, which was found to be replaced, if `is_it` returns `true` for it.
+    fn take_replaced(&mut self, is_it: impl Fn(&Arc<Known>) -> bool) -> Option<Entry> {
+        let before = self.before.take_if(|before| is_it(before))?;
+        self.replaced = Some(Arc::downgrade(&before));
+        Some(Entry::Known(before))
+    }
+
+    /// Whether the outcome of the opening is known to be replaced. Which of two different states is
+    /// newer is not known, so an observed one counts as newer.
+    fn is_outdated(&self, known: &Arc<Known>) -> bool {
+        let is_replaced = |replaced: &Weak<Known>| replaced.as_ptr() == Arc::as_ptr(known);
+        let is_other = |meta: &ObjectMeta| known.state.compare(meta) == Verdict::Different;
+        self.replaced.as_ref().is_some_and(is_replaced)
+            || self.observed.as_ref().is_some_and(is_other)
+    }
 }
 
 /// Result of a lookup.
@@ -121,6 +143,8 @@ impl Table {
             nr,
             opening: opening.clone(),
             before: before.clone(),
+            replaced: None,
+            observed: None,
         };
         let gone = entries
             .by_location
@@ -138,15 +162,20 @@ impl Table {
     }
 
     /// Ends opening `nr`. If the opening succeeded, its object becomes known, unless it was
-    /// forgotten concurrently. If it failed, the previous state stays in the table, to be checked
+    /// forgotten or found in another state concurrently. If it failed, the previous state stays in the table, to be checked
     /// again by the next reader, unless the object is missing or the state is known to be replaced.
     pub(crate) fn opened(&self, location: &Path, nr: u64, outcome: &Outcome) {
         let mut entries = self.entries();
-        let before = match entries.by_location.peek_mut(location) {
-            Some(Entry::Opening(now)) if now.nr == nr => now.before.take(),
+        let (before, is_outdated) = match entries.by_location.peek_mut(location) {
+            Some(Entry::Opening(now)) if now.nr == nr => {
+                let is_outdated = outcome.as_ref().is_ok_and(|known| now.is_outdated(known));
+                (now.before.take(), is_outdated)
+            }
             _ => return,
         };
         let gone = match outcome {
+            // The next reader opens the object again.
+            Ok(_) if is_outdated => entries.by_location.pop_entry(location),
             Ok(known) => entries
                 .by_location
                 .push(location.clone(), Entry::Known(Arc::clone(known))),
@@ -179,10 +208,7 @@ impl Table {
         let mut entries = self.entries();
         let gone = match entries.by_location.peek_mut(location) {
             Some(Entry::Known(now)) if Arc::ptr_eq(now, known) => entries.by_location.pop(location),
-            Some(Entry::Opening(now)) => now
-                .before
-                .take_if(|before| Arc::ptr_eq(before, known))
-                .map(Entry::Known),
+            Some(Entry::Opening(now)) => now.take_replaced(|before| Arc::ptr_eq(before, known)),
             _ => None,
         };
         drop(entries);
@@ -228,10 +254,15 @@ impl Table {
     }
 
     /// Compares metadata that the store has returned for `location` with the known state: confirms
-    /// the state, or forgets it, or does nothing if the metadata are no evidence.
+    /// the state, or forgets it, or does nothing if the metadata are no evidence. If the object is
+    /// being opened, keeps the metadata for a comparison with the outcome.
     pub(crate) fn observe(&self, location: &Path, meta: &ObjectMeta) {
         let mut entries = self.entries();
-        let gone = match entries.by_location.peek(location) {
+        let gone = match entries.by_location.peek_mut(location) {
+            Some(Entry::Opening(now)) => {
+                now.observed = Some(meta.clone());
+                now.take_replaced(|before| before.state.compare(meta) == Verdict::Different)
+            }
             Some(Entry::Known(known)) => match known.state.compare(meta) {
                 Verdict::Same => {
                     known.touch();

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use object_store::Error;
+use pagewell::io::engine::GivenUp;
 
 pub(crate) const STORE: &str = "Pagewell";
 
@@ -131,7 +132,7 @@ impl Shared {
     }
 
     /// Returns the error of the store that is the source of `error`. If there is none, wraps
-    /// `error`.
+    /// `error`. A request that was dropped is an abandoned one.
     pub(crate) fn of_cache(error: pagewell::Error) -> Self {
         let mut source: Option<&(dyn std::error::Error + 'static)> = Some(&error);
         while let Some(now) = source {
@@ -139,6 +140,9 @@ impl Shared {
             let shared = inner.and_then(|inner| inner.downcast_ref::<Self>());
             if let Some(shared) = shared.or_else(|| now.downcast_ref::<Self>()) {
                 return shared.clone();
+            }
+            if inner.is_some_and(|inner| inner.is::<GivenUp>()) || now.is::<GivenUp>() {
+                return Self::abandoned(error);
             }
             source = now.source();
         }

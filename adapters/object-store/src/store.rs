@@ -21,6 +21,7 @@ use object_store::{
 };
 use pagewell::frame::FRAME_BYTES;
 use pagewell::{Cache, OpenOptions};
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use crate::error::{Shared, generic};
@@ -115,6 +116,7 @@ pub struct Builder<T: ?Sized> {
     most_requests: usize,
     most_pinned: Option<u64>,
     hedge: bool,
+    runtime: Option<Handle>,
     disk: Option<(PathBuf, u64)>,
     namespace: Option<String>,
 }
@@ -185,6 +187,17 @@ impl<T: Wrapped + ?Sized> Builder<T> {
     #[must_use]
     pub fn hedge(mut self, hedge: bool) -> Self {
         self.hedge = hedge;
+        self
+    }
+
+    /// Sets the runtime on which requests for metadata and pages run. It must have a timer.
+    /// Default: none, so a request runs on the runtime of the reader that begins it. If that
+    /// runtime is shut down, other readers repeat the request on theirs. If it is idle, as a
+    /// current-thread runtime is outside of `block_on`, they wait until it runs again. So a program
+    /// with several runtimes should set one that always runs.
+    #[must_use]
+    pub fn runtime(mut self, runtime: Handle) -> Self {
+        self.runtime = Some(runtime);
         self
     }
 
@@ -267,7 +280,7 @@ impl<T: Wrapped + ?Sized> Builder<T> {
                 .map_err(generic)?,
         };
         let most_requests = self.most_requests.min(Semaphore::MAX_PERMITS);
-        let traffic = Arc::new(Traffic::new(most_requests, self.hedge));
+        let traffic = Arc::new(Traffic::new(most_requests, self.hedge, self.runtime));
         let nr_pins = usize::try_from(most_pinned / page_size).unwrap_or(usize::MAX);
         let answers = Answers {
             traffic: Arc::clone(&traffic),
@@ -411,6 +424,7 @@ impl<T: Wrapped + ?Sized> PagewellStore<T> {
             most_requests: 64,
             most_pinned: None,
             hedge: false,
+            runtime: None,
             disk: None,
             namespace: None,
         }
@@ -494,7 +508,7 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
             };
         }
         if !error.is_uncacheable() {
-            if known.object.has_ranges() {
+            if known.object.has_ranges() || error.is_abandoned() {
                 return Next::Fail;
             }
             if known.is_small() && nr_tries < TRIES {

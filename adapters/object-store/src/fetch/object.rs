@@ -15,7 +15,7 @@ use object_store::path::Path;
 use object_store::{GetOptions, GetRange, GetResult, ObjectStore};
 use pagewell::io::engine::{Deferred, Kind, Request};
 use pagewell::io::{Backend, FileId, RacyBytes};
-use tokio::runtime::Handle;
+use tokio::runtime::{self, Handle};
 use tracing::Instrument as _;
 
 use super::answer::{collect, is_encoded};
@@ -39,7 +39,8 @@ pub(crate) struct Object(Arc<Inner>);
 struct Inner {
     store: Arc<dyn ObjectStore>,
     traffic: Arc<Traffic>,
-    runtime: Handle,
+    /// Runtime of the last reader, for cache requests that a thread outside of all runtimes begins.
+    last: Mutex<Handle>,
     /// Path by which the object is requested. That of the metadata may be spelled
     /// differently.
     location: Path,
@@ -64,6 +65,16 @@ struct Waiting {
     /// Bytes that were received before a page was requested, with their position.
     come: Option<(u64, Bytes)>,
     requests: Vec<Filling>,
+    /// Runtime with a task that will send the requests. It may be idle, so a request on another
+    /// runtime starts another task.
+    collector: Option<runtime::Id>,
+}
+
+impl Waiting {
+    fn take(&mut self) -> Vec<Filling> {
+        self.collector = None;
+        std::mem::take(&mut self.requests)
+    }
 }
 
 /// Token of the task that sends the pending requests. If the task is dropped before it has sent
@@ -73,7 +84,7 @@ struct Collected(Option<Arc<Inner>>);
 impl Drop for Collected {
     fn drop(&mut self) {
         if let Some(inner) = &self.0 {
-            let requests = std::mem::take(&mut inner.waiting().requests);
+            let requests = inner.waiting().take();
             // The requests are dropped after the lock is released, since the drop completes them
             // and so notifies waiting threads.
             drop(requests);
@@ -88,8 +99,8 @@ impl fmt::Debug for Object {
 }
 
 impl Object {
-    /// Creates the backend of a state of the object at `location`. Requests to the store run on
-    /// `runtime`.
+    /// Creates the backend of a state of the object at `location`. `runtime` is that of the first
+    /// reader.
     pub(crate) fn new(
         store: Arc<dyn ObjectStore>,
         traffic: Arc<Traffic>,
@@ -108,7 +119,7 @@ impl Object {
         Self(Arc::new(Inner {
             store,
             traffic,
-            runtime,
+            last: Mutex::new(runtime),
             location,
             state,
             has_ranges: AtomicBool::new(has_ranges),
@@ -124,8 +135,28 @@ impl Object {
         self.0.has_ranges.load(Ordering::Relaxed)
     }
 
+    /// Records that a reader on the current runtime is about to request pages.
+    pub(crate) fn enter(&self) {
+        if let Ok(runtime) = Handle::try_current() {
+            *self.0.last.lock().unwrap_or_else(PoisonError::into_inner) = runtime;
+        }
+    }
+
     /// Fetches `range` without the cache, for a caller that could not get frames for the pages.
     pub(crate) async fn fetch_around(&self, range: Range<u64>) -> Result<Bytes, Shared> {
+        let object = self.clone();
+        let fetched = self
+            .0
+            .runtime()
+            .spawn(async move { object.fetch(range).await })
+            .await;
+        fetched.unwrap_or_else(|_| {
+            let what = format!("cannot fetch bytes of {}", self.0.location);
+            Err(Shared::abandoned(what))
+        })
+    }
+
+    async fn fetch(&self, range: Range<u64>) -> Result<Bytes, Shared> {
         let inner = &self.0;
         let _permit = inner.traffic.permits.acquire().await;
         let result = inner.answer(&range).await?;
@@ -151,14 +182,27 @@ impl Inner {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns the runtime for a request: the one that the user has set, or that of the calling
+    /// reader, or that of the last reader if the cache calls on a thread of its own.
+    fn runtime(&self) -> Handle {
+        let last = || {
+            self.last
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone()
+        };
+        self.traffic.runtime().unwrap_or_else(|_| last())
+    }
+
     /// Queues a cache request, so that it can be merged with concurrent ones.
     fn collect(self: &Arc<Self>, filling: Filling) {
+        let runtime = self.runtime();
         let mut waiting = self.waiting();
         waiting.requests.push(filling);
-        if waiting.requests.len() == 1 {
+        if waiting.collector.replace(runtime.id()) != Some(runtime.id()) {
             drop(waiting);
             let collected = Collected(Some(Arc::clone(self)));
-            self.runtime.spawn(Self::fetch_all(collected));
+            runtime.spawn(Self::fetch_all(collected));
         }
     }
 
@@ -244,7 +288,7 @@ impl Inner {
         let Some(inner) = collected.0.take() else {
             return;
         };
-        let fillings = std::mem::take(&mut inner.waiting().requests);
+        let fillings = inner.waiting().take();
         let pieces: Vec<_> = fillings.iter().map(Filling::range).collect();
         let runs = merge::runs(&pieces, inner.traffic.gap(), inner.traffic.most_bytes());
         let counters = &inner.traffic.counters;
@@ -435,7 +479,7 @@ impl Deferred for Object {
         if self.0.is_on_disk(&filling) {
             drop(waiting);
             let fill = Arc::clone(&self.0).fill_from_disk(filling);
-            self.0.runtime.spawn(fill);
+            self.0.runtime().spawn(fill);
             return;
         }
         drop(waiting);
@@ -453,8 +497,8 @@ impl Backend for Object {
         }
         let (sender, answer) = std::sync::mpsc::sync_channel(1);
         let object = self.clone();
-        self.0.runtime.spawn(async move {
-            let _ = sender.send(object.fetch_around(pos..end).await);
+        self.0.runtime().spawn(async move {
+            let _ = sender.send(object.fetch(pos..end).await);
         });
         let ended = || io::Error::other("cannot read the object: its runtime was shut down");
         let bytes = answer

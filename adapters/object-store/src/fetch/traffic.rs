@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::runtime::{Handle, TryCurrentError};
 use tokio::sync::Semaphore;
 
 use crate::metrics::Counters;
@@ -26,6 +27,8 @@ pub(crate) struct Traffic {
     pub(crate) permits: Semaphore,
     pub(crate) counters: Arc<Counters>,
     pub(crate) hedge: bool,
+    /// Runtime that the user has set.
+    runtime: Option<Handle>,
     pace: Mutex<Pace>,
 }
 
@@ -36,13 +39,20 @@ struct Pace {
 }
 
 impl Traffic {
-    pub(crate) fn new(most: usize, hedge: bool) -> Self {
+    pub(crate) fn new(most: usize, hedge: bool, runtime: Option<Handle>) -> Self {
         Self {
             permits: Semaphore::new(most),
             counters: Arc::default(),
             hedge,
+            runtime,
             pace: Mutex::new(FIRST),
         }
+    }
+
+    /// Returns the runtime for requests to the store: the one that the user has set, or that of the
+    /// caller.
+    pub(crate) fn runtime(&self) -> Result<Handle, TryCurrentError> {
+        self.runtime.clone().map_or_else(Handle::try_current, Ok)
     }
 
     fn pace(&self) -> Pace {
@@ -89,7 +99,7 @@ mod tests {
 
     #[test]
     fn gaps_and_sizes_follow_what_was_measured_within_bounds() {
-        let traffic = Traffic::new(1, false);
+        let traffic = Traffic::new(1, false, None);
         let near = Duration::from_micros(200);
         for _ in 0..50 {
             traffic.note(near, Duration::from_millis(1), 1 << 20);

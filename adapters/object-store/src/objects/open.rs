@@ -38,8 +38,9 @@ const MOST_TRIES: u32 = 16;
 /// Maximum number of concurrent calls that open a file of the cache.
 pub(crate) const MAX_OPENS: usize = 8;
 
-/// Maximum number of openings for which a reader waits, if all are abandoned.
-const MAX_ABANDONED: u32 = 4;
+/// Maximum number of attempts of a reader to open an object or to fetch a page, if the tasks of all
+/// are dropped.
+pub(crate) const MAX_ABANDONED: u32 = 4;
 
 pub(crate) struct Opener {
     pub(crate) store: Arc<dyn ObjectStore>,
@@ -124,7 +125,7 @@ impl Opener {
             nr: duty.nr,
             outcome: Some(duty.outcome),
         };
-        let runtime = match Handle::try_current() {
+        let runtime = match self.traffic.runtime() {
             Ok(runtime) => runtime,
             Err(error) => return turn.end(Err(Shared::new(generic(error)))),
         };

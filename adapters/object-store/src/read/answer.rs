@@ -10,6 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::error::Shared;
 use crate::fetch::traffic::Traffic;
 use crate::objects::known::Known;
+use crate::objects::open::MAX_ABANDONED;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Answers {
@@ -38,11 +39,25 @@ impl AsRef<[u8]> for Pinned {
 }
 
 impl Answers {
+    /// Returns the bytes in `range`. If the task of a request for them is dropped, for example
+    /// with the runtime of another reader, repeats the request on the runtime of the caller.
     pub(crate) async fn read(
         &self,
         known: &Arc<Known>,
         range: Range<u64>,
     ) -> Result<Bytes, Shared> {
+        let mut nr_tries = 0;
+        loop {
+            nr_tries += 1;
+            known.object.enter();
+            match self.read_once(known, range.clone()).await {
+                Err(error) if error.is_abandoned() && nr_tries < MAX_ABANDONED => {}
+                result => return result,
+            }
+        }
+    }
+
+    async fn read_once(&self, known: &Arc<Known>, range: Range<u64>) -> Result<Bytes, Shared> {
         let counters = &self.traffic.counters;
         counters.nr_reads.add(1);
         counters.bytes_read.add(range.end - range.start);

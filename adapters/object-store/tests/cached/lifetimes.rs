@@ -180,3 +180,112 @@ async fn dropped_write_leaves_no_stale_read() {
         }
     }
 }
+
+#[test]
+fn pages_are_requested_on_runtime_of_reader() {
+    let (first, runtime) = (self::runtime(), runtime());
+    let (probe, store, path, bytes) = filled(&runtime, Duration::MAX);
+    let read = |runtime: &Runtime, page: usize| {
+        let range = page * PAGE..(page + 1) * PAGE;
+        let got = store.get_range(&path, range.start as u64..range.end as u64);
+        assert!(same(runtime.block_on(got).unwrap(), &bytes[range]));
+    };
+    read(&first, 0);
+    // The first runtime is idle, and is to send a request for another page when it runs again.
+    let mut waiting = {
+        let (store, path) = (store.clone(), path.clone());
+        Box::pin(async move {
+            store
+                .get_range(&path, 9 * PAGE as u64..10 * PAGE as u64)
+                .await
+        })
+    };
+    first.block_on(async {
+        assert!(futures_util::poll!(&mut waiting).is_pending());
+    });
+    read(&runtime, 20);
+    let got = runtime.block_on(waiting).unwrap();
+    assert!(same(got, &bytes[9 * PAGE..10 * PAGE]));
+    drop(first);
+    read(&runtime, 40);
+    assert_eq!(probe.nr_gets(), 4);
+}
+
+#[test]
+fn request_of_ended_runtime_is_repeated() {
+    let (ended, runtime) = (self::runtime(), runtime());
+    let (probe, store, path, bytes) = filled(&runtime, Duration::MAX);
+    runtime.block_on(store.get_range(&path, 0..9)).unwrap();
+    let never = Arc::new(Semaphore::new(0));
+    probe.script(move |nr, _| match nr {
+        0 => Act::Wait(Arc::clone(&never)),
+        _ => Act::Pass,
+    });
+    let read = || {
+        let (store, path) = (store.clone(), path.clone());
+        async move {
+            store
+                .get_range(&path, 9 * PAGE as u64..10 * PAGE as u64)
+                .await
+        }
+    };
+    ended.spawn(read());
+    ended.block_on(async {
+        while probe.nr_gets() == 0 {
+            tokio::task::yield_now().await;
+        }
+    });
+    let waiting = runtime.spawn(read());
+    runtime.block_on(async {
+        for _ in 0..9 {
+            tokio::task::yield_now().await;
+        }
+    });
+    assert_eq!(probe.nr_gets(), 1);
+    drop(ended);
+    let got = runtime.block_on(waiting).unwrap().unwrap();
+    assert!(same(got, &bytes[9 * PAGE..10 * PAGE]));
+    assert_eq!(probe.nr_gets(), 2);
+}
+
+#[test]
+fn panic_of_store_fails_read_and_not_later_ones() {
+    let runtime = runtime();
+    let (probe, store, path, bytes) = filled(&runtime, Duration::MAX);
+    runtime.block_on(store.get_range(&path, 0..9)).unwrap();
+    probe.script(|nr, _| match nr {
+        0..4 => panic!("a test makes the store panic"),
+        _ => Act::Pass,
+    });
+    let read = || runtime.block_on(store.get_range(&path, 9 * PAGE as u64..10 * PAGE as u64));
+    let error = read().unwrap_err();
+    assert!(error.to_string().contains("panicked"), "{error}");
+    assert!(same(read().unwrap(), &bytes[9 * PAGE..10 * PAGE]));
+    assert_eq!(probe.nr_gets(), 5);
+}
+
+#[test]
+fn requests_run_on_set_runtime() {
+    let of_requests = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("of-requests")
+        .enable_all()
+        .build()
+        .unwrap();
+    let probe = Probe::new();
+    let store = PagewellStore::builder(Arc::clone(&probe)).page_size(PAGE);
+    let store = store.runtime(of_requests.handle().clone()).build().unwrap();
+    let (path, bytes) = (Path::from("a"), content(50 * PAGE, 3));
+    let runtime = runtime();
+    let put = probe.inner.put(&path, bytes.clone().into());
+    runtime.block_on(put).unwrap();
+    probe.script(|_, _| {
+        assert_eq!(std::thread::current().name(), Some("of-requests"));
+        Act::Pass
+    });
+    for page in [0, 9] {
+        let range = page * PAGE as u64..(page + 1) * PAGE as u64;
+        runtime.block_on(store.get_range(&path, range)).unwrap();
+    }
+    assert_eq!(probe.nr_gets(), 2);
+}

@@ -25,6 +25,7 @@ enum Why {
     Full,
     /// The task that had to get the answer ended without one.
     Abandoned,
+    TimedOut,
     Failed,
 }
 
@@ -100,6 +101,19 @@ impl Shared {
     /// Whether the operation may succeed if the caller repeats it on its own runtime.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.why == Why::Abandoned
+    }
+
+    /// Creates the error for a request that took longer than its maximum duration.
+    pub(crate) fn timeout(what: String) -> Self {
+        Self {
+            error: Arc::new(generic(what)),
+            why: Why::TimedOut,
+        }
+    }
+
+    /// Whether a request took longer than its maximum duration.
+    pub(crate) fn is_timeout(&self) -> bool {
+        self.why == Why::TimedOut
     }
 
     /// Whether the object does not exist.

@@ -116,6 +116,7 @@ pub struct Builder<T: ?Sized> {
     most_requests: usize,
     most_pinned: Option<u64>,
     hedge: bool,
+    request_timeout: Duration,
     runtime: Option<Handle>,
     disk: Option<(PathBuf, u64)>,
     namespace: Option<String>,
@@ -187,6 +188,16 @@ impl<T: Wrapped + ?Sized> Builder<T> {
     #[must_use]
     pub fn hedge(mut self, hedge: bool) -> Self {
         self.hedge = hedge;
+        self
+    }
+
+    /// Sets the maximum duration of a request for pages, from the time when it is sent to its last
+    /// byte, and of all requests together by which an object becomes known or is revalidated.
+    /// Default: 30 seconds. A request that takes longer is dropped, and all readers that wait for
+    /// it get an error. Requests that are passed on to the store have no limit.
+    #[must_use]
+    pub fn request_timeout(mut self, limit: Duration) -> Self {
+        self.request_timeout = limit;
         self
     }
 
@@ -280,7 +291,12 @@ impl<T: Wrapped + ?Sized> Builder<T> {
                 .map_err(generic)?,
         };
         let most_requests = self.most_requests.min(Semaphore::MAX_PERMITS);
-        let traffic = Arc::new(Traffic::new(most_requests, self.hedge, self.runtime));
+        let traffic = Arc::new(Traffic::new(
+            most_requests,
+            self.hedge,
+            self.request_timeout,
+            self.runtime,
+        ));
         let nr_pins = usize::try_from(most_pinned / page_size).unwrap_or(usize::MAX);
         let answers = Answers {
             traffic: Arc::clone(&traffic),
@@ -424,6 +440,7 @@ impl<T: Wrapped + ?Sized> PagewellStore<T> {
             most_requests: 64,
             most_pinned: None,
             hedge: false,
+            request_timeout: Duration::from_secs(30),
             runtime: None,
             disk: None,
             namespace: None,

@@ -22,6 +22,7 @@ use super::answer::{collect, is_encoded};
 use super::context;
 use super::filling::Filling;
 use super::merge;
+use super::readers::Readers;
 use super::traffic::Traffic;
 use crate::error::Shared;
 use crate::identity::{State, condition};
@@ -49,6 +50,7 @@ struct Inner {
     has_ranges: AtomicBool,
     id: FileId,
     waiting: Mutex<Waiting>,
+    readers: Readers,
     tier: Option<OfTier>,
 }
 
@@ -125,6 +127,7 @@ impl Object {
             has_ranges: AtomicBool::new(has_ranges),
             id,
             waiting: Mutex::default(),
+            readers: Readers::default(),
             tier,
         }))
     }
@@ -140,6 +143,10 @@ impl Object {
         if let Ok(runtime) = Handle::try_current() {
             *self.0.last.lock().unwrap_or_else(PoisonError::into_inner) = runtime;
         }
+    }
+
+    pub(crate) fn readers(&self) -> &Readers {
+        &self.0.readers
     }
 
     /// Fetches `range` without the cache, for a caller that could not get frames for the pages.
@@ -159,9 +166,14 @@ impl Object {
     async fn fetch(&self, range: Range<u64>) -> Result<Bytes, Shared> {
         let inner = &self.0;
         let _permit = inner.traffic.permits.acquire().await;
-        let result = inner.answer(&range).await?;
-        let (is_encoded, len) = (is_encoded(&result.attributes), range.end - range.start);
-        let bytes = collect(result, len).await.map_err(Shared::of_known)?;
+        let len = range.end - range.start;
+        let bytes = async {
+            let result = inner.answer(&range).await?;
+            let is_encoded = is_encoded(&result.attributes);
+            let bytes = collect(result, len).await.map_err(Shared::of_known)?;
+            Ok((bytes, is_encoded))
+        };
+        let (bytes, is_encoded) = inner.traffic.limited(&inner.location, bytes).await?;
         inner.traffic.counters.bytes_fetched.add(bytes.len() as u64);
         if bytes.len() as u64 != len {
             return Err(inner.cut(&range, range.start + bytes.len() as u64, is_encoded));
@@ -317,7 +329,15 @@ impl Inner {
     /// fail too.
     async fn fetch(self: Arc<Self>, range: Range<u64>, fillings: Vec<Filling>) {
         let mut fillings = fillings.into_iter();
+        let end = range.end;
         if let Err(error) = self.fill(range, &mut fillings).await {
+            if error.is_timeout()
+                && let Some(first) = fillings.as_slice().first()
+            {
+                // Before the requests of the cache fail, since readers repeat these then.
+                self.readers
+                    .report_timeout(&(first.range().start..end), &error);
+            }
             self.traffic.counters.nr_failed.add(1);
             tracing::debug!(%error, "a request failed");
             for filling in fillings {
@@ -333,6 +353,15 @@ impl Inner {
     ) -> Result<(), Shared> {
         // (The result is always a permit, since the semaphore is never closed.)
         let _permit = self.traffic.permits.acquire().await;
+        let transfer = self.transfer(range, fillings);
+        self.traffic.limited(&self.location, transfer).await
+    }
+
+    async fn transfer(
+        &self,
+        range: Range<u64>,
+        fillings: &mut std::vec::IntoIter<Filling>,
+    ) -> Result<(), Shared> {
         let begun = Instant::now();
         let result = self.answer(&range).await?;
         let is_encoded = is_encoded(&result.attributes);

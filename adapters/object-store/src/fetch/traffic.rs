@@ -1,11 +1,13 @@
 //! Limit of concurrent requests, and estimates of their duration.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::{Handle, TryCurrentError};
 use tokio::sync::Semaphore;
 
+use crate::error::Shared;
 use crate::metrics::Counters;
 
 /// Initial estimate, for a store in the same region.
@@ -27,6 +29,8 @@ pub(crate) struct Traffic {
     pub(crate) permits: Semaphore,
     pub(crate) counters: Arc<Counters>,
     pub(crate) hedge: bool,
+    /// Maximum duration of a request, and of the opening of an object.
+    request_timeout: Duration,
     /// Runtime that the user has set.
     runtime: Option<Handle>,
     pace: Mutex<Pace>,
@@ -39,11 +43,17 @@ struct Pace {
 }
 
 impl Traffic {
-    pub(crate) fn new(most: usize, hedge: bool, runtime: Option<Handle>) -> Self {
+    pub(crate) fn new(
+        most: usize,
+        hedge: bool,
+        request_timeout: Duration,
+        runtime: Option<Handle>,
+    ) -> Self {
         Self {
             permits: Semaphore::new(most),
             counters: Arc::default(),
             hedge,
+            request_timeout,
             runtime,
             pace: Mutex::new(FIRST),
         }
@@ -53,6 +63,21 @@ impl Traffic {
     /// caller.
     pub(crate) fn runtime(&self) -> Result<Handle, TryCurrentError> {
         self.runtime.clone().map_or_else(Handle::try_current, Ok)
+    }
+
+    /// Drives `request`, and drops it with an error when its maximum duration has passed.
+    pub(crate) async fn limited<T>(
+        &self,
+        what: impl fmt::Display,
+        request: impl Future<Output = Result<T, Shared>>,
+    ) -> Result<T, Shared> {
+        let limit = self.request_timeout;
+        match tokio::time::timeout(limit, request).await {
+            Ok(result) => result,
+            Err(_) => Err(Shared::timeout(format!(
+                "{what}: the store took longer than {limit:?} (request_timeout)"
+            ))),
+        }
     }
 
     fn pace(&self) -> Pace {
@@ -99,7 +124,7 @@ mod tests {
 
     #[test]
     fn gaps_and_sizes_follow_what_was_measured_within_bounds() {
-        let traffic = Traffic::new(1, false, None);
+        let traffic = Traffic::new(1, false, Duration::MAX, None);
         let near = Duration::from_micros(200);
         for _ in 0..50 {
             traffic.note(near, Duration::from_millis(1), 1 << 20);

@@ -131,11 +131,13 @@ impl Opener {
         };
         let opener = Arc::clone(self);
         runtime.spawn(context::scope(context::extensions(), async move {
-            let outcome = match before {
-                Some(before) => opener.check(&location, range, before).await,
-                None => opener.learn(&location, range, None).await,
+            let outcome = async {
+                match before {
+                    Some(before) => opener.check(&location, range, before).await,
+                    None => opener.learn(&location, range, None).await,
+                }
             };
-            turn.end(outcome);
+            turn.end(opener.traffic.limited(&location, outcome).await);
         }));
     }
 

@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::task::Poll;
 
 use bytes::Bytes;
+use futures_util::poll;
 use pagewell::{ErrorKind, OwnedPageGuard};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -50,7 +52,15 @@ impl Answers {
         loop {
             nr_tries += 1;
             known.object.enter();
-            match self.read_once(known, range.clone()).await {
+            let mut read = std::pin::pin!(self.read_once(known, range.clone()));
+            let result = match poll!(&mut read) {
+                Poll::Ready(result) => result,
+                Poll::Pending => {
+                    let readers = known.object.readers();
+                    readers.unless_timed_out(range.clone(), read).await
+                }
+            };
+            match result {
                 Err(error) if error.is_abandoned() && nr_tries < MAX_ABANDONED => {}
                 result => return result,
             }

@@ -289,3 +289,44 @@ fn requests_run_on_set_runtime() {
     }
     assert_eq!(probe.nr_gets(), 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn request_that_hangs_is_an_error_for_all_readers() {
+    let probe = Probe::new();
+    let limit = Duration::from_secs(7);
+    let store = PagewellStore::builder(Arc::clone(&probe))
+        .page_size(PAGE)
+        .trust(Duration::ZERO)
+        .most_requests(1)
+        .request_timeout(limit)
+        .build()
+        .unwrap();
+    let (path, bytes) = (Path::from("a"), content(50 * PAGE, 3));
+    probe.inner.put(&path, bytes.clone().into()).await.unwrap();
+    let read = |pages: &std::ops::Range<usize>| {
+        let range = (pages.start * PAGE) as u64..(pages.end * PAGE) as u64;
+        let store = &store;
+        let path = &path;
+        async move { store.get_range(path, range).await }
+    };
+    let never = Arc::new(Semaphore::new(0));
+    // First the opening hangs, and then the request for pages.
+    for pages in [0..1, 9..10, 20..22] {
+        let waits = Arc::clone(&never);
+        probe.script(move |nr, _| match nr {
+            0 => Act::Wait(Arc::clone(&waits)),
+            _ => Act::Pass,
+        });
+        let begun = tokio::time::Instant::now();
+        let failed = futures_util::future::join(read(&pages), read(&pages)).await;
+        assert!(begun.elapsed() >= limit && begun.elapsed() < 2 * limit);
+        for error in [failed.0.unwrap_err(), failed.1.unwrap_err()] {
+            assert!(matches!(error, Error::Generic { .. }), "{error:?}");
+            assert!(error.to_string().contains("request_timeout"), "{error}");
+        }
+        assert_eq!(probe.nr_gets(), 1);
+        // The permit is free again.
+        let got = read(&pages).await.unwrap();
+        assert!(same(got, &bytes[pages.start * PAGE..pages.end * PAGE]));
+    }
+}

@@ -7,9 +7,9 @@
 //!   that closes unused ones ([`closer`]), the forgetting of changed ones ([`changing`]).
 //! - Calls: `fetch`, `tier`, `identity`, `error`, `metrics`.
 //! - Promises: concurrent readers share one opening of an object, even if the first of them is
-//!   dropped. If the object is forgotten while it is being opened, only readers that began before
-//!   get the result. The number of known objects is bounded; the least recently used is forgotten
-//!   first.
+//!   dropped. If the object is forgotten, or observed in another state, while it is being opened,
+//!   only readers that began before get the result. The number of known objects is bounded; the
+//!   least recently used is forgotten first.
 
 pub(crate) mod changing;
 pub(crate) mod closer;

@@ -162,8 +162,9 @@ impl Table {
     }
 
     /// Ends opening `nr`. If the opening succeeded, its object becomes known, unless it was
-    /// forgotten or found in another state concurrently. If it failed, the previous state stays in the table, to be checked
-    /// again by the next reader, unless the object is missing or the state is known to be replaced.
+    /// forgotten or found in another state concurrently. If it failed, the previous state stays in
+    /// the table, to be checked again by the next reader, unless the object is missing or the state
+    /// is known to be replaced.
     pub(crate) fn opened(&self, location: &Path, nr: u64, outcome: &Outcome) {
         let mut entries = self.entries();
         let (before, is_outdated) = match entries.by_location.peek_mut(location) {

@@ -330,3 +330,40 @@ async fn request_that_hangs_is_an_error_for_all_readers() {
         assert!(same(got, &bytes[pages.start * PAGE..pages.end * PAGE]));
     }
 }
+
+#[tokio::test]
+async fn state_observed_during_opening_counts() {
+    let probe = Probe::new();
+    let store = PagewellStore::builder(Arc::clone(&probe)).trust(Duration::MAX);
+    let store = store.page_size(PAGE).build().unwrap();
+    let path = Path::from("a");
+    for is_replaced in [true, false] {
+        probe.inner.put(&path, "old".into()).await.unwrap();
+        store.forget(&path);
+        // The answer to the opening is of the old state, and is late.
+        let gate = Arc::new(Semaphore::new(0));
+        let waits = Arc::clone(&gate);
+        probe.script(move |nr, _| match nr {
+            0 => Act::Stall(Arc::clone(&waits)),
+            _ => Act::Pass,
+        });
+        let reader = {
+            let (store, path) = (store.clone(), path.clone());
+            tokio::spawn(async move { store.get(&path).await?.bytes().await })
+        };
+        while probe.nr_gets() == 0 {
+            tokio::task::yield_now().await;
+        }
+        if is_replaced {
+            probe.inner.put(&path, "new".into()).await.unwrap();
+        }
+        store.head(&path).await.unwrap();
+        gate.add_permits(1);
+        // The reader began before the head.
+        assert_eq!(reader.await.unwrap().unwrap(), "old");
+        let expected = if is_replaced { "new" } else { "old" };
+        let read = store.get(&path).await.unwrap().bytes().await.unwrap();
+        assert_eq!(read, expected);
+        assert_eq!(probe.nr_gets(), 1 + usize::from(is_replaced));
+    }
+}

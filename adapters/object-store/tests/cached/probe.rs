@@ -30,6 +30,8 @@ pub(crate) enum Act {
     Elsewhere,
     /// It waits until the semaphore has a permit.
     Wait(Arc<Semaphore>),
+    /// The answer, which is as the store gives it now, waits until the semaphore has a permit.
+    Stall(Arc<Semaphore>),
     /// It takes so long.
     Late(Duration),
     /// It takes so long, and fails then.
@@ -219,6 +221,11 @@ impl ObjectStore for Probe {
             Act::Fail(error) => return Err(error),
             Act::Wait(gate) => gate.acquire().await.unwrap().forget(),
             Act::Late(time) => tokio::time::sleep(time).await,
+            Act::Stall(gate) => {
+                let result = self.inner.get_opts(location, options).await?;
+                gate.acquire().await.unwrap().forget();
+                return Ok(result);
+            }
             Act::TimeOut(time) => {
                 tokio::time::sleep(time).await;
                 return Err(failure("operation timed out"));

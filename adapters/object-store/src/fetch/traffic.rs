@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tokio::runtime::{Handle, TryCurrentError};
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
-use crate::error::Shared;
+use crate::error::{Shared, generic};
 use crate::metrics::Counters;
 
 /// Initial estimate, for a store in the same region.
@@ -42,6 +43,11 @@ struct Pace {
     bytes_per_second: f64,
 }
 
+tokio::task_local! {
+    /// End of the requests of the current opening.
+    static DEADLINE: Option<Instant>;
+}
+
 impl Traffic {
     pub(crate) fn new(
         most: usize,
@@ -65,18 +71,47 @@ impl Traffic {
         self.runtime.clone().map_or_else(Handle::try_current, Ok)
     }
 
+    /// Executes an opening, whose requests all end within the maximum duration of one, by
+    /// [`timed`](Self::timed).
+    pub(crate) async fn opening<F: Future>(&self, opening: F) -> F::Output {
+        // A later end than the clock has is none.
+        let deadline = Instant::now().checked_add(self.request_timeout);
+        DEADLINE.scope(deadline, opening).await
+    }
+
+    /// Drives a request of an opening, and drops it with an error when the maximum duration of the
+    /// opening has passed.
+    pub(crate) async fn timed<T>(
+        &self,
+        what: impl fmt::Display,
+        request: impl Future<Output = object_store::Result<T>>,
+    ) -> object_store::Result<T> {
+        let Some(deadline) = DEADLINE.try_with(|deadline| *deadline).ok().flatten() else {
+            return request.await;
+        };
+        // After the deadline, no further request of the opening is sent.
+        if Instant::now() < deadline
+            && let Ok(result) = tokio::time::timeout_at(deadline, request).await
+        {
+            return result;
+        }
+        Err(generic(self.late_text(what)))
+    }
+
+    fn late_text(&self, what: impl fmt::Display) -> String {
+        let limit = self.request_timeout;
+        format!("{what}: the store took longer than {limit:?} (request_timeout)")
+    }
+
     /// Drives `request`, and drops it with an error when its maximum duration has passed.
     pub(crate) async fn limited<T>(
         &self,
         what: impl fmt::Display,
         request: impl Future<Output = Result<T, Shared>>,
     ) -> Result<T, Shared> {
-        let limit = self.request_timeout;
-        match tokio::time::timeout(limit, request).await {
+        match tokio::time::timeout(self.request_timeout, request).await {
             Ok(result) => result,
-            Err(_) => Err(Shared::timeout(format!(
-                "{what}: the store took longer than {limit:?} (request_timeout)"
-            ))),
+            Err(_) => Err(Shared::timeout(self.late_text(what))),
         }
     }
 

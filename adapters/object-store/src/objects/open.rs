@@ -137,7 +137,7 @@ impl Opener {
                     None => opener.learn(&location, range, None).await,
                 }
             };
-            turn.end(opener.traffic.limited(&location, outcome).await);
+            turn.end(opener.traffic.opening(outcome).await);
         }));
     }
 
@@ -183,7 +183,8 @@ impl Opener {
             extensions: context::extensions(),
             ..GetOptions::default()
         };
-        let result = self.store.get_opts(location, options).await?;
+        let answer = self.store.get_opts(location, options);
+        let result = self.traffic.timed(location, answer).await?;
         Ok(result.meta)
     }
 
@@ -194,7 +195,8 @@ impl Opener {
             extensions: context::extensions(),
             ..GetOptions::default()
         };
-        let result = self.store.get_opts(location, options).await?;
+        let answer = self.store.get_opts(location, options);
+        let result = self.traffic.timed(location, answer).await?;
         self.distrust_heads();
         Ok(result.meta)
     }
@@ -287,7 +289,8 @@ impl Opener {
         };
         self.traffic.counters.nr_requests.add(1);
         let requested = SystemTime::now();
-        (requested, self.store.get_opts(location, options).await)
+        let answer = self.store.get_opts(location, options);
+        (requested, self.traffic.timed(location, answer).await)
     }
 
     /// Opens the object with the answer to a request without a range. The bytes of a large object
@@ -340,7 +343,8 @@ impl Opener {
             return Ok(before);
         }
         let len = range.end - range.start;
-        let bytes = collect(result, len).await.map_err(Shared::new)?;
+        let bytes = self.traffic.timed(location, collect(result, len)).await;
+        let bytes = bytes.map_err(Shared::new)?;
         if len != bytes.len() as u64 {
             let error = generic(format!(
                 "{location}: a request for bytes {range:?} returned {} bytes",

@@ -236,8 +236,8 @@ impl<T: Wrapped + ?Sized> Builder<T> {
 
     /// Names the wrapped store in the second tier, so that a later process can use the pages that
     /// this one stored. The name must be different for stores with different objects, such as two
-    /// buckets, two prefixes of a bucket, and the same bucket of two services; what the store
-    /// returns does not distinguish them. A store that gives a tag again to other bytes after a
+    /// buckets, two prefixes of a bucket, and the same bucket of two services: answers of the
+    /// store do not distinguish them. A store that gives a tag again to other bytes after a
     /// restart, as [`InMemory`](object_store::memory::InMemory) does, must have no name. Default:
     /// none. Without a name, the folder of the second tier is emptied when it is opened, so no
     /// store gets pages of another.
@@ -348,7 +348,7 @@ enum Begun {
     OfStore(GetResult),
 }
 
-/// What follows a failed read of a known object.
+/// Next step after a failed read of a known object.
 enum Next {
     Repeat,
     /// The store is to answer the request itself.

@@ -59,7 +59,7 @@ impl Changing {
         }
     }
 
-    /// Forgets all objects with writes in progress, one of which has failed.
+    /// Forgets all objects with writes in progress, after one write has failed.
     pub(crate) fn forget_all(&self) {
         let locations = self
             .locations

@@ -107,8 +107,8 @@ pub(super) struct Ghosts {
 }
 
 impl Ghosts {
-    /// The number of slots is at least twice the number of places, so most records of as many
-    /// evictions as there are places are kept.
+    /// The number of slots is at least twice the number of places. So after one eviction per place,
+    /// most records are kept.
     const fn nr_slots(nr_places: usize) -> usize {
         (2 * nr_places).next_power_of_two()
     }

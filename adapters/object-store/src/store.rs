@@ -194,7 +194,8 @@ impl<T: Wrapped + ?Sized> Builder<T> {
     /// Sets the maximum duration of a request for pages, from the time when it is sent to its last
     /// byte, and of all requests together by which an object becomes known or is revalidated.
     /// Default: 30 seconds. A request that takes longer is dropped, and all readers that wait for
-    /// it get an error. Requests that are passed on to the store have no limit.
+    /// it get an error. Retries in the store count, too, so the limit should be longer than the
+    /// store's own. Requests that are passed on to the store have no limit.
     #[must_use]
     pub fn request_timeout(mut self, limit: Duration) -> Self {
         self.request_timeout = limit;
@@ -260,6 +261,9 @@ impl<T: Wrapped + ?Sized> Builder<T> {
             NonZeroUsize::new(self.most_objects).ok_or_else(|| zero("the number of objects"))?;
         if self.most_requests == 0 {
             return Err(zero("the number of requests"));
+        }
+        if self.request_timeout.is_zero() {
+            return Err(zero("the maximum duration of a request"));
         }
         if self.namespace.as_deref() == Some("") {
             return Err(generic("the namespace must not be empty"));
@@ -525,7 +529,7 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
             };
         }
         if !error.is_uncacheable() {
-            if known.object.has_ranges() || error.is_abandoned() {
+            if known.object.has_ranges() || error.is_abandoned() || error.is_timeout() {
                 return Next::Fail;
             }
             if known.is_small() && nr_tries < TRIES {

@@ -152,11 +152,9 @@ impl Object {
     /// Fetches `range` without the cache, for a caller that could not get frames for the pages.
     pub(crate) async fn fetch_around(&self, range: Range<u64>) -> Result<Bytes, Shared> {
         let object = self.clone();
-        let fetched = self
-            .0
-            .runtime()
-            .spawn(async move { object.fetch(range).await })
-            .await;
+        let fetch = async move { object.fetch(range).await };
+        let fetch = context::scope(context::extensions(), fetch);
+        let fetched = self.0.runtime().spawn(fetch).await;
         fetched.unwrap_or_else(|_| {
             let what = format!("cannot fetch bytes of {}", self.0.location);
             Err(Shared::abandoned(what))

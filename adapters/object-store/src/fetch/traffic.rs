@@ -98,6 +98,12 @@ impl Traffic {
         Err(generic(self.late_text(what)))
     }
 
+    /// Whether the maximum duration of the current opening has passed.
+    pub(crate) fn is_late(&self) -> bool {
+        let deadline = DEADLINE.try_with(|deadline| *deadline).ok().flatten();
+        deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
     fn late_text(&self, what: impl fmt::Display) -> String {
         let limit = self.request_timeout;
         format!("{what}: the store took longer than {limit:?} (request_timeout)")

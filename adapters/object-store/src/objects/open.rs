@@ -101,9 +101,9 @@ impl Opener {
         let mut nr_tries = 0;
         loop {
             nr_tries += 1;
-            let (opening, duty) = match self.table.look(location) {
+            let (opening, duty, seen) = match self.table.look(location) {
                 Look::Known(known) => return Ok(known),
-                Look::Opening(opening, duty) => (opening, duty),
+                Look::Opening(opening, duty, seen) => (opening, duty, seen),
                 Look::Uncacheable(error) => return Err(error),
             };
             if let Some(duty) = duty {
@@ -111,6 +111,8 @@ impl Opener {
             }
             match opening.await {
                 Err(error) if error.is_abandoned() && nr_tries < MAX_ABANDONED => {}
+                // The table has dropped this outcome, so the next lookup finds another one.
+                Ok(known) if seen.is_outdated(&known) && nr_tries < MAX_ABANDONED => {}
                 outcome => return outcome,
             }
         }
@@ -154,7 +156,13 @@ impl Opener {
                 Ok(meta) => verdict = before.state.compare(&meta),
                 // A failed head is no evidence: a server may refuse the method, also with the
                 // status of a missing object, or be down.
-                Err(error) => tracing::debug!(%error, "a head failed"),
+                Err(error) => {
+                    tracing::debug!(%error, "a head failed");
+                    if self.traffic.is_late() {
+                        // The server may ignore heads. The next check sends none.
+                        self.distrust_heads();
+                    }
+                }
             }
         }
         if verdict == Verdict::Unproven {

@@ -41,23 +41,22 @@ struct Pending {
     opening: Opening,
     /// Previous state, unless it is known to be replaced.
     before: Option<Arc<Known>>,
-    /// Previous state that was found to be replaced since the opening began.
+    seen: Seen,
+}
+
+/// What other requests have shown since an opening began.
+#[derive(Clone, Default)]
+pub(crate) struct Seen {
+    /// Previous state that was found to be replaced.
     replaced: Option<Weak<Known>>,
-    /// Metadata that the store has returned last for another request since the opening began.
+    /// Metadata that the store has returned last.
     observed: Option<ObjectMeta>,
 }
 
-impl Pending {
-    /// Takes the previous state, which was found to be replaced, if `is_it` returns `true` for it.
-    fn take_replaced(&mut self, is_it: impl Fn(&Arc<Known>) -> bool) -> Option<Entry> {
-        let before = self.before.take_if(|before| is_it(before))?;
-        self.replaced = Some(Arc::downgrade(&before));
-        Some(Entry::Known(before))
-    }
-
+impl Seen {
     /// Whether the outcome of the opening is known to be replaced. Which of two different states is
     /// newer is not known, so an observed one counts as newer.
-    fn is_outdated(&self, known: &Arc<Known>) -> bool {
+    pub(crate) fn is_outdated(&self, known: &Arc<Known>) -> bool {
         let is_replaced = |replaced: &Weak<Known>| replaced.as_ptr() == Arc::as_ptr(known);
         let is_other = |meta: &ObjectMeta| known.state.compare(meta) == Verdict::Different;
         self.replaced.as_ref().is_some_and(is_replaced)
@@ -65,11 +64,21 @@ impl Pending {
     }
 }
 
+impl Pending {
+    /// Takes the previous state, which was found to be replaced, if `is_it` returns `true` for it.
+    fn take_replaced(&mut self, is_it: impl Fn(&Arc<Known>) -> bool) -> Option<Entry> {
+        let before = self.before.take_if(|before| is_it(before))?;
+        self.seen.replaced = Some(Arc::downgrade(&before));
+        Some(Entry::Known(before))
+    }
+}
+
 /// Result of a lookup.
 pub(crate) enum Look {
     Known(Arc<Known>),
-    /// The object is being opened. If the caller must open it, there is a duty as well.
-    Opening(Opening, Option<Duty>),
+    /// The object is being opened. If the caller must open it, there is a duty as well. An outcome
+    /// that is outdated by what was seen before the caller came is not for it.
+    Opening(Opening, Option<Duty>, Seen),
     Uncacheable(Shared),
 }
 
@@ -125,7 +134,9 @@ impl Table {
                 return Look::Known(Arc::clone(known));
             }
             Some(Entry::Known(known)) => Some(Arc::clone(known)),
-            Some(Entry::Opening(now)) => return Look::Opening(now.opening.clone(), None),
+            Some(Entry::Opening(now)) => {
+                return Look::Opening(now.opening.clone(), None, now.seen.clone());
+            }
             Some(Entry::Uncacheable(found, error)) if found.elapsed() < MAX_UNCACHEABLE => {
                 return Look::Uncacheable(error.clone());
             }
@@ -143,8 +154,7 @@ impl Table {
             nr,
             opening: opening.clone(),
             before: before.clone(),
-            replaced: None,
-            observed: None,
+            seen: Seen::default(),
         };
         let gone = entries
             .by_location
@@ -158,7 +168,7 @@ impl Table {
             before,
             outcome: sender,
         };
-        Look::Opening(opening, Some(duty))
+        Look::Opening(opening, Some(duty), Seen::default())
     }
 
     /// Ends opening `nr`. If the opening succeeded, its object becomes known, unless it was
@@ -169,7 +179,9 @@ impl Table {
         let mut entries = self.entries();
         let (before, is_outdated) = match entries.by_location.peek_mut(location) {
             Some(Entry::Opening(now)) if now.nr == nr => {
-                let is_outdated = outcome.as_ref().is_ok_and(|known| now.is_outdated(known));
+                let is_outdated = outcome
+                    .as_ref()
+                    .is_ok_and(|known| now.seen.is_outdated(known));
                 (now.before.take(), is_outdated)
             }
             _ => return,
@@ -261,7 +273,7 @@ impl Table {
         let mut entries = self.entries();
         let gone = match entries.by_location.peek_mut(location) {
             Some(Entry::Opening(now)) => {
-                now.observed = Some(meta.clone());
+                now.seen.observed = Some(meta.clone());
                 now.take_replaced(|before| before.state.compare(meta) == Verdict::Different)
             }
             Some(Entry::Known(known)) => match known.state.compare(meta) {

@@ -358,10 +358,17 @@ async fn state_observed_during_opening_counts() {
             probe.inner.put(&path, "new".into()).await.unwrap();
         }
         store.head(&path).await.unwrap();
+        let expected = if is_replaced { "new" } else { "old" };
+        // This reader waits for the same opening, and began after the head.
+        let later = {
+            let (store, path) = (store.clone(), path.clone());
+            tokio::spawn(async move { store.get(&path).await?.bytes().await })
+        };
+        tokio::task::yield_now().await;
         gate.add_permits(1);
         // The reader began before the head.
         assert_eq!(reader.await.unwrap().unwrap(), "old");
-        let expected = if is_replaced { "new" } else { "old" };
+        assert_eq!(later.await.unwrap().unwrap(), expected);
         let read = store.get(&path).await.unwrap().bytes().await.unwrap();
         assert_eq!(read, expected);
         assert_eq!(probe.nr_gets(), 1 + usize::from(is_replaced));

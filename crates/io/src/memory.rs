@@ -1,8 +1,4 @@
-//! A file in memory.
-//!
-//! - Owns: the bytes, and the limit on their number.
-//! - Calls: `backend`.
-//! - Promises: the contract of [`Backend`]; each [`MemoryBackend`] is a separate file.
+//! A file in memory. The module calls only `backend`.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,11 +8,10 @@ use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 use crate::backend::{Backend, FileId, gather, read_only, scatter, too_large, total_len};
 
-/// Device number of all backends in memory. No device of the system has this number.
+/// Device number of all backends in memory. No device of the system has it.
 const DEVICE: u64 = u64::MAX;
 
-/// A file that is a vector of bytes. Each backend is a separate file, whose bytes live as long as
-/// the backend. A sync does nothing except increment a counter.
+/// A file that is a vector of bytes. Each backend is a separate file. A sync is only counted.
 #[derive(Debug)]
 pub struct MemoryBackend {
     bytes: RwLock<Vec<u8>>,
@@ -28,7 +23,7 @@ pub struct MemoryBackend {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
     Read,
-    /// Reads and writes; the file may grow to this number of bytes.
+    /// The file may grow to this number of bytes.
     Write {
         limit: usize,
     },
@@ -46,8 +41,8 @@ impl MemoryBackend {
         Self::with_access(bytes, Access::Write { limit })
     }
 
-    /// Creates a writable file as on a device that is full at `limit` bytes: calls that would make
-    /// the file longer fail with [`io::ErrorKind::StorageFull`].
+    /// Creates a writable file as on a device that is full at `limit` bytes: a call that would make
+    /// the file longer fails with [`io::ErrorKind::StorageFull`].
     pub fn writable_up_to(limit: usize, bytes: Vec<u8>) -> Self {
         Self::with_access(bytes, Access::Write { limit })
     }
@@ -85,7 +80,7 @@ impl MemoryBackend {
         self.bytes.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the maximum size of the file, or an error if the file is read-only.
+    /// Fails if the file is read-only.
     fn limit(&self) -> io::Result<usize> {
         match self.access {
             Access::Read => Err(read_only()),
@@ -101,8 +96,7 @@ impl MemoryBackend {
     }
 }
 
-/// Extends `bytes` with zeros to `len`, which must be larger than the present length. Fails, with
-/// `bytes` unchanged, if `len` exceeds `limit` or memory is short.
+/// Extends `bytes` to `len`, which is more than their length, or fails and leaves them unchanged.
 fn grow(bytes: &mut Vec<u8>, len: usize, limit: usize) -> io::Result<()> {
     if len > limit {
         return Err(io::ErrorKind::StorageFull.into());
@@ -150,7 +144,7 @@ impl Backend for MemoryBackend {
 
     fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
         let limit = self.limit()?;
-        // Copy before the lock is acquired, for the same reason as in a read.
+        // Copy before the lock is acquired, as in a read.
         let new = gather(bufs);
         if new.is_empty() {
             return Ok(());

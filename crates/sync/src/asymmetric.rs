@@ -1,11 +1,9 @@
-//! Asymmetric fences: pairs of a light fence, for a frequent operation, and a heavy fence, for a
-//! rare one.
+//! Asymmetric fences: a light fence for a frequent operation, and a heavy fence for a rare one.
 //!
 //! If each side stores to its own location and then loads the other side's, store buffering can
 //! make both loads miss the other side's store. Full fences between store and load on both sides
-//! exclude this. Here the frequent side calls [`Fences::light`], the rare side [`Fences::heavy`],
-//! and the rare side bears the cost of both. During `membarrier(2)` every running thread of the
-//! process executes a full barrier. A thread that is not running executed a full barrier when it
+//! exclude this. Here the rare side bears the cost of both. During `membarrier(2)` every running
+//! thread of the process executes a full barrier. A thread that is not running executed one when it
 //! was descheduled. The light fence only keeps the compiler from moving the store past the load.
 //!
 //! ```text
@@ -15,21 +13,17 @@
 //! load B                 load A          at least one of them sees the other's store
 //! ```
 //!
-//! Without `membarrier(2)`, and always under loom, both functions are `SeqCst` fences.
+//! Without `membarrier(2)`, and always under loom, both functions are `SeqCst` fences. Verified by
+//! the models of [`crate::per_thread`], which fail with the mutants that omit a fence.
 //!
-//! Verified by the models of [`crate::per_thread`], which fail with the mutants that omit one of
-//! the two fences.
-//!
-//! Source: membarrier(2), `MEMBARRIER_CMD_PRIVATE_EXPEDITED`; Goldblatt, "Asymmetric fences", WG21
-//! P1202.
+//! Source: `MEMBARRIER_CMD_PRIVATE_EXPEDITED`; Goldblatt, "Asymmetric fences", WG21 P1202.
 
 #![allow(unsafe_code)] // One system call.
 
 use crate::atomic::{Ordering, fence};
 
 /// The kind of fences that this process uses. All threads that access one pair of locations must
-/// use copies of the same `Fences` value. Otherwise a light fence that only restrains the compiler
-/// could meet a heavy fence that does not call `membarrier(2)`, and the two would order nothing.
+/// use copies of the same value: fences of different kinds could order nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Fences {
     has_membarrier: bool,
@@ -48,15 +42,14 @@ impl Fences {
         }
     }
 
-    /// Uses full fences on both sides, as on systems without `membarrier(2)`. For tests of that
-    /// case.
+    /// Uses full fences on both sides, for tests of systems without `membarrier(2)`.
     pub fn symmetric() -> Self {
         Self {
             has_membarrier: false,
         }
     }
 
-    /// Returns `true` if the rare side bears the cost: the light fence then emits no instruction.
+    /// Returns `true` if the light fence emits no instruction.
     pub fn is_asymmetric(self) -> bool {
         self.has_membarrier
     }
@@ -73,15 +66,10 @@ impl Fences {
         }
     }
 
-    /// Fence of the rare side. Takes some microseconds with `membarrier(2)`.
-    ///
-    /// # Errors
-    ///
-    /// [`Refused`]: the accesses of the two sides are not ordered, so the caller must not access
-    /// the other side's data.
+    /// Fence of the rare side. Takes some microseconds with `membarrier(2)`. After [`Refused`], the
+    /// sides are not ordered, and the caller must not access the other side's data.
     pub fn heavy(self) -> Result<(), Refused> {
-        // ORDERING: SeqCst; orders this thread's accesses, and pairs with the fence of `light` if
-        // the fences are symmetric.
+        // ORDERING: SeqCst; orders this thread's accesses, and pairs with a symmetric `light`.
         fence(Ordering::SeqCst);
         if self.has_membarrier {
             imp::barrier()?;
@@ -101,7 +89,7 @@ mod imp {
     use super::Refused;
 
     fn membarrier(command: libc::c_int) -> bool {
-        // SAFETY: the system call accesses no memory of the caller: its arguments are numbers.
+        // SAFETY: the arguments of the system call are numbers.
         unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
     }
 

@@ -1,9 +1,8 @@
 //! Memory that other threads may be writing, and copies from and to such memory.
 //!
-//! The bytes of a page are accessed through [`RacyBytes`], or by read-only code through
-//! [`RacySource`]. Readers copy them without a lock while a writer may be active, and validate the
+//! Readers copy the bytes of a page without a lock while a writer may be active, and validate the
 //! copy afterwards. An ordinary copy would be a data race, which is undefined behavior even if the
-//! reader discards the copy. Two implementations avoid that: assembly at the speed of `memcpy` for
+//! reader discards it. Two implementations avoid that: assembly at the speed of `memcpy` for
 //! x86-64, and relaxed atomics ([`portable`]) for other processors, loom, Miri and ThreadSanitizer.
 //!
 //! # Protocol
@@ -24,63 +23,51 @@
 //! - E2: if R2 gets any byte that W3 stored, then the fences W2 and R3 synchronize, so R4 reads
 //!   what W1 stored, or something later, and the reader discards its copy.
 //!
-//! To make E1 and E2 hold, this module guarantees the following:
+//! This module guarantees the following for E1 and E2:
 //!
 //! - P1: to the language, each byte is read by a relaxed load of the aligned `AtomicU64` that
 //!   contains it, and written by a relaxed read-modify-write of that word (a store, if all its
-//!   bytes are written). The portable copy does exactly this. The assembly is opaque to the
-//!   language, which only requires that the assembly's effects agree with those of some code in the
-//!   language. They agree with those of the portable copy: the assembly writes no byte outside the
-//!   range, and every value that it loads or leaves in memory is one that the portable copy could
-//!   load or leave.
+//!   bytes are written). The portable copy does exactly this. Of the opaque assembly, the language
+//!   only requires that its effects agree with those of some code in the language. They agree with
+//!   those of the portable copy: the assembly writes no byte outside the range, and every value
+//!   that it loads or leaves in memory is one that the portable copy could load or leave.
 //! - P2: the loads of R2 are performed before R4, and the stores of W3 after W1 and before W4. For
 //!   the portable copy this follows from P1 and the fences; for the assembly, see below.
 //!
-//! Bytes of one copy may come from different writes, in any combination (tearing). The check of the
-//! sequence word in R4 detects this.
+//! Bytes of one copy may come from different writes, in any combination; R4 detects this tearing.
 //!
 //! # Why the assembly keeps P2
 //!
-//! *Compiler.* No `asm!` of a copy has the options `pure`, `nomem` or `readonly`. The compiler must
-//! assume that each reads and writes all memory that it could reach, and synchronizes. So no atomic
+//! *Compiler.* No `asm!` of a copy has the options `pure`, `nomem` or `readonly`, so the compiler
+//! must assume that it reads and writes all memory that it could reach, and synchronizes. No atomic
 //! access, fence or other `asm!` moves across it, and it is not removed, repeated or split.
 //!
-//! *Processor.* Frames are ordinary write-back memory. For such memory both vendors guarantee that
-//! loads are not reordered with older loads, nor stores with older stores or older loads (Intel,
-//! Software Developer's Manual, volume 3, "Memory Ordering in P6 and More Recent Processor
-//! Families"; AMD, Architecture Programmer's Manual, volume 2, "Multiprocessor Memory Access
-//! Ordering"). This holds for every width: an access of more than eight bytes, or across a cache
-//! line, may be done in several parts, in any order among themselves, but each part keeps its place
-//! among the accesses of other instructions. So an acquire or release fence only restrains the
-//! compiler.
+//! *Processor.* Frames are ordinary write-back memory, for which both vendors guarantee that loads
+//! are not reordered with older loads, nor stores with older stores or older loads (Intel, Software
+//! Developer's Manual, volume 3, "Memory Ordering in P6 and More Recent Processor Families"; AMD,
+//! Architecture Programmer's Manual, volume 2, "Multiprocessor Memory Access Ordering"). An access
+//! of more than eight bytes, or across a cache line, may be done in several parts, in any order
+//! among themselves, but each part keeps its place among the accesses of other instructions. So an
+//! acquire or release fence only restrains the compiler.
 //!
 //! *String instructions* (`rep movsb`, one of the [variants](variant)). Their stores may become
 //! visible in any order among themselves. They are not reordered with the stores of other
-//! instructions, as long as the store that signals their completion is a separate one, as W4 is
-//! (Intel, the same volume, "Memory-Ordering Model for String Operations on Write-Back (WB)
-//! Memory"; AMD has no exemption for them). Neither vendor exempts their loads.
+//! instructions, as long as a separate store signals their completion, as W4 does (Intel, the same
+//! volume, "Memory-Ordering Model for String Operations on Write-Back (WB) Memory"; AMD has no
+//! exemption for them). Neither vendor exempts their loads.
 //!
-//! *Exemptions.* Non-temporal accesses are exempt from these guarantees. This module uses no
-//! non-temporal access.
+//! *Exemptions.* Non-temporal accesses are exempt; this module has none.
 //!
 //! # Under tools
 //!
 //! - loom runs the portable copy on its own atomics, a word at a time, and models the fences.
 //! - ThreadSanitizer (`cfg(pagewell_tsan)`) does not instrument assembly, so it runs the portable
-//!   copy. It does not model fences. ThreadSanitizer can detect code that accesses these bytes
-//!   other than through a `RacyBytes`, but cannot check E2, since relaxed accesses never race with
-//!   each other.
+//!   copy. It can detect other accesses to these bytes than through a `RacyBytes`, but cannot check
+//!   E2: it does not model fences, and relaxed accesses never race with each other.
 //! - Miri does not execute assembly, so it runs the portable copy.
 //!
-//! Verified by `tests/bytes.rs`, which tests both implementations alike, and has the protocol as a
-//! loom model (`validated_copy_is_never_torn`) with a twin that lacks W2.
-//!
-//! | module | content |
-//! |---|---|
-//! | `place` | [`RacyBytes`] and [`RacySource`]: location of the bytes |
-//! | [`portable`], `x86_64` | the copies of each build |
-//! | [`variant`] | which variant copies long ranges, and why |
-//! | `copies` | copy operations of the two types |
+//! Verified by `tests/bytes.rs`, for both implementations, which has the protocol as a loom model
+//! (`validated_copy_is_never_torn`) with a twin that lacks W2.
 #![allow(unsafe_code)] // Reason: this module wraps raw memory and assembly.
 
 mod copies;

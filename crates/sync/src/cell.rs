@@ -1,5 +1,4 @@
-//! `UnsafeCell` with loom's interface, so that models check its exclusive use; lifetimes for models
-//! ([`Life`]).
+//! `UnsafeCell` with loom's interface, so that models check its exclusive use; [`Life`].
 
 #[cfg(loom)]
 pub(crate) use loom::cell::UnsafeCell;
@@ -7,9 +6,8 @@ pub(crate) use loom::cell::UnsafeCell;
 #[cfg(not(loom))]
 pub(crate) use plain::UnsafeCell;
 
-/// Lifetime of a value whose users keep it alive by a protocol of their own or by reference counts.
-/// Models check that each use happens before the end of the lifetime. In other builds the functions
-/// do nothing.
+/// Lifetime of a value whose users keep it alive by a protocol of their own. Models check that each
+/// use happens before the end of the lifetime. In other builds the functions do nothing.
 #[derive(Debug)]
 pub struct Life {
     #[cfg(loom)]
@@ -40,8 +38,8 @@ impl Life {
         self.cell.with(|_| ());
     }
 
-    /// Records that an owner drops its reference, so that the owner's uses happen before the end of
-    /// the lifetime. (The count of an `Arc` orders them too, but models do not see that count.)
+    /// Records that an owner drops its reference, so that its uses happen before the end of the
+    /// lifetime. (The count of an `Arc` orders them too, but models do not see it.)
     #[inline(always)]
     pub fn share_goes() {
         // ORDERING: AcqRel, like the count of an `Arc` and the fence after its last decrement.
@@ -62,7 +60,6 @@ impl Life {
 
 #[cfg(loom)]
 loom::lazy_static! {
-    /// Number of dropped references to all values of an execution.
     static ref NR_GONE: loom::sync::atomic::AtomicUsize = loom::sync::atomic::AtomicUsize::new(0);
 }
 
@@ -73,7 +70,6 @@ mod plain {
     #[derive(Debug)]
     pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
-    /// Pointer to the value of a cell, from [`UnsafeCell::get_mut`].
     pub(crate) struct MutPtr<T>(*mut T);
 
     impl<T> UnsafeCell<T> {
@@ -88,10 +84,7 @@ mod plain {
     }
 
     impl<T> MutPtr<T> {
-        /// # Safety
-        ///
-        /// (A) The cell outlives the reference, and no other access to its value occurs during the
-        /// reference's lifetime.
+        /// Safety: (A) the cell outlives the reference, during which no other access occurs.
         #[allow(clippy::mut_from_ref)] // As loom's.
         #[inline]
         pub(crate) unsafe fn deref(&self) -> &mut T {

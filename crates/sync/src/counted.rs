@@ -1,15 +1,10 @@
 //! Atomics, locks and reference-counted pointers that record accesses to possibly shared memory,
-//! for the one test that counts them, built with `--cfg pagewell_counted`.
+//! for the one test that counts them, built with `--cfg pagewell_counted`:
 //!
-//! These accesses are recorded:
-//!
-//! - each store and each read-modify-write of an atomic, including a failed compare-and-swap, which
-//!   acquires the cache line as well;
+//! - each store and read-modify-write of an atomic, including a failed compare-and-swap;
 //! - each `SeqCst` fence;
-//! - each lock acquisition by [`lock`](crate::lock) and the functions beside it, but not the
-//!   release;
-//! - each change of the counts of an [`Arc`], except the drop of a [`Weak`], and each attempt to
-//!   upgrade a [`Weak`].
+//! - each acquisition, but not release, by [`lock`](crate::lock) and the functions beside it;
+//! - each change of the counts of an [`Arc`], except a drop of a [`Weak`], and each upgrade.
 //!
 //! Loads and accesses to page bytes are not recorded.
 
@@ -39,7 +34,7 @@ pub enum Kind {
 pub struct Note {
     /// Kind of the access.
     pub kind: Kind,
-    /// Source file of the access, or the name of the type whose reference count changed.
+    /// Source file of the access, or the type whose reference count changed.
     pub site: &'static str,
     /// Line in the file; 0 for a reference count.
     pub line: u32,
@@ -58,7 +53,7 @@ pub fn noted<R>(work: impl FnOnce() -> R) -> (R, Vec<Note>) {
 
 fn note_at(kind: Kind, site: &'static str, line: u32) {
     let note = Note { kind, site, line };
-    // While a thread destroys its thread-locals, its accesses are not recorded.
+    // A thread that destroys its thread-locals records nothing.
     let _ = NOTES.try_with(|notes| {
         if let Ok(mut notes) = notes.try_borrow_mut()
             && let Some(notes) = &mut *notes
@@ -83,7 +78,6 @@ pub fn fence(order: Ordering) {
     std::sync::atomic::fence(order);
 }
 
-/// Defines an atomic of `std` that records stores and read-modify-writes.
 macro_rules! atomic {
     ($name:ident, $value:ty, [$($change:ident),*]) => {
         /// `std`'s atomic, with stores and read-modify-writes recorded.

@@ -1,34 +1,12 @@
 //! Synchronization primitives of Pagewell.
 //!
-//! Code above this crate takes its atomics from here, from `std` or `loom`, so the models explore
-//! the code that ships. The exception is `pagewell-policy`, which depends on no crate: its notes
-//! use `std`'s atomics directly. The notes are hints with relaxed accesses, which order no other
-//! memory, and no model covers them.
-//!
-//! | module | content |
-//! |---|---|
-//! | [`asymmetric`] | a full fence for a frequent and a rare side; the rare side bears the cost |
-//! | [`atomic`] | atomic types and fences |
-//! | `counted` | atomics that record writes to shared memory, for one test |
-//! | [`bytes`] | memory that other threads may be writing, and copies from it and to it |
-//! | [`cell`] | cells and lifetimes that models check |
-//! | [`parking`] | waiting for a word to change |
-//! | [`per_thread`] | one value for each thread, which other threads can still access |
-//! | [`prefetch`] | cache-line prefetch, and a hint for register allocation |
-//! | [`raced`] | a value initialized once, without waiting for another thread |
-//! | [`reserve`] | addresses for large arrays |
-//! | `simulated` | locks, atomics, threads and time of a simulation, scheduled from a seed |
-//! | [`shard`] | thread numbers; values that do not share cache lines |
-//! | `signals` | the signal mask of the library's threads |
-//! | [`system`] | page size and limits that the operating system reports |
-//! | [`thread`] | yielding, sleeping, starting threads |
-//! | [`time`] | instants |
-//! | [`wiped`] | a word that reads zero in a forked child |
+//! Code above this crate takes the atomics that models explore from here. Other atomics are
+//! `std`'s, are relaxed, and order no other memory: the notes of `pagewell-policy`, which depends
+//! on no crate, ids of files, and counters and flags of backends.
 
 #![deny(unsafe_code)]
 
-// Page numbers are 64 bits wide, and the code indexes arrays by them. 64-bit words are loaded and
-// stored atomically.
+// Page numbers, by which arrays are indexed, and atomic words are 64 bits wide.
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("Pagewell needs a 64-bit target");
 
@@ -69,9 +47,8 @@ pub use simulated::{
 pub use std::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Locks `mutex`, ignoring poison: the data is consistent whenever user code could unwind. Backends
-/// and callbacks run with at most three locks held: a file's size lock, its writeback lock and, in
-/// a thread that keeps the cache quiet, the lock `rounds`. The data that these locks guard is
-/// consistent before every such call.
+/// and callbacks run with at most three locks held, whose data is consistent at each such call: a
+/// file's size lock, its writeback lock and, in a thread that quiesces the cache, `rounds`.
 #[cfg_attr(pagewell_counted, track_caller)]
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     note_lock();
@@ -109,8 +86,7 @@ pub fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Records a lock acquisition by one of the four functions above, with their caller's location.
-/// Does nothing except in the build that counts acquisitions.
+/// Records an acquisition by one of the functions above, at their caller's location.
 #[cfg_attr(pagewell_counted, track_caller)]
 #[inline(always)]
 fn note_lock() {

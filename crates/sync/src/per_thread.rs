@@ -1,12 +1,9 @@
-//! One value for each thread: used by its owner without any atomic read-modify-write, and still
-//! accessible to other threads.
+//! One value for each thread, used without atomic read-modify-writes, and accessible to others.
 //!
 //! Each value is guarded like a lock biased to its owner. The owner sets a flag with a plain store
 //! and checks whether a scanner (`visitor` in identifiers) requests the values. A scanner sets a
 //! flag in every slot, makes the flags visible to all owners with one heavy fence
 //! ([`crate::asymmetric`]), and waits for busy owners.
-//!
-//! Used for the thread caches of the frame pool, and to stop the writers of memory spaces.
 //!
 //! # Protocol
 //!
@@ -16,8 +13,7 @@
 //! 3. work on the value;
 //! 4. `busy` := false (release).
 //!
-//! [`PerThread::try_enter`] executes steps 1 and 2 without access to the value, and fails if
-//! `wanted` is set.
+//! [`PerThread::try_enter`] executes steps 1 and 2, and fails if `wanted` is set.
 //!
 //! Scanner ([`PerThread::with_all`]):
 //! 1. lock the mutex, so that there is one scanner at a time;
@@ -28,19 +24,17 @@
 //!
 //! # Invariants
 //!
-//! - I1. At any moment a slot has at most one owner: thread numbers of live threads are distinct
-//!   ([`crate::shard::own_number`]), and all uses of a number by one thread happen before the uses
-//!   by the next thread that gets it.
+//! - I1. At any moment a slot has at most one owner: numbers of live threads are distinct, and one
+//!   thread's uses of a number happen before the next one's ([`crate::shard::own_number`]).
 //! - I2. Only the owner writes `busy`; only the holder of the mutex writes `wanted`.
-//! - I3. The value is accessed by the owner between its steps 2 and 4, or by the holder of the
-//!   mutex between a scanner's steps 3 and 5, or by an owner that holds the mutex; never by two of
-//!   the three at once.
+//! - I3. The value is accessed by the owner between its steps 2 and 4, by the mutex holder between
+//!   a scanner's steps 3 and 5, or by an owner that holds the mutex; never by two at once.
 //!
 //! # Ordering edges
 //!
 //! - E1. The owner stores `busy` and then loads `wanted`; the scanner stores `wanted` and then
-//!   loads `busy` (store buffering). Because of the two fences, either the owner sees `wanted`, or
-//!   the scanner sees `busy`.
+//!   loads `busy` (store buffering). By the two fences, the owner sees `wanted`, or the scanner
+//!   sees `busy`.
 //! - E2. The owner's step 4 (release) synchronizes with the scanner's step 3 (acquire): the scanner
 //!   sees the owner's work.
 //! - E3. The scanner's step 5 (release) synchronizes with a later step 2 of the owner (acquire):
@@ -79,12 +73,11 @@ pub enum Reach {
     Own,
 }
 
-/// One value for each thread number below a limit; see the module text for the protocol.
+/// One value for each thread number below a limit, by the protocol of the module text.
 pub struct PerThread<T> {
     slots: Box<[Padded<Slot<T>>]>,
     fences: Fences,
-    /// Index of the first slot that no thread has used yet; all slots from there on are unused.
-    /// Owners raise it; scanners only load it.
+    /// Index of the first slot that no thread has used yet, like later ones. Only owners raise it.
     nr_used: Padded<AtomicUsize>,
     visitor: Padded<Mutex<()>>,
 }
@@ -102,7 +95,6 @@ const _: () = {
 };
 
 struct Slot<T> {
-    /// Set while the owner uses the value (I2).
     busy: AtomicBool,
     /// Set while a scanner requests or uses the value (I2).
     wanted: AtomicBool,
@@ -131,11 +123,9 @@ impl<T> PerThread<T> {
         }
     }
 
-    /// Runs `work` on this thread's value.
-    ///
-    /// Returns `None` without running `work` if the thread has no value (its number is too high, or
-    /// its thread-locals are being destroyed), or is already using its value or scanning further up
-    /// the stack. Waits for a concurrent scan to end.
+    /// Runs `work` on this thread's value, after any concurrent scan. Returns `None` without
+    /// running it if the thread has no value (its number is too high, or its thread-locals are
+    /// being destroyed), or is already using its value or scanning further up the stack.
     #[inline]
     pub fn with_mine<R>(&self, work: impl FnOnce(&mut T) -> R) -> Option<R> {
         let (slot, at_work, is_wanted) = self.announce()?;
@@ -145,27 +135,24 @@ impl<T> PerThread<T> {
         }
         let result = {
             let value = slot.value.get_mut();
-            // SAFETY: I3: this thread is the owner and busy, so scanners wait for it. The thread
-            // has no other reference to the value further up its stack, since `announce` would have
-            // found it busy.
+            // SAFETY: I3: this thread is the owner and busy, so scanners wait for it. Further up
+            // its stack it has no reference to the value: `announce` would have found it busy.
             work(unsafe { value.deref() })
         };
         drop(at_work);
         Some(result)
     }
 
-    /// Marks this thread as busy until the result is dropped, without access to its value: for work
-    /// that scanners must wait for. Returns `None` in the cases of [`with_mine`](Self::with_mine),
-    /// and if a scan is in progress.
+    /// Marks this thread as busy until the result is dropped, for work that scanners must wait for.
+    /// Returns `None` in the cases of [`with_mine`](Self::with_mine), and if a scan is in progress.
     #[inline(always)]
     pub fn try_enter(&self) -> Option<AtWork<'_>> {
         let (_, at_work, is_wanted) = self.announce()?;
         (!is_wanted).then_some(at_work)
     }
 
-    /// Executes the owner's steps 1 and 2. Returns this thread's slot, the busy mark, and `true` if
-    /// a scanner has set `wanted`. Returns `None`, and marks nothing, if the thread has no value or
-    /// is busy.
+    /// Executes the owner's steps 1 and 2. Returns `true` if a scanner has set `wanted`. Returns
+    /// `None`, and marks nothing, if the thread has no value or is busy.
     #[inline(always)]
     fn announce(&self) -> Option<(&Slot<T>, AtWork<'_>, bool)> {
         let number = own_number()?;
@@ -175,8 +162,7 @@ impl<T> PerThread<T> {
             return None;
         }
         self.note_use(number);
-        // ORDERING: Relaxed; the light fence below orders this store before the load of `wanted`
-        // (E1).
+        // ORDERING: Relaxed; the light fence orders this store before the load of `wanted` (E1).
         slot.busy.store(true, Ordering::Relaxed);
         let at_work = AtWork::new(&slot.busy);
         self.fences.light();
@@ -185,13 +171,11 @@ impl<T> PerThread<T> {
         Some((slot, at_work, is_wanted))
     }
 
-    /// Runs the owner's work under the mutex, as step 2 requires if it finds `wanted` set. Waits
-    /// for the scan to end.
+    /// Runs the owner's work under the mutex, as step 2 requires if `wanted` is set.
     #[cold]
     fn with_mine_slowly<R>(&self, slot: &Slot<T>, work: impl FnOnce(&mut T) -> R) -> R {
         let guard = lock(&self.visitor);
-        // Mark the thread busy for its own sake only: if `work` calls functions of this
-        // `PerThread`, they must find the thread busy.
+        // If `work` calls functions of this `PerThread`, they must find the thread busy.
         // ORDERING: Relaxed; the mutex excludes scanners.
         slot.busy.store(true, Ordering::Relaxed);
         let at_work = AtWork::new(&slot.busy);
@@ -205,27 +189,21 @@ impl<T> PerThread<T> {
         result
     }
 
-    /// Records that the slots up to and including `number` are used.
     #[inline]
     fn note_use(&self, number: usize) {
-        // ORDERING: Relaxed, both; the light fence in `announce` orders the update before the load
-        // of `wanted`, as it orders the store to `busy`.
+        // ORDERING: Relaxed, both; the light fence orders the update before the load of `wanted`.
         if number >= self.nr_used.load(Ordering::Relaxed) {
             self.nr_used.fetch_max(number + 1, Ordering::Relaxed);
         }
     }
 
-    /// Runs `work` on all values that were ever used. Until `work` returns, no other thread uses
-    /// its value.
+    /// Runs `work` on all values ever used. Until it returns, no other thread uses its value.
     ///
     /// With [`Reach::Own`], `work` gets at most this thread's own value if the system refused the
     /// heavy fence, and no value if this thread is already using its value or scanning. A thread
-    /// without a value must not nest scans: the inner one would wait for the mutex of the outer
-    /// one.
-    ///
-    /// Two threads must not nest scans of two `PerThread`s in opposite orders: they would deadlock.
-    /// A child of `fork(2)` must not scan: it would wait forever for owners that were busy in the
-    /// parent and do not exist in the child.
+    /// without a value must not nest scans, nor two threads scans of two `PerThread`s in opposite
+    /// orders: they would deadlock. A child of `fork(2)` must not scan: owners that were busy in
+    /// the parent would block it forever.
     pub fn with_all<R>(&self, work: impl FnOnce(&mut [&mut T], Reach) -> R) -> R {
         let own = own_number().filter(|number| *number < self.slots.len());
         let own_busy = own.map(|number| &self.slots[number].0.busy);
@@ -234,16 +212,13 @@ impl<T> PerThread<T> {
             return work(&mut [], Reach::Own);
         }
         let guard = lock(&self.visitor);
-        // Mark the thread busy for its own sake only: if `work` calls functions of this
-        // `PerThread`, they must find the thread busy.
+        // As in `with_mine_slowly`, `work` must find the thread busy.
         let at_work = own_busy.map(|busy| {
-            // ORDERING: Relaxed; the mutex excludes other scanners, and this scan does not wait for
-            // its own slot.
+            // ORDERING: Relaxed; the mutex excludes other scanners, and this one skips its slot.
             busy.store(true, Ordering::Relaxed);
             AtWork::new(busy)
         });
-        // `wanted` is set in unused slots too, so that no thread starts to use its value during the
-        // scan.
+        // In unused slots too, so that no thread starts to use its value during the scan.
         let visit = Visit(&self.slots);
         for slot in &self.slots {
             // ORDERING: Relaxed; the heavy fence orders this store before the loads of `busy` (E1).
@@ -271,9 +246,8 @@ impl<T> PerThread<T> {
         }
         let result = {
             let values = cells.iter().map(|cell| {
-                // SAFETY: I3: this thread is the scanner. The owner of each of these slots is this
-                // thread, or is not busy and will see `wanted`. The slots are distinct, and the
-                // references end before the scan does.
+                // SAFETY: I3: this thread is the scanner. Each owner is this thread, or is not busy
+                // and will see `wanted`. The slots are distinct. The scan outlives the references.
                 unsafe { cell.deref() }
             });
             work(&mut values.collect::<Vec<&mut T>>(), reach)
@@ -286,11 +260,11 @@ impl<T> PerThread<T> {
     }
 }
 
-/// Keeps the owner marked as busy until this guard is dropped, even by unwinding.
+/// Marks the owner as busy until it is dropped, even by unwinding.
 #[derive(Debug)]
 pub struct AtWork<'s> {
     busy: &'s AtomicBool,
-    /// Only the owner writes `busy` (I2), so the guard must stay on the owner's thread.
+    /// Only the owner writes `busy` (I2), so the guard must stay on its thread.
     _not_send: PhantomData<*const ()>,
 }
 
@@ -312,7 +286,7 @@ impl Drop for AtWork<'_> {
     }
 }
 
-/// Guard of a scan, which clears `wanted` in all slots when it is dropped, even by unwinding.
+/// Clears `wanted` in all slots when it is dropped, even by unwinding.
 struct Visit<'p, T>(&'p [Padded<Slot<T>>]);
 
 impl<T> Drop for Visit<'_, T> {

@@ -1,14 +1,13 @@
-//! Hints of the hit path: a cache-line prefetch, and an address kept in one register.
+//! Hints of the hit path.
 
 #![allow(unsafe_code)] // One instruction, and none.
 
 /// Prefetches the cache line at `place`, without waiting for it. Any address is permitted, even an
-/// unmapped one. Does nothing on processors other than x86-64, under loom and under Miri.
+/// unmapped one. Does nothing on other processors than x86-64, under loom and under Miri.
 #[inline(always)]
 pub fn prefetch<T>(place: *const T) {
     #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
-    // SAFETY: every x86-64 has the instruction. The instruction never faults, and the language does
-    // not regard it as an access.
+    // SAFETY: every x86-64 has the instruction; it never faults and is no access to the language.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(place.cast());
     }
@@ -16,11 +15,9 @@ pub fn prefetch<T>(place: *const T) {
     let _ = place;
 }
 
-/// Returns the same reference, and hides from the compiler how its address was computed.
-///
-/// For a word that a read loads twice, at its beginning and at its end. Without this function the
-/// compiler keeps a base and an index of the word in two registers throughout the read, and a short
-/// read has to spill one of them to the stack.
+/// Returns the same reference, and hides from the compiler how its address was computed. For a word
+/// that a read loads at its beginning and its end: the compiler would keep a base and an index of
+/// it in two registers, and a short read would have to spill one to the stack.
 #[allow(clippy::pointers_in_nomem_asm_block)] // The pointer is not dereferenced.
 #[inline(always)]
 pub fn in_one_register<T>(word: &T) -> &T {
@@ -35,8 +32,7 @@ pub fn in_one_register<T>(word: &T) -> &T {
                 options(pure, nomem, nostack, preserves_flags)
             );
         }
-        // SAFETY: `place` is still the address of `word`, which is borrowed for as long as the
-        // result.
+        // SAFETY: `place` is the address of `word`, borrowed for as long as the result.
         unsafe { &*place }
     }
     #[cfg(not(all(target_arch = "x86_64", not(loom), not(miri))))]

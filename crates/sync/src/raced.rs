@@ -3,22 +3,18 @@
 #![allow(unsafe_code)] // A box behind an atomic pointer.
 
 use std::ptr;
-// `std`'s atomics even in models and simulations: these values belong to the process, not to an
-// execution.
+// `std`'s atomics even in models and simulations: these values belong to the process.
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Value that the first thread to need it initializes.
-///
-/// If several threads initialize the cell concurrently, one value stays and the others are dropped,
-/// so no thread waits for another. With [`OnceLock`](std::sync::OnceLock), in contrast, a child
-/// forked during an initialization would wait forever for a thread that exists only in its parent.
+/// Value that the first thread to need it initializes. Of several concurrent initializations, one
+/// value stays, and no thread waits. With [`OnceLock`](std::sync::OnceLock), a child forked during
+/// an initialization would wait forever for a thread of its parent.
 #[derive(Debug)]
 pub struct Raced<T>(AtomicPtr<T>);
 
-// SAFETY: the cell owns a `T`, and may be dropped on any thread. `OnceLock` has the same bounds.
+// SAFETY: the cell owns a `T`, and may be dropped on any thread, as `OnceLock`.
 unsafe impl<T: Send> Send for Raced<T> {}
-// SAFETY: as above. A value enters through a shared reference (Send) and is read through others
-// (Sync).
+// SAFETY: a value enters through a shared reference (Send) and is read through others (Sync).
 unsafe impl<T: Send + Sync> Sync for Raced<T> {}
 
 impl<T> Raced<T> {
@@ -31,16 +27,14 @@ impl<T> Raced<T> {
     /// Returns the value if it is initialized.
     #[inline]
     pub fn get(&self) -> Option<&T> {
-        // ORDERING: Acquire; pairs with the Release in `publish`, which follows the initialization
-        // of the value.
+        // ORDERING: Acquire; pairs with the Release in `publish`, which follows the initialization.
         let value = self.0.load(Ordering::Acquire);
-        // SAFETY: the pointer is null or comes from the box that `publish` leaked, which is neither
-        // changed nor freed while `self` is borrowed.
+        // SAFETY: null, or the box that `publish` leaked, which stays while `self` is borrowed.
         unsafe { value.as_ref() }
     }
 
-    /// Returns the value. If the cell is empty, calls `make` and publishes its result, unless
-    /// another thread has published a value first. In that case the result is dropped.
+    /// Returns the value. If the cell is empty, publishes the result of `make`, which is dropped if
+    /// another thread has published a value first.
     #[inline]
     pub fn get_or_make(&self, make: impl FnOnce() -> T) -> &T {
         match self.get() {
@@ -65,8 +59,7 @@ impl<T> Raced<T> {
                 other
             }
         };
-        // SAFETY: `value` is not null: it is this thread's box or the published one, and stays
-        // until `self` is dropped.
+        // SAFETY: this thread's box or the published one, which stays until `self` is dropped.
         unsafe { &*value }
     }
 }
@@ -81,7 +74,7 @@ impl<T> Drop for Raced<T> {
     fn drop(&mut self) {
         let value = *self.0.get_mut();
         if !value.is_null() {
-            // SAFETY: `value` is the box that `publish` leaked, and no borrow of `self` exists.
+            // SAFETY: `publish` leaked the box, and no borrow of `self` exists.
             drop(unsafe { Box::from_raw(value) });
         }
     }
@@ -119,7 +112,7 @@ mod tests {
             });
             assert!(seen.iter().all(|number| *number == seen[0]), "{seen:?}");
             assert_eq!(raced.get().map(|value| value.0), Some(seen[0]));
-            // One reference is `counted` itself; the other is in the value that stayed.
+            // The value that stayed has the other reference.
             assert_eq!(Arc::strong_count(&counted), 2);
             drop(raced);
             assert_eq!(Arc::strong_count(&counted), 1);
@@ -130,7 +123,7 @@ mod tests {
     fn one_that_is_making_it_stops_nobody() {
         let raced = Raced::new();
         let value = raced.get_or_make(|| {
-            // A second initialization during the first, as in a child of `fork`.
+            // As in a child of `fork` during an initialization.
             assert_eq!(*raced.get_or_make(|| 2), 2);
             1
         });

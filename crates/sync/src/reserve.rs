@@ -5,18 +5,13 @@
 use std::io;
 use std::ptr::{self, NonNull};
 
-/// Maps `bytes` bytes of zeros, private, readable and writable, at an address that the kernel
-/// chooses. They use memory where they are written, also in a process that has called
-/// `mlockall(MCL_FUTURE)` before: the range is not locked. The caller unmaps them.
-///
-/// # Errors
-///
-/// The system's error: no bytes, no addresses (RLIMIT_AS, RLIMIT_DATA, vm.overcommit_memory), or
-/// more than RLIMIT_MEMLOCK in a process that locks its future memory.
+/// Maps `bytes` zeros, private, readable and writable, which the caller unmaps. They use memory
+/// only where they are written, also after `mlockall(MCL_FUTURE)`: the range is not locked. Fails
+/// for 0 bytes, for lack of addresses (RLIMIT_AS, RLIMIT_DATA, vm.overcommit_memory), and above
+/// RLIMIT_MEMLOCK in a process that locks its future memory.
 pub fn map_zeros(bytes: usize) -> io::Result<NonNull<u8>> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // Without access, so that nothing is read in. After `mlockall(MCL_FUTURE)` the mapping is
-    // locked, and all of it would be.
+    // Without access, a mapping that `mlockall(MCL_FUTURE)` locks is not read in.
     // SAFETY: a new mapping at an address of the kernel's choice affects no existing memory.
     let start = unsafe { libc::mmap(ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
     if start == libc::MAP_FAILED {
@@ -32,7 +27,7 @@ pub fn map_zeros(bytes: usize) -> io::Result<NonNull<u8>> {
         let _ = unsafe { libc::munmap(start, bytes) };
         return Err(error);
     }
-    // Huge pages would use memory where nothing was written. A failure of the advice is harmless.
+    // Huge pages would use memory where nothing was written. A failure is harmless.
     // SAFETY: the new mapping; the advice does not change its contents.
     let _ = unsafe { libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE) };
     NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())

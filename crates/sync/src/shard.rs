@@ -1,9 +1,8 @@
 //! Thread numbers, and values that do not share cache lines.
 //!
-//! A live thread has a unique *number*. Numbers of ended threads are reused, so numbers stay small
-//! however many threads start and end. A thread's *serial* is never reused in a process: by the
-//! serial, code that keeps state for a thread detects that the number now belongs to another
-//! thread.
+//! A live thread has a unique *number*. Numbers of ended threads are reused, and so stay small. A
+//! *serial* is never reused in a process: by it, code that keeps state for a thread detects that
+//! the number now belongs to another thread.
 
 use std::mem::MaybeUninit;
 use std::num::NonZeroU32;
@@ -19,9 +18,8 @@ mod imp {
 
     use super::Identity;
 
-    /// Bitmap of the numbers of live threads. The bitmap has no lock, so a child of `fork` never
-    /// waits for a thread that exists only in its parent. (In the child, the numbers of the
-    /// parent's other threads stay allocated.)
+    /// Bitmap of the numbers of live threads. It has no lock, so a child of `fork` never waits for
+    /// a thread of its parent. (The parent's other threads keep their numbers there.)
     struct Numbers {
         words: [AtomicU64; Self::WORDS],
         /// Segment with the next [`Self::LEN`] numbers.
@@ -56,14 +54,12 @@ mod imp {
         }
 
         fn take_in(word: &AtomicU64) -> Option<usize> {
-            // ORDERING: Relaxed; the loaded word only hints at a clear bit, and the `fetch_or`
-            // decides.
+            // ORDERING: Relaxed; a hint at a clear bit, on which the `fetch_or` decides.
             let mut taken = word.load(Ordering::Relaxed);
             while taken != u64::MAX {
                 let bit = taken.trailing_ones();
                 // ORDERING: Acquire; pairs with the Release of `give_back`, also through later
-                // changes of other bits: all uses of a number by one thread happen before the uses
-                // by the next.
+                // changes of other bits, so uses by one thread happen before those by the next.
                 taken = word.fetch_or(1 << bit, Ordering::Acquire);
                 if taken & 1 << bit == 0 {
                     return Some(bit as usize);
@@ -72,13 +68,11 @@ mod imp {
             None
         }
 
-        /// Frees a number that [`Numbers::take`] returned.
         fn give_back(&self, number: usize) {
             let mut numbers = self;
             let mut place = number;
             while place >= Self::LEN {
-                // The number was allocated from the next segment or a later one, so that segment
-                // exists.
+                // The number was allocated from a later segment, so the next one exists.
                 numbers = numbers.next.get_or_make(Self::new);
                 place -= Self::LEN;
             }
@@ -90,26 +84,25 @@ mod imp {
 
     static NUMBERS: Numbers = Numbers::new();
 
-    /// Last serial that was assigned. After `u32::MAX`, no thread gets a serial.
+    /// After `u32::MAX`, no thread gets a serial.
     static LAST_SERIAL: AtomicU32 = AtomicU32::new(0);
 
     fn new_serial() -> Option<u32> {
-        // ORDERING: Relaxed, both; the changes of one word are totally ordered, which makes serials
-        // unique.
+        // ORDERING: Relaxed, both; changes of one word are totally ordered, so serials are unique.
         let last = LAST_SERIAL.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| {
             last.checked_add(1)
         });
         Some(last.ok()? + 1)
     }
 
-    /// Value of a thread that has not requested its number yet.
+    /// The thread has not requested its number yet.
     const UNSET: usize = usize::MAX;
-    /// Value of an ending thread that has freed its number.
+    /// The ending thread has freed its number.
     const GONE: usize = usize::MAX - 1;
 
     thread_local! {
         static NUMBER: Cell<usize> = const { Cell::new(UNSET) };
-        /// This thread's [`Identity::bits`]; zero while the thread has no identity.
+        /// [`Identity::bits`]; zero while the thread has no identity.
         static IDENTITY: Cell<u64> = const { Cell::new(0) };
         static RETURN: Return = const { Return };
     }
@@ -118,7 +111,7 @@ mod imp {
 
     impl Drop for Return {
         fn drop(&mut self) {
-            // From here on the thread has no number: requests by later destructors get `None`.
+            // Requests by later destructors get `None`.
             let number = NUMBER.replace(GONE);
             IDENTITY.set(0);
             if number < GONE {
@@ -146,9 +139,8 @@ mod imp {
         Identity::from_bits(IDENTITY.get())
     }
 
-    /// Returns this thread's number and serial. Returns `None` while the thread's thread-local
-    /// variables are destroyed, and for every thread that starts after 2^32 - 1 serials were
-    /// assigned.
+    /// Returns this thread's number and serial, or `None` while its thread-local variables are
+    /// destroyed, and if it starts after 2^32 - 1 serials were assigned.
     #[inline(always)]
     pub fn own_identity() -> Option<Identity> {
         match Identity::from_bits(IDENTITY.get()) {
@@ -157,9 +149,8 @@ mod imp {
         }
     }
 
-    /// Returns this thread's number, which no other live thread has. All uses of the number by this
-    /// thread happen before the uses by the next thread with that number. Returns `None` while the
-    /// thread's thread-local variables are destroyed.
+    /// Returns this thread's number, unique among live threads, or `None` while its thread-local
+    /// variables are destroyed. All uses of the number by it happen before those by the next.
     #[inline]
     pub fn own_number() -> Option<usize> {
         match NUMBER.get() {
@@ -228,8 +219,7 @@ mod imp {
 mod imp {
     use std::sync::Mutex;
 
-    // Threads get numbers in the order of their requests. loom's lazy statics hold the state,
-    // because it belongs to the execution.
+    // loom's lazy statics hold the state, because it belongs to the execution.
     loom::lazy_static! {
         static ref NEXT: Mutex<usize> = Mutex::new(0);
     }
@@ -264,8 +254,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Creates an identity for models of starting and ending threads; other code calls
-    /// [`own_identity`]. A serial of 0 counts as 1.
+    /// Creates an identity for models; others call [`own_identity`]. A serial of 0 counts as 1.
     #[must_use]
     pub const fn new(number: u32, serial: u32) -> Self {
         let serial = match NonZeroU32::new(serial) {
@@ -307,8 +296,7 @@ impl Identity {
     }
 }
 
-/// Bytes of a pair of cache lines. Processors prefetch lines in pairs, so written data and
-/// read-only data are placed in different pairs.
+/// Bytes of a pair of cache lines. Processors prefetch lines in pairs.
 pub const LINES: usize = 128;
 
 /// A value that shares its pairs of cache lines with no other value.
@@ -334,14 +322,13 @@ impl<T> DerefMut for Padded<T> {
     }
 }
 
-/// About one value per processor, to reduce contention, for example counters that a reader sums. A
-/// thread uses the value of its number modulo the number of values. Threads that run concurrently
-/// rarely share a value, but they can, so a value must support concurrent updates.
+/// About one value per processor, to reduce contention. A thread uses the value of its number
+/// modulo the number of values. Threads that run concurrently rarely share a value, but they can,
+/// so a value must support concurrent updates.
 #[derive(Debug)]
 pub struct Shards<T>(Box<[Padded<T>]>);
 
-/// Returns the number of processors that this process may use, or a constant in builds for
-/// simulation.
+/// Returns the number of processors that this process may use. Constant in simulations.
 #[must_use]
 pub fn nr_cpus() -> usize {
     match cfg!(feature = "simulated") {
@@ -350,12 +337,12 @@ pub fn nr_cpus() -> usize {
     }
 }
 
-/// Maximum number of shards. On larger machines, several processors share a shard.
+/// On larger machines, several processors share a shard.
 const MOST_SHARDS: usize = 64;
 
 impl<T: Default> Shards<T> {
-    /// Creates default values. Their number is that of processors, rounded up to a power of two,
-    /// and at most 64. A model has one.
+    /// Creates as many default values as there are processors, rounded up to a power of two, at
+    /// most 64. A model has one.
     #[must_use]
     pub fn new() -> Self {
         let nr_cpus = if cfg!(loom) { 1 } else { nr_cpus() };
@@ -375,12 +362,12 @@ impl<T> Shards<T> {
     #[inline]
     #[must_use]
     pub fn own(&self) -> usize {
-        // The number of values is a power of two (see `new`).
+        // A power of two (see `new`).
         own_number().unwrap_or(0) & (self.0.len() - 1)
     }
 
-    /// Returns the value with index `shard`, which may be another thread's [`own`](Self::own). If
-    /// the index is too high, returns the last value.
+    /// Returns the value with index `shard`, which may be another thread's [`own`](Self::own), or
+    /// the last value if the index is too high.
     #[inline]
     #[must_use]
     pub fn get(&self, shard: usize) -> &T {
@@ -395,8 +382,7 @@ impl<T> Shards<T> {
 }
 
 /// Padding between two fields that must not share a cache line, whatever the address of the value.
-/// For types that programs keep on the stack: an alignment of [`LINES`] there would cost the
-/// function a register.
+/// For types on a program's stack, where an alignment of [`LINES`] would cost a register.
 #[derive(Debug)]
 pub struct Gap {
     _bytes: [MaybeUninit<u8>; LINES],
@@ -410,8 +396,7 @@ impl Gap {
 }
 
 /// Returns `true` if the `len` bytes at offset `start` of a `T` share no pair of cache lines with a
-/// [`Padded`] field of [`LINES`] bytes at offset `other`, whatever the address of the `T`. For
-/// assertions about layouts.
+/// [`Padded`] field of [`LINES`] bytes at offset `other`, whatever the address of the `T`.
 #[must_use]
 pub const fn is_apart<T>(start: usize, len: usize, other: usize) -> bool {
     let is_padded = align_of::<T>().is_multiple_of(LINES) && other.is_multiple_of(LINES);
@@ -469,8 +454,7 @@ mod tests {
 
     #[test]
     fn numbers_of_ended_threads_are_handed_on() {
-        // Other tests run concurrently and allocate numbers too, so the test only checks that far
-        // fewer numbers than threads are used.
+        // Other tests allocate numbers too, so only expect far fewer numbers than threads.
         let mut highest = 0;
         for _ in 0..1000 {
             let number = std::thread::spawn(own_number).join().unwrap();
@@ -493,8 +477,7 @@ mod tests {
         }
         let (teller, told) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
-            // `LATE` is registered before the number is assigned, and so destroyed after the number
-            // is freed.
+            // Registered before the number is assigned, and so destroyed after it is freed.
             LATE.with(|late| *late.borrow_mut() = Some(AsksLate(teller)));
             own_number()
         })

@@ -4,7 +4,7 @@
 
 use std::fs;
 
-/// Returns the size of the system's pages in bytes. `None` if the system does not report it.
+/// Returns the size of the system's pages in bytes, if it is known.
 #[must_use]
 pub fn page_bytes() -> Option<usize> {
     // SAFETY: `sysconf` accesses no memory of the caller.
@@ -38,7 +38,7 @@ impl Resource {
             rlim_cur: libc::RLIM_INFINITY,
             rlim_max: libc::RLIM_INFINITY,
         };
-        // SAFETY: the pointer is valid for writes. Should the call fail, the limit stays infinite.
+        // SAFETY: the pointer is valid for writes. If the call fails, the limit stays infinite.
         let _ = unsafe { libc::getrlimit(resource, &raw mut limit) };
         Some(limit.rlim_cur).filter(|amount| *amount != libc::RLIM_INFINITY)
     }
@@ -65,7 +65,7 @@ pub fn memory_limits() -> String {
     limits.join("; ")
 }
 
-/// Whether the process has locked memory (`mlock`, `mlockall`). Without procfs: `false`.
+/// `false` also without procfs.
 fn has_locked_memory() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mut lines = status.lines();

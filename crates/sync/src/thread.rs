@@ -6,7 +6,6 @@ pub use crate::simulated::{sleep, spawn_named};
 #[cfg(not(any(feature = "simulated", loom)))]
 pub use std::thread::sleep;
 
-/// Number of waits for which a [`Backoff`] spins before it yields the processor.
 #[cfg(not(loom))]
 const SPINS: u32 = 6;
 
@@ -23,9 +22,9 @@ impl Backoff {
         Self::default()
     }
 
-    /// Spins, twice as long with each call. After `SPINS` calls it yields the processor instead.
+    /// Spins, twice as long with each call, and yields the processor after `SPINS` calls.
     pub fn wait(&mut self) {
-        // Under loom every wait yields: the other thread must run for the model to make progress.
+        // The other thread must run for the model to make progress.
         #[cfg(loom)]
         loom::thread::yield_now();
         #[cfg(all(feature = "simulated", not(loom)))]
@@ -51,10 +50,6 @@ impl Backoff {
 }
 
 /// Starts a detached thread, as [`spawn`] does.
-///
-/// # Errors
-///
-/// The system's error if it cannot start the thread.
 #[cfg(not(any(feature = "simulated", loom)))]
 pub fn spawn_named(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     spawn(name, work).map(drop)

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 use crate::system;
 
-/// Type of the word: `std`'s atomic even in models, since models do not fork.
+/// `std`'s atomic even in models, which do not fork.
 pub use std::sync::atomic::AtomicU64 as Word;
 
 /// A word in a page of memory that the kernel zeros in a forked child.
@@ -16,19 +16,18 @@ pub struct WipedOnFork {
     bytes: usize,
 }
 
-// SAFETY: the value owns its mapping, which contains nothing but an atomic.
+// SAFETY: the value owns its mapping, which has only an atomic.
 unsafe impl Send for WipedOnFork {}
 // SAFETY: as above.
 unsafe impl Sync for WipedOnFork {}
 
 impl WipedOnFork {
-    /// Maps a page with the word, initially zero. Returns `None` if the system cannot map it or
-    /// does not support `MADV_WIPEONFORK`.
+    /// Maps a page with the word, initially zero. Returns `None` if memory or `MADV_WIPEONFORK` is
+    /// unavailable.
     #[must_use]
     pub fn new() -> Option<Self> {
         let bytes = system::page_bytes()?;
-        // SAFETY: a new private mapping at an address that the kernel chooses affects no existing
-        // memory.
+        // SAFETY: a new private mapping, at an address of the kernel's choice, affects no other.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -50,8 +49,7 @@ impl WipedOnFork {
         if unsafe { libc::madvise(start, bytes, libc::MADV_WIPEONFORK) } != 0 {
             return None;
         }
-        // Some emulators accept any advice and ignore it, so an advice that does not exist must be
-        // refused.
+        // Some emulators accept and ignore any advice, so one that does not exist must be refused.
         // SAFETY: as above; no advice has the number -1.
         if unsafe { libc::madvise(start, bytes, -1) } == 0 {
             return None;
@@ -63,15 +61,14 @@ impl WipedOnFork {
     #[inline]
     #[must_use]
     pub fn word(&self) -> &Word {
-        // SAFETY: the page is mapped until `self` is dropped, aligned, and initialized to zero by
-        // the kernel.
+        // SAFETY: the page is mapped until `self` is dropped, aligned, and zeroed by the kernel.
         unsafe { self.start.as_ref() }
     }
 }
 
 impl Drop for WipedOnFork {
     fn drop(&mut self) {
-        // SAFETY: this is exactly the mapping that `new` created, and no borrow of its word exists.
+        // SAFETY: the mapping that `new` created, of whose word no borrow exists.
         let _ = unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
@@ -83,7 +80,6 @@ mod tests {
 
     #[test]
     fn a_word_is_zero_at_first_and_keeps_what_is_stored() {
-        // Not every system supports this.
         if let Some(wiped) = WipedOnFork::new() {
             assert_eq!(wiped.word().load(Ordering::Relaxed), 0);
             wiped.word().store(7, Ordering::Relaxed);

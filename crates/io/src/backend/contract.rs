@@ -26,63 +26,51 @@ pub struct FileId {
 /// # Contract
 ///
 /// - `read_at` fills `bufs` in order with the bytes from any `pos` on, and returns their number. A
-///   smaller number than requested always means that the file ends there. The rest of `bufs` then
-///   has unspecified contents. A hole reads as zeros. After an error `bufs` may contain any bytes,
-///   which the caller exposes to no reader.
+///   smaller number than requested always means that the file ends there; the rest of `bufs` is
+///   unspecified. A hole reads as zeros. After an error `bufs` may contain any bytes, which no
+///   reader may get.
 /// - `write_at` writes all bytes of `bufs` in order from any `pos` on. A write past the end extends
 ///   the file to the last byte written, and a gap reads as zeros. A write without bytes changes
 ///   nothing, not even the size. A write that would end past the maximum file offset fails with
 ///   [`FileTooLarge`](io::ErrorKind::FileTooLarge) and writes nothing. After any other error some
-///   of the bytes may be written, and the file may have grown, so the caller writes all bytes
-///   again.
+///   bytes may be written and the file may have grown, so the caller writes all bytes again.
 /// - `read_at` and `write_at` continue transfers that the system cuts short or interrupts.
-/// - `set_size` to a smaller size discards the bytes past it permanently: if the file grows again,
-///   these bytes read as zeros. A larger size extends the file with zeros. After an error the file
-///   has the old or the new size.
+/// - `set_size` to a smaller size discards the bytes past it: if the file grows again, they read as
+///   zeros. A larger size adds zeros. After an error the file has the old or the new size.
 /// - `check_size` fails with [`FileTooLarge`](io::ErrorKind::FileTooLarge) if a write that extends
 ///   the file to this size would fail because of the size. Success guarantees nothing. The cache
-///   may pass sizes far past any write, caches the result, and calls the function with locks held.
-///   Therefore the call changes nothing and does not wait for transfers.
-/// - `sync_data` makes durable every write and every change of size that returned before the call,
-///   and the name of a file that this backend has created. `sync_all` also makes times and
-///   permissions durable.
-/// - `size` returns the current size in bytes.
-/// - `id` returns the same id for the lifetime of the backend. No other file has this id during
-///   that time.
-/// - `is_writable` returns the same value for the lifetime of the backend. If it returns `false`,
-///   the calls that write, set the size or sync fail with
-///   [`Unsupported`](io::ErrorKind::Unsupported) and change nothing.
-/// - Several threads may make any calls concurrently. If they write the same bytes, each byte is
-///   that of any of the writes.
+///   may pass sizes far past any write, caches the result, and calls the function with locks held,
+///   so the call changes nothing and does not wait for transfers.
+/// - `sync_data` makes durable every write and change of size that returned before the call, and
+///   the name of a file that this backend created. `sync_all` includes times and permissions.
+/// - `id` returns the same id, which no other file has, for the lifetime of the backend.
+/// - `is_writable` returns the same value for the lifetime of the backend. If it is `false`, calls
+///   that write, set the size or sync change nothing and fail with
+///   [`Unsupported`](io::ErrorKind::Unsupported).
+/// - Threads may make any calls concurrently. If they write the same byte, one of the writes wins.
 /// - No call may call the cache that the backend serves.
 ///
-/// Other threads may read the buffers of a read while they are being filled (optimistic readers
-/// that have not yet detected the change). The buffers of a read are therefore [`RacyBytes`]. The
-/// buffers of a write are read-only ([`RacySource`]), because they are the cached pages themselves,
-/// which other threads may have pinned. The cache ensures that these bytes do not change before the
-/// call returns.
+/// The buffers of a read are [`RacyBytes`], because optimistic readers may read them while they are
+/// being filled. Those of a write are read-only ([`RacySource`]), because they are the cached
+/// pages, which other threads may have pinned. The cache does not change them during the call.
 ///
-/// A backend is safe code, and no unsafe code relies on a backend's results. A backend that
-/// violates the contract returns wrong bytes of its own file or of frames that were in use before,
-/// loses writes, or makes calls fail, hang or panic.
-///
-/// # Errors
+/// No unsafe code relies on a backend's results. A backend that violates the contract returns bytes
+/// of its own file or of frames used before, loses writes, or makes calls fail, hang or panic.
 ///
 /// Every call that returns a result may fail with any error of the storage.
 ///
 /// # After a failed sync
 ///
 /// A failed sync or `begin_sync` implies nothing about the bytes written since the last successful
-/// sync. For each page, the system may have written it, or failed to write it but marked it clean.
-/// A page of the second kind may have been dropped from memory, or kept, so that it still reads
-/// correctly. The system reports the failure once. A later sync finds nothing to write and succeeds
-/// although the bytes are lost (Linux does this, whatever the file system). The caller must
-/// therefore **write again everything that was written since the last successful sync**, from its
-/// own memory, since not even a read is guaranteed to return the bytes, and then sync again.
+/// sync. For each page, the system may have written it, or failed to write it but marked it clean,
+/// and may then have dropped it from memory or kept it, so that it still reads correctly. The
+/// system reports the failure once. A later sync finds nothing to write and succeeds although the
+/// bytes are lost (Linux does this, whatever the file system). The caller must **write again
+/// everything that was written since the last successful sync**, from its own memory, and then sync
+/// again.
 ///
-/// Sizes and names are not lost in this way: they stay as they were set, and the next successful
-/// sync makes them durable. (Both are metadata, and a file system that cannot write metadata shuts
-/// down or continues to fail.)
+/// Sizes and names are not lost in this way: the next successful sync makes them durable. (Both are
+/// metadata, and a file system that cannot write metadata shuts down or continues to fail.)
 pub trait Backend: Debug + Send + Sync + 'static {
     /// Reads the file from byte `pos` on into `bufs`, in order. Returns the number of bytes read.
     fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize>;
@@ -98,42 +86,36 @@ pub trait Backend: Debug + Send + Sync + 'static {
         false
     }
 
-    /// Writes all bytes of `bufs`, in order, to the file from byte `pos` on, and extends the file
-    /// if it ends before the last of them. Later reads return the bytes. They are not durable
-    /// before a sync.
+    /// Writes all bytes of `bufs`, in order, from byte `pos` on, not durably.
     fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
         let _ = (bufs, pos);
         Err(read_only())
     }
 
-    /// Truncates the file, or extends it with zeros, to `size` bytes. The new size is not durable
-    /// before a sync.
+    /// Truncates the file, or extends it with zeros, to `size` bytes, not durably.
     fn set_size(&self, size: u64) -> io::Result<()> {
         let _ = size;
         Err(read_only())
     }
 
-    /// Returns an error if the file cannot grow to `size` bytes: the device ends before, or a limit
-    /// on the sizes of files is smaller. The cache calls it before it accepts a write that extends
-    /// the file, which reaches the backend later.
+    /// Returns an error if the device or a limit on file sizes does not permit `size` bytes. The
+    /// cache calls it before it accepts a write that extends the file.
     fn check_size(&self, size: u64) -> io::Result<()> {
         let _ = size;
         Ok(())
     }
 
-    /// Permits the backend to start writeback of `range`. Nothing in `range` is guaranteed to be
-    /// durable before the next sync.
+    /// Permits the backend to start writeback of `range`. Nothing is durable before the next sync.
     ///
     /// The cache calls this for one range after the other. A backend of a slow device should block
-    /// while large parts of earlier ranges are not written, so that neither a single call nor the
-    /// final sync seems to hang.
+    /// while large parts of earlier ranges are not written, so that no call or sync takes too long.
     fn begin_sync(&self, range: Range<u64>) -> io::Result<()> {
         let _ = range;
         Ok(())
     }
 
-    /// Waits until every completed write, and the size needed to read it, is durable, which means
-    /// that it survives a loss of power. See [After a failed sync](Self#after-a-failed-sync).
+    /// Waits until every completed write, and the size needed to read it, survives a loss of power.
+    /// See [After a failed sync](Self#after-a-failed-sync).
     fn sync_data(&self) -> io::Result<()> {
         Err(read_only())
     }
@@ -143,36 +125,34 @@ pub trait Backend: Debug + Send + Sync + 'static {
         Err(read_only())
     }
 
-    /// Returns the alignment of direct transfers, a power of two, which may change. A transfer
-    /// needs no copy if its position, lengths and addresses are multiples of the alignment.
+    /// Returns the alignment, a power of two, of the positions, lengths and addresses of transfers
+    /// that need no copy. The alignment may change.
     fn alignment(&self) -> usize {
         1
     }
 
-    /// Returns `true` if the file is as the opening of this backend has found it: it was neither
-    /// created, nor truncated, nor written to. The cache then closes the file without a sync if it
-    /// has written nothing itself. Called with locks held.
+    /// Returns `true` if this backend has neither created the file, nor truncated it, nor written
+    /// to it. The cache then closes an unchanged file without a sync. Called with locks held.
     fn is_as_found(&self) -> bool {
         false
     }
 
-    /// Returns how transfers are made, if the backend is a file of the system or a test double of
-    /// one; otherwise returns `None`.
+    /// Returns how transfers are made, if the backend is a file of the system or its test double.
     #[cfg(not(loom))]
     fn file_transfers(&self) -> Option<Transfers> {
         None
     }
 
-    /// Returns the backend as a [`Deferred`] if its requests complete later; otherwise returns
-    /// `None`. Engines submit requests to a `Deferred` and make none of the calls that block.
+    /// Returns the backend as a [`Deferred`] if its requests complete later. Engines submit
+    /// requests to a `Deferred` and make none of the calls that block.
     #[cfg(not(loom))]
     fn deferred(&self) -> Option<&dyn Deferred> {
         None
     }
 
-    /// Returns the file of the operating system behind the backend if engines may transfer its
-    /// bytes themselves. The cache calls this once, when the backend is opened. A backend that does
-    /// more on a read or a write than transfer bytes (count, check, translate) must return `None`.
+    /// Returns the file of the operating system whose bytes engines may transfer themselves. The
+    /// cache calls this once, when the backend is opened. A backend that does more on a read or a
+    /// write than transfer bytes (count, check, translate) must return `None`.
     #[cfg(not(loom))]
     fn raw_file(self: Arc<Self>) -> Option<Arc<dyn RawFile>> {
         None
@@ -183,7 +163,6 @@ pub(crate) fn read_only() -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, "read-only backend")
 }
 
-/// Returns the error of a write or a size that ends past the maximum file offset.
 pub(crate) fn too_large() -> io::Error {
     io::Error::new(
         io::ErrorKind::FileTooLarge,
@@ -216,7 +195,6 @@ pub(crate) fn scatter(bytes: &[u8], bufs: &[RacyBytes<'_>]) {
     }
 }
 
-/// A backend that several owners share, for example a test and the cache.
 impl<B: Backend + ?Sized> Backend for Arc<B> {
     fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
         (**self).read_at(bufs, pos)

@@ -8,54 +8,44 @@ use super::request::{Kind, Request};
 
 /// A backend that accepts a request and completes it later, for example over a network.
 ///
-/// [`Backend::deferred`](crate::Backend::deferred) returns such a backend. It must satisfy the
-/// contract of [`Backend`](crate::Backend), with [`Request::buffers`] and [`Request::sources`] as
-/// the buffers. Engines submit any number of concurrent requests to it. A cache thread that waits
-/// for a single page calls [`Backend::read_at`](crate::Backend::read_at) instead.
+/// [`Backend::deferred`](crate::Backend::deferred) returns it. The contract of
+/// [`Backend`](crate::Backend) applies, with [`Request::buffers`] and [`Request::sources`] as the
+/// buffers. Engines submit any number of concurrent requests. A cache thread that waits for a
+/// single page calls [`Backend::read_at`](crate::Backend::read_at) instead.
 pub trait Deferred: Debug + Send + Sync {
-    /// Accepts `request`, and calls [`Request::complete`] when the request is done, on any thread.
-    /// The completion may occur before this function returns.
-    ///
-    /// This function should not block, because its callers have more requests. A request that the
-    /// backend drops fails.
+    /// Accepts `request`, and calls [`Request::complete`] when it is done, on any thread, perhaps
+    /// before this function returns. This function should not block, because its callers have more
+    /// requests. A request that the backend drops fails.
     fn start(&self, request: Request);
 }
 
 /// A file of the system whose bytes an engine may transfer by its descriptor.
 ///
-/// [`Backend::raw_file`](crate::Backend::raw_file) returns such a file. Only this crate has such
-/// files; a backend that wraps one without adding anything may return the inner file. If `begin`
-/// does not admit a request, the engine performs it by the backend's own calls, on a thread that
-/// may block.
+/// [`Backend::raw_file`](crate::Backend::raw_file) returns it. Only this crate has such files; a
+/// backend that wraps one without adding anything may return the inner file. If `begin` does not
+/// admit a request, a thread that may block performs it by the backend's own calls.
 pub trait RawFile: Sealed + Debug + Send + Sync {
     /// Admits `request`, a read or a write, for a transfer by the descriptor, as a whole or in
     /// consecutive parts. After `true`, the caller must call [`end`](Self::end) when the last part
     /// is done. Returns `false` if the backend's own calls must perform the request this time: the
     /// request is not aligned, it ends past the maximum file offset, or admission would block.
-    ///
-    /// # Errors
-    ///
     /// Fails with the error that the backend's own call would return before any system call.
     fn begin(&self, request: &Request) -> io::Result<bool>;
 
     /// Returns the descriptor for admitted requests. It is the same for the lifetime of the file.
     fn descriptor(&self) -> BorrowedFd<'_>;
 
-    /// Ends a request of this kind that `begin` admitted. The system has completed all of its
-    /// transfers, with success or failure.
+    /// Ends a request that `begin` admitted, once the system has completed its transfers.
     fn end(&self, kind: Kind);
 
-    /// Returns the alignment of transfers, in bytes. Transfers begin and end at multiples of the
-    /// alignment.
+    /// Returns the number of bytes at whose multiples transfers begin and end.
     fn unit(&self) -> u64;
 
-    /// Returns `true` if the file now ends at or before `pos`. Returns `false` if it does not, or
-    /// if its size is unknown.
+    /// Returns `true` if the file now ends at or before `pos`, or `false` if its size is unknown.
     fn ends_at(&self, pos: u64) -> bool;
 }
 
-/// Seals traits: engines rely on a raw file's descriptor, and the cache on an engine's submission
-/// contexts.
+/// Seals traits: engines rely on a raw file's descriptor, the cache on an engine's contexts.
 #[expect(
     unnameable_types,
     reason = "that nobody else can name it is what it is for"

@@ -26,7 +26,6 @@ impl Group {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts one more completed request, and wakes the waiting threads.
     pub(crate) fn one_is_done(&self, panic: Option<Panic>) {
         let mut state = self.lock();
         state.nr_done += 1;
@@ -41,7 +40,6 @@ impl Group {
         self.lock().nr_done
     }
 
-    /// Waits until at least `nr` requests are completed. Returns the number of completed requests.
     pub(crate) fn wait_for(&self, nr: usize) -> usize {
         self.changed
             .wait_while(self.lock(), |state| state.nr_done < nr)

@@ -1,12 +1,9 @@
 //! Contract between the cache and every backend.
 //!
-//! - Owns: the [`Backend`] trait, its contract, and the errors that all implementations share
-//!   (`contract`); requests that complete later, with the memory and callbacks that they use
-//!   (`request`, `spans`, `group`); the traits of backends that perform such requests (`deferred`);
-//!   how the bytes of a file of the system are transferred (`transfers`).
+//! - Owns: the [`Backend`] trait and its contract; requests, their memory and callbacks; the traits
+//!   of backends that perform requests (`deferred`); kinds of transfers.
 //! - Calls: nothing of this crate.
-//! - Promises: the cache relies on no property of a backend except the contract of [`Backend`]. A
-//!   request completes exactly once.
+//! - Promises: the cache relies only on the contract. A request completes exactly once.
 
 mod contract;
 #[cfg(not(loom))]

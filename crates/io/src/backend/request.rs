@@ -1,20 +1,16 @@
 //! A transfer, a sync or a change of size that completes later, exactly once.
 //!
-//! A request keeps all memory that it uses valid, because its [`Completion`] holds the owner of
-//! that memory. Any thread may therefore complete a request, and no thread has to wait for it. A
-//! request cannot be cancelled once an engine has it. If its result is no longer needed, its
-//! completion still runs, and releases the memory.
+//! The [`Completion`] of a request holds the owner of its memory, so any thread may complete the
+//! request, and no thread has to wait for it. A request cannot be cancelled once an engine has it.
 //!
 //! # Why the memory stays valid while the system writes to it
 //!
-//! - R1: The creator of a request keeps the request's memory valid until [`Completion::complete`]
-//!   is called, or forever if it is never called (as [`Request::read`] requires).
-//! - R2: Only [`Request::complete`] and the drop of a request call the completion. Both consume the
-//!   request.
+//! - R1: The creator of a request keeps its memory valid until [`Completion::complete`] is called,
+//!   or forever if it is never called (as [`Request::read`] requires).
+//! - R2: Only [`Request::complete`] and the drop of a request call the completion, and consume it.
 //! - R3: Code that has passed the memory to the system keeps the request until the system no longer
 //!   uses the memory: in the ring's list of jobs for io_uring, on the stack for a blocking call. If
-//!   the ring is leaked (`mem::forget`), its requests are leaked too. They never complete, and by
-//!   R1 their memory stays valid.
+//!   the ring is leaked (`mem::forget`), so are its requests, whose memory stays valid by R1.
 //! - R4: Safe code accesses the memory as [`RacyBytes`] that borrow from the request
 //!   ([`Request::buffers`]), so it cannot access the memory after it has completed the request.
 
@@ -38,16 +34,14 @@ pub trait Completion: Send + 'static {
     /// means that the file ends there), the number of bytes written (all of them), or 0 otherwise.
     ///
     /// Called exactly once, on any thread, with no lock of the engine held. It may submit other
-    /// requests to the engine, but should not wait for any: while it waits, it occupies one of the
-    /// threads that perform the calls of its backend. A panic is passed to the thread that waits
-    /// for the request ([`Lane::wait`](crate::engine::Lane::wait)). If no thread waits, the panic
-    /// ends after the panic hook has reported it.
+    /// requests, but should not wait for any, since it occupies a thread that performs calls of its
+    /// backend. A panic is raised in a thread that waits for the request
+    /// ([`Lane::wait`](crate::engine::Lane::wait)), or else only reported by the panic hook.
     fn complete(self: Box<Self>, result: io::Result<usize>);
 
     /// Returns `true` if [`complete`](Self::complete) runs no code of the program, never blocks,
-    /// and keeps its backend alive, so that it does not drop the last reference to the backend.
-    /// Only such a completion may run on a thread on which the completions of other requests
-    /// depend.
+    /// and does not drop the last reference to its backend. Only such a completion may run on a
+    /// thread on which the completions of other requests depend.
     fn is_prompt(&self) -> bool {
         false
     }
@@ -81,7 +75,7 @@ pub enum Kind {
 #[must_use = "a request that is dropped fails"]
 pub struct Request {
     kind: Kind,
-    /// File position of the first byte that is not transferred yet.
+    /// The first byte that is not transferred yet.
     pos: u64,
     spans: Spans,
     nr_done: usize,
@@ -120,10 +114,9 @@ impl Request {
     ///
     /// # Safety
     ///
-    /// - (a) From now until `completion` is called, the obligations of [`RacyBytes::new`] hold for
-    ///   every span. If `completion` is never called, the obligations hold forever.
-    /// - (b) Until `completion` is called, no code relies on the memory's contents: the system may
-    ///   write to it at any time.
+    /// - (a) Until `completion` is called, or forever if it never is, the obligations of
+    ///   [`RacyBytes::new`] hold for every span.
+    /// - (b) Until then, no code relies on the memory's contents: the system may write to it.
     pub unsafe fn read(pos: u64, spans: impl Into<Spans>, completion: Box<dyn Completion>) -> Self {
         Self::new(Kind::Read, pos, spans.into(), completion)
     }
@@ -133,7 +126,7 @@ impl Request {
     /// # Safety
     ///
     /// (a) As for [`read`](Self::read), but the memory need not be writable. (If other threads
-    /// change the memory during the write, an arbitrary mixture of old and new bytes is written.)
+    /// change it during the write, an arbitrary mixture of old and new bytes is written.)
     pub unsafe fn write(
         pos: u64,
         spans: impl Into<Spans>,
@@ -142,8 +135,7 @@ impl Request {
         Self::new(Kind::Write, pos, spans.into(), completion)
     }
 
-    /// Creates a sync of completed writes, possibly of concurrent ones, and of the size needed to
-    /// read them.
+    /// Creates a sync of the writes that have completed, and of the size needed to read them.
     pub fn sync_data(completion: Box<dyn Completion>) -> Self {
         Self::new(Kind::SyncData, 0, Spans::default(), completion)
     }
@@ -194,20 +186,17 @@ impl Request {
         self.nr_done
     }
 
-    /// Returns the rest of the memory of a read, without the part that was transferred. Empty for
-    /// other kinds.
+    /// Returns the rest of the memory of a read. Empty for other kinds.
     #[must_use]
     pub fn buffers(&self) -> Vec<RacyBytes<'_>> {
         if self.kind != Kind::Read {
             return Vec::new();
         }
-        // SAFETY: (a) of `read` holds, because the completion was not called: that consumes the
-        // request (R2), from which the result borrows.
+        // SAFETY: (a) of `read`: completing consumes the request (R2), which the result borrows.
         unsafe { self.spans.racy() }
     }
 
-    /// Returns the rest of the memory of a write, without the part that was transferred. Empty for
-    /// other kinds.
+    /// Returns the rest of the memory of a write. Empty for other kinds.
     #[must_use]
     pub fn sources(&self) -> Vec<RacySource<'_>> {
         if self.kind != Kind::Write {
@@ -217,11 +206,7 @@ impl Request {
         unsafe { self.spans.sources() }
     }
 
-    /// Records that the next `nr` bytes were transferred.
-    ///
-    /// # Panics
-    ///
-    /// If fewer than `nr` bytes are left.
+    /// Records that the next `nr` bytes were transferred. Panics if fewer are left.
     pub fn advance(&mut self, nr: usize) {
         self.spans.advance(nr);
         self.nr_done += nr;
@@ -239,18 +224,16 @@ impl Request {
         completion.is_some_and(|completion| completion.is_prompt())
     }
 
-    /// Returns the memory that is not transferred yet, in the form that the system calls take.
+    /// Returns the memory that is not transferred yet.
     pub(crate) fn spans(&self) -> &[Span] {
         self.spans.left()
     }
 
-    /// Makes `group` count the request when it completes.
     pub(crate) fn join(&mut self, group: &Arc<Group>) {
         self.group = Some(Arc::clone(group));
     }
 
-    /// Like [`complete`](Self::complete), but does not notify the group, and returns the
-    /// completion's panic, if any.
+    /// Like [`complete`](Self::complete), but returns a panic and does not notify the group.
     pub(crate) fn complete_quietly(mut self, result: io::Result<usize>) -> Option<Panic> {
         self.call(result)
     }
@@ -262,8 +245,7 @@ impl Request {
         let panic = self.call(result);
         match self.group.take() {
             Some(group) => group.one_is_done(panic),
-            // The panic hook has reported the panic. Its payload is leaked, since the payload's
-            // drop could panic again.
+            // The panic hook has reported the panic. The payload's drop could panic again.
             None => mem::forget(panic),
         }
     }
@@ -271,7 +253,6 @@ impl Request {
     fn call(&mut self, result: io::Result<usize>) -> Option<Panic> {
         let completion = self.completion.take()?;
         let len = self.nr_done + self.spans.nr_bytes();
-        // A backend that reports fewer bytes for a write has not written all of it.
         let result = match (self.kind, result) {
             (Kind::Write, Ok(nr)) if nr < len => Err(io::ErrorKind::WriteZero.into()),
             (_, result) => result,

@@ -7,16 +7,13 @@ use std::ptr::NonNull;
 
 use pagewell_sync::bytes::{RacyBytes, RacySource};
 
-/// One I/O vector: the element type of the list that `preadv` takes.
-///
-/// A span is only an address and a length, without any guarantee for the memory. The creator of a
-/// [`Request`](super::Request) guarantees that the memory is valid.
+/// One element of the list that `preadv` takes. A span guarantees nothing about the memory; the
+/// creator of a [`Request`](super::Request) does.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Span(libc::iovec);
 
-// SAFETY: a span is an address and a length. The address is dereferenced only under the guarantee
-// of a request's creator.
+// SAFETY: the address is dereferenced only under the guarantee of a request's creator.
 unsafe impl Send for Span {}
 // SAFETY: as above.
 unsafe impl Sync for Span {}
@@ -69,16 +66,11 @@ impl Span {
         self.len() == 0
     }
 
-    /// Returns the span without its first `n` bytes. The span has at least `n`.
     fn after(self, n: usize) -> Self {
         Self::new(self.start().wrapping_add(n), self.len() - n)
     }
 
-    /// Returns the bytes as racy bytes.
-    ///
-    /// # Safety
-    ///
-    /// The obligations of [`RacyBytes::new`] hold for all of `'a`.
+    /// Safety: the obligations of [`RacyBytes::new`] hold for all of `'a`.
     unsafe fn bytes<'a>(self) -> RacyBytes<'a> {
         // An empty span may have a null address.
         let start = NonNull::new(self.start()).unwrap_or(NonNull::dangling());
@@ -96,9 +88,9 @@ pub struct Spans {
 
 #[derive(Debug)]
 enum List {
-    /// A single span, which needs no allocation. Most requests have one.
+    /// Most requests have one span, which needs no allocation.
     One(Span),
-    /// Several spans. Those before `next` were transferred.
+    /// Those before `next` were transferred.
     Many { spans: Vec<Span>, next: usize },
 }
 
@@ -122,7 +114,7 @@ impl From<Span> for Spans {
 
 impl From<Vec<Span>> for Spans {
     fn from(spans: Vec<Span>) -> Self {
-        // The sum saturates. A sum that overflows violates the obligations of `Request` anyway.
+        // A sum that overflows violates the obligations of `Request` anyway.
         let nr_bytes = spans
             .iter()
             .fold(0, |sum: usize, span| sum.saturating_add(span.len()));
@@ -169,11 +161,7 @@ impl Spans {
         }
     }
 
-    /// Returns the bytes that are not transferred yet, for writing to them.
-    ///
-    /// # Safety
-    ///
-    /// The obligations of [`RacyBytes::new`] hold for each span for as long as the result is used.
+    /// Safety: the obligations of [`RacyBytes::new`] hold for each span while the result is used.
     pub(crate) unsafe fn racy(&self) -> Vec<RacyBytes<'_>> {
         let bytes = |span: &Span| {
             // SAFETY: as the caller guarantees.
@@ -182,11 +170,7 @@ impl Spans {
         self.left().iter().map(bytes).collect()
     }
 
-    /// Returns the bytes that are not transferred yet, for reading them.
-    ///
-    /// # Safety
-    ///
-    /// As for [`racy`](Self::racy), but the memory need not be writable.
+    /// Safety: as for [`racy`](Self::racy), but the memory need not be writable.
     pub(crate) unsafe fn sources(&self) -> Vec<RacySource<'_>> {
         let bytes = |span: &Span| {
             // SAFETY: as the caller guarantees; no code writes through a source.

@@ -20,8 +20,7 @@ pub enum Transfers {
 pub enum Buffered {
     /// Direct I/O was not requested.
     NotAsked,
-    /// The file system reports no alignment for direct I/O: it does not support direct I/O, or the
-    /// system is too old to report the alignment.
+    /// The file system reports no alignment for direct I/O, or the system is too old to report it.
     NoAlignment,
     /// The file system requires an alignment of this many bytes, more than a page.
     TooCoarse(u32),

@@ -55,8 +55,7 @@ pub enum Fault {
     DoneThenFail(io::Error),
     /// The file seems to end this number of bytes after the start of the read. Only for reads.
     EndAfter(usize),
-    /// At most the first `written` bytes are written, and then the write fails with this error.
-    /// Only for writes.
+    /// At most the first `written` bytes of a write are written, and then it fails with this error.
     ShortThenFail {
         /// Number of bytes written.
         written: usize,
@@ -90,10 +89,8 @@ impl Counts {
     }
 }
 
-/// A backend with a script that determines the outcome of each [`Operation`].
-///
-/// The script runs before the call is performed. The script may block, so that a test can hold a
-/// call at a chosen point. The double is writable if the inner backend is.
+/// A backend with a script that determines the outcome of each [`Operation`]. The script runs
+/// before the call, and may block, so that a test can hold a call at a chosen point.
 pub struct FaultBackend<B> {
     inner: B,
     script: Box<Script>,
@@ -101,8 +98,7 @@ pub struct FaultBackend<B> {
 }
 
 impl<B: Backend> FaultBackend<B> {
-    /// Wraps `inner`. `script` receives the position and length of every read. Other calls are
-    /// passed to `inner` unchanged.
+    /// Wraps `inner`. `script` receives the position and length of every read.
     pub fn new(inner: B, script: impl Fn(u64, usize) -> Fault + Send + Sync + 'static) -> Self {
         Self::with_script(inner, move |operation| match *operation {
             Operation::Read { pos, len } => script(pos, len),
@@ -110,11 +106,8 @@ impl<B: Backend> FaultBackend<B> {
         })
     }
 
-    /// Wraps `inner`. `script` receives every [`Operation`].
-    ///
-    /// # Panics
-    ///
-    /// A call panics if the script returns a fault that does not apply to its kind.
+    /// Wraps `inner`. `script` receives every [`Operation`]. A call panics if the script returns a
+    /// fault that does not apply to its kind.
     pub fn with_script(
         inner: B,
         script: impl Fn(&Operation) -> Fault + Send + Sync + 'static,
@@ -173,7 +166,6 @@ impl<B: Backend> FaultBackend<B> {
         (self.script)(operation)
     }
 
-    /// Performs a call that can have only the faults that apply to every operation.
     fn simple<T>(
         &self,
         operation: &Operation,
@@ -195,7 +187,6 @@ fn unfit(operation: &Operation, fault: &Fault) -> ! {
     panic!("the script returned {fault:?} for {operation:?}, to which it does not apply")
 }
 
-/// Returns the buffers limited to their first `len` bytes, or all of them if they have fewer.
 fn first_bytes<'a>(bufs: &[RacySource<'a>], len: usize) -> Vec<RacySource<'a>> {
     let mut left = len;
     bufs.iter()

@@ -22,7 +22,6 @@ impl Rng {
         (self.next() % end as u64) as usize
     }
 
-    /// Returns `true` with a probability of `quarters` quarters.
     pub(crate) fn chance(&mut self, quarters: usize) -> bool {
         self.below(4) < quarters
     }

@@ -11,11 +11,10 @@ use crate::file::Owner;
 #[derive(Debug)]
 pub(super) struct GroupLane<'e> {
     engine: &'e dyn Engine,
-    /// The process that submitted the requests.
     owner: Owner,
     group: Arc<Group>,
-    /// The job that was submitted last. If this thread waits for all of its jobs, it performs this
-    /// one itself before it blocks. A single job is therefore never passed to another thread.
+    /// The job that was submitted last. A thread that waits for all of its jobs performs it before
+    /// it blocks, so a single job is never passed to another thread.
     last: Option<Job>,
     nr_submitted: usize,
     /// Number of completions that `wait` has returned.
@@ -36,9 +35,9 @@ impl<'e> GroupLane<'e> {
 }
 
 impl GroupLane<'_> {
-    /// Handles a fork since this context was created. In the child, requests in flight are the
-    /// parent's and never complete; the job that was not passed to the engine yet fails. Returns
-    /// `None` in the parent, and the number of failed jobs in the child.
+    /// In a child forked since, requests in flight are the parent's and never complete, and the job
+    /// that was not passed to the engine fails. Returns the number of failed jobs, or `None` in the
+    /// parent.
     fn leave_to_parent(&mut self) -> Option<usize> {
         self.owner.check().err()?;
         let nr = usize::from(self.last.is_some());
@@ -95,8 +94,7 @@ impl Drop for GroupLane<'_> {
             last.perform();
         }
         self.group.wait_for(self.nr_submitted);
-        // The panic hook has reported the panic. Its payload is leaked, since the payload's drop
-        // could panic again.
+        // Leak the reported panic, whose drop could panic again.
         std::mem::forget(self.group.take_panic());
     }
 }

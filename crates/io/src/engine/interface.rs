@@ -6,17 +6,11 @@ use std::panic::resume_unwind;
 use super::job::Job;
 use crate::backend::Sealed;
 
-/// Executor of requests to backends. It completes each request exactly once.
+/// Executor of requests to backends. Only this crate can implement engines, because unsafe code
+/// relies on their contract and on the drop of [`Lane`].
 ///
-/// Only this crate can implement engines, because unsafe code relies on their contract and on the
-/// drop of [`Lane`].
-///
-/// | submitted by | completes | for |
-/// |---|---|---|
-/// | [`submit`](Self::submit) | on any thread, waiter or not | readahead, writeback, futures |
-/// | [`run`](Self::run), [`lane`](Self::lane) | while its thread waits or before | blocking calls |
-///
-/// A thread that waits for its requests performs work of the engine while it waits.
+/// [`submit`](Self::submit) is for readahead, writeback and futures, [`run`](Self::run) and
+/// [`lane`](Self::lane) for blocking calls: their requests complete by the end of the wait.
 ///
 /// # Contract
 ///
@@ -25,16 +19,14 @@ use crate::backend::Sealed;
 /// - E2: Requests may complete in any order. For an order, submit the second request after the
 ///   first has completed. A sync covers the requests that completed before it was submitted.
 /// - E3: No lock of the engine is held while a completion runs.
-/// - E4: The engine has released the backend when it calls the completion. If that was the last
-///   `Arc` of the backend, the backend is dropped.
+/// - E4: The engine releases its `Arc` of the backend, perhaps the last, before the completion.
 /// - E5: A backend that hangs blocks only its own requests, as long as fewer backends hang than
 ///   [`WorkerSettings::threads`](super::WorkerSettings::threads) divided by
 ///   [`WorkerSettings::per_storage`](super::WorkerSettings::per_storage). Keys of
 ///   [`WorkerEngine::call`](super::WorkerEngine::call) count as backends.
 /// - E6: An engine without requests uses no CPU time.
 /// - E7: In a child of `fork`, requests fail with [`Forked`](crate::Forked), or the calling thread
-///   itself performs them if the backend permits use in a child. The parent's requests are
-///   unaffected.
+///   performs them if the backend permits use in a child. The parent's requests are unaffected.
 pub trait Engine: Sealed + Debug + Send + Sync + 'static {
     /// Returns the name: `sync`, `worker`, `uring` or `sim`.
     fn name(&self) -> &'static str;
@@ -42,8 +34,8 @@ pub trait Engine: Sealed + Debug + Send + Sync + 'static {
     /// Returns the bounds on concurrency.
     fn limits(&self) -> Limits;
 
-    /// Submits a request, which may complete before this function returns. The number of requests
-    /// is not bounded: those that exceed the limits wait, in an order that is fair to backends.
+    /// Submits a request, which may complete before this function returns. Any number of requests
+    /// is accepted: those that exceed the limits wait, in an order that is fair to backends.
     fn submit(&self, job: Job);
 
     /// Submits all of `jobs`, like [`submit`](Self::submit) but cheaper, and empties the vector.
@@ -56,12 +48,8 @@ pub trait Engine: Sealed + Debug + Send + Sync + 'static {
     /// Creates a submission context, with which this thread waits for its own requests.
     fn lane(&self) -> Box<dyn Lane + '_>;
 
-    /// Performs all of `jobs`, and returns when all are completed. If `jobs` has only one job, this
-    /// thread performs it by a call of the backend, without another thread or a ring.
-    ///
-    /// # Panics
-    ///
-    /// If a completion panics. The panic is raised after all jobs are completed.
+    /// Performs all of `jobs`, and returns when all are completed. A single job needs no other
+    /// thread and no ring. If a completion panics, this call panics after all jobs are completed.
     fn run(&self, jobs: &mut Vec<Job>) {
         if jobs.len() == 1
             && let Some(job) = jobs.pop()
@@ -82,31 +70,23 @@ pub trait Engine: Sealed + Debug + Send + Sync + 'static {
 }
 
 /// Submission context: the requests of one thread, which waits for them. A context stays on its
-/// thread, and its drop waits for all requests in flight.
+/// thread, and its drop waits for all requests in flight. In a child forked later, these are the
+/// parent's, and requests that were not started fail.
 ///
 /// While a context has writes in flight, its thread must not call the same backend directly or
-/// through another context: that can deadlock. A call that needs exclusive access to the file (a
-/// change of its size, a direct write of a partial block) waits for the writes in flight, whose
-/// completions only this thread reaps.
-///
-/// In a child forked after the context was created, requests in flight are the parent's, and
-/// requests that were not started fail.
+/// through another context. A call that needs exclusive access to the file (a change of its size, a
+/// direct write of a partial block) would wait for writes whose completions only this thread reaps.
 pub trait Lane: Sealed {
     /// Submits a request. The request may start only when the thread calls [`wait`](Self::wait).
     fn submit(&mut self, job: Job);
 
-    /// Waits until `nr` more requests of this submission context are completed, or all if fewer are
-    /// in flight, and performs the engine's work while it waits. Returns the number of requests
-    /// completed since the last call. With `nr` 0, starts the submitted requests and returns
-    /// without waiting.
-    ///
-    /// # Panics
-    ///
-    /// If a completion panicked. The submission context stays usable.
+    /// Waits until `nr` more requests of this context are completed, or all if fewer are in flight,
+    /// and performs the engine's work while it waits. Returns the number of requests completed
+    /// since the last call. With `nr` 0, only starts the submitted requests. If a completion
+    /// panicked, this call panics, and the context stays usable.
     fn wait(&mut self, nr: usize) -> usize;
 
-    /// Returns the number of requests that were submitted and that [`wait`](Self::wait) has not
-    /// returned as completed.
+    /// Returns the number of submitted requests that [`wait`](Self::wait) has not returned.
     fn nr_in_flight(&self) -> usize;
 }
 

@@ -9,21 +9,18 @@ use std::sync::Arc;
 use super::queue::OfStorage;
 use crate::backend::{Backend, Group, Kind, Panic, RawFile, Request};
 
-/// A backend with its properties. The properties are queried once, and later changes have no
-/// effect.
+/// A backend with its properties, which are queried once.
 #[derive(Clone)]
 pub struct Target(Arc<Answers>);
 
 struct Answers {
     file: Arc<dyn Backend>,
     raw: Option<Arc<dyn RawFile>>,
-    /// `true` if the backend completes requests later ([`Backend::deferred`]).
     is_deferred: bool,
 }
 
 impl Target {
-    /// Queries the properties of `file`: its raw file, and whether it completes requests later.
-    /// Fails if the backend panics.
+    /// Queries the properties of `file`. Fails if the backend panics.
     pub fn new(file: Arc<dyn Backend>) -> io::Result<Self> {
         let (raw, is_deferred) = caught(|| {
             let raw = Arc::clone(&file).raw_file();
@@ -56,8 +53,7 @@ impl fmt::Debug for Target {
     }
 }
 
-/// A request, and the backend that performs it. A job keeps a reference to the backend until the
-/// request is done.
+/// A request, and a reference to the backend that performs it.
 #[must_use = "a job that is dropped fails"]
 pub struct Job {
     target: Target,
@@ -71,8 +67,7 @@ impl fmt::Debug for Job {
 }
 
 impl Job {
-    /// Creates a job, and queries the backend's properties. If the backend panics, the job performs
-    /// the request by the backend's blocking calls.
+    /// Creates a job. If a query of the backend panics, the job makes the backend's blocking calls.
     pub fn new(file: Arc<dyn Backend>, request: Request) -> Self {
         let target = Target::new(Arc::clone(&file)).unwrap_or_else(|_| {
             Target(Arc::new(Answers {
@@ -106,28 +101,24 @@ impl Job {
         self.request.join(group);
     }
 
-    /// Returns the file of the operating system behind the backend, if any. The result is always
-    /// the same.
+    /// Returns the same result on each call.
     pub(super) fn raw_file(&self) -> Option<&dyn RawFile> {
         self.target.0.raw.as_deref()
     }
 
-    /// Completes the request. Releases the backend first, because a thread that the completion
-    /// notifies may close it.
+    /// Releases the backend before the completion, which may notify a thread that closes it.
     pub(super) fn complete(self, result: io::Result<usize>) {
         let_go(self.target);
         self.request.complete(result);
     }
 
-    /// Like [`complete`](Self::complete), but does not notify the group, since the caller counts
-    /// the completion. Returns the completion's panic, if any.
+    /// Like [`complete`](Self::complete), but returns a panic and does not notify the group.
     pub(super) fn complete_quietly(self, result: io::Result<usize>) -> Option<Panic> {
         let_go(self.target);
         self.request.complete_quietly(result)
     }
 
-    /// If the backend completes requests later, submits the request to it and returns `None`.
-    /// Otherwise returns the job.
+    /// Submits the request if the backend completes requests later, or else returns the job.
     pub(super) fn defer(self) -> Option<Self> {
         if !self.target.0.is_deferred {
             return Some(self);
@@ -139,7 +130,6 @@ impl Job {
             if let Some(deferred) = target.file().deferred()
                 && let Some(Self { target, request }) = job.take()
             {
-                // The backend keeps itself alive if necessary.
                 drop(target);
                 deferred.start(request);
             }
@@ -160,9 +150,8 @@ impl Job {
         job.complete(result);
     }
 
-    /// Performs the request by the backend's blocking calls, for a thread that waits for this job.
-    /// Returns the completion's panic, if any. If the backend completes requests later, performs
-    /// nothing and returns the job as an error.
+    /// Like [`perform`](Self::perform), for a thread that waits for this job, and returns the
+    /// completion's panic. Returns the job as an error if the backend completes requests later.
     pub(super) fn perform_here(mut self) -> Result<Option<Panic>, Self> {
         if self.target.0.is_deferred {
             return Err(self);
@@ -171,8 +160,7 @@ impl Job {
         Ok(self.complete_quietly(result))
     }
 
-    /// Performs the request by calls of the backend, and returns the result. Converts a panic of
-    /// the backend to an error.
+    /// Performs the request by calls of the backend, whose panic becomes an error.
     pub(super) fn call(&mut self) -> io::Result<usize> {
         let (file, request) = (self.file(), &self.request);
         let nr_done = request.nr_done();
@@ -195,12 +183,10 @@ impl OfStorage for Job {
     }
 }
 
-/// Makes a call of a backend, which is code of the program and may panic. Converts a panic to an
-/// error. The engine's state is consistent whenever this is called.
+/// Converts a panic of the backend to an error. The engine's state must be consistent.
 fn caught<T>(call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-        // The panic hook has reported the panic. Its payload is leaked, since the payload's drop
-        // could panic again.
+        // The panic hook has reported the panic. Leak its payload, whose drop could panic again.
         std::mem::forget(panic);
         Err(io::Error::other("the backend panicked"))
     })

@@ -2,22 +2,7 @@
 //!
 //! - Owns: the interface (`interface`, `job`), the engines, and the choice between them.
 //! - Calls: `backend`, `file`, and the random numbers of `doubles`.
-//! - Promises: the contract of [`Engine`]; `README.md` beside this file explains how the engines
-//!   satisfy it.
-//!
-//! | module | contents |
-//! |---|---|
-//! | `interface` | [`Engine`], [`Lane`], [`Limits`]: the contract |
-//! | `job` | [`Job`]: a request and its [`Target`], a backend with its properties |
-//! | `queue` | waiting jobs, in turn by backend |
-//! | `group_lane` | a submission context that counts completions |
-//! | `sync` | [`SyncEngine`]: the calling thread itself, the baseline |
-//! | `worker` | [`WorkerEngine`]: threads |
-//! | `waker_threads` | [`WakerThreads`]: threads that call the wakers of tasks |
-//! | `settings` | [`UringSettings`]; [`Refusal`]: why io_uring is unavailable |
-//! | `uring` | [`UringEngine`]: io_uring |
-//! | `sim` | `SimEngine`: seeded simulator of order and faults (feature `sim`) |
-//! | `choice` | [`Chosen`]: the selected engine, and why |
+//! - Promises: the contract of [`Engine`], as `README.md` beside this file explains.
 //!
 //! Tested by `tests/engines.rs`, `tests/refused.rs`, `tests/forked.rs`, `tests/simulated.rs`.
 

@@ -1,21 +1,17 @@
-//! Jobs that wait to be started. Backends take turns, and each has a bounded number of jobs in
-//! progress.
+//! Jobs that wait to be started, with turns and a limit of jobs in progress for each backend.
 
 use std::collections::{HashMap, VecDeque};
 
 pub(super) trait OfStorage {
-    /// Returns the key of the backend, which is equal for all entries of one backend, and which no
-    /// other backend has while an entry exists.
+    /// Returns the key of the backend, which no other backend has while an entry exists.
     fn key(&self) -> usize;
 }
 
-/// Jobs that were not started, and the number of jobs in progress of each backend.
 #[derive(Debug)]
 pub(super) struct Queue<J> {
     storages: HashMap<usize, Storage<J>>,
-    /// Keys of the backends with a job that may be started. Each key occurs once.
+    /// Keys of the backends with a job that may be started, each once.
     turns: VecDeque<usize>,
-    /// Number of jobs that may be started within the bounds of their backends.
     nr_ready: usize,
     per_storage: usize,
 }
@@ -59,7 +55,6 @@ impl<J: OfStorage> Queue<J> {
         self.nr_ready
     }
 
-    /// Returns `true` if no job waits and none is in progress.
     pub(super) fn is_at_rest(&self) -> bool {
         self.storages.is_empty()
     }
@@ -72,8 +67,7 @@ impl<J: OfStorage> Queue<J> {
         self.recount(key, before);
     }
 
-    /// Removes the job to start next, and counts it as in progress. Returns `None` if no job may be
-    /// started.
+    /// Removes the next job that may be started, and counts it as in progress.
     pub(super) fn pop(&mut self) -> Option<J> {
         let key = self.turns.pop_front()?;
         let storage = self.storages.get_mut(&key)?;
@@ -85,7 +79,6 @@ impl<J: OfStorage> Queue<J> {
         job
     }
 
-    /// Records that a popped job of the backend with this key is done.
     pub(super) fn done(&mut self, key: usize) {
         let Some(storage) = self.storages.get_mut(&key) else {
             return;
@@ -99,8 +92,7 @@ impl<J: OfStorage> Queue<J> {
         self.recount(key, before);
     }
 
-    /// Updates `nr_ready` and `turns` after a change of a backend that could start `before` jobs
-    /// until then.
+    /// Updates `nr_ready` and `turns` for a backend that could start `before` jobs so far.
     fn recount(&mut self, key: usize, before: usize) {
         let Some(storage) = self.storages.get_mut(&key) else {
             return;

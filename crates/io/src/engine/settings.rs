@@ -6,20 +6,18 @@ use std::time::Duration;
 /// Settings of a [`UringEngine`](crate::engine::UringEngine).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UringSettings {
-    /// Maximum number of requests in flight for which no thread waits: 8 to 16384. Other values are
-    /// replaced by the nearest of these.
+    /// Maximum number of requests in flight for which no thread waits, clamped to 8 to 16384.
     pub depth: u32,
     /// Maximum number of these requests of one backend; at least one.
     pub per_storage: usize,
-    /// Maximum time for which the drop of an engine waits for such requests. When it has elapsed,
-    /// the drop prints a line on standard error, and leaves the engine's thread running until the
-    /// requests complete. Completions that are code of the program run on other threads, possibly
-    /// after the drop.
+    /// Maximum time for which the drop of an engine waits for such requests. The drop then prints a
+    /// line on standard error, and leaves the engine's thread running until they complete.
+    /// Completions that are code of the program run on other threads, possibly after the drop.
     pub close_timeout: Duration,
 }
 
 impl Default for UringSettings {
-    /// Returns limits of 1024 requests in all and 256 of one backend, and a timeout of one second.
+    /// 1024 requests in all and 256 of one backend, and a timeout of one second.
     fn default() -> Self {
         Self {
             depth: 1024,
@@ -44,8 +42,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Returns `true` if a later attempt may succeed, because the process or the system had reached
-    /// a limit.
+    /// Returns `true` if a later attempt may succeed: a limit of the process or system was reached.
     #[must_use]
     pub fn may_pass(self) -> bool {
         let passing = [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EAGAIN];

@@ -1,15 +1,9 @@
-//! Simulator: a seed determines in which order, how late, in which parts and with which faults
-//! requests complete.
+//! Simulator: a seed determines the order, delays, parts and faults of requests.
 //!
-//! A request advances only in steps. Calls of [`SimEngine::step`] make steps, and so do threads
-//! that wait in [`Engine::run`] or by a [`Lane`]. Each step selects one request in flight at
-//! random, and performs all or a part of it by the backend's own calls, on the calling thread. If
-//! one thread submits the requests and makes the steps, the same seed and the same requests yield
-//! the same [`History`], so that a failure can be replayed. (With several threads the engine is
-//! correct, but not repeatable.)
-//!
-//! [`Faults`] has the fault rates. A loss of power writes a random subset of the sectors of each
-//! write in flight.
+//! A request advances only in steps, made by [`SimEngine::step`] and by threads that wait in
+//! [`Engine::run`] or by a [`Lane`]. Each step performs all or a part of a random request in
+//! flight, by the backend's own calls, on the calling thread. If one thread submits the requests
+//! and makes the steps, the same seed and requests yield the same [`History`].
 
 use std::io;
 use std::panic::resume_unwind;
@@ -23,7 +17,7 @@ use super::job::Job;
 use crate::backend::{Group, Kind, Sealed, total_len};
 use crate::doubles::Rng;
 
-/// Unit of an atomic device write, in bytes.
+/// Bytes that a device writes atomically.
 const SECTOR: usize = 512;
 
 /// Fault rates, per thousand steps.
@@ -35,16 +29,14 @@ pub struct Faults {
     pub interrupted: u32,
     /// A request is not selected during a random number of steps.
     pub delayed: u32,
-    /// A request fails with `EIO`, or a write with `ENOSPC`, after a random part of it was
-    /// performed.
+    /// A request fails with `EIO`, or a write with `ENOSPC`, after a random part was performed.
     pub failed: u32,
     /// A transfer is performed at another position of the file, and reports success.
     pub misdirected: u32,
 }
 
 impl Faults {
-    /// Returns rates of partial, interrupted and delayed transfers, which a correct program
-    /// tolerates without an effect on its results.
+    /// Returns rates of short, interrupted and delayed steps, which a correct program tolerates.
     #[must_use]
     pub fn harmless() -> Self {
         Self {
@@ -92,7 +84,6 @@ pub type History = Vec<Event>;
 #[derive(Debug)]
 pub struct SimEngine {
     state: Mutex<State>,
-    /// Notified when the requests in flight have changed.
     changed: Condvar,
 }
 
@@ -101,11 +92,10 @@ struct State {
     rng: Rng,
     faults: Faults,
     flights: Vec<Flight>,
-    /// Number of requests that a step is performing. They are not in `flights`.
+    /// Number of requests that a step is performing, which are not in `flights`.
     nr_stepping: usize,
     nr_given: u64,
     nr_steps: u64,
-    /// Number of the step at which the power fails.
     power_off_at: Option<u64>,
     is_off: bool,
     history: History,
@@ -119,7 +109,6 @@ struct Flight {
     due: u64,
 }
 
-/// Action of a step, determined with the state locked.
 #[derive(Clone, Copy, Debug)]
 enum Plan {
     Part(usize),
@@ -128,7 +117,7 @@ enum Plan {
         after: usize,
         errno: i32,
     },
-    /// Transfers at another position, which this random number determines.
+    /// The transfer's other position is derived from this random number.
     Misdirect(u64),
 }
 
@@ -137,7 +126,7 @@ impl State {
         (self.rng.below(1000) as u32) < thousandth
     }
 
-    /// Returns a random length of a part: in one of four cases any length, otherwise whole sectors.
+    /// In one of four cases any length, otherwise whole sectors.
     fn part(&mut self, len: usize) -> usize {
         let nr = self.rng.below(len.max(1));
         match self.rng.chance(1) {
@@ -150,7 +139,7 @@ impl State {
         self.history.push(Event { request, what });
     }
 
-    /// Selects the request of the next step, and removes it from `flights`.
+    /// Removes the request of the next step from `flights`.
     fn choose(&mut self) -> Option<Flight> {
         if self.flights.is_empty() {
             return None;
@@ -160,7 +149,7 @@ impl State {
             .filter(|&nr| self.flights[nr].due <= now)
             .collect();
         if due.is_empty() {
-            // Every request is delayed, so skip to the first step that may select one.
+            // Skip to the first step that may select a request.
             let next = self
                 .flights
                 .iter()
@@ -176,7 +165,7 @@ impl State {
         Some(self.flights.swap_remove(nr))
     }
 
-    /// Determines the action of this step. Returns `None` if `flight` does not advance.
+    /// Returns `None` if `flight` does not advance.
     fn plan(&mut self, flight: &mut Flight) -> Option<Plan> {
         let faults = self.faults;
         let request = flight.job.request();
@@ -208,8 +197,7 @@ impl State {
     }
 }
 
-/// Returns the parts of the buffers that have the `len` bytes from `off` on. `off` counts over all
-/// buffers.
+/// Returns the parts of the buffers with the `len` bytes from `off` on, over all buffers.
 fn part_of<'a, B: Into<RacySource<'a>> + Copy>(
     bufs: &[B],
     (off, len): (usize, usize),
@@ -227,7 +215,7 @@ fn part_of<'a, B: Into<RacySource<'a>> + Copy>(
     list
 }
 
-/// Performs the first `len` bytes of a transfer, at `pos`. Returns the number transferred.
+/// Transfers the first `len` bytes at `pos`.
 fn transfer(job: &Job, pos: u64, len: usize) -> io::Result<usize> {
     let request = job.request();
     match request.kind() {
@@ -244,7 +232,7 @@ fn transfer(job: &Job, pos: u64, len: usize) -> io::Result<usize> {
     }
 }
 
-/// Writes a random subset of the sectors of a write, as on a loss of power. Returns their number.
+/// Writes a random subset of the sectors of a write. Returns their number.
 fn tear(job: &Job, rng: &mut Rng) -> usize {
     let request = job.request();
     let (sources, start) = (request.sources(), request.pos());
@@ -311,8 +299,7 @@ impl SimEngine {
         self.lock().history.clone()
     }
 
-    /// Makes a step with one request. Returns `false` if no step is possible, because no request is
-    /// in flight or other threads are performing all of them.
+    /// Makes a step. Returns `false` if no request is in flight that no other thread is performing.
     pub fn step(&self) -> bool {
         let mut state = self.lock();
         if state.power_off_at.is_some_and(|at| state.nr_steps >= at) {
@@ -335,7 +322,7 @@ impl SimEngine {
         true
     }
 
-    /// Makes a step. If no request can be selected, waits until one can, for at most `most`.
+    /// Makes a step, after a wait of at most `most` if no request can be selected.
     pub fn step_or_wait(&self, most: std::time::Duration) {
         if !self.step() {
             let state = self.lock();
@@ -351,8 +338,7 @@ impl SimEngine {
         while self.step() {}
     }
 
-    /// Turns the power off: random sectors of the writes in flight are written. All requests in
-    /// flight and all later requests fail.
+    /// Turns the power off: random sectors of writes are written, and all requests fail.
     pub fn power_off(&self) {
         let mut state = self.lock();
         state.is_off = true;
@@ -375,7 +361,7 @@ impl SimEngine {
         self.lock().is_off = false;
     }
 
-    /// Performs a plan. The caller holds no lock.
+    /// The caller holds no lock.
     fn perform(&self, mut flight: Flight, plan: Plan) {
         let (pos, len) = (flight.job.request().pos(), flight.job.request().nr_left());
         let number = flight.number;
@@ -439,8 +425,7 @@ impl Engine for SimEngine {
         }
     }
 
-    /// Submits a request, which later steps perform. A deferred backend receives the request
-    /// immediately.
+    /// A deferred backend receives the request immediately.
     fn submit(&self, job: Job) {
         let Some(job) = job.defer() else {
             return;
@@ -481,8 +466,7 @@ impl Drop for SimEngine {
     }
 }
 
-/// Submission context. Its thread makes steps with any requests until enough of its own are
-/// completed.
+/// Its thread makes steps with any requests until enough of its own are completed.
 struct SimLane<'e> {
     engine: &'e SimEngine,
     group: Arc<Group>,
@@ -495,8 +479,7 @@ impl SimLane<'_> {
         let enough = self.nr_told + nr.min(self.nr_in_flight());
         while self.group.nr_done() < enough {
             if !self.engine.step() {
-                // Another thread is performing the remaining requests, or a deferred backend has
-                // them.
+                // Another thread, or a deferred backend, is performing the remaining requests.
                 let state = self.engine.lock();
                 let short = std::time::Duration::from_millis(1);
                 drop(
@@ -540,8 +523,7 @@ impl Lane for SimLane<'_> {
 impl Drop for SimLane<'_> {
     fn drop(&mut self) {
         self.wait_quietly(self.nr_in_flight());
-        // The panic hook has reported the panic. Its payload is leaked, since the payload's drop
-        // could panic again.
+        // Leak the reported panic, whose drop could panic again.
         std::mem::forget(self.group.take_panic());
     }
 }

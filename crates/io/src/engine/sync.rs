@@ -8,11 +8,8 @@ use super::interface::{Engine, Lane, Limits, MOST_SPANS};
 use super::job::Job;
 use crate::backend::Sealed;
 
-/// Engine without threads. A request is done when [`submit`](Engine::submit) returns, unless a
-/// completion submitted it.
-///
-/// A request that a completion submits is performed after that completion returns, so a chain of
-/// any length uses no more stack than one request.
+/// Engine without threads. A request is done when [`submit`](Engine::submit) returns, except one
+/// that a completion submits: it follows that completion, so that chains need no stack.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SyncEngine;
 
@@ -58,8 +55,7 @@ impl Engine for SyncEngine {
         });
         let mut next = first;
         while let Some(job) = next {
-            // `perform` never unwinds: panics of backends become errors, and panics of completions
-            // are caught.
+            // `perform` never unwinds: it catches panics of backends and completions.
             job.perform();
             next = LATER.with_borrow_mut(|later| {
                 let job = later.as_mut().and_then(VecDeque::pop_front);
@@ -76,8 +72,7 @@ impl Engine for SyncEngine {
     }
 }
 
-/// Engine like [`SyncEngine`], but performs a request immediately even within a completion, because
-/// the waiting thread needs the result.
+/// Like [`SyncEngine`], but performs a request even within a completion that waits for it.
 #[derive(Debug)]
 struct Now;
 

@@ -1,21 +1,21 @@
 //! Threads that call the wakers of tasks.
 //!
-//! A waker is code of the program: it may run its task at once, block, or never return. Therefore
-//! only a thread that holds no lock, and on which no completion depends, calls a waker.
+//! A waker may run its task at once, block, or never return. Therefore only a thread that holds no
+//! lock, and on which no completion depends, calls a waker.
 //!
 //! # Protocol
 //!
-//! Wakers wait in one queue. At most one thread has the *turn*: it calls the wakers in order until
-//! the queue is empty. While wakers wait behind a call, a second thread is the *watcher*. Every
-//! [`TICK`] it checks whether a waker that waited at the previous tick still waits. If so, the
-//! watcher revokes the turn, takes it and calls wakers itself. The thread that lost the turn
-//! finishes its call and removes no other waker.
+//! At most one thread has the *turn*: it calls the queued wakers in order until the queue is empty.
+//! While wakers wait behind a call, a second thread is the *watcher*. Every [`TICK`] it checks
+//! whether a waker that waited at the previous tick still waits. If so, it revokes the turn, takes
+//! it and calls wakers itself. The thread that lost the turn finishes its call and removes no other
+//! waker.
 //!
-//! - A waker therefore waits for at most two ticks for each earlier waker that blocks or runs for a
-//!   long time, as long as fewer than [`MAX_THREADS`] wakers do so at once. Executors that run
-//!   tasks within their wakers run the tasks one after the other.
+//! - A waker therefore waits for at most two ticks for each earlier waker that blocks or runs long,
+//!   as long as fewer than [`MAX_THREADS`] wakers do so at once. Executors that run tasks within
+//!   their wakers run the tasks one after the other.
 //! - A push notifies a thread only if no thread has the turn, or if no thread is the watcher. Under
-//!   load neither applies, and a push costs one lock acquisition and one queue operation.
+//!   load it therefore costs one lock acquisition and one queue operation.
 //! - A watcher that sees no waker removed for [`QUIET_TICKS`] ticks ends its watch, so an idle
 //!   cache has no timer.
 //!
@@ -23,9 +23,8 @@
 //!
 //! # Fork
 //!
-//! A child of `fork` has none of the threads, and the lock may never be released there. Every entry
-//! point therefore checks the process before it locks. If a waker forks, the thread that called it
-//! ends in the child.
+//! In a child of `fork`, the threads do not exist and the lock may never be released, so every
+//! entry point checks the process before it locks. If a waker forks, its thread ends in the child.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -39,20 +38,18 @@ use pagewell_sync::{Condvar, Mutex, MutexGuard, lock};
 
 use crate::file::Owner;
 
-/// Maximum number of threads. Once this number of wakers block at the same time, no thread is left
-/// to call further wakers.
+/// Once this number of wakers block at the same time, no thread is left to call further wakers.
 const MAX_THREADS: usize = 64;
 
-/// Interval of the watcher's checks.
 const TICK: Duration = Duration::from_millis(1);
 
-/// Number of successive ticks without a removed waker after which the watcher ends its watch.
+/// Successive ticks without a removed waker after which the watcher ends its watch.
 const QUIET_TICKS: u32 = 10;
 
-/// Time after which an idle thread, which has no role, ends.
+/// Time after which a thread without a role ends.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// Threads that call the wakers of tasks. They are started on demand, and clones share them.
+/// Threads that call the wakers of tasks, started on demand and shared by clones.
 #[derive(Clone, Debug)]
 pub struct WakerThreads(Arc<Shared>);
 
@@ -69,30 +66,27 @@ struct State {
     roles: Roles<Waker>,
     nr_threads: usize,
     nr_idle: usize,
-    /// Set by [`WakerThreads::close`]. Threads end when the queue is empty.
+    /// Set by [`WakerThreads::close`]: threads end when the queue is empty.
     is_closed: bool,
 }
 
-/// Number of a turn. Numbers are never reused.
+/// Number of a turn, never reused.
 type Turn = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Role {
-    /// Calls wakers while it has this turn.
     Caller(Turn),
-    /// Checks every tick whether a waker has waited for too long.
     Watcher,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Roles<W> {
     queue: VecDeque<W>,
-    /// Number of wakers ever removed from the queue.
     nr_taken: u64,
     turn: Option<Turn>,
     next_turn: Turn,
     has_watcher: bool,
-    /// Set while a thread that was notified or started has no role yet.
+    /// Whether a thread that was notified or started has no role yet.
     is_coming: bool,
 }
 
@@ -109,7 +103,6 @@ impl<W> Default for Roles<W> {
     }
 }
 
-/// State that the watcher records at a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Seen {
     nr_taken: u64,
@@ -118,8 +111,8 @@ struct Seen {
 }
 
 impl<W> Roles<W> {
-    /// Returns `true` if a thread without a role is needed. The caller must then notify or start
-    /// one, or else call [`no_thread`](Self::no_thread).
+    /// Returns `true` if a thread without a role is needed. The caller must notify or start one, or
+    /// else call [`no_thread`](Self::no_thread).
     #[must_use]
     fn wants_thread(&mut self) -> bool {
         let is_free = self.turn.is_none() || !self.has_watcher;
@@ -128,14 +121,12 @@ impl<W> Roles<W> {
         wants
     }
 
-    /// Records that no notified or started thread is coming: it has arrived, or none could be
-    /// notified or started.
+    /// Records that a notified or started thread has arrived, or that none could be had.
     fn no_thread(&mut self) {
         self.is_coming = false;
     }
 
-    /// Assigns a role to the calling thread. Returns `None` if no role is free or the queue is
-    /// empty.
+    /// Returns `None` if no role is free or the queue is empty.
     fn take_role(&mut self) -> Option<Role> {
         if self.queue.is_empty() {
             return None;
@@ -151,8 +142,7 @@ impl<W> Roles<W> {
         is_free.then_some(Role::Watcher)
     }
 
-    /// Removes the next waker for the thread with this turn. Returns `None`, which ends the turn,
-    /// if the queue is empty or the turn was revoked.
+    /// Returns `None`, which ends the turn, if the queue is empty or the turn was revoked.
     fn take_waker(&mut self, turn: Turn) -> Option<W> {
         if self.turn != Some(turn) {
             return None;
@@ -173,8 +163,7 @@ impl<W> Roles<W> {
         }
     }
 
-    /// Performs the watcher's check one tick after `before` was recorded. Returns `None` if the
-    /// watch ends.
+    /// Performs the watcher's check one tick after `before`. Returns `None` if the watch ends.
     fn tick(&mut self, before: Seen) -> Option<Seen> {
         if self.nr_taken < before.nr_pushed {
             // A waker has waited for a tick. Revoke the turn, so that this thread can take it.
@@ -203,8 +192,7 @@ impl WakerThreads {
         }))
     }
 
-    /// Makes the threads end once they have called the queued wakers. Wakers that are delivered
-    /// later are dropped.
+    /// Makes the threads end once they have called the queued wakers. Later wakers are dropped.
     pub fn close(&self) {
         if self.0.owner.check().is_ok() {
             lock(&self.0.state).is_closed = true;
@@ -220,9 +208,9 @@ impl Default for WakerThreads {
 }
 
 impl Courier for WakerThreads {
-    /// Queues `wakers`. If no thread can be notified or started and no watcher exists, the calling
-    /// thread calls the queued wakers. After [`close`](Self::close), and in a child of `fork`,
-    /// `wakers` are dropped.
+    /// Queues `wakers`. If no thread can be notified or started and no watcher exists, the caller
+    /// calls the queued wakers. After [`close`](Self::close), and in a child of `fork`, drops
+    /// `wakers`.
     fn deliver(&self, wakers: Vec<Waker>) {
         if self.0.owner.check().is_err() {
             return;
@@ -240,7 +228,7 @@ impl Courier for WakerThreads {
 }
 
 impl Shared {
-    /// Notifies or starts a thread if one is needed, and unlocks the state.
+    /// Notifies or starts a thread if one is needed.
     fn summon(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         if !state.roles.wants_thread() {
             return;
@@ -257,8 +245,7 @@ impl Shared {
             Ok(()) => state.nr_threads += 1,
             Err(_) => {
                 state.roles.no_thread();
-                // A watcher calls the wakers later. Without a watcher, all threads may be blocked
-                // forever, so this thread calls the wakers.
+                // Without a watcher, all threads may be blocked forever.
                 if !state.roles.has_watcher {
                     let wakers = mem::take(&mut state.roles.queue);
                     drop(state);
@@ -328,7 +315,6 @@ mod tests {
     enum At {
         /// Not started, or ended.
         Out,
-        /// Started or notified, and has not locked the state yet.
         Coming,
         Idle,
         /// Calls a waker in this turn; the flag is `false` if the waker never returns.
@@ -336,13 +322,12 @@ mod tests {
         Watching(Seen),
     }
 
-    /// Model of the threads, the queue, and a program that pushes wakers that return or block
-    /// forever.
+    /// Model of the threads, the queue, and a program whose wakers return or block forever.
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
     struct World {
         roles: Roles<bool>,
         threads: [At; 3],
-        /// Wakers to push; `true` for each that returns.
+        /// `true` for each waker that returns.
         to_push: Vec<bool>,
         nr_returned: usize,
     }
@@ -402,7 +387,6 @@ mod tests {
             }
         }
 
-        /// Returns all possible next states.
         fn next(&self) -> Vec<Self> {
             let mut all = Vec::new();
             if let Some((&returns, rest)) = self.to_push.split_first() {
@@ -483,7 +467,6 @@ mod tests {
         }
     }
 
-    /// A waker that calls this closure.
     struct Calls<F>(F);
 
     impl<F: Fn() + Send + Sync + 'static> Wake for Calls<F> {
@@ -504,8 +487,7 @@ mod tests {
                 let told = told.clone();
                 let call = move || {
                     if nr % 4 == 0 {
-                        // One of these wakers waits for the channel, and the others wait for the
-                        // lock.
+                        // One of these wakers waits for the channel, the others for the lock.
                         let _ = lock(&blocked).recv();
                     }
                     told.send(nr).unwrap();

@@ -1,14 +1,10 @@
 //! Threads for the blocking calls of backends.
 //!
-//! Threads are started on demand, up to a bound, and end after a period without work. Each backend
-//! may occupy a bounded number of threads, so that a backend that hangs leaves threads for the
-//! others.
+//! They are started on demand, and end after a period without work. A backend that hangs leaves
+//! threads for the others, since each may occupy only a bounded number.
 //!
-//! # Fork
-//!
-//! A child of `fork` has none of the threads, and a thread of the parent may have held the lock,
-//! which is then never released in the child. Every function except `nr_threads` therefore checks
-//! the process before it acquires the lock.
+//! In a child of `fork`, the threads do not exist and the lock may never be released. Every
+//! function except `nr_threads` therefore checks the process before it locks.
 
 use std::fmt;
 use std::mem;
@@ -38,7 +34,7 @@ pub struct WorkerSettings {
 }
 
 impl Default for WorkerSettings {
-    /// Returns limits of 64 threads in all and 16 for one backend, and an idle time of 5 seconds.
+    /// 64 threads in all and 16 for one backend, and an idle time of 5 seconds.
     fn default() -> Self {
         Self {
             threads: 64,
@@ -67,7 +63,7 @@ struct State {
     queue: Queue<Task>,
     nr_threads: usize,
     nr_idle: usize,
-    /// Set when the engine is dropped. Threads end when the queue is empty.
+    /// Set by the drop: threads end when the queue is empty.
     is_closed: bool,
 }
 
@@ -78,7 +74,7 @@ enum Next {
 
 enum Task {
     Job(Job),
-    /// A call that may block, with its key.
+    /// The number is the key of [`WorkerEngine::call`].
     Call(usize, Box<dyn FnOnce() + Send>),
 }
 
@@ -101,13 +97,11 @@ impl OfStorage for Task {
 }
 
 impl Task {
-    /// Performs the task. Never unwinds.
+    /// Never unwinds (see `Job::call` and `Request::complete`).
     fn perform(self) {
         match self {
-            // See `Job::call` and `Request::complete`.
             Self::Job(job) => job.perform(),
-            // The panic hook has reported the panic. Its payload is leaked, since the payload's
-            // drop could panic again.
+            // Leak the reported panic, whose drop could panic again.
             Self::Call(_, call) => catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(mem::forget),
         }
     }
@@ -143,12 +137,10 @@ impl WorkerEngine {
         self.shared.lock().nr_threads
     }
 
-    /// Executes `call`, which may block, on one of the threads. Calls with the same key count as
-    /// calls of one backend: at most [`per_storage`](WorkerSettings::per_storage) run concurrently.
-    /// The key is the address of an object that the call owns, so that no other object has the key.
-    ///
-    /// If no thread exists and none can be started, the calling thread executes a queued call. In a
-    /// forked child, the call is dropped.
+    /// Executes `call`, which may block, on one of the threads. At most
+    /// [`per_storage`](WorkerSettings::per_storage) calls with the same key run concurrently. The
+    /// key is the address of an object that the call owns, and so unique. If no thread exists and
+    /// none can be started, the caller executes a queued call. A forked child drops the call.
     pub fn call(&self, key: usize, call: Box<dyn FnOnce() + Send>) {
         if self.shared.owner.check().is_ok() {
             self.push(Task::Call(key, call));
@@ -199,8 +191,7 @@ impl Shared {
         job.perform();
         let mut state = self.lock();
         state.queue.done(key);
-        // This thread itself takes one of the ready tasks. If more tasks are ready, wake another
-        // thread.
+        // This thread takes one ready task. Wake another thread for a second one.
         let wakes = state.queue.nr_ready() > 1 && state.nr_idle != 0;
         drop(state);
         if wakes {
@@ -267,8 +258,8 @@ impl Engine for WorkerEngine {
 }
 
 impl Drop for WorkerEngine {
-    /// Submitted requests are still performed. The drop does not wait for them, because one of the
-    /// engine's threads may execute it.
+    /// Submitted requests are still performed. The drop does not wait: their threads may execute
+    /// it.
     fn drop(&mut self) {
         if self.shared.owner.check().is_err() {
             return;

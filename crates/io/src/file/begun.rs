@@ -1,20 +1,18 @@
 //! Ranges of a file whose writeback was started and may still be in flight.
 //!
-//! The system accepts any number of such ranges, and a sync would then wait for all of them in one
-//! call, which may take long on a slow device. The ranges in flight are therefore limited. A thread
-//! that exceeds the limit by starting another range waits for the oldest ones. It makes many short
-//! calls instead, and leaves little to the sync.
+//! A sync would otherwise wait for any number of ranges in one call, which may take long. A thread
+//! that starts a range beyond a limit waits for the oldest ones.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Maximum number of bytes in flight, which a device of 1 GB/s writes in about 4 ms.
+/// Bytes in flight, which a device of 1 GB/s writes in about 4 ms.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// Maximum number of ranges in flight, large enough for a device to reorder and overlap writes.
+/// Ranges in flight, enough for a device to reorder and overlap writes.
 const MOST_RANGES: usize = 64;
 
-/// Ranges in flight, in the order in which they were started.
+/// In the order in which the ranges were started.
 #[derive(Debug, Default)]
 pub(super) struct Begun {
     ranges: VecDeque<Range<u64>>,
@@ -22,7 +20,6 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    /// Adds `range`, whose writeback was started.
     pub(super) fn add(&mut self, range: Range<u64>) {
         self.nr_bytes += u128::from(range.end.saturating_sub(range.start));
         self.ranges.push_back(range);
@@ -60,7 +57,6 @@ mod tests {
             assert_eq!(begun.take_surplus(), Some(nr..nr + 1));
         }
         assert_eq!(begun.take_surplus(), None);
-        // A single range is left to the sync, however large it is.
         let mut begun = Begun::default();
         begun.add(0..u64::MAX);
         assert_eq!(begun.take_surplus(), None);

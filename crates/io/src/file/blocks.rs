@@ -12,11 +12,10 @@ use super::gate::Gate;
 use super::transfer;
 use crate::backend::{Span, too_large, total_len};
 
-/// Maximum number of bytes that pass through aligned memory at a time. A multiple of every
-/// alignment.
+/// Bytes that pass through aligned memory at a time. A multiple of every alignment.
 const CHUNK: usize = 256 << 10;
 
-/// Transfer of whole blocks, by a file that is open for direct transfers or by a simulated file.
+/// Transfer of whole blocks, of a real or a simulated file.
 pub(crate) trait Blocks {
     /// Reads whole blocks from `pos` on until the buffers are full or the file ends. May return
     /// early once the number of bytes read is not a multiple of `unit`.
@@ -46,10 +45,8 @@ pub(crate) fn are_aligned(spans: impl IntoIterator<Item = Span>, pos: u64, unit:
     bits.is_multiple_of(unit) && end <= transfer::MOST_BYTES
 }
 
-/// Aligned, zeroed memory.
 struct Aligned {
     words: Vec<AtomicU64>,
-    /// Offset of the aligned part in bytes.
     start: usize,
     len: usize,
 }
@@ -69,14 +66,12 @@ impl Aligned {
 
     fn bytes(&self) -> RacyBytes<'_> {
         let all = NonNull::from(&*self.words).cast::<u8>();
-        // SAFETY: (a) the words are valid atomics for the duration of the borrow. (b) Only this
-        // transfer and the system access them.
+        // SAFETY: (a) the words are valid atomics. (b) Only this transfer and the system use them.
         let all = unsafe { RacyBytes::new(all, self.words.len() * 8) };
         all.slice(self.start, self.len)
     }
 }
 
-/// Reads into any buffers from any position.
 pub(crate) fn read(
     file: &impl Blocks,
     bufs: &[RacyBytes<'_>],
@@ -92,8 +87,7 @@ pub(crate) fn read(
         if at == end || (at - pos).is_multiple_of(unit as u64) {
             return Ok((at - pos) as usize);
         }
-        // The read ended within a block, normally because the file ends there. If not, read the
-        // rest through aligned memory.
+        // The read ended within a block. If the file goes on, read the rest through aligned memory.
     }
     if at == end || file.ends_at(at) {
         return Ok((at - pos) as usize);
@@ -115,8 +109,7 @@ pub(crate) fn read(
     Ok((at - pos) as usize)
 }
 
-/// Writes any buffers to any position. Writes of aligned whole blocks run concurrently; any other
-/// write excludes all writes of the file.
+/// Writes of whole aligned blocks run concurrently; other writes exclude all writes of the file.
 pub(crate) fn write(
     file: &impl Blocks,
     gate: &Gate,
@@ -132,8 +125,8 @@ pub(crate) fn write(
     write_parts(file, bufs, pos, unit)
 }
 
-/// Writes any buffers to any position. The caller excludes other writes of the file and changes of
-/// its size. If the last block is partial, the file is too long until its size is corrected.
+/// The caller excludes other writes of the file and changes of its size. If the last block is
+/// partial, the file is too long until its size is corrected.
 fn write_parts(
     file: &impl Blocks,
     bufs: &[RacySource<'_>],
@@ -177,24 +170,22 @@ fn write_parts(
     }
 }
 
-/// Reads a block into `bytes`, and zeros the bytes past the end of the file.
+/// Zeros the bytes of the block past the end of the file.
 fn read_block(file: &impl Blocks, bytes: RacyBytes<'_>, pos: u64, unit: usize) -> io::Result<()> {
     let nr = file.read(&[bytes], pos, unit)?;
     bytes.zero(nr, bytes.len() - nr);
     Ok(())
 }
 
-/// Returns the number of bytes, in whole blocks, of the next transfer for the bytes from `at` to
-/// `end`.
+/// Returns the bytes, in whole blocks, of the next transfer of those from `at` to `end`.
 fn chunk(at: u64, end: u64, unit: usize) -> usize {
     let unit = unit as u64;
     let start = at - at % unit;
-    // This does not overflow, since the maximum file offset is far below `u64::MAX`.
+    // The maximum file offset is far below `u64::MAX`.
     let blocks = end.next_multiple_of(unit) - start;
     blocks.min(CHUNK as u64) as usize
 }
 
-/// Position in a list of buffers that are filled or read in order.
 struct Cursor<'b, B> {
     bufs: &'b [B],
     off: usize,
@@ -205,9 +196,8 @@ impl<'b, 'a, B: Into<RacySource<'a>> + Copy> Cursor<'b, B> {
         Self { bufs, off: 0 }
     }
 
-    /// Calls `with` for each buffer that has some of the next `len` bytes, with four arguments: the
-    /// buffer, the offset in it, the number of bytes there, and the number of bytes in earlier
-    /// buffers.
+    /// Calls `with` for each buffer with some of the next `len` bytes: the buffer, the offset in
+    /// it, the number of bytes there, and the number of bytes in earlier buffers.
     fn each(&mut self, len: usize, mut with: impl FnMut(B, usize, usize, usize)) {
         let mut nr_done = 0;
         while nr_done < len {

@@ -1,9 +1,8 @@
-//! Direct I/O (`O_DIRECT`): how a file's transfers are made, and the reason if they do not bypass
-//! the kernel's page cache.
+//! Direct I/O (`O_DIRECT`): how a file's transfers are made, and why, if not directly.
 //!
-//! `O_DIRECT` is set on the open file after the system has reported an alignment, and cleared if
-//! the system rejects a transfer all the same. The flag is changed on the open file because a
-//! second open could open another file by the same name.
+//! `O_DIRECT` is set on the open file, since a second open could open another file by the same
+//! name, after the system has reported an alignment. It is cleared if a transfer is rejected all
+//! the same.
 
 #![allow(unsafe_code)] // Three system calls.
 
@@ -18,21 +17,19 @@ use crate::backend::{Buffered, Transfers};
 /// Policy for direct I/O of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direct {
-    /// Direct if the file system reports an alignment and accepts the transfers, otherwise like
-    /// `Never`.
+    /// Direct if the file system reports an alignment and accepts the transfers, or else buffered.
     Auto,
     /// Always direct. If the file system reports no alignment, transfers are aligned to a page
-    /// (4096). If it rejects direct I/O, opening the file or the transfer fails.
+    /// (4096). If it rejects direct I/O, the open or the transfer fails.
     Always,
     /// Through the kernel's page cache.
     #[default]
     Never,
 }
 
-/// Alignment that suits every device, in bytes: a page.
+/// Number of bytes, an alignment that suits every device.
 const PAGE: usize = 4096;
 
-/// Kind of transfer that a file uses at present.
 #[derive(Debug)]
 pub(super) struct State {
     word: AtomicU64,
@@ -42,14 +39,13 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Sets the flag on `file`, if possible. Fails with [`io::ErrorKind::Unsupported`] if `Always`
-    /// was requested and direct I/O is unavailable.
+    /// Sets the flag if possible. Fails with [`io::ErrorKind::Unsupported`] if `Always` was
+    /// requested and direct I/O is unavailable.
     pub(super) fn new(file: &File, asked: Direct) -> io::Result<Self> {
         Self::with_alignment(file, asked, || told(file))
     }
 
-    /// Like [`new`](Self::new), with `told` instead of the system's report; it returns 0 for no
-    /// alignment.
+    /// Like [`new`](Self::new), but `told` reports the alignment, or 0 for none.
     pub(super) fn with_alignment(
         file: &File,
         asked: Direct,
@@ -82,7 +78,6 @@ impl State {
         unpack(self.word.load(Ordering::Relaxed))
     }
 
-    /// Returns the alignment of direct transfers, or `None` if transfers are buffered.
     pub(super) fn unit(&self) -> Option<usize> {
         match self.transfers() {
             Transfers::Direct { alignment } => Some(alignment),
@@ -94,10 +89,10 @@ impl State {
         self.asked != Direct::Never
     }
 
-    /// Handles an aligned transfer that failed with `error` at alignment `unit`. If `error` is one
-    /// with which systems reject direct transfers, switches to the next way: aligned to a page,
-    /// then, if permitted, through the kernel's page cache. Returns `Ok`, after which the caller
-    /// repeats the transfer. Returns `error` if it is another error or no way is left.
+    /// Handles an aligned transfer that failed with `error` at alignment `unit`. If systems reject
+    /// direct transfers with `error`, switches to the next way: aligned to a page, then, if
+    /// permitted, through the kernel's page cache. After `Ok` the caller repeats the transfer.
+    /// Returns `error` if it is another error or no way is left.
     pub(super) fn refused(&self, file: &File, unit: usize, error: io::Error) -> io::Result<()> {
         let errno = match error.raw_os_error() {
             Some(errno @ (libc::EINVAL | libc::EOPNOTSUPP)) => errno,
@@ -105,7 +100,6 @@ impl State {
         };
         let _change = self.change.lock().unwrap_or_else(PoisonError::into_inner);
         if self.unit() != Some(unit) {
-            // Another thread has switched already.
             return Ok(());
         }
         let next = if unit < PAGE {
@@ -116,7 +110,7 @@ impl State {
         } else {
             return Err(error);
         };
-        // ORDERING: Relaxed; the word publishes no other memory, as in `transfers`.
+        // ORDERING: Relaxed, as in `transfers`.
         self.word.store(pack(next), Ordering::Relaxed);
         Ok(())
     }
@@ -139,7 +133,7 @@ fn switch_on(file: &File, alignment: usize) -> Transfers {
     }
 }
 
-/// Packs the variant into the low byte, and the error number or alignment above it.
+/// The variant is in the low byte, the error number or alignment above it.
 fn pack(transfers: Transfers) -> u64 {
     let (tag, number) = match transfers {
         Transfers::Direct { alignment } => (0, alignment as u64),
@@ -172,16 +166,14 @@ fn unpack(word: u64) -> Transfers {
     })
 }
 
-/// Returns the alignment of positions and memory for direct I/O on `file`, or 0 if the system
-/// reports none.
+/// Returns the alignment of positions and memory for direct I/O, or 0 if the system reports none.
 #[cfg(target_os = "linux")]
 fn told(file: &File) -> u32 {
     use std::mem::MaybeUninit;
     use std::os::fd::AsRawFd;
 
     let mut answer = MaybeUninit::<libc::statx>::zeroed();
-    // SAFETY: the descriptor is open, the path is NUL-terminated, and `answer` has the size of the
-    // result.
+    // SAFETY: the descriptor is open, the path ends with NUL, and `answer` has the right size.
     let result = unsafe {
         libc::statx(
             file.as_raw_fd(),
@@ -209,7 +201,6 @@ fn told(_: &File) -> u32 {
     0
 }
 
-/// Sets or clears `O_DIRECT` on the open file.
 #[cfg(target_os = "linux")]
 fn set_flag(file: &File, is_direct: bool) -> io::Result<()> {
     use std::os::fd::AsRawFd;
@@ -257,7 +248,7 @@ mod tests {
 
     fn state(asked: Direct, told: u32) -> io::Result<State> {
         let file = pagewell_testkit::scratch::file();
-        // The file itself does not matter, since no case below sets the flag.
+        // No case below sets the flag.
         State::with_alignment(file.as_file(), asked, || told)
     }
 

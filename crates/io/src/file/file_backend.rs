@@ -26,33 +26,26 @@ use crate::backend::{
 };
 
 /// A regular file or a block device, read with `preadv` and written with `pwritev` (or `pread` and
-/// `pwrite`), through the kernel's page cache or past it.
-///
-/// It has one descriptor, and one of the directory from an open for writing to the first sync.
-///
-/// After a fork, only the process that opened the file can use it: in the child, every call fails
+/// `pwrite`), through the kernel's page cache or past it. It has one descriptor, and one of the
+/// directory from an open for writing to the first sync. In a child of `fork`, every call fails
 /// with [`Forked`](super::Forked). The lock of a writer ends when the process that opened the file
 /// drops the backend, even if a child still has the file open.
 #[derive(Debug)]
 pub struct FileBackend {
     file: File,
     id: FileId,
-    /// Whether the open may have created the file, or something was written to it or its size was
-    /// set.
+    /// Whether the open may have created the file, or a write or a change of size was made.
     may_be_changed: AtomicBool,
     kind: Kind,
     access: Access,
     owner: Owner,
-    /// Ranges whose writeback was started since the last sync and may be in flight.
     begun: Mutex<Begun>,
     direct: direct::State,
-    /// Excludes writes of partial blocks while whole blocks are written, and vice versa. Used only
-    /// if direct transfers were requested.
+    /// Excludes partial-block from whole-block writes, if direct transfers were requested.
     gate: Gate,
     before_close: Option<BeforeClose>,
 }
 
-/// Value of [`UnlockedFile::drop_before_close`].
 type BeforeClose = Box<dyn Debug + Send + Sync + UnwindSafe + RefUnwindSafe>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,22 +57,17 @@ enum Kind {
 #[derive(Debug)]
 enum Access {
     Read,
-    /// The file is locked against other writers, except in an [`UnlockedFile`]. A block device has
-    /// a place too, but its directory is not synced, since the system owns its name.
+    /// Locked, except in an [`UnlockedFile`]. The name of a block device is the system's to sync.
     Write {
         place: Mutex<Place>,
     },
 }
 
 impl FileBackend {
-    /// Opens the file at `path` for reading. Acquires no lock, so a writer may use the file
-    /// concurrently.
+    /// Opens the file at `path` for reading. Acquires no lock, so a writer may use it concurrently.
     ///
-    /// # Errors
-    ///
-    /// Any error of the system; [`io::ErrorKind::IsADirectory`] for a directory, and
-    /// [`io::ErrorKind::InvalidInput`] for any other file without byte positions (a pipe, a socket,
-    /// a terminal).
+    /// Fails with any error of the system; [`io::ErrorKind::IsADirectory`] for a directory, and
+    /// [`io::ErrorKind::InvalidInput`] for other files without positions (a pipe, a terminal).
     pub fn open(path: &Path) -> io::Result<Self> {
         Self::open_for_reading(path, Direct::Never)
     }
@@ -91,14 +79,12 @@ impl FileBackend {
         Self::new(file, Access::Read, direct)
     }
 
-    /// Creates a read-only backend from an open, readable file, even if the file is open for
-    /// writing too. Fails as [`open`](Self::open) does.
+    /// Creates a read-only backend from an open, readable file. Fails as [`open`](Self::open) does.
     pub fn from_file(file: File) -> io::Result<Self> {
         Self::new(file, Access::Read, Direct::Never)
     }
 
-    /// Opens the file at `path` for reading and writing, locked against other writers. Follows
-    /// symbolic links.
+    /// Opens and locks a file for reading and writing, following links. Other writers are excluded.
     ///
     /// # Errors
     ///
@@ -124,11 +110,10 @@ impl FileBackend {
         ))
     }
 
-    /// Opens a file like [`open_writable`](Self::open_writable), but neither locks nor truncates
-    /// it. The caller later locks the file, and truncates it as the last step, when no check can
-    /// fail any more. (A lock that is held during a slow open would delay other threads.) The
-    /// errors are those of [`open_writable`](Self::open_writable), except those of
-    /// [`lock`](UnlockedFile::lock).
+    /// Opens a file like [`open_writable`](Self::open_writable), with its errors but those of
+    /// [`lock`](UnlockedFile::lock): neither locks nor truncates it. The caller later locks the
+    /// file (a lock held during a slow open would delay other threads), and truncates it as the
+    /// last step, when no check can fail any more.
     pub fn open_unlocked(path: &Path, options: &FileOptions) -> io::Result<UnlockedFile> {
         let (place, file) = Place::open(path, options).map_err(refine)?;
         let place = Mutex::new(place);
@@ -151,7 +136,7 @@ impl FileBackend {
         Ok(Self {
             direct: direct::State::new(&file, direct)?,
             id: identity::id_from(&stat),
-            // The size of a device is 0, too.
+            // A device has the size 0, too.
             may_be_changed: AtomicBool::new(stat.st_size == 0),
             file,
             kind,
@@ -163,20 +148,18 @@ impl FileBackend {
         })
     }
 
-    /// Returns how transfers are made at present: direct, or buffered with the reason.
+    /// Returns how transfers are made at present.
     pub fn transfers(&self) -> Transfers {
         self.direct.transfers()
     }
 
-    /// Replaces the alignment that the system reports.
     #[cfg(test)]
     pub(super) fn tell_alignment(&mut self, asked: Direct, alignment: u32) {
         self.direct = direct::State::with_alignment(&self.file, asked, || alignment).unwrap();
     }
 
-    /// Makes a transfer by the present way: `transfer` gets the alignment if it is direct, else
-    /// `None`. If the system rejects direct transfers in this way, repeats the transfer by the next
-    /// way.
+    /// Makes a transfer, which gets the alignment if it is direct. If the system rejects this,
+    /// repeats the transfer by the next way.
     fn by_any_way<T>(&self, transfer: impl Fn(Option<usize>) -> io::Result<T>) -> io::Result<T> {
         loop {
             let unit = self.direct.unit();
@@ -187,8 +170,7 @@ impl FileBackend {
         }
     }
 
-    /// Returns the size that the system reports, which is too large while a partial tail block is
-    /// written directly.
+    /// The size is too large while a partial tail block is written directly.
     fn size_now(&self) -> io::Result<u64> {
         match self.kind {
             Kind::Regular => Ok(self.file.metadata()?.len()),
@@ -207,7 +189,7 @@ impl FileBackend {
         }
     }
 
-    /// Syncs the file by `sync`, and its directory if that may not be durable yet.
+    /// Also syncs the directory if that may not be durable yet.
     fn sync_by(&self, sync: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
         self.check_writable()?;
         // The sync waits for the ranges in flight.
@@ -223,11 +205,9 @@ impl FileBackend {
         self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Checks that the file may be written to, and records that it may be changed from now on.
     fn begin_change(&self) -> io::Result<()> {
         self.check_writable()?;
-        // ORDERING: Relaxed; see `is_as_found`. The flag is loaded first, so that writers do not
-        // contend for its cache line.
+        // ORDERING: Relaxed; see `is_as_found`. The load avoids contention for the cache line.
         if !self.may_be_changed.load(Ordering::Relaxed) {
             // ORDERING: Relaxed, as above.
             self.may_be_changed.store(true, Ordering::Relaxed);
@@ -252,7 +232,7 @@ pub struct UnlockedFile {
 }
 
 impl UnlockedFile {
-    /// Maximum number of times to repeat the open of a file that is replaced concurrently.
+    /// Maximum number of opens of a file that is replaced concurrently.
     pub const MOST_TRIES: usize = 16;
 
     /// Returns the identity of the file.
@@ -260,10 +240,9 @@ impl UnlockedFile {
         self.backend.id
     }
 
-    /// Attaches a value that is dropped after the file is unlocked, and before its descriptor is
-    /// closed. In a child of `fork`, the file is not unlocked before. A program that has recorded
-    /// the number of the descriptor can so remove the record before the number is that of another
-    /// file, whichever thread drops the file last. Replaces the value of an earlier call.
+    /// Attaches a value that is dropped before the descriptor is closed, and after the file is
+    /// unlocked, except in a child of `fork`. By it a program can remove a record of the
+    /// descriptor's number before another file has the number. Replaces an earlier value.
     pub fn drop_before_close(
         &mut self,
         value: impl Debug + Send + Sync + UnwindSafe + RefUnwindSafe + 'static,
@@ -271,14 +250,12 @@ impl UnlockedFile {
         self.backend.before_close = Some(Box::new(value));
     }
 
-    /// Locks the file against other writers, and keeps its bytes. Returns `None` if the path has
-    /// come to lead to another file since the open: bytes written to this file would be lost. The
-    /// caller then opens the path again.
+    /// Locks the file against other writers, and keeps its bytes. Returns `None` if the path now
+    /// leads to another file, so that writes would be lost: the caller opens the path again.
     ///
     /// # Errors
     ///
-    /// - [`io::ErrorKind::ResourceBusy`]: the file is open for writing elsewhere, in this or
-    ///   another process.
+    /// - [`io::ErrorKind::ResourceBusy`]: the file is open for writing elsewhere, in any process.
     /// - [`AmbiguousFile`]: the file system changes the file's number.
     /// - Any other error of the operating system.
     pub fn lock(self) -> io::Result<Option<FileBackend>> {
@@ -286,9 +263,8 @@ impl UnlockedFile {
     }
 
     /// Locks the file like [`lock`](Self::lock), but returns the file, still open, with an error.
-    /// Closing a descriptor of a file releases all `F_SETLK` locks that other code of this process,
-    /// such as SQLite, holds on the file. A program with such code can keep the file open instead,
-    /// and may retry.
+    /// Closing a descriptor releases all `F_SETLK` locks that other code of this process, such as
+    /// SQLite, holds on the file. A program with such code can keep the file open and retry.
     #[allow(clippy::result_large_err)] // The file itself; opens are rare.
     pub fn lock_or_keep(self) -> Result<Option<FileBackend>, (Self, io::Error)> {
         if let Err(error) = lock::take(&self.backend.file) {
@@ -312,7 +288,7 @@ impl UnlockedFile {
         }
     }
 
-    /// Returns `true` if the name still leads to the file, or the file was opened without a name.
+    /// Returns `true` also if the file was opened without a name.
     fn is_in_place(&self) -> io::Result<bool> {
         let is_so = self.backend.place()?.leads_to(self.backend.id)?;
         if !is_so && identity::id_of(self.as_fd())? != self.backend.id {
@@ -328,10 +304,9 @@ impl AsFd for UnlockedFile {
     }
 }
 
-/// Replaces errors of `open(2)` that would be misleading.
 fn refine(error: io::Error) -> io::Error {
     match error.raw_os_error() {
-        // This is the system's error for a socket.
+        // The system's misleading error for a socket.
         Some(libc::ENXIO) => not_a_file(),
         _ => error,
     }
@@ -353,9 +328,9 @@ fn not_a_file() -> io::Error {
 
 impl Drop for FileBackend {
     fn drop(&mut self) {
-        // A child that was forked since the open shares the open file description. A mere close
-        // would leave the file locked while the child lives. An unlock in the child would unlock
-        // the file for the parent.
+        // A child forked since the open shares the open file description: a mere close would leave
+        // the file locked while the child lives, and an unlock in the child would unlock it for the
+        // parent.
         if self.is_writable() && self.owner.check().is_ok() {
             lock::release(&self.file);
         }
@@ -414,7 +389,7 @@ impl Backend for FileBackend {
             return Err(too_large());
         }
         let _alone = self.direct.is_asked().then(|| self.gate.alone());
-        // The standard library repeats this call if it is interrupted.
+        // The standard library repeats an interrupted call.
         self.file.set_len(size)
     }
 
@@ -422,14 +397,14 @@ impl Backend for FileBackend {
         self.check_writable()?;
         match self.kind {
             Kind::Regular => {
-                // A direct write of the file's tail writes a whole block.
+                // A direct write of the tail writes a whole block.
                 let unit = self.direct.unit().unwrap_or(1) as u64;
                 size_limit::check(
                     &self.file,
                     size.checked_next_multiple_of(unit).unwrap_or(size),
                 )
             }
-            // Query the size for each call, since a device may have grown.
+            // A device may have grown.
             Kind::BlockDevice => size_limit::check_device(self.size_now()?, size),
         }
     }
@@ -512,7 +487,7 @@ impl RawFile for FileBackend {
         }
         let spans = request.spans().iter().copied();
         let unit = self.direct.unit().unwrap_or(1);
-        // Partial blocks, and ends past the maximum file offset, need more than one transfer.
+        // Partial blocks, and ends past the maximum file offset, need several transfers.
         if !blocks::are_aligned(spans, request.pos(), unit) {
             return Ok(false);
         }

@@ -13,10 +13,8 @@ use pagewell_sync::system;
 
 use super::open::again;
 
-/// Returns `true` if the regular file of `size` bytes has contents that do not have this size,
-/// because its file system generates them when they are read.
+/// Returns `true` if the contents are generated when they are read and do not have this size.
 pub(super) fn has_no_size(file: &File, size: u64) -> io::Result<bool> {
-    // Most files of sysfs have the size of a page, whatever their contents.
     let is_page = system::page_bytes().is_some_and(|bytes| bytes as u64 == size);
     if size != 0 && !is_page {
         return Ok(false);
@@ -28,18 +26,16 @@ pub(super) fn has_no_size(file: &File, size: u64) -> io::Result<bool> {
     if size != 0 {
         return Ok(false);
     }
-    // A file of any other file system (FUSE with `direct_io`) is recognized by a read. If this read
-    // fails, ignore the error: the first read of the user returns it.
+    // A file of any other file system (FUSE with `direct_io`) is recognized by a read. The first
+    // read of the user returns any error of it.
     let nr = file.read_at(&mut [0], 0).unwrap_or(0);
     Ok(nr != 0 && file.metadata()?.len() == 0)
 }
 
-/// Returns `true` if the file is on procfs.
 pub(super) fn is_procfs(file: &File) -> io::Result<bool> {
     is_on(file, &[libc::PROC_SUPER_MAGIC as i64])
 }
 
-/// Returns `true` if the kernel generates the contents of the file when they are read.
 fn is_synthetic(file: &File) -> io::Result<bool> {
     /// `CONFIGFS_MAGIC` of the kernel.
     const CONFIGFS: i64 = 0x6265_6570;
@@ -58,7 +54,7 @@ fn is_synthetic(file: &File) -> io::Result<bool> {
     )
 }
 
-/// Returns `true` if the type of the file system of `file`, as in `statfs`, is one of `types`.
+/// Compares the type in `statfs`.
 fn is_on(file: &File, types: &[i64]) -> io::Result<bool> {
     let mut answer = MaybeUninit::<libc::statfs>::uninit();
     // SAFETY: the file is open, and `answer` has the size of the result.

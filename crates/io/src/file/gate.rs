@@ -2,15 +2,13 @@
 //!
 //! A direct write of a partial block reads the block, changes it and writes all of it. At the end
 //! of the file, it writes past the intended end and then sets the size. Both would undo concurrent
-//! writes to the block or at the file's end. Therefore either any number of threads write whole
-//! blocks, or a single thread writes partial blocks or sets the size.
+//! writes to the block or at the file's end.
 
 use std::sync::PoisonError;
 
 use pagewell_sync::{Condvar, Mutex, MutexGuard};
 
-/// A reader-writer lock whose shared holds do not belong to a thread: one thread may acquire a
-/// hold, and another thread may release it when the write is done.
+/// A reader-writer lock. One thread may acquire a shared hold, and another thread may release it.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     state: Mutex<State>,
@@ -21,8 +19,7 @@ pub(crate) struct Gate {
 struct State {
     nr_shared: usize,
     is_alone: bool,
-    /// Number of threads that wait for exclusive access. While it is not 0, no new shared hold is
-    /// granted, so that these threads do not starve.
+    /// While threads wait for exclusive access, no new shared hold is granted.
     nr_waiting: usize,
 }
 
@@ -32,12 +29,10 @@ impl State {
     }
 }
 
-/// Exclusive hold; released on drop.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Alone<'g>(&'g Gate);
 
-/// Shared hold, released on drop.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Shared<'g>(&'g Gate);
@@ -47,8 +42,8 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Acquires a shared hold, which [`unshare`](Self::unshare) releases. Returns `false`, without
-    /// a hold, if this would block.
+    /// Acquires a shared hold, which [`unshare`](Self::unshare) releases. Returns `false` if this
+    /// would block.
     #[must_use]
     pub(super) fn try_share(&self) -> bool {
         let mut state = self.lock();
@@ -66,7 +61,7 @@ impl Gate {
         }
     }
 
-    /// Acquires a shared hold. Blocks while a thread has or waits for the exclusive hold.
+    /// Blocks while a thread has or waits for the exclusive hold.
     pub(crate) fn share(&self) -> Shared<'_> {
         self.changed
             .wait_while(self.lock(), |state| !state.may_share())
@@ -75,7 +70,6 @@ impl Gate {
         Shared(self)
     }
 
-    /// Acquires the exclusive hold. Blocks until all other holds have ended.
     pub(crate) fn alone(&self) -> Alone<'_> {
         let mut state = self.lock();
         state.nr_waiting += 1;

@@ -1,10 +1,9 @@
 //! File identity beyond device and inode number.
 //!
-//! Some file systems can give two files the same device and inode number: file systems that merge
-//! several others into one (virtiofs, 9p, mergerfs), that truncate numbers to 32 bits, or that
-//! reuse the number of a deleted file. If two such files shared cached pages, writes to one of them
-//! would reach the other. Before a newly opened file shares the pages of an open file with the same
-//! numbers, the two are therefore compared:
+//! Some file systems give two files the same device and inode number: they merge several file
+//! systems (virtiofs, 9p, mergerfs), truncate numbers to 32 bits, or reuse the number of a deleted
+//! file. If two such files shared cached pages, writes to one would reach the other. A newly opened
+//! file is therefore compared with an open file of the same numbers before it shares its pages:
 //!
 //! | evidence | if it differs | if it is equal |
 //! |---|---|---|
@@ -73,19 +72,17 @@ impl From<AmbiguousFile> for io::Error {
     }
 }
 
-/// Maximum number of comparisons of a file that changes concurrently.
 const MAX_COMPARISONS: usize = 100;
 
-/// Number of successive comparisons that prove a difference if the open file's attributes are
-/// unchanged and differ from the new file's.
+/// Successive comparisons that prove a difference if the open file's attributes are unchanged.
 const MIN_DIFFERENCES: usize = 3;
 
-/// Interval between comparisons, which is longer than a tick of a coarse clock: two changes within
-/// one tick can leave the same modification time.
+/// Interval between comparisons, longer than a tick of a coarse clock: two changes within one tick
+/// can leave the same modification time.
 const TICK: Duration = Duration::from_millis(11);
 
-/// Compares `new` with `open`, which have the same device and inode number. Descriptors opened with
-/// `O_PATH` are allowed. Fails with the errors of `statx(2)`.
+/// Compares `new` with `open`, which have the same device and inode number and may be opened with
+/// `O_PATH`. Fails with the errors of `statx(2)`.
 pub fn compare(open: BorrowedFd<'_>, new: BorrowedFd<'_>) -> io::Result<Comparison> {
     if open.as_raw_fd() == new.as_raw_fd() {
         return Ok(Comparison::Same);
@@ -103,8 +100,7 @@ pub fn compare(open: BorrowedFd<'_>, new: BorrowedFd<'_>) -> io::Result<Comparis
     for _ in 0..MAX_COMPARISONS {
         let other = Attributes::at(new)?;
         let after = Attributes::at(open)?;
-        // The birth time must differ from both values of the open file, since a copy-up of
-        // overlayfs between two queries changes a birth time.
+        // Compare with both: a copy-up of overlayfs between two queries changes a birth time.
         if before.have_different_births(&other) && after.have_different_births(&other) {
             return Ok(Comparison::Different);
         }
@@ -126,10 +122,8 @@ pub fn compare(open: BorrowedFd<'_>, new: BorrowedFd<'_>) -> io::Result<Comparis
 }
 
 /// Returns `true` if another open file description has a lock on the file of `new`, and `None` if
-/// the query fails.
-///
-/// The lock of a writable [`FileBackend`](crate::FileBackend) is visible through every descriptor
-/// of its file, and through no descriptor of another file.
+/// the query fails. The lock of a writable [`FileBackend`](crate::FileBackend) is visible through
+/// every descriptor of its file, and through no descriptor of another file.
 pub fn is_locked_elsewhere(new: BorrowedFd<'_>) -> Option<bool> {
     let mut lock = super::lock::whole(libc::F_WRLCK);
     // SAFETY: the descriptor is open, and the command reads and writes a valid `flock`.
@@ -137,9 +131,8 @@ pub fn is_locked_elsewhere(new: BorrowedFd<'_>) -> Option<bool> {
     Some(libc::c_int::from(lock.l_type) != libc::F_UNLCK)
 }
 
-/// Resolves `path` to a descriptor for comparisons only (`O_PATH`). This requires no read
-/// permission and breaks no lease, and closing the descriptor releases no POSIX locks. Fails with
-/// the errors of `open(2)`.
+/// Resolves `path` to a descriptor for comparisons only (`O_PATH`). This needs no read permission
+/// and breaks no lease, and its close releases no POSIX locks. Fails with the errors of `open(2)`.
 pub fn named(path: &Path) -> io::Result<File> {
     open::open(
         None,
@@ -154,8 +147,7 @@ pub fn id_of(file: BorrowedFd<'_>) -> io::Result<FileId> {
     stat(file).map(|stat| id_from(&stat))
 }
 
-/// Returns the device and inode number of the file at `path`, following links. Fails with the
-/// errors of `stat(2)`.
+/// Like [`id_of`], for the file at `path`, following links. Fails with the errors of `stat(2)`.
 pub fn id_at(path: &Path) -> io::Result<FileId> {
     let metadata = fs::metadata(path)?;
     Ok(FileId {
@@ -164,7 +156,6 @@ pub fn id_at(path: &Path) -> io::Result<FileId> {
     })
 }
 
-/// Returns the device and inode number in an answer of the system.
 pub(super) fn id_from(stat: &libc::stat) -> FileId {
     FileId {
         device: stat.st_dev,
@@ -172,7 +163,6 @@ pub(super) fn id_from(stat: &libc::stat) -> FileId {
     }
 }
 
-/// Returns the attributes of an open file.
 pub(super) fn stat(file: BorrowedFd<'_>) -> io::Result<libc::stat> {
     let mut answer = MaybeUninit::uninit();
     // SAFETY: the descriptor is open, and `answer` has the size of the result.
@@ -181,15 +171,14 @@ pub(super) fn stat(file: BorrowedFd<'_>) -> io::Result<libc::stat> {
     Ok(unsafe { answer.assume_init() })
 }
 
-/// Timestamp: seconds and nanoseconds.
+/// Seconds and nanoseconds.
 type Time = (i64, u32);
 
-/// Attributes of a file at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Attributes {
     size: u64,
     modified: Time,
-    /// Birth time. `None` if the file system does not record it, or the system call is unavailable.
+    /// `None` if the file system does not record it, or the system call is unavailable.
     born: Option<Time>,
 }
 
@@ -198,8 +187,7 @@ impl Attributes {
         let mut answer = MaybeUninit::<libc::statx>::zeroed();
         let mask = libc::STATX_SIZE | libc::STATX_MTIME | libc::STATX_BTIME;
         let fd = file.as_raw_fd();
-        // SAFETY: the descriptor is open, the name is NUL-terminated, and `answer` has the size of
-        // the result.
+        // SAFETY: the descriptor is open, the name ends with NUL, and `answer` has the right size.
         let result = again(|| unsafe {
             let to = answer.as_mut_ptr();
             libc::statx(fd, c"".as_ptr(), libc::AT_EMPTY_PATH, mask, to)
@@ -231,22 +219,20 @@ impl Attributes {
         })
     }
 
-    /// Returns `true` if size and modification time are equal.
+    /// Compares size and modification time.
     fn is_alike(&self, other: &Self) -> bool {
         (self.size, self.modified) == (other.size, other.modified)
     }
 
-    /// Returns `true` if both birth times are known and differ.
     fn have_different_births(&self, other: &Self) -> bool {
         matches!((self.born, other.born), (Some(one), Some(two)) if one != two)
     }
 }
 
-/// File handle: identifier of a file within its file system, independent of paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Handle {
     raw: RawHandle,
-    /// The handle was requested with `AT_HANDLE_FID`, and so is only for comparisons.
+    /// Requested with `AT_HANDLE_FID`, and so only for comparisons.
     is_for_comparison: bool,
 }
 
@@ -268,7 +254,6 @@ impl Handle {
     /// `AT_HANDLE_FID` (Linux 6.5).
     const FID: libc::c_int = 0x200;
 
-    /// Returns the handle of `file`, if its file system provides one.
     fn of(file: BorrowedFd<'_>) -> Option<Self> {
         let request = |flags: libc::c_int| {
             let mut raw = RawHandle {
@@ -279,9 +264,8 @@ impl Handle {
             let mut mount: libc::c_int = 0;
             let fd = file.as_raw_fd();
             let to = (&raw mut raw).cast();
-            // SAFETY: the descriptor is open, and the name is NUL-terminated. The handle has the
-            // kernel's layout and the capacity that it states, and `mount` has the size of a mount
-            // ID.
+            // SAFETY: the descriptor is open, the name ends with NUL, the handle has the kernel's
+            // layout and the stated capacity, and `mount` has the size of a mount ID.
             again(|| unsafe {
                 let flags = flags | libc::AT_EMPTY_PATH;
                 libc::name_to_handle_at(fd, c"".as_ptr(), to, &raw mut mount, flags)

@@ -1,8 +1,7 @@
 //! Write lock that excludes a second writer.
 //!
-//! The lock belongs to the open file description, not to the process. A lock of the process would
-//! be released when the process closes any descriptor of the file, and would not exclude other
-//! writers in the same process.
+//! It belongs to the open file description. A lock of the process would end when the process closes
+//! any descriptor of the file, and would not exclude other writers in the process.
 
 #![allow(unsafe_code)] // One system call.
 
@@ -15,8 +14,7 @@ use super::step::FailedStep;
 
 /// Locks the whole of `file`, including bytes appended later. Fails with
 /// [`io::ErrorKind::ResourceBusy`] if another open file description holds the lock, and with
-/// [`io::ErrorKind::Unsupported`] if the file system does not support such locks, or a sandbox
-/// refuses them.
+/// [`io::ErrorKind::Unsupported`] if the file system or a sandbox does not permit such locks.
 pub(super) fn take(file: &File) -> io::Result<()> {
     set(file, libc::F_WRLCK).map_err(|error| match error.raw_os_error() {
         Some(libc::EAGAIN | libc::EACCES) => io::Error::new(
@@ -35,11 +33,9 @@ pub(super) fn take(file: &File) -> io::Result<()> {
     })
 }
 
-/// Releases the lock, for all descriptors of the open file description.
 pub(super) fn release(file: &File) {
-    // An unlock can fail only if it splits a lock, and this one releases the whole lock. If the
-    // system refuses it all the same, the lock ends when the last descriptor of the description is
-    // closed.
+    // An unlock can fail only if it splits a lock, and this one does not. If the system refuses it
+    // all the same, the lock ends with the last descriptor of the description.
     let _ = set(file, libc::F_UNLCK);
 }
 
@@ -54,10 +50,9 @@ pub(super) fn whole(kind: libc::c_int) -> libc::flock {
     libc::flock {
         l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
-        // The range begins at the first byte and has no end.
         l_start: 0,
         l_len: 0,
-        // Required by the system for locks of open file descriptions.
+        // Required for locks of open file descriptions.
         l_pid: 0,
     }
 }

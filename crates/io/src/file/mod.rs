@@ -1,58 +1,34 @@
 //! A file, through the kernel's page cache or past it.
 //!
-//! - Owns: the open file, its lock, its directory entry, and the record of changes that may not be
-//!   durable.
+//! - Owns: the open file, its lock, its directory entry, and the record of unsynced changes.
 //! - Calls: `backend`.
 //! - Promises: the contract of [`Backend`](crate::Backend), for a regular file or a block device.
-//!
-//! | module | contents |
-//! |---|---|
-//! | `file_backend` | [`FileBackend`], and [`UnlockedFile`]: a file that is not locked yet |
-//! | `options` | [`FileOptions`]: creation, truncation and permissions on an open for writing |
-//! | `direct` | [`Direct`]: whether transfers bypass the kernel's page cache, and why not |
-//! | `transfer` | vectored reads and writes, repeated until complete |
-//! | `blocks` | direct transfers: whole blocks, and partial blocks through aligned memory |
-//! | `gate` | mutual exclusion between whole-block and partial-block writes |
-//! | `sync` | syncs that are not repeated after an interruption |
-//! | `begun` | bound on the writes in flight to the device before a sync |
-//! | `lock` | write lock that excludes a second writer |
-//! | `identity` | file identity beyond device and inode number |
-//! | `open` | opening by path: leases, pipes |
-//! | `step` | errors that name the failed step of opening |
-//! | `size_limit` | sizes that a file cannot have |
-//! | `file_system` | files that the kernel generates, which have no size |
-//! | `place` | directory entry of the file, and its durability |
-//! | `owner` | restriction to the process that opened the file |
 //!
 //! # Single writer
 //!
 //! A writer holds a write lock on the whole file, which belongs to the open file description. A
-//! second writer is refused, in this or another process, even after other descriptions of the same
-//! file were closed. The lock is acquired before any change, including truncation. Readers acquire
-//! no lock.
+//! second writer is refused, in this or another process. The lock is acquired before any change,
+//! including truncation. Readers acquire no lock.
 //!
 //! # Durable name
 //!
 //! After a loss of power, synced data is unreachable if no name leads to it. The first sync of
 //! every file opened for writing therefore also syncs the file's directory, whichever program
-//! created the file: an earlier process may have created the file and been killed before it could
-//! sync. The first sync does not do so if the file system has no syncs of directories, or if the
-//! file exists in a directory that the process may not read. Directories above it are the
-//! responsibility of the programs that created them.
+//! created the file: an earlier process may have been killed before it could sync. It does not do
+//! so if the file system has no syncs of directories, or if the file exists in a directory that the
+//! process may not read. The programs that created the directories above must sync them.
 //!
 //! # Direct transfers
 //!
-//! A file opened with [`Direct::Auto`] or `Always` is read and written past the kernel's page
-//! cache, in whole blocks. Partial blocks pass through aligned memory. A read copies the requested
-//! bytes out of the surrounding blocks. A write of part of a block reads the block, changes it,
-//! writes it, and then sets the size if the block reaches past the end of the file. Until the size
-//! is set, the file is too long, and ends with zeros. [`Backend::size`](crate::Backend::size) waits
-//! until the size is set. Another process may see the wrong size, and so may any process after a
-//! loss of power: the file then ends at the end of its last block, less than
-//! [`alignment`](crate::Backend::alignment) bytes too late.
+//! A file opened with [`Direct::Auto`] or `Always` is transferred past the kernel's page cache, in
+//! whole blocks. Partial blocks pass through aligned memory. A write of part of a block reads the
+//! block, changes it, writes it, and then sets the size if the block reaches past the end of the
+//! file. Until then, the file is too long, and ends with zeros;
+//! [`Backend::size`](crate::Backend::size) waits. Another process may see the wrong size, and so
+//! may any process after a loss of power: the file then ends at the end of its last block, less
+//! than [`alignment`](crate::Backend::alignment) bytes too late.
 //!
-//! Tested by `tests/contract.rs`, `tests/direct.rs`, `tests/file.rs`; directories by
-//! `file/tests.rs`.
+//! Tested by `tests/contract.rs`, `tests/direct.rs`, `tests/file.rs`, `file/tests.rs`.
 
 mod begun;
 mod blocks;

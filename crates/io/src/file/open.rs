@@ -9,13 +9,11 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Opens the file at `path` with these flags of `open(2)`. A file that this creates gets the
-/// permissions `mode`.
+/// Opens the file at `path` with these flags of `open(2)`. A new file gets the permissions `mode`.
 ///
-/// `O_NONBLOCK` prevents the open of a pipe from blocking. The flag is cleared afterwards, since
-/// FUSE passes it on with every read. A file on which another process has a lease cannot be opened
-/// with this flag. In this case the open is repeated without the flag, and blocks until the lease
-/// is released (`fcntl(2)`, "Leases").
+/// `O_NONBLOCK` prevents the open of a pipe from blocking. It is cleared afterwards, since FUSE
+/// passes it on with every read. With it, a file with a lease of another process cannot be opened:
+/// the open is repeated without it, and blocks until the release (`fcntl(2)`, "Leases").
 pub(super) fn at_path(path: &Path, flags: libc::c_int, mode: libc::c_uint) -> io::Result<File> {
     let name = c_string(path.as_os_str().as_bytes())?;
     in_directory(None, &name, path, flags, mode)
@@ -41,8 +39,7 @@ pub(super) fn in_directory(
     Ok(file)
 }
 
-/// Opens `name` relative to `directory`, or relative to the current directory if `directory` is
-/// `None`.
+/// Opens `name` relative to `directory`, or to the current directory.
 pub(super) fn open(
     directory: Option<BorrowedFd<'_>>,
     name: &CStr,
@@ -57,7 +54,7 @@ pub(super) fn open(
     Ok(unsafe { File::from_raw_fd(descriptor) })
 }
 
-/// Converts a path. Fails with [`io::ErrorKind::InvalidFilename`] if the path contains a NUL byte.
+/// Fails with [`io::ErrorKind::InvalidFilename`] if the path contains a NUL byte.
 pub(super) fn c_string(bytes: &[u8]) -> io::Result<CString> {
     CString::new(bytes).map_err(|_| {
         io::Error::new(

@@ -2,10 +2,8 @@
 
 use super::direct::Direct;
 
-/// Options of [`FileBackend::open_writable`](crate::FileBackend::open_writable): creation,
-/// truncation, direct I/O and permissions.
-///
-/// By default the file must exist, and its bytes are kept.
+/// Options of [`FileBackend::open_writable`](crate::FileBackend::open_writable). By default the
+/// file must exist, and its bytes are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct FileOptions {
@@ -15,10 +13,10 @@ pub struct FileOptions {
     mode: Option<u32>,
 }
 
-/// Default permissions of a new file, before the umask.
+/// Default permissions before the umask.
 const MODE: u32 = 0o666;
 
-/// Treatment of a missing file. `Require` creates the file, and fails if it exists.
+/// `Require` creates the file, and fails if it exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Missing {
     #[default]
@@ -35,7 +33,7 @@ enum Content {
 }
 
 impl FileOptions {
-    /// Creates the default options: the file must exist, and its bytes are kept.
+    /// Creates the default options.
     pub const fn new() -> Self {
         Self {
             missing: Missing::Fail,
@@ -57,8 +55,7 @@ impl FileOptions {
         self
     }
 
-    /// Truncates an existing file to zero bytes. The file is locked first, so a file that another
-    /// writer has open is never truncated.
+    /// Truncates an existing file to zero bytes, after it is locked against other writers.
     pub const fn truncate(mut self) -> Self {
         self.content = Content::Truncate;
         self
@@ -70,8 +67,7 @@ impl FileOptions {
         self
     }
 
-    /// Sets the permissions of a created file, as in `open(2)`: the umask is applied. Default:
-    /// 0666. An existing file keeps its permissions.
+    /// Sets the permissions of a created file, before the umask, as in `open(2)`. Default: 0666.
     pub const fn mode(mut self, bits: u32) -> Self {
         self.mode = Some(bits);
         self
@@ -95,8 +91,7 @@ impl FileOptions {
         matches!(self.missing, Missing::Require)
     }
 
-    /// Returns the flags of `open(2)` for these options, except truncation, which has to follow the
-    /// lock.
+    /// Returns the flags of `open(2)`, except truncation, which has to follow the lock.
     pub(super) fn flags(self) -> libc::c_int {
         match self.missing {
             Missing::Fail => 0,

@@ -9,21 +9,17 @@ use pagewell_sync::atomic::Ordering;
 use pagewell_sync::raced::Raced;
 use pagewell_sync::wiped::{WipedOnFork, Word};
 
-/// The process that opened a file.
-///
-/// A forked child shares open files with its parent, but not memory, so a cache in the child and a
-/// cache in the parent would overwrite each other's pages.
+/// The process that opened a file. A forked child shares open files with its parent, but not
+/// memory, so caches in both would overwrite each other's pages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
     id: u32,
-    /// Name of the process, which a word that is zero in forked children stores. `None` if the
-    /// system does not support such a word. Process ids are compared then, which takes a system
-    /// call for each transfer.
+    /// Name of the process, in a word that is zero in forked children. `None` if the system has no
+    /// such word: comparing process ids takes a system call for each transfer.
     name: Option<u64>,
 }
 
-/// Word with this process's name. Created once; zero in a child until the child opens a file
-/// itself.
+/// Word with this process's name; zero in a child until the child opens a file itself.
 static NAME: Raced<Option<WipedOnFork>> = Raced::new();
 
 fn word() -> Option<&'static Word> {
@@ -57,11 +53,10 @@ impl Owner {
     }
 }
 
-/// Last name that was assigned. A child inherits this value, so it never assigns a name that it has
-/// inherited.
+/// A child inherits this value, so it never assigns a name that it has inherited.
 static LAST: Word = Word::new(0);
 
-/// Returns the name in `word`, after assigning a new name if the word is zero.
+/// Assigns a new name if the word is zero.
 fn name_in(word: &Word) -> u64 {
     // ORDERING: Relaxed, all three; the numbers publish no other memory. The fork orders them
     // before the accesses of a child.
@@ -72,10 +67,8 @@ fn name_in(word: &Word) -> u64 {
     }
 }
 
-/// Use of a file by a process other than the one that opened it: a child made by `fork`.
-///
-/// Every call in such a process fails with an [`io::Error`] that wraps this value (see
-/// [`io::Error::get_ref`]).
+/// Use of a file by a child that `fork` made after another process opened it. Every call there
+/// fails with an [`io::Error`] that wraps this value (see [`io::Error::get_ref`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Forked {

@@ -1,8 +1,7 @@
 //! Directory entry of an open file, and its durability.
 //!
-//! The kernel resolves the caller's path, so its rules for symbolic links apply
-//! (`protected_symlinks`, `nosymfollow`, at most 40 links). The walk in this module only finds the
-//! directory that a sync must include. The walk only opens directories and reads links.
+//! The kernel resolves the caller's path by its rules for links (`protected_symlinks`,
+//! `nosymfollow`, at most 40 links). This walk only finds the directory that a sync must include.
 
 #![allow(unsafe_code)] // Calls relative to a directory, which the standard library does not have.
 
@@ -23,14 +22,11 @@ use super::step::FailedStep;
 use super::sync;
 use crate::backend::FileId;
 
-/// Maximum number of symbolic links that the kernel follows in one path.
 const MAX_LINKS: usize = 40;
 
-/// Directory entry of a file, and the directories whose entries may not be durable.
 #[derive(Debug)]
 pub(super) struct Place {
-    /// `None` if the file was opened through a magic link of procfs, such as `/proc/self/fd/3`, and
-    /// so without a name; and once the file is locked.
+    /// `None` once the file is locked, or if it was opened by a link of procfs: `/proc/self/fd/3`.
     entry: Option<Entry>,
     /// Directories that must be synced before a sync of the file may succeed.
     pub(super) unsynced: Vec<Arc<File>>,
@@ -42,11 +38,9 @@ struct Entry {
     name: CString,
 }
 
-/// Reason why a path has no entry.
 #[derive(Debug)]
 enum NoEntry {
-    /// The directory is searchable but not readable, so it cannot be synced. The entry serves only
-    /// to check whether it still leads to the file.
+    /// The directory is searchable but not readable, so it cannot be synced, only checked.
     Unreadable(Entry, io::Error),
     /// The path ends with `/`, `.` or `..`.
     Directory,
@@ -60,19 +54,16 @@ impl From<io::Error> for NoEntry {
 }
 
 impl Place {
-    /// Opens or creates the file at `path` for reading and writing. Returns its place and the open
-    /// file.
+    /// Opens or creates the file at `path` for reading and writing.
     pub(super) fn open(path: &Path, options: &FileOptions) -> io::Result<(Self, File)> {
         let (flags, mode) = (libc::O_RDWR | options.flags(), options.permissions());
         if let Ok((parent, name)) = split(path)
             && let Ok((directory, None)) = open_directory(None, parent)
         {
-            // `O_NOFOLLOW` changes nothing together with `O_EXCL`, with which the kernel does not
-            // follow links either.
+            // With `O_EXCL` the kernel does not follow links either.
             let no_link = flags | libc::O_NOFOLLOW;
             match open::in_directory(Some(directory.as_fd()), &name, path, no_link, mode) {
-                // The name is a symbolic link. (With `O_CREAT`, in the directory of another user,
-                // the error for a link is EACCES.)
+                // A symbolic link. (`O_CREAT` in the directory of another user gives EACCES.)
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ELOOP | libc::EACCES)) => {}
                 result => {
                     let directory = Arc::new(directory);
@@ -83,8 +74,7 @@ impl Place {
         Self::open_by_links(path, flags, mode)
     }
 
-    /// Like [`open`](Self::open), for a path that ends with a symbolic link, or whose directory
-    /// cannot be opened.
+    /// Like [`open`](Self::open), for a link at the end, or a directory that cannot be opened.
     fn open_by_links(
         path: &Path,
         flags: libc::c_int,
@@ -135,7 +125,7 @@ impl Place {
         Self { entry, unsynced }
     }
 
-    /// Returns `true` if the entry still refers to the file `id`, or the file has no name.
+    /// Returns `true` also if the file has no name.
     pub(super) fn leads_to(&self, id: FileId) -> io::Result<bool> {
         match &self.entry {
             Some(entry) => entry.leads_to(id),
@@ -143,18 +133,16 @@ impl Place {
         }
     }
 
-    /// Ends the use of the entry. The directory stays open until it is synced.
+    /// The directory stays open until it is synced.
     pub(super) fn forget_entry(&mut self) {
         self.entry = None;
     }
 
-    /// Syncs the directories whose entries may not be durable. After an error the rest are synced
-    /// by the next call.
+    /// Syncs the directories. After an error the next call syncs the rest.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         while let Some(directory) = self.unsynced.first() {
             match sync::all(directory) {
                 Ok(()) => {}
-                // The file system does not support syncs of directories.
                 Err(error) if is_unsupported(&error) => {}
                 Err(error) => return Err(error),
             }
@@ -164,8 +152,7 @@ impl Place {
     }
 }
 
-/// Returns `true` if the error of a sync means that the system has no such call, not that the call
-/// has failed.
+/// Returns `true` if the system has no such sync, not if the sync has failed.
 fn is_unsupported(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -183,13 +170,13 @@ impl Entry {
     }
 }
 
-/// Finds the directory entry of the file at `path`, or the entry that `O_CREAT` would create. The
-/// second value is `true` if the walk followed a symbolic link of procfs. The result may then be
-/// wrong, since the kernel ignores the text of such a link.
+/// Finds the directory entry of the file at `path`, or the one that `O_CREAT` would create. The
+/// second value is `true` if the walk followed a link of procfs, whose text the kernel ignores, so
+/// that the entry may be wrong.
 fn find(path: &Path) -> (Result<Entry, NoEntry>, bool) {
     let mut by_procfs = false;
     let mut path = path.to_path_buf();
-    // Directory to which a relative path refers; `None` is the current directory.
+    // `None` is the current directory.
     let mut start: Option<File> = None;
     let mut walk = || {
         for _ in 0..=MAX_LINKS {
@@ -201,7 +188,7 @@ fn find(path: &Path) -> (Result<Entry, NoEntry>, bool) {
                     path = target;
                     start = Some(directory);
                 }
-                // The entry is not a link, or does not exist.
+                // Not a link, or missing.
                 Err(error)
                     if error.kind() == io::ErrorKind::NotFound
                         || error.raw_os_error() == Some(libc::EINVAL) =>
@@ -220,7 +207,6 @@ fn find(path: &Path) -> (Result<Entry, NoEntry>, bool) {
     (walk(), by_procfs)
 }
 
-/// Splits `path` into the path of its directory and the last name.
 fn split(path: &Path) -> Result<(&Path, CString), NoEntry> {
     let bytes = path.as_os_str().as_bytes();
     let is_directory = bytes.ends_with(b"/") || bytes.ends_with(b"/.");
@@ -235,11 +221,9 @@ fn split(path: &Path) -> Result<(&Path, CString), NoEntry> {
     }
 }
 
-/// Opens the directory at `path` relative to `start`. If the directory is searchable but not
-/// readable, the second value is the error of opening it for reading.
+/// The error is that of opening a directory for reading which is only searchable.
 fn open_directory(start: Option<&File>, path: &Path) -> io::Result<(File, Option<io::Error>)> {
-    // With a last component `.`, the kernel treats the directory's name as an inner component of
-    // the path, for which other rules for links apply.
+    // With a last component `.`, the kernel applies its rules for links in inner components.
     let path = c_string(path.join(".").as_os_str().as_bytes())?;
     let start = start.map(AsFd::as_fd);
     match open::open(start, &path, libc::O_RDONLY | libc::O_DIRECTORY, 0) {
@@ -258,7 +242,7 @@ fn open_directory(start: Option<&File>, path: &Path) -> io::Result<(File, Option
 
 fn read_link(directory: &File, name: &CStr) -> io::Result<PathBuf> {
     let mut text = vec![0_u8; libc::PATH_MAX as usize];
-    // SAFETY: the directory is open, the name is NUL-terminated, and `text` has the stated length.
+    // SAFETY: the directory is open, the name ends with NUL, and `text` has the stated length.
     let len = again(|| unsafe {
         let to = text.as_mut_ptr().cast();
         libc::readlinkat(directory.as_raw_fd(), name.as_ptr(), to, text.len()) as libc::c_int
@@ -267,11 +251,9 @@ fn read_link(directory: &File, name: &CStr) -> io::Result<PathBuf> {
     Ok(OsString::from_vec(text).into())
 }
 
-/// Returns device and inode number of the entry `name` in `directory`, without following a link.
 fn id_in(directory: &File, name: &CStr) -> io::Result<FileId> {
     let mut answer = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: the directory is open, the name is NUL-terminated, and `answer` has the size of the
-    // result.
+    // SAFETY: the directory is open, the name ends with NUL, and `answer` has the right size.
     again(|| unsafe {
         let flags = libc::AT_SYMLINK_NOFOLLOW;
         libc::fstatat(

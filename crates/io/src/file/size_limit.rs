@@ -5,9 +5,8 @@ use std::io::{self, Seek, SeekFrom};
 
 use pagewell_sync::system::Resource;
 
-/// Returns an error if a regular file cannot grow to `size` bytes.
 pub(super) fn check(mut file: &File, size: u64) -> io::Result<()> {
-    // At a write past it the kernel sends SIGXFSZ.
+    // The kernel sends SIGXFSZ at a write past it.
     if let Some(limit) = Resource::FileSize.limit()
         && size > limit
     {
@@ -15,8 +14,7 @@ pub(super) fn check(mut file: &File, size: u64) -> io::Result<()> {
             "the process may write the first {limit} bytes of a file: raise RLIMIT_FSIZE"
         )));
     }
-    // Transfers are positioned, so that the position of the file has no meaning. One past the
-    // maximum size of the file system's files is invalid.
+    // A position past the maximum size of the file system's files is invalid. Transfers ignore it.
     match file.seek(SeekFrom::Start(size)) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             Err(too_large("the file system limits its files to less".into()))
@@ -26,7 +24,6 @@ pub(super) fn check(mut file: &File, size: u64) -> io::Result<()> {
     }
 }
 
-/// Returns an error if a device that ends at byte `end` cannot have `size` bytes.
 pub(super) fn check_device(end: u64, size: u64) -> io::Result<()> {
     match size <= end {
         true => Ok(()),

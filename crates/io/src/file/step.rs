@@ -3,7 +3,6 @@
 use std::error::Error;
 use std::{fmt, io};
 
-/// Failed step of opening a file, with the system's error as its source.
 #[derive(Debug)]
 pub(super) struct FailedStep {
     step: &'static str,

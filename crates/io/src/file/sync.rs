@@ -1,8 +1,7 @@
 //! Syncs that are not repeated after an interruption.
 //!
-//! The standard library repeats an interrupted sync. The second call could then succeed because the
-//! first one has already dropped pages that it could not write. In this module an interruption is
-//! an error: as after any other error, the caller writes everything again.
+//! The standard library repeats an interrupted sync. The second call could succeed because the
+//! first one has already dropped pages that it could not write. Here an interruption is an error.
 
 #![allow(unsafe_code)] // Three system calls.
 
@@ -11,28 +10,25 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 
-/// Starts writeback of the bytes in `range` to the device, without waiting for it. Returns `false`
-/// if some file system or sandbox does not support the call. A sync does not depend on it.
+/// Starts writeback of `range`, without waiting for it. Returns `false` if some file system or
+/// sandbox does not support the call. A sync does not depend on it.
 ///
-/// This does not consume a recorded writeback error of the file: [`await_begun`] or the next sync
-/// reports that error. An error of the call itself is returned, since the system may have dropped
-/// pages.
+/// A recorded writeback error of the file is left to [`await_begun`] or the next sync. After an
+/// error of the call itself, the system may have dropped pages.
 pub(super) fn begin(file: &File, range: &Range<u64>) -> io::Result<bool> {
     #[cfg(target_os = "linux")]
     return match by_range(file, range, libc::SYNC_FILE_RANGE_WRITE) {
         Err(error) if is_no_such_call(&error) => Ok(false),
         result => result.map(|()| true),
     };
-    // On other systems, writeback starts at the sync.
+    // Writeback starts at the sync.
     #[cfg(not(target_os = "linux"))]
     Ok(false)
 }
 
 /// Waits until the device has received the started writes in `range`, which need not be durable
-/// then.
-///
-/// Returns the error, with any error number, of any writeback of the file since the last reported
-/// error. The next sync does not report that error again.
+/// then. Returns the error, with any error number, of any writeback of the file since the last
+/// reported error. The next sync does not report that error again.
 pub(super) fn await_begun(file: &File, range: &Range<u64>) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     return by_range(file, range, libc::SYNC_FILE_RANGE_WAIT_BEFORE);
@@ -40,9 +36,7 @@ pub(super) fn await_begun(file: &File, range: &Range<u64>) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns `true` if the error of the call in [`begin`] means that the call is unavailable. Must
-/// not be used for the call in [`await_begun`], which may report device errors by the same error
-/// numbers.
+/// For the call in [`begin`] only: [`await_begun`] may report device errors by these numbers.
 #[cfg(target_os = "linux")]
 fn is_no_such_call(error: &io::Error) -> bool {
     matches!(
@@ -63,13 +57,11 @@ fn by_range(file: &File, range: &Range<u64>, how: libc::c_uint) -> io::Result<()
     result(unsafe { libc::sync_file_range(file.as_raw_fd(), start, len, how) })
 }
 
-/// Makes the data durable, and the metadata needed to read it.
 pub(super) fn data(file: &File) -> io::Result<()> {
     // SAFETY: the descriptor is open.
     result(unsafe { libc::fdatasync(file.as_raw_fd()) })
 }
 
-/// Makes the data and the metadata durable.
 pub(super) fn all(file: &File) -> io::Result<()> {
     // SAFETY: the descriptor is open.
     result(unsafe { libc::fsync(file.as_raw_fd()) })
@@ -86,8 +78,7 @@ fn result(answer: libc::c_int) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// The wait consumes the error. If the error were taken for an unavailable call, it would be
-    /// lost.
+    /// The wait consumes the error, which must not be taken for an unavailable call.
     #[test]
     fn a_wait_passes_every_error_on_and_a_beginning_knows_that_there_is_no_call() {
         let (reader, _writer) = io::pipe().unwrap();

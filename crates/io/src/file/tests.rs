@@ -1,5 +1,5 @@
-//! Tests of the directories that a file has yet to sync, and of alignments that the system reports
-//! wrongly. The former are visible from outside only by a loss of power at the right moment.
+//! Directories that a file has yet to sync, which are otherwise visible only after a loss of power,
+//! and alignments that the system reports wrongly.
 
 #![allow(unsafe_code)] // Memory of a test.
 
@@ -13,7 +13,6 @@ use super::{Direct, FileBackend, FileOptions};
 use crate::backend::Backend;
 use crate::backend::Transfers;
 
-/// Returns the inodes of the directories that `file` has yet to sync.
 fn unsynced(file: &FileBackend) -> Vec<u64> {
     let place = file.place().unwrap();
     let inode = |directory: &std::sync::Arc<std::fs::File>| directory.metadata().unwrap().ino();
@@ -25,7 +24,7 @@ fn the_first_sync_of_either_kind_is_one_of_the_directory_too() {
     let dir = pagewell_testkit::scratch::dir();
     let inode = dir.path().metadata().unwrap().ino();
     let options = FileOptions::new().create();
-    // In the second and third round the file exists, but its name may still not be durable.
+    // From the second round on, the file exists, but its name may still not be durable.
     for sync in [
         FileBackend::sync_data,
         FileBackend::sync_all,
@@ -43,7 +42,7 @@ fn a_file_that_is_created_has_the_permissions_that_were_asked_for() {
     let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("file");
     let permissions = || path.metadata().unwrap().mode() & 0o777;
-    // Other tests run, so the umask is not changed. These modes do not depend on the umask.
+    // Other tests run, so the umask is not changed. These modes do not depend on it.
     for (new, mode) in [(true, 0o600), (false, 0o400)] {
         let options = FileOptions::new().create().mode(mode);
         FileBackend::open_writable(&path, &options).unwrap();
@@ -51,8 +50,7 @@ fn a_file_that_is_created_has_the_permissions_that_were_asked_for() {
     }
 }
 
-/// The system reports an alignment that its device rejects (devices of 4096 bytes below drivers
-/// that report 512). Transfers with the true alignment succeed.
+/// The system reports 512 above devices of 4096 bytes. Transfers with the true alignment succeed.
 #[test]
 fn a_system_that_tells_too_small_an_alignment_is_not_believed_for_long() {
     let dir = pagewell_testkit::scratch::dir();
@@ -67,8 +65,7 @@ fn a_system_that_tells_too_small_an_alignment_is_not_believed_for_long() {
         file.tell_alignment(asked, 1);
         let bytes: Vec<u8> = (0..10_000_u32).map(|nr| nr as u8).collect();
         let words: Vec<_> = (0..1250).map(|_| AtomicU64::new(0)).collect();
-        // SAFETY: (a) the memory consists of atomics that live as long as the test. (b) No other
-        // code accesses them.
+        // SAFETY: (a) atomics that live as long as the test. (b) No other code accesses them.
         let memory = unsafe { RacyBytes::new(NonNull::from(&*words).cast(), 10_000) };
         memory.copy_from(0, &bytes);
         file.write_at(&[memory.slice(0, 9_999).source()], 1)
@@ -83,8 +80,7 @@ fn a_system_that_tells_too_small_an_alignment_is_not_believed_for_long() {
     }
 }
 
-/// Closing any descriptor of a file releases the `F_SETLK` locks that other code of this process
-/// holds on it. A file that could not be locked can therefore be kept open.
+/// Closing any descriptor of a file releases the `F_SETLK` locks of this process.
 #[test]
 fn a_file_that_could_not_be_locked_can_be_kept_and_locked_later() {
     use std::os::fd::AsRawFd;
@@ -108,13 +104,13 @@ fn a_file_that_could_not_be_locked_can_be_kept_and_locked_later() {
     let file = FileBackend::open_unlocked(&path, &options).unwrap();
     let (file, error) = file.lock_or_keep().unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::ResourceBusy);
-    // The other lock is still held. Once it is released, the same file is locked.
+    // The other lock is still held.
     let (file, _) = file.lock_or_keep().unwrap_err();
     lock(libc::F_UNLCK);
     let locked = file.lock_or_keep().unwrap().expect("it is in its place");
     assert!(locked.is_writable());
 
-    // Dropping the file releases the other lock, which `lock_or_keep` avoids.
+    // The drop releases the other lock, which `lock_or_keep` avoids.
     drop(locked);
     lock(libc::F_WRLCK);
     let failed = FileBackend::open_unlocked(&path, &options).unwrap().lock();

@@ -11,14 +11,13 @@ use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 use crate::backend::{too_large, total_len};
 
-/// Maximum number of buffers per system call. With the smallest pages, this is 1 MiB.
+/// Buffers per system call. With the smallest pages, this is 1 MiB.
 const MOST_BUFFERS: usize = 256;
 
 /// Maximum file offset of the system. No file has bytes at or beyond it.
 pub(crate) const MOST_BYTES: u64 = libc::off_t::MAX as u64;
 
-/// Reads from `pos` on until the buffers are full, the file ends, or the number of bytes read is
-/// not a multiple of `unit`.
+/// Reads until the buffers are full, the file ends, or `unit` does not divide the bytes read.
 pub(super) fn read(
     file: &File,
     bufs: &[RacyBytes<'_>],
@@ -43,7 +42,7 @@ pub(super) fn read(
     Ok(done)
 }
 
-/// Writes all of the buffers from `pos` on. After an error, a part of the bytes may be written.
+/// After an error, a part of the bytes may be written.
 pub(super) fn write(file: &File, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
     let total = total_len(bufs);
     if total == 0 {
@@ -65,16 +64,14 @@ pub(super) fn write(file: &File, bufs: &[RacySource<'_>], pos: u64) -> io::Resul
     Ok(())
 }
 
-/// I/O vectors of the first buffers of a transfer.
 struct Vectors {
     list: [libc::iovec; MOST_BUFFERS],
     nr: libc::c_int,
 }
 
 impl Vectors {
-    /// Describes the bytes of `bufs` in `range`, or a first part of them. The positions of `range`
-    /// count over all buffers. The system may write to the memory only if the buffers are
-    /// `RacyBytes`.
+    /// Describes the bytes of `bufs` in `range`, counted over all buffers, or a first part of them.
+    /// The system may write to the memory only if the buffers are `RacyBytes`.
     fn new<'a>(bufs: &[impl Into<RacySource<'a>> + Copy], range: Range<usize>) -> Self {
         let mut list = [libc::iovec {
             iov_base: std::ptr::null_mut(),
@@ -108,7 +105,7 @@ impl Vectors {
     }
 }
 
-/// Reads once, by `preadv` or `pread`, into the bytes of `bufs` in `range` or a first part of them.
+/// Reads once into the bytes of `bufs` in `range` or a first part of them.
 fn read_some(
     file: &File,
     bufs: &[RacyBytes<'_>],
@@ -118,8 +115,7 @@ fn read_some(
     let pos = offset(pos)?;
     if let [buf] = bufs {
         let buf = buf.slice(range.start, range.len());
-        // SAFETY: the memory is that of a `RacyBytes`, which is valid for writes during this call.
-        // As below, the kernel's write is not an access of the memory model.
+        // SAFETY: the memory is valid for writes during this call. For races, see below.
         let n = unsafe { libc::pread(file.as_raw_fd(), buf.as_ptr().cast(), buf.len(), pos) };
         return nr_bytes(n);
     }
@@ -130,7 +126,7 @@ fn read_some(
     nr_bytes(n)
 }
 
-/// Writes once, by `pwritev` or `pwrite`, the bytes of `bufs` in `range` or a first part of them.
+/// Writes once the bytes of `bufs` in `range` or a first part of them.
 fn write_some(
     file: &File,
     bufs: &[RacySource<'_>],
@@ -140,7 +136,7 @@ fn write_some(
     let pos = offset(pos)?;
     if let [buf] = bufs {
         let buf = buf.slice(range.start, range.len());
-        // SAFETY: the memory is that of a `RacySource`, which is valid for reads during this call.
+        // SAFETY: the memory of the `RacySource` is valid for reads during this call.
         let n = unsafe { libc::pwrite(file.as_raw_fd(), buf.as_ptr().cast(), buf.len(), pos) };
         return nr_bytes(n);
     }

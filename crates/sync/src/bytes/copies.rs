@@ -1,5 +1,3 @@
-//! Copy operations of [`RacyBytes`] and [`RacySource`], by the implementation that this build has.
-
 use std::mem::MaybeUninit;
 
 use super::place::{RacyBytes, RacySource};
@@ -17,13 +15,11 @@ impl RacySource<'_> {
     }
 
     /// Loads the `N` bytes from `off` on, usually an integer, at any alignment. Returns `None` if
-    /// they are not all in `self`. On x86-64 the value is loaded into registers directly: by one
-    /// move if `N` is 1, 2, 4 or 8, and by two if it is 16.
+    /// they are not all in `self`. On x86-64: one move if `N` is 1, 2, 4 or 8, and two if it is 16.
     #[must_use]
     #[inline(always)]
     pub fn load<const N: usize>(self, off: usize) -> Option<[u8; N]> {
-        // The same condition as in `RacyBytes::has`, in a form whose first comparison the compiler
-        // can hoist out of a loop.
+        // As `RacyBytes::has`, but the first comparison can be hoisted out of a loop.
         if N > self.len() || off > self.len() - N {
             return None;
         }
@@ -33,19 +29,14 @@ impl RacySource<'_> {
 }
 
 impl RacyBytes<'_> {
-    /// Prefetches the first cache line for writing. Changes no bytes.
+    /// Prefetches the first cache line for writing.
     #[inline]
     pub fn expect_write(self) {
-        // Models do not simulate cache lines.
         #[cfg(not(loom))]
         native::expect_write(self.as_ptr().cast());
     }
 
-    /// Copies the bytes from `off` on to all of `dst`.
-    ///
-    /// # Panics
-    ///
-    /// If fewer than `dst.len()` bytes follow `off`.
+    /// Copies the bytes from `off` on to all of `dst`. Panics if fewer bytes follow `off`.
     #[inline]
     #[track_caller]
     pub fn copy_to(self, off: usize, dst: &mut [u8]) {
@@ -60,8 +51,7 @@ impl RacyBytes<'_> {
     ///
     /// - (r) The `len` bytes from `off` on are in `self`.
     /// - (d) `dst` is not null, and valid for writes of `len` bytes that no other thread accesses
-    ///   during the call. The bytes need not be initialized before the call, and are initialized
-    ///   after it.
+    ///   during the call. They need not be initialized before, and are initialized afterwards.
     #[inline(always)]
     pub unsafe fn copy_to_unchecked(self, off: usize, dst: *mut u8, len: usize) {
         // SAFETY: (r).
@@ -79,11 +69,7 @@ impl RacyBytes<'_> {
         native::copy_out(src, dst);
     }
 
-    /// Copies `src` to the bytes from `off` on.
-    ///
-    /// # Panics
-    ///
-    /// If fewer than `src.len()` bytes follow `off`.
+    /// Copies `src` to the bytes from `off` on. Panics if fewer bytes follow `off`.
     #[inline]
     #[track_caller]
     pub fn copy_from(self, off: usize, src: &[u8]) {
@@ -98,14 +84,9 @@ impl RacyBytes<'_> {
         native::copy_in(dst, src);
     }
 
-    /// Copies all of `src` to the bytes from `off` on, while other threads may write to either.
-    ///
-    /// For each side, the caller follows the protocol of that memory: the copy is a read of `src`
-    /// and a write to `self`. If the two ranges overlap, the bytes copied are an arbitrary mixture.
-    ///
-    /// # Panics
-    ///
-    /// If fewer than `src.len()` bytes follow `off`.
+    /// Copies all of `src` to the bytes from `off` on, while other threads may write to either. The
+    /// caller follows the protocol of both: the copy is a read of `src` and a write to `self`. If
+    /// the ranges overlap, their bytes are mixed arbitrarily. Panics if fewer bytes follow `off`.
     #[inline]
     #[track_caller]
     pub fn copy_from_racy<'s>(self, off: usize, src: impl Into<RacySource<'s>>) {

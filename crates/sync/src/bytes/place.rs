@@ -8,24 +8,21 @@ use std::ptr::NonNull;
 
 use crate::atomic::AtomicU64;
 
-/// Size of the unit in which the portable copy accesses memory, in bytes.
+/// Bytes that the portable copy accesses at a time.
 pub(super) const WORD: usize = size_of::<u64>();
 
-/// Memory that other threads may be reading or writing concurrently.
-///
-/// A `RacyBytes` is like a byte slice, except that the values may differ each time they are read.
-/// After a copy that raced with a write, each byte is one that some write stored. The caller must
-/// validate, by the [protocol](super), that all bytes are of one write.
+/// Memory that other threads may be reading or writing concurrently. After a copy that raced with a
+/// write, each byte is one that some write stored. The caller must validate, by the
+/// [protocol](super), that all bytes are of one write.
 #[derive(Clone, Copy)]
 pub struct RacyBytes<'a> {
     #[cfg(not(loom))]
     ptr: NonNull<u8>,
     #[cfg(not(loom))]
     memory: PhantomData<&'a [AtomicU64]>,
-    /// Words that contain all the bytes.
     #[cfg(loom)]
     words: &'a [AtomicU64],
-    /// Offset of the first byte in the words, in bytes.
+    /// Offset of the first byte in the words.
     #[cfg(loom)]
     start: usize,
     len: usize,
@@ -47,11 +44,8 @@ impl fmt::Debug for RacyBytes<'_> {
     }
 }
 
-/// A read-only [`RacyBytes`], without a safe way to change the bytes.
-///
-/// Operations that only read racy bytes take this type ([`RacyBytes::copy_from_racy`], writes to a
-/// backend). Owners that must not have their bytes changed, such as a read-only pin of a page, hand
-/// out this type.
+/// A read-only [`RacyBytes`], without a safe way to change the bytes. Owners of bytes that must not
+/// be changed, such as a read-only pin of a page, hand out this type.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct RacySource<'a>(pub(super) RacyBytes<'a>);
@@ -114,7 +108,6 @@ impl<'a> RacySource<'a> {
     }
 }
 
-/// Location of the bytes: in memory.
 #[cfg(not(loom))]
 impl<'a> RacyBytes<'a> {
     /// Refers to the `len` bytes at `ptr`, which need not be aligned.
@@ -140,9 +133,8 @@ impl<'a> RacyBytes<'a> {
     #[must_use]
     #[inline]
     pub fn from_words(words: &'a [AtomicU64]) -> Self {
-        // SAFETY: (a) the words are borrowed for `'a`, aligned and initialized, and an atomic may
-        // be written through a shared reference. (b) While the words are borrowed, Rust code
-        // accesses them only as atomics.
+        // SAFETY: (a) the borrowed words are aligned and initialized, and an atomic may be written
+        // through a shared reference. (b) Rust code accesses borrowed words only as atomics.
         unsafe { Self::new(NonNull::from(words).cast(), size_of_val(words)) }
     }
 
@@ -156,30 +148,27 @@ impl<'a> RacyBytes<'a> {
     /// Returns the `len` bytes from `off` on. Safety: (r) these bytes are in `self`.
     #[inline]
     pub(super) unsafe fn part(self, off: usize, len: usize) -> Self {
-        // SAFETY: by (r) the offset is within the bytes, and by (a) of `new` their memory is valid.
+        // SAFETY: by (r) the offset is within the bytes, whose memory is valid by (a) of `new`.
         let ptr = unsafe { self.ptr.add(off) };
         Self { ptr, len, ..self }
     }
 
-    /// Returns the words that contain the bytes, and the offset of the first byte in the words, in
-    /// bytes.
+    /// Returns the words that contain the bytes, and the offset of the first byte in them.
     #[inline]
     pub(super) fn words(self) -> (&'a [AtomicU64], usize) {
         if self.len == 0 {
-            // An empty range has no words, and its `ptr` is arbitrary.
+            // The `ptr` of an empty range is arbitrary.
             return (&[], 0);
         }
         let start = self.ptr.addr().get() % WORD;
         let nr_words = (start + self.len).div_ceil(WORD);
         let first = self.as_ptr().wrapping_sub(start).cast();
-        // SAFETY: these are the words of (a). They are aligned, and by (b) no racing access is
-        // non-atomic.
+        // SAFETY: these are the words of (a), aligned; by (b) no racing access is non-atomic.
         let words = unsafe { std::slice::from_raw_parts(first, nr_words) };
         (words, start)
     }
 }
 
-/// Location of the bytes: in loom's atomics.
 #[cfg(loom)]
 impl<'a> RacyBytes<'a> {
     /// The bytes of `words`.
@@ -192,7 +181,7 @@ impl<'a> RacyBytes<'a> {
         }
     }
 
-    /// Counterpart of the version for other builds; this one checks the range.
+    /// Checks the range, unlike the version for other builds.
     pub(super) unsafe fn part(self, off: usize, len: usize) -> Self {
         self.check(off, len);
         let start = self.start + off;
@@ -242,7 +231,6 @@ impl<'a> RacyBytes<'a> {
         assert!(self.has(off, len), "range outside the racy bytes");
     }
 
-    /// Returns `true` if the `len` bytes from `off` on are all in `self`.
     #[inline(always)]
     pub(super) const fn has(self, off: usize, len: usize) -> bool {
         off <= self.len && len <= self.len - off

@@ -1,11 +1,9 @@
 //! Racy copies with relaxed atomics, for loom, Miri, ThreadSanitizer and processors other than
-//! x86-64. The module is public so that tests and benchmarks can compare it with the assembly.
+//! x86-64. Public only for tests and benchmarks; other code uses [`RacyBytes`].
 //!
 //! Every access is to a whole aligned `AtomicU64`, because racing accesses of different sizes are
-//! undefined behavior even if all are atomic. A copy from part of a word loads the whole word. A
-//! copy to part of a word preserves its other bytes, even if other threads write them concurrently.
-//!
-//! Other code uses [`RacyBytes`] instead of these functions.
+//! undefined behavior even if all are atomic. A copy to part of a word preserves its other bytes,
+//! even if other threads write them concurrently.
 
 use std::mem::MaybeUninit;
 
@@ -86,9 +84,8 @@ struct Part<'a> {
     len: usize,
 }
 
-/// A byte range, divided into the end of a word (`head`), whole words (`body`) and the beginning of
-/// a word (`tail`). If the range lies within one word and does not start at the word's first byte,
-/// the head is the whole range.
+/// A byte range: the end of a word (`head`), whole words (`body`) and the beginning of a word
+/// (`tail`). A range within one word that does not start at its first byte is all head.
 struct Parts<'a> {
     head: Part<'a>,
     body: &'a [AtomicU64],
@@ -125,7 +122,7 @@ impl<'a> Parts<'a> {
 }
 
 impl Part<'_> {
-    /// Stores `bytes`, whose length is the part's, and preserves the other bytes of the word.
+    /// Preserves the other bytes of the word.
     fn store(&self, bytes: &[u8]) {
         let Some(word) = self.word else { return };
         // ORDERING: all Relaxed; the caller's fences order these bytes (E1, E2 of the parent
@@ -156,7 +153,6 @@ fn store(word: &AtomicU64, bytes: [u8; WORD]) {
     word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
 }
 
-/// Does nothing: the processor's own prefetching applies.
 #[cfg(all(
     not(loom),
     not(all(target_arch = "x86_64", not(any(miri, pagewell_tsan))))

@@ -1,22 +1,12 @@
 //! Racy copies in x86-64 assembly.
 //!
-//! This module inlines copies of up to 64 bytes, and dispatches longer ones to a variant.
-//! [`RacyBytes`] and [`variant`](super::variant) call it. The [parent module](super) explains why
-//! the order of the loads and stores is guaranteed. This text explains the choice of instructions.
+//! The [parent module](super) explains why the order of the loads and stores is guaranteed.
 //!
 //! | bytes | implementation |
 //! |---|---|
 //! | 1, 2, 4, 8, 16 to a value | inlined: one move, or two of 8, to registers |
 //! | 1 to 64 | inlined: two or four overlapping moves, from both ends (1 to 3: three) |
 //! | more | a call: a load of [`choice::CHOSEN`], two predicted branches, and the variant |
-//!
-//! | module | content |
-//! |---|---|
-//! | `choice` | choice of the variant by measurement |
-//! | `long` | dispatch from the name of a variant to its copy |
-//! | `wide` | templates of the variants: pieces and loops of moves of any width |
-//! | `sse2`, `avx`, `avx512` | variants with moves of 16, 32 and 64 bytes |
-//! | `rep_movsb` | variant with `rep movsb` |
 //!
 //! Inlined copies use no variant: every x86-64 processor has moves of 16 bytes, and dispatching
 //! would cost what wider moves save. The branches to the variants are direct, because some systems
@@ -40,10 +30,10 @@ use super::place::RacyBytes;
 use super::variant::names::Variant;
 use crate::atomic::Ordering;
 
-/// Source of zeros for short ranges.
+/// Source for short ranges.
 static ZEROS: [u8; INLINE] = [0; INLINE];
 
-/// Copies all of `src` to `dst`, whose length must be the same.
+/// Both must have the same length.
 #[inline(always)]
 pub(super) fn copy_out(src: RacyBytes<'_>, dst: &mut [MaybeUninit<u8>]) {
     assert_eq!(src.len(), dst.len());
@@ -52,10 +42,9 @@ pub(super) fn copy_out(src: RacyBytes<'_>, dst: &mut [MaybeUninit<u8>]) {
     unsafe { copy(src.as_ptr(), dst.as_mut_ptr().cast(), dst.len()) }
 }
 
-/// Loads the `N` bytes of `src` from `off` on. Safety: (r) these bytes are in `src`.
+/// Safety: (r) the `N` bytes from `off` on are in `src`.
 ///
-/// The moves use base-plus-index addresses: callers usually add a number that they read from a page
-/// to the page's address, and the addition then needs no instruction.
+/// The moves use base-plus-index addresses, so a caller's addition of the two takes no instruction.
 #[inline(always)]
 pub(super) unsafe fn load_value<const N: usize>(src: RacyBytes<'_>, off: usize) -> [u8; N] {
     let base = src.as_ptr();
@@ -63,8 +52,7 @@ pub(super) unsafe fn load_value<const N: usize>(src: RacyBytes<'_>, off: usize) 
     match N {
         1 => {
             let value: u32;
-            // SAFETY: by (r) and the obligations of `RacyBytes::new` the memory is valid for reads.
-            // The instruction writes no memory.
+            // SAFETY: the memory is valid for reads, by (r) and `RacyBytes::new`.
             unsafe {
                 asm!("movzx {v:e}, byte ptr [{base} + {off}]",
                     base = in(reg) base, off = in(reg) off, v = lateout(reg) value,
@@ -121,16 +109,15 @@ pub(super) unsafe fn load_value<const N: usize>(src: RacyBytes<'_>, off: usize) 
     bytes
 }
 
-/// Copies `src` to all of `dst`, whose length must be the same.
+/// Both must have the same length.
 #[inline]
 pub(super) fn copy_in(dst: RacyBytes<'_>, src: &[u8]) {
     assert_eq!(dst.len(), src.len());
-    // SAFETY: (a) `src` is a shared reference, so no thread writes to it. (b) follows from the
-    // obligations of `RacyBytes::new`.
+    // SAFETY: (a) no thread writes to the shared `src`. (b) follows from `RacyBytes::new`.
     unsafe { copy(src.as_ptr(), dst.as_ptr(), src.len()) }
 }
 
-/// Copies `src` to all of `dst`, whose length must be the same.
+/// Both must have the same length.
 #[inline]
 pub(super) fn copy_between(dst: RacyBytes<'_>, src: RacyBytes<'_>) {
     assert_eq!(dst.len(), src.len());
@@ -147,23 +134,21 @@ pub(super) fn zero(dst: RacyBytes<'_>) {
         choice::NONE => choice::first(),
         code => choice::variant_of(code),
     };
-    // SAFETY: (b) follows from the obligations of `RacyBytes::new`; (d) only usable variants are
-    // chosen.
+    // SAFETY: (b) follows from `RacyBytes::new`; (d) only usable variants are chosen.
     unsafe { zero_long(variant, dst.as_ptr(), dst.len()) }
 }
 
-/// Copies `src` to all of `dst`, whose length must be the same, by `variant`, which must be usable.
+/// Both must have the same length, and `variant` must be usable.
 pub(super) fn copy_with(variant: Variant, dst: RacyBytes<'_>, src: RacyBytes<'_>) {
     assert_eq!(dst.len(), src.len());
     if dst.len() <= INLINE {
         return copy_between(dst, src);
     }
-    // SAFETY: (a) and (b) follow from the obligations of `RacyBytes::new`; (d) `variant::by_name`
-    // has checked that `variant` is usable.
+    // SAFETY: (a), (b) follow from `RacyBytes::new`; (d) `variant::by_name` has checked `variant`.
     unsafe { copy_long_with(variant, src.as_ptr(), dst.as_ptr(), dst.len()) }
 }
 
-/// Zeros `dst` by `variant`, which must be usable.
+/// `variant` must be usable.
 pub(super) fn zero_with(variant: Variant, dst: RacyBytes<'_>) {
     if dst.len() <= INLINE {
         return zero(dst);
@@ -172,26 +157,20 @@ pub(super) fn zero_with(variant: Variant, dst: RacyBytes<'_>) {
     unsafe { zero_long(variant, dst.as_ptr(), dst.len()) }
 }
 
-/// Copies `len` bytes.
+/// Each general register that any branch of the inlined copy uses, even a rarely taken one, may
+/// force a value of the caller onto the stack. Bytes therefore pass through vector registers, and 1
+/// to 3 bytes through a single general register.
 ///
-/// Up to [`INLINE`] bytes the copy is inlined. Each general register that any of its branches uses,
-/// even a rarely taken one, may force a value of the caller onto the stack. Bytes therefore pass
-/// through vector registers, and 1 to 3 bytes through a single general register.
-///
-/// If the ranges overlap, as parts of one `RacyBytes` may, some of the stored bytes are an
-/// arbitrary mixture of the old ones.
+/// If the ranges overlap, some of the stored bytes are an arbitrary mixture of the old ones.
 ///
 /// # Safety
 ///
-/// - (a) `src` is valid for reads of `len` bytes. Concurrent writes to these bytes use a
-///   [`RacyBytes`].
-/// - (b) `dst` is valid for writes of `len` bytes. Concurrent accesses to these bytes use a
-///   [`RacyBytes`].
+/// - (a) `src` is valid for reads of `len` bytes. Concurrent writes to them use a [`RacyBytes`].
+/// - (b) `dst` is valid for writes of `len` bytes. Concurrent accesses to them use a [`RacyBytes`].
 #[inline(always)]
 unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
     if len > INLINE {
-        // SAFETY: here and below, the caller ensures (a) and (b), and the callee accepts this
-        // length.
+        // SAFETY: here and below, the caller ensures (a), (b), and the callee accepts this length.
         unsafe { copy_long(src, dst, len) }
     } else if len > 32 {
         // SAFETY: as above.
@@ -322,12 +301,11 @@ unsafe fn copy_32_to_64(src: *const u8, dst: *mut u8, len: usize) {
 /// Copies more than [`INLINE`] bytes. Safety: as for [`copy`].
 #[inline(never)]
 unsafe fn copy_long(src: *const u8, dst: *mut u8, len: usize) {
-    // ORDERING: Relaxed; the word publishes no other memory, and every usable variant copies
-    // correctly.
+    // ORDERING: Relaxed; the word publishes no memory, and every usable variant copies correctly.
     let code = choice::CHOSEN.load(Ordering::Relaxed);
     if code == choice::AVX512 {
-        // SAFETY: here and below, the caller ensures (a) and (b), and the callee accepts this
-        // length; (d) a chosen variant is usable.
+        // SAFETY: here and below, the caller ensures (a), (b), and the callee accepts this length;
+        // (d) a chosen variant is usable.
         unsafe { avx512::copy(src, dst, len) }
     } else if code == choice::AVX {
         // SAFETY: as above.
@@ -338,8 +316,7 @@ unsafe fn copy_long(src: *const u8, dst: *mut u8, len: usize) {
     }
 }
 
-/// Copies by one of the variants that are rarely chosen, or chooses a variant if none is chosen
-/// yet. Safety: as for [`copy_long`].
+/// Copies by a rarely chosen variant, or chooses one first. Safety: as for [`copy_long`].
 #[inline(never)]
 unsafe fn copy_otherwise(src: *const u8, dst: *mut u8, len: usize) {
     // ORDERING: Relaxed; the word publishes no other memory, as in `copy_long`.
@@ -356,10 +333,7 @@ unsafe fn copy_otherwise(src: *const u8, dst: *mut u8, len: usize) {
     }
 }
 
-/// Chooses a variant and copies. Safety: as for [`copy_long`].
-///
-/// This is a separate function in tail position, so that the functions above need not save
-/// registers for it.
+/// Safety: as for [`copy_long`]. In tail position, so that no function above saves registers.
 #[cold]
 #[inline(never)]
 unsafe fn choose_and_copy(src: *const u8, dst: *mut u8, len: usize) {
@@ -368,7 +342,6 @@ unsafe fn choose_and_copy(src: *const u8, dst: *mut u8, len: usize) {
     unsafe { copy_long_with(variant, src, dst, len) }
 }
 
-/// Prefetches the cache line of `address` for writing.
 #[inline]
 pub(super) fn expect_write(address: *const u8) {
     // SAFETY: a prefetch has no effect on memory, whatever the address.

@@ -53,8 +53,7 @@ macro_rules! atomic {
                 self.0.compare_exchange(current, new, success, failure)
             }
 
-            /// Never fails spuriously, since a spurious failure would not be determined by the
-            /// seed.
+            /// Never fails spuriously: the seed would not determine that.
             #[inline]
             pub fn compare_exchange_weak(
                 &self,

@@ -164,7 +164,7 @@ impl Condvar {
             let inner = guard.inner.take().expect("the guard holds its lock");
             return lock.result(self.0.wait(inner));
         }
-        // This thread holds the baton, so no other thread can run between these two calls.
+        // This thread holds the baton, so no other thread runs between these two calls.
         drop(guard);
         wait_for(me, self.address(), None);
         lock.lock()

@@ -1,5 +1,4 @@
-//! Scheduler: the baton, waiting threads and simulated time. The [parent module](super) states the
-//! rules.
+//! Scheduler, by the rules of the [parent module](super).
 
 use std::cell::Cell;
 use std::collections::hash_map::DefaultHasher;
@@ -15,26 +14,23 @@ use crate::signals;
 /// Exit code of a process whose simulated threads deadlock or do not terminate.
 pub const STUCK: i32 = 3;
 
-/// Thread number of a thread that belongs to no simulation.
+/// Number of a thread that belongs to no simulation.
 pub(super) const NOBODY: usize = usize::MAX;
 
-/// Maximum number of switches of an execution. An execution with more switches is assumed not to
-/// terminate.
+/// An execution with more switches is assumed not to terminate.
 const MOST_SWITCHES: u64 = 1_000_000;
 
 /// How threads are scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// Average number of operations on atomics and locks between two switches. `None`: threads
-    /// switch only at waits.
+    /// Average number of operations on atomics and locks between switches. `None`: only at waits.
     pub stretch: Option<u32>,
 }
 
 /// Summary of an execution, equal for equal seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// Hash of all switches. Each contributes the two threads, the time, and whether the first one
-    /// can still run.
+    /// Hash of all switches: the two threads, the time, and whether the first one can still run.
     pub hash: u64,
     /// Number of switches.
     pub nr_switches: u64,
@@ -69,14 +65,12 @@ struct World {
 
 static WORLD: std::sync::Mutex<Option<World>> = std::sync::Mutex::new(None);
 static OVER: std::sync::Condvar = std::sync::Condvar::new();
-/// Number of operations that the running thread may still execute before the next switch. Only the
-/// holder of the baton accesses it.
+/// Number of operations before the next switch. Only the holder of the baton accesses it.
 static LEFT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 thread_local! {
     pub(super) static ME: Cell<usize> = const { Cell::new(NOBODY) };
-    /// Initialized before other thread-locals of the thread, and so dropped after them: their
-    /// destructors run with the baton held.
+    /// Initialized before the thread's other thread-locals, and so dropped with the baton held.
     static LEAVE: Leave = const { Leave };
 }
 
@@ -98,8 +92,7 @@ impl Drop for Leave {
     }
 }
 
-/// Returns the address that is notified when `thread` ends. No lock or condition variable has this
-/// address.
+/// Returns the address that is notified when `thread` ends. No lock or condition variable has it.
 fn joined(thread: usize) -> usize {
     usize::MAX - 1 - thread
 }
@@ -114,7 +107,7 @@ fn with_world<R>(work: impl FnOnce(&mut World) -> R) -> R {
 }
 
 impl World {
-    /// Returns a pseudorandom number less than `below`, by SplitMix64.
+    /// SplitMix64.
     fn random(&mut self, below: u64) -> u64 {
         self.rng = self.rng.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.rng;
@@ -123,7 +116,6 @@ impl World {
         (mixed ^ (mixed >> 31)) % below
     }
 
-    /// Advances the time, and draws the number of operations before the next switch.
     fn draw(&mut self) {
         let micros = match self.random(128) {
             0 => 100_000,
@@ -139,7 +131,7 @@ impl World {
         LEFT.store(left, Ordering::Relaxed);
     }
 
-    /// Passes the baton from thread `me` to a random runnable thread, which may be `me` itself.
+    /// The next thread may be `me` itself.
     fn pass(&mut self, me: usize) {
         self.nr_switches += 1;
         if self.nr_switches > MOST_SWITCHES {
@@ -184,7 +176,7 @@ impl World {
         }
     }
 
-    /// Ends the process, because deadlocked threads cannot be ended individually.
+    /// Deadlocked threads cannot be ended individually.
     fn give_up(&self, why: &str) -> ! {
         eprintln!("{}: {why}, after {} switches", self.name, self.nr_switches);
         std::process::exit(STUCK)
@@ -206,7 +198,6 @@ fn wake_in(world: &mut World, on: usize, all: bool) {
     }
 }
 
-/// Passes the baton, and returns when this thread, `me`, holds it again.
 fn pass(mut world: std::sync::MutexGuard<'static, Option<World>>, me: usize) {
     if let Some(world) = world.as_mut() {
         world.pass(me);
@@ -230,8 +221,7 @@ pub fn is_here() -> bool {
     ME.get() != NOBODY
 }
 
-/// Scheduling point: passes the baton if the number of operations before the next switch is used
-/// up. Does nothing outside a simulation.
+/// Scheduling point: passes the baton if no operation is left before the next switch.
 #[inline]
 pub fn point() {
     let me = ME.get();
@@ -246,8 +236,8 @@ pub fn point() {
     }
 }
 
-/// Executes a scheduling [`point`] before a copy of `len` bytes. Returns the number of bytes to
-/// copy before the next point; 0 outside a simulation.
+/// Executes a scheduling [`point`]. Returns the number of bytes to copy before the next one; 0
+/// outside a simulation.
 pub(crate) fn half_of_copy(len: usize) -> usize {
     point();
     match is_here() {
@@ -256,7 +246,7 @@ pub(crate) fn half_of_copy(len: usize) -> usize {
     }
 }
 
-/// Lets other threads run, by a short sleep. Does nothing and returns `false` outside a simulation.
+/// Lets other threads run, by a short sleep. Returns `false` outside a simulation.
 pub fn give_way() -> bool {
     let me = ME.get();
     if me == NOBODY {
@@ -275,7 +265,7 @@ fn sleep_here(me: usize, time: Duration) {
     pass(world, me);
 }
 
-/// Sleeps for `time`, which is simulated if this thread belongs to a simulation.
+/// Sleeps for `time`, simulated in a simulation.
 pub fn sleep(time: Duration) {
     match ME.get() {
         NOBODY => std::thread::sleep(time),
@@ -283,7 +273,7 @@ pub fn sleep(time: Duration) {
     }
 }
 
-/// Waits until the address `on` is notified. Returns `false` if `most` passes first.
+/// Returns `false` if `most` passes before the address `on` is notified.
 pub(super) fn wait_for(me: usize, on: usize, most: Option<Duration>) -> bool {
     let mut guard = world();
     if let Some(world) = guard.as_mut() {
@@ -315,8 +305,7 @@ fn enter(me: usize) {
     await_baton(world(), me);
 }
 
-/// Starts a detached thread, which belongs to this thread's simulation, if any. Returns the
-/// system's error if it cannot start a thread.
+/// Starts a detached thread, which belongs to this thread's simulation, if any.
 pub fn spawn_named(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     if !is_here() {
         return signals::spawn(name, work).map(drop);
@@ -375,9 +364,8 @@ impl Joined {
     }
 }
 
-/// Runs `work` as the first thread of a simulation, and returns when all threads of the simulation
-/// have ended. A deadlock, or too many switches, ends the process with exit code [`STUCK`] and a
-/// message that contains `name`. Panics if `work` does.
+/// Runs `work` as the first thread of a simulation, until all threads have ended, and panics if
+/// `work` does. A deadlock, or too many switches, ends the process with [`STUCK`], naming `name`.
 pub fn run<R: Send>(
     name: &str,
     seed: u64,

@@ -17,7 +17,6 @@ pub enum SectorWrites {
 
 #[derive(Debug, Default)]
 pub(super) struct Content {
-    /// Content that readers see.
     cached: Image,
     /// Content that always survives a loss of power.
     durable: Image,
@@ -32,8 +31,7 @@ enum Change {
     Sector(u64, Box<Sector>),
 }
 
-/// Effect of a failed sync on a sector that it should have made durable. In each case the sector is
-/// clean afterwards.
+/// Effect of a failed sync on a changed sector, which is clean afterwards.
 #[derive(Clone, Copy)]
 enum Abandoned {
     Written,
@@ -42,7 +40,6 @@ enum Abandoned {
 }
 
 impl Content {
-    /// Creates a file whose content is durable.
     fn settled(image: Image) -> Self {
         Self {
             cached: image.clone(),
@@ -86,8 +83,7 @@ impl Content {
         self.durable.trim();
     }
 
-    /// Applies the effects of a failed sync. Changes of sectors are forgotten, and changes of the
-    /// size are kept for the next sync.
+    /// Forgets the changes of sectors, and keeps changes of the size for the next sync.
     pub(super) fn fail_sync(&mut self, rng: &mut Rng) {
         let (mut sizes, mut changed) = (Vec::new(), BTreeSet::new());
         for change in self.changes.drain(..) {
@@ -99,7 +95,7 @@ impl Content {
             }
         }
         self.changes = sizes;
-        // The content that the system reads from the device again, with the size changes applied.
+        // Content that the system reads from the device again, with the size changes applied.
         let mut reread = self.durable.clone();
         for change in &self.changes {
             if let Change::Size(size) = change {
@@ -119,8 +115,7 @@ impl Content {
 
     /// Returns a random result of a crash at this moment.
     pub(super) fn survivors(&self, writes: SectorWrites, rng: &mut Rng) -> Self {
-        // The probability is random, since with a fixed one it would hardly happen that nothing or
-        // everything survives.
+        // With a fixed probability it would hardly happen that nothing or everything survives.
         let quarters = rng.below(5);
         let last = self.last_written(quarters, rng);
         let mut image = self.durable.clone();

@@ -7,10 +7,9 @@ use super::file::VolatileFile;
 use super::state::{Shared, State};
 use crate::backend::FileId;
 
-/// A simulated storage device with named files. After a loss of power only synced data is certain
-/// to survive: see [`crash`](Self::crash). Clones refer to the same device.
-///
-/// The seed and the order of the calls determine all random choices.
+/// A simulated storage device with named files. Only synced data is certain to survive a
+/// [`crash`](Self::crash). Clones refer to the same device. The seed and the calls determine all
+/// random choices.
 ///
 /// ```
 /// use pagewell_io::{Backend, VolatileDevice};
@@ -49,14 +48,10 @@ impl VolatileDevice {
         self
     }
 
-    /// Makes later files use direct transfers. The device accepts whole blocks of `alignment` bytes
-    /// and rejects all other transfers. The code for real files transfers partial blocks. It writes
-    /// the tail of a file as a whole block, and sets the size afterwards, so a loss of power
-    /// between the two leaves the file too long, with zeros up to the end of the block.
-    ///
-    /// # Panics
-    ///
-    /// If the alignment is not a power of two from 512 to 4096.
+    /// Makes later files use direct transfers. The device rejects all transfers but whole blocks of
+    /// `alignment` bytes. A partial tail block is written whole and the size is set afterwards, so
+    /// a loss of power between the two leaves the file too long, with zeros at its end. Panics if
+    /// the alignment is not a power of two from 512 to 4096.
     #[cfg(not(loom))]
     #[must_use]
     pub fn with_direct_transfers(self, alignment: usize) -> Self {
@@ -68,8 +63,7 @@ impl VolatileDevice {
         self
     }
 
-    /// Makes files with direct transfers end at the end of their last block, as if the size were
-    /// never corrected. Tests that claim to check sizes must fail on such a device.
+    /// Makes files with direct transfers end with a whole block. Tests of sizes must fail on it.
     #[cfg(not(loom))]
     #[must_use]
     pub fn with_padding_kept(self) -> Self {
@@ -77,8 +71,7 @@ impl VolatileDevice {
         self
     }
 
-    /// Makes syncs report success without making anything durable. Tests that claim to detect a
-    /// loss must fail on such a device.
+    /// Makes syncs succeed without effect. Tests of the loss must fail on such a device.
     #[must_use]
     pub fn with_sync_stubbed_out(self) -> Self {
         self.state.lock().stub_syncs();
@@ -104,8 +97,8 @@ impl VolatileDevice {
         VolatileFile::new(self.state.clone(), id, alignment)
     }
 
-    /// Renames a file. If another file has the name `to`, that file loses the name. The change is
-    /// not durable before a sync of the directory. Fails as [`open`](Self::open) does.
+    /// Renames a file, and removes the name `to` of another file. The change is not durable before
+    /// a sync of the directory. Fails as [`open`](Self::open) does.
     pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.state.rename(from, to)
     }
@@ -118,8 +111,7 @@ impl VolatileDevice {
             .change(|state| state.directory.remove(name))
     }
 
-    /// Makes the names durable. Fails if [`fail_next_sync`](Self::fail_next_sync) applies to this
-    /// sync, or if the power is off.
+    /// Makes the names durable. Fails on [request](Self::fail_next_sync), and if the power is off.
     pub fn sync_dir(&self) -> io::Result<()> {
         self.state.sync_dir()
     }
@@ -141,26 +133,22 @@ impl VolatileDevice {
         self.state.lock().nr_syncs
     }
 
-    /// Makes the next `nr` syncs, of any file or the directory, fail as on Linux: with `EIO`, and
-    /// with the changed sectors of the file marked clean. Each such sector was written
-    /// nevertheless, or still reads correctly although the next sync will not write it, or was
-    /// dropped and reads as before the write.
+    /// Makes the next `nr` syncs, of any file or the directory, fail with `EIO` as on Linux. Each
+    /// changed sector of the file is clean afterwards: it was written, or still reads correctly, or
+    /// was dropped and reads as before the write.
     pub fn fail_next_sync(&self, nr: u64) {
         self.state.lock().failures = nr;
     }
 
-    /// Turns the power off after `nr` more changes and syncs: the change or sync after these fails,
-    /// and so does every later call. If the first failing call is a change, it may survive the
-    /// crash; if it is a sync, it makes nothing durable.
+    /// Turns the power off after `nr` more changes and syncs. The next one fails, as does every
+    /// later call. If it is a change, it may survive the crash; a sync makes nothing durable.
     pub fn power_off_after(&self, nr: u64) {
         self.state.lock().power_off_after(nr);
     }
 
     /// Turns the power off, and returns the device as it is after power-on. Synced data survives,
-    /// and `seed` determines which part of the other changes survives, as [`SectorWrites`] permits.
-    /// Later calls on this device and its files fail.
-    ///
-    /// Several crashes of one device show several possible outcomes.
+    /// and `seed` determines which other changes do, as [`SectorWrites`] permits. Later calls on
+    /// this device and its files fail. Several crashes of one device have different outcomes.
     #[must_use]
     pub fn crash(&self, seed: u64) -> Self {
         let after = self.state.lock().crash(seed);

@@ -1,5 +1,4 @@
-//! Direct transfers of a simulated file: the device transfers whole blocks, and the code for real
-//! files handles partial blocks. Not available under loom.
+//! Direct transfers of a simulated file, with the code for the partial blocks of real files.
 
 #[cfg(not(loom))]
 mod imp {
@@ -49,7 +48,7 @@ mod imp {
             write_blocks(file, &self.gate, bufs, pos, self.unit)
         }
 
-        /// Returns the size that `tell` returns, called while no thread writes a partial block.
+        /// Calls `tell` while no thread writes a partial block.
         pub(in crate::doubles::volatile) fn size(
             &self,
             tell: impl FnOnce() -> io::Result<u64>,
@@ -58,7 +57,7 @@ mod imp {
             tell()
         }
 
-        /// Sets the size while no thread writes a partial block.
+        /// Calls `set` while no thread writes a partial block.
         pub(in crate::doubles::volatile) fn set_size(
             &self,
             set: impl FnOnce() -> io::Result<()>,
@@ -67,7 +66,6 @@ mod imp {
             set()
         }
 
-        /// Rejects partial blocks, like the system.
         pub(in crate::doubles::volatile) fn check(
             &self,
             spans: impl Iterator<Item = Span>,

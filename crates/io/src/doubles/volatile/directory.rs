@@ -10,7 +10,6 @@ pub(super) type Inode = u64;
 /// Names that change atomically, each with the file that it names after the change, if any.
 type Change = Vec<(String, Option<Inode>)>;
 
-/// The only directory of a device.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Directory {
     cached: BTreeMap<String, Inode>,
@@ -36,7 +35,6 @@ impl Directory {
         Ok(())
     }
 
-    /// Renames a file. If `to` names another file, that file loses the name.
     pub(super) fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
         let inode = self.find(from)?;
         if from != to {
@@ -56,9 +54,9 @@ impl Directory {
         self.changes.clear();
     }
 
-    /// Returns a random result of a crash at this moment: each change since the last sync survives
-    /// or not, but if a change survives, so do all earlier changes of the same names. Otherwise a
-    /// file could lose its only durable name, which no journaling file system permits.
+    /// Returns a random result of a crash at this moment: any changes since the last sync, but each
+    /// with all earlier changes of the same names. Otherwise a file could lose its only durable
+    /// name, which no journaling file system permits.
     pub(super) fn survivors(&self, rng: &mut Rng) -> Self {
         let quarters = rng.below(5);
         let mut changed = BTreeSet::new();

@@ -14,7 +14,7 @@ use crate::backend::{Span, Transfers};
 #[cfg(not(loom))]
 use crate::file::Blocks;
 
-/// Maximum file offset. As on the system, no file has bytes at or beyond it.
+/// Maximum file offset, as on Linux.
 const MOST_BYTES: u64 = i64::MAX as u64;
 
 /// A file of a [`VolatileDevice`](crate::VolatileDevice), open for reading and writing.
@@ -22,12 +22,9 @@ const MOST_BYTES: u64 = i64::MAX as u64;
 pub struct VolatileFile {
     device: Shared,
     id: FileId,
-    /// States whether the next sync includes the names. Locked during a sync; acquired before the
-    /// device's lock.
+    /// Locked during a sync; acquired before the device's lock.
     names: Mutex<SyncNames>,
-    /// `None` if transfers are not direct.
     direct: Option<Direct>,
-    /// Whether something was written to the file, or its size was set.
     is_changed: AtomicBool,
 }
 
@@ -57,8 +54,7 @@ impl VolatileFile {
 impl VolatileFile {
     fn read_now(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
         let len = total_len(bufs);
-        // Copy to `bufs` without the lock: under loom other threads run during this copy, and would
-        // wait for the lock forever.
+        // Copy without the lock: under loom other threads run during this copy, and would wait.
         let bytes = self
             .device
             .look(self.id.inode, |content| content.read(pos, len))?;
@@ -116,7 +112,7 @@ impl Blocks for VolatileFile {
     }
 
     fn set_size_apart(&self, size: u64) -> io::Result<()> {
-        // The lock is released before `set_size_now`, which acquires it again.
+        // Released before `set_size_now`, which acquires it again.
         let keeps_padding = self.device.lock().keeps_padding;
         match keeps_padding {
             true => Ok(()),

@@ -2,17 +2,12 @@
 
 use std::collections::BTreeMap;
 
-/// Size in bytes of a sector, which a device writes atomically.
+/// Bytes that a device writes atomically.
 const SECTOR: usize = 512;
 
 pub(super) type Sector = [u8; SECTOR];
 
-/// The bytes and the size of a file.
-///
-/// # Invariants
-///
-/// I1: Every byte at or past the size is zero, except between a [`put`](Self::put) and the next
-/// [`trim`](Self::trim).
+/// I1: Every byte at or past the size is zero, except between `put` and the next `trim`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Image {
     sectors: BTreeMap<u64, Box<Sector>>,
@@ -24,7 +19,7 @@ impl Image {
         self.size
     }
 
-    /// Returns the file's bytes from `pos` on, at most `len`.
+    /// Returns at most `len` bytes.
     pub(super) fn read(&self, pos: u64, len: usize) -> Vec<u8> {
         let rest = self.size.saturating_sub(pos);
         let len = usize::try_from(rest).map_or(len, |rest| rest.min(len));
@@ -38,7 +33,6 @@ impl Image {
         bytes
     }
 
-    /// Writes `bytes` from `pos` on. If the file ends before the last of them, extends it.
     pub(super) fn write(&mut self, pos: u64, bytes: &[u8]) {
         for (nr, off, range) in parts(pos, bytes.len()) {
             let sector = self
@@ -60,7 +54,7 @@ impl Image {
         self.sectors.get(&nr).map_or([0; SECTOR], |sector| **sector)
     }
 
-    /// Replaces the bytes of sector `nr`, even past the end of the file.
+    /// Replaces sector `nr`, even past the end of the file.
     pub(super) fn put(&mut self, nr: u64, sector: Sector) {
         self.sectors.insert(nr, Box::new(sector));
     }
@@ -75,8 +69,7 @@ impl Image {
     }
 }
 
-/// Iterates over the sectors that have any of the `len` bytes from `pos` on. Each item has the
-/// number of the sector, the offset in it, and the range of the bytes.
+/// Iterates over the sectors of `len` bytes from `pos` on: number, offset in it, range of bytes.
 pub(super) fn parts(
     pos: u64,
     len: usize,

@@ -10,25 +10,22 @@ use super::directory::{Directory, Inode};
 use crate::backend::FileId;
 use crate::doubles::rng::Rng;
 
-/// Device number of the first simulated device. Later devices have descending numbers. No device of
-/// the system and no backend in memory has such a number.
+/// Device number of the first simulated device, which no other device has. Later ones descend.
 const FIRST_DEVICE: u64 = u64::MAX - 1;
 
-/// Shared handle of a device, for the users of the device and of its files.
 #[derive(Clone, Debug)]
 pub(super) struct Shared(Arc<Mutex<State>>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Syncs {
     Work,
-    /// Syncs report success and make nothing durable.
     Lie,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Power {
     On,
-    /// The power is on until this number of further changes and syncs were performed.
+    /// Remaining number of permitted changes and syncs.
     OffAfter(u64),
     Off,
 }
@@ -39,21 +36,18 @@ enum Sync {
     Failed,
 }
 
-/// A device: its files, its power, and the effect of syncs.
 #[derive(Debug)]
 pub(super) struct State {
     device: u64,
     pub(super) directory: Directory,
-    /// All files, including those without a name, which may be open.
+    /// Files without a name may still be open.
     files: BTreeMap<Inode, Content>,
     next_inode: Inode,
     rng: Rng,
     pub(super) writes: SectorWrites,
-    /// Alignment of direct transfers, for files that are opened later. `None` if transfers are not
-    /// direct.
+    /// For files that are opened later. `None` if transfers are not direct.
     pub(super) alignment: Option<usize>,
-    /// Set if files with direct transfers end at the end of their last block
-    /// ([`VolatileDevice::with_padding_kept`](super::VolatileDevice::with_padding_kept)).
+    /// See [`VolatileDevice::with_padding_kept`](super::VolatileDevice::with_padding_kept).
     pub(super) keeps_padding: bool,
     syncs: Syncs,
     pub(super) failures: u64,
@@ -61,7 +55,6 @@ pub(super) struct State {
     pub(super) nr_syncs: u64,
 }
 
-/// Extent of a sync of a file: without the names, or with the names too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SyncNames {
     Not,
@@ -90,7 +83,6 @@ impl Shared {
         })
     }
 
-    /// Makes the changes of a file durable, and those of the names if requested.
     pub(super) fn sync(&self, inode: Inode, names: SyncNames) -> io::Result<()> {
         let mut state = self.lock();
         match state.begin_sync()? {
@@ -223,7 +215,6 @@ impl State {
         Ok(done)
     }
 
-    /// Counts a sync, and returns its outcome. Fails if the power is off or fails during the sync.
     fn begin_sync(&mut self) -> io::Result<Sync> {
         self.check_power()?;
         self.nr_syncs += 1;
@@ -238,8 +229,7 @@ impl State {
         Ok(Sync::Done)
     }
 
-    /// Counts a change or sync. Turns the power off, and fails, if the number of permitted changes
-    /// and syncs is used up.
+    /// Counts a change or sync. Turns the power off, and fails, if the permitted number is used up.
     fn pass_time(&mut self) -> io::Result<()> {
         match &mut self.power {
             Power::On => Ok(()),

@@ -12,10 +12,8 @@ use crate::engine::settings::{Refusal, UringSettings};
 use crate::engine::worker::{WorkerEngine, WorkerSettings};
 use crate::file::Owner;
 
-/// Engine that submits concurrent transfers to the kernel by io_uring.
-///
-/// Threads perform all other requests: those to backends that are not files of the system, partial
-/// blocks of direct transfers, syncs and changes of size.
+/// Engine that submits transfers to the kernel by io_uring. Threads perform all other requests:
+/// those to other backends than files, partial blocks of direct transfers, syncs, changes of size.
 #[derive(Debug)]
 pub struct UringEngine {
     owner: Owner,
@@ -26,7 +24,6 @@ pub struct UringEngine {
 #[derive(Debug)]
 struct Parts {
     pool: Arc<Pool>,
-    /// `None` once the engine is dropped.
     thread: Option<Handle>,
 }
 
@@ -50,8 +47,7 @@ impl UringEngine {
         })
     }
 
-    /// Passes jobs to the thread with the ring, or to the workers if the kernel has rejected that
-    /// ring.
+    /// Passes jobs to the ring's thread, or to the workers if the kernel has rejected that ring.
     fn push(&self, jobs: impl IntoIterator<Item = Job>) {
         let Some(thread) = &self.parts.thread else {
             return;
@@ -61,7 +57,7 @@ impl UringEngine {
         }
     }
 
-    /// Routes a job. Returns the job if the ring is to perform it.
+    /// Returns the job if the ring is to perform it.
     fn sort(&self, job: Job) -> Option<Job> {
         if let Err(error) = self.owner.check() {
             job.complete(Err(error));
@@ -110,7 +106,7 @@ impl Engine for UringEngine {
     fn lane(&self) -> Box<dyn Lane + '_> {
         match self.owner.check() {
             Ok(()) => Box::new(UringLane::new(&self.parts.pool)),
-            // In a child of `fork`, jobs fail, or this thread performs them (E7).
+            // E7: in a child of `fork`, jobs fail, or this thread performs them.
             Err(_) => self.parts.pool.workers.lane(),
         }
     }
@@ -118,13 +114,11 @@ impl Engine for UringEngine {
 
 impl Drop for UringEngine {
     /// Waits until the thread with the ring has completed its requests and ended, but at most for
-    /// [`UringSettings::close_timeout`], and not at all if that thread itself drops the engine.
-    /// Remaining requests are still performed. Completions that are code of the program may run
-    /// after the drop.
+    /// [`UringSettings::close_timeout`], or for a second if that is longer and no request is left,
+    /// and not at all in that thread itself. Remaining requests are still performed.
     fn drop(&mut self) {
         if self.owner.check().is_err() {
             self.parts.pool.forget();
-            // The thread exists only in the parent.
             std::mem::forget(self.parts.thread.take());
             return;
         }
@@ -133,7 +127,6 @@ impl Drop for UringEngine {
             && !thread.end(timeout)
         {
             use std::io::Write;
-            // Standard error may be closed.
             let _ = writeln!(
                 std::io::stderr(),
                 "pagewell: the thread of a dropped io_uring engine continues: its requests are \

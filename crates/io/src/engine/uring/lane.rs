@@ -1,5 +1,4 @@
-//! Submission context with its own ring. The waiting thread itself enters the ring, so a completion
-//! needs no wake-up of and no transfer to another thread.
+//! Submission context with its own ring, which the waiting thread enters without any other thread.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -13,21 +12,16 @@ use crate::backend::{Group, Panic, Sealed};
 use crate::engine::interface::Lane;
 use crate::engine::job::Job;
 
-/// Submission context of io_uring.
-///
-/// The context's ring has no requests in flight once the context is dropped. From then on no
-/// completion interrupts the thread, and the thread may exit. (The kernel cancels the requests of a
-/// thread that exits.)
+/// Submission context of io_uring. After its drop its ring has no requests in flight, so no
+/// completion interrupts the thread, and its exit cancels no request.
 #[derive(Debug)]
 pub(super) struct UringLane<'p> {
     pool: &'p Pool,
-    /// Acquired by the first wait that needs it.
     ring: Option<Ring>,
     staged: VecDeque<Job>,
     /// Counts completions of the jobs that were passed to threads.
     group: Arc<Group>,
     nr_handed: usize,
-    /// Number of such jobs that `wait` has returned as completed.
     nr_told: usize,
     panic: Option<Panic>,
     /// The kernel associates requests with the thread that submitted them.
@@ -48,8 +42,7 @@ impl<'p> UringLane<'p> {
         }
     }
 
-    /// Handles the outcome of a job: completes it or passes it to a thread. Returns the number of
-    /// completed jobs, 0 or 1.
+    /// Completes the job or passes it to a thread. Returns the number of completed jobs, 0 or 1.
     fn settle(&mut self, outcome: Outcome) -> usize {
         match outcome {
             Outcome::Done(job, result) => {
@@ -73,8 +66,8 @@ impl<'p> UringLane<'p> {
             .sum()
     }
 
-    /// If exactly one job is in flight and it is not started, performs it by a blocking call.
-    /// Returns `None` if not, or if its backend completes requests later.
+    /// Performs the only job in flight by a blocking call. Returns `None` if there are several, if
+    /// it is started, or if its backend completes requests later.
     fn perform_alone(&mut self) -> Option<usize> {
         if self.staged.len() != 1 || self.nr_in_flight() != 1 {
             return None;
@@ -92,8 +85,7 @@ impl<'p> UringLane<'p> {
         }
     }
 
-    /// Starts submitted jobs as far as the ring has room. Returns the number of jobs that this
-    /// completed.
+    /// Starts submitted jobs as far as the ring has room. Returns the number of completed jobs.
     fn begin(&mut self) -> usize {
         let mut nr_done = 0;
         if self.staged.is_empty() {
@@ -128,8 +120,7 @@ impl<'p> UringLane<'p> {
         nr_done
     }
 
-    /// Waits in the ring for `nr` completions, and reaps all completions. Returns the number of
-    /// completed jobs.
+    /// Waits in the ring for `nr` completions, and reaps all. Returns the number of completed jobs.
     fn enter(&mut self, nr: usize) -> usize {
         let Some(ring) = &mut self.ring else {
             return 0;
@@ -144,8 +135,8 @@ impl<'p> UringLane<'p> {
         self.settle_all(outcomes)
     }
 
-    /// Records that the threads have completed `nr_done` of this context's jobs in all. Returns the
-    /// number of jobs completed since the previous call.
+    /// Returns the number of jobs completed since the last call. The threads have completed
+    /// `nr_done` in all.
     fn look_at_handed(&mut self, nr_done: usize) -> usize {
         let nr_new = nr_done - self.nr_told;
         self.nr_told = nr_done;
@@ -153,9 +144,8 @@ impl<'p> UringLane<'p> {
         nr_new
     }
 
-    /// Handles a fork since this context was created. In the child, requests in flight are the
-    /// parent's, and jobs that were not started fail. Returns `None` in the parent, and the number
-    /// of failed jobs in the child.
+    /// In a child forked since, requests in flight are the parent's, and jobs that were not started
+    /// fail. Returns the number of failed jobs, or `None` in the parent.
     fn leave_to_parent(&mut self) -> Option<usize> {
         self.pool.owner.check().err()?;
         if let Some(ring) = self.ring.take() {
@@ -231,8 +221,7 @@ impl Lane for UringLane<'_> {
 impl Drop for UringLane<'_> {
     fn drop(&mut self) {
         self.wait_quietly(self.nr_in_flight());
-        // The panic hook has reported the panic. Its payload is leaked, since the payload's drop
-        // could panic again.
+        // Leak the reported panic, whose drop could panic again.
         mem::forget(self.panic.take());
         if let Some(ring) = self.ring.take() {
             self.pool.keep(ring);

@@ -1,12 +1,5 @@
-//! The io_uring engine.
-//!
-//! | module | contents |
-//! |---|---|
-//! | `ring` | one ring and the jobs in it; why the kernel never uses freed memory |
-//! | `pool` | rings for later submission contexts, and threads for the backends' calls |
-//! | `lane` | submission context: a thread that waits, and enters its own ring |
-//! | `thread` | the thread with a ring for requests without a waiter |
-//! | `engine` | [`UringEngine`] |
+//! The io_uring engine. Each waiting thread enters its own ring (`lane`); one more thread has a
+//! ring for requests without a waiter (`thread`).
 
 mod engine;
 mod lane;

@@ -17,10 +17,8 @@ pub(super) const LANE_DEPTH: u32 = 128;
 /// Maximum number of unused rings.
 const MOST_KEPT: usize = 16;
 
-/// State that submission contexts and the engine's thread share.
 #[derive(Debug)]
 pub(super) struct Pool {
-    /// The process that owns the rings.
     pub(super) owner: Owner,
     pub(super) workers: WorkerEngine,
     /// Unused rings, which have no jobs.
@@ -36,8 +34,7 @@ impl Pool {
         }
     }
 
-    /// Returns an unused or a new ring, or `None` if the system refuses a new one, for example for
-    /// lack of descriptors or memory.
+    /// Returns an unused or a new ring, or `None` if the system refuses a new one.
     pub(super) fn ring(&self) -> Option<Ring> {
         let kept = self
             .rings
@@ -48,7 +45,6 @@ impl Pool {
     }
 
     /// Keeps a ring for reuse if it is usable, has no jobs, and few rings are kept already.
-    /// Otherwise drops it.
     pub(super) fn keep(&self, ring: Ring) {
         if ring.is_given_up() || ring.nr_in_flight() != 0 {
             return;
@@ -59,7 +55,7 @@ impl Pool {
         }
     }
 
-    /// Makes a worker perform `job` by the backend's own calls, and counts it in `group`, if any.
+    /// Makes a worker perform `job` by the backend's own calls, counted in `group`, if any.
     pub(super) fn call(&self, mut job: Job, group: Option<&Arc<Group>>) {
         if let Some(group) = group {
             job.join(group);
@@ -74,9 +70,9 @@ impl Pool {
             .call(key, Box::new(move || job.complete(result)));
     }
 
-    /// Leaks the rings without accessing them, in a child of `fork`: they belong to the parent.
+    /// Leaks the rings without accessing them, in a child of `fork`.
     pub(super) fn forget(&self) {
-        // Only try to lock, since the lock may never be released in a child.
+        // The lock may never be released in a child.
         if let Ok(mut rings) = self.rings.try_lock() {
             rings.drain(..).for_each(Ring::forget);
         }

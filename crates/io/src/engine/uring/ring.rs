@@ -5,16 +5,14 @@
 //! - U1: A job whose memory, list of spans and descriptor the kernel uses is in [`Ring::flights`]
 //!   from before its entry is pushed until its completion is reaped. The job is removed only in
 //!   [`Ring::reap`] and, by U3, in [`Ring::give_up`].
-//! - U2: A ring that has flights is never closed: [`Ring::drop`] then leaks the flights and the
-//!   ring.
+//! - U2: A ring that has flights is never closed: [`Ring::drop`] leaks the flights and the ring.
 //! - U3: A job whose entry was pushed but not consumed is removed only if the kernel will never
 //!   consume the entry: after [`Ring::give_up`] no call submits entries.
 //! - U4: The kernel copies entries and lists of spans when it consumes an entry
 //!   (`IORING_FEAT_SUBMIT_STABLE`, which a ring requires). The memory of the spans stays valid by
 //!   R1 to R3 of [`crate::backend`]'s requests.
 //!
-//! In a child of `fork` the ring's memory is not mapped (`dontfork`). The owner of a ring checks
-//! the process before it accesses the ring.
+//! In a child of `fork` the ring's memory is not mapped (`dontfork`): check the process first.
 
 #![allow(unsafe_code)] // Entries with raw memory are pushed.
 
@@ -32,33 +30,29 @@ use crate::engine::job::Job;
 use crate::engine::settings::Refusal;
 use crate::file::MOST_BYTES;
 
-/// Maximum number of bytes per transfer in the kernel.
+/// Bytes per transfer in the kernel.
 const MOST_TRANSFER: usize = 0x7fff_f000;
 
-/// Maximum number of entries per submission. The kernel passes a batch to the device at the end of
-/// the submission, so in a large batch the first entries would wait for the last.
+/// Entries per submission. The kernel passes a batch to the device at the end of the submission, so
+/// in a larger one the first entries would wait for the last.
 const AT_ONCE: usize = 8;
 
-/// User data of an entry that is not a job.
 const NOT_A_JOB: u64 = u64::MAX;
 
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// The job is done, with this result.
     Done(Job, io::Result<usize>),
-    /// The ring cannot perform the job, or the rest of it. The backend's own calls must.
+    /// The backend's own calls must perform the job, or the rest of it.
     Calls(Job),
     /// An entry that is not a job is done.
     Other,
 }
 
-/// Use of a ring, which determines the flags of its setup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
-    /// One thread uses the ring for its whole lifetime. The kernel's work for completions waits
-    /// until that thread makes any system call. (With `DEFER_TASKRUN` this work would wait until
-    /// the thread enters the ring. If a sandbox then forbids entering rings, no request would
-    /// complete any more, not even when the thread exits.)
+    /// The kernel's work for completions waits until the only thread makes any system call. (With
+    /// `DEFER_TASKRUN` it would wait until the thread enters the ring. If a sandbox then forbids
+    /// that, no request would complete any more, not even when the thread exits.)
     OneThread,
     /// Different threads use the ring, one after the other.
     Any,
@@ -71,8 +65,7 @@ pub(super) struct Ring {
     free: Vec<u32>,
     /// Numbers of the jobs whose entries must be pushed again, for the rest of a short transfer.
     again: VecDeque<u32>,
-    /// User data of the entries that were pushed and that the kernel may not have consumed yet, in
-    /// order.
+    /// User data of the pushed entries that the kernel may not have consumed yet, in order.
     pushed: VecDeque<u64>,
     nr_in_flight: usize,
     is_given_up: bool,
@@ -88,7 +81,6 @@ impl std::fmt::Debug for Ring {
 }
 
 impl Ring {
-    /// Creates a ring for `depth` jobs at a time, and tests it.
     pub(super) fn new(depth: u32, usage: Use) -> Result<Self, Refusal> {
         let uring = set_up(depth, usage).map_err(|error| refused(&error))?;
         let params = uring.params();
@@ -124,8 +116,7 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Makes the kernel perform a no-op, since a sandbox may permit a ring to be created but not to
-    /// be entered.
+    /// Performs a no-op: a sandbox may permit a ring to be created but not to be entered.
     fn try_out(&mut self) -> Result<(), Refusal> {
         let nothing = opcode::Nop::new().build().user_data(NOT_A_JOB);
         // SAFETY: the entry refers to no memory.
@@ -152,15 +143,13 @@ impl Ring {
             return 0;
         }
         let entries = self.room_for_entries();
-        // Rests of short transfers have priority, and one entry is reserved for an entry that is
-        // not a job.
+        // Rests of short transfers have priority. One entry is reserved for one that is not a job.
         self.free
             .len()
             .min(entries.saturating_sub(self.again.len() + 1))
     }
 
-    /// Returns `true` after [`give_up`](Self::give_up): the ring accepts no job, and only completes
-    /// those that the kernel has.
+    /// Returns `true` if the ring accepts no job, and only completes those that the kernel has.
     pub(super) fn is_given_up(&self) -> bool {
         self.is_given_up
     }
@@ -170,11 +159,8 @@ impl Ring {
         queue.capacity() - queue.len()
     }
 
-    /// Pushes an entry. Panics if the submission queue is full.
-    ///
-    /// # Safety
-    ///
-    /// Memory that the entry refers to stays valid until its completion is reaped.
+    /// Pushes an entry. Panics if the submission queue is full. Safety: memory that the entry
+    /// refers to stays valid until its completion is reaped.
     unsafe fn push(&mut self, entry: &squeue::Entry) {
         // SAFETY: as the caller guarantees.
         let result = unsafe { self.uring.submission().push(entry) };
@@ -182,18 +168,14 @@ impl Ring {
         self.pushed.push_back(entry.get_user_data());
     }
 
-    /// Pushes an entry that is not a job. The ring reserves room for one such entry.
-    ///
-    /// # Safety
-    ///
-    /// As for [`push`](Self::push).
+    /// Pushes an entry that is not a job, for which room is reserved. Safety: as for
+    /// [`push`](Self::push).
     pub(super) unsafe fn push_other(&mut self, entry: squeue::Entry) {
         // SAFETY: as the caller guarantees.
         unsafe { self.push(&entry.user_data(NOT_A_JOB)) };
     }
 
-    /// Starts `job`. The caller has checked for [room](Self::room). Returns `None` if the job was
-    /// started, otherwise its outcome.
+    /// Starts `job`, for which there is [room](Self::room), or returns its outcome.
     pub(super) fn begin(&mut self, job: Job) -> Option<Outcome> {
         let request = job.request();
         let kind = request.kind();
@@ -214,18 +196,17 @@ impl Ring {
             Ok(true) => {}
         }
         let number = self.free.pop().expect("no room in the ring");
-        // U1: the job is in its slot before its entry is created.
+        // U1: in its slot before its entry is created.
         self.flights[number as usize] = Some(job);
         self.nr_in_flight += 1;
         self.push_entry_of(number);
         if self.pushed.len() >= AT_ONCE {
-            // An error is ignored here, since the next call fails too and reports it.
+            // An error is ignored, since the next call reports it too.
             let _ = self.enter(0);
         }
         None
     }
 
-    /// Pushes an entry for the rest of the job with this number.
     fn push_entry_of(&mut self, number: u32) {
         let Some(job) = &self.flights[number as usize] else {
             return;
@@ -239,8 +220,8 @@ impl Ring {
         unsafe { self.push(&entry) };
     }
 
-    /// Submits the pushed entries, and waits for `nr` completions. May return early. If the kernel
-    /// rejects the call, returns the error; the caller must then [`give_up`](Self::give_up).
+    /// Submits the pushed entries, and waits for `nr` completions. May return early. After an
+    /// error, the caller must [`give_up`](Self::give_up).
     pub(super) fn enter(&mut self, nr: usize) -> io::Result<()> {
         self.push_again();
         let result = if self.is_given_up {
@@ -258,8 +239,7 @@ impl Ring {
             Ok(_) => {}
             Err(error) => match error.raw_os_error() {
                 Some(libc::EINTR) => {}
-                // The kernel lacks memory, or completions must be reaped first. Sleep instead of
-                // spinning.
+                // The kernel lacks memory, or completions must be reaped first. Do not spin.
                 Some(libc::EAGAIN | libc::EBUSY) => {
                     if self.uring.completion().is_empty() {
                         std::thread::sleep(Duration::from_millis(1));
@@ -275,7 +255,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Pushes entries for the rest of short transfers, as far as the submission queue has room.
+    /// Pushes as many entries as the submission queue has room for.
     fn push_again(&mut self) {
         while !self.again.is_empty() && !self.is_given_up && self.room_for_entries() > 1 {
             let Some(number) = self.again.pop_front() else {
@@ -285,12 +265,10 @@ impl Ring {
         }
     }
 
-    /// Reaps completions, and calls `each` with the outcome of every job that leaves the ring.
-    /// Returns the number of completions.
+    /// Calls `each` with each job that leaves the ring. Returns the number of completions.
     pub(super) fn reap(&mut self, mut each: impl FnMut(Outcome)) -> usize {
         let mut nr = 0;
-        // Reap one completion at a time, since the queue borrows the ring, and each completion
-        // changes the ring.
+        // One at a time: the queue borrows the ring, which each completion changes.
         loop {
             let Some(completion) = self.uring.completion().next() else {
                 return nr;
@@ -319,8 +297,7 @@ impl Ring {
         }
     }
 
-    /// Removes the job with this number. The kernel no longer uses it, or will never consume its
-    /// entry.
+    /// Removes a job that the kernel no longer uses, or whose entry it will never consume.
     fn release(&mut self, number: u32) -> Job {
         let job = self.flights[number as usize]
             .take()
@@ -333,9 +310,8 @@ impl Ring {
         job
     }
 
-    /// Stops submission for good, after the kernel has rejected a call (U3). Removes the jobs whose
-    /// entries the kernel has not consumed, and calls `each` with them. The kernel still completes
-    /// the other jobs.
+    /// Stops submission for good, after the kernel has rejected a call (U3). Calls `each` with the
+    /// jobs whose entries the kernel has not consumed. The kernel still completes the others.
     pub(super) fn give_up(&mut self, mut each: impl FnMut(Outcome)) {
         let is_first = !mem::replace(&mut self.is_given_up, true);
         if !is_first {
@@ -370,7 +346,7 @@ impl Ring {
         }
     }
 
-    /// Leaks the ring without accessing it, in a child of `fork`: the ring belongs to the parent.
+    /// Leaks the ring without accessing it, in a child of `fork`.
     pub(super) fn forget(self) {
         mem::forget(self);
     }
@@ -394,15 +370,13 @@ enum Step {
     Calls,
 }
 
-/// Applies the result of a transfer to `job`.
 fn advance(job: &mut Job, result: i32) -> Step {
     let request = job.request_mut();
     let Ok(nr) = usize::try_from(result) else {
         return match -result {
             libc::EINTR => Step::Again,
-            // Older kernels return these errors instead of waiting, or when the submitting thread
-            // exits. The errors also mean a wrong alignment or an unsupported call. The backend's
-            // own call handles each case.
+            // Older kernels return these errors instead of waiting, or at the exit of the
+            // submitting thread. They also mean a wrong alignment or an unsupported call.
             libc::EAGAIN | libc::ECANCELED | libc::EINVAL | libc::EOPNOTSUPP => Step::Calls,
             errno => Step::Done(Err(io::Error::from_raw_os_error(errno))),
         };
@@ -411,8 +385,7 @@ fn advance(job: &mut Job, result: i32) -> Step {
     let (nr_done, pos) = (request.nr_done(), request.pos());
     let is_all = request.nr_left() == 0;
     let kind = request.kind();
-    // A transfer that ended within a block normally ended at the end of the file. If not, the ring
-    // cannot continue it.
+    // If a transfer within a block did not reach the end of the file, the ring cannot continue it.
     let raw = job.raw_file();
     let is_within = !pos.is_multiple_of(raw.map_or(1, |raw| raw.unit()));
     match kind {
@@ -461,21 +434,19 @@ fn refused(error: &io::Error) -> Refusal {
     Refusal::Refused(error.raw_os_error().unwrap_or(libc::EINVAL))
 }
 
-/// Maximum number of entries in the submission queue.
 const MOST_ENTRIES: u32 = 256;
 
 fn set_up(depth: u32, usage: Use) -> io::Result<IoUring> {
     let entries = depth.clamp(8, MOST_ENTRIES);
     let builder = || {
         let mut builder = IoUring::builder();
-        // The completion queue has room for one more than the number of jobs, for an entry that is
-        // not a job.
+        // One more than the number of jobs, for an entry that is not a job.
         builder
             .dontfork()
             .setup_cqsize((depth + 1).max(entries + 1).next_power_of_two());
         builder
     };
-    // Try the newest flags first, since older kernels reject unknown flags.
+    // Older kernels reject unknown flags, so try the newest first.
     let mut wishes = Vec::new();
     match usage {
         Use::OneThread => {
@@ -514,8 +485,7 @@ mod tests {
     use crate::MemoryBackend;
     use crate::backend::{Request, Span};
 
-    /// Creates a job for `len` bytes from position 1000 on. The tests never submit it, so it
-    /// transfers no bytes.
+    /// Creates a job for `len` bytes from position 1000 on, which is never submitted.
     fn job(kind: Kind, len: usize) -> Job {
         let span = Span::new(std::ptr::without_provenance_mut(8192), len);
         let ignore = Box::new(|_: io::Result<usize>| ());

@@ -1,8 +1,7 @@
 //! The engine's thread, which has a ring for requests for which no thread waits.
 //!
-//! Only this thread submits to its ring, because submission affects a thread: completions interrupt
-//! it, its system calls may return early (`epoll_wait` with EINTR), and its exit cancels its
-//! requests. Threads of the program are not affected in this way.
+//! Only this thread submits to its ring, because completions interrupt the thread that submits, its
+//! system calls may return early (`epoll_wait` with EINTR), and its exit cancels its requests.
 //!
 //! # Protocol
 //!
@@ -13,12 +12,11 @@
 //! 3 unlock; write the event if 2 unparked it    c start the jobs; enter the ring and wait
 //! ```
 //!
-//! A read of the event descriptor is always in the ring, so the thread waits only in the ring. If a
-//! submitter locks before (a), the thread takes the submitter's job. If it locks after (b), the
-//! submitter wakes the thread. In (c) the thread sleeps in the kernel until a completion, without
-//! polling.
+//! A read of the event descriptor is always in the ring, so the thread waits only there. If a
+//! submitter locks before (a), the thread takes its job. If it locks after (b), it wakes the
+//! thread. In (c) the thread sleeps in the kernel until a completion.
 //!
-//! Closing always writes the event, even if the thread is not parked. The thread ends only when the
+//! Closing always writes the event, even if the thread is not parked: the thread ends only when the
 //! read of the event is done, and that read may be in the ring ([`Turn`]).
 
 #![allow(unsafe_code)] // The event descriptor, and its read in the ring.
@@ -40,11 +38,10 @@ use crate::engine::job::Job;
 use crate::engine::queue::{OfStorage, Queue};
 use crate::engine::settings::{Refusal, UringSettings};
 
-/// Queue of jobs for the thread.
 #[derive(Debug)]
 pub(super) struct Inbox {
     state: Mutex<State>,
-    /// Event descriptor, which the thread reads in its ring.
+    /// The thread reads this event descriptor in its ring.
     event: File,
 }
 
@@ -54,7 +51,7 @@ struct State {
     turn: Turn,
 }
 
-/// State of the thread with respect to its queue. Guarded by the inbox's lock.
+/// State of the thread with respect to its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Turn {
     phase: Phase,
@@ -65,7 +62,7 @@ struct Turn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     Running,
-    /// The engine was dropped. The thread completes its jobs and ends.
+    /// The thread completes its jobs and ends.
     Closing,
     /// The kernel rejects calls on the ring. The workers perform the jobs, and the thread only
     /// waits for the jobs that the kernel has.
@@ -87,8 +84,7 @@ impl Turn {
         }
     }
 
-    /// Records that the queue has changed. Of the jobs in the queue, `nr_ready` may be started.
-    /// Returns [`Signal::Wake`] if the thread must be woken.
+    /// Records that `nr_ready` jobs of the queue may be started.
     fn pushed(&mut self, nr_ready: usize) -> Signal {
         if nr_ready == 0 || !self.is_parked {
             return Signal::None;
@@ -97,8 +93,7 @@ impl Turn {
         Signal::Wake
     }
 
-    /// Records that the engine is dropped. Returns [`Signal::Wake`] even if the thread is not
-    /// parked, so that the read of the event, which may be in the ring, completes.
+    /// Wakes even a thread that is not parked, so that a read of the event in the ring completes.
     fn close(&mut self) -> Signal {
         if self.phase == Phase::Running {
             self.phase = Phase::Closing;
@@ -120,7 +115,6 @@ impl Turn {
         self.phase = Phase::Unusable;
     }
 
-    /// Returns `true` if the event is to be read in the ring.
     fn listens(self) -> bool {
         self.phase == Phase::Running
     }
@@ -131,7 +125,7 @@ impl Inbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Passes `jobs` to the thread. Returns them instead if the thread has no usable ring.
+    /// Passes `jobs` to the thread. Returns them if the thread has no usable ring.
     pub(super) fn push(&self, jobs: impl IntoIterator<Item = Job>) -> Vec<Job> {
         let mut back = Vec::new();
         self.change(|state| {
@@ -140,7 +134,6 @@ impl Inbox {
             } else {
                 jobs.into_iter().for_each(|job| state.queue.push(job));
             }
-            // Jobs that may not be started need no wake-up.
             state.turn.pushed(state.queue.nr_ready())
         });
         back
@@ -153,13 +146,13 @@ impl Inbox {
     fn change(&self, change: impl FnOnce(&mut State) -> Signal) {
         let signal = change(&mut self.lock());
         if signal == Signal::Wake {
-            // The write adds 1 to a counter. It blocks only if the counter is near 2^64.
+            // Blocks only if the counter is near 2^64.
             let _ = (&self.event).write_all(&1_u64.to_ne_bytes());
         }
     }
 }
 
-/// Minimum time for which the drop of an engine waits for the end of a thread that has no requests.
+/// Minimum time for which a drop of an engine without requests waits for the thread's end.
 const MIN_JOIN: Duration = Duration::from_secs(1);
 
 fn tid() -> libc::pid_t {
@@ -167,7 +160,7 @@ fn tid() -> libc::pid_t {
     unsafe { libc::gettid() }
 }
 
-/// Handle of the thread. The owner must call [`end`](Self::end), except in a child of `fork`.
+/// The owner must call [`end`](Self::end), except in a child of `fork`.
 #[derive(Debug)]
 pub(super) struct Handle {
     pub(super) inbox: Arc<Inbox>,
@@ -179,13 +172,11 @@ pub(super) struct Handle {
 
 impl Handle {
     /// Closes the inbox and joins the thread, which completes its jobs first. Returns `false` if
-    /// the thread has not ended within `timeout`, or within [`MIN_JOIN`] if that is longer and the
-    /// thread has no requests. The thread then continues and ends later. If the thread itself makes
-    /// this call, returns `true` without a join.
+    /// the thread continues after `timeout`, or after [`MIN_JOIN`] if that is longer and the thread
+    /// has no requests. If the thread itself makes this call, returns `true` without a join.
     pub(super) fn end(self, timeout: Duration) -> bool {
         self.inbox.close();
-        // Compare thread ids of the system: `thread::current` is unavailable while an exiting
-        // thread drops its thread-locals.
+        // `thread::current` is unavailable while an exiting thread drops its thread-locals.
         if self.tid == tid() {
             return true;
         }
@@ -200,14 +191,13 @@ impl Handle {
         if let Err(mpsc::RecvTimeoutError::Timeout) = is_over.recv_timeout(timeout) {
             return false;
         }
-        // The thread only has to return. An error means that it panicked, which the panic hook has
-        // reported.
+        // An error means that the thread panicked, which the panic hook has reported.
         let _ = self.thread.join();
         true
     }
 }
 
-/// Starts the thread. Returns once the thread has created and tested its ring.
+/// Returns once the thread has created and tested its ring.
 pub(super) fn start(settings: UringSettings, pool: &Arc<Pool>) -> Result<Handle, Refusal> {
     let event = event().map_err(|error| Refusal::Refused(errno(&error)))?;
     let inbox = Arc::new(Inbox {
@@ -223,7 +213,7 @@ pub(super) fn start(settings: UringSettings, pool: &Arc<Pool>) -> Result<Handle,
     let work = move || {
         // Dropped after the ring.
         let _over = over;
-        // This thread creates the ring, since only the thread that created it may enter it.
+        // Only the thread that creates this ring may enter it.
         match Ring::new(settings.depth, Use::OneThread) {
             Ok(ring) => {
                 let _ = answer.send(Ok(tid()));
@@ -250,7 +240,6 @@ fn errno(error: &io::Error) -> i32 {
     error.raw_os_error().unwrap_or(libc::EINVAL)
 }
 
-/// Creates an event descriptor, which is readable once it has been written to.
 fn event() -> io::Result<File> {
     // SAFETY: the call accesses no memory.
     match unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) } {
@@ -264,8 +253,7 @@ struct Thread {
     ring: Ring,
     inbox: Arc<Inbox>,
     pool: Arc<Pool>,
-    /// Memory into which the event is read. It is on the heap, and is leaked if the read is still
-    /// in flight at the end.
+    /// Memory into which the event is read; leaked if the read is still in flight at the end.
     woken: Box<u64>,
     is_listening: bool,
 }
@@ -296,8 +284,7 @@ impl Thread {
             if is_over && is_idle && !self.is_listening {
                 return;
             }
-            // If outcomes are to be settled, the thread only polls, since other threads may wait
-            // for them.
+            // Other threads may wait for outcomes that are not settled.
             let nr = usize::from(outcomes.is_empty());
             if self.ring.enter(nr).is_err() {
                 self.ring.give_up(|outcome| outcomes.extend(keyed(outcome)));
@@ -317,10 +304,9 @@ impl Thread {
         });
     }
 
-    /// Runs without submission until no jobs are left, after the kernel has rejected a call, for
-    /// example in a sandbox. The workers perform queued and later jobs. The kernel completes the
-    /// jobs that it has, because this thread continues to make other system calls
-    /// ([`Use::OneThread`]).
+    /// Runs without submission until no jobs are left, after the kernel has rejected a call. The
+    /// workers perform queued and later jobs. The kernel completes the jobs that it has, because
+    /// this thread continues to make other system calls ([`Use::OneThread`]).
     fn finish(mut self) {
         self.inbox.lock().turn.give_up();
         let mut outcomes = Vec::new();
@@ -334,13 +320,12 @@ impl Thread {
             if is_at_rest && self.inbox.lock().queue.is_at_rest() {
                 return;
             }
-            // The thread cannot block on the ring, so it polls.
             thread::sleep(Duration::from_millis(1));
         }
     }
 
-    /// Moves jobs that may be started from the queue to `jobs`, as far as the ring has room, and
-    /// parks. Returns `true` if the engine was dropped and no job is left.
+    /// Takes jobs that may be started, as far as the ring has room, and parks. Returns `true` if
+    /// the engine was dropped and no job is left.
     fn take(&mut self, jobs: &mut Vec<Job>) -> bool {
         let room = match self.ring.is_given_up() {
             true => usize::MAX,
@@ -352,8 +337,7 @@ impl Thread {
         {
             jobs.push(job);
         }
-        // If the ring has no room for further jobs, a completion makes room, and the thread then
-        // checks the queue again.
+        // If the ring has no room, the thread checks the queue again after the next completion.
         state.turn.park();
         state.turn.phase == Phase::Closing && state.queue.is_at_rest()
     }
@@ -365,15 +349,13 @@ impl Thread {
         }
         {
             let mut state = self.inbox.lock();
-            // The thread checks the queue before it waits again, so jobs that completions submit
-            // need no wake-up.
+            // The thread checks the queue before it waits again, so pushes need no wake-up.
             state.turn.unpark();
             for (key, _) in outcomes.iter() {
                 state.queue.done(*key);
             }
         }
         let mut others = Vec::new();
-        // Deliver the wakers of all prompt completions together.
         keep_wakers(|| {
             for (_, outcome) in outcomes.drain(..) {
                 match outcome {
@@ -402,14 +384,12 @@ impl Thread {
         let to = std::ptr::from_mut(&mut *self.woken).cast();
         let entry = opcode::Read::new(descriptor, to, 8).build();
         // SAFETY: the memory is on the heap, and stays valid until the read is done (see `drop`).
-        // The event is open as long as the inbox, which this thread owns. The ring reserves an
-        // entry for this read.
+        // The event is open while this thread has the inbox. The ring reserves an entry for it.
         unsafe { self.ring.push_other(entry) };
         self.is_listening = true;
     }
 }
 
-/// Pairs the outcome of a job with the key of its backend.
 fn keyed(outcome: Outcome) -> Option<(usize, Outcome)> {
     let key = match &outcome {
         Outcome::Done(job, _) | Outcome::Calls(job) => job.key(),
@@ -443,8 +423,7 @@ mod tests {
         Ended,
     }
 
-    /// Model of the thread, its ring, its queue, and a program that submits jobs and drops the
-    /// engine.
+    /// Model of the thread, its ring, its queue, and a program that submits and drops the engine.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     struct World {
         turn: Turn,
@@ -453,7 +432,6 @@ mod tests {
         nr_in_flight: usize,
         nr_completed: usize,
         is_listening: bool,
-        /// The event was written after it was last read.
         event: bool,
         /// The read of the event is done and not reaped.
         is_woken: bool,
@@ -466,7 +444,6 @@ mod tests {
             self.event |= signal == Signal::Wake;
         }
 
-        /// Returns all possible next states.
         fn next(self) -> Vec<Self> {
             let mut all = Vec::new();
             let mut add = |change: fn(&mut Self)| {
@@ -532,8 +509,7 @@ mod tests {
         }
     }
 
-    /// Fails if `close` does not wake a thread that is not parked: the read of the event then never
-    /// completes.
+    /// Fails if `close` does not wake a thread that is not parked: the read then never completes.
     #[test]
     fn in_every_order_of_pushes_completions_and_the_close_the_thread_ends() {
         let begin = World {

@@ -8,23 +8,15 @@ use super::super::x86_64 as native;
 use super::names::{Choice, Unusable, Variant};
 
 impl Variant {
-    /// Copies all of `src` to all of `dst` with this variant, regardless of the variant in use, for
-    /// tests and measurements. Otherwise like [`RacyBytes::copy_from_racy`].
-    ///
-    /// # Panics
-    ///
-    /// If this build or processor does not support the variant, or if the lengths differ.
+    /// Copies all of `src` to all of `dst` with this variant, for tests and measurements.
+    /// Panics if this build or processor does not support it, or if the lengths differ.
     #[track_caller]
     pub fn copy(self, dst: RacyBytes<'_>, src: RacyBytes<'_>) {
         self.must_be_usable();
         native::copy_with(self, dst, src);
     }
 
-    /// Zeros `dst` with this variant, like [`copy`](Self::copy).
-    ///
-    /// # Panics
-    ///
-    /// If this build or processor does not support the variant.
+    /// Zeros `dst` with this variant. Panics if this build or processor does not support it.
     #[track_caller]
     pub fn zero(self, dst: RacyBytes<'_>) {
         self.must_be_usable();
@@ -39,20 +31,14 @@ impl Variant {
     }
 }
 
-/// Returns the variant that this process uses, and the reason. If the variants have not been
-/// measured yet, measures them first.
+/// Returns the variant that this process uses, which the first call may have to measure.
 #[must_use]
 pub fn choice() -> Choice {
     native::choice::choice()
 }
 
-/// Makes all later long copies of this process use `variant`, for programs that compare variants.
-/// Copies in progress are not affected.
-///
-/// # Errors
-///
-/// [`Unusable`] if this build or processor does not support `variant`. Copies then use the same
-/// variant as before.
+/// Makes all later long copies of this process use `variant`, to compare variants. Fails, without
+/// effect, if this build or processor does not support it.
 pub fn force(variant: Variant) -> Result<(), Unusable> {
     variant.check()?;
     native::choice::force(variant);

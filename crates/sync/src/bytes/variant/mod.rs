@@ -1,11 +1,8 @@
 //! Variants of the copy: names, requirements, the variant in use, and the reason for its choice.
 //!
-//! The process has one variant in use. The first long copy, or the first call of [`choice`],
-//! measures all usable variants once and chooses one (`x86_64/choice.rs`; `docs/adr/0013` gives the
-//! reasons). Only a program that compares variants overrides the choice, by [`force`].
-//!
-//! A build without assembly (other processors, loom, Miri, ThreadSanitizer) has only
-//! [`Variant::Portable`], and measures nothing.
+//! The first long copy, or the first call of [`choice`], measures all usable variants once and
+//! chooses one for the process (`x86_64/choice.rs`; `docs/adr/0013` gives the reasons). [`force`]
+//! overrides it. A build without assembly has only [`Variant::Portable`], and measures nothing.
 
 mod by_name;
 pub(super) mod names;

@@ -39,12 +39,7 @@ impl Variant {
         }
     }
 
-    /// Checks that this build and processor support the variant.
-    ///
-    /// # Errors
-    ///
-    /// [`Unusable`] if this build does not contain the variant, or if the processor or the
-    /// operating system lacks a required feature.
+    /// Fails if this build lacks the variant, or the processor or system a required feature.
     pub fn check(self) -> Result<(), Unusable> {
         let is_portable = self == Variant::Portable;
         if is_portable == HAS_ASSEMBLY {
@@ -91,7 +86,6 @@ impl fmt::Display for Variant {
     }
 }
 
-/// `true` if this build has the module `x86_64`.
 const HAS_ASSEMBLY: bool = cfg!(all(
     target_arch = "x86_64",
     not(any(loom, miri, pagewell_tsan))
@@ -144,14 +138,13 @@ pub struct Timings {
 }
 
 impl Timings {
-    /// Returns the time of `variant` in nanoseconds, or `None` if the variant was not usable and so
-    /// not measured.
+    /// Returns the time of `variant` in nanoseconds, or `None` if it was not usable.
     #[must_use]
     pub fn of(&self, variant: Variant) -> Option<f64> {
         self.nanoseconds[variant as usize]
     }
 
-    /// Records a measurement of `variant`. Of several measurements, the shortest is kept.
+    /// Records a measurement of `variant`. The shortest is kept.
     pub fn note(&mut self, variant: Variant, nanoseconds: f64) {
         let least = &mut self.nanoseconds[variant as usize];
         *least = Some(least.map_or(nanoseconds, |least| least.min(nanoseconds)));
@@ -164,9 +157,8 @@ impl Timings {
     }
 
     /// Returns the fastest of the variants that are faster than the default by [`MARGIN`], or else
-    /// the default, which is AVX if it was measured, otherwise SSE2. Because of the margin,
-    /// variants whose times differ by less than the measurement error do not make processes choose
-    /// differently.
+    /// the default: AVX if it was measured, otherwise SSE2. The margin exceeds the measurement
+    /// error, so that processes do not choose differently because of it.
     #[must_use]
     pub fn choice(&self) -> Variant {
         let (default, by_default) = [Variant::Avx, Variant::Sse2]
@@ -216,7 +208,7 @@ mod tests {
     fn the_fastest_is_chosen_if_it_is_faster_than_the_default_by_the_margin() {
         use Variant::{Avx, Avx512, RepMovsb, Sse2};
         let choice = |measured: &[_]| timings(measured).choice();
-        // Times as measured on Zen 5, and times as expected from the store width of Zen 4.
+        // As measured on Zen 5, and as expected from the store width of Zen 4.
         let zen_5 = [(Sse2, 52.0), (Avx, 29.0), (Avx512, 20.0), (RepMovsb, 33.0)];
         assert_eq!(choice(&zen_5), Avx512);
         let zen_4 = [(Sse2, 80.0), (Avx, 40.0), (Avx512, 39.0), (RepMovsb, 41.0)];

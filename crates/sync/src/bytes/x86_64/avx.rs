@@ -1,7 +1,5 @@
-//! Variant with moves of 32 bytes.
-//!
-//! Nearly all processors since 2013 have AVX. On processors whose stores are 32 bytes wide
-//! internally (Zen 4 and earlier), this variant is as fast as moves of 64 bytes.
+//! Variant with moves of 32 bytes, which nearly all processors since 2013 have. If their stores are
+//! 32 bytes wide internally (Zen 4 and earlier), it is as fast as moves of 64 bytes.
 
 use super::wide::aliases;
 
@@ -9,8 +7,7 @@ use super::wide::aliases;
 #[inline(always)]
 pub(super) unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
     if len <= 128 {
-        // SAFETY: here and below, the caller ensures (a), (b) and (d), and the callee accepts this
-        // length.
+        // SAFETY: here and below, the caller ensures (a), (b), (d); the callee accepts this length.
         unsafe { copy_64_to_128(src, dst, len) }
     } else if len <= 256 {
         // SAFETY: as above.
@@ -28,19 +25,16 @@ pub(super) unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
 }
 
 pieces!(
-    /// Copies 64 to 128 bytes.
     copy_64_to_128, "vmovdqu", "32", "vzeroupper",
     "64": ["0" => "ymm0" "ymm2", "1" => "ymm1" "ymm3"]
 );
 pieces!(
-    /// Copies 128 to 256 bytes.
     copy_128_to_256, "vmovdqu", "32", "vzeroupper",
     "128": [
         "0" => "ymm0" "ymm4", "1" => "ymm1" "ymm5", "2" => "ymm2" "ymm6", "3" => "ymm3" "ymm7"
     ]
 );
 pieces!(
-    /// Copies 256 to 512 bytes.
     copy_256_to_512, "vmovdqu", "32", "vzeroupper",
     "256": [
         "0" => "ymm0" "ymm8", "1" => "ymm1" "ymm9", "2" => "ymm2" "ymm10", "3" => "ymm3" "ymm11",

@@ -1,7 +1,7 @@
 //! Variant with moves of 64 bytes: one cache line each.
 //!
-//! The variant uses only the vector registers 16 to 31. Older encodings cannot name these
-//! registers, so the variant causes no transition penalty in older code and needs no `vzeroupper`.
+//! Only the vector registers 16 to 31 are used. Older encodings cannot name them, so there is no
+//! transition penalty in older code and no need of `vzeroupper`.
 
 use super::wide::aliases;
 
@@ -9,8 +9,7 @@ use super::wide::aliases;
 #[inline(always)]
 pub(super) unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
     if len <= 128 {
-        // SAFETY: here and below, the caller ensures (a), (b) and (d), and the callee accepts this
-        // length.
+        // SAFETY: here and below, the caller ensures (a), (b), (d); the callee accepts this length.
         unsafe { copy_64_to_128(src, dst, len) }
     } else if len <= 256 {
         // SAFETY: as above.
@@ -28,17 +27,14 @@ pub(super) unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
 }
 
 pieces!(
-    /// Copies 64 to 128 bytes.
     copy_64_to_128, "vmovdqu64", "64", "",
     "64": ["0" => "zmm16" "zmm17"]
 );
 pieces!(
-    /// Copies 128 to 256 bytes.
     copy_128_to_256, "vmovdqu64", "64", "",
     "128": ["0" => "zmm16" "zmm18", "1" => "zmm17" "zmm19"]
 );
 pieces!(
-    /// Copies 256 to 512 bytes.
     copy_256_to_512, "vmovdqu64", "64", "",
     "256": [
         "0" => "zmm16" "zmm20", "1" => "zmm17" "zmm21",

@@ -1,21 +1,13 @@
 //! Choice of the variant for long copies, by one measurement per process.
 //!
-//! Every long copy loads the word [`CHOSEN`]. The first long copy, or the first call of
-//! `variant::choice`, measures the variants. Copies that run concurrently with the measurement use
-//! the default variant.
+//! In each of [`ROUNDS`] rounds, every usable variant copies 4 KiB [`COPIES`] times within the
+//! first-level cache. The shortest round of each variant counts, since a disturbance (an interrupt,
+//! another process, a processor frequency that has not risen yet, upper halves of registers that
+//! are not powered yet) only makes a round longer. It changes the result only if it affects all
+//! rounds of one variant and spares a round of another. The measurement takes 50 to 120 µs
+//! (`docs/adr/0013`). Concurrent copies use the default variant.
 //!
-//! # The measurement
-//!
-//! The measurement copies 4 KiB within the first-level cache, in [`ROUNDS`] rounds. In each round,
-//! every usable variant copies [`COPIES`] times. The shortest round of each variant counts. A
-//! disturbance (an interrupt, another process, a processor frequency that has not risen yet, upper
-//! halves of registers that are not powered yet) only makes a round longer. A disturbance changes
-//! the result only if it affects all rounds of one variant and spares at least one round of
-//! another. The measurement takes 50 to 120 µs (`docs/adr/0013`). [`Timings::choice`] chooses the
-//! variant from the times.
-//!
-//! The destination begins 2112 bytes after the source modulo 4096. At this distance no variant
-//! suffers false dependencies.
+//! At 2112 bytes from source to destination modulo 4096, no variant has false dependencies.
 
 use std::time::{Duration, Instant};
 
@@ -27,32 +19,29 @@ use crate::{Mutex, MutexGuard, lock, try_lock};
 /// Code of the variant that long copies use, or [`NONE`].
 pub(super) static CHOSEN: AtomicU32 = AtomicU32::new(NONE);
 
-/// Value of [`CHOSEN`] before a variant has been chosen.
 pub(super) const NONE: u32 = 0;
 pub(super) const SSE2: u32 = code_of(Variant::Sse2);
 pub(super) const AVX: u32 = code_of(Variant::Avx);
 pub(super) const AVX512: u32 = code_of(Variant::Avx512);
 pub(super) const REP_MOVSB: u32 = code_of(Variant::RepMovsb);
 
-/// The choice and its reason. Locked during the measurement.
+/// Locked during the measurement.
 static CHOICE: Mutex<Option<Choice>> = Mutex::new(None);
 
-/// Memory of the measurement. The lock is acquired only while [`CHOICE`] is locked.
+/// Locked only while [`CHOICE`] is locked.
 static SCRATCH: Mutex<Scratch> = Mutex::new(Scratch([0; SCRATCH_BYTES]));
 
-/// Length of a measured copy: a page.
+/// A page.
 const LENGTH: usize = 4096;
-/// Offset of the destination in the scratch memory.
 const TO: usize = LENGTH + 2112;
 const SCRATCH_BYTES: usize = TO + LENGTH;
 
-/// Number of copies between two readings of the clock. With this number, the clock's overhead and
-/// resolution, which are the same for all variants, are a few percent of the measured time.
+/// Copies between two readings of the clock, whose overhead and resolution, the same for all
+/// variants, are then a few percent of the measured time.
 const COPIES: u32 = 32;
 const ROUNDS: u32 = 10;
 
-/// Memory for measured copies. One value is static, so that the first long copy needs neither heap
-/// nor a deep stack.
+/// One value is static, so that the first long copy needs neither heap nor a deep stack.
 #[repr(align(4096))]
 struct Scratch([u8; SCRATCH_BYTES]);
 
@@ -60,12 +49,12 @@ const fn code_of(variant: Variant) -> u32 {
     variant as u32 + 1
 }
 
-/// Returns the variant with code `code`. Panics if the code is [`NONE`].
+/// Panics if the code is [`NONE`].
 pub(super) fn variant_of(code: u32) -> Variant {
     Variant::ALL[code as usize - 1]
 }
 
-/// Returns the variant that copies use until the measurement has ended.
+/// The variant that copies use until the measurement has ended.
 fn default() -> Variant {
     if std::is_x86_feature_detected!("avx") {
         Variant::Avx
@@ -74,11 +63,9 @@ fn default() -> Variant {
     }
 }
 
-/// Returns the variant for a copy that found [`CHOSEN`] to be [`NONE`]: measures and chooses, or
-/// returns the default if another thread holds [`CHOICE`].
-///
-/// The function never waits for a lock, so a child of `fork` is not blocked by a measurement that a
-/// thread of its parent had started.
+/// For a copy that found [`CHOSEN`] to be [`NONE`]: measures and chooses, or returns the default if
+/// another thread holds [`CHOICE`]. Never waits, so a measurement that a thread of the parent had
+/// started does not block a child of `fork`.
 #[cold]
 #[inline(never)]
 pub(super) fn first() -> Variant {
@@ -88,18 +75,15 @@ pub(super) fn first() -> Variant {
     }
 }
 
-/// Implements `variant::choice`.
 pub(in super::super) fn choice() -> Choice {
     match patiently() {
         Some(mut choice) => settled(&mut choice),
-        // The lock is never released in this process, so measure without storing the choice. Copies
-        // keep their variant.
+        // The lock is never released in this process. Copies keep their variant.
         None => measured(&mut Box::new(Scratch([0; SCRATCH_BYTES]))),
     }
 }
 
-/// Locks [`CHOICE`]. Returns `None` after a timeout. The holder then is not in this process, which
-/// was forked during a measurement.
+/// Locks [`CHOICE`]. After a timeout returns `None`: this process was forked during a measurement.
 fn patiently() -> Option<MutexGuard<'static, Option<Choice>>> {
     /// 100 times the duration of a measurement on a heavily loaded machine.
     const LONG: Duration = Duration::from_millis(500);
@@ -113,7 +97,7 @@ fn patiently() -> Option<MutexGuard<'static, Option<Choice>>> {
     }
 }
 
-/// Makes all later long copies use `variant`, which must be usable.
+/// `variant` must be usable.
 pub(in super::super) fn force(variant: Variant) {
     let forced = Choice {
         variant,
@@ -122,7 +106,7 @@ pub(in super::super) fn force(variant: Variant) {
     settle(patiently().as_deref_mut().unwrap_or(&mut None), forced);
 }
 
-/// Returns the stored choice. If none is stored, measures the variants and stores the choice.
+/// Measures the variants if no choice is stored.
 fn settled(choice: &mut Option<Choice>) -> Choice {
     match *choice {
         Some(choice) => choice,
@@ -151,14 +135,12 @@ fn measured(scratch: &mut Scratch) -> Choice {
 
 fn measure(scratch: &mut Scratch) -> Timings {
     let mut timings = Timings::default();
-    // Write to all pages first, since pages that were never written may all map to one page of
-    // zeros.
+    // Pages that were never written may all map to one page of zeros.
     scratch.0.fill(1);
     for round in 0..=ROUNDS {
         for variant in Variant::ALL {
             if variant.check().is_ok() {
                 let nanoseconds = time(variant, scratch);
-                // The first round only warms the caches.
                 if round > 0 {
                     timings.note(variant, nanoseconds);
                 }
@@ -168,14 +150,13 @@ fn measure(scratch: &mut Scratch) -> Timings {
     timings
 }
 
-/// Returns the time of one copy by `variant`, which must be usable, in nanoseconds.
+/// Returns the nanoseconds of one copy by `variant`, which must be usable.
 fn time(variant: Variant, scratch: &mut Scratch) -> f64 {
     const { assert!(LENGTH > INLINE) };
     let (src, dst) = scratch.0.split_at_mut(TO);
     let start = Instant::now();
     for _ in 0..COPIES {
-        // SAFETY: (a), (b) both parts have `LENGTH` exclusive bytes; (d) the caller has checked
-        // that `variant` is usable.
+        // SAFETY: (a), (b) both parts have `LENGTH` exclusive bytes; (d) by the caller's check.
         unsafe { copy_long_with(variant, src.as_ptr(), dst.as_mut_ptr(), LENGTH) };
     }
     start.elapsed().as_nanos() as f64 / f64::from(COPIES)

@@ -1,18 +1,16 @@
 //! Variant that copies long ranges with `rep movsb`.
 //!
-//! The instruction has a high startup cost. On some processors it is many times slower than moves
+//! The instruction has a high startup cost, and on some processors is many times slower than moves
 //! if the destination is a few bytes ahead of the source modulo 4096. In both cases, and for
-//! zeroing, this variant uses moves. For the order of the instruction's loads and stores, see ["Why
-//! the assembly keeps P2"](super::super).
+//! zeroing, this variant uses moves. Their order: ["Why the assembly keeps P2"](super::super).
 
 use std::arch::asm;
 
 use super::wide::aliases;
 use super::{avx, sse2};
 
-/// Minimum length of a copy by `rep movsb`, in bytes. For shorter copies the startup cost is too
-/// large a part of the time. `docs/adr/0013` has the times for 4 KiB, and `pagewell bench read
-/// --copy` compares the variants at other lengths.
+/// Minimum length in bytes of a copy by `rep movsb`. Below, the startup cost is too large.
+/// `docs/adr/0013` has times for 4 KiB, and `pagewell bench read --copy` compares other lengths.
 const SHORTEST: usize = 2048;
 
 /// Copies more than 64 bytes. Safety: (a) and (b) of [`super::copy`]. (d) requires nothing.
@@ -49,9 +47,8 @@ fn has_avx() -> bool {
 /// Copies any number of bytes. Safety: (a) and (b) of [`super::copy`].
 #[inline(always)]
 pub(super) unsafe fn string(src: *const u8, dst: *mut u8, len: usize) {
-    // SAFETY: (a) and (b) cover the `len` bytes from `src` and `dst` on. The ABI keeps the
-    // direction flag clear, so addresses ascend. The instruction changes the three registers and no
-    // flag.
+    // SAFETY: (a) and (b) cover the bytes. The ABI keeps the direction flag clear, so addresses
+    // ascend. The instruction changes the three registers and no flag.
     unsafe {
         asm!(
             "rep movsb",

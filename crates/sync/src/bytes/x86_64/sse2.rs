@@ -6,8 +6,7 @@ use super::wide::aliases;
 #[inline(always)]
 pub(super) unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
     if len <= 128 {
-        // SAFETY: here and below, the caller ensures (a) and (b), and the callee accepts this
-        // length.
+        // SAFETY: here and below, the caller ensures (a), (b), and the callee accepts this length.
         unsafe { copy_64_to_128(src, dst, len) }
     } else if len <= 256 {
         // SAFETY: as above.
@@ -22,12 +21,10 @@ pub(super) unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
 }
 
 pieces!(
-    /// Copies 64 to 128 bytes.
     copy_64_to_128, sse!("movups"), "16", "",
     "64": ["0" => "xmm0" "xmm4", "1" => "xmm1" "xmm5", "2" => "xmm2" "xmm6", "3" => "xmm3" "xmm7"]
 );
 pieces!(
-    /// Copies 128 to 256 bytes.
     copy_128_to_256, sse!("movups"), "16", "",
     "128": [
         "0" => "xmm0" "xmm8", "1" => "xmm1" "xmm9", "2" => "xmm2" "xmm10", "3" => "xmm3" "xmm11",

@@ -4,8 +4,7 @@ use super::*;
 
 type Copy = unsafe fn(*const u8, *mut u8, usize);
 
-/// Tests all lengths that a piece accepts, whether or not [`copy_long`] would choose it, at all
-/// alignments of the destination and some of the source.
+/// Tests all lengths of a piece, at all alignments of the destination, some of the source.
 fn copies(copy: Copy, lengths: std::ops::RangeInclusive<usize>) {
     let src: Vec<u8> = (0..2300).map(|i| (i % 251) as u8).collect();
     for dst_off in 64..128 {
@@ -61,13 +60,12 @@ fn every_piece_copies_every_length_that_it_takes() {
     }
 }
 
-/// Defines a function that loads `count` values before `work` and stores them after it. The
-/// compiler keeps the values in registers that it assumes to be preserved.
+/// Loads `count` values before `work` and stores them after it. The compiler keeps them in
+/// registers that it assumes to be preserved.
 ///
 /// Regression: in a crate compiled for AVX, `zero` cleared the upper halves of the caller's vector
-/// registers. `vzeroupper` clears the upper halves of the registers 0 to 15, but the `asm!` of
-/// `zero` declared only `xmm0` clobbered, and others declared only the registers 0 to 8.
-/// `vector_asm!` declares all registers.
+/// registers. `vzeroupper` clears those of the registers 0 to 15, but the `asm!` of `zero` declared
+/// only `xmm0` clobbered, and others only the registers 0 to 8.
 macro_rules! survivors {
     ($name:ident, $feature:literal, $vector:ident, $load:literal, $register:ident,
         [$($value:ident)+]) => {

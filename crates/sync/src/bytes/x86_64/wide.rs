@@ -1,48 +1,39 @@
 //! Templates of the variants' functions, for moves of any width.
 //!
-//! Each template is a macro. A variant invokes it with its registers, mnemonics and length classes,
-//! which defines functions in the variant's module.
-//!
 //! | bytes | implementation |
 //! |---|---|
 //! | up to 16 registers | pieces: overlapping loads from both ends, then as many stores |
 //! | more | a loop: four aligned stores per iteration, and overlapping moves at both ends |
 //!
-//! The pieces that run depend only on the length class, so varying lengths cause few
-//! mispredictions.
+//! The pieces that run depend only on the length class, so few branches are mispredicted.
 //!
-//! A forward loop stalls if the destination is ahead of the source by a few bytes modulo 4096. To
-//! detect that a load depends on an older store, the processor compares only the low address bits,
-//! and so finds a false dependency of the load on the latest store. Such distances are common:
-//! pages begin at page boundaries, and large allocations 16 bytes after a page boundary. A backward
-//! loop has no such dependency and is used in this case.
+//! A forward loop stalls if the destination is ahead of the source by a few bytes modulo 4096: the
+//! processor compares only the low address bits, and so finds a false dependency of a load on the
+//! latest store. Such distances are common: pages begin at page boundaries, and large allocations
+//! 16 bytes after one. A backward loop has no such dependency and is used in this case.
 //!
 //! # Clobbers
 //!
 //! Every `asm!` here uses `vector_asm!`, which declares all vector registers clobbered in their
-//! full width. `vzeroupper` clears the upper parts of the registers 0 to 15, whether or not a
-//! template names them. If the crate is compiled for a processor with AVX, the caller may have
-//! values there. The declaration costs nothing: a long copy is a call, after which a caller expects
-//! no value in these registers. (The short copies of the parent module clobber only the registers
-//! that they declare, and have no `vzeroupper`.) The flags are declared clobbered, because the
-//! loops change them. The direction flag is clear before and after, as the ABI requires. Opmask
-//! registers and the stack are not changed.
+//! full width. `vzeroupper` clears the upper parts of the registers 0 to 15, where a caller
+//! compiled for a processor with AVX may have values. The declaration costs nothing: a long copy is
+//! a call, after which a caller expects no value in these registers. (The short copies of the
+//! parent module clobber only the registers that they declare, and have no `vzeroupper`.) The loops
+//! change the flags, which are clobbered. The direction flag is clear before and after, as the ABI
+//! requires. Opmask registers and the stack are not changed.
 //!
-//! Verified by `vector_registers_survive_*` of `tests.rs`, which keep values in all vector
-//! registers across each template, also compiled with `-C target-cpu=native` (`.ci/nightly`).
+//! Verified by `vector_registers_survive_*`, also with `-C target-cpu=native` (`.ci/nightly`).
 
 /// A destination ahead of the source by less than this, modulo 4096, is copied backward.
 pub(super) const ALIAS_BYTES: usize = 64;
 
-/// Returns `true` if in a forward copy loads would have false dependencies on earlier stores.
+/// Returns `true` if loads of a forward copy would have false dependencies on earlier stores.
 #[inline(always)]
 pub(super) fn aliases(src: *const u8, dst: *mut u8) -> bool {
     let ahead = dst.addr().wrapping_sub(src.addr()) % 4096;
     (1..ALIAS_BYTES).contains(&ahead)
 }
 
-/// Expands to an `asm!` that does not use the stack and that declares all vector registers
-/// clobbered in their full width.
 macro_rules! vector_asm {
     ($($arguments:tt)*) => {
         std::arch::asm!(
@@ -60,9 +51,8 @@ macro_rules! vector_asm {
     };
 }
 
-/// Expands to the mnemonic of an SSE instruction, in the encoding (legacy or VEX) that the compiler
-/// uses for the surrounding code, because switching encodings within a function is slow. `clear`
-/// expands to an instruction that zeros `xmm0`.
+/// Expands to the mnemonic of an SSE instruction, in the encoding (legacy or VEX) of the code
+/// around, because switching is slow. `clear` expands to an instruction that zeros `xmm0`.
 #[cfg(target_feature = "avx")]
 macro_rules! sse {
     (clear) => {
@@ -88,8 +78,8 @@ macro_rules! movups {
     };
 }
 
-/// `pieces!(name, move, width, end, half: [i => first second, ..])`: defines a function that copies
-/// `half` to twice `half` bytes. It loads the first and the last `half` bytes, then stores them.
+/// `pieces!(name, move, width, end, half: [i => first second, ..])`: defines a function that loads
+/// the first and the last `half` bytes, then stores them. It copies `half` to twice `half` bytes.
 macro_rules! pieces {
     (
         $(#[$attribute:meta])*
@@ -100,8 +90,7 @@ macro_rules! pieces {
         /// Safety: as for the variant's `copy`.
         #[inline(always)]
         pub(super) unsafe fn $name(src: *const u8, dst: *mut u8, len: usize) {
-            // SAFETY: (a) and (b) cover the first and the last `half` bytes. The caller ensures
-            // (d).
+            // SAFETY: (a), (b) cover the first and the last `half` bytes. The caller ensures (d).
             unsafe {
                 vector_asm!(
                     $(concat!($move, " ", $first, ", [{src} + ", $i, "*", $width, "]"),)+
@@ -128,8 +117,7 @@ macro_rules! loops {
         [$r0:literal, $r1:literal, $r2:literal, $r3:literal, $r4:literal,
          $r5:literal, $r6:literal, $r7:literal, $r8:literal]
     ) => {
-        /// Copies from the first byte to the last. Safety: as for [`copy`], and `len` is at least 5
-        /// widths.
+        /// Copies in ascending order. Safety: as for [`copy`], and `len` is at least 5 widths.
         ///
         /// The first move and the last four are unaligned. Between them, each iteration stores four
         /// times, from a multiple of the width on.
@@ -145,8 +133,7 @@ macro_rules! loops {
                     concat!($move, " ", $r7, ", [{src} + {len} - 2*", $width, "]"),
                     concat!($move, " ", $r8, ", [{src} + {len} - ", $width, "]"),
                     concat!($move, " [{dst}], ", $r4),
-                    // From here on, `len` is the destination of the last four moves, and `src` is
-                    // relative to `dst`.
+                    // Now the last four moves store at `len`, and `src` is relative to `dst`.
                     concat!("lea {len}, [{dst} + {len} - 4*", $width, "]"),
                     "sub {src}, {dst}",
                     concat!("add {dst}, ", $width),

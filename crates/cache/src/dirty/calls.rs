@@ -1,18 +1,11 @@
-//! Requests to the flushers: files to write back or to close, and the threads that take the
-//! requests.
-//!
-//! Place. A writer makes a request when a file has many pages that are not clean. A thread that
-//! drops the last reference to a file in a callback or a codec requests that a flusher close the
-//! file. The watcher makes a request for each file with background writeback that has pages that
-//! are not clean. The flushers of `files::flushers` take the requests.
+//! Requests to the flushers (`files::flushers`): files to write back or to close.
 //!
 //! Protocol. A thread that takes a request is *busy* until it calls [`Calls::done`]. A caller of
-//! [`Calls::stop`] waits until no thread is busy. From then on no thread takes a request until the
-//! guard is dropped. While the caller waits, which may be long if a busy thread hangs, threads take
-//! only requests for whose result another thread waits ([`Call::CleanNow`]).
+//! [`Calls::stop`] waits until no thread is busy; from then on no request is taken until the guard
+//! is dropped. During this wait, which may be long if a busy thread hangs, threads take only
+//! requests for whose result another thread waits ([`Call::CleanNow`]).
 //!
-//! Locks. The lock is held for a few steps, and its holder waits for nothing. So a thread that
-//! holds claims may acquire it.
+//! Locks. The holder of the lock waits for nothing, so a thread that holds claims may acquire it.
 
 #[cfg(not(loom))]
 use std::collections::VecDeque;
@@ -26,7 +19,6 @@ use pagewell_sync::time::Instant;
 #[cfg(not(loom))]
 use pagewell_sync::{Condvar, Mutex, MutexGuard};
 
-/// Request to a flusher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
     /// Write back the file with this number.
@@ -37,7 +29,6 @@ pub(crate) enum Call {
     Close,
 }
 
-/// Requests that no thread has taken, and the threads that take them.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     #[cfg(not(loom))]
@@ -60,14 +51,13 @@ struct State {
     nr_busy: usize,
     /// Number of callers that hold or wait for a [`Stopped`].
     nr_stops: usize,
-    /// Whether requests are stopped. If so, no thread is busy.
+    /// Implies that no thread is busy.
     are_stopped: bool,
     is_over: bool,
 }
 
 #[cfg(not(loom))]
 impl State {
-    /// Returns the position in the queue of the first request that may be taken.
     fn next(&self) -> Option<usize> {
         if self.are_stopped {
             return None;
@@ -80,14 +70,12 @@ impl State {
 #[cfg(not(loom))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watch {
-    /// Search for files with pages that are not clean.
     Round,
-    /// Start one more thread: a request has waited longer than the delay while no thread was idle.
+    /// Start one more thread: a request has waited too long while no thread was idle.
     MoreThreads,
     Over,
 }
 
-/// Guard that keeps requests from being taken.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Stopped<'c>(#[cfg_attr(loom, allow(dead_code))] &'c Calls);
@@ -103,7 +91,6 @@ impl Calls {
 
 #[cfg(not(loom))]
 impl Calls {
-    /// Adds `call` to the queue.
     pub(crate) fn call(&self, call: Call) {
         let mut state = self.lock();
         state.queue.push_back((call, Instant::now()));
@@ -115,8 +102,7 @@ impl Calls {
         self.called.notify_one();
     }
 
-    /// Makes the flusher threads and the watcher end. Requests that no thread has taken are not
-    /// executed.
+    /// Makes the flusher threads and the watcher end. Requests in the queue are not executed.
     pub(crate) fn end(&self) {
         self.lock().is_over = true;
         self.called.notify_all();
@@ -124,8 +110,7 @@ impl Calls {
     }
 
     /// Takes the next request and makes the thread busy. Returns `None` if no request came within
-    /// `patience`, or if the threads must end. The calling thread is then no longer counted, and
-    /// must end.
+    /// `patience`, or if the threads must end. The thread is then no longer counted, and must end.
     pub(crate) fn take(&self, patience: Duration) -> Option<Call> {
         let mut state = self.lock();
         state.nr_idle += 1;
@@ -139,8 +124,7 @@ impl Calls {
             _ => None,
         };
         if state.nr_idle == 0 && state.next().is_some() {
-            // No other thread was notified of the remaining requests, so the watcher must check
-            // them.
+            // No other thread was notified of the remaining requests, so the watcher checks them.
             self.watched.notify_all();
         }
         match call {
@@ -160,8 +144,7 @@ impl Calls {
         self.watched.notify_all();
     }
 
-    /// Counts a thread that is about to be started. Returns `false`, without counting the thread,
-    /// if `most` threads exist already.
+    /// Counts a thread to be started. Returns `false` if `most` threads exist already.
     pub(crate) fn add_thread(&self, most: usize) -> bool {
         let mut state = self.lock();
         let is_allowed = state.nr_threads < most;
@@ -178,13 +161,11 @@ impl Calls {
         self.lock().are_stopped
     }
 
-    /// Whether a caller holds a [`Stopped`], or waits for one.
     pub(crate) fn are_to_stop(&self) -> bool {
         self.lock().nr_stops != 0
     }
 
-    /// Waits until the watcher must act, and returns the action: a search after `interval`, or one
-    /// more thread after a request has waited for `delay`.
+    /// Waits until `interval` has passed, or a request has waited for `delay`.
     pub(crate) fn watch(&self, interval: Duration, delay: Duration) -> Watch {
         let next = Instant::now() + interval;
         let mut state = self.lock();
@@ -216,7 +197,7 @@ impl Calls {
         }
     }
 
-    /// Waits until no thread is busy. No request is taken until the guard is dropped.
+    /// Waits until no thread is busy, and stops the requests.
     pub(crate) fn stop(&self) -> Stopped<'_> {
         let mut state = self.lock();
         state.nr_stops += 1;
@@ -298,7 +279,6 @@ mod tests {
             while !calls.are_to_stop() {
                 std::thread::yield_now();
             }
-            // Only requests for which a thread waits are taken before the requests are stopped.
             calls.call(Call::Clean(2));
             calls.call(Call::CleanNow(3));
             assert_eq!(calls.take(LONG), Some(Call::CleanNow(3)));

@@ -1,11 +1,8 @@
 //! Group commit: threads that sync a file at the same time share one sync of its backend.
 //!
-//! Place. [`Flusher::sync`](crate::writeback::flush::Flusher::sync) calls [`Commits::join`] first.
-//! The first caller *leads*: it makes the sync. Callers that join before that sync begins to look
-//! for dirty pages *follow*: they wait for the sync and return its outcome.
-//!
-//! Protocol.
-//!
+//! Protocol. [`Flusher::sync`](crate::writeback::flush::Flusher::sync) calls [`Commits::join`]
+//! first. The first caller *leads*: it makes the sync. Callers that join before that sync begins to
+//! look for dirty pages *follow*: they wait for the sync and return its outcome.
 //! ```text
 //! leader                                        follower
 //! 1 lock `forming`: there is no commit;         a lock `forming`: there is a commit;
@@ -18,16 +15,14 @@
 //! ```
 //!
 //! Invariants.
-//! - C1: a follower of a commit has joined it before step 4 of that commit, because it found the
-//!   commit in `forming`, which is only possible before step 3. So step 4 finds each page dirty
-//!   whose write the follower has seen: the lock of `forming` orders step a before step 3.
-//! - C2: a commit stored in `forming` is removed, and finally has an outcome, even if its leader
-//!   unwinds ([`Lead`]).
+//! - C1: a follower has joined a commit before step 4 of that commit, because it found the commit
+//!   in `forming`, from which step 3 removes it. So step 4 finds each page dirty whose write the
+//!   follower has seen: the lock of `forming` orders step a before step 3.
+//! - C2: a commit stored in `forming` is removed and gets an outcome, even if its leader unwinds.
 //! - C3: commits of one file are led one after the other, each with the writeback lock held. While
 //!   one is in step 4, at most one more forms.
 //!
-//! Leaders call the writeback callback and the backend on behalf of followers. So a follower waits,
-//! like a leader, for the writeback lock, the callback and the backend.
+//! A follower waits, like a leader, for the writeback lock, the callback and the backend.
 //!
 //! Verified by `loom_commit_vs_commit`, `loom_commit_fails_vs_follower`;
 //! `crates/pagewell/tests/durability/commits.rs`.
@@ -39,7 +34,6 @@ use pagewell_sync::{Condvar, Mutex, lock};
 
 use crate::base::error::Error;
 
-/// Scope of a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Sync {
     /// The bytes, and the metadata needed to read them.
@@ -57,11 +51,10 @@ pub(crate) struct Commits {
 #[derive(Debug)]
 struct Forming {
     commit: Arc<Commit>,
-    /// Widest scope that any of the threads has requested.
+    /// Widest scope that a thread has requested.
     wanted: Sync,
 }
 
-/// One sync of the backend, for its leader and all followers.
 #[derive(Debug, Default)]
 pub(crate) struct Commit {
     outcome: Mutex<Option<Outcome>>,
@@ -74,11 +67,9 @@ enum Outcome {
     Unwound,
 }
 
-/// The leader of a commit unwound.
 #[derive(Debug)]
 pub(crate) struct Unwound;
 
-/// Role of a caller in a commit.
 #[derive(Debug)]
 #[must_use]
 pub(crate) enum Role<'w> {
@@ -86,14 +77,12 @@ pub(crate) enum Role<'w> {
     Follow(Arc<Commit>),
 }
 
-/// Commit that this thread leads.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Lead<'w> {
     commits: &'w Commits,
     commit: Arc<Commit>,
     what: Sync,
-    /// Whether threads can still follow.
     is_forming: bool,
 }
 
@@ -120,7 +109,6 @@ impl Commits {
 }
 
 impl Commit {
-    /// Step b: waits for the outcome, and returns it.
     pub(crate) fn wait(&self) -> Result<Result<(), Error>, Unwound> {
         let mut outcome = lock(&self.outcome);
         loop {
@@ -137,8 +125,7 @@ impl Commit {
         }
     }
 
-    /// Step 6: stores the outcome and wakes the followers. Has no effect if the commit already has
-    /// an outcome.
+    /// Step 6. Has no effect if the commit already has an outcome.
     fn end(&self, outcome: Outcome) {
         let mut ended = lock(&self.outcome);
         if ended.is_none() {
@@ -150,8 +137,7 @@ impl Commit {
 }
 
 impl Lead<'_> {
-    /// Step 3. The caller holds the writeback lock. Afterwards no thread can follow this commit.
-    /// Returns the widest scope that the leader and the followers have requested.
+    /// Step 3. The caller holds the writeback lock. Returns the widest requested scope.
     pub(crate) fn close(&mut self) -> Sync {
         if self.is_forming {
             self.is_forming = false;
@@ -190,8 +176,7 @@ mod tests {
     use super::*;
     use crate::base::error::{ErrorKind, Op};
 
-    /// Lets `nr` threads follow one commit, whose sync `lead` makes after all of them have joined.
-    /// Returns the outcomes that the followers got.
+    /// Lets `nr` threads follow a commit that `lead` ends. Returns the outcomes that they got.
     fn followers(
         nr: usize,
         lead: impl FnOnce(Lead<'_>),
@@ -209,8 +194,7 @@ mod tests {
                     })
                 })
                 .collect();
-            // Two of the references are the leader's and that of `forming`; each follower has one
-            // more.
+            // Two references are the leader's and that of `forming`. Each follower has one more.
             while Arc::strong_count(&leader.commit) < nr + 2 {
                 thread::yield_now();
             }
@@ -285,7 +269,6 @@ mod tests {
         let Role::Lead(mut second) = commits.join(Sync::Data) else {
             panic!("it has begun");
         };
-        // A wider scope that one thread requests applies to all threads.
         assert!(matches!(commits.join(Sync::All), Role::Follow(_)));
         assert!(matches!(commits.join(Sync::Data), Role::Follow(_)));
         first.end(&Ok(()));

@@ -7,8 +7,7 @@ use pagewell_sync::{Mutex, lock};
 
 use crate::base::error::{Cause, Failure};
 
-/// Writeback errors of a file, by cause. Every handle reports each error once, with its cause. A
-/// later error of the same cause replaces an earlier one.
+/// Writeback errors, by cause. Every handle reports each error, or a later one of its cause, once.
 #[derive(Debug, Default)]
 pub(crate) struct Errors([Sequence; Cause::ALL.len()]);
 
@@ -16,9 +15,7 @@ pub(crate) struct Errors([Sequence; Cause::ALL.len()]);
 #[derive(Debug, Default)]
 pub(crate) struct Seen([AtomicU64; Cause::ALL.len()]);
 
-/// Errors of one cause.
-///
-/// Source: the error sequence of Linux (`errseq_t`, Layton 2017).
+/// Errors of one cause. Source: the error sequence of Linux (`errseq_t`, Layton 2017).
 #[derive(Debug, Default)]
 #[repr(align(128))] // Every call of a handle that can report an error loads the number.
 struct Sequence {
@@ -26,7 +23,6 @@ struct Sequence {
     last: Mutex<Option<(Noted, Option<u64>)>>,
 }
 
-/// Copy of an error, from which the error can be created any number of times.
 #[derive(Clone, Debug)]
 pub(crate) enum Noted {
     /// Error number of the operating system.
@@ -64,8 +60,7 @@ impl Sequence {
 
     fn take(&self, seen: &AtomicU64) -> Option<(io::Error, Option<u64>)> {
         let nr = self.nr();
-        // ORDERING: Relaxed; the read-modify-write lets only one of the handle's callers report the
-        // error, and never decreases the number.
+        // ORDERING: Relaxed; a read-modify-write lets only one caller of a handle report the error.
         if seen.fetch_max(nr, Ordering::Relaxed) >= nr {
             return None;
         }
@@ -91,8 +86,8 @@ impl Errors {
         let _ = self.0[cause as usize].take(&seen.0[cause as usize]);
     }
 
-    /// Returns the last error of the first cause that has errors not yet in `seen`, and marks the
-    /// errors of that cause as reported. Returns `None` if every error is in `seen`.
+    /// Returns the last error of the first cause that has errors not yet in `seen`, and marks that
+    /// cause's errors as reported.
     pub(crate) fn take(&self, seen: &Seen) -> Option<Failure> {
         Cause::ALL.into_iter().find_map(|cause| {
             let (error, page) = self.0[cause as usize].take(&seen.0[cause as usize])?;

@@ -1,8 +1,8 @@
 //! Owners of page locks: the thread, if any, that owns the guard of a page pinned for writing.
 //!
-//! Place. A guard is recorded here from before it locks its page until the page is unlocked. A
-//! writer that finds a page locked looks up the owner of the lock by its number, so that the writer
-//! does not wait for its own thread ([`crate::write::lock_wait`]).
+//! A guard is recorded here from before it locks its page until the page is unlocked. A writer that
+//! finds a page locked looks up the owner, so that it does not wait for its own thread
+//! ([`crate::write::lock_wait`]).
 //!
 //! Verified by: the models of `models/locked_pages.rs`;
 //! `crates/pagewell/tests/durability/guards.rs`.
@@ -16,19 +16,18 @@ use crate::dirty::hook::this_thread;
 
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
-    /// Guards that lock pages, or are about to, by the number of their lock.
+    /// Guards by the number of their lock.
     open: Padded<Mutex<HashMap<u64, Owner>>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
-    /// This thread ([`this_thread`]) owns the guard, which cannot be sent.
+    /// The guard cannot be sent from this thread ([`this_thread`]).
     Thread(usize),
-    /// No thread owns the guard, and any thread may hold it.
     Nobody,
 }
 
-/// Record of a guard that locks a page, or is about to. The drop removes it.
+/// Record of a guard that locks a page, or is about to.
 #[derive(Debug)]
 pub(crate) struct Undecided<'w> {
     groups: &'w Groups,
@@ -44,7 +43,6 @@ impl Undecided<'_> {
         self.set(Owner::Thread(this_thread()));
     }
 
-    /// Records that no thread owns the guard.
     pub(crate) fn detach(&self) {
         self.set(Owner::Nobody);
     }
@@ -57,7 +55,6 @@ impl Drop for Undecided<'_> {
 }
 
 impl Groups {
-    /// Records that this thread owns the guard with the number `holder`.
     pub(crate) fn keep_open(&self, holder: u64) -> Undecided<'_> {
         let groups = self;
         let undecided = Undecided { groups, holder };
@@ -65,8 +62,7 @@ impl Groups {
         undecided
     }
 
-    /// Whether this thread owns the guard with the number `holder`. Only this thread can change the
-    /// answer.
+    /// Whether this thread owns the guard `holder`. Only this thread can change the answer.
     pub(crate) fn is_of_this_thread(&self, holder: u64) -> bool {
         lock(&self.open).get(&holder) == Some(&Owner::Thread(this_thread()))
     }

@@ -8,13 +8,13 @@ use crate::base::page_hooks::is_in_page_hook;
 use crate::dirty::order::HookEntered;
 
 thread_local! {
-    /// Number of callbacks that this thread is in. The variable has no destructor, so it exists as
-    /// long as the thread: the destructors of the thread's other variables may close files.
+    /// Number of callbacks that this thread is in. It has no destructor, since the destructors of
+    /// the thread's other variables may close files.
     static NR_HOOKS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Thread that holds a lock ([`this_thread`]), or 0 if no thread does. Only the comparison with the
-/// calling thread ([`is_set`](Self::is_set)) is reliable.
+/// Thread that holds a lock ([`this_thread`]), or 0. Only the comparison with the calling thread
+/// ([`is_set`](Self::is_set)) is reliable.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadMark(AtomicUsize);
 
@@ -24,13 +24,11 @@ pub(crate) fn this_thread() -> usize {
 }
 
 impl ThreadMark {
-    /// Records that this thread has acquired the lock.
     pub(crate) fn set(&self) {
         // ORDERING: Relaxed; see `is_set`.
         self.0.store(this_thread(), Ordering::Relaxed);
     }
 
-    /// Records that this thread is about to release the lock.
     pub(crate) fn clear(&self) {
         // ORDERING: Relaxed; see `is_set`.
         self.0.store(0, Ordering::Relaxed);
@@ -38,9 +36,8 @@ impl ThreadMark {
 
     /// Whether this thread holds the lock.
     pub(crate) fn is_set(&self) -> bool {
-        // ORDERING: Relaxed; only the thread itself stores its own identity. By coherence the
-        // thread loads that value while it holds the lock, and cannot load it after it has cleared
-        // it. A thread that reuses the address of an ended thread starts after that thread's end.
+        // ORDERING: Relaxed; only the thread itself stores its identity, and loads it exactly while
+        // it holds the lock. A thread that reuses the address starts after the other's end.
         self.0.load(Ordering::Relaxed) == this_thread()
     }
 }
@@ -53,8 +50,7 @@ pub(crate) struct InHook<'w> {
 }
 
 impl<'w> InHook<'w> {
-    /// Records that this thread enters the callback of the file with the given `mark`. The thread
-    /// holds the file's writeback lock, so one thread at a time is in the callback.
+    /// The thread holds the writeback lock of the file with the given `mark`.
     pub(crate) fn enter(mark: &'w ThreadMark) -> Self {
         NR_HOOKS.set(NR_HOOKS.get() + 1);
         mark.set();
@@ -69,8 +65,7 @@ impl<'w> InHook<'w> {
         NR_HOOKS.get() != 0 || is_in_page_hook()
     }
 
-    /// Whether this thread is in the callback of the file with the given `mark`, and therefore
-    /// holds the file's writeback lock.
+    /// Whether this thread is in the callback of the file with the given `mark`.
     pub(crate) fn is_of(mark: &ThreadMark) -> bool {
         NR_HOOKS.get() != 0 && mark.is_set()
     }

@@ -1,21 +1,15 @@
 //! Dirty-page tracking: pages that the backend lacks, their number, and errors reported to handles.
 //!
-//! Owns. The additional state of a file open for writing ([`writes`]):
-//! - its sets of pages ([`page_set`]);
-//! - owners of page locks ([`groups`]);
-//! - the known state of its backend ([`storage`]), and the amount written between syncs ([`pace`]);
-//! - errors ([`errors`]), and group commit ([`commits`]);
-//! - the oldest log sequence number ([`oldest`]), and options ([`options`]);
-//! - memory for encoded pages in flight ([`reserve`]);
-//! - the state of its writeback ([`service`], [`attendance`]).
+//! Owns. The state of a file open for writing ([`writes`]): its sets of pages ([`page_set`]),
+//! owners of page locks ([`groups`]), the known state of its backend ([`storage`]), the amount
+//! written between syncs ([`pace`]), errors ([`errors`]), group commit ([`commits`]), the oldest
+//! log sequence number ([`oldest`]), options ([`options`]), memory for encoded pages in flight
+//! ([`reserve`]), and the state of its writeback ([`service`], [`attendance`]). For all files of a
+//! cache: the limit of frames that are not clean ([`pressure`]), and the requests to the flushers
+//! ([`calls`]). For each thread: the callbacks that it is in ([`hook`]), and the file locks that it
+//! holds ([`order`]).
 //!
-//! The module also owns two parts that the files of a cache share: the limit of frames that are not
-//! clean ([`pressure`]), and the requests to the flushers ([`calls`]). For each thread, the module
-//! records the callbacks that the thread is in ([`hook`]) and the file locks that it holds
-//! ([`order`]).
-//!
-//! Depends on `base` only. The module writes nothing to the backend and claims no slot: writers add
-//! pages to the sets, and writeback removes them.
+//! Depends on `base` only. The module writes nothing to the backend and claims no slot.
 //!
 //! Guarantees. The sets change only for a page whose slot the caller has claimed, so they agree
 //! with the page's state (W1 of `writeback`). Locks of this module are held for a few steps, except

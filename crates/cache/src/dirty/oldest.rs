@@ -1,12 +1,9 @@
 //! Oldest log sequence number (LSN) of a write to a file that may not be durable: the program must
 //! keep its log from that LSN on.
 //!
-//! A page has the highest LSN of its writes ([`crate::File::write_at_lsn`]), but recovery must
-//! begin at the *first* write that is not durable. The LSN of that write is kept for the file, not
-//! for each page. Two words hold it; the lower of them may be too old, but never too new.
-//!
-//! Protocol.
-//!
+//! Protocol. A page has the highest LSN of its writes ([`crate::File::write_at_lsn`]), but recovery
+//! must begin at the *first* write that is not durable. That LSN is kept for the file, in two
+//! words: the lower of them may be too old, but never too new.
 //! ```text
 //! writer, with the slot claimed                 sync, with the writeback lock
 //! 1 record the page as dirty                    a lower `before` to the value of `since`;
@@ -20,13 +17,12 @@
 //! - O1: for each page that is dirty or unsynced, and whose writes have returned, the lower of
 //!   `since` and `before` is at most the LSN of its first write that is not durable. If step 2
 //!   comes before step a, the sync finds the page (E1), and makes it durable or puts the LSN back.
-//!   If step 2 comes after step a, the LSN is in `since` until the next sync, whatever this sync
-//!   does with the page.
+//!   If step 2 comes after step a, the LSN is in `since` until the next sync.
 //! - O2: a thread that reads without the lock loads `since` first, then `before`. If a sync has
 //!   taken an LSN from `since` before the first load, the second load finds it in `before`.
 //!
-//! Edges. E1: the read-modify-write of step 2 releases, and that of step a acquires. So a sync that
-//! takes an LSN sees that the page is recorded as dirty.
+//! E1: the read-modify-write of step 2 releases, and that of step a acquires. So a sync that takes
+//! an LSN sees that the page is recorded as dirty.
 //!
 //! Verified by: `loom_lsn_vs_sync`; `crates/pagewell/tests/durability/checkpoints.rs`.
 
@@ -35,7 +31,6 @@ use pagewell_sync::shard::Padded;
 
 const NONE: u64 = u64::MAX;
 
-/// Oldest LSN of a write to a file that may not be durable.
 #[derive(Debug)]
 pub(crate) struct Oldest {
     /// Lowest LSN of the writes since the last sync began.
@@ -54,14 +49,14 @@ impl Default for Oldest {
 }
 
 impl Oldest {
-    /// Step 2: records a write with this LSN, or without an LSN (0). The caller has claimed the
-    /// page's slot and recorded the page as dirty.
+    /// Step 2, with an `lsn` of 0 for a write without one. The caller has claimed the page's slot
+    /// and recorded the page as dirty.
     #[inline]
     pub(crate) fn note(&self, lsn: u64) {
         if lsn != 0 {
             // ORDERING: Release; E1. The update is a read-modify-write even if it does not lower
-            // the value. If it comes before the exchange of step a, the exchange acquires it.
-            // Otherwise its LSN stays in `since` for the next sync.
+            // the value. It either comes before the exchange of step a, or stays in `since` for the
+            // next sync.
             self.since.fetch_min(lsn, Ordering::Release);
         }
     }
@@ -74,7 +69,6 @@ impl Oldest {
             // ORDERING: Relaxed; published by the exchange.
             self.before.fetch_min(seen, Ordering::Relaxed);
             // ORDERING: AcqRel; E1, and O2: a thread that sees `since` taken sees `before` lowered.
-            // The exchange fails only if a write has lowered `since` in between.
             let taken =
                 self.since
                     .compare_exchange(seen, NONE, Ordering::AcqRel, Ordering::Relaxed);
@@ -92,18 +86,16 @@ impl Oldest {
 
     /// Step c, after a sync that failed, even if only for some pages.
     pub(crate) fn end_failed(&self) {
-        // ORDERING: Relaxed for the load, since the holder of the lock stored the value. Release
-        // for the update, as in `note`.
+        // ORDERING: Relaxed for the load of a value that the holder of the lock stored. Release for
+        // the update, as in `note`.
         let before = self.before.load(Ordering::Relaxed);
         self.since.fetch_min(before, Ordering::Release);
     }
 
-    /// Returns the oldest LSN that may not be durable, or `None` if every write with an LSN is
-    /// durable.
+    /// Returns the oldest LSN that may not be durable, or `None` if every write with an LSN is.
     pub(crate) fn get(&self) -> Option<u64> {
-        // ORDERING: Acquire; O2: a thread that sees `since` taken sees `before` lowered. This also
-        // holds if a later write has lowered `since` again, since that write continues the release
-        // sequence.
+        // ORDERING: Acquire; O2: a thread that sees `since` taken sees `before` lowered. A later
+        // write that lowers `since` again continues the release sequence.
         let since = self.since.load(Ordering::Acquire);
         // ORDERING: Relaxed; ordered by the load above.
         let before = self.before.load(Ordering::Relaxed);

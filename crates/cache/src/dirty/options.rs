@@ -19,21 +19,18 @@ pub enum Writeback {
     Manual,
 }
 
-/// Rights of a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Handle {
     Read,
     Write,
 }
 
-/// Access mode of a file, with the options for writing.
 pub(crate) enum Access {
     Read,
     Write(WriteOptions),
 }
 
-/// Options for writing to a file. For an option that is `None`, an open file keeps its value, and a
-/// new file gets the default.
+/// Options for writing. For `None`, an open file keeps its value, and a new file gets the default.
 #[derive(Clone, Default)]
 pub(crate) struct WriteOptions {
     pub(crate) mode: Option<Writeback>,

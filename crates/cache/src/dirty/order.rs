@@ -1,18 +1,15 @@
 //! Lock order between files, checked in debug builds.
 //!
-//! A thread that holds a lock of one file (the size lock or the writeback lock) waits for such a
-//! lock of another file only in a callback that it has entered since (`docs/LOCKING.md`). Otherwise
-//! a backend or callback that blocks for one file would stop another file, and two threads could
-//! wait for each other's file. Each thread records the locks that it holds, and checks them before
-//! it waits.
+//! A thread that holds the size lock or the writeback lock of one file waits for such a lock of
+//! another file only in a callback that it has entered since (`docs/LOCKING.md`). Otherwise a
+//! backend or callback that blocks for one file would stop another file, and two threads could
+//! deadlock.
 
-/// Record of a file lock that this thread holds or is about to acquire. Dropping the record removes
-/// it.
+/// Record of a file lock that this thread holds or is about to acquire.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct InOrder(());
 
-/// Record of a callback that this thread is in.
 #[derive(Debug)]
 #[must_use]
 pub(super) struct HookEntered(());
@@ -32,10 +29,10 @@ mod notes {
         static NOTES: RefCell<Vec<Note>> = const { RefCell::new(Vec::new()) };
     }
 
-    /// Adds `note`. If `note` is a lock, returns another file whose lock this thread has acquired
-    /// since it entered its last callback, if there is such a file.
+    /// Adds `note`. If it is a lock, returns another file whose lock this thread has acquired since
+    /// it entered its last callback.
     pub(super) fn add(note: Note) -> Option<usize> {
-        // If the thread is ending, its notes have been destroyed already, and the check is skipped.
+        // `NOTES` may already be destroyed if the thread is ending. The check is then skipped.
         let other = NOTES.try_with(|notes| {
             let mut notes = notes.borrow_mut();
             let since_hook = notes.iter().rev().take_while(|note| **note != Note::Hook);
@@ -57,12 +54,8 @@ mod notes {
 }
 
 impl InOrder {
-    /// Records that the thread is about to wait for a lock of the file that `file` is part of.
-    ///
-    /// # Panics
-    ///
-    /// In debug builds, if the thread holds a lock of another file, which is a defect of this
-    /// crate.
+    /// Records that the thread is about to wait for a lock of the file that `file` belongs to. In
+    /// debug builds, panics if it holds a lock of another file, which is a defect of this crate.
     #[track_caller]
     pub(crate) fn before_lock<T>(file: &T) -> Self {
         #[cfg(all(debug_assertions, not(loom)))]

@@ -1,17 +1,16 @@
 //! Amount that is written to a file's backend between two syncs.
 //!
-//! A sync makes everything durable that was written to the backend since the last sync, so its
-//! duration grows with that amount. A call that takes longer than a time limit counts as stalled,
-//! since it cannot be distinguished from one that never returns ([`super::service`]). Therefore a
-//! file with background writeback is also synced in between: as soon as a sync of the amount
-//! written so far would take [a part](PART) of the time limit, according to earlier syncs. Each of
-//! these syncs makes pages clean, and lets writers continue.
+//! A sync makes everything durable that was written since the last sync, so its duration grows with
+//! that amount. A call that exceeds a time limit counts as stalled, since it cannot be
+//! distinguished from one that never returns ([`super::service`]). Therefore a file with background
+//! writeback is also synced as soon as a sync of the amount written so far would take [a
+//! part](PART) of the time limit, according to earlier syncs. Each of these syncs makes pages
+//! clean, and lets writers continue.
 //!
-//! Depending on the backend, the duration of a sync depends on the number of bytes or on the number
-//! of requests (a disk seeks). Both are bounded. A bound starts low, and is doubled while syncs of
-//! nearly the bounded amount are fast. After a slow sync it is lowered at once to the amount that
-//! would have taken the intended time. On a fast backend a bound soon exceeds the file's quota and
-//! has no effect.
+//! The duration may depend on the number of bytes or of requests (a disk seeks), so both are
+//! bounded. A bound starts low, and is doubled while syncs of nearly the bounded amount are fast. A
+//! slow sync lowers it at once to the amount that would have taken the intended time. On a fast
+//! backend a bound soon exceeds the file's quota and has no effect.
 //!
 //! A sync may also take long regardless of the amount, because a journal is committed or other
 //! processes use the device. If a sync of a smaller amount takes about as long, the bounds are not
@@ -19,31 +18,29 @@
 
 use std::time::Duration;
 
-/// Divisor: a sync should take one `PART`th of the time after which a call counts as stalled. So a
-/// sync still returns in time if the backend has become several times slower since the last sync.
+/// Divisor: a sync should take one `PART`th of the time after which a call counts as stalled, so
+/// that it returns in time even if the backend has become several times slower since the last sync.
 const PART: u32 = 4;
 
-/// Bound for a new file before its first sync. The first sync on a backend that makes fewer than
-/// 300 KB, or some 70 requests, durable per second may count as stalled.
+/// Bound before the first sync. That sync may count as stalled on a backend that makes fewer than
+/// 300 KB, or some 70 requests, durable per second.
 const FIRST: Amount = Amount {
     bytes: 256 << 10,
     requests: 64,
 };
 
-/// Number of requests, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Amount {
     bytes: u64,
     requests: u64,
 }
 
-/// Amount written to the backend since the last sync, and its bound before the next one.
 #[derive(Debug)]
 pub(crate) struct Pace {
     given: Amount,
-    /// Bound; each field is at least one.
+    /// At least one in each field.
     most: Amount,
-    /// Duration of the sync after which the bounds were lowered. `None` if the last sync was fast.
+    /// Duration of the sync after which the bounds were lowered, unless the last sync was fast.
     slow: Option<Duration>,
 }
 
@@ -58,25 +55,22 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// Counts one request of `bytes` written to the backend.
     pub(crate) fn note_request(&mut self, bytes: u64) {
         self.given.bytes = self.given.bytes.saturating_add(bytes);
         self.given.requests = self.given.requests.saturating_add(1);
     }
 
-    /// Whether the backend must be synced before more is written to it.
     pub(crate) fn is_sync_due(&self) -> bool {
         self.given.bytes >= self.most.bytes || self.given.requests >= self.most.requests
     }
 
-    /// Begins a sync. Returns the amount written since the last sync, and resets it. If the sync
-    /// fails, its pages are dirty again, and are counted when they are written again.
+    /// Returns the amount written since the last sync, and resets it. If the sync fails, its pages
+    /// are dirty again, and are counted when they are written again.
     pub(crate) fn begin_sync(&mut self) -> Amount {
         std::mem::take(&mut self.given)
     }
 
-    /// Adapts the bounds to a sync of `given` that took `took`. A call that takes `stall` counts as
-    /// stalled.
+    /// Adapts the bounds to a sync of `given` that took `took`, where `stall` counts as stalled.
     pub(crate) fn learn(&mut self, given: Amount, took: Duration, stall: Duration) {
         let target = stall / PART;
         if took <= target {
@@ -87,8 +81,7 @@ impl Pace {
             return;
         }
         match self.slow {
-            // An earlier sync took about as long for another amount, so the duration does not
-            // depend on the amount.
+            // The duration does not depend on the amount.
             Some(before) if took > before / 4 * 3 && took < before / 4 * 5 => {
                 if took < stall / 8 * 3 {
                     self.most.grow(given);
@@ -115,8 +108,8 @@ impl Amount {
         grow(&mut self.requests, given.requests);
     }
 
-    /// Lowers a bound to the fraction `part` of `given`. A slow sync of less than half of the bound
-    /// does not lower it below the bound of a new file.
+    /// Lowers a bound to the fraction `part` of `given`, but a slow sync of less than half of the
+    /// bound not below the bound of a new file.
     fn shrink(&mut self, given: Self, part: f64) {
         let shrink = |most: &mut u64, given: u64, first: u64| {
             let least = if given >= *most / 2 {
@@ -202,8 +195,7 @@ mod tests {
         assert!(took < STALL, "{took:?}");
     }
 
-    /// Regression test: the bounds fell to a page per sync on a disk that commits its journal in
-    /// 0.3 s.
+    /// Regression test: with journal commits of 0.3 s, the bounds fell to a page per sync.
     #[test]
     fn a_storage_whose_every_sync_takes_long_is_not_given_ever_less() {
         for (fixed, least) in [
@@ -241,7 +233,6 @@ mod tests {
         let given = pace.begin_sync();
         pace.learn(given, Duration::from_secs(3600), STALL);
         assert_eq!(pace.most, FIRST);
-        // A sync of an empty amount does not change the bounds either.
         for (took, stall) in [(3600, STALL), (0, STALL), (3600, Duration::ZERO)] {
             pace.learn(Amount::default(), Duration::from_secs(took), stall);
         }

@@ -1,29 +1,25 @@
 //! Sets of pages of one file. A set has one bit for each page, and for each leaf cluster a count of
 //! its pages in the set.
 //!
-//! Place. A mapping that is written to has two sets: dirty pages, and unsynced pages, which are
-//! written or being written and not known to be durable.
+//! Place. A mapping that is written to has two sets: dirty pages, and unsynced pages.
 //!
 //! Layout. The bits of one leaf cluster ([`crate::base::extent`]), for all sets, are in one page of
 //! the operating system's memory, one set after the other. The two counts of a cluster are in one
-//! word. So a walk over a set skips an empty cluster with one load, and a file of 1 TiB has 256 KiB
-//! of counts.
+//! word. So a walk skips an empty cluster with one load, and a file of 1 TiB has 256 KiB of counts.
 //!
 //! Protocol. The holder of a page's claim inserts and removes the page, so no two threads change
-//! the same bit concurrently. Several pages share a word of bits and a word of counts, so these
-//! words change only by read-modify-writes:
+//! the same bit concurrently. Pages share words of bits and counts, so these words change only by
+//! read-modify-writes:
 //! 1. Insert: increment the count, then set the bit.
 //! 2. Remove: clear the bit, then decrement the count.
 //!
-//! A count is the sum of the increments and decrements of all pages of the cluster, and for each
-//! page the increment comes first. So while a page is in a set, the count of its cluster is never
-//! zero. A thread that walks the set, with or without a lock, finds every page that is still in the
-//! set and whose insertion happens before the walk (by the page's claim or a lock).
+//! For each page the increment comes first, so while a page is in a set, the count of its cluster
+//! is never zero. A thread that walks the set, with or without a lock, finds every page that is
+//! still in the set and whose insertion happens before the walk (by the page's claim or a lock).
 //!
-//! Memory. While none of the leaves of a cluster is in use, no page of the cluster is in a set, and
-//! its bits may be discarded. The index does this ([`crate::index::extents`]), since it records
-//! which leaves are in use, and charges the bits to the budget. The counts stay as long as the file
-//! is open: 8 bytes for each 8192 pages that were written to.
+//! Memory. While no leaf of a cluster is in use, no page of the cluster is in a set. The index
+//! ([`crate::index::extents`]) then may discard the bits, which it charges to the budget. The
+//! counts stay as long as the file is open: 8 bytes for each 8192 pages that were written to.
 //!
 //! Verified by: the tests below; `loom_set_vs_set`, `loom_insert_vs_insert`,
 //! `loom_insert_vs_remove`.
@@ -36,10 +32,8 @@ use crate::base::extent::{EXTENT_BIT_WORDS, EXTENT_PAGES, EXTENT_WORDS};
 use crate::base::page::PageNr;
 use crate::base::reserved::Reserved;
 
-/// Selector of one set of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
-    /// Pages that the backend lacks.
     Dirty,
     /// Unsynced pages: submitted to the backend, and not reported durable.
     Written,
@@ -56,13 +50,10 @@ impl Which {
 
 #[derive(Debug)]
 pub(crate) struct PageSets {
-    /// Bits of the pages, for each leaf cluster one set after the other.
     bits: Arc<Reserved>,
-    /// Number of pages in each set, for each leaf cluster.
     counts: Reserved,
 }
 
-/// Number of bits of a word of counts that belong to one set.
 const COUNT_BITS: usize = 32;
 
 const _: () = assert!(EXTENT_PAGES < 1 << (COUNT_BITS - 1));
@@ -70,8 +61,7 @@ const _: () = assert!(EXTENT_PAGES < 1 << (COUNT_BITS - 1));
 const BITS: u64 = u64::BITS as u64;
 
 impl PageSets {
-    /// Creates empty sets of pages below `nr_pages`. Returns `None` if the address space cannot be
-    /// reserved.
+    /// Returns `None` if the address space cannot be reserved.
     pub(crate) fn new(nr_pages: u64) -> Option<Self> {
         let nr_extents = usize::try_from(nr_pages.div_ceil(EXTENT_PAGES)).ok()?;
         Some(Self {
@@ -80,8 +70,8 @@ impl PageSets {
         })
     }
 
-    /// Returns the bits: [`EXTENT_WORDS`] words for each leaf cluster. They may be discarded while
-    /// no leaf of the cluster is in use.
+    /// Returns [`EXTENT_WORDS`] words for each leaf cluster. They may be discarded while no leaf of
+    /// the cluster is in use.
     pub(crate) fn bits(&self) -> &Arc<Reserved> {
         &self.bits
     }
@@ -98,44 +88,37 @@ pub(crate) struct PageSet<'s> {
 }
 
 impl PageSet<'_> {
-    /// Returns the position of the first word of bits of a leaf cluster.
     const fn first_word(self, extent: usize) -> usize {
         extent * EXTENT_WORDS + self.which.nr() * EXTENT_BIT_WORDS
     }
 
-    /// Returns the word and the mask of the bit of `page`.
     const fn place(self, page: PageNr) -> (usize, u64) {
         let (extent, nr) = ((page / EXTENT_PAGES) as usize, page % EXTENT_PAGES);
         let word = self.first_word(extent) + (nr / BITS) as usize;
         (word, 1 << (nr % BITS))
     }
 
-    /// Returns the position of the count for the leaf cluster of `page`, and the increment for one
-    /// page.
+    /// Returns the position of the count for `page`, and the increment for one page.
     const fn count_of(self, page: PageNr) -> (usize, u64) {
         let extent = (page / EXTENT_PAGES) as usize;
         (extent, 1 << (self.which.nr() * COUNT_BITS))
     }
 
-    /// Inserts `page`, whose slot the caller has claimed. Returns `false` if the page was in the
-    /// set already.
+    /// Returns `false` if `page`, whose slot the caller has claimed, was in the set already.
     pub(crate) fn insert(self, page: PageNr) -> bool {
         let ((at, bit), (extent, one)) = (self.place(page), self.count_of(page));
-        // ORDERING: Relaxed, for all operations here and below. The changes of one page are ordered
-        // by its claim. The insertion happens before a walk that must find the page, so by
-        // coherence the walk loads the values stored here or later ones. Later values result from
-        // read-modify-writes for other pages, which keep the page's bit and its part of the count.
+        // ORDERING: Relaxed, for all operations here and below. A page's changes are ordered by its
+        // claim. The insertion happens before a walk that must find the page, so the walk loads
+        // these values or later ones, which read-modify-writes for other pages derive from them.
         self.sets.counts[extent].fetch_add(one, Ordering::Relaxed);
         let is_new = self.sets.bits[at].fetch_or(bit, Ordering::Relaxed) & bit == 0;
         if !is_new {
-            // The page was counted when it was first inserted.
             self.sets.counts[extent].fetch_sub(one, Ordering::Relaxed);
         }
         is_new
     }
 
-    /// Removes `page`, whose slot the caller has claimed. Returns `true` if the page was in the
-    /// set.
+    /// Removes `page`, whose slot the caller has claimed. Returns `true` if it was in the set.
     pub(crate) fn remove(self, page: PageNr) -> bool {
         let ((at, bit), (extent, one)) = (self.place(page), self.count_of(page));
         let was_in = self.sets.bits[at].fetch_and(!bit, Ordering::Relaxed) & bit != 0;
@@ -163,8 +146,7 @@ impl PageSet<'_> {
         None
     }
 
-    /// Returns the number of pages of a leaf cluster that are in the set or are being inserted or
-    /// removed.
+    /// Counts the pages of a leaf cluster that are in the set, or being inserted or removed.
     fn nr_in_extent(self, extent: usize) -> u64 {
         let counts = self.sets.counts[extent].load(Ordering::Relaxed);
         counts >> (self.which.nr() * COUNT_BITS) & ((1 << COUNT_BITS) - 1)
@@ -179,7 +161,7 @@ impl PageSet<'_> {
             .sum()
     }
 
-    /// Returns the first page of the set from `from` on, below `end`; both are in one leaf cluster.
+    /// As [`next`](Self::next), with `from` and `end` in one leaf cluster.
     fn next_in_extent(self, from: PageNr, end: PageNr) -> Option<PageNr> {
         let mut page = from;
         while page < end {
@@ -232,7 +214,6 @@ mod tests {
             assert_eq!(all(set, 0, u64::MAX), [70_000]);
             assert!(set.remove(70_000));
         }
-        // When no page is in a set, all counts and bits are zero.
         for word in sets.counts.iter().chain(sets.bits.iter()) {
             assert_eq!(word.load(Ordering::Relaxed), 0);
         }

@@ -1,26 +1,23 @@
-//! Numbers and limits of frames that are not clean, in all files of a cache together and in each
-//! file.
+//! Numbers and limits of frames that are not clean, of all files of a cache and of each file.
 //!
 //! # Quotas
 //!
 //! All files together have a *limit* of frames that are not clean. The quota of one file is the
-//! number of frames that the limit still leaves free. So a single file can use half of the limit,
-//! and leaves the other half free; a second file can use half of the rest. A file that cannot be
-//! cleaned, because its backend hangs or its callback blocks or fails, keeps its frames and stops
-//! no other file: the other files divide the free rest.
+//! number of frames that the limit still leaves free. So a single file can use half of the limit, a
+//! second file half of the rest, and so on. A file that cannot be cleaned, because its backend
+//! hangs or its callback blocks or fails, keeps its frames and stops no other file.
 //!
 //! Source: dynamic thresholds (Choudhury and Hahne, "Dynamic queue length thresholds for
 //! shared-memory packet switches", 1998), with a factor of 1. Above the limit there is a *ceiling*
-//! of three quarters of the cache. Each file has a minimum quota, whatever the other files use: a
-//! sixteenth of the frames that are free below the ceiling. In any case a file may have one page
-//! that is not clean.
+//! of three quarters of the cache. Whatever the other files use, each file has a minimum quota: a
+//! sixteenth of the frames that are free below the ceiling, and always one page.
 //!
-//! If a file is at its quota, a write that would make a clean page dirty waits until pages of *that
-//! file* are clean. A write to a page that is not clean is always allowed. From half of the quota
-//! on, the flushers clean the file's pages, so that writers do not reach the quota.
+//! At its file's quota, a write that would make a clean page dirty waits until pages of *that file*
+//! are clean. A write to a page that is not clean is always allowed. From half of the quota on, the
+//! flushers clean the file's pages.
 //!
-//! A count is incremented before the page is dirty, and writers check the count before they make a
-//! page dirty. So each thread may exceed a quota by the pages that it makes dirty in one operation.
+//! A count is incremented before the page is dirty, and writers check it before they make a page
+//! dirty. So each thread may exceed a quota by the pages that it makes dirty in one operation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,11 +31,10 @@ use crate::dirty::calls::Calls;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Limit of frames that are not clean, in all files.
     pub(crate) nr_frames: usize,
-    /// Upper bound if there are many files: see the module documentation.
+    /// Upper bound if there are many files.
     pub(crate) ceiling: usize,
-    /// Age of the oldest write that is not durable at which the flushers sync a file.
+    /// Age of the oldest write that is not durable at which the flushers sync its file.
     pub(crate) age: Duration,
     /// Time for which a writer at its file's quota waits for a call that does not return.
     pub(crate) stall: Duration,
@@ -50,15 +46,14 @@ impl Limits {
     /// Age at which the kernel writes dirty pages back (`dirty_expire_centisecs`).
     pub(crate) const AGE: Duration = Duration::from_secs(30);
 
-    /// Less than a second, so that a writer that waits for a call that does not return gets its
-    /// error within a second.
+    /// Less than a second, so that a writer gets the error of a call that does not return within a
+    /// second.
     pub(crate) const STALL: Duration = Duration::from_millis(900);
 
-    /// Period in which a failed close is retried: long enough for an interrupted call, or for a
-    /// server that restarts its connection.
+    /// Long enough for an interrupted call, or for a server that restarts its connection.
     pub(crate) const CLOSE: Duration = Duration::from_secs(1);
 
-    /// Returns the defaults for a cache of `nr_frames` frames. The limit is half of them.
+    /// Returns the defaults for a cache of `nr_frames` frames.
     pub(crate) fn of_cache(nr_frames: usize) -> Self {
         Self {
             nr_frames: (nr_frames / 2).max(1),
@@ -69,36 +64,29 @@ impl Limits {
         }
     }
 
-    /// Returns the quota of a file if no other file has frames that are not clean.
     pub(crate) fn of_one_file(&self) -> usize {
         (self.nr_frames / 2).max(1)
     }
 }
 
-/// Divisor of the minimum quota: a file may always use this part of the frames that are free below
-/// the ceiling.
+/// Divisor of the minimum quota: the part of the frames that are free below the ceiling.
 const LEAST: usize = 16;
 
-/// Dirty-page accounting of a cache, shared by the writers of all files.
 #[derive(Debug)]
 pub(crate) struct Pressure {
     pub(crate) limits: Limits,
     nr_unclean: Padded<AtomicUsize>,
-    /// Number of frames that have become clean so far.
     nr_cleaned: Padded<AtomicUsize>,
     pub(crate) calls: Arc<Calls>,
-    /// Notifies writers, and other threads that wait for frames, that frames became clean or that a
-    /// call returned.
+    /// Notified when frames became clean or a call returned.
     #[cfg(not(loom))]
     pub(crate) changed: Padded<Changed>,
 }
 
-/// Number of frames of one file that are not clean.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Share {
     nr: AtomicUsize,
-    /// Number of frames that have become clean so far.
     nr_cleaned: AtomicUsize,
 }
 
@@ -115,8 +103,7 @@ impl Pressure {
     }
 
     pub(crate) fn nr_unclean(&self) -> usize {
-        // ORDERING: Relaxed, here and below; the numbers are compared with limits, and guard no
-        // other data.
+        // ORDERING: Relaxed, here and below; the numbers guard no data.
         self.nr_unclean.load(Ordering::Relaxed)
     }
 
@@ -124,7 +111,7 @@ impl Pressure {
         self.nr_cleaned.load(Ordering::Relaxed)
     }
 
-    /// Adds `nr` frames to the count of a file. Returns its previous count.
+    /// Returns the previous count of the file.
     pub(crate) fn add(&self, share: &Share, nr: usize) -> usize {
         self.nr_unclean.fetch_add(nr, Ordering::Relaxed);
         share.nr.fetch_add(nr, Ordering::Relaxed)
@@ -137,7 +124,7 @@ impl Pressure {
         share.nr_cleaned.fetch_add(nr, Ordering::Relaxed);
     }
 
-    /// Returns the quota: the maximum number of frames of one file that may be not clean.
+    /// Returns the quota of a file, in frames.
     fn most(&self) -> usize {
         let nr_unclean = self.nr_unclean();
         let free = self.limits.nr_frames.saturating_sub(nr_unclean);
@@ -145,12 +132,10 @@ impl Pressure {
         free.max(least).max(1)
     }
 
-    /// Whether a file has used its quota, so that no more of its pages may be made dirty.
     pub(crate) fn is_over(&self, share: &Share) -> bool {
         share.nr() >= self.most()
     }
 
-    /// Whether the flushers should clean pages of the file.
     pub(crate) fn is_high(&self, share: &Share) -> bool {
         2 * share.nr() >= self.most()
     }
@@ -166,7 +151,6 @@ impl Share {
     }
 }
 
-/// Notification of each change for which a thread may wait at a limit.
 #[cfg(not(loom))]
 #[derive(Debug, Default)]
 pub(crate) struct Changed {
@@ -181,10 +165,10 @@ pub(crate) struct Waiter<'c>(&'c Changed);
 
 #[cfg(not(loom))]
 impl Changed {
-    /// Counts a waiter. The waiter must check its condition only after this call.
+    /// The waiter must check its condition only after this call.
     pub(crate) fn waiter(&self) -> Waiter<'_> {
         // ORDERING: Relaxed. Locks guard the state that the waiter checks. If the check did not see
-        // a change, it held the lock before the change was made. So the thread that notifies after
+        // a change, it held the lock before the change was made, so the thread that notifies after
         // the change sees the count of waiters. The notification of a change without such a lock
         // may be missed, but every wait has a time limit.
         self.nr_waiters.fetch_add(1, Ordering::Relaxed);
@@ -222,7 +206,6 @@ impl Drop for Waiter<'_> {
     }
 }
 
-/// Time since which a file has pages that are not clean.
 #[derive(Debug, Default)]
 pub(crate) struct Since {
     #[cfg(not(loom))]
@@ -236,7 +219,6 @@ impl Since {
 
 #[cfg(not(loom))]
 impl Since {
-    /// Records that the file has a page that is not clean, after it had none.
     pub(crate) fn begin(&self) {
         *self.lock() = Some(Instant::now());
     }
@@ -246,7 +228,6 @@ impl Since {
         *self.lock() = Some(at);
     }
 
-    /// Whether the time lies at least `age` in the past.
     pub(crate) fn is_before(&self, age: Duration) -> bool {
         self.lock().is_some_and(|at| at.elapsed() >= age)
     }
@@ -279,7 +260,6 @@ mod tests {
             files.each_ref().map(|file| fill(&pressure, file)),
             [256, 128, 64, 32]
         );
-        // The first file is cleaned, and may use the frames that are free afterwards.
         pressure.sub(&files[0], 256);
         assert_eq!(fill(&pressure, &files[0]), 144);
         assert!(pressure.nr_unclean() < 512);

@@ -1,19 +1,19 @@
 //! Reserve of a file with a page codec: memory for encoded pages in flight to the backend.
 //!
-//! The reserve is allocated when the file is opened, and charged to the cache's budget. So
-//! writeback, which frees memory, does not itself need free memory. Each file has its own reserve,
-//! so no file waits until the backend or codec of another file releases memory.
+//! The reserve is allocated when the file is opened, and charged to the cache's budget, so
+//! writeback, which frees memory, needs no free memory. Each file has its own, so no file waits for
+//! the backend or codec of another.
 //!
 //! Protocol. Only the holder of the file's writeback lock takes a chunk ([`Reserve::take`]), one
-//! for each page range. The range keeps the chunk until its write completes or is abandoned. If no
-//! chunk is free, all chunks are in requests that the same thread has in flight, and the thread
-//! waits for these requests. So no thread sleeps in this module, and no wake-up can be missed.
+//! for each page range, which keeps it until its write completes or is abandoned. If no chunk is
+//! free, all chunks are in requests that the same thread has in flight, and it waits for these. So
+//! no thread sleeps in this module.
 
 use pagewell_sync::{Mutex, lock};
 
 use crate::base::aligned::Aligned;
 
-/// Maximum size of a file's reserve.
+/// Maximum number of bytes of a file's reserve.
 const MOST: usize = 1 << 20;
 
 /// Number of chunks, and so of concurrent requests, if the reserve has the maximum size.
@@ -29,18 +29,15 @@ pub(crate) struct Reserve {
     nr_bytes: usize,
 }
 
-/// Chunk of the reserve that is in use. The drop returns it.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Chunk<'w> {
-    /// `None` once the chunk is returned.
     memory: Option<Aligned>,
     reserve: &'w Reserve,
 }
 
 impl Reserve {
-    /// Allocates the reserve of a file with pages of `page_size` bytes, in a cache of `cache_bytes`
-    /// bytes: at least one page.
+    /// Allocates at least one page of `page_size` bytes. The cache has `cache_bytes` bytes.
     pub(crate) fn new(page_size: usize, cache_bytes: usize) -> Self {
         let (nr_chunks, nr_pages) = Self::shape(page_size, cache_bytes);
         let free: Vec<Aligned> = (0..nr_chunks)
@@ -64,17 +61,15 @@ impl Reserve {
         self.nr_bytes
     }
 
-    /// Returns the maximum number of pages in one request.
     pub(crate) fn most_pages(&self) -> usize {
         self.nr_pages
     }
 
-    /// Whether all chunks are in use.
     pub(crate) fn is_used_up(&self) -> bool {
         lock(&self.free).is_empty()
     }
 
-    /// Takes a chunk. Returns `None` if all chunks are in use. The caller holds the writeback lock.
+    /// Returns `None` if all chunks are in use. The caller holds the writeback lock.
     pub(crate) fn take(&self) -> Option<Chunk<'_>> {
         let memory = lock(&self.free).pop()?;
         Some(Chunk {
@@ -89,7 +84,7 @@ impl Chunk<'_> {
         self.memory.as_ref()
     }
 
-    /// Returns the memory for writing. The caller must have no request in flight with it.
+    /// The caller must have no request in flight with the memory.
     #[cfg(not(loom))]
     pub(crate) fn memory_mut(&mut self) -> Option<&mut Aligned> {
         self.memory.as_mut()

@@ -1,11 +1,11 @@
 //! Writeback state of one file, as its throttled writers see it: the call in progress and the
 //! outcome of the last attempt.
 //!
-//! Place. The holder of the file's writeback lock records each call of the backend or of the
-//! callback ([`Service::begin_step`]). A flusher that cleans the file records the start and the
-//! outcome of each attempt ([`Service::begin_attempt`]). A writer at the file's quota waits for an
-//! attempt, and gives up when no call has returned for some time ([`super::pressure`]). This
-//! distinguishes a backend that hangs, or a callback that blocks, from a slow one.
+//! The holder of the file's writeback lock records each call of the backend or of the callback
+//! ([`Service::begin_step`]). A flusher records the start and the outcome of each attempt
+//! ([`Service::begin_attempt`]). A writer at the file's quota waits for an attempt, and gives up
+//! when no call has returned for some time ([`super::pressure`]). This distinguishes a backend that
+//! hangs, or a callback that blocks, from a slow one.
 //!
 //! A model has neither time nor flushers, so the records are empty there.
 
@@ -26,16 +26,13 @@ use crate::dirty::calls::Call;
 use crate::dirty::errors::Noted;
 use crate::dirty::pressure::Pressure;
 
-/// Kind of call that the holder of the writeback lock is making and waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The writeback callback of the program.
     Hook,
     Write,
     Sync,
     Resize,
-    /// The thread removes a page and waits until the page's fill, in which another thread reads the
-    /// backend, has ended.
+    /// The thread removes a page and waits for its fill, in which another thread reads the backend.
     Read,
 }
 
@@ -51,14 +48,11 @@ impl fmt::Display for Step {
     }
 }
 
-/// Reason why an attempt has not cleaned all pages that it should clean.
 #[derive(Clone, Debug)]
 pub(crate) struct Obstacle {
-    /// Message for the error.
     pub(crate) text: String,
-    /// Error of the backend or of the callback, if one of them failed.
     pub(crate) source: Option<Noted>,
-    /// Source of the failure, if each handle of the file reports the error too, once.
+    /// Cause of the failure, if each handle of the file reports the error too, once.
     pub(crate) noted: Option<Cause>,
 }
 
@@ -66,15 +60,13 @@ pub(crate) struct Obstacle {
 #[cfg(not(loom))]
 const PAUSE_OF_WRITERS: Duration = Duration::from_millis(100);
 
-/// Maximum number of doublings of the pause before the flushers retry without an urgent request.
-/// The longest pause is some seconds.
+/// Maximum number of doublings of the pause between attempts, so that it is at most some seconds.
 #[cfg(not(loom))]
 const MOST_DOUBLINGS: u32 = 5;
 
 #[derive(Debug, Default)]
 pub(crate) struct Service {
-    /// Request and attendance state, by which at most one flusher attends to the file, however long
-    /// it hangs.
+    /// At most one flusher attends to the file, however long it hangs.
     #[cfg(not(loom))]
     attendance: Attendance,
     #[cfg(not(loom))]
@@ -84,19 +76,17 @@ pub(crate) struct Service {
 #[cfg(not(loom))]
 #[derive(Debug, Default)]
 struct State {
-    /// The call in progress, and its start time.
     step: Option<(Step, Instant)>,
     last_return: Option<Instant>,
-    /// Whether the next attempt must make everything durable, however little is dirty.
+    /// Whether the next attempt must make everything durable, even if little is dirty.
     is_urgent: bool,
     nr_begun: u64,
     /// Time of the last attempt, if it failed, and the number of consecutive failures before it.
     failures: Option<(Instant, u32)>,
-    /// Number of the attempt that ended last; if it failed, also the reason.
+    /// Number of the attempt that ended last, with the reason if it failed.
     ended: Option<(u64, Option<Obstacle>)>,
 }
 
-/// Guard of a call of the backend or of the callback.
 #[must_use]
 pub(crate) struct InStep<'s> {
     #[cfg_attr(loom, allow(dead_code))]
@@ -105,7 +95,6 @@ pub(crate) struct InStep<'s> {
     pressure: &'s Pressure,
 }
 
-/// Attempt of a flusher to clean the file. The drop ends the attempt.
 #[cfg(not(loom))]
 #[must_use]
 pub(crate) struct Attempt<'s> {
@@ -113,7 +102,6 @@ pub(crate) struct Attempt<'s> {
     pressure: &'s Pressure,
     number: u64,
     nr: u64,
-    /// Whether everything must be made durable.
     pub(crate) is_urgent: bool,
     outcome: Outcome,
 }
@@ -121,7 +109,7 @@ pub(crate) struct Attempt<'s> {
 #[cfg(not(loom))]
 #[derive(Debug)]
 enum Outcome {
-    /// The attempt has cleaned all pages that it should clean (`None`), or has failed.
+    /// The attempt has succeeded (`None`), or has failed.
     Done(Option<Obstacle>),
     /// The attempt was skipped: too little time had passed since a failure.
     Skipped,
@@ -131,15 +119,12 @@ enum Outcome {
 #[cfg(not(loom))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// Limit for a call that was already in progress at the start of the wait, measured from that
-    /// start.
+    /// Limit for a call that was already in progress at the start of the wait, from that start on.
     pub(crate) with_old: Duration,
-    /// Limit for any call, measured from its start, and for the time until the next call or attempt
-    /// begins.
+    /// Limit for any call from its start on, and for the start of the next call or attempt.
     pub(crate) with_new: Duration,
 }
 
-/// State that a waiting thread finds.
 #[cfg(not(loom))]
 #[derive(Debug)]
 pub(crate) enum Finding {
@@ -147,14 +132,12 @@ pub(crate) enum Finding {
     Cleaned,
     /// An attempt that began after the wait has failed.
     Failed(Obstacle),
-    /// The call in progress has not returned since it began, for this duration.
+    /// The call in progress has not returned for this duration.
     Stalled(Step, Duration),
-    /// An attempt has begun, but has made no call within the limit: it waits for another operation
-    /// on the file.
+    /// An attempt has begun, but waits for another operation on the file: it has made no call.
     Blocked,
     /// No attempt has begun within the limit: all flushers are busy.
     NoThread,
-    /// Wait at most this time for the next change.
     Wait(Duration),
 }
 
@@ -170,8 +153,7 @@ impl Service {
 
 #[cfg(not(loom))]
 impl Service {
-    /// Records that the holder of the writeback lock calls the backend or the callback, until the
-    /// guard is dropped.
+    /// Records a call of the backend or the callback. The caller holds the writeback lock.
     pub(crate) fn begin_step<'s>(&'s self, pressure: &'s Pressure, step: Step) -> InStep<'s> {
         self.lock().step = Some((step, Instant::now()));
         InStep {
@@ -180,9 +162,7 @@ impl Service {
         }
     }
 
-    /// Records a request to clean the file. Returns `true` if the caller must put it into the
-    /// queue. Otherwise a request is in the queue already, or a flusher is busy with the file and
-    /// queues the next request.
+    /// See [`Attendance::call`].
     #[must_use]
     pub(crate) fn note_call(&self) -> bool {
         self.attendance.call()
@@ -201,9 +181,7 @@ impl Service {
         self.attendance.forget_call();
     }
 
-    /// Takes the request for file number `number`; later requests are for the next attempt. Returns
-    /// `None` if another thread is busy with the file; that thread queues the request again when it
-    /// is done.
+    /// Takes the request for file `number`. Returns `None` if another thread attends to the file.
     pub(crate) fn begin_attempt<'s>(
         &'s self,
         pressure: &'s Pressure,
@@ -224,8 +202,7 @@ impl Service {
         })
     }
 
-    /// Returns the time to wait before the next attempt, zero unless the last attempt failed. The
-    /// pauses between attempts that are not urgent grow with each failure.
+    /// Returns the pause before the next attempt. Without urgency, it grows with each failure.
     pub(crate) fn pause(&self, is_urgent: bool) -> Duration {
         let state = self.lock();
         let Some((at, nr)) = state.failures else {
@@ -239,8 +216,8 @@ impl Service {
         pause.saturating_sub(at.elapsed())
     }
 
-    /// Returns the obstacle of the last attempt if it failed and the pause for an urgent attempt
-    /// has not passed since.
+    /// Returns the obstacle of the last attempt if it failed, until the pause for an urgent attempt
+    /// has passed.
     pub(crate) fn recent_obstacle(&self) -> Option<Obstacle> {
         if self.pause(true) == Duration::ZERO {
             return None;
@@ -249,8 +226,7 @@ impl Service {
         obstacle
     }
 
-    /// Returns the state for a thread that began to wait at `began`, after attempt number `nr` had
-    /// begun.
+    /// Returns the state for a thread that began to wait at `began`, after attempt `nr` had begun.
     pub(crate) fn look(&self, began: Instant, nr: u64, patience: Patience) -> Finding {
         let state = self.lock();
         match &state.ended {
@@ -299,8 +275,7 @@ impl Drop for InStep<'_> {
 
 #[cfg(not(loom))]
 impl Attempt<'_> {
-    /// Ends the attempt, with its obstacle if it failed. An attempt that is dropped without this
-    /// call counts as skipped.
+    /// An attempt that is dropped without this call counts as skipped.
     pub(crate) fn end(mut self, obstacle: Option<Obstacle>) {
         self.outcome = Outcome::Done(obstacle);
     }

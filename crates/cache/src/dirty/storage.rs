@@ -5,11 +5,10 @@ use crate::dirty::pace::Pace;
 /// Known durability of a file's contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Durability {
-    /// Nothing has been written to the backend since the file was opened, and nothing is known. The
-    /// opening may have created the file, and an earlier writer may not have synced it.
+    /// Nothing has been written to the backend since the opening, which may have created the file.
+    /// An earlier writer may not have synced it.
     AsOpened,
-    /// Something was written to the backend, or its size was set, since the last sync or the
-    /// opening.
+    /// Something was written to the backend, or its size set, since the last sync or the opening.
     Changed,
     /// The backend has reported everything written to it as durable, including the size.
     Durable,
@@ -17,22 +16,20 @@ pub(crate) enum Durability {
 
 #[derive(Debug)]
 pub(crate) struct Storage {
-    /// Whether the backend's size is known to be the size that fills use. It is not known in three
-    /// cases: a call has failed, and the backend has not returned its size since; writes are in
-    /// progress; or the file is stored in whole pages, and its end has not been set yet.
+    /// Whether the backend's size is known to be the size that fills use. It is not if a call has
+    /// failed and the backend has not returned its size since, if writes are in progress, or if the
+    /// file is stored in whole pages and its end has not been set yet.
     pub(crate) is_size_known: bool,
     pub(crate) durability: Durability,
     /// Whether a sync has failed since the last successful sync of the whole file. If so, the
     /// backend may return bytes that it will not keep, whatever it reports for later syncs.
     pub(crate) is_doubtful: bool,
-    /// Whether a write has failed since the last successful sync. If so, the backend may have pages
-    /// that are dirty and not durable.
+    /// Whether a write has failed since the last successful sync, so that pages may be dirty.
     pub(crate) may_have_dirty: bool,
-    /// For a file in whole pages: end of the pages to which the backend was extended, if that is
-    /// after the pages of the file.
+    /// For a file in whole pages: end to which the backend was extended, if after the file's pages.
     pub(crate) pages_end: u64,
     /// For a file in whole pages: whether the bytes past the last page, which only encode the size,
-    /// may differ from zeros. This is possible after an opening, until the bytes have been checked.
+    /// may differ from zeros, since they have not been checked after an opening.
     pub(crate) may_have_rest: bool,
     /// For a file in whole pages: whether it was truncated since the last successful sync
     /// ([`crate::writeback::size`], P2).

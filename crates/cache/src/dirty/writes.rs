@@ -1,5 +1,4 @@
-//! Additional state of a file open for writing: dirty and unsynced pages, and errors reported to
-//! handles.
+//! State of a file open for writing.
 
 use std::fmt;
 use std::ops::Range;
@@ -27,45 +26,36 @@ use crate::dirty::reserve::Reserve;
 use crate::dirty::service::Service;
 use crate::dirty::storage::Storage;
 
-/// Additional state of a file open for writing.
-///
-/// A write to a page that is already dirty loads only the number of errors, which has a cache line
-/// of its own, and fields that do not change while the file is open. The other fields are padded.
+/// A write to a page that is already dirty loads only the number of errors, which has its own cache
+/// line, and fields that do not change while the file is open. The other fields are padded.
 pub(crate) struct Writes {
     sets: PageSets,
-    /// Writeback lock. A thread holds it while it writes pages to the backend, syncs the backend,
-    /// or sets the backend's size. So at most one version of each page and one size are in flight
-    /// at a time.
+    /// Writeback lock. A thread holds it while it writes pages to the backend, syncs it, or sets
+    /// its size. So at most one version of each page and one size are in flight at a time.
     pub(crate) writeback: Padded<Mutex<Storage>>,
     pub(crate) commits: Commits,
     pub(crate) oldest: Oldest,
     pub(crate) errors: Errors,
     pub(crate) mode: Writeback,
     pub(crate) before_write: Option<Arc<BeforeWrite>>,
-    /// Memory for encoded pages in flight, if the file has a page codec.
     pub(crate) reserve: Option<Reserve>,
-    /// End of the file if the backend may have nonzero bytes after it, in the page with the end.
-    /// Otherwise `NO_LOOSE_END`. See [`loose_end`](Self::loose_end).
+    /// `NO_LOOSE_END`, or the value of [`loose_end`](Self::loose_end).
     loose_end: Padded<AtomicU64>,
-    /// Size to which the backend has said that the file can grow.
+    /// Size to which the backend has said that the file can grow. A hint that may be outdated.
     checked_size: Padded<AtomicU64>,
     pub(crate) groups: Groups,
-    /// Thread that is in the file's callback.
     pub(crate) in_hook: Padded<ThreadMark>,
-    /// Whether the backend is being truncated. Only the holder of the writeback lock changes it. A
-    /// read of the backend may then be short, which is not an error.
+    /// Whether the backend is being truncated, so that a read of it may be short without an error.
+    /// Only the holder of the writeback lock changes it.
     is_cutting: Padded<AtomicBool>,
     nr_handles: Padded<AtomicUsize>,
-    /// Number of the file within the cache.
     number: u64,
-    /// Number of the file's frames that are not clean.
     pub(crate) share: Share,
     /// Time since which the file has such frames.
     pub(crate) since: Padded<Since>,
     pub(crate) service: Padded<Service>,
 }
 
-/// Value of `loose_end` if no page has nonzero bytes past the end of the file.
 const NO_LOOSE_END: u64 = u64::MAX;
 
 #[derive(Debug)]
@@ -84,7 +74,6 @@ impl Drop for Cutting<'_> {
 }
 
 impl Writes {
-    /// Returns the state of the backend, before other threads have access to the file.
     pub(crate) fn storage_mut(&mut self) -> &mut Storage {
         self.writeback
             .0
@@ -93,43 +82,37 @@ impl Writes {
     }
 
     pub(crate) fn add_handle(&self) {
-        // ORDERING: Relaxed; a thread that creates a handle already has a reference to the mapping,
-        // and the increment publishes nothing.
+        // ORDERING: Relaxed; the thread has a reference to the mapping, and publishes nothing.
         if self.nr_handles.fetch_add(1, Ordering::Relaxed) == 0 {
-            // The file may have been without a strong reference for some time, and no flusher has
-            // then taken a request for it.
+            // While the file had no strong reference, no flusher took a request for it.
             #[cfg(not(loom))]
             self.service.forget_call();
         }
     }
 
-    /// Subtracts a handle from the count. Returns `true` if it was the last one.
+    /// Returns `true` if the handle was the last one.
     pub(crate) fn remove_handle(&self) -> bool {
-        // ORDERING: AcqRel; the thread that drops the last handle sees the writes of the other
-        // handles.
+        // ORDERING: AcqRel; the thread that drops the last handle sees the other handles' writes.
         self.nr_handles.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
     pub(crate) fn is_unhandled(&self) -> bool {
-        // ORDERING: Acquire; pairs with the release in `remove_handle`: the writes of the handles
-        // are visible.
+        // ORDERING: Acquire; pairs with the release in `remove_handle`.
         self.nr_handles.load(Ordering::Acquire) == 0
     }
 
-    /// Returns the size to which the backend has said that the file can grow.
     pub(crate) fn checked_size(&self) -> u64 {
-        // ORDERING: Relaxed; an independent number, a hint that may be outdated.
+        // ORDERING: Relaxed; an independent number.
         self.checked_size.load(Ordering::Relaxed)
     }
 
-    /// Records that the backend has said that the file can grow to `size` bytes.
     pub(crate) fn note_checked_size(&self, size: u64) {
-        // ORDERING: Relaxed, as in `checked_size`. The larger of two concurrent values may be lost:
-        // then the backend is asked again.
+        // ORDERING: Relaxed; see `checked_size`. If the larger value is lost, the backend is
+        // queried again.
         self.checked_size.store(size, Ordering::Relaxed);
     }
 
-    /// Creates the state. Returns `None` if the address space cannot be reserved.
+    /// Returns `None` if the address space cannot be reserved.
     pub(crate) fn new(
         nr_pages: u64,
         number: u64,
@@ -159,7 +142,7 @@ impl Writes {
         })
     }
 
-    /// Returns a description of the first option that differs from the open file's, if one does.
+    /// Returns a description of the first option that differs from the open file's.
     pub(crate) fn mismatch(&self, options: &WriteOptions) -> Option<String> {
         match options.mode {
             Some(mode) if mode != self.mode => {
@@ -182,28 +165,26 @@ impl Writes {
         }
     }
 
-    /// Returns the end of the file, if the backend may have other bytes than zeros after it in the
-    /// page with the end. This is possible in a file that is stored in whole pages, after a
-    /// truncation or an opening. These bytes must not become part of the file when it grows
-    /// ([`crate::writeback::tail`]).
+    /// Returns the end of the file, if the backend may have nonzero bytes after it in the page with
+    /// the end: in a file in whole pages, after a truncation or an opening. They must not become
+    /// part of the file when it grows ([`crate::writeback::tail`]).
     pub(crate) fn loose_end(&self) -> Option<u64> {
         // ORDERING: Relaxed; the value is set under the size lock, which every thread that extends
-        // the file holds. It changes only under the writeback lock. A thread that loads a value
+        // the file holds, and changes only under the writeback lock. A thread that loads a value
         // that was cleared concurrently checks again under that lock.
         let end = self.loose_end.load(Ordering::Relaxed);
         (end != NO_LOOSE_END).then_some(end)
     }
 
-    /// Changes the [`loose_end`](Self::loose_end). The caller holds the writeback lock, or no other
-    /// thread has access to the file yet.
+    /// The caller holds the writeback lock, or no other thread has access to the file yet.
     pub(crate) fn set_loose_end(&self, end: Option<u64>) {
         // ORDERING: Relaxed; as in `loose_end`.
         self.loose_end
             .store(end.unwrap_or(NO_LOOSE_END), Ordering::Relaxed);
     }
 
-    /// Records that whole pages from byte `start` up to `end` were written to the backend, with
-    /// zeros after the end of the file. The caller holds the writeback lock.
+    /// Records that the whole pages from byte `start` to `end` were written, with zeros after the
+    /// end of the file. The caller holds the writeback lock.
     pub(crate) fn note_whole_pages(&self, start: u64, end: u64) {
         if self
             .loose_end()
@@ -213,14 +194,13 @@ impl Writes {
         }
     }
 
-    /// Marks the backend as being truncated until the guard is dropped, which wakes the threads
-    /// that wait in `waits`. The caller holds the writeback lock, and stores the new size for fills
-    /// before it drops the guard.
+    /// Marks the backend as being truncated until the guard is dropped, which wakes the threads in
+    /// `waits`. The caller holds the writeback lock, and stores the new size for fills before that.
     pub(crate) fn cutting<'w>(&'w self, waits: &'w WaitTable) -> Cutting<'w> {
-        // ORDERING: Relaxed; a thread whose read of the backend is short because of the truncation
-        // also sees this store, if the backend orders its calls (the operating system and the
-        // memory backend do). With another backend, the thread may report that the file was
-        // truncated outside the cache. This is an error, but returns no wrong bytes.
+        // ORDERING: Relaxed; a thread whose read is short because of the truncation also sees this
+        // store, if the backend orders its calls (the operating system and the memory backend do).
+        // With another backend, the thread may report a truncation outside the cache, but returns
+        // no wrong bytes.
         self.is_cutting.store(true, Ordering::Relaxed);
         Cutting {
             is_cutting: &self.is_cutting,
@@ -228,7 +208,6 @@ impl Writes {
         }
     }
 
-    /// Sleeps until the backend is no longer being truncated.
     pub(crate) fn wait_while_cutting(&self, waits: &WaitTable) {
         // ORDERING: Acquire, as in `is_cutting`.
         waits.wait_while(&self.is_cutting, |is_cutting| {
@@ -237,33 +216,29 @@ impl Writes {
     }
 
     pub(crate) fn is_cutting(&self) -> bool {
-        // ORDERING: Acquire; pairs with the release when the guard is dropped: a thread that sees
-        // the end of the truncation sees the new size.
+        // ORDERING: Acquire; pairs with the release in the guard's drop: a thread that sees the end
+        // of the truncation sees the new size.
         self.is_cutting.load(Ordering::Acquire)
     }
 
-    /// Returns the set of pages that the backend lacks.
     pub(crate) fn dirty(&self) -> PageSet<'_> {
         self.sets.set(Which::Dirty)
     }
 
-    /// Returns the set of unsynced pages: submitted to the backend, and not reported durable.
     pub(crate) fn written(&self) -> PageSet<'_> {
         self.sets.set(Which::Written)
     }
 
-    /// Returns the memory of the sets, with one part for each leaf cluster.
     pub(crate) fn memory_of_sets(&self) -> &Arc<Reserved> {
         self.sets.bits()
     }
 
-    /// Returns the first dirty page in `pages`, if there is one.
     pub(crate) fn any_dirty(&self, pages: Range<PageNr>) -> Option<PageNr> {
         self.dirty().next(pages.start, pages.end)
     }
 
-    /// Updates the sets, and the number of frames that are not clean, after a change of the state
-    /// of a page of `order`. The caller has claimed the page's slot.
+    /// Updates the sets and the number of frames that are not clean, after a change of the state of
+    /// a page of `order`. The caller has claimed the page's slot.
     #[inline]
     pub(crate) fn note_state(
         &self,
@@ -278,8 +253,8 @@ impl Writes {
         }
     }
 
-    /// Part of [`note_state`](Self::note_state) for a state that has changed. It is a separate
-    /// function, so that writes to dirty pages need not save its registers.
+    /// Part of [`note_state`](Self::note_state). It is a separate function, so that writes to dirty
+    /// pages need not save its registers.
     #[inline(never)]
     fn note_change(
         &self,
@@ -314,8 +289,7 @@ impl Writes {
         }
     }
 
-    /// Requests that a flusher clean the file, if the file has background writeback. The caller may
-    /// hold claims.
+    /// Requests that a flusher clean a file with background writeback. The caller may hold claims.
     pub(crate) fn call(&self, pressure: &Pressure) {
         // A model has no flushers.
         #[cfg(not(loom))]
@@ -331,16 +305,16 @@ impl Writes {
     #[cfg(not(loom))]
     pub(crate) fn call_now(&self, pressure: &Pressure) -> u64 {
         let nr = self.service.note_urgent();
-        // A request that is already in the queue may not be taken before the requests resume. If
-        // there are two requests, the second one finds nothing to do.
+        // A request in the queue may not be taken before the requests resume. A second one does no
+        // harm.
         if self.service.note_call() || pressure.calls.are_to_stop() {
             pressure.calls.call(Call::CleanNow(self.number));
         }
         nr
     }
 
-    /// Returns the number of dirty pages and of unsynced pages below `end`. The two numbers are not
-    /// of the same moment.
+    /// Returns the numbers of dirty and of unsynced pages below `end`, which are not of the same
+    /// moment.
     pub(crate) fn nr_pages(&self, end: PageNr) -> (usize, usize) {
         let nr = |which| self.sets.set(which).nr(end);
         (nr(Which::Dirty), nr(Which::Written))

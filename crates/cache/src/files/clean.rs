@@ -1,20 +1,18 @@
 //! Waiting for pages to be cleaned.
 //!
-//! Two kinds of threads request that flushers clean files ([`super::flushers`]), and wait: a writer
-//! at its file's quota ([`crate::dirty::pressure`]), and a thread that finds no frame because of
-//! pages that are not clean. As long as requests are served, they call neither a backend nor a
-//! callback themselves: a callback runs only on a thread that operates on the callback's file, or
-//! on a flusher. If a call does not return, they stop waiting, and fail with an error that names
-//! the call.
-//! - A writer at its file's quota waits for that file. It gives up if no page became clean and an
-//!   attempt has failed, a call of the backend or the callback has not returned for 0.9 s
-//!   (`Builder::stall_timeout`), or no attempt or call has begun for this time.
+//! A writer at its file's quota ([`crate::dirty::pressure`]), and a thread that finds no frame
+//! because of pages that are not clean, request that flushers clean files ([`super::flushers`]),
+//! and wait. While requests are served, they call neither a backend nor a callback: a callback runs
+//! only on a thread that operates on its file, or on a flusher. Their errors name a call that does
+//! not return.
+//! - A writer waits for its file. It gives up if no page became clean and an attempt has failed, a
+//!   call of the backend or the callback has not returned for 0.9 s (`Builder::stall_timeout`), or
+//!   no attempt or call has begun for this time.
 //! - A thread without a frame waits for the first file that is cleaned. It gives up when each file
-//!   has failed or stalled as above; a call that was already in progress counts as stalled after
-//!   0.2 s.
+//!   has failed or stalled as above; a call already in progress counts as stalled after 0.2 s.
 //!
-//! While requests are stopped ([`crate::Cache::quiesce`]), no flusher is busy. A writer then cleans
-//! its file itself, and a thread without a frame fails.
+//! While requests are stopped ([`crate::Cache::quiesce`]), a writer cleans its file itself, and a
+//! thread without a frame fails.
 
 use std::collections::HashSet;
 #[cfg(not(loom))]
@@ -45,8 +43,7 @@ use crate::writeback::flush::Flusher;
 #[cfg(not(loom))]
 const FOR_OLD_CALLS: Duration = Duration::from_millis(200);
 
-/// Time for which a thread that needs a block of several frames continues to wait once the first
-/// pages are clean.
+/// Time for which a thread that needs a block of frames waits on once the first pages are clean.
 #[cfg(not(loom))]
 const FOR_MORE: Duration = Duration::from_millis(200);
 
@@ -65,7 +62,6 @@ impl<S: RefScheme> Cleaner<'_, S> {
             return Ok(());
         };
         let writes = mapping.writes(Op::Write)?;
-        // A callback that writes to its own file cannot wait until that file is cleaned.
         if InHook::is_of(&writes.in_hook) {
             return Ok(());
         }
@@ -78,7 +74,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
         self.throttle_background(&mapping)
     }
 
-    /// Cleans the file on this thread, since a model has no flushers.
+    /// A model has no flushers.
     #[cfg(loom)]
     fn throttle_background(self, mapping: &Mapping<S>) -> Result<(), Error> {
         self.clean_here(mapping)
@@ -95,7 +91,6 @@ impl<S: RefScheme> Cleaner<'_, S> {
         let waiter = pressure.changed.waiter();
         let is_done = || !mapping.is_at_share(writes) || pressure.calls.are_stopped();
         loop {
-            // If the last attempt failed, wait for the pause before the next one.
             let next = Instant::now() + writes.service.pause(true);
             waiter.wait(|| {
                 let rest = next.saturating_duration_since(Instant::now());
@@ -117,8 +112,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
                     _ => None,
                 }
             });
-            // Pages may have become clean even if other writers have made as many pages dirty
-            // since.
+            // Pages may have become clean even if other writers have made as many dirty since.
             let has_progress = writes.share.nr_cleaned() != before;
             if let Some(error) = error_of(found, mapping).filter(|_| !has_progress && !is_done()) {
                 return Err(error);
@@ -126,7 +120,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
         }
     }
 
-    /// Cleans a file on this thread, while requests are stopped.
+    /// Cleans a file while requests are stopped.
     fn clean_here(self, mapping: &Mapping<S>) -> Result<(), Error> {
         let pressure = &self.0.shared.pressure;
         let writes = mapping.writes(Op::Write)?;
@@ -153,8 +147,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
         let before = nr_cleaned();
         let is_out = error.kind() == ErrorKind::OutOfFrames;
         if is_out && pressure.nr_unclean() < error.nr_unclean() {
-            // Pages were cleaned or removed in between. (If these are of no use to the caller, its
-            // retry fails.)
+            // Pages were cleaned or removed in between. (If that does not help, the retry fails.)
             return Ok(());
         }
         if !is_out || pressure.nr_unclean() == 0 || InHook::is_so() {
@@ -172,12 +165,11 @@ impl<S: RefScheme> Cleaner<'_, S> {
     }
 
     /// Requests the cleaning of all files with background writeback that have pages in frames of
-    /// `place` which are not clean, for a caller that has found nothing to evict there. Waits until
-    /// some pages are clean, as `clean_any` does. Returns `true` if any page has become clean.
+    /// `place` which are not clean, and waits as `clean_any` does. Returns `true` if any page has
+    /// become clean.
     ///
-    /// The caller must hold no lock, since the call waits for backends and callbacks. In a
-    /// callback, a codec or a fork, and while requests are stopped, it does nothing and returns
-    /// `false`.
+    /// The caller must hold no lock, since the call waits for backends and callbacks. Returns
+    /// `false` at once in a callback, a codec or a fork, and while requests are stopped.
     #[cold]
     pub(crate) fn make_clean_at(self, order: Order, place: Place) -> bool {
         if !self.0.shared.home.is_here() || InHook::is_so() {
@@ -186,13 +178,13 @@ impl<S: RefScheme> Cleaner<'_, S> {
         let nr_cleaned = || self.0.shared.pressure.nr_cleaned();
         let before = nr_cleaned();
         let numbers = self.unclean_files(simplest(self.pool(), place));
-        // The error is recorded for the handles of its file. Some pages may be clean nevertheless.
+        // The error is recorded for the file's handles. Some pages may be clean nevertheless.
         let _ = self.clean_any(numbers, (&nr_cleaned, before), order);
         nr_cleaned() != before
     }
 
-    /// Makes the files `numbers` durable. Skips files without background writeback. For a single
-    /// frame, stops once `nr_cleaned` differs from `before`. Returns the first error.
+    /// Makes the files `numbers` with background writeback durable. For a single frame, stops once
+    /// `nr_cleaned` differs from `before`. Returns the first error.
     #[cfg(loom)]
     fn clean_any(
         self,
@@ -214,12 +206,11 @@ impl<S: RefScheme> Cleaner<'_, S> {
         first_error
     }
 
-    /// Requests that flushers make the files `numbers` durable. Skips files that are clean or have
-    /// no background writeback. A file whose last attempt has just failed counts as failed. Waits
-    /// until `nr_cleaned` differs from `before`. For a block of several frames, waits up to
-    /// [`FOR_MORE`] longer, since a few pages may not suffice. Stops waiting when each file was
-    /// cleaned, has failed or stalled, or is being closed. Returns the first error, if any file was
-    /// not cleaned. While requests are stopped, does nothing.
+    /// Requests that flushers make the files `numbers` with background writeback durable. Waits
+    /// until `nr_cleaned` differs from `before`, and up to [`FOR_MORE`] longer for a block, for
+    /// which a few pages may not suffice. Stops waiting when each file was cleaned, has failed
+    /// (perhaps just before) or stalled, or is being closed. Returns the first error. While
+    /// requests are stopped, does nothing.
     #[cfg(not(loom))]
     fn clean_any(
         self,
@@ -267,8 +258,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
             }
             let mut longest = None;
             called.retain(|(number, nr)| {
-                // If the file is being closed, the thread that closes it makes it durable, or
-                // reports the loss.
+                // The thread that closes the file makes it durable, or reports the loss.
                 let Some(mapping) = visit(self.0, *number) else {
                     return false;
                 };
@@ -303,7 +293,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
             .map(|record| record.owner().0)
             .collect();
         // The metadata of a page's frame is only a hint: the leaf that it names may have been
-        // freed. So this thread takes a reference and checks that the frame is a leaf.
+        // freed. So check, with a reference, that the frame is a leaf.
         let files = leaves.into_iter().filter_map(|leaf| {
             let leaf = FrameNr::new(u32::try_from(leaf).ok()?);
             let TryGetFrame::Taken(reference) = self.pool().try_get(leaf) else {
@@ -316,14 +306,12 @@ impl<S: RefScheme> Cleaner<'_, S> {
     }
 }
 
-/// Whether a file is open for writing and has background writeback.
 pub(crate) fn is_background<S: RefScheme>(mapping: &Mapping<S>) -> bool {
     mapping
         .writes_if_any()
         .is_some_and(|writes| writes.mode == Writeback::Background)
 }
 
-/// Returns a `Throttled` error for the file of `mapping`, with the cause `why`.
 fn throttled<S: RefScheme>(mapping: &Mapping<S>, why: impl Into<String>) -> Error {
     mapping
         .error(ErrorKind::Throttled, Op::Write)
@@ -342,8 +330,7 @@ pub(super) fn obstacle_of(error: &Error) -> Obstacle {
     }
 }
 
-/// Returns the error for a thread that needs pages of the file of `mapping` to be cleaned. The
-/// cleaning failed because of `obstacle`.
+/// Returns the error of a thread that needs clean pages of the file of `mapping`.
 #[cfg(not(loom))]
 fn error_of_obstacle<S: RefScheme>(obstacle: Obstacle, mapping: &Mapping<S>) -> Error {
     let error = throttled(mapping, obstacle.text);
@@ -357,8 +344,7 @@ fn error_of_obstacle<S: RefScheme>(obstacle: Obstacle, mapping: &Mapping<S>) -> 
     }
 }
 
-/// Returns the error of a thread that stops waiting because of `finding`, or `None` if the file was
-/// cleaned or the thread must wait.
+/// Returns `None` if the file was cleaned or the thread must wait.
 #[cfg(not(loom))]
 fn error_of<S: RefScheme>(finding: Finding, mapping: &Mapping<S>) -> Option<Error> {
     let why = match finding {

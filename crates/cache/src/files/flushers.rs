@@ -2,20 +2,19 @@
 //!
 //! # Tasks
 //!
-//! The *watcher* scans the files five times a second. It makes a request to the flushers for each
-//! file with background writeback that has pages that are not clean ([`crate::dirty::calls`]). It
-//! calls neither a backend nor a callback, and waits for no file. A *flusher* takes one request at
-//! a time, and may wait for that file's backend and callback without a limit. At most one flusher
-//! cleans a file at a time; others may concurrently close it. If a request has waited for
-//! [`DELAY`] because all flushers are busy, the watcher starts one more flusher, up to
-//! [`MOST_FLUSHERS`]. A flusher that was idle for [`PATIENCE`] ends. So a file whose backend hangs
-//! occupies one flusher, or a few if it is being closed, and no other file waits for it.
+//! The *watcher* scans the files five times a second, and requests writeback of each file with
+//! background writeback that has pages that are not clean ([`crate::dirty::calls`]). It calls
+//! neither a backend nor a callback, and waits for no file. A *flusher* takes one request at a
+//! time, and may wait for that file's backend and callback without a limit. At most one flusher
+//! cleans a file at a time; others may concurrently close it. If a request has waited for [`DELAY`]
+//! because all flushers are busy, the watcher starts one more, up to [`MOST_FLUSHERS`]. So a file
+//! whose backend hangs occupies one flusher, or a few if it is being closed, and no other file
+//! waits for it.
 //!
 //! # Locks
 //!
-//! A flusher has a weak reference to its file ([`super::visit`]), and holds the file's writeback
-//! lock. So a callback that runs on a flusher is called with that lock held, and with no lock that
-//! an operation on another file could need.
+//! A flusher calls a callback with a weak reference to its file ([`super::visit`]) and the file's
+//! writeback lock, and with no lock that an operation on another file could need.
 //!
 //! [`Rounds`] serialises callers that stop the requests ([`crate::Cache::quiesce`]).
 
@@ -36,11 +35,9 @@ use crate::dirty::calls::Watch;
 use crate::dirty::calls::{Call, Calls, Stopped};
 use crate::dirty::hook::ThreadMark;
 
-/// Interval between scans of the watcher.
 #[cfg(not(loom))]
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// Time for which a request waits before one more flusher is started.
 #[cfg(not(loom))]
 const DELAY: Duration = Duration::from_millis(10);
 
@@ -48,17 +45,15 @@ const DELAY: Duration = Duration::from_millis(10);
 #[cfg(not(loom))]
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Maximum number of flushers of a cache. Files wait for others only if this many flushers hang.
+/// Files wait for others only if this many flushers hang.
 #[cfg(not(loom))]
 const MOST_FLUSHERS: usize = 64;
 
 thread_local! {
-    /// While this thread serves a request as a flusher: address of the `Calls` that the request
-    /// came from. Otherwise 0.
+    /// Address of the `Calls` of the request that this thread serves as a flusher, or 0.
     static AT_WORK_FOR: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Threads of a cache, which operate on the cache's state (`T`).
 pub(crate) struct Flushers<T> {
     calls: Arc<Calls>,
     #[cfg_attr(loom, allow(dead_code))]
@@ -76,8 +71,7 @@ impl<T> fmt::Debug for Flushers<T> {
 }
 
 impl<T: Send + Sync + 'static> Flushers<T> {
-    /// Creates the state for threads that take requests from `calls`. The threads are not started
-    /// yet.
+    /// Does not start the threads yet.
     pub(super) fn new(calls: Arc<Calls>, watch: fn(&Arc<T>), serve: fn(&Arc<T>, Call)) -> Self {
         Self {
             calls,
@@ -90,10 +84,6 @@ impl<T: Send + Sync + 'static> Flushers<T> {
 
     /// Starts the watcher and a flusher, unless they were started before. The threads end at the
     /// latest when `owner`, which contains this value, is dropped.
-    ///
-    /// # Errors
-    ///
-    /// The error of the operating system if a thread cannot be created.
     #[cfg(not(loom))]
     pub(crate) fn start(&self, owner: &Arc<T>) -> std::io::Result<()> {
         let mut is_started = lock(&self.is_started);
@@ -110,10 +100,8 @@ impl<T: Send + Sync + 'static> Flushers<T> {
         Ok(())
     }
 
-    /// Waits until no flusher is busy. Until the guard is dropped, no flusher takes a request.
     pub(crate) fn hold(&self) -> Held<'_> {
-        // The lock is acquired first; otherwise two threads could have stopped the requests at the
-        // same time.
+        // Otherwise two threads could stop the requests at the same time.
         let round = self.rounds.hold();
         Held {
             _stopped: self.calls.stop(),
@@ -121,15 +109,13 @@ impl<T: Send + Sync + 'static> Flushers<T> {
         }
     }
 
-    /// Whether this thread has the guard of [`hold`](Self::hold), or is a flusher that serves a
-    /// request. In both cases, `hold` would wait for this thread itself.
+    /// Whether `hold` would wait for this thread itself: it has the guard, or is a flusher at work.
     pub(crate) fn are_held_here(&self) -> bool {
         let address = Arc::as_ptr(&self.calls).addr();
         self.rounds.holder.is_set() || AT_WORK_FOR.get() == address
     }
 }
 
-/// Guard that keeps the flushers from serving requests.
 #[must_use]
 pub(crate) struct Held<'f> {
     // Dropped before the lock is released.
@@ -137,7 +123,6 @@ pub(crate) struct Held<'f> {
     _round: Round<'f>,
 }
 
-/// Lock of a caller that stops the requests.
 #[derive(Debug, Default)]
 struct Rounds {
     lock: Mutex<()>,
@@ -167,7 +152,7 @@ impl Drop for Round<'_> {
     }
 }
 
-/// Starts a flusher, unless the maximum number exists.
+/// Does nothing if the maximum number of flushers exists.
 #[cfg(not(loom))]
 fn start_flusher<T: Send + Sync + 'static>(
     owner: &Weak<T>,
@@ -201,8 +186,7 @@ fn run_watcher<T: Send + Sync + 'static>(
                 Some(owner) => watch(&owner),
                 None => return,
             },
-            // If no thread can be created, the request waits for an existing thread, and the
-            // watcher tries again.
+            // If no thread can be created, the watcher tries again.
             Watch::MoreThreads => drop(start_flusher(owner, calls, serve)),
         }
     }
@@ -212,9 +196,8 @@ fn run_watcher<T: Send + Sync + 'static>(
 fn run_flusher<T>(owner: &Weak<T>, calls: &Calls, serve: fn(&Arc<T>, Call)) {
     while let Some(call) = calls.take(PATIENCE) {
         AT_WORK_FOR.set(std::ptr::from_ref(calls).addr());
-        // The panic hook has reported the panic of a backend, and the unwinding has left a
-        // consistent state. The thread must continue with other files. The drop of `owner`, which
-        // may be the last reference, runs in this closure too.
+        // A panic of a backend is reported by the panic hook, and leaves a consistent state. The
+        // drop of `owner`, which may be the last reference, runs in this closure too.
         let work = || {
             if let Some(owner) = owner.upgrade() {
                 serve(&owner, call);

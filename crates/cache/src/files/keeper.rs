@@ -25,20 +25,17 @@ impl<S: RefScheme> Keeper for Files<S> {
     }
 
     fn forget(&self, id: FileId, number: u64) {
-        // In a fork the lock may never be released, since another thread of the parent may have
-        // held it.
+        // In a fork, a thread of the parent may have held the lock, which is then never released.
         if self.shared.home.is_here() {
             self.registry.forget(id, number);
         }
     }
 
     fn take_share(self: Arc<Self>, number: u64) {
-        // The mapping exists, since the caller has counted a strong reference to it.
         if let Some(mapping) = self.registry.mapping(number) {
             lock(&self.left).push(Share::of_counted(mapping));
         }
-        // A model has no flushers. If no thread can be started now, the request waits until one is
-        // started.
+        // If no thread can be started now, the request waits until one is. A model has no flushers.
         #[cfg(not(loom))]
         let _ = self.flushers.start(&self);
         self.shared.pressure.calls.call(Call::Close);

@@ -3,18 +3,15 @@
 //! Owns. The state of a cache ([`state::Files`]); the open files by identity and by number
 //! ([`registry`]); strong references ([`opened`]) and weak references ([`visit`]) to them; the
 //! threads ([`flushers`]) and their work ([`serve`]); waiting for pages to be cleaned ([`clean`]);
-//! the cache-wide callbacks of lower layers ([`keeper`]).
-//!
-//! Calls all lower layers except `read` and `write`. Its threads access one file at a time: through
-//! a weak reference, or, to close the file, through a strong one.
+//! the cache-wide callbacks of lower layers ([`keeper`]). Calls all lower layers except `read` and
+//! `write`.
 //!
 //! Guarantees. All handles of an inode share one open file. Once the last handle is closed,
 //! everything is durable or an error was reported; once the last strong reference is dropped, the
-//! file is closed. If the last handle or the last strong reference is dropped in a codec, or in a
-//! callback while the file is open for writing, a flusher does this later. No operation on one file
-//! waits without a time limit for the backend or callback of another, as long as these do not use
-//! up a resource that all files share: budget reservations (`supply::permits`), and threads for
-//! offloaded calls and for codecs. A weak reference does not keep a file open.
+//! file is closed (in a callback or a codec, a flusher may do this later: see [`opened`]). No
+//! operation on one file waits without a time limit for the backend or callback of another, unless
+//! these use up a resource that all files share: budget reservations (`supply::permits`), and
+//! threads for offloaded calls and for codecs.
 
 pub(crate) mod clean;
 pub(crate) mod flushers;

@@ -1,15 +1,12 @@
 //! Strong and weak references to an open file.
 //!
-//! A handle has a *strong reference* to its file ([`Opened`]). When the last strong reference is
-//! dropped, the file is closed: its pages and its index are freed, and its lock is released. Other
-//! code accesses files without keeping them open: the watcher, a flusher, an in-flight fill, an
-//! offloaded call, a thread that waits for pages to be cleaned, and the eviction of a leaf. Each of
-//! them has a *weak reference* ([`super::visit`], [`crate::mapping::visitor`]), and the thread that
-//! drops the last strong reference waits until no weak reference is left. So a file is closed by
-//! the drop of its last strong reference, and not later by the drop of a weak one. (After a drop in
-//! a callback or a codec, a flusher closes the file; see Waits.) Pins do not keep a file open: an
-//! owned pin ([`OwnedPageGuard`](crate::OwnedPageGuard)) keeps only its frame, and the memory that
-//! contains the frame.
+//! A handle has a *strong reference* to its file ([`Opened`]). When the last one is dropped, the
+//! file is closed: its pages and its index are freed, and its lock is released. The watcher,
+//! flushers, in-flight fills, offloaded calls, threads that wait for clean pages, and evictions of
+//! leaves have *weak references* ([`super::visit`], [`crate::mapping::visitor`]). The thread that
+//! drops the last strong reference waits until no weak reference is left, so the drop of a weak one
+//! never closes a file. Pins do not keep a file open: an owned pin
+//! ([`OwnedPageGuard`](crate::OwnedPageGuard)) keeps only the memory of its frame.
 //!
 //! # Protocol
 //!
@@ -26,39 +23,35 @@
 //!
 //! Both counts are in one word ([`crate::mapping::users`]), so steps 1 and a are ordered. If step a
 //! comes first, step 2 waits for step e, and the mapping exists at step b, since it is dropped
-//! after step 2. If step 1 comes first and drops the last strong reference, step a fails, and so
-//! does every later step a. So a thread with a weak reference is never the last owner of a mapping
-//! and never tears it down. It may therefore hold claims and locks.
+//! after step 2. If step 1 comes first and drops the last strong reference, every later step a
+//! fails. So a thread with a weak reference never tears a mapping down, and may hold claims and
+//! locks.
 //!
-//! While a thread waits at step 2, the mapping exists although the file has no strong reference. If
-//! the file is opened again during the wait, it gets a strong reference, and may get more weak
-//! ones. The thread at step 2 then need not wait any more, since another thread will close the
-//! file. The thread that opens the file wakes the waiting thread, since step e wakes no thread
-//! while the file has a strong reference.
+//! If the file is opened again while a thread waits at step 2, another thread will close the file,
+//! and the wait is over. The thread that opens the file wakes the waiting thread, since step e
+//! wakes no thread while the file has a strong reference.
 //!
 //! # Waits
 //!
 //! A thread with a weak reference may acquire the file's writeback lock, and call the backend and
-//! the file's callback. If the file is open for writing, the thread that drops the last handle
-//! acquires the same lock first, to make everything durable. Step 2 adds waits: a fill in flight
-//! and an offloaded call have a weak reference until they complete, so step 2 also waits for them.
+//! the callback. The thread that drops the last handle of a file open for writing acquires that
+//! lock anyway, to make everything durable. In addition, step 2 waits for fills in flight and
+//! offloaded calls.
 //!
-//! In a codec, and in a callback if the file is open for writing, the drop waits for nothing: the
-//! thread may have a weak reference to the file, and the drop would wait for that reference. So if
-//! the last strong reference is dropped there, a flusher drops it later. If the last handle of a
-//! file open for writing is dropped in a callback or a codec, a flusher gets a strong reference of
-//! its own, makes the file durable, and drops the reference.
+//! In a codec, and in a callback if the file is open for writing, the drop waits for nothing, since
+//! the thread may itself have a weak reference to the file. If the last strong reference is dropped
+//! there, a flusher drops it later. If the last handle of a file open for writing is dropped in a
+//! callback or a codec, a flusher gets a strong reference of its own, makes the file durable, and
+//! drops the reference.
 //!
-//! A thread has a weak reference to one file at a time, with two exceptions. It has one to a second
-//! file for a few steps, while it evicts a leaf of that file. A callback or an offloaded call may
-//! be throttled, or wait for clean pages, and then has another one during the wait. In-flight fills
-//! have their own.
+//! A thread has a weak reference to one file at a time, with two exceptions: to a second file for a
+//! few steps, while it evicts a leaf of that file; and in a callback or an offloaded call, while it
+//! is throttled or waits for clean pages. In-flight fills have their own.
 //!
 //! Verified by `loom_close_vs_evict_leaf`, `loom_close_vs_sync`, `loom_reopen_vs_close_vs_visit`,
 //! `loom_reopen_vs_who_waits_for_a_visitor`; `crates/pagewell/tests/files/closing.rs`. loom does
-//! not see the count of the mapping's `Arc` (it is std's), so the models do not try to get a weak
-//! reference between steps 2 and 3. That this fails follows from the word alone, and is tested on
-//! the word.
+//! not see the count of the mapping's `Arc` (it is std's), so that a weak reference cannot be
+//! acquired between steps 2 and 3 is only tested on the word.
 
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -92,25 +85,20 @@ pub(crate) struct Opened<S: RefScheme> {
 }
 
 impl<S: RefScheme> Opened<S> {
-    /// Takes over the counted reference `share`. Dropping the result releases the reference.
     pub(super) fn new(share: Share<S>) -> Self {
         Self {
             mapping: share.into_mapping(),
         }
     }
 
-    /// Returns a strong reference to the file `id`, if it is open.
     pub(crate) fn of_open(files: &Files<S>, id: FileId) -> Option<Self> {
         files.registry.open(id).map(Self::new)
     }
 
     /// Returns a strong reference to the file of `backend`, whose name in errors is `path`, and
-    /// whether the file was already open. If it was open, `backend` is dropped, and the page size
-    /// and `how` of the first opening apply. May evict pages.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Mapping::new`], of [`Target::new`] and of [`same::check`].
+    /// whether it was already open. If so, `backend` is dropped, and the page size and `how` of the
+    /// first opening apply. May evict pages. Returns the errors of [`Mapping::new`], of
+    /// [`Target::new`] and of [`same::check`].
     pub(crate) fn of_backend(
         files: &Arc<Files<S>>,
         backend: Arc<dyn Backend>,
@@ -137,8 +125,7 @@ impl<S: RefScheme> Opened<S> {
         Ok((opened, origin))
     }
 
-    /// Checks that `backend`, which has the device and inode number of this file, refers to this
-    /// file.
+    /// Checks that `backend`, which has this file's device and inode number, refers to this file.
     #[cfg(not(loom))]
     fn check_same(&self, backend: Arc<dyn Backend>) -> Result<(), Error> {
         let target = Target::new(backend).map_err(|error| Error::from_io(Op::Open, error))?;
@@ -148,9 +135,7 @@ impl<S: RefScheme> Opened<S> {
         }
     }
 
-    /// Returns a strong reference to the file `id` if it is open, or else the right to open it for
-    /// writing. Waits while another thread opens the file for writing by path; if the file is being
-    /// closed, waits until its backend is closed.
+    /// See [`Registry::begin_to_open`](crate::files::registry::Registry::begin_to_open).
     pub(crate) fn begin_to_open(files: &Files<S>, id: FileId) -> Opening<'_, S> {
         match files.registry.begin_to_open(id) {
             Begin::Already(share) => Opening::Already(Self::new(share)),
@@ -167,19 +152,13 @@ impl<S: RefScheme> Opened<S> {
         pagewell_sync::Arc::ptr_eq(&self.mapping, &other.mapping)
     }
 
-    /// Passes a counted strong reference to a flusher ([`Keeper::take_share`]).
     fn close_later(&self) {
         Arc::clone(self.keeper()).take_share(self.number());
     }
 
-    /// Removes a handle from the count. If it was the last handle of a file open for writing, makes
-    /// everything durable, except in a fork. In a callback or a codec, requests that a flusher do
-    /// so later: the thread of a callback holds the writeback lock of a file, possibly of this one.
-    ///
-    /// # Errors
-    ///
-    /// The error of the last attempt, if no attempt has succeeded within the time limit, or if
-    /// retries are useless ([`Flusher::save_at_the_end`]).
+    /// Removes a handle from the count. After the last one of a file open for writing, makes
+    /// everything durable ([`Flusher::save_at_the_end`]), except in a fork. In a callback or a
+    /// codec, a flusher does so later, since the thread may hold this file's writeback lock.
     fn let_handle_go(&self) -> Result<(), Error> {
         let Some(writes) = self.writes_if_any() else {
             return Ok(());
@@ -188,9 +167,9 @@ impl<S: RefScheme> Opened<S> {
             return Ok(());
         }
         if InHook::is_so() {
-            // The flusher gets a strong reference of its own even if others exist: their owners may
-            // be past the point at which they make the file durable, or may not be handles. This
-            // thread's reference still exists, so no thread is waiting at step 2, and the result of
+            // The flusher gets a strong reference of its own, since the owners of others may be
+            // past the point at which they make the file durable, or may not be handles. This
+            // thread's reference still exists, so no thread waits at step 2, and the result of
             // `add_share` is not needed.
             let _ = self.users().add_share();
             self.close_later();
@@ -199,12 +178,8 @@ impl<S: RefScheme> Opened<S> {
         Flusher(self).save_at_the_end()
     }
 
-    /// Closes a handle. If it is the last one, first makes the file durable.
-    ///
-    /// # Errors
-    ///
-    /// The error of the last attempt, if no attempt has succeeded within the time limit, or if
-    /// retries are useless ([`Flusher::save_at_the_end`]). The handle stays counted.
+    /// Closes a handle. If it is the last one, first makes the file durable. After an error
+    /// ([`Flusher::save_at_the_end`]), the handle stays counted.
     pub(crate) fn close_handle(&self) -> Result<(), Error> {
         self.let_handle_go().inspect_err(|_| {
             if let Some(writes) = self.writes_if_any() {
@@ -213,15 +188,13 @@ impl<S: RefScheme> Opened<S> {
         })
     }
 
-    /// Drops a handle. If written data is lost, reports this on the program's standard error, since
-    /// a drop returns no error.
+    /// Drops a handle. Reports lost data on standard error, since a drop returns no error.
     pub(crate) fn drop_handle(&self) {
         if let Err(error) = self.let_handle_go() {
             self.tell_loss(&error);
         }
     }
 
-    /// Makes everything durable for a flusher that closes the file, or reports the loss.
     pub(super) fn save_or_tell(&self) {
         if let Err(error) = Flusher(self).save_at_the_end() {
             self.tell_loss(&error);
@@ -234,10 +207,9 @@ impl<S: RefScheme> Opened<S> {
             return;
         }
         if !self.writes_if_any().is_some_and(Writes::is_unhandled) {
-            // The file was opened again in between, and the new handle has the written data.
             return;
         }
-        // The result is ignored, since standard error may be closed.
+        // Standard error may be closed.
         let _ = writeln!(
             std::io::stderr(),
             "pagewell: written data is lost: {error}; the file is closed, and its lock is released"
@@ -261,7 +233,7 @@ impl<S: RefScheme> Clone for Opened<S> {
 }
 
 impl<S: RefScheme> Drop for Opened<S> {
-    /// Performs steps 1 and 2 of the protocol. The drop of the field is step 3.
+    /// Steps 1 and 2 of the protocol. The drop of the field is step 3.
     fn drop(&mut self) {
         let mapping = &*self.mapping;
         if !mapping.shared().home.is_here() {
@@ -269,11 +241,9 @@ impl<S: RefScheme> Drop for Opened<S> {
             return;
         }
         let users = mapping.users();
-        // A file that is only read has weak references too, and its codec may run on a thread that
-        // holds one.
+        // A codec may run on a thread with a weak reference even if the file is only read.
         if InHook::is_so() && (mapping.writes_if_any().is_some() || is_in_page_hook()) {
             if !users.remove_share_unless_last() {
-                // This reference is passed to the flusher.
                 self.close_later();
             }
             return;
@@ -288,7 +258,6 @@ impl<S: RefScheme> Drop for Opened<S> {
     }
 }
 
-/// Next step of a caller that opens a file for writing.
 #[derive(Debug)]
 pub(crate) enum Opening<'f, S: RefScheme> {
     /// The file is open already. The caller checks the identity, and creates a handle.

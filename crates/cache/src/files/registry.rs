@@ -22,12 +22,11 @@ pub(crate) struct Registry<S: RefScheme> {
 
 #[derive(Debug)]
 struct Tables<S: RefScheme> {
-    /// Files that are being opened for writing by path. A file is in this set from before its lock
-    /// is acquired until it is registered, or the open has failed. So a thread that finds a file
-    /// locked by such an open finds the file in this set, or registered.
+    /// Files that are being opened for writing by path, from before the file's lock is acquired
+    /// until the file is registered or the open has failed. So a thread that finds a file locked by
+    /// such an open finds it in this set, or registered.
     opening: HashSet<FileId>,
-    /// Numbers of the mappings of each file: of the open mapping, and of those whose backend is
-    /// being closed.
+    /// Numbers of the open mapping of each file, and of those whose backend is being closed.
     by_file: HashMap<FileId, Vec<u64>>,
     by_number: HashMap<u64, Registered<S>>,
 }
@@ -38,13 +37,13 @@ impl<S: RefScheme> Tables<S> {
         numbers.filter_map(|number| self.by_number.get(number).map(|(mapping, _)| mapping))
     }
 
-    /// Returns the mapping of the file `id` that is open, if there is one.
+    /// Returns the mapping of the file `id` that is open.
     fn open(&self, id: FileId) -> Option<Arc<Mapping<S>>> {
         self.mappings(id).find_map(Weak::upgrade)
     }
 }
 
-/// Weak pointer to a registered mapping, and the numbers of strong and weak references to its file.
+/// Registered mapping, and the numbers of strong and weak references to its file.
 pub(crate) type Registered<S> = (Weak<Mapping<S>>, Arc<Users>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,12 +66,11 @@ impl<S: RefScheme> Registry<S> {
     }
 
     /// Returns a strong reference to the open mapping of the file `id`, and whether the file was
-    /// open. If it was not, `make` creates the mapping; its argument is the number of the mapping.
+    /// open. If it was not, `make` creates the mapping with the number that it gets.
     ///
-    /// `make` is called without the registry's lock, since it may evict pages, and the eviction of
-    /// a leaf acquires that lock. If `make` or the new mapping is not used, it is also dropped
-    /// without the lock, after the strong reference to the open mapping is counted: the drop may
-    /// take long, and may close files that belong to the program.
+    /// `make` is called without the registry lock, which the eviction of a leaf acquires. An unused
+    /// result of `make` is also dropped without the lock, after the strong reference to the open
+    /// mapping is counted: the drop may take long, and may close files that belong to the program.
     pub(super) fn open_or_make<E>(
         &self,
         id: FileId,
@@ -81,7 +79,7 @@ impl<S: RefScheme> Registry<S> {
         if let Some(open) = self.open(id) {
             return Ok((open, Origin::Open));
         }
-        // ORDERING: Relaxed; only the uniqueness of the number matters, which atomicity ensures.
+        // ORDERING: Relaxed; only the uniqueness of the number matters.
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         let made = Arc::new(make(number)?);
         let mut tables = lock(&self.tables);
@@ -93,28 +91,24 @@ impl<S: RefScheme> Registry<S> {
         }
         drop(tables);
         if open.is_none() {
-            // A thread that waits until another mapping of the file is closed can use the new
-            // mapping.
+            // A thread that waits until another mapping of the file is closed can use the new one.
             self.changed.notify_all();
         }
-        // If another thread has registered a mapping first, the unused mapping is torn down here,
-        // after the lock was released.
         Ok(match open {
             Some(open) => (Share::count(open), Origin::Open),
             None => (Share::count(made), Origin::Made),
         })
     }
 
-    /// Returns a strong reference to the open mapping of the file `id`.
     pub(super) fn open(&self, id: FileId) -> Option<Share<S>> {
         let open = lock(&self.tables).open(id);
         open.map(Share::count)
     }
 
     /// Begins to open the file `id` for writing, unless it is open. Waits while another thread
-    /// opens the file for writing by path. If the file is being closed, waits until its backend is
-    /// closed. So if the result is [`Begin::Begun`], no mapping of this cache has the file's lock.
-    /// (A backend that another thread is about to register may have it.)
+    /// opens the file for writing by path or closes it. So after [`Begin::Begun`], no mapping of
+    /// this cache has the file's lock. (A backend that another thread is about to register may have
+    /// it.)
     pub(super) fn begin_to_open(&self, id: FileId) -> Begin<'_, S> {
         let mut tables = lock(&self.tables);
         loop {
@@ -135,7 +129,7 @@ impl<S: RefScheme> Registry<S> {
         }
     }
 
-    /// Whether the file `id` is open, or its backend is being closed.
+    /// Whether the file `id` is open or being closed.
     pub(crate) fn is_registered(&self, id: FileId) -> bool {
         lock(&self.tables).by_file.contains_key(&id)
     }
@@ -155,12 +149,11 @@ impl<S: RefScheme> Registry<S> {
         numbers
     }
 
-    /// Removes mapping `number` of the file `id`, which was torn down and whose backend is closed.
+    /// Removes mapping `number` of the file `id`, whose backend is closed.
     pub(super) fn forget(&self, id: FileId, number: u64) {
         let mut tables = lock(&self.tables);
         tables.by_number.remove(&number);
-        // The file may have been opened again in between, and may even be in the process of being
-        // closed again, so its other mappings stay.
+        // The other mappings of the file stay: it may have been opened, and closed, again.
         if let Some(numbers) = tables.by_file.get_mut(&id) {
             numbers.retain(|other| *other != number);
             if numbers.is_empty() {
@@ -175,14 +168,11 @@ impl<S: RefScheme> Registry<S> {
 /// Next step of a caller that opens a file for writing.
 #[derive(Debug)]
 pub(super) enum Begin<'r, S: RefScheme> {
-    /// The file is open. The caller checks the identity, and creates a handle.
     Already(Share<S>),
-    /// The caller locks the file and registers it.
     Begun(Begun<'r, S>),
 }
 
-/// Right to open a file for writing by path. While the value exists, no other thread of this cache
-/// opens the file for writing by path.
+/// Right to open a file for writing by path, which no other thread of this cache does concurrently.
 #[derive(Debug)]
 pub(crate) struct Begun<'r, S: RefScheme> {
     registry: &'r Registry<S>,

@@ -9,13 +9,10 @@ use pagewell_io::identity::{AmbiguousFile, Comparison, compare, is_locked_elsewh
 use crate::base::error::{Error, Op};
 use crate::mapping::record::Mapping;
 
-/// Whether `new` is proven to be the open file. `new` may be opened with `O_PATH`. If the backend
-/// of `open` has no descriptor, its `id` is trusted.
-///
-/// # Errors
-///
-/// [`AmbiguousFile`](crate::ErrorKind::AmbiguousFile) if `new` is another file, and the errors of
-/// [`compare`].
+/// Whether `new`, possibly opened with `O_PATH`, is proven to be the open file. If the backend of
+/// `open` has no descriptor, its `id` is trusted. Fails with
+/// [`AmbiguousFile`](crate::ErrorKind::AmbiguousFile) if `new` is another file, and with the errors
+/// of [`compare`].
 pub(crate) fn is_proven<S: RefScheme>(
     open: &Mapping<S>,
     new: BorrowedFd<'_>,
@@ -30,18 +27,14 @@ pub(crate) fn is_proven<S: RefScheme>(
     }
 }
 
-/// Checks that no evidence distinguishes `new` from the open file.
-///
-/// # Errors
-///
-/// See [`is_proven`].
+/// Checks that no evidence distinguishes `new` from the open file. Fails as [`is_proven`] does.
 pub(crate) fn check<S: RefScheme>(open: &Mapping<S>, new: BorrowedFd<'_>) -> Result<(), Error> {
     if is_proven(open, new)? {
         return Ok(());
     }
     let has_lock = open.target().descriptor().is_some() && open.writes_if_any().is_some();
-    // The open file is locked. The query ignores a lock that the open file description of `new`
-    // holds itself. If the query finds no other lock, `new` is a different file.
+    // The open file is locked. The query ignores a lock of `new`'s own open file description, so if
+    // it finds no lock, `new` is a different file.
     if has_lock && is_locked_elsewhere(new) == Some(false) {
         return Err(ambiguous());
     }

@@ -14,8 +14,7 @@ use crate::files::state::Files;
 #[cfg(not(loom))]
 use crate::files::visit::visit;
 
-/// Makes a request to the flushers for each file with background writeback that has pages that are
-/// not clean. Waits for no file.
+/// Requests writeback of files with background writeback that are not clean. Waits for none.
 #[cfg(not(loom))]
 pub(super) fn watch<S: RefScheme>(files: &Arc<Files<S>>) {
     let pressure = &files.shared.pressure;
@@ -45,8 +44,7 @@ pub(super) fn serve<S: RefScheme>(files: &Arc<Files<S>>, call: Call) {
 
 /// Writes the dirty pages of a file to the backend. Also makes them durable if another thread waits
 /// for that, if many pages are not clean, if a page has not been clean for long, or if one sync of
-/// the amount written would take long. For some time after a failed attempt, does nothing unless
-/// another thread waits.
+/// the amount would take long. After a failed attempt, pauses unless another thread waits.
 #[cfg(not(loom))]
 fn clean<S: RefScheme>(files: &Files<S>, number: u64) {
     use crate::dirty::commits::Sync;
@@ -70,7 +68,7 @@ fn clean<S: RefScheme>(files: &Files<S>, number: u64) {
         let is_old = writes.share.nr() != 0 && writes.since.is_before(pressure.limits.age);
         !is_old && !pressure.is_high(&writes.share)
     };
-    // An error is recorded for the handles of the file. A panic is caught here, and recorded too.
+    // An error or a panic is recorded for the handles of the file.
     let result = Flusher(&mapping).caught(|flusher| {
         if attempt.is_urgent {
             flusher.sync_unless(Sync::Data, || false)
@@ -83,16 +81,14 @@ fn clean<S: RefScheme>(files: &Files<S>, number: u64) {
     attempt.end(result.err().map(|error| obstacle_of(&error)));
 }
 
-/// Closes all files whose last handle or last strong reference was dropped in a callback or a
-/// codec.
+/// Closes all files that are left to the flushers.
 pub(crate) fn close_left<S: RefScheme>(files: &Arc<Files<S>>) {
-    // The files are closed one by one, so that the others are still closed if a backend panics.
+    // If a backend panics, the other files are still closed.
     while close_one(files) {}
 }
 
-/// Drops one of the strong references that were left to the flushers, which closes the file if the
-/// reference is the last one. If the file has no handle, first makes it durable. Returns `false` if
-/// there is no such reference.
+/// Drops a strong reference that was left to the flushers. If the file has no handle, first makes
+/// it durable. Returns `false` if there is no such reference.
 fn close_one<S: RefScheme>(files: &Arc<Files<S>>) -> bool {
     let share = lock(&files.left).pop();
     let Some(share) = share else {

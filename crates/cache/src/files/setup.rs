@@ -16,8 +16,7 @@ use crate::mapping::shared::Shared;
 use crate::supply::owners::LeafOwners;
 use crate::supply::policy::Eviction;
 
-/// Creates a cache on the frames of `pool`, without files, with the default limits and the policy
-/// CLOCK, under which the order of the frames determines the evictions.
+/// The default limits, and CLOCK, under which the order of the frames determines the evictions.
 #[cfg(any(test, loom))]
 pub(crate) fn files_of<S: RefScheme>(pool: FramePool<S>) -> Arc<Files<S>> {
     let limits = Limits::of_cache(pool.nr_frames());
@@ -44,7 +43,7 @@ pub(crate) fn files_with<S: RefScheme>(
     });
     let weak = Arc::downgrade(&files);
     let owners: Weak<dyn LeafOwners<S>> = weak;
-    // No other thread has access to the cache yet, so this is the first value.
+    // No other thread has access to the cache yet.
     let _ = files.shared.supply.owners.set(owners);
     files
 }

@@ -5,8 +5,8 @@ use pagewell_sync::Arc;
 
 use crate::mapping::record::Mapping;
 
-/// Counted strong reference to an open file that has no owner yet. Its drop does not decrement the
-/// count, so it must be converted into an [`Opened`](super::opened::Opened), whose drop does.
+/// Counted strong reference without an owner. It must be converted into an
+/// [`Opened`](super::opened::Opened), whose drop decrements the count.
 #[derive(Debug)]
 #[must_use = "otherwise the reference stays counted forever"]
 pub(super) struct Share<S: RefScheme>(Arc<Mapping<S>>);

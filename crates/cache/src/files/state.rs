@@ -13,29 +13,26 @@ use crate::files::share::Share;
 use crate::mapping::shared::Shared;
 use crate::supply::parts::Supply;
 
-/// State of a cache: its open files, and the part that they share.
 #[derive(Debug)]
 pub(crate) struct Files<S: RefScheme> {
-    /// State that the files of the cache share, including the frames. Each open file keeps this
-    /// `Files` value alive, so no pin that borrows from a file exists when the owner of the frames
-    /// is dropped.
+    /// State that the files share, including the frames. Each open file keeps this `Files` value
+    /// alive, so no pin that borrows from a file exists when the owner of the frames is dropped.
     pub(crate) shared: PoolOwner<Shared<S>>,
     pub(crate) registry: Registry<S>,
     /// The engines end with the last cache handle, file handle or
-    /// [`CacheFrames`](crate::CacheFrames). An owned pin keeps only frames, and no
-    /// ring, thread or descriptor.
+    /// [`CacheFrames`](crate::CacheFrames). An owned pin keeps only frames, and no ring, thread or
+    /// descriptor.
     pub(crate) engines: Arc<Engines>,
     pub(crate) flushers: Flushers<Self>,
     /// Strong references to files whose last handle or last strong reference was dropped in a
-    /// callback or a codec. A flusher drops them, or a thread that calls
+    /// callback or a codec. A flusher drops them, or a caller of
     /// [`quiesce`](crate::Cache::quiesce).
     pub(super) left: Mutex<Vec<Share<S>>>,
-    /// Companion of the cache ([`companion_or_else`](crate::companion_or_else)).
+    /// Set by [`companion_or_else`](crate::companion_or_else).
     pub(crate) companion: Mutex<Weak<Companion>>,
 }
 
 impl<S: RefScheme> Files<S> {
-    /// Returns the cache's frames, and their limits.
     pub(crate) fn supply(&self) -> &Supply<S> {
         &self.shared.supply
     }
@@ -44,14 +41,12 @@ impl<S: RefScheme> Files<S> {
 #[cfg(not(loom))]
 impl<S: RefScheme> Drop for Files<S> {
     fn drop(&mut self) {
-        // In a fork the lock may never be released, since another thread of the parent may have
-        // held it.
+        // In a fork, a thread of the parent may have held the lock, which is then never released.
         if self.shared.home.is_here() {
             self.shared.pressure.calls.end();
         }
     }
 }
 
-/// Companion of any type. [`companion_or_else`](crate::companion_or_else) downcasts it to the type
-/// that its caller expects.
+/// Value of any type, which [`companion_or_else`](crate::companion_or_else) downcasts.
 pub(crate) type Companion = dyn std::any::Any + Send + Sync;

@@ -1,5 +1,4 @@
-//! Weak references to open files, which do not keep them open. The protocol is in
-//! [`super::opened`].
+//! Weak references to open files. The protocol is in [`super::opened`].
 
 use std::ops::Deref;
 
@@ -12,8 +11,7 @@ use crate::mapping::users::Users;
 
 #[derive(Debug)]
 pub(crate) struct Visit<'s, S: RefScheme> {
-    // Declared before `_leaving`, so that it is dropped first: the drop of `_leaving` decrements
-    // the weak count.
+    // Dropped before `_leaving`, which decrements the weak count.
     mapping: Arc<Mapping<S>>,
     _leaving: Leaving<'s, S>,
 }
@@ -40,8 +38,8 @@ impl<S: RefScheme> Deref for Visit<'_, S> {
     }
 }
 
-/// Returns a weak reference to file `number`, or `None` if the file has no strong reference. The
-/// caller may hold claims and locks, but not the registry lock.
+/// Returns `None` if file `number` has no strong reference. The caller may hold claims and locks,
+/// but not the registry lock.
 pub(crate) fn visit<S: RefScheme>(files: &Files<S>, number: u64) -> Option<Visit<'_, S>> {
     let (mapping, users) = files.registry.registered(number)?;
     if !users.enter() {

@@ -1,22 +1,17 @@
-//! Readahead: the number of pages that a miss reads, and the pages to submit before they are
-//! needed.
+//! Readahead: the pages that a miss reads, and those to submit before they are needed.
 //!
 //! The misses of a handle are sorted into *streams*: *forward streams*, which move page by page,
-//! and *step streams*, which move by a constant step, forward or backward. A handle can have
-//! several streams at once. A stream reads further ahead each time, up to a limit. Any other miss
-//! reads only the requested pages.
+//! and *step streams*, which move by a constant step, forward or backward. A stream reads further
+//! ahead each time, up to a limit. Any other miss reads only the requested pages.
 //!
-//! There are two modes. *Together*: the miss reads more pages than it needs, in one transfer, so
-//! the reader occasionally waits for a transfer. *Apart*: the miss reads what it needs, while the
-//! I/O engine reads the pages after it. One of these pages is *marked*. When a thread reads the
-//! marked page for the first time, or waits for it, it submits the next window, so that a window
-//! and its successor are in flight together. A reader that is slower than the backend then waits
-//! for it only once. The second mode is for backends below which no other layer reads ahead: files
-//! with direct I/O, and backends that complete later
-//! ([`Mapping::is_deep`](crate::mapping::record::Mapping)).
+//! There are two modes. *Together*: the miss reads more pages than it needs, in one transfer.
+//! *Apart*: the miss reads what it needs, while the I/O engine reads the pages after it. The first
+//! thread that reads the *marked* page of these, or waits for it, submits the next window, so that
+//! two windows are in flight together, and a reader that is slower than the backend waits only
+//! once. The second mode is for backends below which no other layer reads ahead: files with direct
+//! I/O, and backends that complete later ([`Mapping::is_deep`](crate::mapping::record::Mapping)).
 //!
-//! The state is a hint and belongs to the handle. Misses and first reads of marked pages change it;
-//! hits do not.
+//! The state is a hint. Misses and first reads of marked pages change it; hits do not.
 
 use std::ops::Range;
 
@@ -25,19 +20,16 @@ use pagewell_sync::{Mutex, try_lock};
 
 use crate::base::page::PageNr;
 
-/// Maximum number of bytes that are read ahead together.
 const MOST_TOGETHER: usize = 128 << 10;
 
-/// Maximum number of bytes that are read ahead apart, enough for a few large transfers at once.
+/// Maximum number of bytes that are read ahead apart: enough for a few large transfers at once.
 const MOST_APART: usize = 2 << 20;
 
 const STREAMS: usize = 8;
 
-/// Distance in pages: a miss that is closer than this to a stream's last miss may be the stream's
-/// next step.
+/// Distance in pages below which a miss may be the next step of a stream.
 const NEAR: u64 = 4096;
 
-/// Maximum number of steps that are read ahead at once.
 const MOST_STEPS: u64 = 32;
 
 const NONE: u64 = u64::MAX;
@@ -53,10 +45,9 @@ pub enum Advice {
     Sequential,
     /// Random: nothing is read ahead.
     Random,
-    /// The bytes are read once: pages that this handle reads for the first time stay as likely to
-    /// be evicted as if they had not been read.
+    /// The bytes are read once: first reads of pages leave them as likely to be evicted as before.
     Once,
-    /// The bytes are needed soon: their reads are submitted now
+    /// The bytes are needed soon: their reads are submitted
     /// ([`File::prefetch`](crate::File::prefetch)).
     Soon,
     /// The bytes are not needed soon: their pages are removed, except those that are dirty,
@@ -84,27 +75,22 @@ impl Ahead {
     }
 }
 
-/// Pages that a miss reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// Number of pages to read in the miss's own transfer.
     pub(crate) now: usize,
-    /// Pages to read apart from the miss.
     pub(crate) ahead: Option<Ahead>,
 }
 
-/// Mode of readahead: together with the miss, or apart from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Together,
     Apart,
 }
 
-/// Streams of a handle.
 #[derive(Debug)]
 pub(crate) struct Sequence {
     streams: Mutex<Streams>,
-    /// Marked page of each stream: a first read of it submits the next window.
+    /// Marked page of each stream.
     marked: [AtomicU64; STREAMS],
     most_together: u64,
     most_apart: u64,
@@ -114,22 +100,18 @@ pub(crate) struct Sequence {
 #[derive(Debug)]
 struct Streams {
     all: [Stream; STREAMS],
-    /// Number of misses and of first reads of marked pages so far.
     now: u64,
 }
 
-/// Sequence of misses.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
-    /// First page of the last miss; in a step stream, first page of the last range that was
-    /// submitted.
+    /// First page of the last miss; in a step stream, of the last range that was submitted.
     start: PageNr,
-    /// Page after the last one that was read or submitted.
     next: PageNr,
     /// Distance between the last two misses, and number of times that this distance recurred.
     step: i64,
     nr_same: u32,
-    /// Number of pages that were last read or submitted; in a step stream, number of steps.
+    /// Number of pages, or steps of a step stream, that were last read or submitted.
     window: u64,
     /// Value of [`Streams::now`] at the last use.
     used: u64,
@@ -148,8 +130,7 @@ impl Stream {
 
 impl Sequence {
     pub(crate) fn new(page_size: usize, nr_frames: usize) -> Self {
-        // Readahead must not evict pages that the reader is about to reach: at most a sixteenth of
-        // the pool.
+        // Readahead must not evict pages that the reader is about to reach.
         let pool = nr_frames * pagewell_frame::FRAME_BYTES / 16;
         let most = |bytes: usize| (bytes.min(pool) / page_size).max(1) as u64;
         Self {
@@ -187,8 +168,7 @@ impl Sequence {
         most << u32::from(self.has(Advice::Sequential))
     }
 
-    /// Returns the pages to read for a miss of `page`. The read itself needs `wanted` pages from
-    /// there on.
+    /// Returns the pages to read for a miss of `page`, from which on the read needs `wanted` pages.
     pub(crate) fn on_miss(&self, page: PageNr, wanted: usize, way: Way) -> Plan {
         let alone = Plan {
             now: wanted,
@@ -197,8 +177,7 @@ impl Sequence {
         if self.has(Advice::Random) {
             return alone;
         }
-        // If another thread of the handle holds the lock, this thread reads only the pages that it
-        // needs.
+        // Another thread of the handle holds the lock: read only what is needed.
         let Some(mut streams) = try_lock(&self.streams) else {
             return alone;
         };
@@ -280,7 +259,6 @@ impl Sequence {
         }
     }
 
-    /// Returns the next window of a forward stream.
     fn further(&self, nr: usize, stream: &mut Stream) -> Ahead {
         let ahead = Ahead {
             start: stream.next,
@@ -311,8 +289,7 @@ impl Sequence {
         Some(ahead)
     }
 
-    /// Returns the pages to submit when `page` is read for the first time since its fill. `None` if
-    /// `page` is not marked.
+    /// Returns the pages to submit at the first read of `page` since its fill, if it is marked.
     pub(crate) fn on_touch(&self, page: PageNr) -> Option<Ahead> {
         // ORDERING: Relaxed; a hint.
         let is_marked = |marked: &AtomicU64| marked.load(Ordering::Relaxed) == page;

@@ -10,12 +10,11 @@
 //!    and zero the bytes past the end of the file.
 //! 4. Publish the frames and end the claims.
 //!
-//! While the thread holds the claim, its allocation of a frame may wait for other fills in flight.
-//! These have all their resources, and wait only for their backend and codec.
+//! While the thread holds the claim, it may wait for a frame, and thus for other fills in flight,
+//! which have all their resources and wait only for their backend and codec.
 //!
 //! Failure. An error restores every slot and frees the frames. Each waiting thread then tries its
-//! own fill. A failed transfer of several pages is repeated for the first page alone, so that an
-//! unreadable page does not make its neighbours unreadable.
+//! own fill. A failed transfer of several pages is repeated for the first page alone.
 
 use std::io;
 
@@ -44,30 +43,25 @@ use crate::supply::transfers::{NodeSet, Transfer};
 #[derive(Debug)]
 #[must_use]
 pub(crate) enum Fill<'m, S: RefScheme> {
-    /// The page was read. Contains a reference to its frame, and the number of the page's bytes
-    /// that lie within the file.
+    /// The page was read. Contains the number of its bytes that lie within the file.
     Filled(FrameRef<'m, S>, usize),
-    /// Another thread has claimed or filled the page: look the page up again.
+    /// The page was claimed or filled: look it up again.
     Raced,
-    /// Another thread is truncating the file, or has just truncated it: look the page up again
-    /// after the truncation.
+    /// The file is being truncated, or just was: look the page up again after the truncation.
     Cut,
 }
 
-/// Page that is about to be read.
 #[derive(Debug)]
 struct Pending<'m, S: RefScheme> {
-    // The fields are dropped in this order: the frame is freed before the claim ends, because a
-    // thread that waits for the slot will need a frame.
+    // The frame is freed before the claim ends: a thread that waits for the slot will need a frame.
     frame: UniqueFrame<'m, S>,
     claim: Claim<'m, S>,
-    /// Place of the slot: the frame of its leaf, and the position in the leaf.
+    /// Frame of the leaf, and position of the slot in it.
     place: (u64, u64),
     /// Number of bytes of the page that the backend has.
     len: usize,
-    /// Number of bytes of the page that lie within the file. This number exceeds `len` if the
-    /// program has extended the file and the backend has not been extended yet. The additional
-    /// bytes are zeros.
+    /// Number of bytes of the page that lie within the file. Those beyond `len` are zeros: the
+    /// program has extended the file, and the backend has not been extended yet.
     readable: usize,
 }
 
@@ -83,37 +77,30 @@ impl<'m, S: RefScheme> Pending<'m, S> {
     }
 }
 
-/// Pages that are about to be read in one transfer, with everything that the transfer needs.
 #[derive(Debug)]
 pub(super) struct Batch<'m, S: RefScheme> {
-    // The fields are dropped in this order. The transfer is dropped after the pages: a thread that
-    // waits for the transfer may then use their frames, which are free or can be evicted.
+    // The transfer is dropped after the pages, so that a waiting thread can use their frames.
     first: Pending<'m, S>,
     more: Vec<Pending<'m, S>>,
     transfer: Option<Transfer<'m>>,
     _permit: Permit<'m>,
     filler: Filler<'m, S>,
-    /// Number of the first page.
     page: PageNr,
-    /// Size of the backend's file, loaded when the fill was prepared. The fill reads no byte past
-    /// it.
+    /// Size of the backend's file at the preparation. The fill reads no byte past it.
     size: u64,
 }
 
-/// Outcome of a transfer.
 pub(super) enum Landed {
-    /// The first pages of the batch were read. Contains the number of these pages, which is at
-    /// least one.
+    /// Contains the number of pages read, the first ones of the batch; at least one.
     Pages(usize),
-    /// No page was read, since another thread is truncating the file, or has just truncated it.
+    /// No page was read because of a truncation.
     Cut,
 }
 
-/// Decodes pages with the file's codec.
 struct Restorer<'m> {
     hooks: &'m Hooks,
-    /// Private copy for the codec. The frame is not passed to it: optimistic readers of the frame's
-    /// previous page may still load from the frame, and detect afterwards that it was reused.
+    /// Private copy for the codec: optimistic readers of the frame's previous page may still load
+    /// from the frame, and detect only afterwards that it was reused.
     page: Vec<u8>,
 }
 
@@ -125,7 +112,7 @@ impl<'m> Restorer<'m> {
         }
     }
 
-    /// Decodes `bytes`, which were read as page number `page`. Leaves a hole unchanged.
+    /// Decodes `bytes` of page `page`. Leaves a hole unchanged.
     fn restore(&mut self, page: PageNr, bytes: RacyBytes<'_>) -> io::Result<()> {
         self.page.resize(bytes.len(), 0);
         bytes.copy_to(0, &mut self.page);
@@ -150,7 +137,6 @@ impl<S: RefScheme> Clone for Filler<'_, S> {
 impl<S: RefScheme> Copy for Filler<'_, S> {}
 
 impl<'m, S: RefScheme> Filler<'m, S> {
-    /// Reads `page` and missing pages after it, at most `want` pages in total.
     pub(crate) fn fill(self, page: PageNr, want: usize) -> Result<Fill<'m, S>, Error> {
         let Some(mut batch) = self.prepare(page, want)? else {
             return Ok(Fill::Raced);
@@ -173,16 +159,13 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         }
     }
 
-    /// Prepares a fill of `page` and of missing pages after it, at most `want` pages in total. The
-    /// fill of a later page is prepared only if the preparation need not wait. The caller holds no
-    /// claim. Returns `None` if another thread has claimed or filled `page`.
+    /// Prepares a fill of `page` and of missing pages after it, as far as these need no waiting, at
+    /// most `want` pages. The caller holds no claim. Returns `None` if `page` is claimed or filled.
     fn prepare(self, page: PageNr, want: usize) -> Result<Option<Batch<'m, S>>, Error> {
         let out_of_frames = |reason: OutOfFrames| self.0.out_of_frames(Op::Read, &reason);
         self.check(page)?;
 
-        // 1. Acquire the reservation, then the leaf, the claim, and last a frame. The thread waits
-        //    for the reservation with no claim held. While it holds the claim, it waits only for
-        //    fills in flight.
+        // 1. With no claim held, the thread waits for the reservation; afterwards only for fills.
         let page_frames = self.0.order().frames() as usize;
         let permit = self
             .0
@@ -202,8 +185,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         self.batch(first, permit, page, want).map(Some)
     }
 
-    /// As [`prepare`](Self::prepare), without waiting. Also returns `None` if the preparation would
-    /// have to wait.
+    /// As [`prepare`](Self::prepare), but returns `None` where that would wait.
     #[cfg(not(loom))]
     pub(super) fn try_prepare(
         self,
@@ -227,8 +209,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         }
     }
 
-    /// Checks that this thread may wait, and that `page` begins before the end of the file, as far
-    /// as fills can read the file.
+    /// Checks that this thread may wait, and that fills can read a byte of `page`.
     fn check(self, page: PageNr) -> Result<(), Error> {
         check_may_wait(Op::Read).map_err(|error| error.with_path(self.0.path()))?;
         if self.0.len_of(page, self.readable_size(self.0.fill_size())) == 0
@@ -246,8 +227,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         page: PageNr,
         want: usize,
     ) -> Result<Batch<'m, S>, Error> {
-        // 2. Claim and allocate for the neighbours too, up to the first neighbour for which the
-        //    thread would have to wait.
+        // 2. Claim and allocate for neighbours, up to the first that needs waiting.
         let page_frames = self.0.order().frames() as usize;
         let mut more = Vec::new();
         if want > 1 {
@@ -266,11 +246,11 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         // The size is loaded after the claims: a thread that changes the size first stores it, and
         // then waits for the claims of the pages that the change invalidates.
         // ORDERING: SeqCst fence; pairs with the one in `Remover::remove` (store buffering). This
-        // thread has claimed slots, and then loads the size and reads the file. A thread that has
+        // thread claims slots, and then loads the size and reads the file. A thread that has
         // changed the size or the file then loads slots to find claims. At least one of the two
         // sees the other's change.
         fence(Ordering::SeqCst);
-        // Loaded once: if the file has grown since, the backend is still read only up to this size.
+        // The backend is read only up to this size, even if the file has grown since.
         let size = self.0.fill_size();
         let readable = self.readable_size(size);
         for (pending, page) in std::iter::once(&mut first).chain(&mut more).zip(page..) {
@@ -292,8 +272,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         })
     }
 
-    /// Returns the size up to which the file can be read if its backend has `fill_size` bytes. The
-    /// result may be larger than `fill_size` if the file is written to.
+    /// Returns the size up to which the file can be read if its backend has `fill_size` bytes.
     fn readable_size(self, fill_size: u64) -> u64 {
         match self.0.writes_if_any() {
             Some(_) => fill_size.max(self.0.size()),
@@ -301,15 +280,14 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         }
     }
 
-    /// Whether a truncation through this cache is in progress, or has made the file shorter than
-    /// `fill_size` bytes. If so, a transfer of that many bytes may be short without an error.
+    /// Whether a truncation is in progress, or has made the file shorter than `fill_size` bytes. If
+    /// so, a transfer of that many bytes may be short without an error.
     fn is_being_cut(self, fill_size: u64) -> bool {
-        // Checked in this order: if the truncation has ended, the second check sees the new size.
+        // In this order: if the truncation has ended, the second check sees the new size.
         self.0.writes_if_any().is_some_and(Writes::is_cutting) || self.0.fill_size() < fill_size
     }
 
-    /// Claims `page` and allocates a frame for it. Returns `None` if the page is not missing, its
-    /// leaf is not in use, or one of the two steps would have to wait.
+    /// Returns `None` if the page is not missing, its leaf is not in use, or a step must wait.
     fn try_neighbour(self, page: PageNr) -> Option<Pending<'m, S>> {
         let leaf = self.0.index().leaf(self.0.claims(), page)?;
         let (claim, place) = self.0.claim_empty(leaf, page)?;
@@ -317,7 +295,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         Some(Pending::new(frame, claim, place))
     }
 
-    /// Publishes a page that was read. If `extra` is 1, returns a reference for the caller.
+    /// If `extra` is 1, returns a reference for the caller.
     fn publish(self, pending: Pending<'m, S>, extra: u32) -> Option<FrameRef<'m, S>> {
         let Pending {
             frame,
@@ -325,14 +303,12 @@ impl<'m, S: RefScheme> Filler<'m, S> {
             place,
             ..
         } = pending;
-        // One reference is the slot's; `extra` references are the caller's.
         let private = [PageState::CLEAN.bits(), 0];
         let frame = publish::page(frame, place, private, 1 + extra);
         claim.fill(frame);
         (extra == 1).then(|| raw::published(self.0.claims(), frame))
     }
 
-    /// Counts a failed transfer, and returns its error.
     pub(super) fn failed(self, error: std::io::Error) -> Error {
         self.0.supply().counters.add(Event::FailedFill, 1);
         Error::from_io(Op::Read, error).with_path(self.0.path())
@@ -349,12 +325,10 @@ impl<'m, S: RefScheme> Batch<'m, S> {
         1 + self.more.len()
     }
 
-    /// Whether the backend has no byte of the batch yet: the file was extended in the cache.
     pub(super) fn is_of_zeros(&self) -> bool {
         self.first.len == 0
     }
 
-    /// Registers the transfer, which is about to begin.
     pub(super) fn begin(&mut self) {
         let supply = self.filler.0.supply();
         let frames = self.all().map(|pending| pending.frame.frame());
@@ -367,7 +341,7 @@ impl<'m, S: RefScheme> Batch<'m, S> {
     }
 
     /// Returns the memory to read into. It consists of whole pages if the backend requires
-    /// alignment or stores whole pages; bytes past the end of the file are overwritten with zeros.
+    /// alignment or stores whole pages.
     pub(super) fn bufs(&self) -> impl Iterator<Item = RacyBytes<'_>> {
         let is_whole = self.filler.0.hooks().is_some() || self.filler.0.backend().alignment() > 1;
         self.all().map(move |pending| match is_whole {
@@ -376,26 +350,21 @@ impl<'m, S: RefScheme> Batch<'m, S> {
         })
     }
 
-    /// 3. Reads all pages by a call of the backend. Returns the number of bytes.
+    /// 3.
     fn read(&self) -> std::io::Result<usize> {
         let (backend, pos) = (self.filler.0.backend(), self.pos());
         if self.more.is_empty()
             && let Some(buf) = self.bufs().next()
         {
-            // A single page needs no allocation.
             return backend.read_at(&[buf], pos);
         }
         backend.read_at(&self.bufs().collect::<Vec<_>>(), pos)
     }
 
-    /// Processes the result of a transfer that read `read` bytes. Decodes the pages, and zeros
-    /// their bytes past the end of the file, whatever the frames contained before.
-    ///
-    /// # Errors
-    ///
-    /// [`Truncated`](ErrorKind::Truncated) if fewer bytes were read than the first page needs, and
-    /// the file is not being truncated through this cache. [`Corrupt`](ErrorKind::Corrupt) if the
-    /// codec refuses the first page.
+    /// Processes the result of a transfer of `read` bytes: decodes the pages, and zeros their bytes
+    /// past the end of the file. Fails with [`Truncated`](ErrorKind::Truncated) if the first page
+    /// was not read, unless the file is being truncated through this cache, and with
+    /// [`Corrupt`](ErrorKind::Corrupt) if the codec refuses the first page.
     pub(super) fn landed(&self, mut read: usize) -> Result<Landed, Error> {
         let mut nr_read = 0;
         let mut restorer = self.filler.0.hooks().map(Restorer::new);
@@ -413,8 +382,7 @@ impl<'m, S: RefScheme> Batch<'m, S> {
                 && let Err(error) = restorer.restore(page, bytes)
             {
                 if nr_read != 0 {
-                    // A page other than the first is dropped. A reader of that page gets the error
-                    // from its own fill.
+                    // A reader of this page gets the error from its own fill.
                     break;
                 }
                 self.filler.0.supply().counters.add(Event::FailedFill, 1);
@@ -442,7 +410,7 @@ impl<'m, S: RefScheme> Batch<'m, S> {
         Err(mapping.error(ErrorKind::Truncated, Op::Read))
     }
 
-    /// 4. Publishes the first `nr` pages, and returns a reference to the first one. Frees the rest.
+    /// 4. Publishes the first `nr` pages, and returns a reference to the first. Frees the rest.
     fn publish_first(self, nr: usize) -> Fill<'m, S> {
         let len = self.first.readable;
         match self.publish(nr, 1) {
@@ -451,7 +419,6 @@ impl<'m, S: RefScheme> Batch<'m, S> {
         }
     }
 
-    /// Publishes the first `nr` pages, and frees the rest.
     #[cfg(not(loom))]
     pub(super) fn publish_all(self, nr: usize) {
         drop(self.publish(nr, 0));
@@ -464,8 +431,7 @@ impl<'m, S: RefScheme> Batch<'m, S> {
     }
 
     fn publish(self, nr: usize, extra: u32) -> Option<FrameRef<'m, S>> {
-        // The bindings are dropped in reverse order: the pages before the transfer, the reservation
-        // last.
+        // Dropped in reverse order: the pages before the transfer, the reservation last.
         let Self {
             _permit,
             transfer: _transfer,

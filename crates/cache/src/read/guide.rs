@@ -20,7 +20,6 @@ impl<'h, S: RefScheme> OfHandle<'h, S> {
         Self { mapping, sequence }
     }
 
-    /// Submits reads of these pages to the engine.
     #[cold]
     fn begin(&self, ahead: Ahead) {
         let mut prefetcher = Prefetcher::new(self.mapping);

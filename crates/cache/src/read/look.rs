@@ -1,18 +1,13 @@
 //! Bound on one attempt of a view: one call of its closure on a page.
 //!
 //! Inconsistent bytes of a changing page may lead the closure to any position, and into a cycle.
-//! Therefore accesses are counted, and after every [`STEP`] accesses the attempt checks whether the
-//! page is unchanged. An unchanged page may contain a cycle too, since its bytes come from a disk.
-//! Therefore the number of these checks is bounded by the size of the page in bytes. This allows
-//! [`STEP`] accesses for each byte of the page, more than any valid traversal takes: comparing each
-//! of 500 slots with every other takes as many. The bound adds no cost to the check. Without it, a
-//! file with a cycle would occupy a thread forever.
+//! Therefore after every [`STEP`] accesses the attempt checks whether the page is unchanged. An
+//! unchanged page, whose bytes come from a disk, may contain a cycle too. Therefore the number of
+//! checks is bounded by the page size in bytes: [`STEP`] accesses for each byte, more than any
+//! valid traversal takes (comparing each of 500 slots with every other takes as many).
 //!
-//! After one access has failed by a check, all later ones of the attempt fail, and the attempt
-//! counts as inconsistent, whatever its closure returns.
-//!
-//! The watched state is a slot of a file's index ([`OfFile`]), or the state of a page of a memory
-//! space: a [`Watch`].
+//! After a check has failed, all later accesses of the attempt fail, and the attempt counts as
+//! inconsistent, whatever its closure returns.
 
 use std::cell::Cell;
 use std::fmt;
@@ -23,16 +18,13 @@ use crate::base::page::PageNr;
 use crate::index::file_index::Seen;
 use crate::index::token::{Origin, Token};
 
-/// Number of accesses between two checks.
 pub(crate) const STEP: u32 = 64;
 
-/// Error of an access outside a view's page, or to a page that has changed. The closure of the view
-/// returns it.
+/// Error of an access outside a view's page, or to a page that has changed.
 ///
-/// The closure may also return this error itself if it detects an inconsistency, for example a
-/// wrong checksum. In each case the attempt is repeated if the page has changed, and
-/// [`File::view`](crate::File::view) fails with [`Malformed`](crate::ErrorKind::Malformed) if it
-/// has not.
+/// The closure of the view returns it, and may also return it for an inconsistency that it detects
+/// itself, such as a wrong checksum. The attempt is repeated if the page has changed; otherwise
+/// [`File::view`](crate::File::view) fails with [`Malformed`](crate::ErrorKind::Malformed).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Torn;
 
@@ -46,12 +38,10 @@ impl std::error::Error for Torn {}
 
 /// State that shows whether a page is unchanged since an attempt began.
 pub trait Watch: Copy {
-    /// Returns the words that must be unchanged. `None` if the attempt has a reference to the page,
-    /// which keeps the page unchanged.
+    /// Returns the words that must be unchanged. `None` if the attempt has a reference to the page.
     fn words(&self) -> Option<Words<'_>>;
 }
 
-/// Word that identifies the place of a page, and its initial value.
 type Word<'w> = (&'w AtomicU64, u64);
 
 /// One or two words that identify the place of a page, and their initial values.
@@ -62,7 +52,7 @@ pub struct Words<'w> {
 }
 
 impl<'w> Words<'w> {
-    /// Creates the words to watch, each from its address and its initial value.
+    /// Creates the words to watch from their addresses and initial values.
     #[inline(always)]
     #[must_use]
     pub fn new(first: (&'w AtomicU64, u64), second: Option<(&'w AtomicU64, u64)>) -> Self {
@@ -73,21 +63,18 @@ impl<'w> Words<'w> {
 /// State of a view of a page of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct OfFile<'i> {
-    /// `None` if the attempt has a reference to the page.
     seen: Option<Seen<'i>>,
     tokens: Tokens<'i>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Tokens<'i> {
-    /// Tokens are made from the loaded slot of this page, with this number of the file's bytes in
-    /// it.
+    /// Slot of this page, and number of the file's bytes in it.
     Of(&'i Origin, PageNr, usize),
     Made(&'i Token),
 }
 
 impl<'i> OfFile<'i> {
-    /// State of an attempt without a reference, at a page whose slot was loaded as `seen`.
     #[inline(always)]
     pub(crate) fn seen(seen: Seen<'i>, origin: &'i Origin, page: PageNr, len: usize) -> Self {
         Self {
@@ -96,7 +83,6 @@ impl<'i> OfFile<'i> {
         }
     }
 
-    /// State of an attempt with a reference, at a page with this token.
     pub(crate) fn held(token: &'i Token) -> Self {
         Self {
             seen: None,
@@ -121,13 +107,11 @@ impl Watch for OfFile<'_> {
     }
 }
 
-/// One attempt of a view.
 #[derive(Debug)]
 pub(crate) struct Look<W> {
     pub(crate) watch: W,
-    /// Number of accesses left before the next check.
     accesses: Cell<u32>,
-    /// Number of checks left; 0 once one has failed.
+    /// 0 once a check has failed.
     checks: Cell<u32>,
 }
 
@@ -137,8 +121,7 @@ impl<W: Watch> Look<W> {
         Self {
             watch,
             accesses: Cell::new(STEP),
-            // Page sizes are even, so `| 1` adds one. The compiler can then assume that the number
-            // is not zero.
+            // Page sizes are even. With `| 1`, the compiler can assume that the number is not zero.
             checks: Cell::new(page_size as u32 | 1),
         }
     }
@@ -157,8 +140,7 @@ impl<W: Watch> Look<W> {
     /// Counts an access of `len` bytes as one access, and one more for every 64 bytes.
     #[inline(always)]
     pub(crate) fn count_bytes(&self, len: usize) -> Result<(), Torn> {
-        // A length that exceeds the page may be miscounted, but such an access fails at the range
-        // check.
+        // A length past the page may be miscounted, but such an access fails at the range check.
         let more = (len / 64) as u32;
         let left = self.accesses.get().checked_sub(1);
         match left.and_then(|left| left.checked_sub(more)) {
@@ -170,12 +152,10 @@ impl<W: Watch> Look<W> {
         }
     }
 
-    /// Checks that the page is unchanged, for an access that counts as `1 + more` accesses. Fails
-    /// too if no check is left.
+    /// Counts `1 + more` accesses. Fails if the page has changed or no check is left.
     #[inline(always)]
     pub(crate) fn check(&self, more: u32) -> Result<(), Torn> {
-        // The words are passed by value: values passed by address would have to be in memory all
-        // the time.
+        // Words passed by address would have to be in memory all the time.
         let (first, second) = words(&self.watch);
         let left = checks_left(first, second, self.checks.get(), more);
         self.checks.set(left);
@@ -187,24 +167,21 @@ impl<W: Watch> Look<W> {
         Ok(())
     }
 
-    /// Whether the bytes read are the page's: the page is unchanged since the attempt began, and no
-    /// check has failed.
+    /// Whether the page is unchanged since the attempt began, and no check has failed.
     #[inline(always)]
     pub(crate) fn is_whole(&self) -> bool {
         let (first, second) = words(&self.watch);
         !self.has_failed() && is_as_it_was(first, second)
     }
 
-    /// Whether a check has failed. In an attempt with a reference to the page, a check fails only
-    /// if the attempt made too many accesses.
+    /// With a reference to the page, a check fails only if the attempt made too many accesses.
     #[inline(always)]
     pub(crate) fn has_failed(&self) -> bool {
         self.checks.get() == 0
     }
 }
 
-/// Returns the words of `watch`. Each word is returned as an address and a value, which fit into
-/// registers.
+/// Returns each word of `watch` as an address and a value, which fit into registers.
 #[inline(always)]
 fn words<W: Watch>(watch: &W) -> (Option<Word<'_>>, Option<Word<'_>>) {
     let words = watch.words();
@@ -214,8 +191,7 @@ fn words<W: Watch>(watch: &W) -> (Option<Word<'_>>, Option<Word<'_>>) {
     )
 }
 
-/// Performs one check. Returns the number of checks that remain of `checks` after this one, or 0 if
-/// the check fails.
+/// Returns the number of checks that remain of `checks`, or 0 if this check fails.
 #[cold]
 #[inline(never)]
 fn checks_left(first: Option<Word<'_>>, second: Option<Word<'_>>, checks: u32, more: u32) -> u32 {
@@ -226,16 +202,14 @@ fn checks_left(first: Option<Word<'_>>, second: Option<Word<'_>>, checks: u32, m
     }
 }
 
-/// Whether the page is unchanged since the attempt began. If so, all bytes loaded in between are
-/// those that the page had throughout.
+/// Whether the page is unchanged since the attempt began, and so were all bytes loaded in between.
 #[inline(always)]
 fn is_as_it_was(first: Option<Word<'_>>, second: Option<Word<'_>>) -> bool {
     // ORDERING: Acquire fence; as step 5 of the optimistic read ([`crate::read::reader`]): pairs,
-    // through the bytes, with the release fence of the thread that overwrites the frame's bytes,
-    // and orders the loads below after those of the bytes.
+    // through the bytes, with the release fence of the thread that overwrites them, and orders the
+    // loads below after those of the bytes.
     fence(Ordering::Acquire);
-    // ORDERING: Acquire; a thread that relies on an unchanged page must not have loaded the data to
-    // which the page refers before this load.
+    // ORDERING: Acquire; data to which the page refers must not be loaded before this load.
     let is = |(word, bits): Word<'_>| word.load(Ordering::Acquire) == bits;
     first.is_none_or(is) && second.is_none_or(is)
 }

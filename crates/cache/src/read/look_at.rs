@@ -11,18 +11,17 @@ use crate::read::view::View;
 pub enum Looked<R> {
     /// Result of the closure, from consistent bytes of the page.
     Done(R),
-    /// The attempt had no reference, and failed: the page was changing or claimed, or the closure
-    /// made too many accesses.
+    /// An attempt without a reference failed: the page was changing or claimed, or the closure made
+    /// too many accesses.
     Again,
-    /// The attempt had no result. If it had no reference, an attempt with a reference must decide;
-    /// otherwise the page's contents are inconsistent.
+    /// An attempt without a reference had no result, and one with a reference must decide; or, in
+    /// one with a reference, the page's contents are inconsistent.
     Fallback,
-    /// The attempt had a reference, and failed because the closure made too many accesses.
+    /// An attempt with a reference failed because the closure made too many accesses.
     TooLong,
 }
 
-/// Makes one attempt on `bytes`, a page of `page_size` bytes or a part of it, with the state in
-/// `watch`.
+/// Makes one attempt on `bytes`, a page of `page_size` bytes or a part of it.
 #[inline(always)]
 pub fn look_at<'v, R, W, F>(
     bytes: RacySource<'v>,

@@ -1,21 +1,15 @@
 //! Referenced lookup: from a page to a reference to its frame. Fills the page if it is missing.
 //!
-//! Place. Used by pins, by the referenced read, and by every read that the optimistic read gives
-//! up.
+//! Protocol. Load the slot, take a reference to the frame that it names, and check that the slot is
+//! unchanged. If so, the reference is to the page. Otherwise the frame may have been reused before
+//! the `try_get`; the reference is dropped, and the thread that drops the last one frees the frame.
 //!
-//! Protocol. Load the slot, take a reference to the frame that the slot names, and check that the
-//! slot is unchanged. If it is unchanged, the reference is to the page. Otherwise the frame may
-//! have been reused between the load and the `try_get`. The reference is then dropped, and the
-//! thread that drops the last one frees the frame.
-//!
-//! The bytes of a frame do not change while a thread holds a reference besides the slot's. A writer
+//! The bytes of a frame do not change while a thread holds a reference besides the slot's: a writer
 //! stores bytes only before it publishes the frame, or while the frame is frozen, and no freeze
-//! succeeds while such a reference exists. So a copy under the reference needs no validation of its
-//! own.
+//! succeeds while such a reference exists. So a copy under the reference needs no validation.
 //!
-//! Progress. An attempt is repeated only after another thread has changed the slot or is about to
-//! change it. The lookup sleeps during a fill or a truncation of the file. Every other case lasts a
-//! few steps.
+//! Progress. An attempt is repeated only because another thread changes the slot. The lookup sleeps
+//! during a fill or a truncation of the file. Every other case lasts a few steps.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameRef, TryGetFrame};
@@ -31,13 +25,12 @@ use crate::index::leaf::Leaf;
 use crate::mapping::record::Mapping;
 use crate::read::fill::{Fill, Filler};
 
-/// Referenced page.
 #[derive(Debug)]
 pub(crate) struct Found<'m, S: RefScheme> {
     pub(crate) reference: FrameRef<'m, S>,
-    /// End of the file's bytes in this page, as a position in the file: at most the size that the
-    /// file had at a moment when this frame was its page. (A size loaded later may include a
-    /// truncation or an extension that this page does not reflect.)
+    /// End of the file's bytes in this page, as a position in the file: at most a size that the
+    /// file had while this frame was its page. (A later size may reflect a truncation or extension
+    /// that this page does not.)
     pub(crate) end: u64,
 }
 
@@ -45,10 +38,9 @@ pub(crate) struct Found<'m, S: RefScheme> {
 pub(crate) struct Lookup<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<'m, S: RefScheme> Lookup<'m, S> {
-    /// Returns a reference to the frame of `page`. If the page is missing, fills it, along with
-    /// missing neighbours, at most `ahead` pages in total. `ahead` is called at most once, and only
-    /// for a fill. The lookup may wait for claims and for a budget reservation, so the caller holds
-    /// no claim.
+    /// Returns a reference to the frame of `page`. If the page is missing, fills it and missing
+    /// neighbours, at most `ahead` pages in total. `ahead` is called at most once. The lookup may
+    /// wait for claims and for a budget reservation, so the caller holds no claim.
     pub(crate) fn get(
         self,
         page: PageNr,
@@ -67,7 +59,7 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
                         backoff.wait();
                         continue;
                     }
-                    // As `Seen::wait_for_claim`, which would add an instruction to hits.
+                    // `Seen::wait_for_claim` would add an instruction to hits.
                     State::Busy if backoff.rounds() < WATCHES => {
                         backoff.wait();
                         continue;
@@ -99,9 +91,7 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         }
     }
 
-    /// Returns a reference to the frame of `page`, and the number of the page's bytes that lie
-    /// within the file, for the operation `op`.
-    ///
+    /// Returns a reference to the frame of `page`, and the number of its bytes within the file.
     /// Inlined, since [`get`](Self::get) must be compiled where its result is used.
     #[inline(always)]
     pub(crate) fn hold<F: Fn() -> usize + ?Sized>(
@@ -123,7 +113,7 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
             Ok(found) => found,
             Err(error) => self.get_after(error, page, &|| ahead())?,
         };
-        // The file may have become shorter since the check of `start`.
+        // The file may have become shorter.
         let rest = end.saturating_sub(start);
         if rest == 0 {
             return Err(past_end());
@@ -131,11 +121,10 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         Ok((reference, rest.min(self.0.page_size() as u64) as usize))
     }
 
-    /// Handles the failure `error` of [`get`](Self::get) for lack of frames. If pages that are not
-    /// clean prevented eviction, this function waits until pages have been cleaned, and repeats
-    /// `get`. The caller holds no lock of any file. This is a separate function, called where `get`
-    /// is called, so that successful lookups are compiled as if `get` were called only once:
-    /// passing a result on through memory costs seven nanoseconds.
+    /// If [`get`](Self::get) failed because pages that are not clean prevented eviction, waits
+    /// until pages have been cleaned, and repeats `get`. The caller holds no lock of any file. A
+    /// separate function, so that successful lookups are compiled as if `get` were called only
+    /// once: passing a result on through memory costs seven nanoseconds.
     #[cold]
     #[inline(never)]
     pub(crate) fn get_after(
@@ -148,12 +137,9 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         self.get(page, ahead)
     }
 
-    /// As [`peek`](Self::peek), and sets the accessed bit of `page`. Returns `None` if the
-    /// reference is not available at once, for any reason. The caller then calls
-    /// [`get`](Self::get).
-    ///
-    /// Inlined by force, since the function is too long to be inlined otherwise: a result that is
-    /// passed on through memory twice costs as much as the reference.
+    /// As [`peek`](Self::peek), and sets the accessed bit of `page`. If it returns `None`, for any
+    /// reason, the caller calls [`get`](Self::get). Inlined by force: a result that is passed on
+    /// through memory twice costs as much as the reference.
     #[inline(always)]
     fn try_hit(self, page: PageNr) -> Option<Found<'m, S>> {
         let seen = self.0.index().look(page)?;
@@ -165,16 +151,14 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         Some(found)
     }
 
-    /// Returns a reference to the frame that the slot named when it was loaded as `seen`, if the
-    /// frame is still the page's.
+    /// Returns a reference to the frame that `seen` names, if it is still the page's.
     #[inline]
     pub(crate) fn try_get_seen(self, seen: Seen<'_>) -> Result<Option<Found<'m, S>>, Error> {
         let frame = pagewell_frame::FrameNr::new(seen.slot.frame());
         match self.0.pool().try_get(frame) {
             TryGetFrame::Taken(reference) => {
-                // `try_get` acquires, so these loads come after the reference was taken. Both
-                // acquire, so they stay in this order: the file had this size while this frame was
-                // its page.
+                // `try_get` and these loads acquire, so they stay in this order: the file had this
+                // size while this frame was its page.
                 let end = self.0.size();
                 let is_pages = seen.is_unchanged();
                 Ok(is_pages.then_some(Found { reference, end }))
@@ -193,15 +177,12 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         }
     }
 
-    /// Whether a thread has claimed the slot of `page`, to fill it or to change it otherwise.
     pub(crate) fn is_under_way(self, page: PageNr) -> bool {
         let seen = self.0.index().look(page);
         seen.is_some_and(|seen| seen.slot.state() == State::Busy)
     }
 
-    /// Sets the accessed bit of `page`, as [`mark_referenced`](Self::mark_referenced), if the page
-    /// is resident. Returns `true` if the page was resident and its slot not claimed, whether or
-    /// not the bit was set.
+    /// Sets the accessed bit of `page` if it is resident and not claimed. Returns `true` if it was.
     pub(crate) fn mark(self, page: PageNr) -> bool {
         let Some(seen) = self.0.index().look(page) else {
             return false;
@@ -213,9 +194,8 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         is_there
     }
 
-    /// Sets the accessed bit of `page`, whose slot was loaded as `seen`, if the bit is clear. This
-    /// is best effort: the bit stays clear if the slot has changed since it was loaded, or the page
-    /// was removed together with its leaf.
+    /// Sets the accessed bit of `page`, whose slot was loaded as `seen`. Best effort: the bit stays
+    /// clear if the slot has changed, or the page was removed together with its leaf.
     #[inline]
     pub(crate) fn mark_referenced(self, page: PageNr, seen: Seen<'_>) {
         if !seen.slot.is_hot() {
@@ -227,8 +207,7 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         // A store to a slot requires a leaf handle (I3 of the index).
         if let Some(leaf) = self.0.index().leaf(self.0.claims(), page) {
             // ORDERING: Relaxed; the accessed bit is a hint, and a read-modify-write continues the
-            // release sequence of the slot's publisher. If the slot has changed, the exchange fails
-            // and the bit is not set.
+            // release sequence of the slot's publisher.
             let _ = leaf.slot(Leaf::<S>::slot_of(page)).compare_exchange(
                 seen.slot.bits(),
                 seen.slot.with_referenced().bits(),

@@ -1,8 +1,7 @@
 //! Batches of reads at many positions.
 //!
-//! One short read at a random position waits for two cache lines, one after the other: its slot and
-//! its bytes. Reads of a batch overlap these waits: a group of reads completes each step before any
-//! of them begins the next.
+//! A short read at a random position waits for two cache lines in turn: its slot and its bytes. A
+//! group of reads overlaps these waits: all complete a step before any begins the next.
 //!
 //! 1. Prefetch the lines of all slots.
 //! 2. Load the slots, as in steps 1 to 3 of the optimistic read ([`crate::read::reader`]), and
@@ -10,11 +9,10 @@
 //! 3. Copy all bytes.
 //! 4. Execute one acquire fence, then reload all slots.
 //!
-//! The argument for one read applies to each of them: its copy lies between the two loads of its
-//! slot, and the fence lies between the copy and the second load. Copies of other reads in between
-//! do not matter. Each request that does not hit, or whose slot has changed, is afterwards read on
-//! its own. Before that, the I/O engine reads the missing pages of these requests together
-//! ([`crate::read::flight`]).
+//! The argument for one read applies to each: its copy lies between the two loads of its slot, and
+//! the fence between the copy and the second load. Each request that does not hit, or whose slot
+//! has changed, is afterwards read on its own, after the I/O engine has read the missing pages of
+//! these requests together ([`crate::read::flight`]).
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::atomic::{Ordering, fence};
@@ -24,12 +22,10 @@ use crate::base::page::PageNr;
 use crate::read::raw;
 use crate::read::reader::Reader;
 
-/// Maximum number of reads in a group. A larger group is not faster: a processor waits for ten to
-/// twenty lines at a time.
+/// Maximum number of reads in a group: a processor waits for ten to twenty lines at a time.
 pub(crate) const GROUP: usize = 16;
 
-/// Maximum number of lines of a read that are prefetched; the processor's own prefetcher detects
-/// the rest of a longer one.
+/// Maximum number of prefetched lines of a read; the processor detects the rest of a longer one.
 const MOST_LINES: usize = 4;
 const LINE: usize = 64;
 
@@ -56,14 +52,12 @@ impl<'b> ReadRequest<'b> {
 }
 
 impl<S: RefScheme> Reader<'_, S> {
-    /// Performs the hits among up to [`GROUP`] requests. Returns a word with a bit set for each of
-    /// the other requests.
+    /// Performs the hits among up to [`GROUP`] requests. Returns a set bit for each of the others.
     #[inline]
     pub(crate) fn read_group(self, requests: &mut [ReadRequest<'_>]) -> u32 {
         let nr = requests.len().min(GROUP);
         let requests = &mut requests[..nr];
-        // These fields are loaded before the first atomic access; otherwise the compiler must
-        // reload them after each access.
+        // Loaded before the first atomic access: the compiler reloads fields after one.
         let (page_shift, page_size) = (self.0.page_shift(), self.0.page_size());
         let (index, view) = (self.0.index().looker(), self.0.index().view());
         let split = |pos: u64| (pos >> page_shift, pos as usize & (page_size - 1));
@@ -79,8 +73,7 @@ impl<S: RefScheme> Reader<'_, S> {
             if let Some(slot) = index.look(page)
                 && slot.slot.is_hot()
                 && off + len <= page_size
-                // Loaded after the slot, as in step 3 of the optimistic read, which also shows why
-                // the sum cannot overflow.
+                // After the slot, as in step 3 of the optimistic read. The sum cannot overflow.
                 && pos + len as u64 <= self.0.size()
             {
                 raw::prefetch_page(view, slot.slot.frame(), off, len.min(MOST_LINES * LINE));
@@ -106,8 +99,7 @@ impl<S: RefScheme> Reader<'_, S> {
                 seen => {
                     others |= 1 << at;
                     if seen.is_some() {
-                        // The buffer may have bytes of another page. The caller must not see them,
-                        // whatever the outcome of the other reads.
+                        // The buffer may have bytes of another page, which the caller must not see.
                         request.buf.fill(0);
                     }
                 }
@@ -116,8 +108,7 @@ impl<S: RefScheme> Reader<'_, S> {
         others
     }
 
-    /// Prefetches the cache lines that views of up to [`GROUP`] pages load first: the slots, and
-    /// then the first lines of the pages.
+    /// Prefetches the slots of up to [`GROUP`] pages, and then the first lines of the pages.
     pub(crate) fn prefetch_pages(self, pages: &[PageNr]) {
         let index = self.0.index().looker();
         for &page in pages {

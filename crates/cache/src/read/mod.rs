@@ -1,23 +1,19 @@
 //! Reads of pages: hits, lookups, fills, pins and views.
 //!
-//! Owns.
-//! - the optimistic and the referenced read ([`reader`]), reads of a batch ([`many`]), and the
-//!   lookup from a page to a reference to its frame ([`lookup`]);
-//! - the fill of missing pages ([`fill`]), fills that overlap ([`flight`]) and their submission
-//!   ([`prefetch`]), and lookups for tasks, which do not block ([`task`]);
-//! - readahead ([`ahead`], [`guide`]);
-//! - pins ([`pinner`], [`pin`]);
-//! - views ([`viewer`]), the argument of their closures ([`view`]), the bound on their accesses
-//!   ([`look`]), and one attempt with its outcome, which memory spaces use too
-//!   ([`look_at`](mod@look_at)).
+//! Owns. The optimistic and the referenced read ([`reader`]), and reads of a batch ([`many`]); the
+//! lookup of a page's frame ([`lookup`]), also for tasks, without blocking ([`task`]); the fill of
+//! missing pages ([`fill`]), fills that overlap ([`flight`]) and their submission ([`prefetch`]);
+//! readahead ([`ahead`], [`guide`]); pins ([`pinner`], [`pin`]); views ([`viewer`]), the argument
+//! of their closures ([`view`]), the bound on their accesses ([`look`]), and one attempt, which
+//! memory spaces use too ([`look_at`](mod@look_at)).
 //!
 //! Calls `base`, `index`, `supply`, `dirty`, `mapping`. Depends on pages that are not clean only if
 //! no frame is available, and then calls the file's cache callbacks
 //! ([`Keeper`](crate::mapping::keeper::Keeper)).
 //!
-//! Promises. A read or a view within one page returns the bytes that the page had at one moment. A
-//! hit on a page whose accessed bit is set writes no shared memory. A missing page is read from the
-//! backend once, however many threads need it.
+//! Guarantees. A read or a view within one page returns the bytes that the page had at one moment.
+//! A hit on a page whose accessed bit is set writes no shared memory. A missing page is read from
+//! the backend once, however many threads need it.
 
 #[cfg(not(loom))]
 pub(crate) mod ahead;

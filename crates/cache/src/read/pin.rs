@@ -16,12 +16,11 @@ use crate::read::raw;
 
 /// Pinned page of a file. Dereferences to its bytes, which do not change while the guard exists.
 ///
-/// Borrows from its [`File`](crate::File). A pinned page is not evicted. If it is invalidated while
-/// pinned, the guard keeps its bytes.
+/// Borrows from its [`File`](crate::File). A pinned page is not evicted. If it is invalidated, the
+/// guard keeps its bytes.
 ///
-/// For C code that reads a little past the end of its input: at least 4 KiB of memory after the
-/// page are readable too as long as the guard exists. Their contents are unspecified, and other
-/// threads may be writing them.
+/// For C code that reads a little past the end of its input, at least 4 KiB of memory after the
+/// page are readable too. Their contents are unspecified, and other threads may be writing them.
 pub struct PageGuard<'f, S: RefScheme = LockBit> {
     hold: Hold<'f, S>,
     len: usize,
@@ -30,18 +29,14 @@ pub struct PageGuard<'f, S: RefScheme = LockBit> {
 /// Pinned page of a file: a [`PageGuard`] without a lifetime parameter.
 ///
 /// The bytes do not change while the guard exists, whatever happens to the page, the file and the
-/// cache: the guard keeps the memory that contains them. It does not keep the file open: the file
-/// is closed when its last handle is dropped ([`File`](crate::File)).
+/// cache: the guard keeps the memory that contains them. It does not keep the file open.
 pub struct OwnedPageGuard<S: RefScheme = LockBit> {
     hold: OwnedHold<Shared<S>>,
     len: usize,
 }
 
-/// Returns a reference to the frame of `page`, and the number of the page's bytes that lie within
-/// the file.
-///
-/// Inlined: if the result were returned in memory, and stored and loaded there in pieces of
-/// different sizes, the processor would have to wait.
+/// Returns a reference to the frame of `page`, and the number of its bytes within the file.
+/// Inlined: a result that is stored and loaded in pieces of different sizes stalls the processor.
 #[inline(always)]
 fn pin<S: RefScheme>(
     mapping: &Mapping<S>,
@@ -52,16 +47,14 @@ fn pin<S: RefScheme>(
 }
 
 impl<'f, S: RefScheme> PageGuard<'f, S> {
-    /// Pins a page by a hazard, without a write to shared memory. Returns `None` if the pin must be
-    /// counted.
+    /// Pins a page by a hazard. Returns `None` if the pin must be counted.
     #[inline(always)]
     pub(crate) fn announced(mapping: &'f Mapping<S>, page: PageNr) -> Option<Self> {
         let (hold, len) = Pinner(mapping).announced(page)?;
         Some(Self { hold, len })
     }
 
-    /// Pins a page by a counted reference. If this thread pins the page often, later pins may use
-    /// hazards.
+    /// Pins a page by a counted reference. After many such pins, later ones may use hazards.
     pub(crate) fn new(mapping: &'f Mapping<S>, page: PageNr) -> Result<Self, Error> {
         let (reference, len) = pin(mapping, page)?;
         Pinner(mapping).note_counted(page, &reference);
@@ -69,7 +62,7 @@ impl<'f, S: RefScheme> PageGuard<'f, S> {
         Ok(Self { hold, len })
     }
 
-    /// Pins a page by a counted reference, without the bookkeeping for hazards: the baseline.
+    /// The baseline: without the bookkeeping for hazards.
     #[cfg(feature = "baselines")]
     pub(crate) fn counted(mapping: &'f Mapping<S>, page: PageNr) -> Result<Self, Error> {
         let (reference, len) = pin(mapping, page)?;
@@ -80,29 +73,25 @@ impl<'f, S: RefScheme> PageGuard<'f, S> {
 
 #[cfg(feature = "baselines")]
 impl<S: RefScheme> PageGuard<'_, S> {
-    /// Whether the pin is a hazard of the thread that made it, and not counted: for tests and
-    /// benchmarks.
+    /// Whether the pin is a hazard, and not counted: for tests and benchmarks.
     pub fn is_announced(&self) -> bool {
         self.hold.is_announced()
     }
 }
 
 impl<S: RefScheme> OwnedPageGuard<S> {
-    /// As [`PageGuard::announced`].
     #[inline(always)]
     pub(crate) fn announced(mapping: &Mapping<S>, page: PageNr) -> Option<Self> {
         let (hold, len) = Pinner(mapping).announced_owned(page)?;
         Some(Self { hold, len })
     }
 
-    /// As [`PageGuard::new`].
     pub(crate) fn new(mapping: &Mapping<S>, page: PageNr) -> Result<Self, Error> {
         let (reference, len) = pin(mapping, page)?;
         Ok(Self::of(mapping, page, reference, len))
     }
 
-    /// Creates a guard of `page`, which has `len` bytes, from a counted reference to its frame. If
-    /// this thread pins the page often, later pins may use hazards.
+    /// As [`new`](Self::new), from a counted reference to the frame of `page`, with `len` bytes.
     pub(crate) fn of(
         mapping: &Mapping<S>,
         page: PageNr,
@@ -114,7 +103,6 @@ impl<S: RefScheme> OwnedPageGuard<S> {
         Self { hold, len }
     }
 
-    /// As [`PageGuard::counted`].
     #[cfg(feature = "baselines")]
     pub(crate) fn counted(mapping: &Mapping<S>, page: PageNr) -> Result<Self, Error> {
         let (reference, len) = pin(mapping, page)?;
@@ -125,8 +113,7 @@ impl<S: RefScheme> OwnedPageGuard<S> {
 
 #[cfg(feature = "baselines")]
 impl<S: RefScheme> OwnedPageGuard<S> {
-    /// Whether the pin is a hazard of the thread that made it, and not counted: for tests and
-    /// benchmarks.
+    /// Whether the pin is a hazard, and not counted: for tests and benchmarks.
     pub fn is_announced(&self) -> bool {
         self.hold.is_announced()
     }

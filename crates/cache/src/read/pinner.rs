@@ -1,5 +1,4 @@
-//! Pins: by a hazard, which the thread publishes in a cache line of its own, or by a counted
-//! reference.
+//! Pins: by a hazard, published in a cache line of the thread's own, or by a counted reference.
 //!
 //! # Protocol
 //!
@@ -18,16 +17,15 @@
 //! The module `announce` of the frame crate shows that the frame keeps its bytes while the pin
 //! exists: the protection has a counted reference, which is dropped only after a scan has found no
 //! hazard. Steps 1 and 5 show that the frame is the page's: the word of a present slot does not
-//! repeat, so the page was in this frame throughout, and step 3 loaded the protection during that
-//! time. The size of step 4 is one that the file had during that time.
+//! repeat, so the page was in this frame throughout, while step 3 loaded the protection and step 4
+//! the size.
 //!
-//! A counted pin sets the protection if its thread has pinned the page often. It does so under the
-//! claim of the page's slot. So while a claim is held, no other thread sets the protection, but a
-//! scan may remove it ([`pagewell_frame::FrameMeta::is_marked`]).
+//! A counted pin sets the protection if its thread has pinned the page often, under the claim of
+//! the page's slot. So while a claim is held, no other thread sets the protection, but a scan may
+//! remove it ([`pagewell_frame::FrameMeta::is_marked`]).
 //!
 //! A pin is counted if the page is missing, not hot or past the end of the file, if its slot has
-//! changed by step 5, if its frame is not protected, if the thread has no hazard slot left, or in a
-//! fork.
+//! changed by step 5, if its frame is not protected, if no hazard slot is left, or in a fork.
 //!
 //! Verified by `loom_announced_pin_vs_write`, `loom_announced_pin_vs_evict`,
 //! `loom_announced_pin_vs_cut`, `loom_announced_pin_vs_move`; the litmus tests `announce-*`; the
@@ -46,9 +44,8 @@ use crate::read::raw;
 pub(crate) struct Pinner<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<'m, S: RefScheme> Pinner<'m, S> {
-    /// Pins `page` by a hazard. Returns the hazard and the number of the page's bytes that lie
-    /// within the file, or `None` if the pin must be counted. The numbered steps are those of the
-    /// module documentation.
+    /// Returns a hazard of `page` and the number of the page's bytes within the file, or `None` if
+    /// the pin must be counted. The numbered steps are those of the module documentation.
     #[inline(always)]
     pub(crate) fn announced(self, page: PageNr) -> Option<(Hold<'m, S>, usize)> {
         self.announced_by(page, |frame, is_still| {
@@ -56,7 +53,7 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
         })
     }
 
-    /// As [`announced`](Self::announced), but the returned hazard has no lifetime parameter.
+    /// As [`announced`](Self::announced), without a lifetime parameter.
     #[inline(always)]
     pub(crate) fn announced_owned(self, page: PageNr) -> Option<(OwnedHold<Shared<S>>, usize)> {
         self.announced_by(page, |frame, is_still| {
@@ -64,15 +61,14 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
         })
     }
 
-    /// Performs steps 1 to 5. `announce` performs steps 2 and 3 for a frame, and calls its second
-    /// argument for steps 4 and 5.
+    /// `announce` performs steps 2 and 3, and calls its second argument for steps 4 and 5.
     #[inline(always)]
     fn announced_by<H>(
         self,
         page: PageNr,
         announce: impl FnOnce(FrameNr, &mut dyn FnMut() -> bool) -> Option<H>,
     ) -> Option<(H, usize)> {
-        // In a fork, the counted pin is tried next, and returns the error.
+        // In a fork, the counted pin returns the error.
         if !self.0.shared().home.is_here() {
             return None;
         }
@@ -93,16 +89,15 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
         Some((hold, rest.min(self.0.page_size() as u64) as usize))
     }
 
-    /// Records that this thread has pinned `page` by a counted reference. If it does so often,
-    /// protects the page's frame, so that later pins use hazards.
+    /// Records a counted pin. If this thread pins `page` often, protects the frame, so that later
+    /// pins use hazards.
     pub(crate) fn note_counted(self, page: PageNr, reference: &FrameRef<'_, S>) {
         if self.0.pool().note_counted(reference) {
             self.mark(page, reference);
         }
     }
 
-    /// Protects the frame of `reference` if it is still the frame of `page` and no thread has
-    /// claimed the slot. Otherwise does nothing.
+    /// Protects the frame of `reference`, unless `page` has left it or the slot is claimed.
     #[cold]
     pub(crate) fn mark(self, page: PageNr, reference: &FrameRef<'_, S>) {
         let Some(seen) = self.0.index().look(page) else {
@@ -112,7 +107,6 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
             && let Some(claim) = seen.claim_present(self.0.claims())
         {
             self.0.pool().mark(reference);
-            // The drop restores the slot.
             drop(claim);
         }
     }

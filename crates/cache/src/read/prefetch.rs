@@ -11,20 +11,17 @@ use crate::base::slot::State;
 use crate::mapping::record::Mapping;
 use crate::read::flight::{Departure, Flights};
 
-/// Prepares reads of missing pages.
 #[derive(Debug)]
 pub(crate) struct Prefetcher<'m, S: RefScheme> {
     mapping: &'m Arc<Mapping<S>>,
     jobs: Vec<Job>,
-    /// Number of pages that may still be submitted.
     nr_left: u64,
-    /// Number of pages prepared since the last submission.
     nr_begun: usize,
 }
 
 impl<'m, S: RefScheme> Prefetcher<'m, S> {
-    /// Creates a prefetcher for a file. A prefetcher reads at most an eighth of the cache, so that
-    /// the first page is still cached when the last one is read.
+    /// A prefetcher reads at most an eighth of the cache, so that the first page is still cached
+    /// when the last one is read.
     pub(crate) fn new(mapping: &'m Arc<Mapping<S>>) -> Self {
         Self {
             mapping,
@@ -35,8 +32,8 @@ impl<'m, S: RefScheme> Prefetcher<'m, S> {
         }
     }
 
-    /// Prepares reads of the missing pages among `pages`. Returns `false`, without preparing the
-    /// rest, if a read would have to wait, fails, or exceeds the limit.
+    /// Prepares reads of the missing pages among `pages`. Returns `false` at the first read that
+    /// would have to wait, fails, or exceeds the limit.
     pub(crate) fn add(&mut self, pages: Range<PageNr>) -> bool {
         let end = pages.end.min(self.mapping.nr_pages());
         let mut page = pages.start;
@@ -56,7 +53,7 @@ impl<'m, S: RefScheme> Prefetcher<'m, S> {
                     nr as u64
                 }
                 Ok(Departure::There) => 1,
-                // Another thread may have filled or claimed the page in between.
+                // The page may have been filled or claimed in between.
                 Ok(Departure::NotNow) if !self.is_missing(page) => 1,
                 Ok(Departure::NotNow) | Err(_) => return false,
             };
@@ -71,7 +68,7 @@ impl<'m, S: RefScheme> Prefetcher<'m, S> {
         seen.is_none_or(|seen| seen.slot.state() == State::Empty)
     }
 
-    /// Submits all prepared reads to the engine. Returns the number of their pages.
+    /// Submits all prepared reads. Returns the number of their pages.
     pub(crate) fn submit(&mut self) -> usize {
         if !self.jobs.is_empty() {
             self.mapping.engines().engine().submit_all(&mut self.jobs);
@@ -79,9 +76,8 @@ impl<'m, S: RefScheme> Prefetcher<'m, S> {
         std::mem::take(&mut self.nr_begun)
     }
 
-    /// Performs all prepared reads on this thread, and returns after they have completed or failed.
-    /// Decoder threads may still be decoding pages of a file with a page codec. The slots of these
-    /// pages stay claimed until they are decoded.
+    /// Performs all prepared reads on this thread. Pages of a file with a codec may still be
+    /// decoded, and their slots claimed, when it returns.
     pub(crate) fn run(mut self) {
         if !self.jobs.is_empty() {
             self.mapping.engines().engine().run(&mut self.jobs);

@@ -1,5 +1,4 @@
-//! Unsafe steps of reads and pins, as safe functions. Their callers ensure the invariants of this
-//! module.
+//! Unsafe steps of reads and pins, as safe functions whose callers ensure the invariants.
 
 #![allow(unsafe_code)] // See the module documentation.
 
@@ -17,17 +16,17 @@ use pagewell_sync::prefetch::prefetch;
 use crate::mapping::record::Mapping;
 use crate::mapping::shared::Shared;
 
-/// Copies `dst.len()` bytes of a page, starting at its byte `off`. The page begins at `frame`,
-/// which a slot of the caller's index has named; `off + dst.len()` is within the page.
+/// Copies `dst.len()` bytes from byte `off` of the page that begins at `frame`, which a slot of the
+/// caller's index has named. `off + dst.len()` is within the page.
 #[inline]
 pub(super) fn copy_page<S: RefScheme>(view: FrameView<S>, frame: u32, off: usize, dst: &mut [u8]) {
     // SAFETY: (P) views are kept in indices, and those in mappings, which own a strong reference to
     // the pool. (F) Slots only name blocks of the pool, of the file's page size. (D) The caller
-    // owns the buffer.
+    // owns `dst`.
     unsafe { view.copy_to(frame, off, dst.as_mut_ptr(), dst.len()) };
 }
 
-/// Prefetches the cache lines of some bytes of a page. The requirements of [`copy_page`] apply.
+/// The requirements of [`copy_page`] apply.
 #[cfg(not(loom))]
 #[inline]
 pub(super) fn prefetch_page<S: RefScheme>(view: FrameView<S>, frame: u32, off: usize, len: usize) {
@@ -44,22 +43,22 @@ pub(super) fn prefetch_page<S: RefScheme>(view: FrameView<S>, frame: u32, off: u
     prefetch(start.wrapping_add(len.saturating_sub(1)));
 }
 
-/// Returns the first `len` bytes of a page, which other threads may be writing. The page begins at
-/// `frame`, which a slot of the caller's index has named, and has at least `len` bytes. The
-/// caller's mapping lives as long as `'a`.
+/// Returns the first `len` bytes of the page at `frame`, which other threads may be writing. A slot
+/// of the caller's index has named `frame`, and the page has at least `len` bytes. The caller's
+/// mapping lives as long as `'a`.
 #[inline(always)]
 pub(super) fn racy_page<'a, S: RefScheme>(
     view: FrameView<S>,
     frame: u32,
     len: usize,
 ) -> RacySource<'a> {
-    // SAFETY: (P) and (F) as for `copy_page`; the mapping is borrowed for as long as the bytes are
-    // used. (W) Nothing is written: the returned value only permits reads.
+    // SAFETY: (P) and (F) as for `copy_page`; the mapping is borrowed for `'a`. (W) The returned
+    // value only permits reads.
     unsafe { view.bytes(frame, 0, len) }.source()
 }
 
-/// Publishes `frame` in a hazard slot. The returned hazard has no lifetime parameter, since it owns
-/// a reference to the value that contains the pool ([`OwnedHold::try_announce`]).
+/// Publishes `frame` in a hazard slot that owns a reference to the value with the pool
+/// ([`OwnedHold::try_announce`]).
 #[inline(always)]
 pub(super) fn try_announce_owned<S: RefScheme>(
     mapping: &Mapping<S>,
@@ -72,7 +71,6 @@ pub(super) fn try_announce_owned<S: RefScheme>(
     unsafe { OwnedHold::try_announce(mapping.shared_arc(), frame, is_still) }
 }
 
-/// Converts the counted `reference` into one without a lifetime parameter.
 pub(super) fn owned_counted<S: RefScheme>(
     mapping: &Mapping<S>,
     reference: FrameRef<'_, S>,
@@ -88,15 +86,14 @@ pub(crate) fn kept_reference<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) 
     unsafe { FrameRef::from_raw(pool, frame) }
 }
 
-/// Publishes a block that a test manages itself. Its reference is kept as a bare number
-/// ([`kept_reference`]).
+/// Publishes a block whose reference a test keeps as a bare number ([`kept_reference`]).
 #[cfg(test)]
 pub(crate) fn keep<S: RefScheme>(block: UniqueFrame<'_, S>) -> FrameNr {
     // SAFETY: (K) the metadata of a `Raw` block has no further meaning.
     unsafe { block.publish(FrameKind::Raw, (0, 0), 1) }
 }
 
-/// Returns the first `len` bytes of a page that a guard holds, by a counted reference or a hazard.
+/// Returns the first `len` bytes of a page that a guard holds.
 #[cfg(not(loom))]
 pub(super) fn pinned_slice<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr, len: usize) -> &[u8] {
     // SAFETY: (P) the pool is borrowed. (F) The page is of this pool, and has `len` bytes. (W)
@@ -104,8 +101,7 @@ pub(super) fn pinned_slice<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr, le
     let bytes = unsafe { pool.view().bytes(frame.get(), 0, len) };
     // SAFETY: the range is the page's. The only callers are guards, which lend the slice for as
     // long as they hold the page. A page is written only before it is published, or while its frame
-    // is frozen. No freeze succeeds while the guard exists: its reference is counted, or the
-    // protection reference that stands for its hazard is kept until the hazard has ended
-    // (`pinner`). So the bytes do not change.
+    // is frozen. No freeze succeeds while the guard's reference exists: a counted one, or the
+    // protection reference that stands for its hazard (`pinner`).
     unsafe { std::slice::from_raw_parts(bytes.as_ptr(), len) }
 }

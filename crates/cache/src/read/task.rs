@@ -1,10 +1,10 @@
 //! Page lookup for tasks: stores a waker where a thread would sleep.
 //!
-//! A task looks up a resident page as a thread does. The I/O engine reads a missing page
-//! ([`crate::read::flight`]). If another thread is filling or changing the page, the task's waker
-//! waits for the end of the claim of its slot ([`WaitTable`](pagewell_sync::parking::WaitTable)).
-//! Where a thread would wait for anything else (a reservation, a frame, a truncation), an offloaded
-//! call does the lookup ([`Errand`](crate::base::errand::Errand)).
+//! The I/O engine reads a missing page ([`crate::read::flight`]). If another thread has claimed the
+//! slot, the task's waker waits for the end of the claim
+//! ([`WaitTable`](pagewell_sync::parking::WaitTable)). Where a thread would wait for anything else
+//! (a reservation, a frame, a truncation), an offloaded call does the lookup
+//! ([`Errand`](crate::base::errand::Errand)).
 
 use std::task::Waker;
 
@@ -22,35 +22,31 @@ use crate::read::flight::{Departure, Flights, Report};
 use crate::read::lookup::{Found, Lookup};
 use crate::read::reader::Guide;
 
-/// Maximum number of fills that a task starts for a page, if the page is evicted each time before
-/// the task runs. After that an offloaded call fills the page, and keeps a reference to it.
+/// Maximum number of fills of a page that is evicted each time before the task runs. After that an
+/// offloaded call fills the page, and keeps a reference to it.
 const TRIES: u32 = 3;
 
 pub(crate) enum Step<T> {
     Done(T),
-    /// The waker is stored.
     Pending,
-    /// An offloaded call must do the lookup, since it would have to wait.
     Call,
 }
 
-/// Lookup of one page by a task: its waker, and the fills that it has started.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
-    /// Page that the other fields describe. Initially page 0, with the other fields empty.
+    /// Page that the other fields describe, which are initially empty.
     page: PageNr,
     left: Option<Left>,
     report: Option<Arc<Report>>,
     nr_fills: u32,
-    /// Number of failed transfers of several pages. After one failure, this page is tried alone. (A
-    /// number and not a flag: because of the padding after a flag, the compiler moves a future in
-    /// pieces across its fields, and a load of such a piece waits for the stores of both, 10 ns per
-    /// hit.)
+    /// Number of failed transfers of several pages. After one, this page is tried alone. (Not a
+    /// flag: because of its padding, the compiler moves a future in pieces across its fields, and a
+    /// load of such a piece waits for the stores of both, 10 ns per hit.)
     nr_failed_together: u32,
 }
 
 impl Waiting {
-    /// Records where the waker is stored. The previous waker has been removed.
+    /// The previous waker has been removed.
     pub(crate) fn leave(&mut self, left: Left) {
         self.left = Some(left);
     }
@@ -61,7 +57,6 @@ impl Waiting {
         }
     }
 
-    /// Returns the error of the fill that the task has started, if it failed.
     fn check_report(&mut self) -> Result<(), Error> {
         let Some(report) = self.report.take() else {
             return Ok(());
@@ -80,8 +75,7 @@ impl Waiting {
     ) -> Result<Step<Found<'m, S>>, Error> {
         self.take_out(mapping);
         if page != self.page {
-            // The previous page may have been copied without a lookup; the result of its fill does
-            // not apply to this one.
+            // The result of the previous page's fill does not apply to this one.
             *self = Self {
                 page,
                 ..Self::default()
@@ -104,7 +98,7 @@ impl Waiting {
                     backoff.wait();
                 }
                 Some((seen, State::Busy)) => {
-                    // A fill that the task itself has started takes longer than these retries.
+                    // The task's own fill takes longer than these retries.
                     if self.report.is_none() && backoff.rounds() < WATCHES {
                         backoff.wait();
                     } else if let Some(left) = seen.leave_waker(mapping.claims(), waker) {
@@ -122,8 +116,8 @@ impl Waiting {
         }
     }
 
-    /// Submits a fill of `page` to the engine. Returns `true` if a fill was submitted or the page
-    /// is no longer missing, and `false` if an offloaded call must fill the page.
+    /// Submits a fill of `page`, unless it is no longer missing. Returns `false` if an offloaded
+    /// call must fill it.
     fn begin_fill<S: RefScheme>(
         &mut self,
         mapping: &Arc<Mapping<S>>,

@@ -1,9 +1,6 @@
 //! View: the argument of a view's closure, which accesses a page's bytes in place while other
-//! threads may write them.
-//!
-//! Every access is checked against the length and counted ([`crate::read::look`]), and returns
-//! [`Torn`] if it fails. The bytes are accessible only as copies (as [`RacySource`] makes them), so
-//! a value that was read cannot change afterwards.
+//! threads may write them. The bytes are accessible only as copies (as [`RacySource`] makes them),
+//! so a value that was read cannot change afterwards.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -14,23 +11,21 @@ use pagewell_sync::bytes::RacySource;
 use crate::index::token::Token;
 use crate::read::look::{Look, OfFile, Torn, Watch};
 
-/// Lengths of copies that are inlined. With fewer of them, a closure that copies is shorter, and is
-/// more likely to be inlined itself. For shorter lengths, the methods for arrays and integers are
-/// better.
+/// Lengths of copies that are inlined. With few of them, a closure that copies is short, and likely
+/// to be inlined itself. For shorter lengths, the methods for arrays and integers are better.
 const IN_LINE: RangeInclusive<usize> = 16..=64;
 
 /// Bytes of a page, or of a part of it, in the closure of [`File::view`](crate::File::view). A view
-/// of a memory space has another `W`. Code for both kinds of view has `W` as a parameter too.
+/// of a memory space has another `W`.
 ///
 /// The bytes may change during the closure, so that two accesses are inconsistent with each other.
-/// In this case the closure's result is dropped, and the closure is called again. Positions are
-/// relative to the start of the view and need not be aligned.
+/// The closure's result is then dropped, and the closure is called again. Positions are relative to
+/// the start of the view and need not be aligned.
 ///
 /// # Errors
 ///
-/// All methods return [`Torn`] if the requested range is not entirely within the view, however far
-/// away it is, or if the page has changed, which every 64th access checks. The closure returns the
-/// error with `?`.
+/// All methods return [`Torn`] if the requested range, however far away, is not within the view, or
+/// if the page has changed, which every 64th access checks. The closure returns it with `?`.
 pub struct View<'v, W: Watch = OfFile<'v>> {
     bytes: RacySource<'v>,
     look: &'v Look<W>,
@@ -73,11 +68,10 @@ impl<'v, W: Watch> View<'v, W> {
         self.bytes.is_empty()
     }
 
-    /// Returns the address of the bytes, for interfaces to programs that load them by other means,
-    /// such as one for C. The memory stays mapped as long as a handle of the file exists, whatever
-    /// happens to the page; other threads may write to it at any time. Loaded bytes are the page's
-    /// if a check after an acquire fence finds the page [unchanged](crate::File::is_unchanged)
-    /// since its [`token`](Self::token).
+    /// Returns the address of the bytes, for interfaces such as one for C. The memory stays mapped
+    /// as long as a handle of the file exists; other threads may write to it at any time. Loaded
+    /// bytes are the page's if a check after an acquire fence finds the page
+    /// [unchanged](crate::File::is_unchanged) since its [`token`](Self::token).
     #[cfg(not(loom))]
     #[must_use]
     #[inline(always)]
@@ -85,12 +79,11 @@ impl<'v, W: Watch> View<'v, W> {
         self.bytes.as_ptr()
     }
 
-    /// Checks that the page is unchanged since the view's attempt began. If so, all values read
-    /// before are consistent.
+    /// Checks that the page is unchanged since the attempt began, so that all values read before
+    /// are consistent.
     ///
-    /// The view itself does not require this call. The closure calls it before it uses a value
-    /// outside the view: as an index into another array, or as the number of iterations of a loop
-    /// without accesses.
+    /// The closure calls it before it uses a value outside the view: as an index into another
+    /// array, or as the number of iterations of a loop without accesses.
     #[inline]
     pub fn check(&self) -> Result<(), Torn> {
         self.look.check(0)
@@ -130,9 +123,7 @@ impl<'v, W: Watch> View<'v, W> {
         self.bytes.load(at).ok_or(Torn)
     }
 
-    /// Fills `buf` with the bytes from `at` on.
-    ///
-    /// The contents of `buf` are valid once the view has returned.
+    /// Fills `buf` with the bytes from `at` on. They are valid once the view has returned.
     #[inline(always)]
     pub fn copy_to(&self, at: usize, buf: &mut [u8]) -> Result<(), Torn> {
         self.look.count_bytes(buf.len())?;
@@ -152,10 +143,8 @@ impl<'v, W: Watch> View<'v, W> {
         compare_bytes(self.bytes.get(at, other.len()).ok_or(Torn)?, other).ok_or(Torn)
     }
 
-    /// Compares all bytes of the view with `other` as slices are compared: byte by byte, where a
-    /// prefix is less than the whole.
-    ///
-    /// With [`part`](Self::part) this compares keys of variable length.
+    /// Compares all bytes of the view with `other` as slices are compared. With
+    /// [`part`](Self::part), this compares keys of variable length.
     #[inline]
     pub fn compare_all(&self, other: &[u8]) -> Result<Ordering, Torn> {
         let both = self.len().min(other.len());
@@ -186,16 +175,14 @@ impl<'v, W: Watch> View<'v, W> {
         Ok(View::new(bytes, self.look))
     }
 
-    /// Searches `count` slots of `width` bytes each, from `at` on, by binary search.
+    /// Searches `count` slots of `width` bytes from `at` on by binary search, in under 64 steps.
     ///
     /// `compare` gets the view and the position of a slot in it, and returns how that slot compares
     /// with the target; the slots are in ascending order. As [`slice::binary_search_by`], the
-    /// search returns the number of an equal slot (any of them, if there are several), or `Err`
-    /// with the number of lesser slots, which is the position of insertion. A `compare` that never
-    /// returns `Equal` finds the border between two groups. If the slots are not in order, as may
-    /// be the case in an inconsistent page, the result is any number up to `count`.
-    ///
-    /// The search takes less than 64 steps, whatever the page contains.
+    /// search returns the number of any equal slot, or `Err` with the number of lesser slots. A
+    /// `compare` that never returns `Equal` finds the border between two groups. If the slots are
+    /// not in order, as may be the case in an inconsistent page, the result is any number up to
+    /// `count`.
     #[inline]
     pub fn search<F>(
         &self,
@@ -226,12 +213,11 @@ impl<'v, W: Watch> View<'v, W> {
 
 impl View<'_, OfFile<'_>> {
     /// Returns a token of the page's state, for a later comparison
-    /// ([`File::is_unchanged`](crate::File::is_unchanged)). A token covers the whole page, even if
-    /// the view is of a part.
+    /// ([`File::is_unchanged`](crate::File::is_unchanged)). It covers the whole page, even if the
+    /// view is of a part.
     ///
-    /// The token outlives the closure. If the page changes before the attempt ends, the token
-    /// reports the change from the start, and the closure is called again. So return the token
-    /// together with the result: only a token from the successful attempt is of use.
+    /// Return the token together with the result: if the page changes before the attempt ends, the
+    /// closure is called again, and only a token from the successful attempt is of use.
     #[must_use]
     #[inline]
     pub fn token(&self) -> Token {
@@ -245,16 +231,14 @@ impl<W: Watch> fmt::Debug for View<'_, W> {
     }
 }
 
-/// Copies all of `bytes` to `buf`, which has the same length. The bytes are passed by value: a view
-/// passed by address would have to be in memory.
+/// Copies all of `bytes`, which are passed in registers, to `buf` of the same length.
 #[inline(never)]
 fn copy_any(bytes: RacySource<'_>, buf: &mut [u8]) {
     bytes.copy_to(0, buf);
 }
 
 /// Compares all of `bytes` with `other`, which has the same length, by words with the highest byte
-/// first. (`None` would mean that the lengths differ.) The first word decides most comparisons, and
-/// its comparison is inlined.
+/// first. Only the first word, which decides most comparisons, is compared inline.
 #[inline(always)]
 fn compare_bytes(bytes: RacySource<'_>, other: &[u8]) -> Option<Ordering> {
     if let Some(first) = other.first_chunk() {
@@ -266,7 +250,6 @@ fn compare_bytes(bytes: RacySource<'_>, other: &[u8]) -> Option<Ordering> {
     compare_any(bytes, other)
 }
 
-/// As [`compare_bytes`]. The bytes are passed by value, as to [`copy_any`].
 #[inline(never)]
 fn compare_any(bytes: RacySource<'_>, other: &[u8]) -> Option<Ordering> {
     let (words, rest) = other.as_chunks::<8>();

@@ -1,10 +1,8 @@
-//! Views: a closure reads a page in place, and its result is valid if the page did not change
-//! during the call.
+//! Views: a closure reads a page in place, and its result is valid if the page has not changed.
 //!
 //! # Protocol
 //!
-//! The protocol is that of the optimistic read ([`crate::read::reader`]), with the closure in place
-//! of the copy.
+//! As the optimistic read ([`crate::read::reader`]), with the closure in place of the copy.
 //!
 //! ```text
 //! 1 load the slot (acquire)
@@ -15,28 +13,22 @@
 //! 6 reload the slot: unchanged?
 //! ```
 //!
-//! The ordering edges are the same. If step 4 has loaded any byte that a fill of another page or a
-//! later write has stored, step 6 sees another word. So if the slot is unchanged at the end of an
-//! attempt, the closure's result was computed only from bytes that the page had at one moment. A
-//! failed attempt has no other effect on the protocol: it cannot access memory outside the page, it
-//! ends ([`crate::read::look`]), and the caller of the closure drops its result. Effects of the
-//! closure itself are not undone.
-//!
-//! The closure itself may change the slot, by a write to the page or by causing its eviction. The
-//! attempt is then inconsistent, as after a change by another thread.
+//! The ordering edges are the same: if step 4 has loaded any byte that a fill of another page or a
+//! later write has stored, step 6 sees another word. So if the slot is unchanged, the closure's
+//! result was computed only from bytes that the page had at one moment. A failed attempt cannot
+//! access memory outside the page, it ends ([`crate::read::look`]), and its result is dropped.
+//! Effects of the closure itself are not undone. The closure may also change the slot itself, by a
+//! write to the page or by its eviction.
 //!
 //! # Retries, and the attempt with a reference
 //!
 //! An attempt that is inconsistent or finds the slot claimed is repeated up to [`TRIES`] times: a
 //! writer finishes within a few steps, and a reference would make the next writer move the page
-//! (`docs/adr/0007-*`). A page that is missing or whose accessed bit is clear is looked up, filled
-//! and marked accessed as by any referenced read, and the next attempt has a reference. The last
-//! attempt has a reference too. The bytes of a page with a reference do not change. An access
-//! outside the page is then caused by the page's contents, and the view fails
-//! ([`ErrorKind::Malformed`]).
+//! (`docs/adr/0007-*`). A page that is missing or whose accessed bit is clear is looked up with a
+//! reference. The last attempt has a reference too, so the bytes do not change. An access outside
+//! the page is then caused by the page's contents, and the view fails ([`ErrorKind::Malformed`]).
 //!
-//! Failure. An attempt without a reference holds nothing while the closure runs, and the reference
-//! is a guard. So nothing needs to be undone if the closure panics.
+//! A panic of the closure needs no cleanup: an attempt holds nothing but the reference's guard.
 //!
 //! Verified by `loom_view_vs_evict_and_reuse`, `loom_view_vs_write`,
 //! `loom_view_that_goes_round_in_circles_ends`; by the mutants `view-*`.
@@ -57,16 +49,13 @@ use crate::read::lookup::Lookup;
 use crate::read::raw;
 use crate::read::view::View;
 
-/// Maximum number of attempts without a reference after the first one.
 const TRIES: u32 = if cfg!(loom) { 1 } else { 4 };
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Viewer<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
-/// Input of an attempt: bytes, and the state that shows whether the bytes are the page's.
 type Ground<'g> = (RacySource<'g>, OfFile<'g>);
 
-/// Page with a reference, and the number of the page's bytes that lie within the file.
 #[derive(Debug)]
 pub(crate) struct Held<'m, S: RefScheme> {
     reference: FrameRef<'m, S>,
@@ -76,7 +65,7 @@ pub(crate) struct Held<'m, S: RefScheme> {
 
 impl<'m, S: RefScheme> Viewer<'m, S> {
     /// Prepares one attempt on `page` without a reference, or returns the outcome if that is
-    /// impossible. The numbered steps are those of the module documentation.
+    /// impossible.
     #[inline(always)]
     fn begin<R>(self, page: PageNr) -> Result<Ground<'m>, Looked<R>> {
         // Loaded before the first atomic access, as in [`crate::read::reader`].
@@ -96,8 +85,8 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
             });
         }
         // 3. Loaded after the slot: if step 6 finds the slot unchanged, the file had this size
-        //    while the page had these bytes. (An index has no slots beyond `MAX_FILE_BYTES`, so
-        //    `start` is the start of the page.)
+        //    while the page had these bytes. (No slot lies beyond `MAX_FILE_BYTES`, so `start` does
+        //    not wrap.)
         let rest = self.0.size().saturating_sub(start);
         if rest == 0 {
             return Err(Looked::Fallback);
@@ -109,10 +98,8 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
 
     /// Makes one attempt on `page`: with the reference in `held`, or without a reference.
     ///
-    /// Called at the beginning of a view and from [`Self::again`]. The compiler decides whether
-    /// this function is inlined. If the closure is short, it is inlined into the caller of the
-    /// view, with all captured values in registers. If it is long, there is one copy of it, in this
-    /// function.
+    /// The compiler decides on inlining. A short closure is inlined into the caller of the view,
+    /// with all captured values in registers. A long one has one copy, here.
     #[inline]
     pub(crate) fn look<R, F>(
         self,
@@ -134,8 +121,7 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
         look_at(bytes, watch, self.0.page_size(), &mut |v| look(v))
     }
 
-    /// Makes one attempt on `page` without a reference. Returns `None` if the attempt misses or has
-    /// no result.
+    /// Returns `None` if an attempt without a reference misses or has no result.
     #[inline(always)]
     pub(crate) fn view_once<R, F>(self, page: PageNr, look: &mut F) -> Option<R>
     where
@@ -147,8 +133,7 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
         }
     }
 
-    /// Repeats attempts on `page` until the result is valid. `ahead` returns the number of pages to
-    /// fill from a missing page on.
+    /// Repeats attempts on `page` until one is valid. If the page is missing, fills `ahead` pages.
     #[inline]
     pub(crate) fn view<R, F, A>(self, page: PageNr, mut look: F, ahead: A) -> Result<R, Error>
     where
@@ -161,8 +146,7 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
         }
     }
 
-    /// Continues after a first attempt that failed. Repeats the attempt at once, whatever the
-    /// outcome of the first one was.
+    /// Continues after a first attempt that failed, whatever its outcome was.
     #[cold]
     #[inline(never)]
     fn again<R, F>(self, page: PageNr, look: &mut F, ahead: &dyn Fn() -> usize) -> Result<R, Error>
@@ -188,15 +172,13 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
         }
     }
 
-    /// Returns a reference to `page`, which is filled if it is missing.
     fn hold(self, page: PageNr, ahead: &dyn Fn() -> usize) -> Result<Held<'m, S>, Error> {
         let (reference, len) = Lookup(self.0)
             .hold(page, Op::View, ahead)
             .map_err(|error| error.with_op(Op::View))?;
-        // While there is a reference to a frame, a slot that names the frame is that of its page:
-        // the bytes do not change, and the frame is not reused. If the page has moved to another
-        // frame or was removed, no slot names this frame. If the slot is claimed, the page may be
-        // about to change. In each of these cases the token counts as changed.
+        // While a frame is referenced, a slot that names it is that of its page, and the bytes do
+        // not change. If the page has moved or was removed, no slot names this frame; if the slot
+        // is claimed, the page may be about to change. In these cases the token counts as changed.
         let token = match self.0.index().look(page) {
             Some(seen) if seen.slot.state() == State::Present(reference.frame()) => {
                 self.0.origin().token(page, seen)
@@ -211,8 +193,7 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
         })
     }
 
-    /// Returns the error for a page whose contents made the closure of an attempt with a reference
-    /// access bytes outside the page, or make too many accesses.
+    /// Returns the error for an attempt with a reference that failed.
     fn malformed(self, page: PageNr, is_too_long: bool) -> Error {
         let error = self.0.error(ErrorKind::Malformed, Op::View).with_page(page);
         if is_too_long {

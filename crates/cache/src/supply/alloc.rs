@@ -9,17 +9,15 @@ use crate::supply::reclaim::batch::Batches;
 use crate::supply::reclaim::nodes::{alloc_free, simplest};
 use crate::supply::reclaim::reclaimer::Reclaimer;
 
-/// Allocator of blocks, which evicts pages for them if necessary.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allocator<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 
 impl<'s, S: RefScheme> Allocator<'s, S> {
     /// Allocates a block of `order`, and evicts pages for it if necessary. May wait for fills in
-    /// flight; the caller may hold a claim.
+    /// flight. The caller may hold a claim.
     pub(crate) fn alloc(self, order: Order) -> Result<UniqueFrame<'s, S>, OutOfFrames> {
-        // Try first frames that are free locally (available without a drain of other thread
-        // caches), then a batch of evicted pages, and then frames that are free anywhere. The last
-        // step drains the other thread caches, which stops their owners.
+        // Frames that are free anywhere come after a batch of evicted pages: to get them, other
+        // thread caches are drained, which stops their owners.
         let found = self.alloc_or_evict_batch(order);
         match found.or_else(|| self.0.pool().alloc(order)) {
             Some(unique) => Ok(unique),
@@ -27,8 +25,8 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
         }
     }
 
-    /// Allocates a block of `order` that is free locally, or from one batch of evicted pages.
-    /// Returns `None` if there is no such block, and always under CLOCK, which has no batches.
+    /// Allocates a block that is free locally, or from one batch of evicted pages. CLOCK has no
+    /// batches.
     #[inline]
     fn alloc_or_evict_batch(self, order: Order) -> Option<UniqueFrame<'s, S>> {
         self.0.queues.as_ref()?;
@@ -38,9 +36,8 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
             .or_else(|| Batches(self.0).evict_for(order))
     }
 
-    /// Allocates a block of `order` that is free locally, or from one batch of evicted pages. Under
-    /// CLOCK, allocates a free block, or evicts pages for one, but only pages that were not
-    /// recently accessed. Returns `None` if there is no such block. Waits for nothing.
+    /// As [`alloc`](Self::alloc), but waits for nothing: returns `None` if one batch of evicted
+    /// pages, or under CLOCK one pass that spares recently accessed pages, yields no block.
     pub(crate) fn try_alloc(self, order: Order) -> Option<UniqueFrame<'s, S>> {
         if self.0.queues.is_some() {
             return self.alloc_or_evict_batch(order);
@@ -51,10 +48,9 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
             .or_else(|| Reclaimer(self.0).find_unmarked(order))
     }
 
-    /// Allocates as [`alloc`](Self::alloc) does, but at `place`. If `place` excludes or prefers
-    /// nodes, evicts in the order of the clock hand, not in that of the queues. If pages must be
-    /// evicted for a single frame on only one node, evicts a few more. The node of `place` must be
-    /// a node of the pool.
+    /// As [`alloc`](Self::alloc), but at `place`, whose node must be one of the pool. If `place`
+    /// excludes or prefers nodes, evicts in the order of the clock hand. For a single frame on only
+    /// one node, evicts a few more pages.
     pub(crate) fn alloc_at(
         self,
         order: Order,
@@ -74,8 +70,7 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
         Ok(block)
     }
 
-    /// Allocates a free block on `node`, without eviction. Returns `None` if `node` has no free
-    /// block of `order`.
+    /// Allocates a free block on `node`, without eviction.
     pub(crate) fn alloc_on(self, order: Order, node: usize) -> Option<UniqueFrame<'s, S>> {
         let request = AllocRequest {
             order,

@@ -1,10 +1,10 @@
 //! Memory that the cache uses outside of its frames, counted in frames.
 //!
-//! This module charges, in bytes, the parts of an open file that are not in a frame: the state of
-//! the file, the bounce buffers for its page codec, and the memory that its leaves share
+//! Charged, in bytes, are the parts of an open file that are not in a frame: the state of the file,
+//! the bounce buffers for its page codec, and the memory that its leaves share
 //! ([`crate::index::extents`]). For every [`FRAME_BYTES`] charged, rounded up, one frame of the
-//! pool is *withheld*: allocated, its memory discarded, and not used. So the cache as a whole stays
-//! within its capacity.
+//! pool is *withheld*: allocated, its memory discarded, and not used. So the cache stays within its
+//! capacity.
 //!
 //! Locks. The holder of the budget's lock waits for nothing, and neither allocates nor frees
 //! frames. The caller may hold claims and locks of files.
@@ -37,23 +37,21 @@ impl State {
 }
 
 impl Budget {
-    /// Returns the frames that are currently withheld, in ascending order.
+    /// Returns the withheld frames in ascending order.
     pub(crate) fn withheld(&self) -> Vec<FrameNr> {
         let mut withheld = lock(&self.state).withheld.clone();
         withheld.sort_unstable();
         withheld
     }
 
-    /// Returns the number of frames in `frames` that are currently withheld.
     pub(crate) fn nr_withheld(&self, frames: &Range<u32>) -> usize {
         let state = lock(&self.state);
         let within = |frame: &&FrameNr| frames.contains(&frame.get());
         state.withheld.iter().filter(within).count()
     }
 
-    /// Charges `bytes`. If the frames that are already withheld do not suffice, withholds frames of
-    /// `spare`, and removes them from it. Returns `false`, with nothing charged, if the frames of
-    /// `spare` do not suffice either.
+    /// Charges `bytes`, and withholds frames of `spare` if necessary, which it removes from
+    /// `spare`. Returns `false`, with nothing charged, if these do not suffice.
     pub(super) fn try_charge<S: RefScheme>(
         &self,
         bytes: usize,
@@ -70,8 +68,7 @@ impl Budget {
         true
     }
 
-    /// Reverts a charge of `bytes`. Frames that need no longer be withheld are freed, after the
-    /// lock is released.
+    /// Frames that need no longer be withheld are freed after the lock is released.
     pub(super) fn uncharge<S: RefScheme>(&self, claims: &Claims<S>, bytes: usize) {
         let surplus = {
             let mut state = lock(&self.state);

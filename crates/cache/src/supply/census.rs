@@ -1,5 +1,4 @@
-//! Reclaim statistics: counts of the reasons why frames were not freed in a reclaim pass. The
-//! counts determine whether a frame may soon be free.
+//! Reclaim statistics: reasons why frames were not freed in a reclaim pass.
 
 use std::fmt;
 
@@ -8,40 +7,34 @@ use pagewell_frame::{FrameKind, FrameMeta, Order};
 
 use crate::base::page_state::PageState;
 
-/// Reason why a frame was not freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stays {
     /// The frame is free, or part of a block that is counted with its first frame. In a request for
-    /// a block, also a frame whose page or leaf could be evicted.
+    /// a block, also a frame that could be evicted.
     Free,
     Dirty,
     Written,
     /// The page is pinned for writing.
     Locked,
-    /// The page has other references than the slot's: those of pins, of hazard protection, or
-    /// short-lived ones of readers.
+    /// The page has references of pins, of hazard protection, or short-lived ones of readers.
     Held,
-    /// The page was recently accessed, and its accessed bit is now clear.
     Marked,
     /// The frame is a leaf in use.
     Leaf,
-    /// The frame is a page, or a table, of memory spaces.
     OfSpaces,
-    /// The frame belongs to a range that the program manages.
     Raw,
-    /// The frame is allocated, but not a page yet: it is being filled, set aside (for a write or a
-    /// leaf, for example), or withheld.
+    /// The frame is being filled, set aside (for a write or a leaf, for example), or withheld.
     Owned,
-    /// Another thread was changing the frame or its slot, or was closing the leaf's file.
+    /// Another thread was changing the frame or its slot, or closing the leaf's file.
     Raced,
 }
 
 const NR_REASONS: usize = Stays::Raced as usize + 1;
 
 impl Stays {
-    /// Returns the reason why the content of a frame cannot be evicted, according to its metadata,
-    /// or `None` if an eviction may succeed. Also returns the kind and the order in the metadata.
-    /// Reads only the metadata and claims nothing, so hits on the page are not affected.
+    /// Returns the reason why a frame cannot be evicted, or `None` if an eviction may succeed, and
+    /// the kind and order of its block. Reads only the metadata, so hits on the page are not
+    /// affected.
     pub(crate) fn of<S: RefScheme>(record: &FrameMeta<S>) -> (Option<Self>, FrameKind, Order) {
         let (kind, order) = record.kind();
         let stays = match kind {
@@ -70,22 +63,19 @@ impl Stays {
     }
 }
 
-/// Maximum number of frames with referenced pages for which a request assumes that readers hold the
-/// references, each for a few steps. If there are more, the request assumes pins and does not wait
-/// for them.
+/// Maximum number of referenced frames for which a request assumes readers, which hold their
+/// references for a few steps. If there are more, it assumes pins and does not wait for them.
 const READERS: usize = 1024;
 
-/// Number of frames that were not freed, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Census {
     nr_frames: usize,
     by_reason: [usize; NR_REASONS],
-    /// Number of frames with the reason `Owned` that are withheld for memory outside of frames.
+    /// Number of `Owned` frames that are withheld.
     nr_withheld: usize,
 }
 
 impl Census {
-    /// Creates empty statistics of `nr_frames` frames, `nr_withheld` of them withheld.
     pub(crate) fn of(nr_frames: usize, nr_withheld: usize) -> Self {
         Self {
             nr_frames,
@@ -115,20 +105,19 @@ impl Census {
         self.by_reason[stays as usize]
     }
 
-    /// Whether the pass has cleared accessed bits, so that another pass can evict the pages. Always
-    /// `false` in a request for a block, which counts these pages as [`Stays::Free`].
+    /// Whether the pass has cleared accessed bits. A request for a block counts these pages as
+    /// [`Stays::Free`].
     pub(crate) fn has_unmarked(&self) -> bool {
         self.nr(Stays::Marked) != 0
     }
 
-    /// Returns the number of frames that are being filled, or set aside.
     fn nr_moving(&self) -> usize {
         self.nr(Stays::Owned).saturating_sub(self.nr_withheld)
     }
 
-    /// Whether a frame may soon be free: because the pass has cleared accessed bits, or because of
-    /// operations of other threads that are in progress. A wait in this layer makes no page clean
-    /// and ends no pin of the program.
+    /// Whether a frame may soon be free: because of cleared accessed bits, or of other threads'
+    /// operations in progress. A wait in this layer makes no page clean and ends no pin of the
+    /// program.
     pub(crate) fn may_change(&self) -> bool {
         let nr_held = self.nr(Stays::Held);
         self.nr(Stays::Raced) != 0
@@ -137,8 +126,7 @@ impl Census {
             || (1..=READERS).contains(&nr_held)
     }
 
-    /// Returns the number of frames that are reported as pinned: those counted as held or raced,
-    /// and those that the pass has not counted.
+    /// Returns the number of frames that are reported as pinned: held, raced or not counted.
     fn nr_pinned(&self) -> usize {
         let all: usize = self.by_reason.iter().sum();
         self.nr_frames

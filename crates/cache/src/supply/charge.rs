@@ -1,4 +1,4 @@
-//! Charges to the budget: allocation of the frames that are withheld for memory outside of frames.
+//! Charges to the budget.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{Order, UniqueFrame};
@@ -11,11 +11,9 @@ use crate::supply::parts::Supply;
 pub(crate) struct Charges<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 
 impl<'s, S: RefScheme> Charges<'s, S> {
-    /// Charges `bytes`, and evicts pages for the frames to be withheld if necessary.
     pub(crate) fn charge(self, bytes: usize) -> Result<(), OutOfFrames> {
-        // The frames allocated here belong to this call until they are withheld: concurrent calls
-        // must not use each other's frames, and no call may leave unneeded frames withheld. Surplus
-        // frames are freed by the drop, after the budget's lock is released.
+        // The frames belong to this call until they are withheld: concurrent calls must not use
+        // each other's frames. Surplus frames are freed after the budget's lock is released.
         let mut spare: Vec<UniqueFrame<'s, S>> = Vec::new();
         while !self.0.budget.try_charge(bytes, &mut spare) {
             let unique = Allocator(self.0).alloc(Order::ZERO)?;
@@ -25,9 +23,8 @@ impl<'s, S: RefScheme> Charges<'s, S> {
         Ok(())
     }
 
-    /// Charges `bytes` as [`charge`](Self::charge) does, but only with frames that
-    /// [`Allocator::try_alloc`] returns. Returns `false`, with nothing charged, if these frames do
-    /// not suffice.
+    /// As [`charge`](Self::charge), but only with frames of [`Allocator::try_alloc`]. Returns
+    /// `false`, with nothing charged, if these do not suffice.
     #[cfg(not(loom))]
     pub(crate) fn try_charge(self, bytes: usize) -> bool {
         let mut spare: Vec<UniqueFrame<'s, S>> = Vec::new();
@@ -41,7 +38,7 @@ impl<'s, S: RefScheme> Charges<'s, S> {
         true
     }
 
-    /// Reverts a charge of `bytes`, which may be 0.
+    /// `bytes` may be 0.
     pub(crate) fn uncharge(self, bytes: usize) {
         if bytes != 0 {
             self.0.budget.uncharge(&self.0.claims, bytes);
@@ -92,10 +89,9 @@ mod tests {
         assert_eq!(supply.pool().stats().nr_available(), 16);
     }
 
-    /// Regression test: eight files opened at the same moment left a cache with 61 of 64 frames.
-    /// Several charges had each withheld a frame, although one frame would have sufficed for all
-    /// eight, and only a failed charge freed the surplus. A frame that a charge does not need is
-    /// now never withheld.
+    /// Regression test: eight files opened concurrently left 61 of 64 frames. Several charges had
+    /// each withheld a frame, although one would have sufficed, and only a failed charge freed the
+    /// surplus.
     #[test]
     fn charges_at_the_same_moment_withhold_no_more_than_one_after_the_other() {
         const THREADS: usize = 8;

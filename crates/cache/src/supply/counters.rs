@@ -3,7 +3,7 @@
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::shard::Shards;
 
-/// Counts of events that are rare enough to be counted one by one. Hits are not counted.
+/// Counts of events that are rare enough to be counted one by one.
 #[derive(Debug, Default)]
 pub(crate) struct Counters(Shards<Counts>);
 
@@ -33,7 +33,6 @@ impl Counts {
 
 impl Counters {
     pub(crate) fn add(&self, event: Event, n: u64) {
-        // Statistics are not part of any protocol, and a model need not explore them.
         if !cfg!(loom) {
             // ORDERING: Relaxed; a statistic.
             let mine = self.0.get(self.0.own());

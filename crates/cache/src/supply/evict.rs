@@ -1,15 +1,14 @@
 //! Eviction of one page, or of one leaf whose slots are all empty.
 //!
 //! Protocol. The metadata of a page's frame records the leaf and the slot that name the page. The
-//! eviction of a page takes a reference to the recorded leaf, checks that the frame is a leaf,
-//! checks the slot, and claims the slot ([`crate::index::claim`]). So it needs no access to the
-//! mapping, nor to anything that a closing file could remove concurrently. It waits for nothing,
-//! and skips slots that other threads have claimed. The eviction of a leaf changes the file's
-//! index, so it acquires a weak reference to the file ([`super::owners`]).
+//! eviction takes a reference to the leaf, checks that the frame is a leaf, checks the slot, and
+//! claims it ([`crate::index::claim`]). So it needs no access to the mapping, nor to anything that
+//! a closing file could remove. It waits for nothing, and skips claimed slots. The eviction of a
+//! leaf changes the file's index, so it acquires a weak reference to the file ([`super::owners`]).
 //!
-//! A claim makes optimistic reads of the page fail. So a page that is dirty, unsynced, pinned or
-//! locked is not claimed: its frame's metadata shows that it cannot be evicted ([`Stays::of`]). The
-//! metadata is a hint, and is checked again under the claim.
+//! A claim makes optimistic reads of the page fail. So a page that cannot be evicted according to
+//! its frame's metadata ([`Stays::of`]) is not claimed. The metadata is a hint, and is checked
+//! again under the claim.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, Order, TryGetFrame, UniqueFrame};
@@ -24,31 +23,25 @@ use crate::supply::counters::Event;
 use crate::supply::parts::Supply;
 use crate::supply::policy::clock::Marks;
 
-/// Slot of a resident page: its leaf, its position in the leaf, and its word.
 pub(crate) type SeenSlot<'s, S> = (Leaf<'s, S>, usize, Slot);
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evictor<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 
 impl<'s, S: RefScheme> Evictor<'s, S> {
-    /// Evicts the content of `frame`. Returns `None` if the content cannot be evicted at once.
     pub(crate) fn try_evict(self, frame: FrameNr, marks: Marks) -> Option<UniqueFrame<'s, S>> {
         self.evict(frame, marks).ok()
     }
 
-    /// Evicts the content of `frame`.
-    ///
-    /// # Errors
-    ///
-    /// The reason why the content cannot be evicted at once, and the order of its block. If the
-    /// metadata shows the reason, nothing is claimed.
+    /// Evicts the content of `frame`. Fails with the reason why it cannot be evicted at once, and
+    /// the order of its block. If the metadata shows the reason, nothing is claimed.
     #[inline]
     pub(crate) fn evict(
         self,
         frame: FrameNr,
         marks: Marks,
     ) -> Result<UniqueFrame<'s, S>, (Stays, Order)> {
-        // The metadata is a hint until this thread has a reference; each branch checks it again.
+        // The metadata is a hint until this thread has a reference. Each branch checks it again.
         let record = self.0.pool().meta(frame);
         let (stays, kind, order) = Stays::of(record);
         let evicted = match stays {
@@ -57,8 +50,8 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
             None => self.evict_page(frame, marks),
         };
         if let Err(Stays::Held) = evicted {
-            // Query the frame (`doubt`): hazard protection may be its only other reference, and the
-            // next scan ends the protection unless a hazard slot names the frame.
+            // Query the frame: hazard protection may be its only other reference, which the next
+            // scan ends.
             self.0.pool().doubt(frame);
         }
         evicted.map_err(|stays| (stays, order))
@@ -79,9 +72,9 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
     }
 
     /// Evicts the page in `frame`, even if its accessed bit is set, and leaves `ghost` in the slot.
-    /// `seen` is the page's slot, if the caller has just loaded it. Returns the page's block and
-    /// the frame of its leaf, or `None` if the page cannot be evicted at once, or its slot has
-    /// changed since `seen`. The caller counts the eviction in the statistics.
+    /// `seen` is the page's slot, if just loaded. Returns the page's block and the frame of its
+    /// leaf, or `None` if the page cannot be evicted at once, or its slot has changed since `seen`.
+    /// The caller counts the eviction.
     pub(crate) fn evict_unmarked(
         self,
         frame: FrameNr,
@@ -110,10 +103,8 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
         claim.evict(ghost)
     }
 
-    /// Returns the slot of the page in `frame`, or `None` if `frame` has no page, or its page is
-    /// claimed or changing.
+    /// Returns the slot of the page in `frame`, unless it has no page or the page is changing.
     pub(crate) fn slot_of(self, frame: FrameNr) -> Option<SeenSlot<'s, S>> {
-        // The metadata is a hint until the slot is found to name the frame.
         let (leaf, position) = self.0.pool().meta(frame).owner();
         let leaf = u32::try_from(leaf).ok()?;
         let position = position as usize;
@@ -124,30 +115,28 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
             return None;
         };
         let leaf = Leaf::from_reference(reference)?;
-        // ORDERING: Acquire; the compare-and-swap of a claim acquires too, but a slot that has
-        // changed is rejected here, before that attempt.
+        // ORDERING: Acquire; rejects a changed slot here, before the claim, which acquires too.
         let slot = Slot::from_bits(leaf.slot(position).load(Ordering::Acquire));
         (slot.state() == State::Present(frame)).then_some((leaf, position, slot))
     }
 
-    /// Removes the leaf in `frame` from its file's index. Returns `None` if the leaf is in use, or
-    /// its file is not open.
+    /// Returns `None` if the leaf in `frame` is in use, or its file is not open.
     fn try_evict_leaf(self, frame: FrameNr) -> Option<UniqueFrame<'s, S>> {
         let TryGetFrame::Taken(reference) = self.0.pool().try_get(frame) else {
             return None;
         };
         let leaf = Leaf::from_reference(reference)?;
-        // While the handle exists, the leaf keeps its owner. If the file is being closed, the
-        // eviction fails, and the teardown of the mapping removes the leaf.
+        // With the handle, the leaf keeps its owner. If the file is being closed, the eviction
+        // fails, and the teardown of the mapping removes the leaf.
         let (number, leaf_nr) = leaf.reference.meta().owner();
         let owners = self.0.owners.get()?.upgrade()?;
         owners.take_leaf(number, leaf_nr as usize, leaf)
     }
 }
 
-/// Clears the accessed bit of a slot, if the slot has not changed since it was loaded as `slot`.
+/// Clears the accessed bit of a slot, unless the slot differs from `slot`.
 pub(crate) fn unmark<S: RefScheme>(leaf: &Leaf<'_, S>, position: usize, slot: Slot) {
-    // ORDERING: Relaxed; the bit is a hint. If the slot has changed, its bit must not be cleared.
+    // ORDERING: Relaxed; the bit is a hint.
     let _ = leaf.slot(position).compare_exchange(
         slot.bits(),
         slot.without_referenced().bits(),

@@ -1,14 +1,13 @@
 //! Frames for leaves, allocated several at a time.
 //!
-//! The memory of a leaf's frame is discarded (see [`crate::index::file_index`]), which splits a
-//! huge page if the frame is in one. A large file that is read sequentially creates a leaf for
-//! every 512 pages. If the leaves' frames were allocated one at a time, they would lie between the
-//! pages, and split every huge page. So a few frames are allocated at once and kept until leaves
-//! need them. As long as memory is not fragmented, they are contiguous. If a request finds no
-//! frame, or a file is closed, all frames of the stock are freed.
+//! The memory of a leaf's frame is discarded ([`crate::index::file_index`]), which splits a huge
+//! page. A large file that is read sequentially creates a leaf for every 512 pages; if these were
+//! allocated one at a time, they would lie between the pages, and split every huge page. So a few
+//! frames, contiguous if memory is not fragmented, are allocated at once and kept. If a request
+//! finds no frame, or a file is closed, all of them are freed.
 //!
-//! Locks. The holder of the stock's lock acquires no other lock, and waits for nothing. The caller
-//! may hold a claim or a leaf-creation lock.
+//! Locks. The holder of the stock's lock acquires no other lock. The caller may hold a claim or a
+//! leaf-creation lock.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, Order, UniqueFrame};
@@ -17,7 +16,6 @@ use pagewell_sync::{Mutex, lock};
 use crate::index::claims::Claims;
 use crate::supply::raw;
 
-/// Maximum number of frames allocated at once.
 const MOST: usize = 64;
 
 /// Frames whose memory is discarded, and which no leaf uses yet.
@@ -36,8 +34,8 @@ impl LeafStock {
         Some(raw::withheld(claims, frame))
     }
 
-    /// Adds up to `n - 1` free frames to the stock, where `n` is a 1024th of the pool's frames, but
-    /// at most [`MOST`]. Small pools keep no stock.
+    /// Adds up to `n - 1` free frames, where `n` is a 1024th of the pool's frames, but at most
+    /// [`MOST`]. Small pools keep no stock.
     pub(super) fn stock_up<S: RefScheme>(&self, claims: &Claims<S>) {
         let nr_more = (claims.pool.nr_frames() / 1024).clamp(1, MOST) - 1;
         let mut more = Vec::with_capacity(nr_more);
@@ -48,7 +46,7 @@ impl LeafStock {
             frame.discard();
             more.push(frame.into_withheld());
         }
-        // Reverse the order, so that the lowest frame is used first.
+        // The lowest frame is used first.
         more.reverse();
         lock(&self.frames).append(&mut more);
     }

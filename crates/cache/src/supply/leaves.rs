@@ -1,10 +1,9 @@
-//! Creation and removal of leaves: allocation of the frame for a leaf's metadata, and budget
-//! charges for the memory that it shares with its neighbours.
+//! Creation and removal of leaves, with the budget charges for the memory that neighbours share.
 //!
 //! If several threads need one leaf, one of them creates it. The others wait until it is installed
-//! or its creation has failed; threads that must not wait give up. So only one thread at a time
-//! allocates memory and evicts pages for the leaf. The creating thread sleeps only in allocations
-//! of frames, under the rules for all requests (`supply::reclaim`).
+//! or its creation has failed; threads that must not wait give up. So only one thread evicts pages
+//! for the leaf. It sleeps only in allocations of frames, under the rules for all requests
+//! (`supply::reclaim`).
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{Order, UniqueFrame};
@@ -18,24 +17,18 @@ use crate::supply::charge::Charges;
 use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::parts::Supply;
 
-/// Number of frames that a fill reserves for the creation of a leaf: one for its metadata, and two
-/// to be withheld ([`super::budget`]) for the memory that it shares with its neighbours. This
-/// memory may be slightly more than two frames. A third frame is then withheld, without a
-/// reservation, if the frames withheld before have too few bytes left. (Models reserve only one
-/// frame, since their pools are tiny.)
+/// Number of frames that a fill reserves for a leaf: one for its metadata, and two to be withheld
+/// ([`super::budget`]) for the memory that it shares with its neighbours. This memory may need a
+/// third frame, which is withheld without a reservation. (Models reserve one frame: their pools are
+/// tiny.)
 pub(crate) const LEAF_FRAMES: usize = if cfg!(loom) { 1 } else { 3 };
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leaves<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 
 impl<'s, S: RefScheme> Leaves<'s, S> {
-    /// Returns a handle of the leaf of `page` in the index of file number `owner`. Creates the leaf
-    /// if the index does not contain it; for this, acquires a leaf-creation lock and allocates. The
-    /// caller holds no claim.
-    ///
-    /// # Errors
-    ///
-    /// The reason why no frame is available for the leaf.
+    /// Returns a handle of the leaf of `page` in the index of file number `owner`. If necessary,
+    /// creates the leaf: acquires a leaf-creation lock and allocates. The caller holds no claim.
     pub(crate) fn leaf_or_new(
         self,
         index: &Index<S>,
@@ -48,8 +41,7 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
             return Ok(found);
         }
         let _making = index.lock_to_make(leaf);
-        // Another thread may have created the leaf in between. If another thread is removing the
-        // leaf, `leaf_nr` waits until the removal is complete.
+        // The leaf may exist by now. If it is being removed, `leaf_nr` waits for that.
         if let Some(found) = index.leaf_nr(claims, leaf) {
             return Ok(found);
         }
@@ -63,9 +55,8 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         }
     }
 
-    /// Returns a handle as [`leaf_or_new`](Self::leaf_or_new) does, or `None` if another thread
-    /// holds the leaf-creation lock, or if frames are not available without waiting. The caller may
-    /// hold claims.
+    /// As [`leaf_or_new`](Self::leaf_or_new), or `None` if another thread holds the leaf-creation
+    /// lock, or if frames are not available without waiting. The caller may hold claims.
     #[cfg(not(loom))]
     pub(crate) fn try_leaf_or_new(
         self,
@@ -89,12 +80,8 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         Some(index.install_leaf(claims, owner, leaf, fresh))
     }
 
-    /// Removes leaf number `leaf` if all its slots are empty, and if `held`, the caller's handle,
-    /// is its only handle. Returns the leaf's frame. Waits for nothing. The caller may hold claims.
-    ///
-    /// # Errors
-    ///
-    /// Returns `held`, with the leaf unchanged, if the leaf is in use.
+    /// Removes leaf number `leaf` if all its slots are empty and `held` is its only handle, and
+    /// returns its frame. Otherwise returns `held`. Waits for nothing. The caller may hold claims.
     pub(crate) fn take<'h>(
         self,
         index: &Index<S>,
@@ -106,13 +93,11 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         Ok(unique)
     }
 
-    /// Enters `leaf`, which is about to be created: charges the memory that it needs besides its
-    /// slots, unless a neighbour was already charged for it.
+    /// Charges the memory of a new leaf besides its slots, unless a neighbour was charged.
     fn enter(self, index: &Index<S>, leaf: usize) -> Result<(), OutOfFrames> {
         let charges = Charges(self.0);
         let mut paid = 0;
-        // One iteration suffices if neighbours were charged for all of the memory, and two
-        // otherwise. More are needed only if a neighbour has left since the last check.
+        // More than two iterations are needed only if a neighbour has left since the last check.
         loop {
             match index.enter(leaf, paid) {
                 Ok(surplus) => {
@@ -130,8 +115,7 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         }
     }
 
-    /// Enters `leaf` as [`enter`](Self::enter) does. Returns `false`, with nothing charged, if
-    /// frames are not available without waiting.
+    /// As [`enter`](Self::enter), but returns `false`, with nothing charged, if it must wait.
     #[cfg(not(loom))]
     fn try_enter(self, index: &Index<S>, leaf: usize) -> bool {
         let charges = Charges(self.0);
@@ -157,8 +141,8 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         Charges(self.0).uncharge(index.leave(leaf));
     }
 
-    /// Allocates a frame for a leaf's metadata, and discards its memory: the leaf's slots use as
-    /// much memory in the slot array.
+    /// Allocates a frame for a leaf's metadata, and discards its memory: the slots use as much
+    /// memory.
     fn alloc_frame(self) -> Result<UniqueFrame<'s, S>, OutOfFrames> {
         let (claims, stock) = (&self.0.claims, &self.0.leaf_stock);
         if let Some(frame) = stock.take(claims) {
@@ -170,8 +154,7 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         Ok(first)
     }
 
-    /// Allocates as [`alloc_frame`](Self::alloc_frame) does, if a frame is available without
-    /// waiting.
+    /// As [`alloc_frame`](Self::alloc_frame), without waiting.
     #[cfg(not(loom))]
     fn try_alloc_frame(self) -> Option<UniqueFrame<'s, S>> {
         let (claims, stock) = (&self.0.claims, &self.0.leaf_stock);

@@ -9,16 +9,13 @@ pub(crate) enum OutOfFrames {
     InUse(Box<Census>),
     /// Enough frames are free or can be evicted, but they are not contiguous.
     Fragmented {
-        /// Number of contiguous frames requested.
         nr_wanted: u32,
-        /// Number of frames that are free or could be evicted.
         nr_loose: usize,
         census: Box<Census>,
     },
 }
 
 impl OutOfFrames {
-    /// Returns the number of frames that are not clean.
     pub(crate) fn nr_unclean(&self) -> usize {
         let (Self::InUse(census) | Self::Fragmented { census, .. }) = self;
         census.nr(Stays::Dirty) + census.nr(Stays::Written)

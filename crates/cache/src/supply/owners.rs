@@ -7,13 +7,12 @@ use pagewell_frame::refcount::RefScheme;
 
 use crate::index::leaf::Leaf;
 
-/// Owner of the files to which leaves belong. A higher layer registers it, and the eviction of a
-/// leaf calls it.
+/// Owner of the files to which leaves belong, which a higher layer registers.
 pub(crate) trait LeafOwners<S: RefScheme>: fmt::Debug + Send + Sync {
     /// Removes `held`, leaf number `leaf` of file `number`, from the file's index. Returns the
     /// leaf's frame, or `None` if the file is not open or the leaf is in use. Acquires only short
-    /// locks (`docs/LOCKING.md`), among them the registry lock, and the locks that the release of
-    /// withheld frames needs (ranks 12 and 13). The caller may hold claims and locks of lower rank.
+    /// locks (among them the registry lock) and those for the release of withheld frames (ranks 12
+    /// and 13), so the caller may hold claims and locks of lower rank.
     fn take_leaf<'s>(
         &self,
         number: u64,

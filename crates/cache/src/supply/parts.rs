@@ -1,4 +1,4 @@
-//! State of the frame supply.
+//! State of the frame supply: data for operations such as [`Allocator`](super::alloc::Allocator).
 
 use std::mem::offset_of;
 use std::sync::{OnceLock, Weak};
@@ -21,27 +21,23 @@ use crate::supply::policy::clock::Clock;
 use crate::supply::policy::queues::Queues;
 use crate::supply::transfers::Transfers;
 
-/// State of the frame supply. Its operations are separate types:
-/// [`Allocator`](super::alloc::Allocator) and others.
 #[derive(Debug)]
 pub(crate) struct Supply<S: RefScheme> {
     pub(crate) claims: Claims<S>,
     pub(crate) clock: Clock,
-    /// Queues of the default policy, behind the policy lock. `None` under CLOCK. Misses acquire the
-    /// lock once for a whole batch.
+    /// Behind the policy lock, which misses acquire once for a whole batch. `None` under CLOCK.
     pub(crate) queues: Option<Padded<Mutex<Queues>>>,
     pub(crate) counters: Counters,
     pub(crate) budget: Budget,
-    /// Transfers in flight, whose pages can be evicted afterwards.
     pub(crate) transfers: Transfers,
     pub(crate) in_flight: InFlight,
     pub(crate) leaf_stock: LeafStock,
-    /// Owner of the files to which leaves belong. It is set before the first file is opened.
+    /// Set before the first file is opened.
     pub(crate) owners: OnceLock<Weak<dyn LeafOwners<S>>>,
 }
 
-// Claims and pins load the field `claims`. Misses and evictions write most of the other fields,
-// which therefore have cache lines of their own.
+// Claims and pins load `claims`. Misses and evictions write most of the other fields, which have
+// cache lines of their own.
 const _: () = {
     type P = Supply<LockBit>;
     let written = [

@@ -1,27 +1,26 @@
 //! Budget reservations: the limit of frames that may be in flight into the cache.
 //!
-//! A fill has frames that cannot be evicted: those of the page, of its neighbours, and of the leaf.
 //! Without a limit, many fills together could hold the whole pool, each waiting for one more frame.
-//! So a fill first acquires a reservation, before it holds a claim or a frame. It sleeps until the
-//! reservation is granted, or is given up if it must not wait. All reservations together cover at
-//! most three quarters of the pool. A fill that needs more than all the shared credit waits until
-//! no reservation uses that credit; only such a fill may exceed the limit.
+//! So a fill first acquires a reservation for the page, its neighbours and the leaf, before it
+//! holds a claim or a frame. It sleeps until the reservation is granted, or is given up if it must
+//! not wait. All reservations together cover at most three quarters of the pool. A fill that needs
+//! more than all the shared credit waits until no reservation uses that credit; only such a fill
+//! may exceed the limit.
 //!
 //! Half of the credit is divided among the shards of the threads. A fill reserves in its thread's
-//! shard, which has a cache line of its own, as long as the shard has credit. The other half is
-//! *shared credit* (`Stock`) behind a lock, for fills whose shard has no credit left. (A small pool
-//! has only shared credit.)
+//! shard, which has a cache line of its own, as long as the shard has credit. The other half, or
+//! all in a small pool, is *shared credit* (`Stock`) behind a lock.
 //!
 //! The quota of one file is the shared credit that all files together leave free. So one file can
 //! use at most half of the shared credit plus half of its last reservation, unless its first
 //! reservation alone is larger (`dirty::pressure` divides dirty frames likewise). If a backend
-//! hangs, the readers of its file may use up their shards and the file's quota, and then wait for
-//! each other. Readers of other files use the shared credit, and do not wait for the readers of
-//! that file, unless a single fill needs more than the credit that is left (as in a small pool).
+//! hangs, the readers of its file may use up their shards and the file's quota. Readers of other
+//! files use the shared credit, unless a single fill needs more than is left of it (as in a small
+//! pool).
 //!
 //! Locks. A thread waits for a reservation ([`InFlight::permit`]) with no claim held, but possibly
-//! with locks of files. The lock of the shared credit is a short lock: a fill that holds claims
-//! acquires it to extend or to release its reservation. Its holder acquires no other lock.
+//! with locks of files. The lock of the shared credit is a short lock, which a fill with claims
+//! acquires to extend or to release its reservation. Its holder acquires no other lock.
 
 use std::sync::PoisonError;
 #[cfg(not(loom))]
@@ -31,17 +30,14 @@ use pagewell_sync::atomic::{AtomicUsize, Ordering};
 use pagewell_sync::shard::Shards;
 use pagewell_sync::{Condvar, Mutex, MutexGuard, lock};
 
-/// Number of frames that are reserved.
 #[derive(Debug)]
 pub(crate) struct InFlight {
-    /// Number of frames reserved in each shard.
     shards: Shards<AtomicUsize>,
     most_of_shard: usize,
     stock: Stock,
 }
 
-/// Minimum credit of a shard in frames, enough for some fills with their neighbours. If it would be
-/// less, all credit is shared.
+/// Minimum credit of a shard in frames: enough for some fills. Below it, all credit is shared.
 const LEAST_OF_SHARD: usize = 64;
 
 /// Interval at which a thread that waits for shared credit checks its shard.
@@ -62,13 +58,13 @@ struct State {
     nr_waiters: usize,
 }
 
-/// Number of frames of shared credit that one file has reserved.
+/// Frames of shared credit that one file has reserved.
 #[derive(Debug, Default)]
 pub(crate) struct OfFile(AtomicUsize);
 
 impl OfFile {
     fn nr(&self) -> usize {
-        // ORDERING: Relaxed, here and below; the number is loaded and stored with the lock held.
+        // ORDERING: Relaxed, here and below; the number is accessed with the lock held.
         self.0.load(Ordering::Relaxed)
     }
 
@@ -77,15 +73,12 @@ impl OfFile {
     }
 }
 
-/// Reservation of a number of in-flight frames.
 #[derive(Debug)]
 pub(crate) struct Permit<'s> {
     in_flight: &'s InFlight,
     of_file: &'s OfFile,
     shard: usize,
-    /// Number of frames reserved in the shard.
     nr_of_shard: usize,
-    /// Number of frames reserved from the shared credit.
     nr_of_stock: usize,
 }
 
@@ -114,7 +107,7 @@ impl InFlight {
         lock(&self.stock.state).nr_waiters
     }
 
-    /// Reserves all credit. The caller ensures that no reservation exists.
+    /// The caller ensures that no reservation exists.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn all<'s>(&'s self, of_file: &'s OfFile) -> Vec<Permit<'s>> {
         let of_shards = (0..self.shards.iter().len()).map(|shard| {
@@ -133,8 +126,8 @@ impl InFlight {
         all
     }
 
-    /// Reserves `nr_frames` for a file. Waits until they are within the limits, or until no shared
-    /// credit is reserved. The caller holds no claim.
+    /// Waits until `nr_frames` are within the limits, or until no shared credit is reserved. The
+    /// caller holds no claim.
     pub(crate) fn permit<'s>(&'s self, of_file: &'s OfFile, nr_frames: usize) -> Permit<'s> {
         let mut permit = Permit {
             in_flight: self,
@@ -150,8 +143,7 @@ impl InFlight {
         permit
     }
 
-    /// Reserves as [`permit`](Self::permit) does, or returns `None` if `nr_frames` are currently
-    /// within the limits of neither the shard nor the shared credit. Waits for nothing.
+    /// As [`permit`](Self::permit), or `None` if `nr_frames` are not within the limits now.
     #[cfg(not(loom))]
     pub(crate) fn try_permit<'s>(
         &'s self,
@@ -170,17 +162,15 @@ impl InFlight {
 }
 
 impl Stock {
-    /// Whether the file of `of_file` may reserve `nr_frames` more. The file's quota does not apply
-    /// while the file has reserved no shared credit.
+    /// The file's quota does not apply while the file has reserved no shared credit.
     fn fits(&self, state: &State, of_file: &OfFile, nr_frames: usize) -> bool {
         let free = self.most.saturating_sub(state.nr_frames);
         let is_within_share = of_file.nr() == 0 || of_file.nr() + nr_frames <= free;
         nr_frames <= free && is_within_share
     }
 
-    /// Reserves `nr_frames` of the shared credit. Waits until they are within the limits, or until
-    /// no shared credit is reserved. Calls `elsewhere` before the wait and after each wake-up. If
-    /// `elsewhere` returns `true`, returns `false` and reserves nothing.
+    /// Reserves as [`InFlight::permit`] does. Calls `elsewhere` before the wait and after each
+    /// wake-up; if it returns `true`, returns `false` and reserves nothing.
     fn take_unless(
         &self,
         mut elsewhere: impl FnMut() -> bool,
@@ -204,23 +194,20 @@ impl Stock {
         true
     }
 
-    /// Waits until shared credit is returned, but at most for [`MOMENT`], since the return of a
-    /// shard's credit gives no notification.
+    /// Waits at most for [`MOMENT`], since the return of a shard's credit gives no notification.
     #[cfg(not(loom))]
     fn wait<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
         let waited = self.returned.wait_timeout(state, MOMENT);
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Waits until shared credit is returned. A model has no timeouts, and its only shard has no
-    /// credit.
+    /// A model has no timeouts, and its only shard has no credit.
     #[cfg(loom)]
     fn wait<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
         let waited = self.returned.wait(state);
         waited.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reserves `nr_frames` of the shared credit, if they are within the limits now.
     fn try_take(&self, of_file: &OfFile, nr_frames: usize) -> bool {
         let mut state = lock(&self.state);
         let fits = self.fits(&state, of_file, nr_frames);
@@ -244,8 +231,7 @@ impl Stock {
 }
 
 impl Permit<'_> {
-    /// Adds `nr_frames` to the reservation, if they are within the limits now. Waits for nothing,
-    /// so the caller may hold claims.
+    /// Adds `nr_frames`, if they are within the limits now. The caller may hold claims.
     pub(crate) fn try_extend(&mut self, nr_frames: usize) -> bool {
         if self.try_extend_in_shard(nr_frames) {
             return true;
@@ -268,9 +254,8 @@ impl Permit<'_> {
         if fits {
             self.nr_of_shard += nr_frames;
         } else {
-            // ORDERING: Relaxed; as above. The count was too high for a moment, so a concurrent
-            // reservation in this shard may have failed; its thread then reserves from the shared
-            // credit.
+            // ORDERING: Relaxed; as above. A concurrent reservation in this shard may have failed;
+            // its thread then reserves from the shared credit.
             count.fetch_sub(nr_frames, Ordering::Relaxed);
         }
         fits
@@ -328,8 +313,7 @@ mod tests {
         drop(permits);
     }
 
-    /// The credit of a shard is not divided by file. A file that uses all of a shard leaves the
-    /// shared credit to other files.
+    /// The credit of a shard is not divided by file.
     #[test]
     fn a_file_that_uses_up_its_shard_leaves_the_stock_to_others() {
         let in_flight = InFlight::new(1 << 20);

@@ -1,10 +1,9 @@
 //! Transfers from the backend in flight, counted for each node.
 //!
 //! A frame that is being filled can be evicted once its page is published. The transfer ends
-//! afterwards, or once the frames of a failed fill are freed.
-//! So a request that has found nothing to evict, while transfers to frames that it could use are in
-//! flight, sleeps until a transfer ends ([`crate::supply::reclaim`]). It also wakes at intervals,
-//! since pages may have been unpinned, or frames freed.
+//! afterwards, or once the frames of a failed fill are freed. So a request that finds nothing to
+//! evict sleeps until a transfer to frames that it could use ends ([`crate::supply::reclaim`]). It
+//! also wakes at intervals, since pages may have been unpinned, or frames freed.
 //!
 //! Locks. Waiting threads acquire the lock, and so does a thread that ends a transfer while others
 //! wait. Its holder acquires no other lock.
@@ -35,7 +34,6 @@ impl NodeSet {
         Self(1 << node)
     }
 
-    /// Returns the set of nodes that have these frames.
     pub(crate) fn of_frames<S: RefScheme>(
         pool: &FramePool<S>,
         frames: impl Iterator<Item = FrameNr>,
@@ -57,17 +55,15 @@ impl NodeSet {
 #[repr(align(128))] // Read by misses, written by requests that wait.
 pub(crate) struct Transfers {
     of_nodes: Box<[Shards<AtomicUsize>]>,
-    /// Number of [`Waiter`] values: threads that wait for the end of a transfer, or will do so
-    /// after their next scan.
+    /// Number of threads that wait for the end of a transfer, or will do so after their next scan.
     nr_waiters: AtomicUsize,
     /// Number of transfers that have ended while a thread was waiting.
     nr_ended: Mutex<u64>,
     ended: Condvar,
 }
 
-/// Shortest and longest sleep of a thread that waits for a transfer. The thread wakes after this
-/// time to find pages that were unpinned and frames that were freed, since these events notify no
-/// waiter.
+/// Shortest and longest sleep of a thread that waits for a transfer. It wakes to find pages that
+/// were unpinned and frames that were freed, since these events notify no waiter.
 #[cfg(not(loom))]
 const NAPS: RangeInclusive<Duration> = Duration::from_millis(2)..=Duration::from_millis(64);
 
@@ -76,20 +72,18 @@ const NAPS: RangeInclusive<Duration> = Duration::from_millis(2)..=Duration::from
 #[cfg(not(loom))]
 const LONGEST: Duration = Duration::from_millis(900);
 
-/// Registration of a thread that waits for the ends of transfers.
 #[derive(Debug)]
 pub(crate) struct Waiter<'t> {
     transfers: &'t Transfers,
     nr_seen: u64,
     #[cfg(not(loom))]
     nap: Duration,
-    /// Time at which the waiter was created, or last found that a transfer has ended.
+    /// Creation of the waiter, or last time that it found that a transfer has ended.
     #[cfg(not(loom))]
     since: Instant,
 }
 
-/// Guard of a transfer in flight. The drop of the guard ends the transfer, also if the backend
-/// panics.
+/// Transfer in flight, which ends even if the backend panics.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Transfer<'t> {
@@ -108,12 +102,10 @@ impl Transfers {
         }
     }
 
-    /// Registers this thread as waiting. The caller must call this function before its last scan of
-    /// the frames. Otherwise, if a transfer ended between the scan and this call, the thread would
-    /// detect it only after a whole sleep.
+    /// Registers this thread as waiting. The caller then scans the frames once more; otherwise it
+    /// would detect a transfer that ended between the scan and this call only after a whole sleep.
     pub(crate) fn waiter(&self) -> Waiter<'_> {
-        // ORDERING: Relaxed; if the end of a transfer does not see this waiter yet, the waiter
-        // sleeps one interval longer.
+        // ORDERING: Relaxed; a waiter that is not seen yet sleeps one interval longer.
         self.nr_waiters.fetch_add(1, Ordering::Relaxed);
         Waiter {
             transfers: self,
@@ -125,12 +117,11 @@ impl Transfers {
         }
     }
 
-    /// Counts a transfer to frames of `nodes` as in flight until the guard is dropped.
+    /// Ends with the drop of the guard.
     pub(crate) fn begin(&self, nodes: NodeSet) -> Transfer<'_> {
         let shard = self.of_nodes.first().map_or(0, Shards::own);
         for counts in self.counts(nodes) {
-            // ORDERING: Relaxed, here and below; a thread that waits for frames only checks whether
-            // waiting is useful.
+            // ORDERING: Relaxed, here and below; the counts only show whether waiting is useful.
             counts.get(shard).fetch_add(1, Ordering::Relaxed);
         }
         Transfer {
@@ -140,10 +131,9 @@ impl Transfers {
         }
     }
 
-    /// Whether transfers to frames of `nodes` are in flight.
     pub(crate) fn are_any(&self, nodes: NodeSet) -> bool {
-        // ORDERING: Relaxed; the result is a hint. The frames of a transfer are published or freed
-        // before it ends, so the next pass finds them.
+        // ORDERING: Relaxed; a hint. The frames of a transfer are published or freed before it
+        // ends, so the next pass finds them.
         self.counts(nodes)
             .flat_map(Shards::iter)
             .any(|count| count.load(Ordering::Relaxed) != 0)
@@ -173,8 +163,8 @@ impl Drop for Transfer<'_> {
 
 impl Waiter<'_> {
     /// Sleeps until a transfer has ended since the last call, or until a timeout. Each expired
-    /// timeout doubles the next one, within [`NAPS`]. Returns `false`, without sleeping, if no
-    /// transfer has ended for [`LONGEST`].
+    /// timeout doubles the next one, within [`NAPS`]. Returns `false` at once if none has ended for
+    /// [`LONGEST`].
     #[cfg(not(loom))]
     #[must_use]
     pub(crate) fn wait(&mut self) -> bool {
@@ -197,7 +187,6 @@ impl Waiter<'_> {
         true
     }
 
-    /// Sleeps until a transfer has ended since the last call.
     #[cfg(loom)]
     #[must_use]
     pub(crate) fn wait(&mut self) -> bool {

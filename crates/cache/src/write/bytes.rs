@@ -23,7 +23,6 @@ impl<S: RefScheme> Writer<'_, S> {
         self.write_any(writes, buf, pos, lsn)
     }
 
-    /// Continues [`Self::write_bytes`] after the attempt at a hit has failed.
     #[inline(never)]
     fn write_any(self, writes: &Writes, buf: &[u8], pos: u64, lsn: u64) -> Result<usize, Error> {
         Grower(self.0).checked_end(writes, pos, buf.len())?;
@@ -34,8 +33,7 @@ impl<S: RefScheme> Writer<'_, S> {
             let (nr, result) = self.write_some(writes, &buf[done..], pos + done as u64, lsn);
             done += nr;
             match result {
-                // If nothing was written, another thread has truncated the file. The write of the
-                // rest extends the file again.
+                // If nothing was written, the file was truncated, and the rest extends it again.
                 Ok(()) => {}
                 Err(error) => {
                     let error = match wait_after(self.0, writes, error) {
@@ -60,8 +58,7 @@ impl<S: RefScheme> Writer<'_, S> {
         Ok(done)
     }
 
-    /// Writes `buf` from byte `pos` on, or a part of it that begins there. Returns the number of
-    /// bytes written before an error.
+    /// Writes a part of `buf` from `pos` on. Returns the number of bytes written before an error.
     fn write_some(
         self,
         writes: &Writes,
@@ -72,13 +69,12 @@ impl<S: RefScheme> Writer<'_, S> {
         if pos + buf.len() as u64 <= self.0.size() {
             return PageWriter(self.0).write_pages(writes, buf, pos, lsn, Bound::Within);
         }
-        // Write at most as many pages as the cache can certainly hold, since the writer is not
-        // throttled while it holds the size lock.
+        // At most as many pages as the cache can certainly hold, since the writer is not throttled
+        // while it holds the size lock.
         let off = pos as usize & (self.0.page_size() - 1);
         let most = self.0.most_pages() * self.0.page_size() - off;
         let buf = &buf[..buf.len().min(most)];
-        // This write dirties pages while it holds the size lock, and is throttled before. A write
-        // within the file is throttled page by page.
+        // Throttled before the lock is held. A write within the file is throttled by page.
         let _resize = match self.0.lock_size_within_share(writes, Op::Write) {
             Ok(lock) => lock,
             Err(error) => return (0, Err(error)),

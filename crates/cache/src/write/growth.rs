@@ -4,28 +4,25 @@
 //!
 //! A write past the end holds the size lock. Its pages become resident before the size covers them.
 //! The page that contains the old end is written last, and the size is stored before the claim of
-//! that page ends (`write_growing`). A gap between the old end and the first byte written has no
-//! pages. A page that is not resident and lies past the end of the backend's file
-//! ([`crate::writeback::size`]) reads as zeros.
+//! that page ends (`write_growing`). A gap has no pages. A page that is not resident and lies past
+//! the end of the backend's file ([`crate::writeback::size`]) reads as zeros.
 //!
 //! A truncation, with the size lock and the writeback lock held:
 //! 1. The backend truncates the file. Until then all threads see the old size, so a truncation that
 //!    fails has no effect. A fill whose transfer is short during this step sleeps until the
 //!    truncation has ended ([`Writes::cutting`]). If the backend panics, or does not report whether
 //!    it has truncated the file, the truncation counts as done.
-//! 2. Store the size, then the size for fills. The order matters: a fill that finds a page past the
-//!    end of the backend's file zeros it, and a reader of these zeros must see that the file is
-//!    shorter.
+//! 2. Store the size, then the size for fills: a fill that finds a page past the end of the
+//!    backend's file zeros it, and a reader of these zeros must see that the file is shorter.
 //! 3. Remove the pages past the new end (`Remover::remove`), and call the file's user, which keeps
 //!    copies.
 //!
 //! # Locks
 //!
-//! The size lock precedes the writeback lock. A thread that waits for a page that is pinned for
-//! writing holds no size lock: the thread that has the guard may extend the file before it drops
-//! the guard. No writer is throttled while it holds the size lock, since a flusher acquires the
-//! writeback lock to clean the file, and other threads need the size lock. A callback, which runs
-//! with the writeback lock held, may write to other files.
+//! A thread that waits for a page that is pinned for writing holds no size lock: the thread that
+//! has the guard may extend the file before it drops the guard. No writer is throttled while it
+//! holds the size lock: a flusher that cleans the file acquires the writeback lock, which follows
+//! the size lock, and a callback may write to other files.
 //!
 //! Verified by `loom_append_vs_*`, `loom_gap_vs_read`, `loom_create_vs_truncate`,
 //! `loom_read_vs_cut`, `loom_read_vs_failed_cut`; the litmus tests `write-vs-truncate*`,
@@ -50,7 +47,7 @@ use crate::write::page::{Bound, PageWriter};
 use crate::writeback::size::StorageSize;
 use crate::writeback::tail::{Tail, TailKeeper};
 
-/// Treatment of the whole pages already written if the write of a later page fails.
+/// Treatment of the pages already written if the write of a later page fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Kept,
@@ -61,11 +58,9 @@ pub(crate) enum Part {
 pub(crate) struct Grower<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<S: RefScheme> Grower<'_, S> {
-    /// Writes `buf` from byte `pos` on and extends the file. The caller holds the size lock.
-    ///
-    /// The page that contains the old end is written last, and the size is stored before the claim
-    /// of that page ends. Otherwise a flusher could write the page to the backend only up to the
-    /// old end, and mark it clean.
+    /// The caller holds the size lock. The page that contains the old end is written last, and the
+    /// size is stored before its claim ends. Otherwise a flusher could write the page only up to
+    /// the old end, and mark it clean.
     pub(crate) fn write_growing(
         self,
         writes: &Writes,
@@ -102,8 +97,8 @@ impl<S: RefScheme> Grower<'_, S> {
             Remover(self.0).drop_past_end(old);
             return (nr, result);
         }
-        // If the old end is the end of a page, no page write has stored the size. Otherwise the
-        // store is omitted, so that readers keep the size's cache line.
+        // The size is stored here only if the old end is the end of a page, so that readers keep
+        // the size's cache line.
         if self.0.size() != size {
             self.0.store_size(size);
         }
@@ -112,7 +107,7 @@ impl<S: RefScheme> Grower<'_, S> {
 
     pub(crate) fn append_bytes(self, buf: &[u8], lsn: u64) -> Result<Range<u64>, Error> {
         let writes = self.0.writes(Op::Write)?;
-        // An append of one page touches at most two pages, and a cache can hold more.
+        // Shorter appends touch at most two pages, which any cache can hold.
         if buf.len() > self.0.page_size() {
             self.check_append(writes, buf.len())?;
         }
@@ -120,8 +115,7 @@ impl<S: RefScheme> Grower<'_, S> {
     }
 
     /// Refuses an append of `len` bytes that can never succeed, before any page is evicted or
-    /// written back for it. The pages of an append are past the end of the file until all of them
-    /// are resident and dirty. So none of them can be written back before the append has ended, and
+    /// written back for it. Its pages are past the end of the file until all of them are dirty, so
     /// all of them together must be within the dirty limit of one file.
     #[cold]
     fn check_append(self, writes: &Writes, len: usize) -> Result<(), Error> {
@@ -129,7 +123,6 @@ impl<S: RefScheme> Grower<'_, S> {
         self.checked_end(writes, pos, len)?;
         let most_pages = self.most_dirty() >> self.0.order().get();
         let page_size = self.0.page_size();
-        // The page that contains the end of the file counts as one page.
         let most = (most_pages * page_size).saturating_sub(pos as usize & (page_size - 1));
         if len <= most {
             return Ok(());
@@ -143,7 +136,6 @@ impl<S: RefScheme> Grower<'_, S> {
             )))
     }
 
-    /// Returns the maximum number of dirty frames of the file, if no other file has any.
     fn most_dirty(self) -> usize {
         match self.0.writes_if_any() {
             Some(_) => self.0.shared().pressure.limits.of_one_file(),
@@ -151,8 +143,8 @@ impl<S: RefScheme> Grower<'_, S> {
         }
     }
 
-    /// Calls `what`, which acquires the size lock, by [`Mapping::with_room`]. If a page to which
-    /// `what` must write was locked, waits for that page with no lock held, and calls `what` again.
+    /// Calls `what`, which acquires the size lock, by [`Mapping::with_room`]. While it finds a page
+    /// locked, waits for that page with no lock held, and calls it again.
     fn when_unlocked<T>(
         self,
         writes: &Writes,
@@ -175,13 +167,12 @@ impl<S: RefScheme> Grower<'_, S> {
         self.settle_end(writes, Op::Write)?;
         let pos = self.0.size();
         let end = self.checked_end(writes, pos, buf.len())?;
-        // An append is all or nothing: if it fails, the pages past the end are dropped.
         let (_, result) = self.write_growing(writes, buf, pos, lsn, Part::Dropped);
         result.map(|()| pos..end)
     }
 
     /// Whether an append of `len` bytes would write only to the page with the end of the file, and
-    /// that page is not clean. The result is a hint.
+    /// that page is not clean. A hint.
     fn is_in_dirty_tail(self, len: usize) -> bool {
         let (pos, page_size) = (self.0.size(), self.0.page_size());
         let off = pos as usize & (page_size - 1);
@@ -191,11 +182,7 @@ impl<S: RefScheme> Grower<'_, S> {
         self.0.seems_unclean(pos >> self.0.page_shift())
     }
 
-    /// Returns the end of a write of `len` bytes from byte `pos` on.
-    ///
-    /// # Errors
-    ///
-    /// [`FileTooLarge`](ErrorKind::FileTooLarge) if the file cannot have this end.
+    /// Returns the end of a write of `len` bytes from byte `pos` on, or `FileTooLarge`.
     pub(crate) fn checked_end(self, writes: &Writes, pos: u64, len: usize) -> Result<u64, Error> {
         let end = pos.checked_add(len as u64);
         let end = end.filter(|end| *end <= self.0.reach()).ok_or_else(|| {
@@ -218,17 +205,13 @@ impl<S: RefScheme> Grower<'_, S> {
         error.with_detail(detail.to_string())
     }
 
-    /// Requests from the backend whether the file can have `size` bytes. An error of a write past a
-    /// limit would otherwise only be returned by a later sync, and by each one after it, until the
-    /// file is truncated.
-    ///
-    /// The largest size that the backend has accepted is recorded. Usually the backend accepts the
-    /// size of the whole index, so one request suffices.
+    /// Queries the backend whether the file can have `size` bytes. Otherwise only later syncs would
+    /// return the error of a write past a limit, until the file is truncated. The largest accepted
+    /// size is recorded, usually that of the whole index.
     #[cold]
     fn check_size(self, writes: &Writes, op: Op, size: u64) -> Result<(), Error> {
         let layout = self.0.layout();
-        // In a file in whole pages, a smaller size may need more bytes in the backend than a larger
-        // size, but less than one page more.
+        // In a file in whole pages, a smaller size may need up to one page more.
         let rest = if layout.is_of_pages() {
             self.0.page_size() as u64 - 1
         } else {
@@ -239,8 +222,7 @@ impl<S: RefScheme> Grower<'_, S> {
             self.0.backend().check_size(stored)
         };
         let reach = self.0.reach();
-        // Near a limit, the size to check exceeds the size needed, so that many appends share one
-        // request to the backend.
+        // Near a limit, many appends share one request.
         let ahead = (size + (size / 8).max(1 << 20)).min(reach);
         for more in [reach, ahead] {
             if check(more).is_ok() {
@@ -263,29 +245,27 @@ impl<S: RefScheme> Grower<'_, S> {
         }
     }
 
-    /// Ensures, before the file is extended, that bytes that the backend has after the end do not
-    /// become part of the file ([`crate::writeback::tail`]). The caller holds the size lock.
+    /// Ensures that bytes that the backend has after the end do not become part of the file when it
+    /// is extended ([`crate::writeback::tail`]). The caller holds the size lock.
     pub(crate) fn settle_end(self, writes: &Writes, op: Op) -> Result<(), Error> {
         if self.0.hooks().is_none() {
             return Ok(());
         }
         while let Some(at) = writes.loose_end() {
-            // Keep the reference, so that the page is not evicted at once.
+            // Keeps the page from being evicted at once.
             let _page = Lookup(self.0)
                 .get(at >> self.0.page_shift(), || 1)
                 .map_err(|error| error.with_op(op))?;
             match TailKeeper(self.0).settle(writes, at, op)? {
                 Tail::Settled => break,
-                // The page was invalidated.
                 Tail::Missing => {}
             }
         }
         Ok(())
     }
 
-    /// Calls [`settle_end`](Self::settle_end) when the file is opened: bytes that an earlier
-    /// program left after the end must be removed before this program extends the file. If this
-    /// fails, the next call that extends the file tries again and returns the error.
+    /// Removes bytes that an earlier program left after the end. If this fails, the next call that
+    /// extends the file tries again and returns the error.
     #[cfg(not(loom))]
     pub(crate) fn settle_at_open(self) {
         if let Some(writes) = self.0.writes_if_any()
@@ -299,8 +279,8 @@ impl<S: RefScheme> Grower<'_, S> {
         }
     }
 
-    /// Zeros the bytes past the end in the partial tail page of a file with a page codec, if such
-    /// bytes may exist ([`Writes::loose_end`]). The caller holds the size lock.
+    /// Zeros the bytes past the end in the partial tail page of a file with a page codec
+    /// ([`Writes::loose_end`]). The caller holds the size lock.
     fn rewrite_end(self, writes: &Writes) -> Result<(), Error> {
         if self.0.hooks().is_none() {
             return Ok(());
@@ -311,20 +291,19 @@ impl<S: RefScheme> Grower<'_, S> {
         let off = at as usize & (self.0.page_size() - 1);
         let zeros = vec![0; self.0.page_size() - off];
         let edit = Edit::bytes(off, &zeros, 0);
-        // The file cannot be truncated, since the caller holds the size lock.
+        // The size lock prevents a truncation.
         let page = at >> self.0.page_shift();
         let _ = PageWriter(self.0).write_page(writes, page, edit, Bound::Growing)?;
         Ok(())
     }
 
-    /// Zeros the bytes between the end of the file and `pos` in the partial tail page. In other
-    /// pages, fills zero the bytes past the end. The caller holds the size lock.
+    /// Zeros the bytes between the end of the file and `pos` in the partial tail page. Fills zero
+    /// those of other pages. The caller holds the size lock.
     pub(crate) fn zero_tail(self, writes: &Writes, pos: u64) -> Result<(), Error> {
         let old = self.0.size();
         let page_size = self.0.page_size() as u64;
         let tail = old % page_size;
-        // The page's bytes past the end of the file have had no meaning before. If the page is not
-        // resident, a later fill zeros them.
+        // If the page is not resident, a later fill zeros its bytes past the end.
         let is_cached = self
             .0
             .index()
@@ -333,13 +312,13 @@ impl<S: RefScheme> Grower<'_, S> {
         if tail != 0 && is_cached {
             let zeros = vec![0; (page_size - tail).min(pos - old) as usize];
             let edit = Edit::bytes(tail as usize, &zeros, 0);
-            // The file cannot be truncated, since the caller holds the size lock.
+            // The size lock prevents a truncation.
             let _ = PageWriter(self.0).write_page(writes, old / page_size, edit, Bound::Growing)?;
         }
         Ok(())
     }
 
-    /// Sets the size of the file. Bytes past it are removed; new bytes are zeros.
+    /// Bytes past the new size are removed; new bytes are zeros.
     pub(crate) fn resize(self, new: u64) -> Result<(), Error> {
         let writes = self.0.writes(Op::Resize)?;
         self.when_unlocked(writes, || self.try_resize(writes, new))
@@ -354,7 +333,7 @@ impl<S: RefScheme> Grower<'_, S> {
                 format_args!("{new} bytes: its index ends at {end}"),
             ));
         }
-        // In a file in whole pages a smaller size may take more bytes.
+        // In a file in whole pages, a smaller size may take more bytes.
         if new > writes.checked_size() && (new > self.0.size() || self.0.layout().is_of_pages()) {
             self.check_size(writes, Op::Resize, new)?;
         }
@@ -367,16 +346,14 @@ impl<S: RefScheme> Grower<'_, S> {
         }
         let is_cut_in_page = self.0.layout().has_part(new) && new < old;
         if is_cut_in_page {
-            // The page is rewritten after the truncation. If it cannot be read now, the truncation
-            // fails here, without an effect.
+            // Rewritten after the truncation. If the page cannot be read now, nothing is changed.
             drop(
                 Lookup(self.0)
                     .get(new >> self.0.page_shift(), || 1)
                     .map_err(|error| error.with_op(Op::Resize))?,
             );
         }
-        // While this lock is held, no page is being written to the backend, where it would extend
-        // the file again.
+        // With this lock, no page in flight to the backend extends the file there again.
         let mut storage = self.0.lock_storage(writes, Op::Resize)?;
         // A truncation is passed to the backend only if the backend has the bytes. Growth is passed
         // on at once, so that this call returns an error of the backend.
@@ -390,11 +367,11 @@ impl<S: RefScheme> Grower<'_, S> {
             Ok(())
         } else {
             StorageSize(self.0).set_storage_size(&mut storage, new, || {
-                // The new size is published once the truncation is certain, and before a fill reads
-                // the removed bytes as zeros.
+                // Published once the truncation is certain, and before a fill reads the removed
+                // bytes as zeros.
                 if new < old {
-                    // In a file with a codec, the backend has the removed bytes of the last page
-                    // until the page is written again.
+                    // With a codec, the backend has the removed bytes of the last page until it is
+                    // written again.
                     if self.0.hooks().is_some() {
                         writes.set_loose_end(is_cut_in_page.then_some(new));
                     }
@@ -403,8 +380,7 @@ impl<S: RefScheme> Grower<'_, S> {
             })
         };
         // A truncation that the backend may have done counts as done, since the bytes past the new
-        // end are unknown now. A change that the backend has not done has no effect: no page was
-        // dropped, and no thread has seen another size.
+        // end are unknown. A change that the backend has not done has no effect.
         let is_changed = match &set {
             Ok(()) => true,
             Err(not_set) => new <= old && not_set.may_be_set,
@@ -412,14 +388,12 @@ impl<S: RefScheme> Grower<'_, S> {
         if is_changed {
             self.0.store_fill_size(self.0.fill_size().min(new));
             self.0.store_size(new);
-            // The removal waits for pages that are being filled.
             let step = writes
                 .service
                 .begin_step(&self.0.shared().pressure, Step::Read);
             Remover(self.0).drop_past_end(new);
             drop(step);
-            // The size lock keeps the file from growing again. The writeback lock is released
-            // because the file's user may have to wait.
+            // The size lock keeps the file from growing again. The file's user may have to wait.
             drop(storage);
             if new < old {
                 self.0.user().tell_cut(new);

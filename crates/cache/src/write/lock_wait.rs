@@ -1,14 +1,13 @@
 //! Waits for a page that is pinned for writing ([`super::page_lock`]).
 //!
-//! A thread waits with no lock of the file held: the thread that has the guard may need any of them
-//! before it drops the guard. A wait for a guard that the same thread owns would never end, so it
-//! fails with [`Deadlock`](ErrorKind::Deadlock). A detached guard has no owner: a thread that has
-//! one and waits for its page sleeps forever.
+//! A thread waits with no lock of the file held, since the thread that has the guard may need any
+//! of them. A wait for a guard that the same thread owns fails with
+//! [`Deadlock`](ErrorKind::Deadlock). A detached guard has no owner: a thread that has one and
+//! waits for its page sleeps forever.
 //!
-//! The state of a locked page has the number of the guard's lock, and
-//! [`Groups`](crate::dirty::groups::Groups) maps the number to the thread that owns the guard. So
-//! only a thread that would sleep queries the owner. The answer does not change concurrently: no
-//! other thread can make this thread the owner of a guard, or end its ownership.
+//! The state of a locked page has the number of the guard's lock, which
+//! [`Groups`](crate::dirty::groups::Groups) maps to the owner thread. Only a thread that would
+//! sleep queries the owner. No other thread can change whether this thread is the owner.
 
 #[cfg(not(loom))]
 use std::task::Waker;
@@ -26,7 +25,6 @@ use crate::base::slot::State;
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
 
-/// Lock of a page, as loaded from the page's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SeenLock {
     pub(crate) frame: FrameNr,
@@ -41,11 +39,8 @@ impl SeenLock {
 }
 
 /// Sleeps while `page` is in the frame of `lock` and locked. The caller holds no claim and, outside
-/// a callback of the file, no lock of the file.
-///
-/// # Errors
-///
-/// [`Deadlock`](ErrorKind::Deadlock), without waiting, if this thread owns the guard.
+/// a callback of the file, no lock of the file. Fails with [`Deadlock`](ErrorKind::Deadlock) if
+/// this thread owns the guard.
 pub(crate) fn wait_while_locked<S: RefScheme>(
     mapping: &Mapping<S>,
     writes: &Writes,
@@ -59,12 +54,8 @@ pub(crate) fn wait_while_locked<S: RefScheme>(
     Ok(())
 }
 
-/// Stores `waker`, which is called when `page` is no longer locked, or no longer in the frame of
-/// `lock`. Returns `None`, without storing it, if that is already the case.
-///
-/// # Errors
-///
-/// As for [`wait_while_locked`].
+/// As [`wait_while_locked`], but stores `waker` instead of sleeping. Returns `None`, without
+/// storing it, if the wait is over.
 #[cfg(not(loom))]
 pub(crate) fn leave_waker<S: RefScheme>(
     mapping: &Mapping<S>,
@@ -78,7 +69,7 @@ pub(crate) fn leave_waker<S: RefScheme>(
     Ok(waits.leave_waker(word, waker, |state| is_locked(mapping, page, lock, state)))
 }
 
-/// Whether `page` is in the frame of `lock` and locked. `state` is the state word of that frame.
+/// `state` is the state word of the frame of `lock`.
 fn is_locked<S: RefScheme>(
     mapping: &Mapping<S>,
     page: PageNr,
@@ -90,17 +81,15 @@ fn is_locked<S: RefScheme>(
         (slot.state() == State::Present(lock.frame)).then(|| slot.bits())
     };
     let before = in_frame();
-    // ORDERING: Acquire; pairs with the store and wake-up of the thread that unlocks. Acquire also
-    // orders the second load of the slot after this load: if the slot is unchanged, the frame was
-    // the page's throughout, and the word was the page's state. Otherwise the frame may have
-    // another use, or hold another page. This thread must not wait for that page's lock: its holder
-    // might be waiting for this thread.
+    // ORDERING: Acquire; pairs with the store of the thread that unlocks, and orders the second
+    // load of the slot after this load: if the slot is unchanged, the word was the page's state.
+    // Otherwise the frame may hold another page, for whose lock this thread must not wait: its
+    // holder might be waiting for this thread.
     let is_locked = PageState::from_bits(state.load(Ordering::Acquire)).is_locked();
     is_locked && before.is_some() && in_frame() == before
 }
 
-/// Returns [`Deadlock`](ErrorKind::Deadlock) if this thread owns the guard of `lock`, the lock of
-/// `page`.
+/// Returns [`Deadlock`](ErrorKind::Deadlock) if this thread owns the guard of `lock`.
 pub(crate) fn check_not_ours<S: RefScheme>(
     mapping: &Mapping<S>,
     writes: &Writes,
@@ -116,13 +105,9 @@ pub(crate) fn check_not_ours<S: RefScheme>(
     Ok(())
 }
 
-/// Sleeps while the page of a [`Locked`](ErrorKind::Locked) error is locked. A call that held a
-/// lock of the file has failed with `error`; the caller has released all locks of the file.
-///
-/// # Errors
-///
-/// `error` itself if it is of another kind or names no page. [`Deadlock`](ErrorKind::Deadlock),
-/// without waiting, if this thread owns the guard.
+/// Sleeps while the page of a [`Locked`](ErrorKind::Locked) error is locked. Returns `error` itself
+/// if it is of another kind or names no page, and [`Deadlock`](ErrorKind::Deadlock) if this thread
+/// owns the guard. The caller has released all locks of the file.
 pub(crate) fn wait_after<S: RefScheme>(
     mapping: &Mapping<S>,
     writes: &Writes,
@@ -134,8 +119,7 @@ pub(crate) fn wait_after<S: RefScheme>(
     if let Some(seen) = mapping.index().look(page)
         && let State::Present(frame) = seen.slot.state()
     {
-        // The state is a hint: if the page has moved to another frame, or is not locked, the wait
-        // ends at once.
+        // The state is a hint: the wait ends at once if the page has moved or is not locked.
         let state = PageState::of(mapping.pool().meta(frame));
         if let Some(lock) = SeenLock::of(frame, state) {
             return wait_while_locked(mapping, writes, page, lock);

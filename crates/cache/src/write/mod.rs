@@ -1,16 +1,14 @@
 //! Writes to pages in the cache, and changes of file sizes.
 //!
-//! Owns.
-//! - writes within a page ([`page`]), of any length ([`bytes`]), past the end, appends and new
-//!   sizes ([`growth`]);
-//! - pages pinned for writing ([`pin_mut`], [`page_lock`], [`lock_wait`]);
-//! - moves of pages to other frames ([`moves`]).
+//! Owns. Writes within a page ([`page`]), of any length ([`bytes`]), past the end, appends and new
+//! sizes ([`growth`]); pages pinned for writing ([`pin_mut`], [`page_lock`], [`lock_wait`]); moves
+//! of pages to other frames ([`moves`]).
 //!
 //! Calls `base`, `index`, `supply`, `dirty`, `mapping`; `read` for missing pages; `writeback` where
 //! a write must wait for an earlier write group or for a truncation of the backend.
 //!
-//! Promises. Readers see all of a write within one page, or nothing of it. Pins and transfers never
-//! see bytes change. A failed write has changed nothing of the page at which it failed.
+//! Guarantees. Readers see all of a write within one page, or nothing of it. Pins and transfers
+//! never see bytes change. A failed write has changed nothing of the page at which it failed.
 
 pub(crate) mod bytes;
 pub(crate) mod growth;

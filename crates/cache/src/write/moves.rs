@@ -3,16 +3,14 @@
 //! Protocol.
 //! 1. Allocate the frame, with no claim held.
 //! 2. Claim the slot. Freeze the page's frame at a count of one; if another thread has a reference
-//!    to the page, the page is not moved. So the page of a pin or of a transfer never moves, and no
-//!    writer is changing a page that moves.
+//!    to the page, the page is not moved. So no writer is changing a page that moves.
 //! 3. Copy the bytes, publish the new frame with the page's state and log sequence number, and end
 //!    the claim with the new frame and a new version.
 //! 4. Free the old frame, which was frozen all along.
 //!
-//! A move is a write that changes no bytes ([`super::page`]), so the same argument holds for
-//! readers. The sets of dirty and unsynced pages are indexed by page number and do not change. A
-//! page that is pinned for writing is not moved: threads that wait for it sleep on the metadata of
-//! its frame.
+//! For readers, a move is a write that changes no bytes ([`super::page`]). The sets of dirty and
+//! unsynced pages are indexed by page number and do not change. A page that is pinned for writing
+//! is not moved: threads that wait for it sleep on the metadata of its frame.
 //!
 //! Verified by `loom_move_vs_read_and_reuse`, `loom_move_vs_write`, `loom_move_vs_pin`,
 //! `loom_move_vs_evict`, `loom_move_vs_flush`.
@@ -29,8 +27,7 @@ use crate::supply::alloc::Allocator;
 use crate::supply::evict::Evictor;
 use crate::supply::parts::Supply;
 
-/// Maximum number of attempts to move a page: a claim or a reference of another thread usually ends
-/// within a few steps.
+/// Maximum number of attempts: another thread's claim or reference usually ends within a few steps.
 const LOOKS: usize = if cfg!(loom) { 1 } else { 4 };
 
 /// Outcome of a page move.
@@ -52,7 +49,6 @@ pub enum PageMove {
     Busy,
 }
 
-/// Moves a page to a frame of `node` if the page is resident.
 pub(crate) fn move_page<S: RefScheme>(mapping: &Mapping<S>, page: PageNr, node: usize) -> PageMove {
     let supply = mapping.supply();
     let mut to = None;
@@ -82,7 +78,6 @@ pub(crate) fn move_page<S: RefScheme>(mapping: &Mapping<S>, page: PageNr, node: 
         match seen.claim_present(&supply.claims) {
             None => to = Some(fresh),
             Some(claim) => match claim.relocate(fresh) {
-                // Dropping the old frame frees it.
                 Ok(_old) => return PageMove::Done,
                 Err(fresh) => {
                     failure = PageMove::Pinned;
@@ -96,12 +91,9 @@ pub(crate) fn move_page<S: RefScheme>(mapping: &Mapping<S>, page: PageNr, node: 
     failure
 }
 
-/// Moves the page in `frame` to `to`, a block of its size. Returns the old block.
-///
-/// # Errors
-///
-/// Returns `to` if it is a block of another pool, `frame` has no page of its size, the page's slot
-/// is being changed, or the page is locked or has another reference.
+/// Moves the page in `frame` to `to`, and returns the old block. Returns `to` as an error if it is
+/// a block of another pool, `frame` has no page of its size, the page's slot is being changed, or
+/// the page is locked or has another reference.
 pub(crate) fn move_out_of<'s, S: RefScheme>(
     supply: &'s Supply<S>,
     frame: FrameNr,
@@ -126,7 +118,7 @@ pub(crate) fn move_out_of<'s, S: RefScheme>(
     if !look_at_pins(supply, frame) {
         return Err(to);
     }
-    // Try once more from the start: the claim has ended.
+    // The claim has ended: try once more from the start.
     match Evictor(supply).slot_of(frame) {
         Some((leaf, position, slot)) => {
             match Claim::try_new(&supply.claims, leaf, position, slot) {
@@ -138,9 +130,8 @@ pub(crate) fn move_out_of<'s, S: RefScheme>(
     }
 }
 
-/// Requests a query of `frame`, whose hazard protection may have prevented the freeze, and scans
-/// the hazard slots. Returns `true` if any frame has lost its protection, so that another attempt
-/// may succeed.
+/// Queries `frame`, whose hazard protection may have prevented the freeze, and scans the hazard
+/// slots. Returns `true` if any frame has lost its protection, so that another attempt may succeed.
 fn look_at_pins<S: RefScheme>(supply: &Supply<S>, frame: FrameNr) -> bool {
     supply.pool().doubt(frame);
     supply.pool().look_at_announced() != 0

@@ -14,21 +14,18 @@
 //! A reader that has copied any byte of step 4 sees `busy` or the new version, by the fences. So a
 //! read within one page returns all of a write or nothing of it.
 //!
-//! If the frame cannot be frozen, another reference exists: a pin, a referenced read, or a transfer
-//! to the backend. In this case the page moves: the writer copies it to a new frame, writes there,
-//! and stores the new frame in the slot. So pins and transfers never see bytes change, and no
-//! writer waits for them. The reference count alone decides between the two cases, as for an
-//! eviction: either a pin has its reference before the freeze, which fails, or the pin's `try_get`
-//! fails. No fence between the count and the slot is needed (`docs/adr/0007-*`).
-//!
-//! New frames are allocated with no claim held, since the allocation may evict and wait.
+//! If the frame cannot be frozen, a pin, a referenced read, or a transfer to the backend has a
+//! reference. Then the page moves: the writer copies it to a new frame, writes there, and stores
+//! the new frame in the slot. So pins and transfers never see bytes change, and no writer waits for
+//! them. The reference count alone decides, as for an eviction: either a pin has its reference
+//! before the freeze, which fails, or the pin's `try_get` fails. No fence between the count and the
+//! slot is needed (`docs/adr/0007-*`). New frames are allocated with no claim held, since the
+//! allocation may evict and wait.
 //!
 //! # Pages that are not read
 //!
 //! A missing page is filled first, unless the write covers all bytes of the page that lie within
 //! the file, or the backend has no byte of the page.
-//!
-//! Writes past the end are in [`super::growth`], page locks in [`super::page_lock`].
 //!
 //! Verified by `loom_read_vs_write`, `loom_read_vs_two_moves`, `loom_write_vs_*`,
 //! `loom_*_vs_whole_write`; the litmus tests `optimistic-read-vs-write*`,
@@ -54,21 +51,17 @@ use crate::supply::leaves::Leaves;
 use crate::write::lock_wait::{SeenLock, check_not_ours, wait_while_locked};
 use crate::write::raw;
 
-/// Whether a write may extend the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bound {
-    /// No. A write that would end past the end of the file, because of a truncation, writes nothing
-    /// to the page.
+    /// No. A write past the end of the file, because of a truncation, writes nothing to the page.
     Within,
     /// Yes. The caller holds the size lock, so the file cannot be truncated.
     Growing,
-    /// As `Growing`. In addition, the write to the page that contains the old end of the file
-    /// stores this number as the new size.
+    /// As `Growing`. The write to the page with the old end also stores this number as the size.
     GrowingTo(u64),
 }
 
-/// Whether a write stops at the file's quota of frames that are not clean
-/// ([`crate::dirty::pressure`]).
+/// Whether a write stops at the file's dirty quota ([`crate::dirty::pressure`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Throttle {
     /// Yes, if the write would make a clean page dirty.
@@ -78,8 +71,7 @@ pub(crate) enum Throttle {
 }
 
 impl Bound {
-    /// Returns the throttling of a write. A write past the end holds locks and was throttled
-    /// before.
+    /// A write past the end holds locks and was throttled before.
     const fn throttle(self) -> Throttle {
         match self {
             Self::Within => Throttle::AtShare,
@@ -92,8 +84,7 @@ impl Bound {
 #[must_use]
 pub(crate) enum Wrote {
     Done,
-    /// Nothing was written: the file was truncated concurrently, and ends before the end of the
-    /// write.
+    /// The file was truncated, and ends before the end of the write. Nothing was written.
     Cut,
 }
 
@@ -104,12 +95,11 @@ pub(crate) enum Attempt {
     Cut,
     /// Another thread was changing the slot: look the page up again.
     Raced,
-    /// The page has another reference and must move, but there is no frame for it yet.
+    /// The page has another reference and must move to a new frame.
     NeedsFrame,
     Locked(SeenLock),
-    /// The page is clean, and the file is at its quota of frames that are not clean.
+    /// The page is clean, and the file is at its dirty quota.
     Throttled,
-    /// The page is not resident.
     Missing,
 }
 
@@ -117,8 +107,7 @@ pub(crate) enum Attempt {
 pub(crate) struct PageWriter<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<'m, S: RefScheme> PageWriter<'m, S> {
-    /// Writes `buf` from byte `pos` on. Returns the number of bytes written before the file was
-    /// found truncated, or an error occurred.
+    /// Writes `buf` from byte `pos` on. Returns the bytes written before a truncation or an error.
     pub(crate) fn write_pages(
         self,
         writes: &Writes,
@@ -143,17 +132,15 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         (done, Ok(()))
     }
 
-    /// Writes `buf` from byte `pos` on if the write is a hit: it lies within one page of the file,
-    /// which is resident, neither claimed nor locked, and without another reference, and the file
-    /// is below its quota or the page is not clean. Otherwise returns `false` and writes nothing.
+    /// Writes `buf` from byte `pos` on if it is a hit: it lies within one page of the file, which
+    /// is resident, neither claimed nor locked, and without another reference, and the file is
+    /// below its quota or the page is not clean. Otherwise returns `false` and writes nothing.
     ///
-    /// Makes one attempt as [`Self::write_page`] does, but is compiled separately: without a frame
-    /// for a move, most of the attempt's code is eliminated.
+    /// As [`Self::write_page`], but compiled separately, without the code for a move.
     #[inline(always)]
     pub(crate) fn write_hit(self, writes: &Writes, buf: &[u8], pos: u64, lsn: u64) -> bool {
         let page_size = self.0.page_size();
         let off = pos as usize & (page_size - 1);
-        // (An empty write touches no page.)
         if buf.is_empty() || buf.len() > page_size - off {
             return false;
         }
@@ -164,9 +151,9 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
     }
 
     /// Writes within one page. Waits while the page is locked, unless `bound` permits growth: the
-    /// caller then holds the size lock, and gets the error [`Locked`](ErrorKind::Locked), with the
-    /// page, for [`wait_after`](crate::write::lock_wait::wait_after). In both cases the error is
-    /// [`Deadlock`](ErrorKind::Deadlock) if this thread owns the guard that has locked the page.
+    /// caller then holds the size lock, and gets [`Locked`](ErrorKind::Locked), with the page, for
+    /// [`wait_after`](crate::write::lock_wait::wait_after). Either way, the error is
+    /// [`Deadlock`](ErrorKind::Deadlock) if this thread owns the guard.
     pub(crate) fn write_page(
         self,
         writes: &Writes,
@@ -195,8 +182,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
                     return Err(self.0.error(ErrorKind::Locked, Op::Write).with_page(page));
                 }
                 Attempt::Throttled => {
-                    // The writer is throttled only once: other writers may immediately dirty as
-                    // many pages again, and this loop must terminate.
+                    // Only once, so that the loop ends even if other writers dirty as many pages.
                     self.0.throttle(writes)?;
                     throttle = Throttle::Not;
                 }
@@ -215,8 +201,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
                             _ => {}
                         }
                     } else {
-                        // The write needs the old bytes, so the page is filled first. If the page
-                        // is evicted before the next attempt, it is filled again.
+                        // The write needs the old bytes. A page that is evicted is filled again.
                         drop(
                             Lookup(self.0)
                                 .get(page, || 1)
@@ -234,8 +219,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
             .map_err(|reason| self.0.out_of_frames(Op::Write, &reason))
     }
 
-    /// Takes the spare frame, and returns it if it fits a page of this file. Otherwise frees it and
-    /// returns `None`: the program may have obtained it for another file.
+    /// Takes the spare frame. Frees it and returns `None` if it is one for another file.
     fn take_spare(self, spare: &mut Option<UniqueFrame<'m, S>>) -> Option<UniqueFrame<'m, S>> {
         let fits = |spare: &UniqueFrame<'_, S>| {
             std::ptr::eq(spare.pool(), self.0.pool()) && spare.order() == self.0.order()
@@ -243,7 +227,6 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         spare.take().filter(fits)
     }
 
-    /// Whether `edit` can be written to a missing page without a read of the page.
     fn is_whole(self, page: PageNr, edit: Edit<impl Change>) -> bool {
         let start = page * self.0.page_size() as u64;
         let of_file = self
@@ -269,7 +252,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         match seen.slot.state() {
             State::Empty => return Ok(Attempt::Missing),
             State::Busy => return Ok(Attempt::Raced),
-            // The prefetch overlaps the claim of the slot and the freeze of the frame.
+            // The prefetch overlaps the claim and the freeze.
             State::Present(frame) => {
                 let (view, range) = (self.0.index().view(), edit.range());
                 let page = (frame, self.0.page_size());
@@ -315,25 +298,21 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         self.0.note_state(writes, page, state, after);
         writes.oldest.note(edit.lsn);
         self.grow(page, bound);
-        // The drop releases the slot's reference to the old frame. The last holder of another
-        // reference frees that frame.
+        // The last holder of another reference frees the old frame.
         drop(claim.replace(unique, after, lsn));
         Ok(Attempt::Done)
     }
 
-    /// Whether the file ends before the end of an edit that must be within it. The caller has
-    /// claimed the page's slot.
+    /// Whether the file ends before the end of an edit within it. The caller has claimed the slot.
     fn is_cut(self, page: PageNr, edit: Edit<impl Change>, bound: Bound) -> bool {
         // ORDERING: SeqCst fence; pairs with the one in `Remover::remove` (store buffering). This
-        // thread has claimed a slot, and then loads the size. A thread that truncates the file
-        // stores the size, and then loads slots to find claims. At least one of the two sees the
-        // other's change.
+        // thread claims a slot, then loads the size; a truncating thread stores the size, then
+        // loads slots to find claims. At least one of the two sees the other's change.
         fence(Ordering::SeqCst);
         bound == Bound::Within
             && page * self.0.page_size() as u64 + edit.range().end as u64 > self.0.size()
     }
 
-    /// Creates a missing page with the bytes of `edit`, and zeros around them.
     fn try_create_page(
         self,
         writes: &Writes,
@@ -351,9 +330,8 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         if self.is_cut(page, edit, bound) {
             return Ok(Attempt::Cut);
         }
-        // Check again now that the claim is held: the file may have grown, so that the edit no
-        // longer covers the page. A thread that truncates the file removes the page after this
-        // write.
+        // Checked again under the claim: the file may have grown. A thread that truncates the file
+        // removes the page after this write.
         if !self.is_whole(page, edit) {
             return Ok(Attempt::Raced);
         }
@@ -375,8 +353,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         Ok(Attempt::Done)
     }
 
-    /// Stores the new size if `page` contains the old end of the file. The caller has claimed its
-    /// slot.
+    /// Stores the new size if `page`, claimed by the caller, contains the old end.
     fn grow(self, page: PageNr, bound: Bound) {
         if let Bound::GrowingTo(size) = bound
             && page == self.0.size() >> self.0.page_shift()

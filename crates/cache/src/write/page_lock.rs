@@ -1,7 +1,7 @@
 //! Page locks. While a page is pinned for writing, other writers of the page wait.
 //!
-//! The lock is a bit of the page's state. The state is in the metadata of the page's frame, and
-//! changes only under the claim of the slot. A thread that waits for the lock sleeps on that word
+//! The lock is a bit of the page's state, which is in the metadata of the page's frame, and changes
+//! only under the claim of the slot. A thread that waits for the lock sleeps on that word
 //! ([`super::lock_wait`]). A locked page is neither moved nor evicted.
 //!
 //! Verified by the models of `models/locked_pages.rs`.
@@ -24,7 +24,6 @@ pub(crate) enum IfLocked {
     Fail,
 }
 
-/// Treatment of the lock when the page is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ThenLock {
     Ends,
@@ -37,14 +36,10 @@ pub(crate) struct PageLocks<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 impl<'m, S: RefScheme> PageLocks<'m, S> {
     /// Locks a page of the file for [`replace_locked`](Self::replace_locked). Returns a copy of its
     /// bytes, and a spare frame. The caller has recorded the owner of `holder`
-    /// ([`Groups`](crate::dirty::groups::Groups)), and keeps it recorded until the page is
-    /// unlocked.
+    /// ([`Groups`](crate::dirty::groups::Groups)), until the page is unlocked.
     ///
-    /// # Errors
-    ///
-    /// If the page is locked: [`Locked`](ErrorKind::Locked) if the call must not wait;
-    /// [`Deadlock`](ErrorKind::Deadlock) if it may wait and this thread owns the guard. Also the
-    /// errors of a read of the page.
+    /// If the page is locked already, fails with [`Locked`](ErrorKind::Locked) if the call must not
+    /// wait, and with [`Deadlock`](ErrorKind::Deadlock) if it may and this thread owns the guard.
     pub(crate) fn lock_page(
         self,
         page: PageNr,
@@ -78,8 +73,7 @@ impl<'m, S: RefScheme> PageLocks<'m, S> {
             if len == 0 {
                 return Err(self.0.error(ErrorKind::OutOfRange, Op::Pin));
             }
-            // The slot's reference keeps the frame while the claim is held, and no other thread
-            // writes to the frame.
+            // The slot's reference keeps the frame, and the claim excludes other writers.
             let mut bytes = vec![0; len].into_boxed_slice();
             self.0
                 .pool()
@@ -91,9 +85,8 @@ impl<'m, S: RefScheme> PageLocks<'m, S> {
         }
     }
 
-    /// Unlocks a page without changing it: the slot gets its previous word, so tokens of the page
-    /// stay unchanged. Does nothing if the page was removed, even if it was filled again since: the
-    /// lock is gone or belongs to another guard.
+    /// Unlocks a page without changing it, so tokens of it stay valid. Does nothing if the page was
+    /// removed: the lock is gone or belongs to another guard.
     pub(crate) fn unlock(self, page: PageNr, holder: u64) {
         let Some(claim) = self.0.claim_present(page) else {
             return;
@@ -108,14 +101,12 @@ impl<'m, S: RefScheme> PageLocks<'m, S> {
         }
         state.unlocked().store(record);
         drop(claim);
-        // The frame may hold another page by now. Threads that wait for the lock of that page wake
-        // up unnecessarily, and check it again.
+        // If the frame holds another page by now, threads that wait for its lock check it again.
         self.0.claims().waits.wake(PageState::word(record));
     }
 
-    /// Replaces the bytes of a locked page by those of `edit`. `then` decides whether the page is
-    /// unlocked. Does nothing if the page was removed, because the file was truncated or the page
-    /// discarded.
+    /// Replaces the bytes of a locked page by those of `edit`. Does nothing if the page was removed
+    /// by a truncation or a discard.
     pub(crate) fn replace_locked(
         self,
         page: PageNr,
@@ -133,7 +124,6 @@ impl<'m, S: RefScheme> PageLocks<'m, S> {
         let record = self.0.pool().meta(frame);
         let before = PageState::of(record);
         if !before.is_locked_by(holder) {
-            // The page was removed and filled again since it was locked.
             return;
         }
         let after = match then {

@@ -1,11 +1,9 @@
 //! Page pinned for writing: a guard with a copy of the page's bytes.
 //!
-//! There are three kinds of guards:
-//! - [`PageGuardMut`] is owned by the thread that created it, and cannot be sent. If this thread
-//!   makes a call that would wait for the guard, the call fails ([`super::lock_wait`]).
-//! - [`DetachedPageGuardMut`] has no owner and can be sent.
-//! - [`PublishedPage`] remains after the bytes of a `PageGuardMut` are published, and keeps other
-//!   writers waiting.
+//! [`PageGuardMut`] is owned by the thread that created it, and cannot be sent. If this thread
+//! makes a call that would wait for the guard, the call fails ([`super::lock_wait`]).
+//! [`DetachedPageGuardMut`] has no owner and can be sent. [`PublishedPage`] remains after the bytes
+//! of a `PageGuardMut` are published, and keeps other writers waiting.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -25,55 +23,48 @@ use crate::write::page_lock::{IfLocked, PageLocks, ThenLock};
 /// Guard of a page that is about to be replaced. Dereferences to a copy of its bytes, which becomes
 /// the page when the guard is dropped.
 ///
-/// Until then all readers see the old page, and other threads that write to the page wait. If the
-/// thread that has the guard makes a call that would wait for it, the call fails with
-/// [`Deadlock`](crate::ErrorKind::Deadlock). The guard cannot be sent to another thread;
-/// [`detach`](Self::detach) converts it into one that can be sent.
+/// Until then all readers see the old page, and other writers of the page wait. A call of the
+/// thread that has the guard fails with [`Deadlock`](crate::ErrorKind::Deadlock) if it would wait
+/// for it. The guard cannot be sent to another thread unless it is [detached](Self::detach).
 pub struct PageGuardMut<'f, S: RefScheme = LockBit> {
     locked: LockedPage<'f, S>,
-    /// Makes the guard `Sync` but not `Send`, as that of a mutex.
+    /// Makes the guard `Sync` but not `Send`.
     stays: PhantomData<MutexGuard<'f, ()>>,
 }
 
 /// As a [`PageGuardMut`], but has no owner and may be sent to any thread. A thread that has this
-/// guard and writes to the page by other means waits forever: the library cannot detect the
-/// deadlock.
+/// guard and writes to the page by other means waits forever: the deadlock is not detected.
 pub struct DetachedPageGuardMut<'f, S: RefScheme = LockBit> {
     locked: LockedPage<'f, S>,
 }
 
-/// Guard of a page whose new bytes are published to all readers. Other threads that write to the
-/// page wait until this guard is dropped: see [`PageGuardMut::publish`].
+/// Guard of a page whose new bytes are published. Other writers of the page wait until it is
+/// dropped: see [`PageGuardMut::publish`].
 pub struct PublishedPage<'f, S: RefScheme = LockBit> {
     locked: LockedPage<'f, S>,
-    /// As in [`PageGuardMut`].
     stays: PhantomData<MutexGuard<'f, ()>>,
 }
 
-/// Treatment of a locked page when its guard is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AtEnd {
-    /// The page is replaced and unlocked.
     Replaced,
-    /// The page is unlocked and otherwise unchanged.
     Unlocked,
 }
 
-/// Locked page with a copy of its bytes. Depending on `at_end`, the drop replaces and unlocks the
-/// page, or only unlocks it. In a fork the drop does nothing.
+/// Locked page with a copy of its bytes. The drop acts according to `at_end`; in a fork it does
+/// nothing.
 struct LockedPage<'f, S: RefScheme> {
     mapping: &'f Mapping<S>,
     page: PageNr,
     holder: u64,
-    /// Memory of the guard's own. A frame cannot be lent as a plain slice, because optimistic
-    /// readers may still be copying from any frame that was reused.
+    /// A frame cannot be lent as a plain slice, because optimistic readers may still be copying
+    /// from any frame that was reused.
     bytes: Box<[u8]>,
     lsn: u64,
     at_end: AtEnd,
-    /// Spare frame, used if the page has other references when the guard is dropped. Since this
-    /// frame is allocated in advance, the drop cannot fail.
+    /// For a page with other references. Allocated in advance, so that the drop cannot fail.
     spare: Option<UniqueFrame<'f, S>>,
-    /// Record of the owner. Dropped after the page was replaced.
+    /// Dropped after the page was replaced.
     undecided: Option<Undecided<'f>>,
 }
 
@@ -108,20 +99,18 @@ impl<'f, S: RefScheme> PageGuardMut<'f, S> {
         Ok(Self { locked, stays })
     }
 
-    /// Sets the log sequence number of the change. Before the page is written to the backend, the
-    /// writeback callback gets the highest number of that page
+    /// Sets the log sequence number of the change. The writeback callback gets the page's highest
     /// ([`OpenOptions::before_write`](crate::OpenOptions::before_write)).
     pub fn set_lsn(&mut self, lsn: u64) {
         self.locked.lsn = lsn;
     }
 
-    /// Replaces the page's bytes: from now on all readers see the new bytes. Other writers wait
-    /// until the returned guard is dropped.
+    /// Replaces the page's bytes for all readers. Other writers wait until the returned guard is
+    /// dropped.
     ///
-    /// A program that changes several pages uses this to define the order in which readers see the
-    /// changes, and admits other writers after all of them are visible.
-    /// `docs/guide/views-and-tokens.md` describes the order for a tree, and why the pages stay
-    /// locked. For one page, dropping the guard does both.
+    /// A program that changes several pages thus orders the changes for readers, and admits other
+    /// writers after all of them are visible (for a tree, see `docs/guide/views-and-tokens.md`).
+    /// For one page, dropping the guard does both.
     pub fn publish(mut self) -> PublishedPage<'f, S> {
         self.locked.publish();
         PublishedPage {
@@ -130,8 +119,7 @@ impl<'f, S: RefScheme> PageGuardMut<'f, S> {
         }
     }
 
-    /// Releases the guard without a change of the page. [Tokens](crate::Token) of the page stay
-    /// valid.
+    /// Releases the guard without a change of the page. Its [tokens](crate::Token) stay valid.
     pub fn cancel(mut self) {
         self.locked.at_end = AtEnd::Unlocked;
     }
@@ -197,7 +185,6 @@ impl<S: RefScheme> DerefMut for DetachedPageGuardMut<'_, S> {
 }
 
 impl<'f, S: RefScheme> LockedPage<'f, S> {
-    /// Records the owner of the guard. Does nothing in a fork.
     fn owner(&self, set: fn(&Undecided<'f>)) {
         if let Some(undecided) = &self.undecided
             && self.mapping.shared().home.is_here()
@@ -214,7 +201,7 @@ impl<S: RefScheme> LockedPage<'_, S> {
         PageLocks(self.mapping).replace_locked(self.page, lock, edit, self.spare.take());
     }
 
-    /// Replaces the page's bytes before the guard is dropped. Does nothing in a fork.
+    /// Does nothing in a fork.
     fn publish(&mut self) {
         if self.mapping.shared().home.is_here() {
             self.replace(ThenLock::Stays);
@@ -226,8 +213,7 @@ impl<S: RefScheme> LockedPage<'_, S> {
 impl<S: RefScheme> Drop for LockedPage<'_, S> {
     fn drop(&mut self) {
         if !self.mapping.shared().home.is_here() {
-            // In a fork the drop changes nothing. It would need locks that other threads of the
-            // parent may have held at the fork.
+            // The drop would need locks that other threads of the parent may have held at the fork.
             std::mem::forget(self.undecided.take());
             std::mem::forget(self.spare.take());
             return;

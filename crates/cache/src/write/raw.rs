@@ -5,12 +5,8 @@
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FrameView};
 
-/// Prefetches the first of the `len` bytes of a page from its byte `off` on, which are about to be
-/// written. The page begins at `frame`, which a slot of the caller's index has named.
-///
-/// # Panics
-///
-/// If the bytes are not all within a page of `page_size` bytes.
+/// Prefetches the first of the `len` bytes at `off` of the page at `frame`, which a slot of the
+/// caller's index has named. Panics if the bytes are not all within `page_size` bytes.
 #[inline(always)]
 #[track_caller]
 pub(super) fn expect_write<S: RefScheme>(

@@ -1,4 +1,4 @@
-//! Removal of pages together with the bytes written to them since their last writeback.
+//! Removal of pages together with their unwritten bytes.
 
 use std::ops::Range;
 
@@ -12,17 +12,15 @@ use crate::mapping::record::Mapping;
 use crate::mapping::remove::{Remover, Unclean};
 use crate::writeback::durable::Durable;
 
-/// Removes the cached pages in `pages`, with the bytes written to them since their last writeback.
 pub(crate) fn discard<S: RefScheme>(
     mapping: &Mapping<S>,
     pages: Range<PageNr>,
 ) -> Result<(), Error> {
     let writes = mapping.writes(Op::Invalidate)?;
-    // While this lock is held, no page is in flight to the backend. Otherwise the backend's bytes
-    // could still change after the removal, when other threads have read them.
+    // With this lock, no page is in flight, so the backend's bytes do not change later.
     let mut storage = mapping.lock_storage(writes, Op::Invalidate)?;
-    // Bytes that were submitted to the backend, or that it may have stored although it failed, must
-    // be made durable now: once the page is removed, they cannot be written again.
+    // Bytes that the backend may have must be made durable now: once the page is removed, they
+    // cannot be written again.
     let was_given = writes.written().next(pages.start, pages.end).is_some();
     if was_given || (storage.may_have_dirty && writes.any_dirty(pages.clone()).is_some()) {
         Durable(mapping)
@@ -35,7 +33,6 @@ pub(crate) fn discard<S: RefScheme>(
              the whole file succeeds",
         ));
     }
-    // The removal waits for pages that are being filled.
     let _step = writes
         .service
         .begin_step(&mapping.shared().pressure, Step::Read);

@@ -1,4 +1,4 @@
-//! Syncs of the backend: steps 3 and 4 of the protocol of making pages durable ([`super`]).
+//! Syncs of the backend: steps 3 and 4 of making pages durable ([`super`]).
 
 use std::io;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use crate::mapping::record::Mapping;
 use crate::writeback::most_pages;
 use crate::writeback::states::States;
 
-/// Guard whose drop changes the state of all unsynced pages, also on unwind.
+/// Changes the state of all unsynced pages when it is dropped, also on unwind.
 struct Settle<'m, S: RefScheme> {
     mapping: &'m Mapping<S>,
     writes: &'m Writes,
@@ -31,12 +31,11 @@ impl<S: RefScheme> Drop for Settle<'_, S> {
     }
 }
 
-/// Makes the data written to the backend durable.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Durable<'m, S: RefScheme>(pub(super) &'m Mapping<S>);
 
 impl<S: RefScheme> Durable<'_, S> {
-    /// Performs steps 3 and 4 of the protocol. The caller holds the writeback lock.
+    /// Steps 3 and 4 of the protocol. The caller holds the writeback lock.
     pub(super) fn sync_storage(
         self,
         writes: &Writes,
@@ -44,19 +43,15 @@ impl<S: RefScheme> Durable<'_, S> {
         what: Sync,
     ) -> io::Result<()> {
         let is_due = self.is_sync_due(writes, storage);
-        // After a failed sync the pages are dirty again, and are counted when they are written
-        // again.
         let given = storage.pace.begin_sync();
         #[cfg(not(loom))]
         let began = pagewell_sync::time::Instant::now();
         if is_due && !self.0.is_deep() {
-            // The program may have flushed a large amount, so start the sync range by range:
-            // throttled writers see that each of these calls returns. (With direct I/O the data has
-            // already reached the device.)
+            // The program may have flushed a large amount. Throttled writers see that each of these
+            // calls returns. (With direct I/O the data has already reached the device.)
             self.begin_sync_of_written(writes, storage)?;
         }
-        // Dropped last, so that a thread that sees that the call has returned finds the pages
-        // clean.
+        // Dropped last: a thread that sees that the call has returned finds the pages clean.
         let _step = writes
             .service
             .begin_step(&self.0.shared().pressure, Step::Sync);
@@ -86,13 +81,12 @@ impl<S: RefScheme> Durable<'_, S> {
         Ok(())
     }
 
-    /// Whether the backend must be synced before more is written to it, so that no sync takes long.
-    /// Always `false` for a file without background writeback, since no writer waits for its pages.
+    /// Whether the backend must be synced before more is written to it. Always `false` for a file
+    /// without background writeback, since no writer waits for its pages.
     pub(super) fn is_sync_due(self, writes: &Writes, storage: &Storage) -> bool {
         writes.mode == Writeback::Background && storage.pace.is_sync_due()
     }
 
-    /// Starts a sync of all unsynced pages, one range of consecutive pages at a time.
     fn begin_sync_of_written(self, writes: &Writes, storage: &mut Storage) -> io::Result<()> {
         let (page_size, end) = (self.0.page_size() as u64, self.0.nr_pages());
         let most = most_pages(self.0.page_size()) as u64;
@@ -108,9 +102,8 @@ impl<S: RefScheme> Durable<'_, S> {
         Ok(())
     }
 
-    /// Starts a sync of `bytes`, which were written to the backend. After an error or a panic all
-    /// unsynced pages are dirty again, and the state of the backend is unknown, as after a failed
-    /// sync.
+    /// Starts a sync of `bytes`. After an error or a panic, all unsynced pages are dirty again, and
+    /// the state of the backend is unknown, as after a failed sync.
     pub(super) fn begin_sync(
         self,
         writes: &Writes,

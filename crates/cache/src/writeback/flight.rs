@@ -1,14 +1,12 @@
 //! In-flight writes: page ranges that are written to the backend concurrently.
 //!
-//! Place. [`Giver`](super::give::Giver) passes a page range to a [`Flight`] instead of calling the
-//! backend itself, if there are several ranges and the backend supports concurrent requests: a file
-//! with direct transfers, or a backend with deferred completion
-//! ([`Backend::deferred`](pagewell_io::Backend::deferred)). A write through the kernel's page cache
-//! is a copy, which concurrency does not speed up. A program's backend whose calls block is called
-//! by one thread at a time, as its authors expect.
+//! [`Giver`](super::give::Giver) passes page ranges to a [`Flight`] if there are several and the
+//! backend supports concurrent requests: a file with direct transfers, or a backend with deferred
+//! completion ([`Backend::deferred`](pagewell_io::Backend::deferred)). A write through the kernel's
+//! page cache is a copy, which concurrency does not speed up. A program's backend whose calls block
+//! is called by one thread at a time, as its authors expect.
 //!
-//! Protocol, in addition to that of writing pages ([`super`]), with the writeback lock held
-//! throughout:
+//! Protocol, in addition to that of writing pages ([`super`]), under the writeback lock:
 //! 1. Before the first range, make the size of the backend known. From here on it is unknown until
 //!    all ranges have completed.
 //! 2. For each range, after its pages are unsynced and the callback has returned, submit its
@@ -23,12 +21,11 @@
 //! Progress. The thread starts requests, and takes completions, only in [`Flight::wait`]. A
 //! callback may read the file. With direct I/O, a read of part of a block waits for a thread that
 //! needs the file exclusively, and that thread waits for the requests in flight. So if the file has
-//! a callback, no request may be in flight while the callback runs: the thread gathers a full set
-//! of requests, starts all of them, and waits for all of them.
+//! a callback, the thread gathers a full set of requests, starts all of them, and waits for all of
+//! them, before the callback runs again.
 //!
-//! Panics. A callback that unwinds drops the flight. This drops first the submission context, which
-//! waits for its requests, and then the ranges. The pages of a range become dirty again unless its
-//! result was processed.
+//! Panics. A callback that unwinds drops the submission context, which waits for its requests, and
+//! then the ranges, whose pages become dirty again unless their result was processed.
 
 #![allow(unsafe_code)] // Memory of frames is lent to requests.
 
@@ -49,31 +46,26 @@ mod imp {
     use crate::writeback::run::Run;
     use crate::writeback::size::StorageSize;
 
-    /// Maximum number of requests in flight.
     const MOST: usize = 32;
 
-    /// Number of completions to wait for when the maximum is reached. The other requests stay in
-    /// flight, and the ring is entered once for several completions.
+    /// Number of completions to wait for at the maximum, so that the ring is entered once for
+    /// several completions, while the other requests stay in flight.
     const AT_ONCE: usize = 8;
 
-    /// Results of requests, each with the number of its page range.
+    /// With the numbers of the page ranges.
     type Results = Arc<Mutex<Vec<(usize, io::Result<usize>)>>>;
 
-    /// Page ranges in flight to the backend. The owner must call [`finish`](Self::finish). A drop
-    /// without this call leaves the backend's size unknown.
+    /// The owner must call [`finish`](Self::finish). Otherwise the backend's size stays unknown.
     pub(in crate::writeback) struct Flight<'m, S: RefScheme> {
         mapping: &'m Mapping<S>,
-        /// Dropped before the ranges, which own the memory of its requests: the drop waits for the
-        /// requests.
+        /// Dropped before the ranges, which own its requests' memory: the drop waits for these.
         lane: Box<dyn Lane + 'm>,
-        /// `None` once the result was processed.
         runs: Vec<Option<Run<'m, S>>>,
         results: Results,
-        /// `Storage::may_have_dirty` before the first range.
         had_dirty: bool,
         has_failed: bool,
-        /// For a file in whole pages: whether the backend's size was known before the first range.
-        /// `fill_size` is the size that fills used at that time.
+        /// For a file in whole pages: whether the backend's size was known before the first range,
+        /// and the size that fills used at that time.
         was_known: bool,
         fill_size: u64,
         has_hook: bool,
@@ -107,8 +99,8 @@ mod imp {
             })
         }
 
-        /// Performs step 2, and step 3 for enough ranges to stay within the limit. Calls `settled`
-        /// for each range of step 3.
+        /// Steps 2 and 3, the latter for enough ranges to stay within the limit. Calls `settled`
+        /// for each of these.
         pub(in crate::writeback) fn give(
             &mut self,
             storage: &mut Storage,
@@ -131,11 +123,10 @@ mod imp {
             let done = move |result| lock(&results).push((nr, result));
             // SAFETY: (a) the memory of `spans` is that of frames, which the references of the
             // range keep, or of a chunk of the reserve, which the range owns. The range is in
-            // `runs` until `settle` has taken the result that `done` has stored, or until the
-            // flight is dropped. A drop of the flight drops `lane` first, and this waits for all
-            // requests of `lane`. Neither `lane` nor `runs` is leaked. (In a child that was forked
-            // in between, `lane` does not wait: the requests are those of the parent, and so is the
-            // memory that the kernel reads.)
+            // `runs` until `settle` has taken the result of `done`, or until the flight is dropped.
+            // That drops `lane` first, which waits for all its requests. Neither `lane` nor `runs`
+            // is leaked. (In a child that was forked in between, `lane` does not wait: the requests
+            // are the parent's, and so is the memory that the kernel reads.)
             let request = unsafe { Request::write(start, spans, Box::new(done)) };
             self.lane.submit(self.mapping.job(request));
             match (self.has_hook, self.lane.nr_in_flight()) {
@@ -147,8 +138,7 @@ mod imp {
             }
         }
 
-        /// Performs step 4: waits for all requests in flight, and records the state of the backend
-        /// as after a single call.
+        /// Step 4. Records the state of the backend as after a single call.
         pub(in crate::writeback) fn finish(
             mut self,
             storage: &mut Storage,
@@ -158,8 +148,7 @@ mod imp {
                 self.wait(usize::MAX, settled);
             }
             self.settle(settled);
-            // Ranges are left only in a child that was forked in between, where these requests
-            // never complete.
+            // Only in a child that was forked in between, where these requests never complete.
             for run in self.runs.drain(..).flatten() {
                 self.has_failed = true;
                 let nr_pages = run.nr_pages();
@@ -173,8 +162,7 @@ mod imp {
                 storage.may_have_dirty = self.had_dirty;
             }
             if self.mapping.layout().is_of_pages() {
-                // The requests change no size, since the backend already has space for all pages.
-                // The owner of the flight sets the end of the file next.
+                // The backend has space for all pages. The owner sets the end of the file next.
                 let is_same = self.fill_size == self.mapping.fill_size();
                 storage.is_size_known = self.was_known && is_same && !self.has_failed;
             } else if !self.has_failed {
@@ -186,7 +174,7 @@ mod imp {
             }
         }
 
-        /// Waits until a page range has completed, if the ranges in flight use all of the reserve.
+        /// If the ranges in flight use all of the reserve, waits until one of them has completed.
         pub(in crate::writeback) fn make_room(
             &mut self,
             settled: &mut impl FnMut(usize, Result<(), Failure>),
@@ -195,8 +183,7 @@ mod imp {
                 .mapping
                 .writes_if_any()
                 .and_then(|writes| writes.reserve.as_ref());
-            // Wait for all requests if a callback may read the file before the next range is
-            // written.
+            // A callback may read the file before the next range is written.
             let nr = if self.has_hook { usize::MAX } else { 1 };
             while reserve.is_some_and(Reserve::is_used_up) && self.lane.nr_in_flight() != 0 {
                 self.wait(nr, settled);
@@ -214,7 +201,7 @@ mod imp {
             self.settle(settled);
         }
 
-        /// Performs step 3 for all requests that have completed.
+        /// Step 3, for all requests that have completed.
         fn settle(&mut self, settled: &mut impl FnMut(usize, Result<(), Failure>)) {
             let results = std::mem::take(&mut *lock(&self.results));
             for (nr, result) in results {
@@ -224,7 +211,7 @@ mod imp {
                 match &result {
                     Ok(_) => {
                         // S1 of `size` holds: bytes at lower offsets that are not written yet are
-                        // in resident pages, so fills do not read them from the backend.
+                        // in resident pages.
                         let fill_size = self.mapping.fill_size().max(run.end());
                         self.mapping.store_fill_size(fill_size);
                         if let Some(writes) = self.mapping.writes_if_any()

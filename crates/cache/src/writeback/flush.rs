@@ -17,13 +17,11 @@ use crate::writeback::durable::Durable;
 use crate::writeback::give::{Giver, Next, is_interrupted};
 use crate::writeback::size::StorageSize;
 
-/// Writes back the pages of a file, and makes them durable.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flusher<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<S: RefScheme> Flusher<'_, S> {
-    /// Writes the dirty pages in `pages` to the backend. Returns the number of pages written, which
-    /// may not be durable.
+    /// Writes the dirty pages in `pages` to the backend. Returns the number of pages written.
     pub(crate) fn flush(self, pages: Range<PageNr>) -> Result<usize, Error> {
         let writes = self.0.writes(Op::Flush)?;
         let mut storage = self.0.lock_storage(writes, Op::Flush)?;
@@ -48,11 +46,11 @@ impl<S: RefScheme> Flusher<'_, S> {
             .map(drop)
     }
 
-    /// Makes all earlier writes durable, by its own sync or by the sync of another thread that
-    /// begins after this call ([`crate::dirty::commits`]).
+    /// Makes all earlier writes durable, by this sync or another thread's that begins after this
+    /// call ([`crate::dirty::commits`]).
     pub(crate) fn sync(self, what: Sync) -> Result<(), Error> {
         let writes = self.0.writes(Op::Sync)?;
-        // Checked before the join, so that no thread follows a leader that fails here.
+        // Before the join, so that no thread follows a leader that fails here.
         self.0.check_no_hook(writes, Op::Sync)?;
         let mut lead = match writes.commits.join(what) {
             Role::Lead(lead) => lead,
@@ -69,15 +67,15 @@ impl<S: RefScheme> Flusher<'_, S> {
         result
     }
 
-    /// Performs steps 2 to 5 of the protocol of commits.
+    /// Steps 2 to 5 of the protocol of commits.
     fn lead(self, writes: &Writes, lead: &mut Lead<'_>) -> Result<(), Error> {
         let mut storage = self.0.lock_storage(writes, Op::Sync)?;
         let what = lead.close();
         self.sync_locked(writes, &mut storage, what)
     }
 
-    /// Makes all earlier writes durable, as [`sync`](Self::sync) does. Returns early if, once this
-    /// thread has the writeback lock, everything is durable or `is_enough` returns `true`.
+    /// As [`sync`](Self::sync), unless everything is durable or `is_enough` returns `true` once
+    /// this thread has the writeback lock.
     pub(crate) fn sync_unless(self, what: Sync, is_enough: impl Fn() -> bool) -> Result<(), Error> {
         let writes = self.0.writes(Op::Sync)?;
         let mut storage = self.0.lock_storage(writes, Op::Sync)?;
@@ -87,7 +85,6 @@ impl<S: RefScheme> Flusher<'_, S> {
         self.sync_locked(writes, &mut storage, what)
     }
 
-    /// Whether all bytes and the size of the file are known to be durable.
     fn is_durable(self, writes: &Writes, storage: &Storage) -> bool {
         storage.durability == Durability::Durable && self.has_no_changes(writes, storage)
     }
@@ -101,8 +98,7 @@ impl<S: RefScheme> Flusher<'_, S> {
             && self.0.backend().is_as_found())
     }
 
-    /// Whether the backend has the bytes and the size of the file, and the last sync, if any, came
-    /// after the last write.
+    /// Whether the backend has the file's bytes and size, and no write came after the last sync.
     fn has_no_changes(self, writes: &Writes, storage: &Storage) -> bool {
         storage.is_size_known
             && self.0.size() == self.0.fill_size()
@@ -110,12 +106,12 @@ impl<S: RefScheme> Flusher<'_, S> {
             && writes.written().next(0, self.0.nr_pages()).is_none()
     }
 
-    /// Makes everything durable when the last handle is closed, except a file that was only read.
-    /// Retries for some time if the backend, the callback or the page codec fails.
+    /// Makes everything durable at the last close, except a file that was only read. Retries for
+    /// some time if the backend, the callback or the page codec fails.
     pub(crate) fn save_at_the_end(self) -> Result<(), Error> {
         let mut tries = Tries::begin(self.0.shared().pressure.limits.close);
         loop {
-            // Panics are caught, since the thread that closes a file may already be unwinding.
+            // The thread that closes a file may already be unwinding.
             match self.caught(|flusher| flusher.save()) {
                 Err(error) if error.may_pass() && tries.pause() => {}
                 result => return result.map_err(|error| error.and_detail(self.what_is_lost())),
@@ -130,9 +126,8 @@ impl<S: RefScheme> Flusher<'_, S> {
         }
     }
 
-    /// Calls `work`, and converts a panic of the callback or the backend into an error, which is
-    /// also recorded for the handles. If a call panics, the drops restore the state, as for every
-    /// other caller.
+    /// Converts a panic of the callback or the backend into an error, which is also recorded for
+    /// the handles. As for every other caller, the drops restore the state.
     pub(crate) fn caught(self, work: impl FnOnce(Self) -> Result<(), Error>) -> Result<(), Error> {
         let work = std::panic::AssertUnwindSafe(|| work(self));
         std::panic::catch_unwind(work).unwrap_or_else(|_| {
@@ -142,7 +137,7 @@ impl<S: RefScheme> Flusher<'_, S> {
         })
     }
 
-    /// Whether anything would be lost if the file were closed now: a write, or a size that was set.
+    /// Whether a write, or a size that was set, would be lost if the file were closed now.
     pub(crate) fn would_lose(self) -> bool {
         let Some(writes) = self.0.writes_if_any() else {
             return false;
@@ -154,7 +149,6 @@ impl<S: RefScheme> Flusher<'_, S> {
         is_changed || writes.share.nr() != 0 || self.0.size() != self.0.fill_size()
     }
 
-    /// Describes what would be lost if the file were closed now.
     fn what_is_lost(self) -> String {
         let nr_frames = self.0.writes_if_any().map_or(0, |writes| writes.share.nr());
         format!(
@@ -163,7 +157,6 @@ impl<S: RefScheme> Flusher<'_, S> {
         )
     }
 
-    /// Makes earlier writes to `pages` durable.
     pub(crate) fn sync_range(self, pages: Range<PageNr>) -> Result<(), Error> {
         let writes = self.0.writes(Op::Sync)?;
         let mut storage = self.0.lock_storage(writes, Op::Sync)?;
@@ -174,8 +167,7 @@ impl<S: RefScheme> Flusher<'_, S> {
     fn sync_locked(self, writes: &Writes, storage: &mut Storage, what: Sync) -> Result<(), Error> {
         #[cfg(not(loom))]
         let began = pagewell_sync::time::Instant::now();
-        /// Records in its drop whether everything is durable: `false` unless the sync has
-        /// succeeded, also on unwind.
+        /// The drop records whether everything is durable: `false` on an error or unwind.
         struct Ending<'w>(&'w Writes, bool);
         impl Drop for Ending<'_> {
             fn drop(&mut self) {
@@ -191,13 +183,13 @@ impl<S: RefScheme> Flusher<'_, S> {
         #[cfg(not(loom))]
         writes.since.renew(began);
         ending.1 = true;
-        // All pages of earlier failed syncs were written again by this sync.
+        // This sync has written all pages of earlier failed syncs again.
         storage.is_doubtful = false;
         Ok(())
     }
 
-    /// Writes the dirty pages in `pages` to the backend. Then makes everything durable that was
-    /// written to the backend, and the size needed to read `pages`.
+    /// Writes the dirty pages in `pages`. Then makes everything durable that was written to the
+    /// backend, and the size needed to read `pages`.
     fn sync_pages(
         self,
         writes: &Writes,
@@ -206,13 +198,12 @@ impl<S: RefScheme> Flusher<'_, S> {
         what: Sync,
     ) -> Result<(), Error> {
         let end = pages.end.saturating_mul(self.0.page_size() as u64);
-        // Use the size at the start: pages that extend the file later are not waited for.
+        // Pages that extend the file later are not waited for.
         let size = self.0.size().min(end);
         for _ in 0..MAX_INTERRUPTED {
             match self.try_sync_pages(writes, storage, pages.clone(), what, size) {
                 // A signal handler of the program ran. The interrupted call may have dropped pages
-                // that it could not write, so that they are written again: they are dirty now, as
-                // after any failed sync.
+                // that it could not write: they are dirty now, as after any failed sync.
                 Err(Failed::Interrupted) => {}
                 Err(Failed::With(error)) => return Err(error),
                 Ok(()) => return Ok(()),
@@ -235,8 +226,7 @@ impl<S: RefScheme> Flusher<'_, S> {
     ) -> Result<(), Failed> {
         let refused = match Giver(self.0).give_dirty(writes, storage, pages, Next::Sync) {
             Ok(_) => None,
-            // The callback or the page codec refused some pages, which stay dirty. The pages that
-            // were written are made durable nevertheless.
+            // The callback or the codec refused some pages, which stay dirty. Sync the others.
             Err(error) if error.kind() == ErrorKind::Refused => Some(error),
             Err(error) if error.is_interrupted() => return Err(Failed::Interrupted),
             Err(error) => return Err(Failed::With(error)),
@@ -255,7 +245,6 @@ impl<S: RefScheme> Flusher<'_, S> {
 /// Maximum number of attempts at a sync that signals interrupt.
 const MAX_INTERRUPTED: u32 = 100;
 
-/// Outcome of an attempt that did not succeed.
 enum Failed {
     Interrupted,
     With(Error),
@@ -265,7 +254,7 @@ fn panicked() -> io::Error {
     io::Error::other("the writeback callback or the backend panicked")
 }
 
-/// Retries of the sync at the last close of a file, for a limited time and with growing pauses.
+/// Retries of the sync at the last close of a file.
 struct Tries {
     #[cfg(not(loom))]
     began: pagewell_sync::time::Instant,
@@ -281,7 +270,7 @@ impl Tries {
         Self {}
     }
 
-    /// A model has no time, so there is only one attempt.
+    /// A model has no time.
     fn pause(&mut self) -> bool {
         false
     }
@@ -297,7 +286,7 @@ impl Tries {
         }
     }
 
-    /// Pauses before the next attempt. Returns `false` if the time had already been used up.
+    /// Returns `false` if the time had already been used up.
     fn pause(&mut self) -> bool {
         let rest = self.most.saturating_sub(self.began.elapsed());
         pagewell_sync::thread::sleep(self.pause.min(rest));

@@ -20,23 +20,19 @@ use crate::writeback::most_pages;
 use crate::writeback::run::{Outgoing, Run};
 use crate::writeback::size::StorageSize;
 
-/// Step that follows once pages were written to the backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// No sync. If a page is written to again before a later sync, the backend need not write it to
-    /// its device twice.
+    /// No sync, so the backend need not write a page to its device twice.
     Nothing,
-    /// A sync by a later call. The backend is also synced in between, so that no more is written
-    /// than one sync can make durable in a limited time ([`crate::dirty::pace`]).
+    /// A sync by a later call, and syncs in between, so that no more is written than one sync can
+    /// make durable in a limited time ([`crate::dirty::pace`]).
     SyncLater,
-    /// A sync by this call. While more pages are written, the backend already starts to sync
-    /// earlier ones (the last ones are left to the sync itself). The backend is also synced in
-    /// between, as for `SyncLater`.
+    /// A sync by this call, and syncs in between, as for `SyncLater`. While more pages are written,
+    /// the backend already starts to sync earlier ones (the last ones are left to the sync itself).
     Sync,
 }
 
-/// First failure of several calls, which the caller returns. Later failures of other causes are
-/// recorded for the handles.
+/// First failure of several calls. Later failures of other causes are recorded for the handles.
 struct FirstFailure<'w> {
     writes: &'w Writes,
     failure: Option<Failure>,
@@ -51,23 +47,19 @@ impl FirstFailure<'_> {
         match &self.failure {
             None => self.failure = Some(failure),
             Some(first) if first.cause == failure.cause => {}
-            // The handles report this failure later.
             Some(_) => self.writes.errors.note(&failure),
         }
         None
     }
 }
 
-/// Encoding of the page ranges of a file with a page codec.
 #[derive(Default)]
 struct Changes {
-    /// Pages below this one are encoded and written one by one, since the codec has failed on their
-    /// range as a whole.
+    /// Pages below this one are written one by one, since the codec has failed on their range.
     alone_up_to: PageNr,
 }
 
 impl Changes {
-    /// Returns the maximum number of pages of the range that begins at `first`.
     fn most_pages<S: RefScheme>(
         &self,
         mapping: &Mapping<S>,
@@ -82,8 +74,8 @@ impl Changes {
         }
     }
 
-    /// Encodes the pages of `run`. If the codec fails on several pages, encodes the first page
-    /// alone, and removes the others from `run`; they are dirty again.
+    /// Encodes the pages of `run`. If the codec fails on several pages, encodes only the first, and
+    /// removes the others from `run`; they are dirty again.
     fn change<S: RefScheme>(&mut self, hooks: &Hooks, run: &mut Run<'_, S>) -> Result<(), Failure> {
         match run.change_bytes(hooks) {
             Err(_) if run.nr_pages() > 1 => {
@@ -97,7 +89,6 @@ impl Changes {
     }
 }
 
-/// Whether a signal handler of the program has interrupted a call of the backend.
 pub(super) fn is_interrupted(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::Interrupted
 }
@@ -106,9 +97,8 @@ pub(super) fn is_interrupted(error: &io::Error) -> bool {
 pub(super) struct Giver<'m, S: RefScheme>(pub(super) &'m Mapping<S>);
 
 impl<'m, S: RefScheme> Giver<'m, S> {
-    /// Writes the dirty pages in `pages` to the backend, and returns the number of pages written.
-    /// After a failure it continues with the other pages. It returns the first failure; this one
-    /// and failures of other causes are recorded for the handles.
+    /// Writes the dirty pages in `pages`, and returns their number. Continues after a failure.
+    /// Returns the first one, and records it and those of other causes for the handles.
     pub(super) fn give_dirty(
         self,
         writes: &'m Writes,
@@ -122,31 +112,27 @@ impl<'m, S: RefScheme> Giver<'m, S> {
             writes,
             failure: None,
         };
-        // The end is fixed at the start, so that the flush ends even if a writer keeps extending
-        // the file.
+        // The flush ends even if a writer keeps extending the file.
         let mut end = self.0.nr_pages().min(pages.end);
-        // The backend is extended before any page is in flight, since a change of size waits for
-        // requests in flight.
+        // Extended first, since a change of size waits for requests in flight.
         if self.0.hooks().is_some()
             && writes.dirty().next(from, end).is_some()
             && failures
                 .note(StorageSize(self.0).reach_pages(storage, end))
                 .is_none()
         {
-            // If that failed, only these pages have space in the backend.
+            // Only these pages have space in the backend.
             end = end.min(self.0.fill_size().div_ceil(self.0.page_size() as u64));
         }
         let end = end;
         let is_deep = self.0.is_deep();
         let mut flight: Option<Flight<'m, S>> = None;
-        // Last range written, if no sync of it has been started.
         let mut last: Option<Range<u64>> = None;
         let mut changes = Changes::default();
         while let Some(first) = writes.dirty().next(from, end) {
             let most = changes.most_pages(self.0, writes, first);
             let (mut run, gathered) = self.gather(writes, (first..end, most), is_deep);
             let asked = run.ask_hook();
-            // Continue after the last page that is written, or after the one that is refused.
             let nr_given = run.nr_pages() as u64;
             let is_refused = asked.is_err() || nr_given == 0;
             from = first + nr_given + u64::from(is_refused);
@@ -168,11 +154,11 @@ impl<'m, S: RefScheme> Giver<'m, S> {
                     from = first + 1;
                 }
                 if failures.note(changed).is_none() {
-                    // Dropping the range makes its pages dirty again.
+                    // The drop of the range makes its pages dirty again.
                     continue;
                 }
             }
-            // A single range is written by this thread; the engine would not be faster.
+            // The engine would not write a single range faster.
             let has_more = || writes.dirty().next(from, end).is_some();
             if is_deep && flight.is_none() && has_more() {
                 flight = failures.note(Flight::begin(self.0, storage));
@@ -202,7 +188,6 @@ impl<'m, S: RefScheme> Giver<'m, S> {
                     flight.finish(storage, &mut settled);
                 }
                 last = None;
-                // Sync now, since a later sync would take long.
                 let synced = Durable(self.0).sync_storage(writes, storage, Sync::Data);
                 settled(0, synced.map_err(Failure::from));
             }
@@ -215,13 +200,12 @@ impl<'m, S: RefScheme> Giver<'m, S> {
             });
         }
         if self.0.hooks().is_some() {
-            // Set the end of the file, which the written pages do not encode.
+            // The written pages do not encode the end of the file.
             failures.note(StorageSize(self.0).know_size(storage));
         }
         match failures.failure {
             None => Ok(nr_taken),
-            // The caller repeats it. It does not repeat refusals by the program, whatever their
-            // kind of error.
+            // The caller repeats it, except refusals by the program, whatever their kind of error.
             Some(failure)
                 if next == Next::Sync
                     && failure.cause == Cause::Storage
@@ -233,7 +217,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         }
     }
 
-    /// Performs step 1 of the protocol for consecutive dirty pages from the first of `pages` on.
+    /// Step 1 of the protocol, for consecutive dirty pages from the first of `pages` on.
     fn gather(
         self,
         writes: &'m Writes,
@@ -242,8 +226,8 @@ impl<'m, S: RefScheme> Giver<'m, S> {
     ) -> (Run<'m, S>, Result<(), Failure>) {
         let mut run = Run::new(self.0, writes);
         let size = self.0.size();
-        // Part of a page is not a whole block. With direct I/O, a range with such a part would be
-        // copied as a whole, so the part gets a range of its own.
+        // With direct I/O, a range with a part of a page would be copied as a whole, since that is
+        // no whole block. So the part gets a range of its own.
         let has_parts = is_deep && !self.0.layout().is_of_pages();
         for page in pages.take(most) {
             if has_parts && run.nr_pages() != 0 && self.0.len_of(page, size) < self.0.page_size() {
@@ -258,8 +242,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         (run, Ok(()))
     }
 
-    /// Prepares `page` for writing. Returns `None` if it is not dirty, not resident, or past the
-    /// end of the file.
+    /// Step 1 for `page`. Returns `None` if it is not dirty, not resident, or past the end.
     fn take_dirty(self, writes: &Writes, page: PageNr) -> Result<Option<Outgoing<'m, S>>, Failure> {
         let Some(claim) = self.0.claim_present(page) else {
             return Ok(None);
@@ -269,13 +252,12 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         };
         let record = self.0.pool().meta(frame);
         let before = PageState::of(record);
-        // A page past the end belongs to a file that is just growing or being truncated.
+        // Past the end is a page of a file that is just growing or being truncated.
         let len = self.0.len_of(page, self.0.size());
         if !before.is_dirty() || len == 0 {
             return Ok(None);
         }
-        // The slot's reference keeps the frame. The count is full only if the program pins the page
-        // without bound.
+        // The count is full only if the program pins the page without bound.
         let TryGetFrame::Taken(reference) = self.0.pool().try_get(frame) else {
             let error = io::Error::other(format!(
                 "cannot write page {page} to the backend: its frame has too many references"
@@ -297,7 +279,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         }))
     }
 
-    /// Writes the range: the rest of step 2 of the protocol. Dropping the range is step 3.
+    /// The rest of step 2. Dropping the range is step 3.
     fn give(self, storage: &mut Storage, run: &mut Run<'_, S>) -> io::Result<()> {
         let (start, end) = (run.start(), run.end());
         StorageSize(self.0).write_storage(storage, &run.sources(), start, end)?;

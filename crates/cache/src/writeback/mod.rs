@@ -1,13 +1,12 @@
 //! Writeback: writing dirty pages to the backend, and making them durable.
 //!
 //! Owns. The writeback protocol of one file: states of pages in flight ([`states`]), writes of page
-//! ranges ([`give`], [`run`]), several of them concurrently ([`flight`]), syncs of the backend
-//! ([`durable`]), the size of the backend ([`size`]), the end of a file in whole pages ([`tail`]),
-//! flushes and syncs of the file ([`flush`]), and removal of pages with unwritten bytes
-//! ([`discard`]).
+//! ranges ([`give`], [`run`]), also concurrently ([`flight`]), syncs of the backend ([`durable`]),
+//! its size ([`size`]), the end of a file in whole pages ([`tail`]), flushes and syncs ([`flush`]),
+//! and removal of pages with unwritten bytes ([`discard`]).
 //!
-//! Calls `base`, `dirty`, `mapping`, and the writeback callback. The layer above (`files`) decides
-//! when to write back, and on which thread.
+//! Calls `base`, `dirty`, `mapping`, and the writeback callback. `files` decides when to write
+//! back, and on which thread.
 //!
 //! Guarantees.
 //! - W1: a page that is not clean is resident and is not evicted. It is in the set `dirty`, in the
@@ -22,21 +21,18 @@
 //! 1. For each page, claim the slot, change the state to *unsynced* (`written`), take a reference
 //!    to the frame, and end the claim. Because of the reference, a writer moves the page instead of
 //!    changing its bytes.
-//! 2. Call the writeback callback. If there is a page codec, it encodes a copy in the file's
-//!    reserve ([`crate::dirty::reserve`]), which is written instead. Write the range to the backend
-//!    in one request. If there are several ranges and the backend supports concurrent requests, up
-//!    to 32 are in flight ([`flight`]).
+//! 2. Call the writeback callback. A page codec encodes a copy in the file's reserve
+//!    ([`crate::dirty::reserve`]), which is written instead. Write the range to the backend in one
+//!    request; up to 32 requests are in flight if the backend supports it ([`flight`]).
 //! 3. When the request completes, drop the references. If the backend failed or panicked, claim
 //!    each slot again, and change the state back to *dirty*.
 //!
-//! A page that is written to between steps 1 and 3 is dirty and unsynced: the next flush writes it
-//! again.
+//! A page that is written to between steps 1 and 3 is dirty and unsynced, and is written again.
 //!
 //! # Protocol of making pages durable
 //!
-//! 1. Acquire the writeback lock for the whole protocol, and write all dirty pages to the backend.
-//!    If there are many, perform steps 3 and 4 in between too, so that no sync takes long
-//!    ([`crate::dirty::pace`]).
+//! 1. Acquire the writeback lock for the whole protocol, and write all dirty pages; if there are
+//!    many, with steps 3 and 4 in between, so that no sync takes long ([`crate::dirty::pace`]).
 //! 2. Set the backend's size to that of the file, if it differs ([`size`]).
 //! 3. Sync the backend.
 //! 4. If the sync succeeds, *unsynced* pages become clean, and may be evicted. If it fails, all of
@@ -57,10 +53,9 @@ pub(crate) mod size;
 mod states;
 pub(crate) mod tail;
 
-/// Maximum size in bytes of a request to the backend. A request has at least one page.
+/// Maximum size in bytes of a request to the backend, which has at least one page.
 const MOST_BYTES: usize = 1 << 20;
 
-/// Returns the maximum number of pages of a request to the backend.
 fn most_pages(page_size: usize) -> usize {
     (MOST_BYTES / page_size).max(1)
 }

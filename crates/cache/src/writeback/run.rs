@@ -42,18 +42,16 @@ pub(super) fn stored_as_zeros() -> io::Error {
 pub(super) struct Outgoing<'m, S: RefScheme> {
     pub(super) page: PageNr,
     pub(super) reference: FrameRef<'m, S>,
-    /// Number of bytes of the page within the file.
     pub(super) len: usize,
 }
 
-/// Range of consecutive pages in flight to the backend. Unless `is_given` is set, dropping the
-/// range makes its pages dirty again, also on unwind.
+/// Range of consecutive pages in flight to the backend. Unless `is_given` is set, the drop makes
+/// its pages dirty again, also on unwind.
 pub(super) struct Run<'m, S: RefScheme> {
     mapping: &'m Mapping<S>,
     writes: &'m Writes,
     pub(super) outgoing: Vec<Outgoing<'m, S>>,
-    /// Encoded copies of all pages, each of a whole page. If the file has a page codec, they are
-    /// written instead of the pages' own bytes.
+    /// Encoded copies of all pages, each of a whole page, to be written instead of them.
     changed: Option<Chunk<'m>>,
     pub(super) is_given: bool,
 }
@@ -77,7 +75,6 @@ impl<'m, S: RefScheme> Run<'m, S> {
         }
     }
 
-    /// Adds the page after the last one of the range.
     pub(super) fn push(&mut self, outgoing: Outgoing<'m, S>) {
         self.outgoing.push(outgoing);
     }
@@ -86,7 +83,6 @@ impl<'m, S: RefScheme> Run<'m, S> {
         self.outgoing.len()
     }
 
-    /// Returns the failure of its write, which names the first page.
     pub(super) fn failed(&self, error: io::Error) -> Failure {
         Failure {
             page: self.outgoing.first().map(|outgoing| outgoing.page),
@@ -94,13 +90,12 @@ impl<'m, S: RefScheme> Run<'m, S> {
         }
     }
 
-    /// Returns the offset of the range's first byte in the file, or 0 if the range is empty.
+    /// Returns 0 if the range is empty.
     pub(super) fn start(&self) -> u64 {
         let first = self.outgoing.first().map_or(0, |outgoing| outgoing.page);
         first * self.mapping.page_size() as u64
     }
 
-    /// Returns the offset in the file at which the range's bytes end.
     pub(super) fn end(&self) -> u64 {
         let lens = self.outgoing.iter().map(|outgoing| outgoing.len as u64);
         self.start() + lens.sum::<u64>()
@@ -111,8 +106,7 @@ impl<'m, S: RefScheme> Run<'m, S> {
         self.start()..self.mapping.layout().pages_end(self.end())
     }
 
-    /// Returns the bytes of the range. They do not change, since a writer moves a page that has
-    /// another reference.
+    /// The bytes do not change, since a writer moves a page that has another reference.
     pub(super) fn sources(&self) -> Vec<RacySource<'_>> {
         if let Some(memory) = self.changed.as_ref().and_then(Chunk::memory) {
             let len = self.outgoing.len() * self.mapping.page_size();
@@ -125,7 +119,7 @@ impl<'m, S: RefScheme> Run<'m, S> {
     }
 
     /// Calls the writeback callback for each page. On an error, removes the refused page and those
-    /// after it from the range.
+    /// after it.
     pub(super) fn ask_hook(&mut self) -> Result<(), Failure> {
         let Some(before_write) = &self.writes.before_write else {
             return Ok(());
@@ -150,8 +144,7 @@ impl<'m, S: RefScheme> Run<'m, S> {
         Ok(())
     }
 
-    /// Encodes a copy of the range's pages in memory of the reserve. After an error the caller must
-    /// not write the range.
+    /// Encodes a copy of the pages in the reserve. After an error, they must not be written.
     #[cfg(not(loom))]
     pub(super) fn change_bytes(&mut self, hooks: &Hooks) -> Result<(), Failure> {
         let first = self.outgoing.first().map(|outgoing| outgoing.page);
@@ -206,18 +199,16 @@ impl<'m, S: RefScheme> Run<'m, S> {
         Ok(())
     }
 
-    /// A model has no codecs.
     #[cfg(loom)]
     pub(super) fn change_bytes(&mut self, _: &Hooks) -> Result<(), Failure> {
         Ok(())
     }
 
-    /// Keeps the first page, and removes the other pages, which become dirty again.
+    /// Keeps the first page. The others become dirty again.
     pub(super) fn keep_first(&mut self) {
         self.take_back(1.min(self.outgoing.len()));
     }
 
-    /// Removes the pages from number `first` of the range on, which become dirty again.
     fn take_back(&mut self, first: usize) {
         for outgoing in self.outgoing.drain(first..) {
             States(self.mapping).change_state(self.writes, outgoing.page, PageState::failed);

@@ -1,11 +1,9 @@
 //! Size of the backend of a file that is written to, and its relation to the file's size.
 //!
 //! The backend is shorter than the file while pages past its end are dirty; readers see the gap as
-//! zeros (`read::fill`). A failed call may have changed the backend's size nevertheless. In this
-//! case the size is queried from the backend. If the query fails too, the size is unknown, and is
-//! set before anything else is written. After a panic of the backend in such a call, the size is
-//! not queried but counts as unknown, and the panic resumes once the recorded state is consistent
-//! with an unknown size.
+//! zeros (`read::fill`). After a failed call, the size is queried from the backend. If the query
+//! fails too, or the backend panics in such a call, the size is unknown, and is set before anything
+//! else is written. The panic resumes once the recorded state is consistent with an unknown size.
 //!
 //! Invariants while a thread holds the writeback lock and the size is known.
 //! - S1: the size that fills use is the size of the backend. So no fill reads a byte that was
@@ -13,35 +11,30 @@
 //! - S2: the backend is longer than the file only after a growth that failed, until the next sync.
 //!
 //! If the size is not known, the backend may be longer than the size that fills use, with bytes
-//! that were truncated. The backend is truncated before anything is written to it. If this
-//! truncation fails, fills still do not read these bytes.
+//! that were truncated. Fills do not read them, and the backend is truncated before a write.
 //!
 //! # Files in whole pages
 //!
 //! A file with a page codec is stored in whole pages, and the backend's size encodes the file's
-//! ([`crate::base::layout`]). So before a page past the backend's end is written, the backend must
-//! be extended by whole pages. Afterwards its size is set to the one that encodes the end of the
-//! file. If a write of part of a page extended the backend instead, its size would be that of a
-//! *shorter* file.
+//! ([`crate::base::layout`]). If a write of part of a page extended the backend, its size would be
+//! that of a *shorter* file.
 //! - P1: a page is written only where the backend has space for all of it. Before the first page of
 //!   a flush, the backend is extended to hold all pages that may follow
 //!   ([`reach_pages`](StorageSize::reach_pages)). After the last page, its size is set to the one
 //!   that encodes the end of the file ([`know_size`](StorageSize::know_size)). In between the size
-//!   counts as *not known*. It is that of a longer file, in which pages that were not written are
-//!   holes.
+//!   counts as *not known*: it is that of a longer file, with holes for pages not written.
 //! - P2: where a new page is created, the backend has zeros, whatever part of the earlier changes
 //!   survives a power loss. Otherwise the bytes past the last whole page, which only encode the
-//!   size, could be those of a truncated page, and would become part of a page when the backend
-//!   grows. So a truncation first sets a size of whole pages, and is made durable before the
-//!   backend grows again. A file that is opened for writing may have nonzero bytes there from an
-//!   earlier program. They are checked before the file grows
-//!   ([`settle_rest`](StorageSize::settle_rest)).
-//! - P3: truncated bytes of the last page stay in the backend until the page is written again; the
-//!   truncation makes the page dirty for this purpose. Readers do not get these bytes, and the file
-//!   grows past them only after they are zeroed ([`super::tail`]).
+//!   size, could be those of a truncated page, and become part of a page when the backend grows. So
+//!   a truncation first sets a size of whole pages, and is made durable before the backend grows
+//!   again. When a file was opened for writing, nonzero bytes of an earlier program are removed
+//!   before the file grows ([`settle_rest`](StorageSize::settle_rest)).
+//! - P3: truncated bytes of the last page stay in the backend until the page, which the truncation
+//!   makes dirty, is written again. Readers do not get them, and the file grows past them only
+//!   after they are zeroed ([`super::tail`]).
 //!
-//! Each of these intermediate sizes is that of a file at least as long as the last durable one. If
-//! the file was truncated since, it is that of a file at least as long as the truncation leaves it.
+//! Each intermediate size is that of a file at least as long as the last durable one, or as a
+//! truncation since then leaves it.
 //!
 //! Verified by: `crates/pagewell/tests/durability`, `crates/pagewell/tests/page_hooks`.
 
@@ -61,19 +54,16 @@ use crate::dirty::storage::{Durability, Storage};
 use crate::mapping::record::Mapping;
 use crate::writeback::durable::Durable;
 
-/// Failure of a change of the backend's size.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct SizeNotSet {
-    /// Whether the backend may have the requested size nevertheless. This is `true` if a query
-    /// returned that size, if the size is unknown because the query failed or the backend panicked,
-    /// or if a file in whole pages was truncated in part.
+    /// Whether the backend may have the requested size nevertheless: a query returned that size,
+    /// the size is unknown, or a file in whole pages was truncated in part.
     pub(crate) may_be_set: bool,
     why: Failure,
 }
 
 impl SizeNotSet {
-    /// Returns the backend's error, or resumes its panic.
     pub(crate) fn error_or_unwind(self) -> io::Error {
         match self.why {
             Failure::Error(error) => error,
@@ -88,10 +78,8 @@ enum Failure {
     Panic(Box<dyn Any + Send>),
 }
 
-/// Calls the backend, and catches its panic.
 fn caught<T>(call: impl FnOnce() -> io::Result<T>) -> Result<T, Failure> {
-    // Unwind safe: the call changes no state of the cache, and the backend restores its own state
-    // when it unwinds.
+    // Unwind safe: the call changes no state of the cache, and the backend restores its own.
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(result) => result.map_err(Failure::Error),
         Err(panic) => Err(Failure::Panic(panic)),
@@ -102,8 +90,8 @@ fn caught<T>(call: impl FnOnce() -> io::Result<T>) -> Result<T, Failure> {
 pub(crate) struct StorageSize<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<S: RefScheme> StorageSize<'_, S> {
-    /// Writes `bufs` to the backend from byte `start` on. Their bytes that belong to the file end
-    /// at `end`. The caller holds the writeback lock.
+    /// Writes `bufs` to the backend from byte `start` on. Their bytes within the file end at `end`.
+    /// The caller holds the writeback lock.
     pub(super) fn write_storage(
         self,
         storage: &mut Storage,
@@ -112,21 +100,20 @@ impl<S: RefScheme> StorageSize<'_, S> {
         end: u64,
     ) -> io::Result<()> {
         let layout = self.0.layout();
-        // For a file in whole pages, the backend already has space for the pages.
+        // The backend of a file in whole pages has space for the pages.
         if !layout.is_of_pages() {
             self.know_size(storage)?;
         }
         let was_known = std::mem::replace(&mut storage.is_size_known, false);
         storage.durability = Durability::Changed;
         storage.pace.note_request(end - start);
-        // The flag stays `true` unless the call succeeds, also on unwind.
+        // Stays `true` unless the call succeeds, also on unwind.
         let had_dirty = std::mem::replace(&mut storage.may_have_dirty, true);
         let _step = self.begin_step(Step::Write);
         match self.0.backend().write_at(bufs, start) {
             Ok(()) => {
                 let has = self.0.fill_size();
                 self.0.store_fill_size(has.max(end));
-                // For a file in whole pages, the end is set later.
                 storage.is_size_known = !layout.is_of_pages() || (was_known && end <= has);
                 storage.may_have_dirty = had_dirty;
                 if let Some(writes) = self.0.writes_if_any()
@@ -138,8 +125,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
             }
             Err(error) => {
                 if layout.is_of_pages() {
-                    // The backend still has space for all pages, and fills still use the previous
-                    // size.
+                    // The space in the backend and the size for fills are unchanged.
                 } else if let Ok(size) = self.0.backend().size() {
                     self.0.store_fill_size(self.0.fill_size().max(size));
                     storage.is_size_known = true;
@@ -149,11 +135,9 @@ impl<S: RefScheme> StorageSize<'_, S> {
         }
     }
 
-    /// Sets the size of the backend. The caller holds the writeback lock. After an error, fills use
-    /// the actual size of the backend as far as its bytes belong to the file.
-    ///
-    /// Calls `when_set` once the backend has the size, or may have it, and before fills use that
-    /// size.
+    /// Sets the size of the backend, and calls `when_set` once it has the size, or may have it, and
+    /// before fills use that size. After an error, fills use the actual size as far as its bytes
+    /// belong to the file. The caller holds the writeback lock.
     pub(crate) fn set_storage_size(
         self,
         storage: &mut Storage,
@@ -197,9 +181,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
                 Err(panic) => (None, panic),
             },
         };
-        // If the backend of a file in whole pages is shorter than before but longer than requested,
-        // it has removed only some of the bytes. These cannot be restored, and the others can be
-        // truncated later, so the truncation counts as done.
+        // If the backend of a file in whole pages got shorter, but is longer than requested, some
+        // bytes are lost. The truncation counts as done, and the others are truncated later.
         let has_lost = |now: &u64| layout.is_of_pages() && size < *now && *now < self.0.fill_size();
         let now = now.filter(|now| !has_lost(now));
         let may_be_set = now.is_none_or(|now| now == size);
@@ -211,32 +194,28 @@ impl<S: RefScheme> StorageSize<'_, S> {
                 self.0.store_fill_size(size);
                 storage.is_size_known = true;
             }
-            // The backend is longer than the size that fills use, and its size was unknown before.
-            // The additional bytes were truncated earlier, and the backend must still be truncated.
+            // The size was unknown: the additional bytes must still be truncated.
             Some(now) if now > self.0.fill_size() && !was_known => {}
-            // If the backend is longer, and its size was known before, the additional bytes are
-            // zeros. If it is shorter, but not of the requested size, the file was truncated
-            // outside the cache, and a reader of the missing bytes gets an error.
+            // If the backend is longer, the additional bytes are zeros. If it is shorter, but not
+            // of the requested size, the file was truncated outside the cache, and readers of the
+            // missing bytes get an error.
             Some(now) => {
                 self.0.store_fill_size(self.0.fill_size().max(now));
                 storage.is_size_known = true;
             }
-            // The size is unknown. Fills use the smaller of the old and the requested size, which
-            // the backend has in any case. So a truncation that may have been done counts as done.
+            // Fills use a size that the backend has in any case, so a truncation counts as done.
             None => self.0.store_fill_size(self.0.fill_size().min(size)),
         }
         Err(SizeNotSet { may_be_set, why })
     }
 
-    /// Records a backend call until the guard is dropped.
     fn begin_step(&self, step: Step) -> Option<InStep<'_>> {
         let writes = self.0.writes_if_any()?;
         Some(writes.service.begin_step(&self.0.shared().pressure, step))
     }
 
-    /// If the backend's size is not known, sets it to the size that fills use. Bytes that the
-    /// backend may have past that size were truncated, never belonged to the file, or are in dirty
-    /// pages.
+    /// Sets an unknown size to the one that fills use. Bytes that the backend may have past it were
+    /// truncated, never belonged to the file, or are in dirty pages.
     pub(super) fn know_size(self, storage: &mut Storage) -> io::Result<()> {
         if !storage.is_size_known {
             storage.durability = Durability::Changed;
@@ -247,8 +226,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
         Ok(())
     }
 
-    /// Extends the backend of a file in whole pages to hold the first `end` pages, if it is shorter
-    /// (P1). The caller has no page of the file in flight.
+    /// Extends the backend of a file in whole pages to hold the first `end` pages (P1). The caller
+    /// has no page of the file in flight.
     pub(super) fn reach_pages(self, storage: &mut Storage, end: PageNr) -> io::Result<()> {
         let wanted = end * self.0.page_size() as u64;
         if wanted <= self.0.layout().pages_end(self.0.fill_size()) {
@@ -262,8 +241,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
         self.0.backend().set_size(wanted)
     }
 
-    /// Prepares a file in whole pages for growth (P2): checks the bytes past the last page if they
-    /// were not checked since the opening, and makes an earlier truncation durable.
+    /// Prepares a file in whole pages for growth (P2): checks the bytes past the last page, and
+    /// makes an earlier truncation durable.
     pub(crate) fn settle_cut(self, storage: &mut Storage) -> io::Result<()> {
         self.settle_rest(storage)?;
         match self.0.writes_if_any() {
@@ -274,9 +253,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
         }
     }
 
-    /// Zeros the bytes past the last whole page, which only encode the size, if an earlier program
-    /// left nonzero bytes there. They are checked once. If the check fails, it is repeated before
-    /// the next growth.
+    /// Zeros bytes past the last whole page that an earlier program left. They are checked once, or
+    /// before the next growth again if the check fails.
     fn settle_rest(self, storage: &mut Storage) -> io::Result<()> {
         if !storage.may_have_rest {
             return Ok(());
@@ -291,8 +269,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
         let mut rest = vec![0; nr];
         memory.bytes().copy_to(0, &mut rest);
         if !is_zeros(&rest) {
-            // Have `know_size` truncate the backend to whole pages first, as if there were one more
-            // page.
+            // As if there were one more page, so that `know_size` truncates the backend to whole
+            // pages first.
             storage.pages_end = start + 1;
             storage.is_size_known = false;
             self.know_size(storage)?;
@@ -301,19 +279,18 @@ impl<S: RefScheme> StorageSize<'_, S> {
         Ok(())
     }
 
-    /// Sets the backend to the size that encodes a file of `size` bytes. For a file in whole pages,
-    /// if the number of pages grows, earlier truncations must be durable.
+    /// Sets the backend to the size that encodes a file of `size` bytes. Before the number of pages
+    /// of a file in whole pages grows, earlier truncations must be durable.
     fn set_stored(self, storage: &mut Storage, size: u64) -> io::Result<()> {
         let layout = self.0.layout();
         if layout.is_of_pages() {
             let pages_end = layout.pages_end(size);
             let has = layout.pages_end(self.0.fill_size());
-            // A change within the last page also removes some of the bytes past the last whole
-            // page, which may not have been checked.
+            // A change within the last page also removes bytes past it, which may not have been
+            // checked.
             storage.is_cut |= storage.may_have_rest;
             if storage.pages_end.max(has) > pages_end {
-                // First truncate to whole pages, so that no bytes of the removed pages are left
-                // past the last page.
+                // Otherwise bytes of the removed pages would be left past the last page.
                 storage.pages_end = storage.pages_end.max(has);
                 storage.is_cut = true;
                 self.0.backend().set_size(pages_end)?;
@@ -324,8 +301,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
         self.0.backend().set_size(layout.stored(size))
     }
 
-    /// Sets the backend to at least `size`, an earlier size of the file, and to at most the current
-    /// size of the file.
+    /// Sets the backend to at least `size`, an earlier size of the file, and at most the current.
     pub(super) fn tell_size(self, storage: &mut Storage, size: u64) -> io::Result<()> {
         self.know_size(storage)?;
         let fill = self.0.fill_size();
@@ -334,8 +310,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
                 .set_storage_size(storage, size, || {})
                 .map_err(SizeNotSet::error_or_unwind);
         }
-        // The file does not shrink while this thread holds the writeback lock, and nothing past its
-        // end is written to the backend. So the truncation removes no byte of the file.
+        // The writeback lock keeps the file from shrinking: the truncation removes none of its
+        // bytes.
         let size = self.0.size();
         if fill > size {
             self.set_storage_size(storage, size, || {})

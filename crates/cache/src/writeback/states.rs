@@ -11,10 +11,8 @@ use crate::mapping::record::Mapping;
 pub(super) struct States<'m, S: RefScheme>(pub(super) &'m Mapping<S>);
 
 impl<S: RefScheme> States<'_, S> {
-    /// Changes the state of all unsynced pages.
     pub(super) fn settle_written(self, writes: &Writes, after: fn(PageState) -> PageState) {
-        // The loop ends at the end of the file: no page past it is written to the backend, and
-        // truncated pages are no longer unsynced.
+        // No page past the end is in flight, and truncated pages are no longer unsynced.
         let (mut from, end) = (0, self.0.nr_pages());
         while let Some(page) = writes.written().next(from, end) {
             from = page + 1;
@@ -22,7 +20,6 @@ impl<S: RefScheme> States<'_, S> {
         }
     }
 
-    /// Changes the state of a page if the page is resident.
     pub(super) fn change_state(
         self,
         writes: &Writes,
@@ -30,8 +27,7 @@ impl<S: RefScheme> States<'_, S> {
         after: impl Fn(PageState) -> PageState,
     ) {
         let Some(claim) = self.0.claim_present(page) else {
-            // A truncation has removed the page in between, so none of its bytes must be written or
-            // kept.
+            // The page was truncated, so none of its bytes must be written or kept.
             return;
         };
         let Some(frame) = claim.frame() else {
@@ -42,7 +38,7 @@ impl<S: RefScheme> States<'_, S> {
         let after = after(before);
         self.0.note_state(writes, page, before, after);
         after.store(record);
-        // The drop restores the slot, since the bytes are unchanged.
+        // The bytes are unchanged, so the drop restores the slot.
         drop(claim);
     }
 }

@@ -1,32 +1,26 @@
-//! Partial tail page of a file that is stored in whole pages: bytes of its last page in the backend
-//! after the end of the file.
+//! Partial tail page of a file in whole pages: the backend's bytes after the end of the file.
 //!
-//! When a page is written to the backend, its bytes after the end of the file are zeros. The
-//! backend may have nonzero bytes there nevertheless:
-//! - after a truncation, the truncated bytes, until the page is written again;
-//! - after an opening, bytes that an earlier program wrote before a power loss (or before its
-//!   process ended), if the page was stored but the size was not.
+//! When a page is written to the backend, these bytes are zeros. They may be nonzero nevertheless:
+//! - after a truncation, until the page is written again;
+//! - after an opening, if an earlier program stored the page but not the size before a power loss,
+//!   or before its process ended.
 //!
-//! As long as the file ends within the page, no reader sees these bytes, since fills use the size.
-//! If the file grew, they would become part of it. So a thread that extends the file checks the
-//! page first. Until then the end is *loose* ([`Writes::loose_end`]). A thread that opens the file
-//! for writing checks the page too, so that bytes that an earlier program wrote past the end are
-//! durably removed before this program writes anything.
+//! No reader sees these bytes, since fills use the size. If the file grew, they would become part
+//! of it. So a thread that extends the file, or opens it for writing, checks the page first. Until
+//! then the end is *loose* ([`Writes::loose_end`]).
 //!
 //! Protocol, with the size lock held, before the file grows past a loose end:
 //! 1. Fill the page.
-//! 2. Acquire the writeback lock. If the page is dirty, write it to the backend, which then has
-//!    zeros there.
-//! 3. Otherwise claim the page, so that it stays resident, and no other thread reads it from the
-//!    backend while it changes there. Read it from the backend, and decode it. If the bytes after
-//!    the end are zeros, or the page is a hole, the check is complete. This is nearly always the
-//!    case.
+//! 2. Acquire the writeback lock. If the page is dirty, write it, which zeros the bytes.
+//! 3. Otherwise claim the page, so that it stays resident and no other thread reads it from the
+//!    backend. Read and decode it. If the bytes after the end are zeros, or the page is a hole, the
+//!    check is complete. This is nearly always the case.
 //! 4. Otherwise zero these bytes, encode the page, write it, and make it durable: a power loss must
 //!    not leave the old page together with a later size. If this fails, the page becomes dirty, so
 //!    none of its bytes are lost.
 //!
-//! The claim is held for at most two transfers and two codec calls; a fill holds a claim for one of
-//! each. Neither waits for another claim, since calls of the cache fail in a codec.
+//! The claim is held for at most two transfers and two codec calls. None of these waits for another
+//! claim, since calls of the cache fail in a codec.
 //!
 //! Verified by: `crates/pagewell/tests/page_hooks` (`what_was_cut_off_does_not_come_back*`,
 //! `a_page_that_was_written_before_its_size*`).
@@ -47,13 +41,10 @@ use crate::writeback::flush::Flusher;
 use crate::writeback::run::stored_as_zeros;
 use crate::writeback::size::StorageSize;
 
-/// Outcome of the check of a loose end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Tail {
-    /// The end is no longer loose.
     Settled,
-    /// The page is not resident.
     Missing,
 }
 
@@ -61,8 +52,7 @@ pub(crate) enum Tail {
 pub(crate) struct TailKeeper<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<S: RefScheme> TailKeeper<'_, S> {
-    /// Performs steps 2 to 4 for the page with byte `at`, the end of the file. The caller holds the
-    /// size lock.
+    /// Steps 2 to 4 for the page with the end of the file, `at`. The caller holds the size lock.
     pub(crate) fn settle(self, writes: &Writes, at: u64, op: Op) -> Result<Tail, Error> {
         let Some(hooks) = self.0.hooks() else {
             return Ok(Tail::Settled);
@@ -70,8 +60,7 @@ impl<S: RefScheme> TailKeeper<'_, S> {
         let page = at >> self.0.page_shift();
         let mut storage = self.0.lock_storage(writes, op)?;
         if writes.any_dirty(page..page + 1).is_some() {
-            // Even if the page cannot be written, for example because the callback refuses it, the
-            // steps below are performed.
+            // Even if the callback refuses that, for example, the steps below are performed.
             let _ = Flusher(self.0).flush_page(writes, &mut storage, page);
         }
         if writes.loose_end() != Some(at) {
@@ -91,7 +80,7 @@ impl<S: RefScheme> TailKeeper<'_, S> {
             is_changed = true;
             bytes[used..].fill(0);
             if let Err(failure) = self.write(hooks, &mut storage, (page, used), &mut bytes) {
-                // The bytes of the page in the backend are unknown now.
+                // The bytes of the page in the backend are unknown.
                 let record = self.0.pool().meta(frame);
                 let before = PageState::of(record);
                 if !before.is_dirty() {
@@ -116,7 +105,7 @@ impl<S: RefScheme> TailKeeper<'_, S> {
         Ok(Tail::Settled)
     }
 
-    /// Reads `page` from the backend and decodes it. Returns `None` if it is a hole.
+    /// Returns `None` if `page` is a hole in the backend.
     fn stored(self, hooks: &Hooks, page: PageNr, op: Op) -> Result<Option<Vec<u8>>, Error> {
         let memory = Aligned::new(self.0.page_size());
         let pos = page << self.0.page_shift();
@@ -142,8 +131,7 @@ impl<S: RefScheme> TailKeeper<'_, S> {
         Ok(Some(bytes))
     }
 
-    /// Encodes the page, whose first `used` bytes are within the file, and writes it to the
-    /// backend.
+    /// Encodes and writes the page, whose first `used` bytes are within the file.
     fn write(
         self,
         hooks: &Hooks,

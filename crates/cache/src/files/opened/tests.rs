@@ -48,7 +48,6 @@ fn who_waits_is_woken_when_the_file_is_opened_again() {
     assert!(users.remove_share());
 }
 
-/// File whose close blocks until a gate is open.
 #[derive(Debug)]
 struct ClosedLate(Arc<Gate>);
 
@@ -79,8 +78,7 @@ impl Drop for ClosedLate {
     }
 }
 
-/// Two mappings of one file are closed one after the other. The first removes only itself from the
-/// registry, so the file stays registered until the second is closed.
+/// The first mapping of a file that is closed removes only itself from the registry.
 #[test]
 fn a_mapping_forgets_itself_and_no_other_one() {
     bounded("files that are closed", || {
@@ -89,8 +87,7 @@ fn a_mapping_forgets_itself_and_no_other_one() {
         let _open = [OpenAtEnd(&gates[0]), OpenAtEnd(&gates[1])];
         std::thread::scope(|scope| {
             let closers = gates.each_ref().map(|gate| {
-                // In the second iteration, the file is opened while its first mapping is being
-                // closed.
+                // In the second iteration, the first mapping of the file is being closed.
                 let file = cache.open_backend(ClosedLate(Arc::clone(gate)), "late");
                 let file = file.unwrap();
                 let closer = scope.spawn(move || drop(file));
@@ -109,8 +106,7 @@ fn a_mapping_forgets_itself_and_no_other_one() {
     });
 }
 
-/// A thread that opens a file for writing waits for a thread that is opening the same file, but not
-/// for one that is opening another file.
+/// A thread that opens a file for writing waits only for a thread that is opening the same file.
 #[test]
 fn a_file_is_opened_by_one_at_a_time() {
     bounded("files that are opened", || {
@@ -140,7 +136,7 @@ fn a_quiet_cache_has_closed_what_was_left() {
     let file = cache.open_backend_with(Arc::clone(&storage), "left", &options);
     let file = file.unwrap();
     file.append(b"bytes").unwrap();
-    // No flusher has been started that might close the file first.
+    // No flusher might close the file first.
     assert!(!*lock(&cache.files().flushers.is_started));
     let share = cache.files().registry.open(storage.id()).unwrap();
     lock(&cache.files().left).push(share);
@@ -164,8 +160,7 @@ fn who_makes_a_cache_quiet_waits_for_another_who_has() {
     });
 }
 
-/// The callback of a flusher drops the last handle and the last strong reference of the file that
-/// it works on.
+/// The callback of a flusher drops the last handle and strong reference of its own file.
 #[test]
 fn a_visitor_may_let_the_last_share_go_in_a_hook() {
     bounded("a visit", || {
@@ -175,7 +170,6 @@ fn a_visitor_may_let_the_last_share_go_in_a_hook() {
         let options = {
             let last = Arc::clone(&last);
             OpenOptions::new().write().before_write(move |_, _| {
-                // The callback runs on a flusher, which has a weak reference to the file.
                 assert_eq!(std::thread::current().name(), Some("pagewell-flusher"));
                 drop(last.lock().unwrap().take());
                 Ok(())

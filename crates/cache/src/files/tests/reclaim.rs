@@ -35,7 +35,6 @@ use pagewell_testkit::wait::until;
 
 const NR_FRAMES: usize = 1024;
 
-/// File of zeros, of any size.
 #[derive(Debug)]
 struct Zeros(u64);
 
@@ -73,7 +72,6 @@ fn files_of_frames(nr_frames: usize, nr_nodes: usize) -> Arc<Files<LockBit>> {
     files_of(FramePool::new(&config).unwrap())
 }
 
-/// Opens a file of zeros with pages of one frame.
 fn open(files: &Arc<Files<LockBit>>, nr_pages: u64) -> Opened<LockBit> {
     open_backend(files, Zeros(nr_pages * 4096))
 }
@@ -90,7 +88,7 @@ fn pin(mapping: &Mapping<LockBit>, page: u64) -> FrameRef<'_, LockBit> {
     Lookup(mapping).get(page, || 1).unwrap().reference
 }
 
-/// Fills the cache. Pins one page in each aligned range of sixteen frames that contains a page.
+/// Fills the cache. Pins a page in each aligned range of sixteen frames that contains a page.
 fn pin_every_place(mapping: &Mapping<LockBit>) -> Vec<FrameRef<'_, LockBit>> {
     let mut places = HashSet::new();
     (0..2 * NR_FRAMES as u64)
@@ -107,9 +105,9 @@ fn sixteen() -> Order {
     Order::new(4).unwrap()
 }
 
-/// Lets 64 threads miss one page of a full cache concurrently. Returns the numbers of pages that
-/// were evicted and filled. Each thread finds the page missing and waits for a budget reservation.
-/// These are granted once all threads wait, and the backend returns the page once no thread waits.
+/// Lets 64 threads miss one page of a full cache concurrently. Returns the numbers of evicted and
+/// filled pages. Budget reservations are granted once all threads wait for one, and the backend
+/// returns the page once no thread waits.
 fn evicted_by_64_misses(is_leaf_there: bool) -> (u64, u64) {
     const THREADS: usize = 64;
     let files = files();
@@ -153,17 +151,15 @@ fn evicted_by_64_misses(is_leaf_there: bool) -> (u64, u64) {
     counts
 }
 
-/// Regression test: each of 64 threads that missed one page evicted another page for it, and 63
-/// then found that the page was being filled. A thread now allocates a frame only once it is the
-/// one that fills the page.
+/// Regression test: each of 64 threads that missed one page evicted another page for it. Now only
+/// the thread that fills the page allocates a frame.
 #[test]
 fn threads_that_miss_one_page_evict_one() {
     assert_eq!(evicted_by_64_misses(true), (1, 1));
 }
 
-/// Same as the previous test, but the page's leaf does not exist. Only one thread may create it.
-/// The leaf needs a frame for its metadata, and at most two for the memory that it shares with its
-/// neighbours.
+/// As above, but the page's leaf does not exist. The leaf needs a frame for its metadata, and at
+/// most two for the memory that it shares with its neighbours.
 #[test]
 fn threads_that_miss_one_leaf_make_one() {
     let (nr_evicted, nr_read) = evicted_by_64_misses(false);
@@ -171,10 +167,9 @@ fn threads_that_miss_one_leaf_make_one() {
     assert_eq!(nr_read, 1);
 }
 
-/// Regression test: one pin of a 64 KiB page evicted nearly all of a cache of small pages, and then
-/// failed. Frames were evicted one by one until enough of them were contiguous, which never
-/// happened: each aligned range contained a pinned page. A request now first searches for a range
-/// that it can free entirely.
+/// Regression test: one pin of a 64 KiB page evicted nearly all of a cache of small pages one by
+/// one, and then failed: each aligned range contained a pinned page. A request now first searches
+/// for a range that it can free entirely.
 #[test]
 fn pins_in_every_place_make_a_large_request_fail_without_an_eviction() {
     let files = files();
@@ -190,7 +185,7 @@ fn pins_in_every_place_make_a_large_request_fail_without_an_eviction() {
         error.to_string().contains("no 16 contiguous frames"),
         "{error}"
     );
-    // Regression test: frames that could be evicted were once reported as pinned.
+    // Regression test: frames that could be evicted were reported as pinned.
     assert!(
         error
             .to_string()
@@ -199,8 +194,7 @@ fn pins_in_every_place_make_a_large_request_fail_without_an_eviction() {
     );
     assert_eq!(nr_evicted(&files), before);
 
-    // Unpin the page in one place, so that all frames of the place can be evicted. The request uses
-    // this place, and changes no other.
+    // With one place unpinned, the request uses this place, and changes no other.
     pins.swap_remove(20);
     let block = Allocator(files.supply()).alloc(sixteen()).unwrap();
     assert_eq!(block.order(), sixteen());
@@ -230,8 +224,8 @@ fn a_large_request_evicts_one_place() {
     assert_eq!(files.supply().pool().stats().nr_available(), NR_FRAMES);
 }
 
-/// Reads of scattered pages in a large file leave a leaf in every place, and a leaf with a page
-/// cannot be moved. Nothing is pinned, so a block must be available, at the cost of few pages.
+/// Scattered reads leave a leaf in every place, and a leaf with a page cannot be moved. Nothing is
+/// pinned, so a block must be available, at the cost of few pages.
 #[test]
 fn leaves_in_every_place_are_emptied_for_a_large_request() {
     let files = files();
@@ -255,8 +249,8 @@ fn leaves_in_every_place_are_emptied_for_a_large_request() {
     assert_eq!(files.supply().pool().stats().nr_available(), NR_FRAMES);
 }
 
-/// Regression test: requests failed after a tenth of a second while all frames were being filled by
-/// a slow backend. Requests now wait for transfers in flight, until none has ended for 0.9 s.
+/// Regression test: requests failed after 0.1 s while all frames were being filled by a slow
+/// backend. Now they wait for transfers in flight, until none has ended for 0.9 s.
 #[test]
 fn a_request_waits_for_transfers_that_end() {
     let files = files();
@@ -283,8 +277,8 @@ fn a_request_waits_for_transfers_that_end() {
     });
 }
 
-/// With pins in every place, no transfer can make a block available. So the request does not wait
-/// for transfers of other threads, which may never cease.
+/// With pins in every place, no transfer can help. So the request does not wait for transfers of
+/// other threads, which may never cease.
 #[test]
 fn a_request_that_transfers_cannot_help_fails_while_they_go_on() {
     let files = files();
@@ -298,7 +292,7 @@ fn a_request_that_transfers_cannot_help_fails_while_they_go_on() {
 }
 
 /// A cache of 4096 frames in which nothing can be evicted: 700 pages are dirty, 300 unsynced and
-/// 2000 pinned. The index uses some of the other frames, and the test has allocated the rest.
+/// 2000 pinned. The index and the test use the rest.
 struct Stuck {
     files: Arc<Files<LockBit>>,
     dirty: Opened<LockBit>,
@@ -349,8 +343,7 @@ impl Stuck {
         }
     }
 
-    /// Returns the number of frames that the clock hand has passed, and the number of attempts to
-    /// claim a slot through its leaf, as evictions do.
+    /// Returns the numbers of frames that the hand has passed, and of attempts to claim a slot.
     fn effort(&self) -> (usize, u64) {
         let supply = self.files.supply();
         // ORDERING: Relaxed; there is one thread.
@@ -374,8 +367,8 @@ impl Drop for Stuck {
 }
 
 /// Regression test: if nothing could be evicted, a request made 64 passes over all frames, with
-/// pauses, before it failed. Each pass claimed every page, so that hits took the slow path. Now one
-/// pass suffices, which reads only frame metadata.
+/// pauses, and claimed every page, so that hits took the slow path. Now it makes one pass, which
+/// reads only frame metadata.
 #[test]
 fn when_nothing_can_be_evicted_one_look_at_each_frame_says_so_and_nothing_is_claimed() {
     let stuck = Stuck::new();
@@ -388,7 +381,7 @@ fn when_nothing_can_be_evicted_one_look_at_each_frame_says_so_and_nothing_is_cla
         assert_eq!(after.1, before.1, "claims");
     }
     assert!(Lookup(&stuck.clean).get(1, || 1).is_ok());
-    // A read of a file fails in the same way, and its message gives the numbers of frames.
+    // A read of a file fails in the same way.
     let error = Lookup(&stuck.clean).get(9000, || 1).unwrap_err();
     let text = error.to_string();
     let numbers = [
@@ -404,12 +397,10 @@ fn when_nothing_can_be_evicted_one_look_at_each_frame_says_so_and_nothing_is_cla
     }
 }
 
-/// A request waits for a page that may soon become free, but not for long: it makes a limited
-/// number of passes without sleeping.
+/// A request makes a limited number of passes, without sleeping, for a page that may soon be free.
 #[test]
 fn a_page_that_may_be_held_for_a_moment_is_looked_at_a_few_times_more() {
     let mut stuck = Stuck::new();
-    // All pins but a few are dropped, and their frames are used.
     for frame in stuck.pinned.split_off(10) {
         drop(kept_reference(stuck.files.supply().pool(), frame));
     }
@@ -427,15 +418,13 @@ fn a_page_that_may_be_held_for_a_moment_is_looked_at_a_few_times_more() {
     // A request scans at most four million frames again, and makes at least one more pass.
     assert!((2..=1025).contains(&nr_rounds), "{nr_rounds}");
     assert_eq!(stuck.effort().1, before.1, "claims");
-    // One page is unpinned.
     let held = stuck.pinned.pop().unwrap();
     drop(kept_reference(stuck.files.supply().pool(), held));
     assert!(Allocator(stuck.files.supply()).alloc(Order::ZERO).is_ok());
 }
 
-/// Regression test: each of several concurrent requests scanned only some of the frames in its
-/// passes, and reported that all frames were in use. A pass that ignores the accessed bits now
-/// covers all frames, whatever other threads do.
+/// Regression test: each of several concurrent requests scanned only some of the frames, and
+/// reported that all were in use. A pass that ignores the accessed bits now covers all frames.
 #[test]
 fn a_firm_round_is_over_every_frame_while_others_move_the_hand() {
     let files = files();
@@ -483,8 +472,8 @@ fn many_threads_that_want_blocks_of_all_sizes_get_them_and_lose_none() {
     assert_eq!(files.supply().pool().stats().nr_available(), NR_FRAMES);
 }
 
-/// Regression test: the dirty pages were cleaned between the scan of the frames and the wait for
-/// clean pages. No page was left to clean, and the write failed although frames could be evicted.
+/// Regression test: the dirty pages were cleaned between the scan and the wait for clean pages, and
+/// the write failed although frames could be evicted.
 #[test]
 fn who_finds_that_everything_is_clean_by_now_tries_again() {
     let files = files_of::<LockBit>(FramePool::new(&PoolConfig::new(64)).unwrap());

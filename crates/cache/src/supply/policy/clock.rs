@@ -1,9 +1,9 @@
 //! CLOCK (Corbató, "A paging experiment with the Multics system", 1968): clock hands that pass over
 //! the frames, and accessed bits that they clear.
 //!
-//! Hands. Passes over all frames, and passes over the frames outside one node, share one hand. Each
-//! node has a hand of its own for passes over its frames. If two hands pass a page, one clears its
-//! accessed bit, and the other evicts the page earlier than either hand alone would.
+//! Passes over all frames, and over the frames outside one node, share one hand. Each node has a
+//! hand of its own. If two hands pass a page, one clears its accessed bit, and the other evicts the
+//! page earlier than either hand alone would.
 
 use std::ops::Range;
 
@@ -12,14 +12,12 @@ use pagewell_frame::{FrameNr, FramePool, Order};
 use pagewell_sync::atomic::{AtomicUsize, Ordering};
 use pagewell_sync::shard::Padded;
 
-/// Whether accessed bits protect pages from eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Marks {
     Respected,
     Ignored,
 }
 
-/// Frames of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Among {
     All,
@@ -30,9 +28,7 @@ pub(crate) enum Among {
 #[derive(Debug)]
 #[repr(align(128))] // Written by misses: shares no cache line with data that hits load.
 pub(crate) struct Clock {
-    /// Hand for passes over all frames.
     hand: AtomicUsize,
-    /// Hands for passes over the frames of one node.
     of_nodes: Box<[Padded<AtomicUsize>]>,
 }
 
@@ -51,12 +47,12 @@ impl Clock {
         }
     }
 
-    /// Returns one pass of the hand over the *places* for blocks of `order`: the aligned ranges of
-    /// as many frames. The pass is an iterator over the first frame of each place.
+    /// Returns one pass of the hand over the *places* for blocks of `order`, the aligned ranges of
+    /// as many frames: an iterator over their first frames.
     ///
     /// With `Marks::Respected`, the pass skips places that other passes of the same hand visit
-    /// concurrently, since these passes usually clear the accessed bits there. With
-    /// `Marks::Ignored`, it visits every place of `among` once.
+    /// concurrently, since these clear the accessed bits there. With `Marks::Ignored`, it visits
+    /// every place of `among` once.
     pub(crate) fn lap<S: RefScheme>(
         &self,
         pool: &FramePool<S>,
@@ -89,37 +85,30 @@ impl Clock {
     }
 }
 
-/// Maximum number of steps of the hand that a pass takes at once. Concurrent passes share the
-/// position of a hand. A long pass takes several steps with one change of this position, so the
-/// passes contend less for it.
+/// Maximum number of steps that a pass takes with one change of the hand's position, for which
+/// concurrent passes contend.
 const MOST_STEPS: usize = 64;
 
-/// Pass of a clock hand. The drop returns the steps that it has taken and not used, unless the hand
-/// has moved since.
+/// Pass of a clock hand. The drop returns unused steps, unless the hand has moved since.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Lap<'c> {
     hand: &'c AtomicUsize,
-    /// Number of frames in a place.
     len: usize,
     first: usize,
     nr_places: usize,
     passed_over: Range<u32>,
     marks: Marks,
-    /// Step at which the pass began.
     start: Option<usize>,
     place: usize,
-    /// Steps taken and not used yet.
+    /// Steps that are not used yet.
     taken: Range<usize>,
-    /// Position of the hand after the steps in `taken` were taken.
     hand_after: usize,
     nr_visited: usize,
-    /// Whether other passes have visited the remaining places.
     is_over: bool,
 }
 
 impl Lap<'_> {
-    /// Whether this pass alone has visited every place.
     pub(crate) fn is_complete(&self) -> bool {
         let is_alone = match self.start {
             Some(start) => self.hand_after / self.len == start + self.nr_places,
@@ -128,8 +117,7 @@ impl Lap<'_> {
         self.nr_visited == self.nr_places && (is_alone || self.marks == Marks::Ignored)
     }
 
-    /// Takes further steps of the hand, and uses the first of them. Returns `false` if the pass is
-    /// over.
+    /// Takes further steps of the hand, and uses the first. Returns `false` if the pass is over.
     #[cold]
     fn take_steps(&mut self) -> bool {
         let nr_left = self.nr_places - self.nr_visited;
@@ -137,19 +125,17 @@ impl Lap<'_> {
         if nr == 0 {
             return false;
         }
-        // ORDERING: Relaxed; the hand only distributes the work. Since the operation is atomic, two
-        // requests never get the same step, unless the first of them returns it.
+        // ORDERING: Relaxed; the hand only distributes the work. Two requests never get the same
+        // step, unless the first of them returns it.
         let before = self.hand.fetch_add(nr * self.len, Ordering::Relaxed);
         let step = before / self.len;
         self.hand_after = before + nr * self.len;
-        // With `Marks::Ignored`, only the first step determines a place. The pass then visits one
-        // place after the other, whatever steps other passes take.
+        // With `Marks::Ignored`, the pass visits one place after the other from its first step on.
         if self.marks == Marks::Respected || self.start.is_none() {
             self.place = step % self.nr_places;
         }
         let end = *self.start.get_or_insert(step) + self.nr_places;
         if self.marks == Marks::Respected && step >= end {
-            // Other passes have taken the remaining steps.
             self.taken = step..step + nr;
             self.is_over = true;
             return false;
@@ -169,8 +155,7 @@ impl Iterator for Lap<'_> {
                 return None;
             }
             let frame = (self.first + self.place * self.len) as u32;
-            // The place is advanced and wrapped around without a division, which would take longer
-            // than the load of the place's metadata.
+            // A division would take longer than the load of the place's metadata.
             self.place += 1;
             if self.place == self.nr_places {
                 self.place = 0;
@@ -187,8 +172,7 @@ impl Drop for Lap<'_> {
     fn drop(&mut self) {
         let nr = self.taken.len();
         if nr != 0 {
-            // ORDERING: Relaxed; as above. If another pass has moved the hand since, the hand skips
-            // these places until its next turn.
+            // ORDERING: Relaxed; as above. If the hand has moved since, it skips these places once.
             let _ = self.hand.compare_exchange(
                 self.hand_after,
                 self.hand_after - nr * self.len,

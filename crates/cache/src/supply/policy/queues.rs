@@ -1,14 +1,13 @@
 //! Queues of the default policy ([`pagewell_policy`]), and leaves without pages, which that crate
 //! does not handle.
 //!
-//! A leaf whose last page was evicted keeps the ghosts of its pages. Such a leaf also uses a frame,
-//! so only a few of them stay: those that became empty last.
+//! Such a leaf keeps the ghosts of its pages, and uses a frame, so only those stay that became
+//! empty last.
 
 use std::collections::{HashSet, VecDeque};
 
 use pagewell_policy::Policy;
 
-/// Ratio of the pool's frames to the maximum number of leaves without pages.
 const SHARE_OF_EMPTY: usize = 64;
 
 #[derive(Debug)]
@@ -18,8 +17,8 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
-    /// Upper bound of the memory that the policy and its queues use for each frame, in bytes, in
-    /// pools of at least 8192 frames. In smaller pools, constant parts can exceed it.
+    /// Upper bound of the bytes that the policy uses for each frame, in pools of at least 8192
+    /// frames. In smaller pools, constant parts can exceed it.
     pub(crate) const FRAME_COST: usize = 12;
 
     pub(crate) fn new(nr_frames: usize) -> Self {
@@ -34,26 +33,23 @@ impl Queues {
     }
 }
 
-/// Leaves without pages, in the order in which they were recorded. A recorded leaf may be in use
-/// again, or may have been removed.
+/// In the order in which they were recorded. A leaf may be in use again, or may have been removed.
 #[derive(Debug)]
 pub(crate) struct EmptyLeaves {
     queue: VecDeque<u32>,
-    /// Set of the leaves in the queue. With it, no leaf is queued twice.
+    /// With it, no leaf is queued twice.
     noted: HashSet<u32>,
     most: usize,
 }
 
 impl EmptyLeaves {
-    /// Records the frame of a leaf that has no page.
     pub(crate) fn note(&mut self, leaf: u32) {
         if self.noted.insert(leaf) {
             self.queue.push_back(leaf);
         }
     }
 
-    /// Removes the leaf that was recorded first. Returns `None` if the number of recorded leaves
-    /// does not exceed the limit.
+    /// Removes the leaf that was recorded first, if the number of leaves exceeds the limit.
     pub(crate) fn surplus(&mut self) -> Option<u32> {
         if self.queue.len() <= self.most {
             return None;

@@ -1,25 +1,19 @@
 //! Eviction in batches, in the order of the queues, so that frames are free before they are needed.
 //!
 //! A request that finds no free frame locally acquires the policy lock, evicts a batch of pages in
-//! the order of the policy, and takes one frame. The other frames stay free locally for the next
-//! requests of its thread, which need no lock. So one of many misses does the work for all of them,
-//! and can prefetch the metadata, leaves and slots of the next pages of the batch.
-//!
-//! In a small cache the batch is small, since free frames hold no pages. No thread of the cache
-//! does this work ahead of the misses: a miss would need more time to wake such a thread than for
-//! its part of the batch.
-//!
-//! Leaves. An evicted page leaves a ghost in its slot. A leaf that has only ghosts stays for some
-//! time ([`EmptyLeaves`]).
+//! the order of the policy, and takes one frame. The others stay free locally for the next requests
+//! of its thread. So one of many misses does the work for all, and can prefetch the metadata,
+//! leaves and slots of the next pages. In a small cache the batch is small, since free frames hold
+//! no pages. No thread of the cache does this ahead of the misses: to wake it would take a miss
+//! longer than its part of the batch.
 //!
 //! Failure. A batch that finds nothing to evict is empty. A request that must not wait then fails.
 //! Any other request continues as under CLOCK ([`super::reclaimer`]): with frames that are free
-//! anywhere, and then with passes over all frames, which determine the result.
+//! anywhere, and then with passes over all frames.
 //!
 //! Locks. A thread that acquires the policy lock holds no short lock (`docs/LOCKING.md`), but may
 //! hold a claim, a leaf-creation lock, and locks of files or spaces. The holder of the policy lock
-//! skips slots that other threads have claimed, so it waits for no claim. Leaves are evicted after
-//! the lock is released.
+//! skips claimed slots. Leaves are evicted after the lock is released.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, FrameNr, Order, UniqueFrame};
@@ -33,45 +27,40 @@ use crate::supply::parts::Supply;
 use crate::supply::policy::clock::Marks;
 use crate::supply::policy::queues::{EmptyLeaves, Queues};
 
-/// Maximum number of frames that a batch is to free. It may free more if its last page has several
-/// frames.
+/// Number of frames that a batch frees at most, unless its last page has several frames.
 pub(super) const MOST: usize = 32;
 
-/// Ratio of the pool's frames to the frames of a batch, within the bounds of 1 and [`MOST`].
+/// Ratio of the pool's frames to those of a batch, which are at least 1 and at most [`MOST`].
 const SHARE: usize = 128;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batches<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 
 impl<'s, S: RefScheme> Batches<'s, S> {
-    /// Evicts a batch of pages, and returns a block of `order` from the freed frames. Returns
-    /// `None` if nothing could be evicted, if there is no such block, or if the policy has no
-    /// queues.
+    /// Evicts a batch of pages, and returns a block of `order` from its frames, if there is one.
     #[cold]
     pub(crate) fn evict_for(self, order: Order) -> Option<UniqueFrame<'s, S>> {
         let nr_frames = self.0.pool().nr_frames();
         let batch = match order {
             Order::ZERO => (nr_frames / SHARE).clamp(1, MOST),
-            // Evict only the page that the policy selects next. It yields a block if it is large
-            // enough. Smaller pages, however many, would form no block, since they are not
-            // contiguous.
+            // The page that the policy selects next may be large enough. Smaller pages, however
+            // many, would form no block, since they are not contiguous.
             _ => 1,
         };
         let (mut freed, _) = self.evict(batch)?;
         let found = take_block(self.0, &mut freed, order);
-        // The frames are freed in reverse order. A thread cache allocates the frame that was freed
-        // last, so it then allocates the first frame first.
+        // A thread cache allocates the frame that was freed last.
         freed.into_iter().rev().for_each(drop);
         found
     }
 
-    /// Evicts pages until `nr` frames are free, as far as possible. Also evicts the empty leaves in
-    /// excess of their limit. Returns the freed blocks and the number of evicted pages, or `None`
-    /// if the policy has no queues.
+    /// Evicts pages until `nr` frames are free, as far as possible, and the empty leaves in excess
+    /// of their limit. Returns the freed blocks and the number of evicted pages, or `None` without
+    /// queues.
     ///
-    /// Afterwards, one scan of the hazard slots ends the protection of pages that the batch has
-    /// queried, unless a slot names them. If the batch freed nothing and the scan ended any
-    /// protection, the batch is repeated once.
+    /// Afterwards, one scan of the hazard slots ends the protection of queried pages that no slot
+    /// names. If the batch freed nothing and the scan ended any protection, the batch is repeated
+    /// once.
     pub(crate) fn evict(self, nr: usize) -> Option<(Vec<UniqueFrame<'s, S>>, usize)> {
         let evicted = self.evict_once(nr);
         let nr_unmarked = self.0.pool().look_at_announced();
@@ -90,7 +79,7 @@ impl<'s, S: RefScheme> Batches<'s, S> {
         } = &mut *queues;
         let mut hand = Hand::new(self.0, empty_leaves, nr);
         policy.evict(nr, &self.0.claims.notes, &mut hand);
-        // Drop the leaf handle in `seen`, since that leaf may be one of those evicted below.
+        // That leaf may be one of those evicted below.
         let Hand {
             mut freed, seen, ..
         } = hand;
@@ -106,8 +95,7 @@ impl<'s, S: RefScheme> Batches<'s, S> {
     }
 }
 
-/// Removes a block of `order` from `freed`: a block of that order, or part of a larger block, whose
-/// rest is freed.
+/// Removes a block of `order` from `freed`, or splits a larger one and frees the rest.
 fn take_block<'s, S: RefScheme>(
     supply: &'s Supply<S>,
     freed: &mut Vec<UniqueFrame<'s, S>>,
@@ -120,15 +108,12 @@ fn take_block<'s, S: RefScheme>(
     supply.pool().join(vec![freed.remove(at)], order)
 }
 
-/// Whether the frame is a leaf without pages, according to its metadata.
 fn is_empty_leaf<S: RefScheme>(supply: &Supply<S>, frame: FrameNr) -> bool {
     let record = supply.pool().meta(frame);
-    // Each page of a leaf has a reference to it, and so has each handle. If the only reference is
-    // that of the index root, the leaf has no pages.
+    // Each page of a leaf and each handle has a reference, and so has the index root.
     record.kind().0 == FrameKind::Leaf && record.count() == 1
 }
 
-/// Evicts the leaf in frame `leaf`, if the frame is still a leaf and the leaf is still empty.
 fn evict_leaf<S: RefScheme>(supply: &Supply<S>, leaf: FrameNr) -> Option<UniqueFrame<'_, S>> {
     let (kind, _) = supply.pool().meta(leaf).kind();
     (kind == FrameKind::Leaf)
@@ -136,17 +121,14 @@ fn evict_leaf<S: RefScheme>(supply: &Supply<S>, leaf: FrameNr) -> Option<UniqueF
         .flatten()
 }
 
-/// Access of the policy to the cache, for one batch.
 struct Hand<'s, 'q, S: RefScheme> {
     supply: &'s Supply<S>,
-    /// Frame and slot of the page whose accessed bit was tested last.
     seen: Option<(FrameNr, SeenSlot<'s, S>)>,
     empty_leaves: &'q mut EmptyLeaves,
     freed: Vec<UniqueFrame<'s, S>>,
 }
 
 impl<'s, 'q, S: RefScheme> Hand<'s, 'q, S> {
-    /// Creates the state for a batch that frees about `nr` frames.
     fn new(supply: &'s Supply<S>, empty_leaves: &'q mut EmptyLeaves, nr: usize) -> Self {
         Self {
             supply,
@@ -156,7 +138,6 @@ impl<'s, 'q, S: RefScheme> Hand<'s, 'q, S> {
         }
     }
 
-    /// Records the leaf in a frame if it has no pages.
     fn note_if_empty(&mut self, leaf: FrameNr) {
         if is_empty_leaf(self.supply, leaf) {
             self.empty_leaves.note(leaf.get());
@@ -170,11 +151,10 @@ impl<S: RefScheme> Pages for Hand<'_, '_, S> {
         let (kind, order) = self.supply.pool().meta(frame).kind();
         match kind {
             FrameKind::Page => Content::Page(order.frames()),
-            // An owned frame has no page: it is being filled, set aside, or withheld.
             FrameKind::Free | FrameKind::Front | FrameKind::Owned => Content::Nothing,
             FrameKind::Leaf => {
-                // A leaf is not recorded if it became empty while another thread had a handle of
-                // it, or because its pages were removed. So it is recorded here.
+                // A leaf that became empty while it had another handle, or because its pages were
+                // removed, is not recorded yet.
                 self.note_if_empty(frame);
                 Content::Other
             }
@@ -213,8 +193,7 @@ impl<S: RefScheme> Pages for Hand<'_, '_, S> {
             prefetch(record);
             return;
         }
-        // The metadata is only a hint here. It is loaded again, and checked, when the page is
-        // evicted.
+        // The metadata is only a hint here.
         let (leaf, position) = record.owner();
         let Some(leaf) = u32::try_from(leaf)
             .ok()

@@ -1,29 +1,26 @@
 //! Reclaim of blocks: contiguous frames, for pages larger than a frame.
 //!
-//! If pages were evicted one by one until enough of them happen to be contiguous, nearly all pages
-//! might be evicted. So a request first searches for a *place*, an aligned range of frames, where
-//! it succeeds unless concurrent threads prevent that. It evicts only there, except for the pages
-//! of leaves (below):
+//! If pages were evicted one by one until enough of them are contiguous, nearly all might be
+//! evicted. So a request first searches for a *place*, an aligned range of frames, where it
+//! succeeds unless concurrent threads prevent that:
 //!
-//! 1. Scan the places for a block of the wanted order, from the clock hand on. The scan changes
-//!    only accessed bits, and queries frames. A place is *fit* if each frame in it is free, or
-//!    contains a clean page or an empty leaf without other references. In gentle passes, no
-//!    accessed bit may be set.
+//! 1. Scan the places from the clock hand on. The scan changes only accessed bits, and queries
+//!    frames. A place is *fit* if each frame in it is free, or contains a clean page or an empty
+//!    leaf without other references. In gentle passes, no accessed bit may be set.
 //! 2. Allocate the free frames of a fit place, so that no other thread allocates them.
 //! 3. Evict the rest, frame by frame.
 //! 4. Join all parts into one block.
 //!
-//! If another thread pins a page of the place between steps 1 and 3, or allocates a frame of it,
-//! the frames evicted so far are freed directly to their node, and the request tries the next
-//! place, up to [`TRIES`] places per pass.
+//! If another thread pins a page of the place or allocates a frame of it before step 3, the frames
+//! evicted so far are freed directly to their node, and the request tries the next place, up to
+//! [`TRIES`] places per pass.
 //!
-//! Immovable frames. A leaf in use keeps its frame as long as it has pages, wherever these are, and
-//! a frame that the budget withholds stays withheld. If no place is fit, a thorough pass frees the
-//! frame of a leaf by evicting all pages of the leaf. On average these are few: if each place
-//! contains a leaf in use, a leaf has on average fewer pages than a place has frames. A place with
-//! a withheld frame is never fit. Withheld frames are few: one for every few open files, one for
-//! each range of 512 leaves of which any is in use, one for each leaf cluster in use of a file open
-//! for writing, and those for the bounce buffers of page codecs.
+//! A leaf in use keeps its frame as long as it has pages. If no place is fit, a thorough pass frees
+//! the frame of a leaf by evicting all pages of the leaf, wherever they are. On average these are
+//! few: if each place contains a leaf in use, a leaf has fewer pages than a place has frames. A
+//! place with a frame that the budget withholds is never fit. Such frames are few: one for every
+//! few open files, one for each range of 512 leaves of which any is in use, one for each leaf
+//! cluster in use of a file open for writing, and those for the bounce buffers of page codecs.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, Order, TryGetFrame, UniqueFrame};
@@ -39,20 +36,19 @@ use crate::supply::policy::clock::{Among, Marks};
 use crate::supply::reclaim::effort::{Effort, Shortage};
 use crate::supply::reclaim::nodes::census_among;
 
-/// Maximum number of places that a pass tries because they appeared fit.
+/// Maximum number of fit places that a pass tries.
 const TRIES: u32 = 4;
 
-/// Usability of a place for a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
-    /// All frames of the place are free or can be evicted at once. In a thorough pass, this
-    /// includes leaves in use whose pages can all be evicted.
+    /// All frames are free or can be evicted at once. In a thorough pass, this includes leaves in
+    /// use whose pages can all be evicted.
     Fit,
-    /// The place may be fit once the fills of frames in it have completed. (A frame that is set
-    /// aside appears to be filled.)
+    /// May be fit once fills in it have completed. (A frame that is set aside appears to be
+    /// filled.)
     Soon,
-    /// The place may be fit for the next pass, whose accessed bits this pass has cleared, or for a
-    /// pass with more effort.
+    /// May be fit for the next pass, since its accessed bits are now clear, or for one with more
+    /// effort.
     Harder,
     Unfit,
 }
@@ -61,7 +57,7 @@ enum Look {
 pub(super) struct BlockFinder<'s, S: RefScheme>(pub(super) &'s Supply<S>);
 
 impl<'s, S: RefScheme> BlockFinder<'s, S> {
-    /// Scans until the pass has reclaimed a block of `order`, which is not zero.
+    /// `order` is not zero.
     pub(super) fn find(
         self,
         order: Order,
@@ -96,7 +92,6 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
             }
         }
         Err(Shortage {
-            // A pass that ends with the last try counts as complete too.
             is_complete: lap.is_complete() || nr_tries == TRIES,
             block: Some((order.frames(), nr_loose)),
             is_raced: nr_tries != 0,
@@ -106,9 +101,9 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         })
     }
 
-    /// Returns the usability of the place for a block of `order` at `first`, and the number of its
-    /// frames that are free or can be evicted. In a gentle pass, if the place would be fit without
-    /// accessed bits, clears these bits.
+    /// Returns the usability of the place at `first`, and the number of its frames that are free or
+    /// can be evicted. In a gentle pass, if only accessed bits prevent that the place is fit,
+    /// clears them.
     fn look(
         self,
         first: FrameNr,
@@ -136,9 +131,7 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
                     match stays {
                         Stays::Leaf => has_used_leaves = true,
                         Stays::Held => {
-                            // Query the frame (`doubt`): hazard protection may be its only other
-                            // reference, and the next scan ends the protection unless a hazard slot
-                            // names the frame.
+                            // Query the frame, as in `Evictor::evict`.
                             self.0.pool().doubt(frame);
                             is_fit = false;
                         }
@@ -166,9 +159,9 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         (look, nr_loose)
     }
 
-    /// Returns the blocks that overlap the place for a block of `order` at `first`. An item of the
-    /// iterator contains the block's head, the reason why it cannot be evicted (`None` if an
-    /// eviction may succeed), its kind, and the number of its frames in the place.
+    /// Returns the blocks that overlap the place at `first`: the block's head, the reason why it
+    /// cannot be evicted (`None` if an eviction may succeed), its kind, and the number of its
+    /// frames in the place.
     fn heads(
         self,
         first: FrameNr,
@@ -188,7 +181,7 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         })
     }
 
-    /// Clears the accessed bits of the pages in a place. Returns `true` if any was set.
+    /// Returns `true` if an accessed bit of a page in the place was set. Clears them.
     fn take_marks(self, first: FrameNr, order: Order) -> bool {
         let mut were_any = false;
         for (frame, _, kind, _) in self.heads(first, order) {
@@ -203,8 +196,7 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         were_any
     }
 
-    /// Performs steps 2 to 4 for the place for a block of `order` at `first`. If a frame of the
-    /// place is no longer available, frees the frames obtained so far and returns `None`.
+    /// Steps 2 to 4. If a frame is no longer available, frees the others and returns `None`.
     fn take_place(
         self,
         first: FrameNr,
@@ -238,7 +230,6 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         self.0.pool().join(parts, order)
     }
 
-    /// Whether all pages of the leaves in use in a place can be evicted.
     fn could_empty_leaves(self, first: FrameNr, order: Order) -> bool {
         self.used_leaves(first, order).all(|leaf| {
             let mut nr_pages = 0;
@@ -254,26 +245,24 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
                 }
                 State::Busy => false,
             });
-            // Each page of the leaf, the index root and this thread have one reference each. A
+            // The index root and this thread have a reference each, beside those of the pages. A
             // thread that is about to change a slot has one more.
             can_go && leaf.reference.meta().count() == nr_pages + 2
         })
     }
 
-    /// Evicts the pages of the leaves in use in a place, as far as they can be evicted at once.
     fn empty_leaves(self, first: FrameNr, order: Order) {
         for leaf in self.used_leaves(first, order) {
             let pages = (0..FRAME_WORDS).filter_map(|position| match state_of(&leaf, position) {
                 State::Present(page) => Evictor(self.0).try_evict(page, Marks::Ignored),
                 State::Empty | State::Busy => None,
             });
-            // Free the frames to their nodes and not to the thread caches: frames in this place are
-            // needed for the block.
+            // Frames in this place are needed for the block, and must not get into the thread
+            // caches.
             self.0.pool().free_to_nodes(pages.collect());
         }
     }
 
-    /// Returns handles of the leaves in use whose frames are in a place.
     fn used_leaves(self, first: FrameNr, order: Order) -> impl Iterator<Item = Leaf<'s, S>> {
         self.heads(first, order)
             .filter(|(_, stays, _, _)| *stays == Some(Stays::Leaf))
@@ -284,10 +273,8 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
     }
 }
 
-/// Loads a slot of a leaf, and returns its state.
 fn state_of<S: RefScheme>(leaf: &Leaf<'_, S>, position: usize) -> State {
-    // ORDERING: Acquire; pairs with the release store that published the slot. A thread that then
-    // evicts the page checks the page's metadata against the slot, and sees the metadata as it was
-    // published.
+    // ORDERING: Acquire; pairs with the release store that published the slot: a thread that then
+    // evicts the page sees its metadata as published.
     Slot::from_bits(leaf.slot(position).load(Ordering::Acquire)).state()
 }

@@ -11,22 +11,19 @@ use crate::supply::census::Census;
 use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::policy::clock::Marks;
 
-/// Result of a pass that found nothing.
 #[derive(Clone, Debug)]
 pub(super) struct Shortage {
-    /// Reasons for which the scanned frames were not freed.
     pub(super) census: Box<Census>,
     /// Whether this pass alone has scanned every frame, or has made its last try for a block.
     pub(super) is_complete: bool,
-    /// In a request for a block: the number of frames of the block, and the number of frames that
-    /// are free or could be evicted.
+    /// In a request for a block: the number of its frames, and of those that are free or could be
+    /// evicted.
     pub(super) block: Option<(u32, usize)>,
-    /// Whether other threads were changing frames that this pass tried to use.
     pub(super) is_raced: bool,
-    /// Whether a later pass may find more frames, after transfers that are in flight have ended.
+    /// Whether a later pass may find more after transfers in flight have ended.
     pub(super) until_transfers_end: bool,
-    /// Whether a later pass may find something, whatever other threads do: this pass has cleared
-    /// accessed bits, or a pass with more effort can evict more.
+    /// Whether a later pass may find something, since this pass has cleared accessed bits, or one
+    /// with more effort can evict more.
     pub(super) may_try_harder: bool,
 }
 
@@ -46,8 +43,8 @@ impl Shortage {
         }
     }
 
-    /// Whether the request must wait or fail: the pass was complete, and no later pass would find
-    /// more unless other threads free frames.
+    /// Whether the pass was complete, and no later pass would find more unless other threads free
+    /// frames.
     pub(super) fn is_final(&self, effort: Effort) -> bool {
         self.is_complete && (effort == Effort::HARDEST || !self.may_try_harder)
     }
@@ -55,8 +52,7 @@ impl Shortage {
     pub(super) fn may_change(&self) -> bool {
         match self.block {
             None => self.census.may_change(),
-            // The frames that are free or can be evicted do not form a block, but other frames may
-            // join them.
+            // Frames that are not contiguous may be joined by others.
             Some(_) => self.is_raced || self.until_transfers_end || self.census.may_change(),
         }
     }
@@ -76,7 +72,6 @@ impl Shortage {
     }
 }
 
-/// Effort of a pass: the pages and leaves that it evicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effort {
     /// Clears the accessed bits of pages that have them, and evicts the other pages.
@@ -87,15 +82,14 @@ pub(super) enum Effort {
     Thorough,
 }
 
-/// Number of passes that respect accessed bits: the second pass evicts pages whose bits the first
-/// pass has cleared.
+/// The second pass evicts pages whose accessed bits the first has cleared.
 const GENTLE_ROUNDS: u32 = if cfg!(loom) { 1 } else { 2 };
 
 /// Number of passes after which a request for a block also evicts the pages of leaves in use.
 const SPARING_ROUNDS: u32 = GENTLE_ROUNDS + 1;
 
 impl Effort {
-    /// The greatest effort. A model has too few frames to empty leaves for a block.
+    /// A model has too few frames to empty leaves for a block.
     pub(super) const HARDEST: Self = if cfg!(loom) {
         Self::Firm
     } else {
@@ -120,19 +114,17 @@ impl Effort {
     }
 }
 
-/// Maximum number of frames that a request scans again because a frame may have become free. If the
-/// pool has more frames, the request still makes one such pass.
+/// Maximum number of frames that a request scans again because a frame may have become free. It
+/// makes at least one such pass.
 const LOOKS: usize = 4 << 20;
 
-/// Minimum number of passes that a request makes because a frame may have become free. It makes
-/// them for at least `MOMENT`. Neither minimum applies once these passes have scanned [`LOOKS`]
-/// frames. Each pass lets other threads run, so after this number of passes a thread that holds a
-/// reference to a page while it copies has been scheduled.
+/// Minimum number of these passes, which are made for at least `MOMENT`. Neither minimum applies
+/// once they have scanned [`LOOKS`] frames. Each pass lets other threads run, so after this number
+/// of passes a thread that holds a reference while it copies has been scheduled.
 const MOMENT_ROUNDS: usize = if cfg!(loom) { 0 } else { 64 };
 #[cfg(not(loom))]
 const MOMENT: Duration = Duration::from_millis(2);
 
-/// Retry state of a request whose passes have found no frame, although one may soon be free.
 #[derive(Debug, Default)]
 pub(in crate::supply) struct Patience {
     backoff: Backoff,
@@ -141,8 +133,8 @@ pub(in crate::supply) struct Patience {
 }
 
 impl Patience {
-    /// Returns `true` if the request must scan `nr_frames` frames again. Before it returns `true`,
-    /// it spins or yields the processor, so that other threads can run.
+    /// Returns `true` if the request must scan `nr_frames` frames again, after it has spun or
+    /// yielded.
     pub(in crate::supply) fn has_more(&mut self, nr_frames: usize) -> bool {
         let nr_most = (LOOKS / nr_frames.max(1)).max(1);
         let nr_rounds = self.backoff.rounds() as usize;

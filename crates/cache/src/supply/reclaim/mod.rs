@@ -1,10 +1,8 @@
 //! Reclaim: eviction of pages when no frame is free.
 //!
-//! Owns. Passes over the frames until one succeeds or the request fails ([`reclaimer`]); the effort
-//! of a pass ([`effort`]); batches ([`batch`]); blocks of several frames ([`block`]); frames on
-//! certain nodes ([`nodes`]).
-//!
-//! Calls the policy for the next frame, and [`super::evict`] to evict its content.
+//! Passes over the frames until one succeeds or the request fails ([`reclaimer`]); the effort of a
+//! pass ([`effort`]); batches ([`batch`]); blocks of several frames ([`block`]); frames on certain
+//! nodes ([`nodes`]).
 
 pub(crate) mod batch;
 mod block;

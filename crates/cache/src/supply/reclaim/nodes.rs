@@ -1,19 +1,17 @@
 //! Reclaim on certain nodes, for memory spaces whose areas have a NUMA memory policy.
 //!
-//! Nodes. A request for [`Place::Anywhere`] scans all frames. A request that prefers a node scans
-//! that node's frames first, and those of the other nodes if a pass has found nothing there. A
-//! request for only one node scans no other frames, since it cannot use them. So passes evict only
-//! pages whose frames the request can use. The exception is a thorough pass for a block, which
-//! evicts all pages of a leaf, wherever they are ([`super::block`]).
+//! A request that prefers a node scans that node's frames first, and those of the other nodes if a
+//! pass has found nothing there. A request for only one node scans no other frames. So passes evict
+//! only pages whose frames the request can use, except that a thorough pass for a block evicts all
+//! pages of a leaf, wherever they are ([`super::block`]).
 //!
-//! Dirty pages are never evicted. Reclaim does not write them back either, since the caller may
-//! hold locks that a callback of the program acquires. If reclaim has found nothing, a caller
-//! without locks waits until flushers have cleaned pages there (`Cleaner::make_clean_at`), and
-//! retries.
+//! Reclaim does not write dirty pages back, since the caller may hold locks that a callback of the
+//! program acquires. A caller without locks waits until flushers have cleaned pages there
+//! (`Cleaner::make_clean_at`), and retries.
 //!
-//! Progress. The rules are those of any request ([`super::reclaimer`]). A request for only one node
-//! scans the frames of that node, and waits only for transfers that fill frames *of that node*. So
-//! it ends, although transfers to other nodes may never cease.
+//! Progress is that of any request ([`super::reclaimer`]). A request for only one node waits only
+//! for transfers that fill frames *of that node*. So it ends, although transfers to other nodes may
+//! never cease.
 
 use std::ops::Range;
 
@@ -25,7 +23,7 @@ use crate::supply::parts::Supply;
 use crate::supply::policy::clock::Among;
 use crate::supply::transfers::NodeSet;
 
-/// Allocates a free block at `place`, or returns `None` if none is free.
+/// Returns `None` if no block at `place` is free.
 pub(crate) fn alloc_free<S: RefScheme>(
     pool: &FramePool<S>,
     order: Order,
@@ -38,7 +36,6 @@ pub(crate) fn alloc_free<S: RefScheme>(
     pool.alloc_by(&request).ok()
 }
 
-/// Returns `place` in its simplest form: `Anywhere` if the pool has only one node.
 pub(crate) fn simplest<S: RefScheme>(pool: &FramePool<S>, place: Place) -> Place {
     if pool.nr_nodes() == 1 {
         return Place::Anywhere;
@@ -46,7 +43,7 @@ pub(crate) fn simplest<S: RefScheme>(pool: &FramePool<S>, place: Place) -> Place
     place
 }
 
-/// Returns the frames to scan first for `place`, and those to scan next, if any.
+/// Returns the frames to scan first for `place`, and those to scan next.
 pub(super) fn laps_for(place: Place) -> (Among, Option<Among>) {
     match place {
         Place::Prefer(node) => (Among::Node(node), Some(Among::Others(node))),
@@ -55,7 +52,6 @@ pub(super) fn laps_for(place: Place) -> (Among, Option<Among>) {
     }
 }
 
-/// Returns the nodes whose frames a request for `place` can use.
 pub(super) fn nodes_for(place: Place) -> NodeSet {
     match place {
         Place::Only(node) => NodeSet::only(node),
@@ -63,7 +59,6 @@ pub(super) fn nodes_for(place: Place) -> NodeSet {
     }
 }
 
-/// Returns empty statistics for a pass over `among`.
 #[cold]
 pub(super) fn census_among<S: RefScheme>(supply: &Supply<S>, among: Among) -> Census {
     let pool = supply.pool();
@@ -80,7 +75,6 @@ pub(super) fn census_among<S: RefScheme>(supply: &Supply<S>, among: Among) -> Ce
     Census::of(nr_frames, nr_withheld)
 }
 
-/// Returns the frames that a request for `place` can use.
 pub(crate) fn frames_at<S: RefScheme>(pool: &FramePool<S>, place: Place) -> Range<u32> {
     match place {
         Place::Only(node) => pool.frames_of(node),

@@ -1,40 +1,36 @@
 //! Reclaim passes over the frames, until one finds what the request needs.
 //!
-//! Policy. A clock hand passes over all frames ([`crate::supply::policy::clock`]). If a page was
-//! accessed since the last pass, the hand clears its accessed bit, and the page stays. Any other
-//! page is evicted if it is clean and not referenced. Leaves whose slots are all empty are evicted
-//! too. For a block of several frames, the hand moves by blocks ([`super::block`]). For a certain
-//! node, it moves only over the frames of that node ([`super::nodes`]).
+//! Policy. A clock hand passes over all frames ([`crate::supply::policy::clock`]), by blocks in a
+//! request for a block ([`super::block`]), or over those of a certain node ([`super::nodes`]). It
+//! clears set accessed bits, and evicts the other pages if they are clean and not referenced, and
+//! leaves whose slots are all empty.
 //!
-//! Passes. A request makes passes that scan each frame once, until it has its block. The first two
-//! respect the accessed bits, and concurrent requests share them: each step of the hand belongs to
-//! one request. Later passes ignore the bits, and each scans every frame itself, wherever the
-//! shared hand is. So a request has scanned every frame before it reports that every frame is in
-//! use. (A pass for a block also ends after a few failed tries.)
+//! Passes. A request makes passes until it has its block. The first two respect the accessed bits,
+//! and concurrent requests share them: each step of the hand belongs to one request. Later passes
+//! ignore the bits, and each scans every frame itself, wherever the shared hand is, before the
+//! request reports that every frame is in use. (A pass for a block also ends after a few failed
+//! tries.)
 //!
-//! Progress and failure. A pass that finds nothing has counted the reasons why frames cannot be
-//! evicted ([`crate::supply::census`]). The counts determine the next step:
+//! Progress and failure. A pass that finds nothing has counted the reasons
+//! ([`crate::supply::census`]), which determine the next step:
 //! 1. If the pass has skipped frames that other requests scanned, or has cleared accessed bits, or
 //!    if a pass with more effort may find more, the request makes the next pass. It also does so,
-//!    but not more than [`LOOKS_AT_MARKS`] times, if pages have lost their hazard protection since.
-//! 2. If frames are being filled from the backend, their pages can be evicted later, so the request
-//!    sleeps until a transfer ends. The duration depends on the backend. If no transfer ends for
-//!    0.9 s, the request stops waiting. A request for a block waits only if, in some aligned range
-//!    of its size, every frame that is not being filled is free or can be evicted.
+//!    at most [`LOOKS_AT_MARKS`] times, if pages have lost their hazard protection since.
+//! 2. If frames are being filled, the request sleeps until a transfer ends, or none ends for 0.9 s.
+//!    A request for a block does so only if, in some aligned range of its size, every frame that is
+//!    not being filled is free or can be evicted.
 //! 3. If the obstacle may last only a few steps (a frame or slot that another thread is changing, a
 //!    frame allocated for a fill or a write, or pages in at most 1024 frames that are referenced),
-//!    the request makes a bounded number of further passes without sleeping ([`Patience`]). If
-//!    these find nothing, it fails.
-//! 4. Otherwise the request fails at once: a wait would free no frame. Each frame contains a dirty,
-//!    unsynced or pinned page, belongs to a space or to the program, is a leaf in use, or is
-//!    withheld. For a block, other frames may be free, but they are not contiguous. The numbers in
-//!    the error are those of the last pass.
+//!    the request makes a bounded number of further passes without sleeping ([`Patience`]).
+//! 4. Otherwise the request fails at once: each frame contains a dirty, unsynced or pinned page,
+//!    belongs to a space or to the program, is a leaf in use, or is withheld. For a block, other
+//!    frames may be free, but they are not contiguous. The numbers in the error are those of the
+//!    last pass.
 //!
 //! So if nothing can be evicted, a request detects this in one pass, or in at most three if it
-//! shares the first two with other requests. (A request for a block needs four if a place contains
-//! only free frames, evictable pages and leaves in use.) A pass for a frame loads only the metadata
-//! of frames that cannot be evicted. No page is claimed for this, so hits are not affected. No pass
-//! waits for a claim. (`docs/adr/0019-*`)
+//! shares the first two. (A request for a block needs four if a place contains only free frames,
+//! evictable pages and leaves in use.) A pass for a frame only loads the metadata of frames that
+//! cannot be evicted, so hits are not affected. No pass waits for a claim. (`docs/adr/0019-*`)
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, Order, Place, UniqueFrame};
@@ -49,18 +45,17 @@ use crate::supply::reclaim::block::BlockFinder;
 use crate::supply::reclaim::effort::{Effort, Patience, Shortage};
 use crate::supply::reclaim::nodes::{alloc_free, census_among, laps_for, nodes_for};
 
-/// Maximum number of additional pages and leaves that are evicted on a node for a request for a
-/// single frame that can use no other node. The next requests for the node allocate their frames.
-/// Without them, each request would reclaim, and before that stop other threads in order to drain
-/// their thread caches. For a request that only prefers a node, nothing is evicted in addition: the
-/// free frames would attract requests that prefer other nodes.
+/// Maximum number of additional pages and leaves that are evicted for a single frame on only one
+/// node. The next requests for the node use them. Without them, each request would reclaim, and
+/// before that drain the other thread caches, which stops their owners. A request that only prefers
+/// a node evicts none: the free frames would attract requests that prefer other nodes.
 const MORE: usize = 15;
 
-/// Maximum number of frames that are scanned for the additional pages and leaves.
+/// Maximum number of frames that are scanned for them.
 const LOOKS_FOR_MORE: usize = 4 * MORE;
 
-/// Maximum number of passes that a request makes for pages that have lost their hazard protection,
-/// since other threads may protect them again.
+/// Maximum number of passes for pages that have lost their hazard protection, since other threads
+/// may protect them again.
 const LOOKS_AT_MARKS: usize = 8;
 
 #[derive(Clone, Copy, Debug)]
@@ -76,8 +71,7 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         let (first, then) = laps_for(place);
         let mut round: u32 = 0;
         let mut patience = Patience::default();
-        // The waiter is created before the last scan of the frames, so that the request misses no
-        // end of a transfer.
+        // Created before the last scan, so that the request misses no end of a transfer.
         let mut waiter = None;
         let mut nr_looks = 0;
         loop {
@@ -92,12 +86,10 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
                     Err(others) => shortage = shortage.and(&others),
                 }
             }
-            // Pages that have lost their hazard protection can be evicted by the next pass.
             let may_more = self.0.pool().look_at_announced() != 0 && nr_looks < LOOKS_AT_MARKS;
             nr_looks += usize::from(may_more);
             let is_final = shortage.is_final(effort) && !may_more;
             if is_final || effort == Effort::HARDEST {
-                // This request, or the next leaf, can use the frames in the leaf stock.
                 self.0.leaf_stock.drain(&self.0.claims);
             }
             // Other threads may have freed frames, or thread caches may hold parts of a block.
@@ -126,7 +118,7 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         }
     }
 
-    /// Returns a block of `order`, if one pass frees it without evicting accessed pages.
+    /// Makes one pass that evicts no accessed pages.
     pub(crate) fn find_unmarked(self, order: Order) -> Option<UniqueFrame<'s, S>> {
         self.go_round(order, Effort::Gentle, Among::All).ok()
     }
@@ -144,13 +136,11 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         }
     }
 
-    /// Scans until the content of a frame is evicted, and returns the frame.
     fn find_frame(self, marks: Marks, among: Among) -> Result<UniqueFrame<'s, S>, Shortage> {
         let pool = self.0.pool();
         let mut lap = self.0.clock.lap(pool, Order::ZERO, marks, among);
         let mut counted = Census::default();
-        // Frames of the block that was scanned last. The whole block was counted at its first
-        // frame, so the pass skips the others.
+        // Rest of the block that was scanned last, which was counted at its first frame.
         let mut rest = 0..0;
         for frame in lap.by_ref() {
             if rest.contains(&frame.get()) {
@@ -159,7 +149,6 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
             match Evictor(self.0).evict(frame, marks) {
                 Ok(freed) if freed.order() == Order::ZERO => return Ok(freed),
                 Ok(freed) => {
-                    // Keep the first frame of a larger page, and free the rest.
                     if let Some(first) = pool.join(vec![freed], Order::ZERO) {
                         return Ok(first);
                     }
@@ -180,9 +169,8 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         })
     }
 
-    /// Evicts up to `nr` pages: first in the order of the queues, if the policy has any, and then
-    /// by passes. Only the last pass ignores the accessed bits. Returns the number of evicted
-    /// pages.
+    /// Evicts up to `nr` pages: in the order of the queues, and then by passes. Only the last pass
+    /// ignores the accessed bits. Returns the number of pages.
     pub(crate) fn evict_pages(self, nr: usize) -> usize {
         let mut evicted = self.evict_queued(nr);
         for marks in [Marks::Respected, Marks::Respected, Marks::Ignored] {
@@ -207,8 +195,7 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         evicted
     }
 
-    /// Evicts up to `nr` pages in the order of the queues, as long as batches find any. Returns
-    /// their number.
+    /// As [`evict_pages`](Self::evict_pages), in the order of the queues.
     fn evict_queued(self, nr: usize) -> usize {
         let mut evicted = 0;
         while evicted < nr {
@@ -221,7 +208,6 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         evicted
     }
 
-    /// Evicts a few pages of a node that were not recently accessed.
     pub(crate) fn evict_more(self, node: usize) {
         let lap = self.0.clock.lap(
             self.0.pool(),
@@ -232,7 +218,7 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         let evicted = lap
             .take(LOOKS_FOR_MORE)
             .filter_map(|frame| Evictor(self.0).try_evict(frame, Marks::Respected));
-        // Free the frames to the node, where requests that are bound to it search.
+        // Requests that are bound to the node search there.
         self.0.pool().free_to_nodes(evicted.take(MORE).collect());
     }
 }

@@ -25,7 +25,6 @@ use crate::writeback::flush::Flusher;
 const NR_NODES: usize = 2;
 const OF_NODE: usize = NR_FRAMES / NR_NODES;
 
-/// Returns the number of pages of files in frames of each node.
 fn nr_pages(files: &Files<LockBit>) -> [usize; NR_NODES] {
     [0, 1].map(|node| {
         let frames = files.supply().pool().frames_of(node).map(FrameNr::new);
@@ -35,8 +34,7 @@ fn nr_pages(files: &Files<LockBit>) -> [usize; NR_NODES] {
     })
 }
 
-/// Creates a cache of two nodes that are full of clean pages of one file, with their accessed bits
-/// clear.
+/// Creates a cache of two nodes that are full of clean pages of one file, without accessed bits.
 fn full() -> (Arc<Files<LockBit>>, Opened<LockBit>) {
     let files = files_with(NR_NODES);
     let mapping = open(&files, 4 * NR_FRAMES as u64);
@@ -58,7 +56,6 @@ fn full() -> (Arc<Files<LockBit>>, Opened<LockBit>) {
     (files, mapping)
 }
 
-/// Clears the accessed bit of a page, if it is resident.
 fn cool(mapping: &Mapping<LockBit>, page: u64) {
     let Some(leaf) = mapping.index().leaf(mapping.claims(), page) else {
         return;
@@ -109,9 +106,8 @@ fn assert_at_rest(files: &Files<LockBit>) {
     assert_eq!(files.supply().pool().stats().nr_available(), NR_FRAMES);
 }
 
-/// Regression test: an area bound to a node full of clean pages got no frame, though all pages
-/// could be evicted. Pages were evicted wherever the clock hand was, or not at all, since another
-/// node had free frames.
+/// Regression test: an area bound to a node full of clean pages got no frame. Pages were evicted on
+/// any node, or not at all, since another node had free frames.
 #[test]
 fn frames_of_a_node_are_freed_there_and_nowhere_else() {
     let (files, mapping) = full();
@@ -132,8 +128,8 @@ fn frames_of_a_node_are_freed_there_and_nowhere_else() {
     assert_at_rest(&files);
 }
 
-/// If any node will do, no page is evicted while a frame is free. If no frame is free, pages of the
-/// preferred node are evicted first, and those of other nodes if it has none that can be evicted.
+/// If any node will do, no page is evicted while a frame is free. Otherwise pages of the preferred
+/// node are evicted first, then those of other nodes.
 #[test]
 fn a_preference_is_for_free_frames_first_and_then_for_pages_that_go() {
     let (files, mapping) = full();
@@ -161,7 +157,6 @@ fn a_preference_is_for_free_frames_first_and_then_for_pages_that_go() {
     assert_at_rest(&files);
 }
 
-/// Recently accessed pages of the node stay as long as the node has other pages.
 #[test]
 fn pages_of_a_node_have_a_second_chance() {
     let (files, mapping) = full();
@@ -183,8 +178,7 @@ fn pages_of_a_node_have_a_second_chance() {
     assert_at_rest(&files);
 }
 
-/// All pages of the node were recently accessed. Some are evicted nevertheless, so that the
-/// requests do not fail.
+/// Even if all pages of the node were recently accessed, some are evicted for requests.
 #[test]
 fn pages_of_a_node_that_are_all_hot_go_too() {
     let (files, mapping) = full();
@@ -223,8 +217,8 @@ fn a_block_of_a_node_is_put_together_there() {
 }
 
 /// All pages of one node are pinned, another node has many pages to evict, and transfers are always
-/// in flight. A request for the first node ends nevertheless: it waits for transfers to its own
-/// node, but not for transfers to other nodes, which may never cease.
+/// in flight. A request for the first node ends nevertheless: it does not wait for transfers to
+/// other nodes, which may never cease.
 #[test]
 fn a_request_for_a_node_of_pinned_pages_ends_though_others_have_room_and_transfers() {
     let (files, mapping) = full();
@@ -260,11 +254,11 @@ fn a_request_for_a_node_of_pinned_pages_ends_though_others_have_room_and_transfe
     });
 }
 
-/// Number of pages to write, low enough that the writer is not throttled.
+/// Low enough that the writer is not throttled.
 const NR_DIRTY: usize = 100;
 
-/// Fills a cache, so that each frame is in use or has a dirty page. All dirty pages but possibly
-/// the first one are on the second node. They belong to a file with the writeback policy `mode`.
+/// Fills a cache, so that each frame is in use or has a dirty page of a file with mode `mode`, all
+/// but possibly the first one on the second node.
 fn full_of_dirty(files: &Arc<Files<LockBit>>, mode: Writeback) -> (Opened<LockBit>, Vec<FrameNr>) {
     let backend = MemoryBackend::writable(vec![0; OF_NODE * 4096]);
     let options = WriteOptions {
@@ -330,8 +324,7 @@ fn dirty_pages_of_a_node_are_written_back_and_then_go() {
     assert_at_rest(&files);
 }
 
-/// If a file has no background writeback, its dirty pages are not written back in order to free
-/// frames.
+/// Without background writeback, dirty pages are not written back to free frames.
 #[test]
 fn dirty_pages_that_only_the_program_writes_back_stay() {
     let files = files_with(NR_NODES);

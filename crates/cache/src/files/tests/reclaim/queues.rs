@@ -52,12 +52,10 @@ fn nr_filled(files: &Files<LockBit>) -> u64 {
     files.supply().counters.get(Event::Fill)
 }
 
-/// Reads a page, without readahead of its neighbours.
 fn read(mapping: &Mapping<LockBit>, page: u64) {
     drop(pin(mapping, page));
 }
 
-/// Returns the ratio of reads of `pages` that were hits.
 fn hit_ratio(files: &Files<LockBit>, mapping: &Mapping<LockBit>, pages: &[u64]) -> f64 {
     let before = nr_filled(files);
     for page in pages {
@@ -66,9 +64,8 @@ fn hit_ratio(files: &Files<LockBit>, mapping: &Mapping<LockBit>, pages: &[u64]) 
     1.0 - (nr_filled(files) - before) as f64 / pages.len() as f64
 }
 
-/// A loop over twice as many pages as the cache has frames has no hit under CLOCK, which evicts
-/// each page before it is read again. Under the default policy some pages stay for the next
-/// iteration.
+/// A loop over twice as many pages as frames has no hit under CLOCK, which evicts each page before
+/// it is read again. Under the default policy some pages stay.
 #[test]
 fn a_loop_that_does_not_fit_finds_some_of_its_pages() {
     let pages: Vec<u64> = (0..20 * NR_FRAMES as u64)
@@ -94,7 +91,6 @@ fn a_scan_leaves_what_is_used() {
     let mapping = open(&files, 1 << 20, 4096);
     let used: Vec<u64> = (0..NR_FRAMES as u64 / 2).collect();
     let mut scan = 10_000..;
-    // The pages in use are read again while others are filled and evicted.
     for _ in 0..8 {
         for page in &used {
             read(&mapping, *page);
@@ -110,8 +106,8 @@ fn a_scan_leaves_what_is_used() {
     assert!(ratio > 0.75, "{ratio}");
 }
 
-/// Between two reads of the same page, the test reads other pages, more than the cache has frames.
-/// Without ghosts, the policy treats the page as new each time. With its ghost, the page stays.
+/// Between two reads of a page, the test reads more other pages than the cache has frames. Without
+/// ghosts, the policy treats the page as new each time. With its ghost, the page stays.
 #[test]
 fn pages_with_ghosts_stay_when_they_come_back() {
     let files = files(Eviction::Queues);
@@ -131,12 +127,10 @@ fn pages_with_ghosts_stay_when_they_come_back() {
         let nr_misses = nr_filled(&files) - nr_filled_before - 8 * nr_used as u64;
         ratio = 1.0 - nr_misses as f64 / nr_used as f64;
     }
-    // Without ghosts, many of these pages would be evicted before they are read again.
     assert!(ratio > 0.9, "{ratio}");
 }
 
-/// Each page of a sparse file has a leaf of its own. A leaf without pages keeps a ghost and uses a
-/// frame, so only few of these leaves stay.
+/// Each page of a sparse file has a leaf of its own. Few leaves with nothing but a ghost stay.
 #[test]
 fn leaves_that_have_nothing_but_ghosts_are_few() {
     let files = files(Eviction::Queues);
@@ -157,7 +151,6 @@ fn leaves_that_have_nothing_but_ghosts_are_few() {
     assert_eq!(pool.stats().nr_available(), NR_FRAMES);
 }
 
-/// Returns the number of ghosts in the slots of the first `nr_pages` pages.
 fn nr_ghosts(files: &Files<LockBit>, mapping: &Mapping<LockBit>, nr_pages: u64) -> usize {
     let of = |page| {
         let leaf = mapping.index().leaf(&files.supply().claims, page)?;
@@ -185,8 +178,7 @@ fn taking_pages_out_takes_their_ghosts() {
     assert_eq!(nr_ghosts(&files, &mapping, nr_pages), 0);
 }
 
-/// One cache has pages of sixteen frames and pages of one frame. An evicted page of sixteen frames
-/// makes room for the next one.
+/// An evicted page of sixteen frames makes room for the next one, beside pages of one frame.
 #[test]
 fn large_pages_and_small_ones_share_the_cache() {
     let files = files(Eviction::Queues);
@@ -208,7 +200,6 @@ fn large_pages_and_small_ones_share_the_cache() {
             })
             .count()
     };
-    // The counted pages fit into the cache, and at least three quarters of its frames are in use.
     let nr_frames = cached(&small, 2000) + 16 * cached(&large, 200);
     assert!(nr_frames <= NR_FRAMES);
     let stats = files.supply().pool().stats();

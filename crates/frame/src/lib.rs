@@ -17,14 +17,13 @@
 //!
 //! 1. Free: in a thread cache, or in its node's buddy allocator or transfer cache. The lock bit of
 //!    its count is set, so a late `try_get` fails.
-//! 2. Allocated: named by one [`UniqueFrame`], whose holder writes the frame's bytes and record.
-//!    The lock bit is still set, so no thread can acquire a reference.
-//! 3. Published: storing the count clears the lock bit. Any thread that finds the frame may now
+//! 2. Allocated: named by one [`UniqueFrame`], whose holder writes the bytes and the record. The
+//!    lock bit is still set.
+//! 3. Published: storing the count clears the lock bit, and any thread that finds the frame may
 //!    acquire a reference ([`FramePool::try_get`]). The thread that drops the last reference frees
-//!    the frame, even if that thread is not the owner. A split block is a range of frames with one
-//!    reference each; one pass over the range frees the frames as the largest aligned blocks.
-//! 4. Frozen: a thread that needs exclusive access sets the lock bit with one compare-and-swap from
-//!    the expected count. The frame is a [`UniqueFrame`] again.
+//!    the frame. A split block is a range of frames with one reference each.
+//! 4. Frozen: a thread has set the lock bit, by a compare-and-swap from the expected count, and
+//!    owns the frame as a [`UniqueFrame`] again.
 
 #![deny(unsafe_code)]
 

@@ -28,8 +28,7 @@
 //! reads through all handles of the same cache, and it is durable after [`File::sync_data`].
 //!
 //! Programs leave out the type parameter `S`, like the allocator of a `Vec`. It selects the
-//! algorithm that counts references to pages. The default is the only one that programs need; the
-//! feature `baselines` adds a second one, for comparison in tests and benchmarks.
+//! algorithm that counts references. The feature `baselines` adds a second one, for comparison.
 //!
 //! A program can also read a page in place without a pin ([`File::view`]), and can check later that
 //! the page has not changed since ([`File::is_unchanged`]), for example while it follows pointers

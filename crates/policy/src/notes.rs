@@ -4,11 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::words::{Ghost, Note};
 
-/// A word for each frame, with the last event in the frame that the policy has not processed.
-///
-/// The thread that fills a frame, or moves a page to it, stores the note, and the policy takes the
-/// note in a later pass. A late or lost note costs the page only its queue position. Notes for
-/// frames that do not exist are dropped.
+/// A word for each frame, with the last event in the frame that the policy has not processed. A
+/// late or lost note costs the page only its queue position. Notes for unknown frames are dropped.
 #[derive(Debug)]
 pub struct Notes(Box<[AtomicU32]>);
 
@@ -19,25 +16,20 @@ impl Notes {
         Self((0..nr_frames).map(|_| AtomicU32::new(0)).collect())
     }
 
-    /// Records that a page was filled into `frame`, whose slot held `ghost`.
-    ///
-    /// The caller makes this call after the page has become resident, since the policy may query
-    /// the page immediately.
+    /// Records that a page was filled into `frame`, whose slot held `ghost`. The page must be
+    /// resident, since the policy may query it immediately.
     pub fn arrived(&self, frame: u32, ghost: Option<Ghost>) {
         self.note(frame, Note::Arrived(ghost));
     }
 
-    /// Records that the page in `from` has moved to `to`, so that the page keeps its queue
-    /// position.
-    ///
-    /// The caller makes this call before `from` can be filled again.
+    /// Records that the page in `from` has moved to `to`, with its queue position. The caller makes
+    /// this call before `from` can be filled again.
     pub fn moved(&self, from: u32, to: u32) {
         let Some(word) = self.0.get(from as usize) else {
             return;
         };
-        // A note that the policy has not taken moves with the page: the swap gives the note either
-        // to this call or to the policy.
-        // ORDERING: Relaxed; a note publishes no other memory, as in `note`.
+        // The note moves with the page, unless the policy takes it: the swap decides.
+        // ORDERING: Relaxed, as in `note`.
         let unread = match word.load(Ordering::Relaxed) {
             0 => 0,
             _ => word.swap(0, Ordering::Relaxed),
@@ -54,34 +46,32 @@ impl Notes {
     fn note(&self, frame: u32, note: Note) {
         if let Some(word) = self.0.get(frame as usize) {
             // ORDERING: Relaxed; a note publishes no other memory. The policy queries the cache
-            // about the page before it acts, and examines a frame again later if it does not see
-            // the frame's note yet.
+            // about the page before it acts, and examines a frame again if it missed the note.
             word.store(note.bits(), Ordering::Relaxed);
         }
     }
 
-    /// Returns the note of a frame, and clears it.
     pub(crate) fn take(&self, frame: u32) -> Note {
         let Some(word) = self.0.get(frame as usize) else {
             return Note::Nothing;
         };
-        // ORDERING: Relaxed; a note publishes no other memory, as in `note`.
+        // ORDERING: Relaxed, as in `note`.
         match word.load(Ordering::Relaxed) {
             0 => Note::Nothing,
             _ => Note::from_bits(word.swap(0, Ordering::Relaxed)),
         }
     }
 
-    /// Restores a note that [`take`](Self::take) has returned, unless the frame has a newer one.
+    /// Restores a taken note, unless the frame has a newer one.
     pub(crate) fn put_back(&self, frame: u32, note: Note) {
         if let Some(word) = self.0.get(frame as usize) {
             let (old, new) = (0, note.bits());
-            // ORDERING: Relaxed; a note publishes no other memory, as in `note`.
+            // ORDERING: Relaxed, as in `note`.
             let _ = word.compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
-    /// Loads the word of a frame into the processor's cache. The result has no meaning.
+    /// Prefetches the word of a frame. The result has no meaning.
     pub(crate) fn touch(&self, frame: u32) -> u32 {
         let word = self.0.get(frame as usize);
         // ORDERING: Relaxed; no decision depends on the value.

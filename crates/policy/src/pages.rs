@@ -2,8 +2,7 @@
 
 use crate::words::Ghost;
 
-/// Error of a page that cannot be evicted now, because it is dirty, being written, pinned, or
-/// otherwise in use.
+/// Error of a page that cannot be evicted now: it is dirty, being written, pinned, or in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stays;
 
@@ -14,30 +13,27 @@ pub enum Content {
     Nothing,
     /// The frame is the first frame of a page that has this number of frames, a power of two.
     Page(u32),
-    /// Content that the policy cannot evict: a further frame of a page, an index leaf, a frame of a
-    /// memory space.
+    /// Other content, not evictable: a later frame of a page, an index leaf, a frame of a space.
     Other,
 }
 
 /// Cache whose pages the policy evicts.
 pub trait Pages {
-    /// Returns the content of `frame`. The result is a hint, since the cache loads it without a
-    /// claim.
+    /// Returns the content of `frame`: a hint, since the cache loads it without a claim.
     fn content(&mut self, frame: u32) -> Content;
 
     /// Clears the accessed bit of the page in `frame`, and returns its previous value.
     fn take_mark(&mut self, frame: u32) -> bool;
 
-    /// Evicts the page in `frame`, and leaves `ghost` in a place where a later fill of the page
-    /// finds it.
+    /// Evicts the page in `frame`, and leaves `ghost` where a later fill of the page finds it.
     ///
     /// # Errors
     ///
     /// [`Stays`] if the page cannot be evicted now.
     fn evict(&mut self, frame: u32, ghost: Ghost) -> Result<(), Stays>;
 
-    /// Prefetches data that the next calls for this frame will load. The policy calls it with
-    /// `level` 0, 1 and 2 in turn. Level 0 is the data that the cache finds by the number `frame`.
-    /// Each higher level is the data to which the data of the previous level refers.
+    /// Prefetches data for the next calls for this frame, with `level` 0, 1 and 2 in turn: first
+    /// the data found by the number `frame`, then the data to which that of the previous level
+    /// refers.
     fn prefetch(&mut self, frame: u32, level: u8);
 }

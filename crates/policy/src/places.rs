@@ -1,16 +1,13 @@
 //! Queue position of each frame.
 //!
 //! Invariants.
-//! - I1: each frame is in exactly one queue, at one position, except that a popped frame is in no
-//!   queue.
-//! - I2: the size of `Window` and `Main` is the number of frames of their pages. The size of
-//!   `Limbo` and `Others` is the number of their entries.
+//! - I1: each frame is in exactly one queue, at one position. A popped frame is in no queue.
+//! - I2: the size of `Window` and `Main` is in frames of their pages, of the others in entries.
 //! - I3: a frame has at most two entries. A second one is *taken*: it stands for another frame.
 //!
-//! A page that moves to another frame keeps its position. The entry at that position still names
-//! the old frame, because changing the entry would require a search for it. Instead, `taken` maps
-//! the entry to the new frame, and the old frame later gets another entry, with the other turn. Few
-//! pages move, so `taken` is small. If `taken` is full, a moved page gets a new position.
+//! A page that moves to another frame keeps its position. Since the entry there still names the old
+//! frame, `taken` maps it to the new frame, and the old frame later gets another entry, with the
+//! other turn. If `taken` is full, a moved page gets a new position.
 
 use std::collections::HashMap;
 
@@ -24,29 +21,26 @@ pub(crate) const IDLE: u8 = 1;
 pub(crate) struct Places {
     standings: Vec<Standing>,
     rings: Rings,
-    /// First frame that was never examined. This frame and all later ones are the first frames of
-    /// `Limbo`, and have no entries in `rings`.
+    /// First frame that was never examined. It and all later ones precede the entries of `Limbo`.
     fresh: u32,
     /// For each taken entry, the frame for which it stands.
     taken: HashMap<Entry, u32>,
-    /// Inverse of `taken`: for each frame, the taken entry that stands for it, if any.
+    /// Inverse of `taken`.
     seats: HashMap<u32, Entry>,
-    /// Number of unclassified frames that had no page when a pass examined them ([`IDLE`]).
+    /// Number of unclassified frames of age [`IDLE`].
     nr_idle: u32,
     sizes: [u64; Queue::ALL.len()],
     /// Number of evicted frames.
     now: Epoch,
 }
 
-/// Maximum number of taken entries.
 const fn most_taken(nr_frames: usize) -> usize {
     nr_frames / 64 + 16
 }
 
 impl Places {
     pub(crate) const fn bytes(nr_frames: usize) -> usize {
-        // A hash table of `std` has at most 2 * 8 / 7 buckets for each item. A bucket has the size
-        // of the item and one byte.
+        // A hash table of `std` has at most 2 * 8 / 7 buckets, each with one more byte, per item.
         let item = size_of::<Entry>() + size_of::<u32>() + 1;
         let tables = 2 * (most_taken(nr_frames) * 16 / 7 + 16) * item;
         nr_frames * size_of::<Standing>() + Rings::bytes(nr_frames) + tables
@@ -76,15 +70,14 @@ impl Places {
         self.standings[frame as usize]
     }
 
-    /// Loads the standing of a frame into the processor's cache. The result has no meaning.
+    /// Prefetches the standing of a frame. The result has no meaning.
     pub(crate) fn touch(&self, frame: u32) -> u32 {
         self.standings
             .get(frame as usize)
             .map_or(0, |standing| standing.nr_frames())
     }
 
-    /// Returns the number of entries of a queue. For `Limbo`, frames that were never examined count
-    /// too.
+    /// Returns the number of entries of a queue, and for `Limbo` also of frames never examined.
     pub(crate) fn len(&self, queue: Queue) -> u32 {
         let fresh = match queue {
             Queue::Limbo => self.standings.len() as u32 - self.fresh,
@@ -93,7 +86,6 @@ impl Places {
         self.rings.len(queue) + fresh
     }
 
-    /// Returns the time, which is the number of evicted frames.
     pub(crate) const fn now(&self) -> Epoch {
         self.now
     }
@@ -102,17 +94,15 @@ impl Places {
         self.now = self.now.after(nr_frames);
     }
 
-    /// Returns the approximate time for which the first frame of a queue has been in the queue.
+    /// Returns the approximate time since the first frame of a queue was queued.
     pub(crate) fn waited(&self, queue: Queue) -> u32 {
         self.rings.waited(queue, self.now)
     }
 
-    /// Returns the size of a queue, in frames (I2).
     pub(crate) const fn size(&self, queue: Queue) -> u64 {
         self.sizes[queue as usize]
     }
 
-    /// Removes and returns the first frame of a queue.
     pub(crate) fn pop(&mut self, queue: Queue) -> Option<u32> {
         let is_fresh = queue == Queue::Limbo && (self.fresh as usize) < self.standings.len();
         let frame = if is_fresh {
@@ -155,8 +145,6 @@ impl Places {
         self.standings[frame as usize] = standing.in_queue(standing.queue(), age);
     }
 
-    /// Returns the number of unclassified frames that had no page when a pass examined them: they
-    /// are in a free list or in another use.
     pub(crate) const fn nr_idle(&self) -> u32 {
         self.nr_idle
     }
@@ -172,10 +160,8 @@ impl Places {
     }
 
     /// Gives the position of the page in `from` to the frame `to`, which is in no queue. Afterwards
-    /// `from` is in no queue.
-    ///
-    /// Returns `false`, and changes nothing, if `from` is `to`, does not exist or is not in
-    /// `Window` or `Main`, or if no further entry can be taken.
+    /// `from` is in none. Returns `false`, and changes nothing, if `from` is `to`, does not exist
+    /// or is not in `Window` or `Main`, or if no further entry can be taken.
     pub(crate) fn hand_over(&mut self, from: u32, to: u32) -> bool {
         if from == to || from as usize >= self.standings.len() {
             return false;
@@ -205,8 +191,7 @@ impl Places {
         true
     }
 
-    /// Returns the frame for which an entry stands. Calls `found` with this frame if the entry is
-    /// taken.
+    /// Returns the frame for which an entry stands. Calls `found` with it if the entry is taken.
     fn stands_for<'s>(&'s mut self, entry: Entry, found: impl FnOnce(&'s mut Self, u32)) -> u32 {
         if self.taken.is_empty() {
             return entry.frame();
@@ -220,8 +205,7 @@ impl Places {
         }
     }
 
-    /// Writes frames that will be popped next to `into`, and returns their number. Fewer than
-    /// `into.len()` frames may be written even if the queue has more.
+    /// Writes some of the frames that will be popped next to `into`, and returns their number.
     pub(crate) fn ahead(&self, queue: Queue, into: &mut [u32]) -> usize {
         if queue == Queue::Limbo && (self.fresh as usize) < self.standings.len() {
             let nr = into.len().min(self.standings.len() - self.fresh as usize);

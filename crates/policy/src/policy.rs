@@ -34,8 +34,8 @@ impl Policy {
         size_of::<Self>() + Places::bytes(nr_frames) + nr_frames * size_of::<u32>()
     }
 
-    /// Evicts pages until `nr` frames have been freed, or fewer if the pass reaches its bounds. The
-    /// last page may free more frames than needed. Returns the number of freed frames.
+    /// Evicts pages until `nr` frames, or more with the last page, are freed, or the pass reaches
+    /// its bounds. Returns the number of freed frames.
     pub fn evict(&mut self, nr: usize, notes: &Notes, pages: &mut impl Pages) -> usize {
         let mut run = Run::new((&mut self.places, &mut self.rules), nr, notes, pages);
         run.sort_in(nr);

@@ -2,17 +2,16 @@
 
 use crate::words::{Entry, Epoch, Queue};
 
-/// Number of entries of a chunk, which together are a cache line.
+/// Number of entries of a chunk: a cache line.
 const CHUNK: usize = 16;
 
-/// Number that stands for no chunk.
 const NONE: u32 = u32::MAX;
 
 /// All queues. Together they have at most as many entries as the pool has frames.
 #[derive(Debug)]
 pub(crate) struct Rings {
     entries: Vec<Entry>,
-    /// For each chunk, the next chunk of the same queue or of the list of free chunks.
+    /// For each chunk, the next one of its queue or of the free chunks.
     next: Vec<u32>,
     /// For each chunk, the epoch in which its first entry was pushed.
     since: Vec<Epoch>,
@@ -73,7 +72,7 @@ impl Rings {
         self.rings[ring as usize].len
     }
 
-    /// Appends `entry`. Panics if the queues then have more entries than there are frames.
+    /// Panics if the queues then have more entries than there are frames.
     pub(crate) fn push(&mut self, into: Queue, entry: Entry, now: Epoch) {
         let mut ring = self.rings[into as usize];
         if ring.tail == NONE || ring.end as usize == CHUNK {
@@ -115,8 +114,7 @@ impl Rings {
         Some(entry)
     }
 
-    /// Returns the approximate time since the first entry was pushed, in evictions, interpolated
-    /// between the times of two chunks.
+    /// Returns the evictions since the first entry was pushed, interpolated between two chunks.
     pub(crate) fn waited(&self, ring: Queue, now: Epoch) -> u32 {
         let ring = self.rings[ring as usize];
         if ring.len == 0 {
@@ -129,13 +127,11 @@ impl Rings {
             self.since[self.next[ring.head as usize] as usize]
         };
         let span = u64::from(next.since(since)) * u64::from(ring.first) / CHUNK as u64;
-        // Epochs wrap, so if no pass has examined this queue for a very long time, the result may
-        // be too small.
+        // The result is too small after a very long time without a pass, since epochs wrap.
         now.since(since).saturating_sub(span as u32)
     }
 
-    /// Returns the entries that will be popped next: at most `nr`, and fewer if the chunk ends
-    /// before.
+    /// Returns at most `nr` entries that will be popped next: fewer if the chunk ends before.
     pub(crate) fn ahead(&self, ring: Queue, nr: usize) -> &[Entry] {
         let ring = self.rings[ring as usize];
         if ring.len == 0 {
@@ -190,8 +186,7 @@ mod tests {
     use std::collections::VecDeque;
 
     proptest! {
-        /// One entry for each frame always fits, whatever the distribution of the entries over the
-        /// queues.
+        /// One entry for each frame always fits, whatever the distribution over the queues.
         #[test]
         fn rings_are_queues(
             nr_frames in 1..400_usize,

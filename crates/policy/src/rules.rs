@@ -1,35 +1,30 @@
 //! Eviction and admission decisions.
 //!
-//! Time is counted in evicted frames. `Window` is the probation queue, and `Main` is the protected
-//! queue.
+//! Time is counted in evicted frames. `Window` is the probation queue, `Main` the protected queue.
 //!
 //! - **Begin.** A page starts in the probation queue. While memory is being filled and the
 //!   protected queue has room, most pages go on to the protected queue.
 //! - **Probation queue.** A new page passes through it twice. Accesses before the end of the first
-//!   pass do not count: they belong to the access that filled the page, as in a program that reads
-//!   in small pieces, or to readahead (a correlation window, as in 2Q and Clock2Q+). At the end of
-//!   the second pass, a page that was accessed again moves to the protected queue. Other pages are
-//!   evicted, and leave a ghost.
+//!   pass do not count: they belong to the access that filled the page, in small pieces, or to
+//!   readahead (a correlation window, as in 2Q and Clock2Q+). At the end of the second pass, a page
+//!   that was accessed again moves to the protected queue. Others are evicted, and leave a ghost.
 //! - **Protected queue.** If a page's accessed bit is set, the clock hand clears the bit and
-//!   increments the page's age. If the bit is clear, the hand decrements the age, or evicts the
-//!   page if its age is 0.
+//!   increments the page's age. Otherwise it decrements the age, or evicts the page at age 0.
 //! - **Returns.** The ghost of a returning page gives the page's *distance*, the minimum time for
 //!   which it was unused ([`Rules::distance`]). If the page at the head of the protected queue has
 //!   been unused for clearly longer ([`Rules::is_unused_for`]), the returning page replaces it, and
-//!   the replaced page passes through the probation queue once. If no such page exists, the
-//!   returning page starts in the probation queue. A loop larger than the cache therefore does not
-//!   flush the protected queue, all of whose pages were used within one cycle of the loop. This is
-//!   the rule of LIRS (Jiang and Zhang, SIGMETRICS 2002), with a clock hand in place of its stack.
+//!   the replaced page passes through the probation queue once. Otherwise the returning page starts
+//!   in the probation queue. So a loop larger than the cache does not flush the protected queue,
+//!   whose pages were used within one cycle: the rule of LIRS (Jiang and Zhang, SIGMETRICS 2002),
+//!   with a clock hand in place of its stack.
 //! - **Sizes.** If a page returns soon after its eviction from the probation queue, that queue is
-//!   too small. If it returns soon after its eviction from the protected queue, the probation queue
-//!   is too large. "Soon" is the same number of evictions from the page's own queue in both cases,
-//!   so both indicate the benefit of a few more frames for that queue (as in ARC, Megiddo and
-//!   Modha, FAST 2003). If passes find hardly any page of the protected queue accessed, "soon" is
-//!   as many evictions as the cache has frames.
+//!   too small; if from the protected queue, the probation queue is too large. "Soon" is the same
+//!   number of evictions from the page's own queue in both cases, so both indicate the benefit of a
+//!   few more frames (as in ARC, Megiddo and Modha, FAST 2003). If passes find hardly any page of
+//!   the protected queue accessed, "soon" is as many evictions as the cache has frames.
 
 use crate::words::{Epoch, From, Ghost, MAX_AGE, Queue};
 
-/// Decision about an examined page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Verdict {
@@ -67,7 +62,6 @@ impl Share {
         }
     }
 
-    /// Returns this fraction of `nr`.
     const fn of(self, nr: u32) -> u64 {
         (nr as u64 * self.0 as u64) / Self::ONE as u64
     }
@@ -75,8 +69,7 @@ impl Share {
 
 #[derive(Debug)]
 pub(crate) struct Rules {
-    /// Target size of the probation queue, in units of 1 / [`STEPS`] frames. `None` before the
-    /// first return of a page.
+    /// Target size of the probation queue, in 1 / [`STEPS`] frames. `None` before the first return.
     target: Option<u64>,
     /// Set while the protected queue accepts pages that were not accessed again.
     is_filling: bool,
@@ -84,15 +77,15 @@ pub(crate) struct Rules {
     nr_offered: u32,
     /// Recent fraction of the evicted pages that came from the protected queue.
     from_main: Share,
-    /// Recent fraction of the examined pages of the protected queue that were found accessed.
+    /// Recent fraction of the examined pages of the protected queue that were accessed.
     used: Share,
 }
 
 /// Number of early returns that change the target by one frame.
 const STEPS: u64 = 4;
 
-/// Divisors of the number of frames that yield the initial, minimum and maximum target. (While the
-/// protected queue is useless, the maximum is 7/8 of the frames.)
+/// Divisors of the number of frames: initial, minimum and maximum target. (The maximum is 7/8 of
+/// the frames while the protected queue is useless.)
 const FIRST: u64 = 32;
 const LEAST: u64 = 64;
 const MOST: u64 = 2;
@@ -100,8 +93,7 @@ const MOST: u64 = 2;
 /// Divisor of the number of frames. A return within the quotient, in evictions, is early ("soon").
 const SOON: u64 = 16;
 
-/// The protected queue counts as useless if passes find fewer than 1 / `HARDLY` of its pages
-/// accessed.
+/// The protected queue is useless if passes find fewer than 1 / `HARDLY` of its pages accessed.
 const HARDLY: u32 = 32;
 
 impl Rules {
@@ -115,7 +107,6 @@ impl Rules {
         }
     }
 
-    /// Returns the target size of the probation queue, in frames.
     fn target(&self, sizes: Sizes) -> u64 {
         let target = match self.target {
             Some(parts) => parts / STEPS,
@@ -124,20 +115,16 @@ impl Rules {
         target.clamp(1, sizes.all.max(1))
     }
 
-    /// Starts to fill the protected queue, because it is nearly empty or more pages were filled
-    /// than evicted.
     pub(crate) const fn begin_to_fill(&mut self) {
         self.is_filling = true;
     }
 
-    /// Returns `true` if the protected queue is nearly empty, for example after pages were removed
-    /// without eviction.
+    /// Detects a nearly empty protected queue, for example after removals without eviction.
     pub(crate) const fn is_main_empty(&self, sizes: Sizes) -> bool {
         sizes.main * 16 < sizes.all
     }
 
-    /// Returns `true` if the protected queue is being filled and has room. If it has no room, ends
-    /// the filling.
+    /// Returns `true` if the protected queue is being filled. Ends the filling if there is no room.
     pub(crate) fn has_room(&mut self, sizes: Sizes) -> bool {
         // Frames that a pass frees do not count as room.
         let batch = (sizes.all / 64).clamp(1, 64);
@@ -171,8 +158,7 @@ impl Rules {
         self.target = Some(new.clamp(sizes.all * STEPS / LEAST, sizes.all * STEPS));
     }
 
-    /// Returns the minimum time for which a returning page was unused: the time since its eviction,
-    /// and the time that it must have spent in its queue before.
+    /// Returns the time since a page's eviction, plus the minimum time in its queue before.
     pub(crate) const fn distance(ghost: Ghost, now: Epoch, sizes: Sizes) -> u64 {
         let in_queue = match ghost.from() {
             From::Window => sizes.window,
@@ -181,15 +167,13 @@ impl Rules {
         ghost.age(now) as u64 + in_queue
     }
 
-    /// Returns `true` if a page with a clear accessed bit, which was in its queue for `waited`
-    /// evictions, has been unused for clearly longer than `distance`: by more than a quarter. The
-    /// margin is needed because cycles of a loop differ slightly in their number of evictions, and
-    /// pages of equal value need not trade places.
+    /// Returns `true` if a page with a clear accessed bit, queued for `waited` evictions, has been
+    /// unused for more than a quarter longer than `distance`. Without the margin, pages of equal
+    /// value would trade places, since cycles of a loop differ slightly in evictions.
     pub(crate) const fn is_unused_for(waited: u32, distance: u64) -> bool {
         4 * waited as u64 > 5 * distance
     }
 
-    /// Returns the queue whose first page is to be examined next.
     pub(crate) fn next(&self, sizes: Sizes) -> Queue {
         if sizes.window >= self.target(sizes) {
             Queue::Window
@@ -229,12 +213,10 @@ impl Rules {
         Verdict::Evict
     }
 
-    /// Returns the ghost of a page that is evicted now from `queue`, in which it had this age.
     pub(crate) const fn ghost(queue: Queue, age: u8, now: Epoch) -> Ghost {
         Ghost::new(now, Self::from(queue, age))
     }
 
-    /// Records the eviction of a page.
     pub(crate) const fn has_gone(&mut self, queue: Queue, age: u8) {
         self.from_main
             .note(matches!(Self::from(queue, age), From::Main));

@@ -4,12 +4,11 @@
 //! 3. Examine the first pages of the probation and the protected queue, according to the
 //!    [rules](crate::rules), until enough are evicted.
 //!
-//! Bounds. The number of frames to evict bounds the number of frames that a pass examines. A pass
-//! may therefore evict fewer frames, if many pages cannot be evicted.
+//! Bounds. The frames to evict bound the frames that a pass examines, so a pass may evict fewer.
 //!
-//! Unevictable pages. A dirty, pinned or claimed page is moved to the end of its queue. While a
-//! file is being written, the probation queue may have only such pages. A pass that has met too
-//! many unevictable pages in a queue ([`STAYING`]) continues with the other queue.
+//! Unevictable pages. A dirty, pinned or claimed page moves to the end of its queue. While a file
+//! is being written, the probation queue may have only such pages, so a pass that has met too many
+//! in a queue ([`STAYING`]) continues with the other queue.
 
 use crate::notes::Notes;
 use crate::pages::{Content, Pages};
@@ -17,28 +16,22 @@ use crate::places::{IDLE, Places};
 use crate::rules::{DEMOTED, Rules, Sizes, Verdict};
 use crate::words::{Ghost, Note, Queue};
 
-/// Number of levels of [`Pages::prefetch`].
 const NR_LEVELS: u8 = 3;
 
-/// Bounds of the number of frames that are prefetched together: at most `AHEAD`, and at least `FEW`
-/// even in passes that evict fewer frames.
+/// Maximum and minimum number of frames that are prefetched together.
 const AHEAD: usize = 16;
 const FEW: usize = 4;
 
 /// Maximum length of a chain of page moves that is followed at once.
 const MOST_MOVES: usize = 64;
 
-/// A pass for `nr` frames that has met more than `STAYING * nr + SOME_STAYING` unevictable pages in
-/// a queue continues with the other queue.
+/// A pass for `nr` frames leaves a queue after `STAYING * nr + SOME_STAYING` unevictable pages.
 const STAYING: u32 = 2;
 const SOME_STAYING: u32 = 16;
 
-/// Rule by which a pass selects the pages to evict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effort {
-    /// Evicts the pages that the rules choose.
     Easy,
-    /// Evicts any evictable page.
     Hard,
 }
 
@@ -49,17 +42,14 @@ pub(crate) struct Run<'r, P> {
     pages: &'r mut P,
     /// For each queue, number of frames at its head whose data is prefetched already.
     loaded: [usize; Queue::ALL.len()],
-    /// Number of frames that are prefetched together.
     nr_at_once: usize,
-    /// Set during classification while more pages are waiting than were evicted, except for the
-    /// last pages.
+    /// Set during classification while more pages wait than were evicted, except for the last ones.
     is_backlog: bool,
-    /// For each queue, number of unevictable pages that this pass has found in it. While the number
-    /// of only one queue exceeds `most_staying`, the pass uses the other queue.
+    /// For each queue, number of unevictable pages found. If only one queue has more than
+    /// `most_staying`, the pass uses the other queue.
     nr_staying: [u32; Queue::ALL.len()],
     most_staying: u32,
-    /// Number of pages of the protected queue that this pass may still examine to find a place for
-    /// a returning page.
+    /// Number of pages that [`Run::takes_a_place`] may still examine in this pass.
     nr_challenges: usize,
 }
 
@@ -86,7 +76,6 @@ impl<'r, P: Pages> Run<'r, P> {
         }
     }
 
-    /// Classifies frames in `Limbo`.
     pub(crate) fn sort_in(&mut self, nr: usize) {
         let len = self.places.len(Queue::Limbo) as usize;
         let nr_new = len - self.places.nr_idle() as usize;
@@ -97,8 +86,7 @@ impl<'r, P: Pages> Run<'r, P> {
         }
         let most = nr.saturating_mul(8).saturating_add(64).min(len);
         for done in 0..most {
-            // The last `nr` frames are classified normally, so that pages can be evicted from the
-            // probation queue.
+            // Classify the last `nr` frames normally, so that the probation queue has pages.
             self.is_backlog = is_backlog && done + nr < most;
             let Some((frame, note)) = self.pop(Queue::Limbo) else {
                 break;
@@ -124,12 +112,10 @@ impl<'r, P: Pages> Run<'r, P> {
         }
     }
 
-    /// Examines and evicts pages until `nr` frames are freed or the bound is reached. Returns the
-    /// number of freed frames.
+    /// Evicts pages until `nr` frames are freed or the bound is reached. Returns their number.
     pub(crate) fn go(&mut self, nr: usize) -> usize {
         let mut nr_evicted = 0;
-        // The first half of the attempts follows the rules. The second half evicts any evictable
-        // page.
+        // The first half of the attempts follows the rules. The second evicts any evictable page.
         let easy = nr.saturating_mul(16).saturating_add(64);
         for look in 0..easy.saturating_mul(2) {
             if nr_evicted >= nr {
@@ -151,16 +137,13 @@ impl<'r, P: Pages> Run<'r, P> {
         nr_evicted
     }
 
-    /// Returns the queue whose first page is to be examined next, or `None` if both queues are
-    /// empty.
     fn next(&self) -> Option<Queue> {
         let queue = self.rules.next(self.sizes());
         let other = match queue {
             Queue::Window => Queue::Main,
             _ => Queue::Window,
         };
-        // If the probation queue has only newly written pages, do not examine all of them in each
-        // pass.
+        // Do not examine all of a queue's newly written pages in each pass.
         let has_staying = |queue: Queue| self.nr_staying[queue as usize] > self.most_staying;
         let (queue, other) = match has_staying(queue) && !has_staying(other) {
             true => (other, queue),
@@ -171,8 +154,7 @@ impl<'r, P: Pages> Run<'r, P> {
             .find(|&queue| self.places.len(queue) != 0)
     }
 
-    /// Examines a frame popped from `queue`. Returns the number of freed frames. The first frame of
-    /// an evicted page goes to `Limbo`.
+    /// Examines a popped frame. Returns the number of freed frames; the first goes to `Limbo`.
     fn look(&mut self, queue: Queue, frame: u32, note: Note, effort: Effort) -> usize {
         if note != Note::Nothing {
             // Another page was filled into or moved to this frame since it was queued.
@@ -212,7 +194,6 @@ impl<'r, P: Pages> Run<'r, P> {
         0
     }
 
-    /// Classifies a popped frame whose state is unknown.
     fn settle(&mut self, frame: u32, note: Note) {
         if let Some(moved) = self.settle_but_moved(frame, note) {
             // The moved page inherits a position in `Limbo`, so it is classified like a new page.
@@ -220,13 +201,11 @@ impl<'r, P: Pages> Run<'r, P> {
         }
     }
 
-    /// Classifies a popped frame like [`Run::settle`]. If the page that was in `frame` has moved to
-    /// another frame, returns that frame, which inherits the popped position.
+    /// Classifies like [`Run::settle`], but if the page has moved, returns its frame, to be queued.
     fn settle_but_moved(&mut self, frame: u32, note: Note) -> Option<u32> {
         let start = frame;
         let mut next = self.settle_one(frame, note);
-        // The frame that a page has left may have received another moved page, so follow the chain
-        // of moves.
+        // That frame may have received another moved page, so follow the chain of moves.
         for _ in 0..MOST_MOVES {
             let frame = next?;
             let note = self.notes.take(frame);
@@ -240,8 +219,8 @@ impl<'r, P: Pages> Run<'r, P> {
         None
     }
 
-    /// Classifies a single frame. If `frame` takes over the position of another frame, returns that
-    /// frame, which is then in no queue.
+    /// Classifies a single frame. Returns the frame whose position it takes over and that then is
+    /// in no queue, if any.
     fn settle_one(&mut self, frame: u32, note: Note) -> Option<u32> {
         let nr_frames = match self.pages.content(frame) {
             Content::Page(nr_frames) => nr_frames,
@@ -261,7 +240,6 @@ impl<'r, P: Pages> Run<'r, P> {
         None
     }
 
-    /// Appends a frame without an evictable page to `Limbo` or `Others`.
     fn put_empty(&mut self, frame: u32, content: Content) {
         match content {
             Content::Other => self.places.push(frame, Queue::Others, 0, 1),
@@ -271,7 +249,6 @@ impl<'r, P: Pages> Run<'r, P> {
         }
     }
 
-    /// Returns the queue for a page that was filled, and adapts the rules to a returning page.
     fn admit(&mut self, ghost: Option<Ghost>) -> Queue {
         let sizes = self.sizes();
         if self.is_backlog && self.rules.has_room(sizes) {
@@ -290,8 +267,7 @@ impl<'r, P: Pages> Run<'r, P> {
     }
 
     /// Demotes a page of the protected queue that has been unused for clearly longer than
-    /// `distance`, so that a returning page can take its place. Returns `false` if no such page was
-    /// found.
+    /// `distance`, in favour of a returning page. Returns `false` if no such page was found.
     fn takes_a_place(&mut self, distance: u64) -> bool {
         while self.nr_challenges > 0 {
             self.nr_challenges -= 1;
@@ -302,7 +278,7 @@ impl<'r, P: Pages> Run<'r, P> {
                 return false;
             };
             if note != Note::Nothing {
-                // The content of the frame has changed since it was queued. Classify it later.
+                // The content has changed since the frame was queued.
                 self.notes.put_back(frame, note);
                 self.places.push(frame, Queue::Limbo, 0, 1);
                 continue;
@@ -327,7 +303,6 @@ impl<'r, P: Pages> Run<'r, P> {
         false
     }
 
-    /// Clears a page's accessed bit, and decides about the page.
     fn judge(&mut self, queue: Queue, frame: u32) -> Verdict {
         let age = self.places.standing(frame).age();
         let is_marked = self.pages.take_mark(frame);
@@ -353,7 +328,7 @@ impl<'r, P: Pages> Run<'r, P> {
         Some((frame, self.notes.take(frame)))
     }
 
-    /// Prefetches the data of the first frames of a queue, and returns the number of these frames.
+    /// Prefetches the data of the first frames of a queue, and returns their number.
     fn load(&mut self, queue: Queue) -> usize {
         let mut frames = [0; AHEAD];
         let frames = &mut frames[..self.nr_at_once];

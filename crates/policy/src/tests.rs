@@ -20,7 +20,6 @@ enum Frame {
         stays: bool,
     },
     Tail,
-    /// The frame is in another use.
     Leaf,
 }
 
@@ -56,7 +55,6 @@ impl Cache {
         )
     }
 
-    /// Fills page `id`, if a block is free.
     fn fill(&mut self, id: u32, nr_frames: u32, notes: &Notes) -> Option<u32> {
         let is_block = |first: u32| {
             first.is_multiple_of(nr_frames)
@@ -143,8 +141,7 @@ impl Pages for Cache {
 
 /// Maximum number of calls of a pass, other than prefetches.
 fn most_calls(nr: usize) -> usize {
-    // Examining a page takes three calls. For any page, the pass may find that it has moved from
-    // another frame.
+    // Three calls examine a page, and for any page the pass may find that it has moved.
     67 * (nr * 32 + 128) + 65 * (nr * 4 + 64) + 65 * (nr * 4 + 1)
 }
 
@@ -260,8 +257,7 @@ proptest! {
         prop_assert_eq!(cache.heads(), Vec::<u32>::new());
     }
 
-    /// The order in which unused pages are evicted does not depend on their frames. (There is room
-    /// for 16 moved pages.)
+    /// The order of evictions does not depend on frames. (There is room for 16 moved pages.)
     #[test]
     fn a_moved_page_keeps_its_place(
         moves in prop::collection::vec((0..12_usize, any::<bool>()), 0..40),
@@ -273,7 +269,6 @@ proptest! {
             for id in 0..24 {
                 cache.fill(id, 1, &notes);
             }
-            // All pages are classified.
             evict(&mut policy, &mut cache, &notes, 0);
             for &(nr, runs) in moves {
                 let from = cache.page_of(nr as u32).unwrap();
@@ -306,7 +301,6 @@ fn two_pages_that_change_places_keep_theirs() {
     assert_eq!(cache.evicted, (0..24).collect::<Vec<_>>());
 }
 
-/// Fills pages as a cache does that allocates frames from a list.
 fn filled(nr_frames: u32) -> (Policy, Cache, Notes) {
     let notes = Notes::new(nr_frames as usize);
     let mut cache = Cache::new(nr_frames);
@@ -399,9 +393,7 @@ impl Policy {
     }
 }
 
-/// Sequential write of a file through a cache of whose pages at most a quarter may be dirty. A
-/// newly written page is unevictable until it is clean, and the probation queue has only such
-/// pages.
+/// Sequential write of a file: the probation queue has only unevictable, newly written pages.
 #[test]
 fn pages_that_were_just_written_are_not_gone_round_for_each_run() {
     const NR: u32 = 1024;

@@ -1,11 +1,9 @@
 //! Value types: ghosts, notes, entries, and the state of a frame.
 
-/// Time and queue of a page's eviction, kept until the page is filled again.
-///
-/// A ghost has [`Ghost::BITS`] bits. The cache keeps it in the page's slot as long as that costs no
-/// memory, so a ghost may be lost at any time. Time is counted in evicted frames, modulo a power of
-/// two, so a very old ghost may look young. Its page is then admitted as if it had been used
-/// recently, and is evicted later unless it is used again.
+/// Time and queue of a page's eviction. The cache keeps it in the page's slot as long as that costs
+/// no memory, so it may be lost at any time. Time is counted in evicted frames, modulo a power of
+/// two, so a very old ghost may look young. Its page is then admitted as if used recently, and
+/// evicted later unless it is used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ghost(u32);
 
@@ -29,7 +27,6 @@ impl Ghost {
         Self(epoch.0 << 1 | from as u32)
     }
 
-    /// Returns the number of frames evicted since the ghost was created, modulo 2^28.
     pub(crate) const fn age(self, now: Epoch) -> u32 {
         now.0.wrapping_sub(self.0 >> 1) & Epoch::MASK
     }
@@ -61,7 +58,6 @@ impl Epoch {
         Self(epoch & Self::MASK)
     }
 
-    /// Returns the number of frames evicted from `then` to `self`, modulo 2^28.
     pub(crate) const fn since(self, then: Self) -> u32 {
         self.0.wrapping_sub(then.0) & Self::MASK
     }
@@ -72,14 +68,10 @@ impl Epoch {
     }
 }
 
-/// Last event in a frame that the policy has not processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
-    /// No recorded event.
     Nothing,
-    /// A page was filled into the frame.
     Arrived(Option<Ghost>),
-    /// A page has moved here from another frame.
     MovedFrom(u32),
 }
 
@@ -126,7 +118,7 @@ impl Queue {
 
 pub(crate) const MAX_AGE: u8 = 3;
 
-/// Maximum recorded order of a page. Larger pages are recorded with this order.
+/// Maximum recorded order of a page, also for larger pages.
 const MAX_ORDER: u8 = 7;
 
 /// State of a frame: its queue (bits 0 and 1), its age in this queue (bits 2 and 3), the order of
@@ -144,7 +136,6 @@ impl Standing {
         }
     }
 
-    /// Returns the age of the frame in its queue, at most [`MAX_AGE`].
     pub(crate) const fn age(self) -> u8 {
         self.0 >> 2 & 3
     }
@@ -154,7 +145,6 @@ impl Standing {
         1 << (self.0 >> 4 & 7)
     }
 
-    /// Returns the turn of the frame's latest entry in a queue.
     pub(crate) const fn turn(self) -> Turn {
         Turn(self.0 >> 7)
     }
@@ -193,7 +183,6 @@ impl Turn {
     }
 }
 
-/// Frame number and turn, as stored in a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Entry(u32);
 

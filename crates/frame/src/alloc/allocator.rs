@@ -1,5 +1,4 @@
-//! Allocation of blocks: from this thread's cache, then the preferred node, then other nodes, then
-//! the caches of all threads.
+//! Allocation of blocks: from this thread's cache, the nodes, then the caches of all threads.
 
 use pagewell_sync::lock;
 
@@ -10,8 +9,7 @@ use crate::lists::{Buddy, Class, FreeLists, Front};
 use crate::memory::numa;
 use crate::words::{FrameKind, FrameNr, Order};
 
-/// Allocator of blocks. An allocated block is of kind `Owned`, has the lock bit set, and belongs to
-/// the caller.
+/// Allocator of blocks. An allocated block is `Owned`, has the lock bit set, and is the caller's.
 #[repr(C)] // The lists first: at the pool's address, so that the drop of a handle adds no offset.
 pub(crate) struct Allocator<S: RefScheme> {
     pub(crate) lists: FreeLists<S>,
@@ -22,8 +20,7 @@ impl<S: RefScheme> Allocator<S> {
         Self { lists }
     }
 
-    /// Allocates a block from this thread's cache. Returns `None` if the cache has no block of this
-    /// order; [`alloc_by`](Self::alloc_by) searches further.
+    /// Allocates from this thread's cache only; [`alloc_by`](Self::alloc_by) searches further.
     #[inline]
     pub(crate) fn alloc_at_hand(&self, order: Order) -> Option<FrameNr> {
         if let Some(class) = Class::of(order)
@@ -35,8 +32,6 @@ impl<S: RefScheme> Allocator<S> {
         None
     }
 
-    /// Allocates a block for `request`. Returns an error if the pool has no such node, or no
-    /// permitted node has such a block free.
     #[cold]
     pub(crate) fn alloc_by(&self, request: &AllocRequest) -> Result<FrameNr, AllocError> {
         let nr_nodes = self.lists.nr_nodes();
@@ -47,8 +42,7 @@ impl<S: RefScheme> Allocator<S> {
         }
         let order = request.order;
         let frame = self.find_near(request).or_else(|| {
-            // The missing blocks may be in the caches of other threads, or may consist of parts
-            // that are cached.
+            // The caches of other threads may contain the block, or parts of it.
             (self.lists.drain() > 0)
                 .then(|| self.alloc_from_nodes(request))
                 .flatten()
@@ -57,8 +51,7 @@ impl<S: RefScheme> Allocator<S> {
             .ok_or(AllocError::Exhausted { order })
     }
 
-    /// Allocates a block of `order` from this thread's cache or the nodes, without draining the
-    /// caches of other threads.
+    /// Like [`alloc_by`](Self::alloc_by), but does not drain the caches of other threads.
     #[cold]
     pub(crate) fn alloc_near(&self, order: Order) -> Option<FrameNr> {
         self.adopt_found(self.find_near(&AllocRequest::new(order)), order)
@@ -76,9 +69,8 @@ impl<S: RefScheme> Allocator<S> {
         found
     }
 
-    /// Allocates up to `nr` single frames, and appends their handles, which `hold` creates, to
-    /// `handles`. Returns their number, which is less than `nr` only if the pool has no more free
-    /// frames.
+    /// Allocates up to `nr` single frames, and appends the handles that `hold` creates to
+    /// `handles`. Returns their number: less than `nr` only if the pool has no more free frames.
     pub(crate) fn alloc_bulk<H>(
         &self,
         nr: usize,
@@ -119,8 +111,7 @@ impl<S: RefScheme> Allocator<S> {
         handles.len() - start
     }
 
-    /// Like [`alloc_bulk`](Self::alloc_bulk), but allocates only frames on one node's free lists.
-    /// Returns 0 if the pool has no such node.
+    /// Like [`alloc_bulk`](Self::alloc_bulk), but only from one node's free lists.
     pub(crate) fn alloc_bulk_on<H>(
         &self,
         node: usize,
@@ -152,13 +143,12 @@ impl<S: RefScheme> Allocator<S> {
             .with_mine(|front| front.pop(class).or_else(|| self.refill(front, class)))?
     }
 
-    /// Allocates a block from this thread's node, and refills half of the stack from the node.
+    /// Allocates a block from this thread's node, and refills half of the stack.
     fn refill(&self, front: &mut Front, class: Class) -> Option<FrameNr> {
         let order = class.order();
         let home = self.home_node();
         if home != front.home {
-            // The thread has moved to another node, and its stacks contain blocks of the previous
-            // one.
+            // The thread has moved. Its stacks contain blocks of the previous node.
             let mut buddy = lock(&self.lists.nodes[front.home].buddy);
             for (frame, order) in front.take_all() {
                 self.lists.free_to_buddy(&mut buddy, frame, order);
@@ -194,8 +184,7 @@ impl<S: RefScheme> Allocator<S> {
         first
     }
 
-    /// Allocates up to `nr` single frames from a node: first those in the transfer cache, which
-    /// were freed recently, then frames of the smallest free blocks.
+    /// Allocates up to `nr` frames: first from the transfer cache, then from the smallest blocks.
     fn take_frames(&self, buddy: &mut Buddy, nr: usize, keep: &mut impl FnMut(FrameNr)) {
         let mut left = nr;
         while left > 0
@@ -207,8 +196,7 @@ impl<S: RefScheme> Allocator<S> {
         buddy.alloc_bulk(&self.lists.table, left, keep);
     }
 
-    /// Allocates up to `nr` blocks of `order` from a node. Splits a larger block only for the first
-    /// of them.
+    /// Allocates up to `nr` blocks. Splits a larger block only for the first: the others are spare.
     fn take_blocks(
         &self,
         buddy: &mut Buddy,
@@ -217,7 +205,6 @@ impl<S: RefScheme> Allocator<S> {
         keep: &mut impl FnMut(FrameNr),
     ) {
         for at in 0..nr {
-            // The other blocks are only for later use, for which no large block should be split.
             let frame = match at {
                 0 => buddy.alloc(&self.lists.table, order),
                 _ => buddy.alloc_exact(&self.lists.table, order),

@@ -1,9 +1,7 @@
-//! Assembly of a block from its parts: [`take_free_within`] allocates the free parts, the caller
-//! adds the others, and [`join`] joins them. The module also splits blocks, and frees neighbouring
-//! parts together.
+//! Assembly of a block: [`take_free_within`] allocates the free parts, the caller adds the others,
+//! and [`join`] joins them. The module also splits blocks, and frees many together.
 //!
-//! Blocks that are passed in are of kind `Owned`, belong to the caller, and are consumed. Blocks
-//! that are returned belong to the caller.
+//! Blocks that are passed in are `Owned` and are consumed. The caller owns the blocks returned.
 
 use std::ops::Range;
 
@@ -13,8 +11,7 @@ use crate::count::RefScheme;
 use crate::lists::{Buddy, FreeLists};
 use crate::words::{FrameKind, FrameNr, Order, blocks_of};
 
-/// Allocates the free and the cached parts of the block of `order` at `first`, and returns them in
-/// ascending order.
+/// Allocates the free and cached parts of the block of `order` at `first`, in ascending order.
 pub(crate) fn take_free_within<S: RefScheme>(
     lists: &FreeLists<S>,
     first: FrameNr,
@@ -26,8 +23,7 @@ pub(crate) fn take_free_within<S: RefScheme>(
     let range = first.get()..first.get() + order.frames();
     let is_front = |nr| lists.meta(FrameNr::new(nr)).kind().0 == FrameKind::Front;
     let mut blocks = Vec::new();
-    // The check is only a hint, since the thread caches are not locked: a block that it misses
-    // stays in its cache.
+    // A hint, since the thread caches are not locked: a block that it misses stays in its cache.
     if range.clone().any(is_front) {
         lists.fronts.with_all(|fronts, _| {
             for front in fronts {
@@ -53,9 +49,7 @@ pub(crate) fn take_free_within<S: RefScheme>(
     blocks
 }
 
-/// Joins `parts` to a block of `order`. The parts must be in ascending order and together form that
-/// block, or be one larger block, whose rest is freed. Otherwise frees the parts and returns
-/// `None`.
+/// Implements [`FramePool::join`](crate::FramePool::join).
 pub(crate) fn join<S: RefScheme>(
     lists: &FreeLists<S>,
     parts: &[(FrameNr, Order)],
@@ -105,7 +99,7 @@ fn cut<S: RefScheme>(lists: &FreeLists<S>, first: FrameNr, whole: Order, order: 
 }
 
 /// Frees blocks to their nodes, with one lock acquisition for consecutive `handles` of a node.
-/// `dissolve` consumes a handle. (Iterating over handles, not over numbers, saves instructions.)
+/// `dissolve` consumes a handle. (Iterating over handles, not numbers, saves instructions.)
 pub(crate) fn free_bulk<S: RefScheme, H>(
     lists: &FreeLists<S>,
     handles: impl IntoIterator<Item = H>,
@@ -129,7 +123,7 @@ pub(crate) fn free_bulk<S: RefScheme, H>(
             free_row(lists, buddy, std::mem::take(&mut row));
         }
         if !is_locked {
-            // Release the old node's lock first: no thread holds two node locks at once.
+            // No thread holds two node locks at once.
             drop(locked.take());
             locked = Some((node, lock(&lists.nodes[node].buddy)));
         }

@@ -23,10 +23,9 @@ impl AllocRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Place {
-    /// Any node: preferably that of the current processor, otherwise the nearest one with a free
-    /// block.
+    /// Preferably the current processor's node, otherwise the nearest one with a free block.
     Anywhere,
-    /// Any node: preferably this one, otherwise the nearest one with a free block.
+    /// Preferably this node, otherwise the nearest one with a free block.
     Prefer(usize),
     /// Only this node.
     Only(usize),

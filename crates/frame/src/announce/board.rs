@@ -12,21 +12,19 @@ type Lasting<T> = &'static T;
 #[cfg(loom)]
 type Lasting<T> = std::sync::Arc<T>;
 
-/// Hazard table of a pool: its slots and its gate. A table is never freed; a later pool reuses it.
+/// Hazard table of a pool: its slots and its gate. It is never freed; a later pool reuses it.
 #[derive(Clone, Debug)]
 pub(super) struct Board {
     blocks: Lasting<[Block]>,
     gate: Lasting<Gate>,
-    /// Number of this pool among the pools that have used the hazard table, counted from 0.
+    /// Number of this pool among those that have used the table, counted from 0.
     term: u64,
 }
 
-/// Gate of a hazard table: the term of the pool that uses the table now. That pool exists while a
-/// thread holds the lock.
+/// Term of the pool that uses the table now. That pool exists while a thread holds the lock.
 type Gate = Mutex<u64>;
 
-/// Handle by which a thread enters the gate of the pool after it has ended a hazard. Created before
-/// the hazard ends.
+/// Handle by which a thread enters the gate after it has ended a hazard. Created before that.
 #[derive(Debug)]
 pub(crate) struct Exit {
     gate: Lasting<Gate>,
@@ -36,14 +34,13 @@ pub(crate) struct Exit {
     _blocks: Lasting<[Block]>,
 }
 
-/// Guard of the gate: while it exists, no other thread can release the pool.
 #[derive(Debug)]
 pub(crate) struct Entered<'e> {
     gate: MutexGuard<'e, u64>,
 }
 
 impl Exit {
-    /// Locks the gate. Returns `None`, with the gate unlocked, if the pool was released.
+    /// Returns `None`, with the gate unlocked, if the pool was released.
     pub(crate) fn enter(&self) -> Option<Entered<'_>> {
         let gate = lock(&self.gate);
         (*gate == self.term).then_some(Entered { gate })
@@ -51,7 +48,7 @@ impl Exit {
 }
 
 impl Entered<'_> {
-    /// Closes the gate before the pool is released: no thread [enters](Exit::enter) after this.
+    /// Closes the gate: no thread [enters](Exit::enter) after this.
     pub(super) fn close(&mut self) {
         *self.gate += 1;
     }
@@ -87,18 +84,16 @@ impl Board {
     pub(super) fn give_back(&self) {}
 }
 
-/// Unused hazard tables. The lock is `std`'s even in simulations, because the list outlives a
-/// simulation.
+/// Unused hazard tables. The lock is `std`'s, because the list outlives a simulation.
 #[cfg(not(loom))]
 static FREE: std::sync::Mutex<Vec<Board>> = std::sync::Mutex::new(Vec::new());
 
-/// Maximum number of attempts to lock before a thread gives up, and leaks a hazard table or creates
-/// a new one.
+/// Maximum number of attempts, after which a hazard table is leaked or a new one is created.
 #[cfg(not(loom))]
 const TRIES: u32 = 1000;
 
-/// Tries to acquire a lock that threads hold only briefly, but that is never released in a child of
-/// `fork` if a thread of the parent held it.
+/// Tries to acquire a lock that is held only briefly, except in a child of `fork`, where it is
+/// never released if a thread of the parent held it.
 #[cfg(not(loom))]
 fn try_for_a_while<L>(mut try_lock: impl FnMut() -> Option<L>) -> Option<L> {
     (0..TRIES).find_map(|_| {
@@ -122,18 +117,15 @@ fn free() -> Option<std::sync::MutexGuard<'static, Vec<Board>>> {
 
 #[cfg(not(loom))]
 impl Board {
-    /// Takes an unused hazard table for `nr_threads` threads, or creates one.
     pub(super) fn take(nr_threads: usize) -> Self {
         let left = free().and_then(|mut free| {
             let mut boards = free.iter();
             let at = boards.position(|board| board.blocks.len() == nr_threads)?;
             Some(free.swap_remove(at))
         });
-        // A new table takes the same steps as a reused one, so that a simulation does not depend on
-        // earlier simulations.
+        // A new table takes the same steps, so that no simulation depends on earlier ones.
         let board = left.unwrap_or_else(|| Self::new(nr_threads));
-        // The table's last pool was released, so a thread holds the gate only briefly, or never
-        // releases it, as above.
+        // The last pool was released, so the gate is held briefly, or forever in a child of `fork`.
         let gate = try_for_a_while(|| pagewell_sync::try_lock(board.gate));
         match gate.as_deref().copied() {
             Some(term) => Self { term, ..board },
@@ -150,9 +142,8 @@ impl Board {
         }
     }
 
-    /// Makes the hazard table available to a later pool. Either the thread that released this pool
-    /// has [closed](Entered::close) the gate, or no owner ever orphaned the pool, and no thread has
-    /// an [`Exit`] of it.
+    /// Makes the table available to a later pool. The gate is [closed](Entered::close), or no owner
+    /// ever orphaned this pool, and no thread has an [`Exit`] of it.
     pub(super) fn give_back(&self) {
         for block in self.blocks {
             block.clear();

@@ -17,8 +17,7 @@ use crate::lists::FreeLists;
 use crate::records::{CLOSED, NONE, ON};
 use crate::words::FrameNr;
 
-/// Number of retired frames that trigger a scan, so that one fence serves many frames. A small pool
-/// scans earlier, at 1/64 of its frames.
+/// Number of retired frames that trigger a scan; in a small pool, 1/64 of its frames do.
 const LOOK_AT: usize = if cfg!(loom) { 1 } else { 32 };
 
 /// Maximum number of queried frames between two scans. Further queries are ignored.
@@ -27,14 +26,13 @@ const MOST_DOUBTED: usize = 256;
 /// Inverse of the maximum fraction of protected frames.
 const SHARE: usize = if cfg!(loom) { 2 } else { 8 };
 
-/// Strong reference to the value that contains the pool. An orphaned pool stores it and so keeps
-/// itself alive.
+/// Strong reference to the value that contains the pool. An orphaned pool stores it.
 pub(crate) type Keeper = Box<dyn Any + Send + Sync>;
 
 pub(crate) struct Announcements {
     life: Life,
     slots: Slots,
-    /// Set once the system has refused a heavy fence. No further frame is protected.
+    /// Set once the system has refused a heavy fence.
     is_refused: Padded<AtomicBool>,
     /// Set if frames were queried or retired since the last scan. A hint.
     is_pending: Padded<AtomicBool>,
@@ -44,23 +42,19 @@ pub(crate) struct Announcements {
 /// State under the lock, which also guards all protections (I2).
 #[derive(Default)]
 struct State {
-    /// Number of blocks to scan: all blocks from this index on have no owner.
+    /// Number of blocks to scan: no later block has an owner.
     nr_used: usize,
-    /// Number of frames with a protection reference.
     nr_marked: usize,
     /// Queried frames.
     doubted: Vec<FrameNr>,
     /// Retired frames that no scan has covered yet.
     retired: Vec<FrameNr>,
-    /// Retired frames that a scan found published. Their slots are awaited, so the thread that ends
-    /// the hazard scans again.
+    /// Retired frames that a scan found published. Their slots are awaited.
     kept: Vec<FrameNr>,
-    /// Awaited slots.
     wanted: Vec<Place>,
-    /// Number of counted references to which owned hazards were transferred and that are not put
-    /// yet.
+    /// Number of transferred owned hazards whose counted references are not put yet.
     nr_handed_over: usize,
-    /// Strong reference that keeps an orphaned pool until the pool has no owned hazards (I6).
+    /// Keeps an orphaned pool until it has no owned hazards (I6).
     keeper: Option<Keeper>,
 }
 
@@ -76,15 +70,13 @@ impl Announcements {
     }
 
     fn is_usable(&self) -> bool {
-        // ORDERING: Relaxed; a hint. A protection that is set although a fence was refused stays
-        // set, like all existing protections.
+        // ORDERING: Relaxed; a hint. A protection that is set after a refusal never ends.
         (cfg!(loom) || self.slots.fences.is_asymmetric())
             && !self.is_refused.load(Ordering::Relaxed)
     }
 
-    /// Executes steps 1 to 3: publishes `word` if its frame is protected and this thread has an
-    /// empty slot. `is_still` checks, after the publication, that the frame is still the one that
-    /// the caller looked up. Returns `None` with no hazard left in the slot.
+    /// Executes steps 1 to 3, if this thread has an empty slot. `is_still` then checks that the
+    /// frame is still the one that the caller looked up. On `None` no hazard is left.
     #[inline(always)]
     pub(crate) fn announce<S: RefScheme>(
         &self,
@@ -114,29 +106,25 @@ impl Announcements {
         }
     }
 
-    /// Executes steps 5 to 7, without the scan. On [`Ended::Wanted`] the caller must scan.
     #[inline(always)]
     pub(crate) fn end(&self, slot: &Slot, word: Word) -> Ended {
         slot.end(word, self.slots.fences)
     }
 
-    /// Records a use of the pool by the holder of a hazard.
     #[inline(always)]
     pub(crate) fn used(&self) {
         self.life.used();
     }
 
-    /// Returns the data that steps 5 to 7 of an owned hazard use, so that these steps need not
-    /// access the pool.
+    /// Returns the data that steps 5 to 7 of an owned hazard use instead of the pool.
     #[inline(always)]
     pub(crate) fn exit(&self) -> (Fences, Exit) {
         self.life.used();
         (self.slots.fences, self.slots.exit())
     }
 
-    /// Records that this thread, `me`, has acquired a counted reference to `frame`. Returns `true`
-    /// if the frame should be protected. `is_contended` states that other threads hold references
-    /// too.
+    /// Records that thread `me` has acquired a counted reference, while other threads hold some too
+    /// if `is_contended`. Returns `true` if the frame should be protected.
     #[inline]
     pub(crate) fn note_counted<S: RefScheme>(
         &self,
@@ -146,8 +134,7 @@ impl Announcements {
         is_contended: bool,
     ) -> bool {
         match self.slots.own(me) {
-            // The reference was counted although the frame is protected: no slot was empty, or the
-            // page was being changed.
+            // The frame is protected, but no slot was empty, or the page was being changed.
             Some(_) if lists.meta(frame).is_marked() => false,
             Some(block) => block.scores.note(frame, is_contended) && self.is_usable(),
             None => {
@@ -157,8 +144,6 @@ impl Announcements {
         }
     }
 
-    /// Makes this thread the owner of its block, and transfers the previous owner's hazards to the
-    /// count.
     #[cold]
     fn take_over<S: RefScheme>(&self, lists: &FreeLists<S>, me: Identity) {
         if !self.is_usable() || !self.slots.has_block(me) {
@@ -174,8 +159,7 @@ impl Announcements {
             state.nr_used = state.nr_used.max(taken.nr_used);
             state.nr_handed_over += taken.nr_owned;
         }
-        // The previous owner's hazards, which may have kept frames, are counted references now, so
-        // scan again.
+        // The hazards that kept frames may be counted references now, so scan again.
         let has_kept = !state.kept.is_empty();
         drop(state);
         if has_kept {
@@ -183,8 +167,7 @@ impl Announcements {
         }
     }
 
-    /// Protects `frame`. The caller holds a counted reference and, for a cache page, the page's
-    /// claim. Returns `false` if too many frames are protected or no heavy fence is available.
+    /// Implements [`FramePool::mark`](crate::FramePool::mark).
     pub(crate) fn mark<S: RefScheme>(&self, lists: &FreeLists<S>, frame: FrameNr) -> bool {
         if !self.is_usable() {
             return false;
@@ -204,9 +187,8 @@ impl Announcements {
         true
     }
 
-    /// Closes the protection of `frame`, if any, because its page was moved or removed. The caller
-    /// still holds its reference, or the protection reference is the last one. Scans if enough
-    /// frames are retired.
+    /// Closes the protection of `frame`, if any: its page was moved or removed. The caller still
+    /// holds its reference, or the protection reference is the last one.
     #[inline]
     pub(crate) fn retire<S: RefScheme>(&self, lists: &FreeLists<S>, frame: FrameNr) {
         if lists.meta(frame).is_marked() {
@@ -232,8 +214,7 @@ impl Announcements {
         }
     }
 
-    /// Adds `frame` to the frames that the next scan covers, unless [`MOST_DOUBTED`] frames are
-    /// queried already. Apart from the protection, the frame has no reference but the owner's.
+    /// Queries `frame`, which has no reference but the owner's and the protection's.
     #[cold]
     pub(crate) fn doubt(&self, frame: FrameNr) {
         let mut state = self.lock();
@@ -243,12 +224,10 @@ impl Announcements {
         }
     }
 
-    /// Scans if frames were queried or retired since the last scan. Returns the number of
-    /// protections that the scan has reset.
+    /// Like [`look`](Self::look), but only if frames were queried or retired since the last scan.
     #[inline]
     pub(crate) fn look_if_pending<S: RefScheme>(&self, lists: &FreeLists<S>) -> usize {
-        // ORDERING: Relaxed; a hint. A thread that has queried or retired a frame itself sees its
-        // own store.
+        // ORDERING: Relaxed; a hint. A thread that queried or retired a frame sees its own store.
         if self.is_pending.load(Ordering::Relaxed) {
             self.look(lists)
         } else {
@@ -256,9 +235,8 @@ impl Announcements {
         }
     }
 
-    /// Executes steps p to r: orphans a pool in which no thread publishes any more. The pool stores
-    /// `keeper` while owned hazards exist. If none exist, closes the gate and returns the keeper,
-    /// which the caller drops after it has released the gate.
+    /// Executes steps p to r, in a pool in which no thread publishes any more. If no owned hazards
+    /// exist, returns the keeper, to be dropped after the gate is released.
     #[cold]
     pub(crate) fn leave<S: RefScheme>(
         &self,
@@ -271,8 +249,7 @@ impl Announcements {
         self.look_with(lists, state, Some(entered)).1
     }
 
-    /// Puts the counted reference to which an owned hazard was transferred. If the pool is orphaned
-    /// and has no other owned hazard, closes the gate and returns the keeper.
+    /// Puts the counted reference of a transferred hazard. Returns the keeper like [`Self::leave`].
     #[cold]
     pub(crate) fn put_handed_over<S: RefScheme>(
         &self,
@@ -290,17 +267,17 @@ impl Announcements {
         }
     }
 
-    /// Executes steps a to f for all queried and retired frames. Returns the number of protections
-    /// that were reset. The caller holds neither the lock nor the gate.
+    /// Executes steps a to f. Returns the number of protections that were reset. The caller holds
+    /// neither the lock nor the gate.
     #[cold]
     pub(crate) fn look<S: RefScheme>(&self, lists: &FreeLists<S>) -> usize {
         let state = self.lock();
         if state.keeper.is_none() {
             return self.look_with(lists, state, None).0;
         }
-        // The pool is orphaned, so the thread whose scan finds no owned hazard must release it:
-        // possibly no thread scans later. Therefore enter the gate first. If that fails, another
-        // thread has released the pool's keeper already.
+        // The scan of an orphaned pool that finds no owned hazard may be the last one and must
+        // release the pool, so enter the gate first. Failure means that the keeper was released
+        // already.
         drop(state);
         let exit = self.slots.exit();
         let mut entered = exit.enter();
@@ -311,8 +288,7 @@ impl Announcements {
         nr_released
     }
 
-    /// Executes step 7b: scans, and if the pool is orphaned and has no owned hazards, closes the
-    /// gate and returns the keeper.
+    /// Executes steps 7b and r. Returns the keeper of an orphaned pool that has no owned hazards.
     #[cold]
     pub(crate) fn look_entered<S: RefScheme>(
         &self,
@@ -322,9 +298,8 @@ impl Announcements {
         self.look_with(lists, self.lock(), Some(entered)).1
     }
 
-    /// Scans, with `state` locked, and releases the lock. Takes the keeper of an orphaned pool, and
-    /// closes the gate, only if the caller has entered the gate. Returns the number of protections
-    /// that were reset, and the keeper if it was taken.
+    /// Scans with `state` locked, then unlocks it. Takes the keeper (step r) only if the caller has
+    /// entered the gate. Returns the number of protections that were reset, and the keeper.
     fn look_with<S: RefScheme>(
         &self,
         lists: &FreeLists<S>,
@@ -339,22 +314,19 @@ impl Announcements {
         for frame in &doubted {
             lists.meta(*frame).set_mark(CLOSED);
         }
-        // Step b. Kept frames need no fence: their protections were closed before the fence of an
-        // earlier scan.
+        // Step b. Kept frames need no fence: they were closed before the fence of an earlier scan.
         let needs_fence = !(doubted.is_empty() && state.retired.is_empty());
         let mut retired = std::mem::take(&mut state.retired);
         if needs_fence && self.heavy().is_none() {
-            // The fence was refused, so hazards of these frames may be invisible to this scan. Keep
-            // all of them protected.
+            // Without a fence this scan may miss hazards, so keep these frames protected.
             for frame in doubted.drain(..) {
                 lists.meta(frame).set_mark(ON);
             }
             state.retired = std::mem::take(&mut retired);
         }
-        // Step c. (Owned hazards of an orphaned pool are seen without a fence: see "The end of the
-        // pool".)
+        // Step c. (Owned hazards of an orphaned pool need no fence: see "The end of the pool".)
         let mut scan = self.slots.scan(state.nr_used);
-        // d.
+        // Step d.
         for frame in doubted {
             if scan.has(frame) {
                 lists.meta(frame).set_mark(ON);
@@ -379,7 +351,7 @@ impl Announcements {
         }
         state.kept = kept;
         state.nr_marked -= released.len();
-        // r.
+        // Step r.
         let is_needed = !scan.owned().is_empty() || state.nr_handed_over != 0;
         let let_go = match entered {
             Some(entered) if !is_needed => {
@@ -423,8 +395,7 @@ impl Announcements {
     }
 }
 
-/// Retains those frames of `kept` that the scan has found published, and resets the protection of
-/// the others.
+/// Retains the frames that the scan found published, and resets the protection of the others.
 fn keep_announced<S: RefScheme>(
     lists: &FreeLists<S>,
     kept: &mut Vec<FrameNr>,
@@ -440,8 +411,7 @@ fn keep_announced<S: RefScheme>(
     });
 }
 
-/// Resets the protection of `frame`, and appends `frame` to `released`. The caller puts the
-/// protection reference after it has released the lock.
+/// Resets the protection. The caller puts its reference after it has released the lock.
 fn release<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr, released: &mut Vec<FrameNr>) {
     lists.meta(frame).set_mark(NONE);
     released.push(frame);
@@ -480,7 +450,6 @@ mod tests {
         let fences = Fences::new();
         let announcements = Announcements::new(4, fences);
         assert_eq!(announcements.is_usable(), fences.is_asymmetric());
-        // After a refused fence, no further frame is protected.
         announcements.is_refused.store(true, Ordering::Relaxed);
         assert!(!announcements.is_usable());
     }

@@ -8,10 +8,10 @@
 //! A frame to which a thread often acquires references can be *protected* (`mark`), by one more
 //! counted reference, the *protection reference*. While the protection is on, a thread acquires a
 //! reference by storing the frame's number into a hazard slot of its own, and releases it by
-//! storing zero. To detect that any thread has published a frame, a thread needs a fence in all
-//! threads ([`pagewell_sync::asymmetric`]), which costs microseconds. Only a *scan*
-//! ([`Announcements::look`]) executes such a fence, once for many frames. A hazard is *borrowed*
-//! from the pool ([`Hold`](crate::Hold)) or *owned* ([`OwnedHold`](crate::OwnedHold)).
+//! storing zero. Only a *scan* ([`Announcements::look`]) executes the fence in all threads that
+//! reveals hazards ([`pagewell_sync::asymmetric`]): microseconds, for many frames at once. A hazard
+//! is *borrowed* from the pool ([`Hold`](crate::Hold)) or *owned*
+//! ([`OwnedHold`](crate::OwnedHold)).
 //!
 //! # Protocol
 //!
@@ -27,66 +27,56 @@
 //! ```
 //!
 //! - The thread that sets the protection (none to on) holds a reference of its own, and acquires
-//!   the protection reference first. For a cache page this thread also holds the claim of the
-//!   page's slot, so a protection never appears while another thread holds the claim.
-//! - A thread that replaces or removes the page *retires* the frame (on to closed) while it holds
-//!   the page's claim. Hazards published later are not valid. The protection reference keeps the
-//!   frame for the existing hazards.
+//!   the protection reference first. For a cache page it also holds the claim of the page's slot,
+//!   so a protection never appears while another thread holds the claim.
+//! - A thread that replaces or removes the page *retires* the frame (on to closed) under the claim.
+//!   Later hazards are not valid. The protection reference keeps the frame for earlier ones.
 //! - A thread that fails to evict or move a frame only because of the protection *queries* the
 //!   frame (`doubt`): the next scan covers it.
 //! - A slot is *awaited* (`is_wanted`) if a scan has to be repeated when its hazard ends.
 //!
-//! After step 3 the publisher checks that the index slot still has the value that it had before
-//! step 1. The protection was therefore on while the frame belonged to the page.
+//! After step 3 the publisher checks that the index slot still has its value from before step 1.
+//! The protection was therefore on while the frame belonged to the page.
 //!
 //! # Invariants
 //!
-//! - I1. A protection other than `none` has one counted reference, which is given up only in steps
-//!   d and f: the scan resets the protection under the lock, and puts the reference after releasing
-//!   the lock.
+//! - I1. A protection other than `none` has one counted reference. Only steps d and f give it up:
+//!   they reset the protection under the lock, and put the reference after releasing the lock.
 //! - I2. Protections change only under the lock.
 //! - I3. Only its owner, whose serial the block has, stores to the slots of a block. Other threads
-//!   only clear hazards, by a compare-and-swap from the exact word to zero. A word contains the
-//!   serial of its publisher, so a word never recurs after the publisher's successor has cleared
-//!   it.
+//!   only clear hazards, by a compare-and-swap from the exact word to zero. A word contains its
+//!   publisher's serial, so it never recurs after the publisher's successor has cleared it.
 //! - I4. The holder of a hazard finds its word in the slot, unless the hazard was transferred and
 //!   has a counted reference.
 //! - I5. From step 5 on, the holder of an owned hazard accesses only memory that is never freed
-//!   (the *hazard table*, which is the slots and the *gate*), and accesses the pool only if it can
-//!   enter the gate.
+//!   (the *hazard table*: slots and *gate*), and the pool only if it can enter the gate.
 //! - I6. A pool is not freed while it has owned hazards, in slots or transferred to the count.
 //!
 //! # Ordering edges
 //!
-//! - E1. The publisher stores the hazard in step 1 and loads the protection in step 3. The scan
-//!   closes the protection in step a and loads the slots in step c (store buffering). Because of
-//!   the fences of steps 2 and b, either the publisher sees that the protection is closed, or the
-//!   scan sees the hazard.
-//! - E2. Step 5 (release) synchronizes with step c or f (acquire). The put of the protection
-//!   reference, which follows in the scan (release), synchronizes with the freeze or the free that
-//!   this put allows (acquire). So accesses under the hazard happen before the frame is changed.
-//!   The scan may load the slot's next word instead of the zero. The publisher of that word has
-//!   seen the zero (acquire), and its step 1 is a release too. (Models pass without these two
-//!   orderings, because the light fences of steps 2 and 6 are full fences there.)
-//! - E3. The holder stores zero in step 5 and loads the awaited flag in step 7. The scan sets that
-//!   flag in step d and loads the slot in step f (store buffering). Because of the fences of steps
-//!   6 and e, either the holder sees that its slot is awaited, or the scan sees the zero. So no
-//!   retired frame is leaked.
-//! - E4. The store that sets the protection is a release, and a thread that sees the protection on
-//!   has loaded it with acquire. So the protection reference is acquired before that thread
-//!   accesses the frame.
+//! - E1. The publisher stores the hazard (1), then loads the protection (3). The scan closes the
+//!   protection (a), then loads the slots (c). By the fences of 2 and b, either the publisher sees
+//!   that the protection is closed, or the scan sees the hazard (store buffering).
+//! - E2. Step 5 (release) synchronizes with step c or f (acquire). The later put of the protection
+//!   reference (release) synchronizes with the freeze or the free that it allows (acquire). So
+//!   accesses under the hazard happen before the frame is changed. If the scan loads the slot's
+//!   next word instead of the zero, that word's publisher has seen the zero (acquire), and its step
+//!   1 is a release. (Models pass without these two orderings: their light fences are full.)
+//! - E3. The holder stores zero (5), then loads the awaited flag (7). The scan sets that flag (d),
+//!   then loads the slot (f). By the fences of 6 and e, either the holder sees that its slot is
+//!   awaited, or the scan sees the zero (store buffering). So no retired frame is leaked.
+//! - E4. The store that sets the protection (release) synchronizes with the load that sees it on
+//!   (acquire): the protection reference is acquired before that thread accesses the frame.
 //! - E5. Uses of the pool under an owned hazard happen before the pool is freed: step 5 (release)
 //!   to step c or f (acquire) of the scan that releases the keeper; for a transferred hazard, the
-//!   put and the lock acquired after it. Threads that entered the gate are ordered by the gate's
-//!   lock, which the releasing thread holds. The counts of the pool's strong references order the
-//!   rest.
+//!   put and the lock acquired after it. The gate's lock, which the releasing thread holds, orders
+//!   threads that entered the gate. The counts of the pool's strong references order the rest.
 //!
 //! # The end of the pool
 //!
 //! A borrowed hazard ends before the pool does. An owned hazard may be the last user of the pool.
-//! It has no strong reference, because the count of such references would be written by all
-//! threads. Instead, the word of an owned hazard has a mark bit, and the pool's owner leaves one
-//! strong reference for all such hazards, the *keeper*:
+//! It has no strong reference, because all threads would write their count. Instead, its word has a
+//! mark bit, and the pool's owner leaves one strong reference for all such hazards, the *keeper*:
 //!
 //! ```text
 //! owner of the pool, at its end               owned hazard, at its end
@@ -101,22 +91,19 @@
 //!
 //! From step p on no thread publishes a hazard, since a publisher uses the pool only while the
 //! pool's owner exists. The store that publishes each hazard therefore happens before step q, which
-//! sees the hazard, or a later zero, without a fence. By E3 the end of each hazard that q sees is
-//! followed by another scan. Between 5 and 7a another thread's scan may find no hazard and release
-//! the pool. The holder then finds the gate closed, or finds that the gate belongs to another pool:
-//! pools that reuse a hazard table have different *terms*. If the next pool awaits the slot, the
-//! holder checks the gate once unnecessarily.
+//! sees the hazard, or a later zero, without a fence. By E3 another scan follows the end of each
+//! hazard that q sees. Between 5 and 7a another thread's scan may release the pool. The holder then
+//! finds the gate closed, or of another pool: pools that reuse a hazard table have different
+//! *terms*. If the next pool awaits the slot, the holder checks the gate unnecessarily.
 //!
 //! A thread takes the keeper only while it holds the gate, and closes the gate before it releases
-//! the lock. So at 7b the keeper exists, and no thread is dropping the value that contains the
-//! pool. When that value is dropped, no thread is at 7b or gets there. (Closing the gate in the
-//! drop of the pool would be too late, because other fields of the value may have been dropped
-//! before the pool.) After p, a scan by another user of the pool locks the gate too, since that
-//! scan may be the one that finds no owned hazard.
+//! the lock. So at 7b the keeper exists, and when the value that contains the pool is dropped, no
+//! thread is at 7b or gets there. (The drop of the pool would be too late for that: other fields of
+//! the value may have been dropped before.) After p, a scan by another user of the pool locks the
+//! gate too, since that scan may be the one that finds no owned hazard.
 //!
-//! The holder of a transferred hazard finds that its word was cleared. By I6 the pool is kept until
-//! this holder has put the counted reference while it holds the gate, so the holder can enter the
-//! gate, and releases the gate's lock before the pool is freed.
+//! By I6 the pool is kept until the holder of a transferred hazard has put the counted reference,
+//! under the gate. So the holder can enter the gate, and unlocks it before the pool is freed.
 //!
 //! A leaked owned hazard keeps its pool forever. A leaked borrowed hazard does not.
 //!
@@ -125,20 +112,19 @@
 //! A thread finds its block of slots by its thread number, and numbers are reused. If the block
 //! belongs to an earlier thread, which has ended, the new owner *transfers* that thread's hazards
 //! to the count, under the lock: it acquires a counted reference to the frame of each hazard, then
-//! clears the word. Until the transfer the hazards stay valid. The holder of a transferred hazard
-//! finds that the word was cleared, and puts the counted reference. If the holder has cleared the
-//! word before the transfer does, the new owner puts the counted reference again. That put is not
-//! the last one, since no scan can give up the protection reference while another thread holds the
-//! lock.
+//! clears the word. Until then the hazards stay valid. The holder of a transferred hazard finds
+//! that the word was cleared, and puts the counted reference. If the holder has cleared the word
+//! first, the new owner puts it. That put is not the last one: no scan gives up the protection
+//! reference while another thread holds the lock.
 //!
 //! # Progress and failure
 //!
 //! Publishing and clearing are wait-free, except for the first use of a block and for awaited
-//! slots. A thread without a number, with a number beyond the last block, or without an empty slot
-//! acquires counted references. Without `membarrier(2)` no frame is ever protected. If the system
-//! refuses `membarrier(2)` later, a scan resets only protections that an earlier scan has closed
-//! behind a fence. Other protections never end, no new ones are set, and an orphaned pool with
-//! hazards may never be freed. A child of `fork(2)` must not scan: inherited hazards are leaked.
+//! slots. A thread without a number, a block or an empty slot acquires counted references. Without
+//! `membarrier(2)` no frame is ever protected. If the system refuses it later, a scan resets only
+//! protections that an earlier scan has closed behind a fence. Other protections never end, no new
+//! ones are set, and an orphaned pool with hazards may never be freed. A child of `fork(2)` must
+//! not scan: inherited hazards are leaked.
 //!
 //! Verified by `tests/loom_announce.rs`, the models `loom_announced_*` of the cache, the litmus
 //! tests and the mutants `announce-*`, and `files/announced.rs` in the tests of `pagewell`.

@@ -1,5 +1,4 @@
-//! Scores of the frames to which a thread repeatedly acquires references. Only the thread itself
-//! writes them.
+//! Scores of the frames to which a thread repeatedly acquires references.
 
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 
@@ -10,17 +9,14 @@ const NR: usize = 8;
 /// Score at which a frame should be protected.
 const ENOUGH: u32 = if cfg!(loom) { 2 } else { 16 };
 
-/// Score of a reference that was acquired while other threads held references too. Other references
-/// score 1.
+/// Score of a reference that was acquired while other threads held references. Others score 1.
 const CONTENDED: u32 = 4;
 
-/// Entries, each with a frame (upper half) and its score (lower half). An entry with score 0 has no
-/// frame.
+/// Entries, each with a frame (upper half) and its score (lower half; 0 if there is no frame).
 #[derive(Debug, Default)]
 pub(super) struct Scores([AtomicU64; NR]);
 
 impl Scores {
-    /// Clears all scores, for another pool.
     #[cfg(not(loom))]
     pub(super) fn clear(&self) {
         for place in &self.0 {
@@ -30,16 +26,15 @@ impl Scores {
     }
 
     /// Records a counted reference of the owner thread. Returns `true`, and removes the score, if
-    /// the frame should be protected. A reference raises the score of its frame, or lowers the
-    /// score of another frame in the same entry. A frame that occurs often therefore keeps its
-    /// entry among many frames that occur once.
+    /// the frame should be protected. A reference raises the score of its frame, or lowers that of
+    /// another frame in the same entry, so a frequent frame keeps its entry.
     #[inline]
     pub(super) fn note(&self, frame: FrameNr, is_contended: bool) -> bool {
         let Some(place) = self.0.get(frame.index() % NR) else {
             return false;
         };
         // ORDERING: Relaxed, all of them; only the owner accesses the scores, and later its
-        // successor, whose accesses are ordered by the reuse of the thread number.
+        // successor, after the reuse of the thread number.
         let word = place.load(Ordering::Relaxed);
         let (of, score) = ((word >> u32::BITS) as u32, word as u32);
         let after = if score == 0 {

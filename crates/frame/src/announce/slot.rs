@@ -10,8 +10,7 @@ use crate::words::{FRAME_NR_BITS, FrameNr};
 /// Maximum number of hazards of one thread.
 const NR_SLOTS: usize = if cfg!(loom) { 2 } else { 15 };
 
-/// Word of a hazard: frame, [`OWNED`] bit, serial of the publisher. A word is never zero, since no
-/// serial is zero.
+/// Word of a hazard: frame, [`OWNED`] bit, serial of the publisher, which is never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Word(pub(super) u64);
 
@@ -26,7 +25,6 @@ impl Word {
         Self((serial as u64) << u32::BITS | frame.get() as u64)
     }
 
-    /// Returns the word of an owned hazard; otherwise like [`new`](Self::new).
     #[inline(always)]
     pub(crate) const fn owned(frame: FrameNr, serial: u32) -> Self {
         Self(Self::new(frame, serial).0 | OWNED)
@@ -53,14 +51,12 @@ impl Word {
 
 #[derive(Debug)]
 pub(crate) struct Slot {
-    /// The [`Word`] of the hazard, or zero if the slot is empty (I3).
+    /// The [`Word`] of the hazard, or zero if the slot is empty.
     pub(super) word: AtomicU64,
-    /// Set while the slot is awaited: a scan has to be repeated when the hazard ends. Stored under
-    /// the lock.
+    /// Set while the slot is awaited. Stored under the lock.
     pub(super) is_wanted: AtomicBool,
 }
 
-/// Result of ending a hazard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Ended {
@@ -79,8 +75,8 @@ impl Slot {
         }
     }
 
-    /// Executes steps 5 to 7, without the scan: ends the hazard `word`. Any thread may call this.
-    /// From step 5 on, accesses only the slot (I5).
+    /// Executes steps 5 to 7, without the scan. Any thread may call this. From step 5 on, accesses
+    /// only the slot (I5).
     #[inline(always)]
     pub(crate) fn end(&self, word: Word, fences: Fences) -> Ended {
         if Self::is_mine(word, own_identity()) {
@@ -91,8 +87,7 @@ impl Slot {
             return Ended::Counted;
         }
         fences.light();
-        // ORDERING: Relaxed; the light fence orders this load after the store of the word (E3). A
-        // scan that follows acquires the lock.
+        // ORDERING: Relaxed; the light fence orders this load after the store of the word (E3).
         if self.is_wanted.load(Ordering::Relaxed) {
             Ended::Wanted
         } else {
@@ -100,10 +95,10 @@ impl Slot {
         }
     }
 
-    /// Clears the hazard `word` of another thread. Returns `false` if the word was cleared already.
+    /// Clears another thread's hazard. Returns `false` if the word was cleared already.
     pub(super) fn take_out(&self, word: Word) -> bool {
         // ORDERING: AcqRel. The release is E2, and publishes the counted reference to the holder of
-        // the hazard (I4). The acquire, on failure too, is how the holder sees that reference.
+        // the hazard (I4), who sees it by the acquire, on failure too.
         self.word
             .compare_exchange(word.0, 0, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
@@ -138,13 +133,11 @@ impl Block {
         }
     }
 
-    /// Resets the block for another pool: removes owner, hazards and scores.
     #[cfg(not(loom))]
     pub(super) fn clear(&self) {
         // ORDERING: Relaxed, all of them; the pool was released, and a lock orders these stores
-        // before the next pool's accesses. A thread that ended a hazard of the old pool may still
-        // load `is_wanted`. Any value is correct there, since the thread then fails to enter the
-        // gate (I5).
+        // before the next pool's accesses. A thread that ended an old hazard may still load
+        // `is_wanted`, and with any value fails to enter the gate (I5).
         self.owner.store(0, Ordering::Relaxed);
         for slot in &self.slots {
             slot.word.store(0, Ordering::Relaxed);
@@ -153,12 +146,11 @@ impl Block {
         self.scores.clear();
     }
 
-    /// Returns `true` if the thread with this serial owns the block. Exact if `serial` is the
-    /// calling thread's.
+    /// Compares the owner's serial, reliably if `serial` is the calling thread's.
     #[inline(always)]
     pub(super) fn is_of(&self, serial: u32) -> bool {
-        // ORDERING: Relaxed; only the thread itself stores its serial, and other threads replace it
-        // only after this thread has ended.
+        // ORDERING: Relaxed; only the thread itself stores its serial, which no other thread
+        // replaces before the end of this thread.
         self.owner.load(Ordering::Relaxed) == serial
     }
 }

@@ -14,28 +14,23 @@ pub(super) struct Slots {
     pub(super) fences: Fences,
 }
 
-/// Result of taking over a block from an earlier thread.
 #[derive(Debug)]
 pub(super) struct TakenOver {
     /// Index of the block plus 1: a lower bound of the number of blocks to scan.
     pub(super) nr_used: usize,
-    /// Number of owned hazards that were transferred to the count.
     pub(super) nr_owned: usize,
 }
 
 pub(super) type Place = (usize, usize);
 
-/// Hazards that a scan has loaded.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
-    /// Published frames with their slots, in ascending order of frames.
+    /// Published frames with their slots, in ascending order.
     seen: Vec<(FrameNr, Place)>,
-    /// Slots with owned hazards.
     owned: Vec<Place>,
 }
 
 impl Scan {
-    /// Iterates over the slots in which `frame` is published.
     pub(super) fn places(&self, frame: FrameNr) -> impl Iterator<Item = Place> {
         let first = self
             .seen
@@ -63,8 +58,6 @@ impl Slots {
         }
     }
 
-    /// Returns the handle by which the holder of an owned hazard accesses the pool after the
-    /// hazard's end, if the pool still exists (I5).
     #[inline(always)]
     pub(super) fn exit(&self) -> Exit {
         self.board.exit()
@@ -74,39 +67,34 @@ impl Slots {
         (me.number() as usize) < self.board.blocks().len()
     }
 
-    /// Returns the block of thread `me`, or `None` if `me` has no block or does not own it yet.
     #[inline(always)]
     pub(super) fn own(&self, me: Identity) -> Option<&Block> {
         let block = self.board.blocks().get(me.number() as usize)?;
         block.is_of(me.serial()).then_some(block)
     }
 
-    /// Executes steps 1 and 2: publishes `word` in a slot of this thread, `me`. Returns `None` if
-    /// the thread does not own a block or has no empty slot.
+    /// Executes steps 1 and 2. Returns `None` if the thread owns no block or has no empty slot.
     #[inline(always)]
     pub(super) fn announce(&self, me: Identity, word: Word) -> Option<&Slot> {
         let block = self.own(me)?;
-        // Use the first empty slot. The stored value does not depend on the loaded value, so the
-        // processor need not wait for the previous store to the slot.
+        // The stored value does not depend on the load, so the processor need not wait for it.
         // ORDERING: Acquire, E2: another thread may have ended a hazard in the slot, and the store
         // below hides that thread's zero from a scan.
         let mut slots = block.slots.iter();
         let slot = slots.find(|slot| slot.word.load(Ordering::Acquire) == 0)?;
         // ORDERING: Release, E2: a scan that loads this word, not the zero before it, sees the
-        // accesses under the previous word. (The light fence orders this store before the load of
-        // the protection: E1.)
+        // accesses under the previous word. (The light fence is for E1.)
         slot.word.store(word.0, Ordering::Release);
         self.fences.light();
         Some(slot)
     }
 
-    /// Executes step c: loads the hazards in the first `nr_used` blocks.
+    /// Executes step c, for the first `nr_used` blocks.
     pub(super) fn scan(&self, nr_used: usize) -> Scan {
         let (mut seen, mut owned) = (Vec::new(), Vec::new());
         for (number, block) in self.board.blocks().iter().take(nr_used).enumerate() {
             for (at, slot) in block.slots.iter().enumerate() {
-                // ORDERING: Acquire, E2: accesses under a hazard that is seen to have ended happen
-                // before later steps of the scan.
+                // ORDERING: Acquire, E2, for accesses under hazards that are seen to have ended.
                 if let Some(word) = Word::of(slot.word.load(Ordering::Acquire)) {
                     seen.push((word.frame(), (number, at)));
                     if word.is_owned() {
@@ -119,8 +107,8 @@ impl Slots {
         Scan { seen, owned }
     }
 
-    /// Makes `places` the set of awaited slots, and stores it in `wanted`, the previous set.
-    /// Returns `true` if any slot is newly awaited. The caller holds the lock.
+    /// Makes `places` the set of awaited slots; `wanted` is the previous set. Returns `true` if any
+    /// slot is newly awaited. The caller holds the lock.
     pub(super) fn want(&self, wanted: &mut Vec<Place>, places: &[Place]) -> bool {
         for place in wanted.iter().filter(|place| !places.contains(place)) {
             self.set_wanted(*place, false);
@@ -136,14 +124,13 @@ impl Slots {
 
     fn set_wanted(&self, (number, at): Place, is_wanted: bool) {
         let slots = &self.board.blocks()[number].slots;
-        // ORDERING: Relaxed; stores occur only under the lock. The heavy fence of step e orders
-        // this store before the loads of step f (E3).
+        // ORDERING: Relaxed; stored only under the lock. The heavy fence of step e orders this
+        // store before the loads of step f (E3).
         slots[at].is_wanted.store(is_wanted, Ordering::Relaxed);
     }
 
-    /// Makes thread `me` the owner of its block, and transfers the previous owner's hazards. The
-    /// caller holds the lock. `hand_over` acquires a counted reference to a frame, and `take_back`
-    /// puts it again. Returns `None` if the thread has no block.
+    /// Makes thread `me` the owner of its block, and transfers the previous owner's hazards, under
+    /// the lock. `hand_over` acquires a counted reference, and `take_back` puts it again.
     pub(super) fn take_over(
         &self,
         me: Identity,
@@ -153,8 +140,7 @@ impl Slots {
         let block = self.board.blocks().get(me.number() as usize)?;
         let mut nr_owned = 0;
         for slot in &block.slots {
-            // ORDERING: Acquire; accesses of the previous thread happen before this reference to
-            // the frame. (The reuse of the thread number orders them too.)
+            // ORDERING: Acquire; accesses of the previous thread happen before this reference.
             if let Some(word) = Word::of(slot.word.load(Ordering::Acquire)) {
                 hand_over(word.frame());
                 if slot.take_out(word) {

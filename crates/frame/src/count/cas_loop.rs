@@ -18,20 +18,19 @@ unsafe impl RefScheme for CasLoop {
 
     #[inline]
     fn is_locked(word: &AtomicU32) -> bool {
-        // ORDERING: Relaxed; the result is a hint without ordering.
+        // ORDERING: Relaxed; the result is a hint.
         CasLoopWord(word.load(Ordering::Relaxed)).is_locked()
     }
 
     #[inline]
     fn count(word: &AtomicU32) -> u32 {
-        // ORDERING: Relaxed; the result is a hint without ordering.
+        // ORDERING: Relaxed; the result is a hint.
         CasLoopWord(word.load(Ordering::Relaxed)).count()
     }
 
     #[inline]
     fn try_add(word: &AtomicU32, n: u32) -> TryGet {
-        // ORDERING: Acquire, E3: a load that sees the page locked pairs with the freeze that locked
-        // it.
+        // ORDERING: Acquire, E3: a load that sees the page locked pairs with `freeze`.
         let mut seen = word.load(Ordering::Acquire);
         // Bound: the CAS fails only if another thread has changed the word, and so made progress.
         loop {
@@ -39,8 +38,7 @@ unsafe impl RefScheme for CasLoop {
                 AddUnlessZero::Locked => return TryGet::Locked,
                 AddUnlessZero::Saturated => return TryGet::Saturated,
                 AddUnlessZero::Replace(with) => {
-                    // ORDERING: Acquire: on success E2 (pairs with `set` and `unfreeze`), on
-                    // failure E3, as above.
+                    // ORDERING: Acquire; on success E2 (from `set`, `unfreeze`), on failure E3.
                     match word.compare_exchange_weak(
                         seen,
                         with,
@@ -57,8 +55,7 @@ unsafe impl RefScheme for CasLoop {
 
     #[inline]
     fn get(word: &AtomicU32) {
-        // ORDERING: Relaxed; the caller's own reference already orders the page's data before its
-        // accesses.
+        // ORDERING: Relaxed; the caller's own reference already orders the page's data.
         let prev = CasLoopWord(word.fetch_add(1, Ordering::Relaxed));
         match prev.after_get() {
             Got::Counted => {}
@@ -69,16 +66,13 @@ unsafe impl RefScheme for CasLoop {
 
     #[inline]
     fn sub_and_test(word: &AtomicU32, n: u32) -> Put {
-        // ORDERING: Release, E1: pairs with the acquire below, in this or another put, or with that
-        // of freeze. Orders the accesses under these references before the free or the change of
-        // the page.
+        // ORDERING: Release, E1: pairs with the acquire below, in any put, or with that of freeze.
         let prev = CasLoopWord(word.fetch_sub(n, Ordering::Release));
         match prev.after_sub(n) {
             Subtracted::Kept => Put::Kept,
             Subtracted::Zero => {
                 // ORDERING: Acquire, E1: reads this put's zero, which continues the release
-                // sequences of all earlier puts. This is a load, not a fence, since ThreadSanitizer
-                // does not model fences.
+                // sequences of all earlier puts. (ThreadSanitizer does not model fences.)
                 let _ = word.load(Ordering::Acquire);
                 Put::Last
             }
@@ -88,8 +82,7 @@ unsafe impl RefScheme for CasLoop {
 
     #[inline]
     fn freeze(word: &AtomicU32, expected: u32) -> bool {
-        // ORDERING: AcqRel; acquire is E1 (from the puts that lowered the count to `expected`),
-        // release is E3 (to the `try_get`s that fail). Relaxed on failure.
+        // ORDERING: AcqRel; acquire is E1 (from puts), release is E3 (to `try_get`s that fail).
         word.compare_exchange(expected, Self::LOCKED, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
     }
@@ -111,9 +104,8 @@ fn get_of_zero(word: &AtomicU32, prev: CasLoopWord) -> ! {
 fn put_of_zero(word: &AtomicU32, prev: CasLoopWord, n: u32) -> ! {
     let repaired = prev.repaired().0;
     let mut seen = prev.0.wrapping_sub(n);
-    // Bound: the CAS fails only if another thread has changed the word. A store by another
-    // operation leaves a valid word (`is_sane`), which ends the loop. Concurrent puts without a
-    // reference may cause further iterations.
+    // Bound: the CAS fails only if another thread has changed the word. A store leaves a valid word
+    // (`is_sane`), which ends the loop. Puts without a reference may cause further iterations.
     // ORDERING: Relaxed; this only repairs the count after a bug of the caller.
     while let Err(now) = word.compare_exchange(seen, repaired, Ordering::Relaxed, Ordering::Relaxed)
     {

@@ -18,20 +18,19 @@ unsafe impl RefScheme for LockBit {
 
     #[inline]
     fn is_locked(word: &AtomicU32) -> bool {
-        // ORDERING: Relaxed; the result is a hint without ordering.
+        // ORDERING: Relaxed; the result is a hint.
         LockBitWord(word.load(Ordering::Relaxed)).is_locked()
     }
 
     #[inline]
     fn count(word: &AtomicU32) -> u32 {
-        // ORDERING: Relaxed; the result is a hint without ordering.
+        // ORDERING: Relaxed; the result is a hint.
         LockBitWord(word.load(Ordering::Relaxed)).count()
     }
 
     #[inline]
     fn try_add(word: &AtomicU32, n: u32) -> TryGet {
-        // ORDERING: Acquire: on success E2 (pairs with `set` and `unfreeze`), on failure E3 (pairs
-        // with `freeze`). No release is needed, since the reference has not been used yet.
+        // ORDERING: Acquire; on success E2, on failure E3. (The reference is unused: no release.)
         let prev = LockBitWord(word.fetch_add(n, Ordering::Acquire));
         if prev.admits(n) {
             TryGet::Taken
@@ -42,8 +41,7 @@ unsafe impl RefScheme for LockBit {
 
     #[inline]
     fn get(word: &AtomicU32) {
-        // ORDERING: Relaxed; the caller's own reference already orders the page's data before its
-        // accesses.
+        // ORDERING: Relaxed; the caller's own reference already orders the page's data.
         let prev = LockBitWord(word.fetch_add(1, Ordering::Relaxed));
         match prev.after_get() {
             Got::Counted => {}
@@ -54,19 +52,16 @@ unsafe impl RefScheme for LockBit {
 
     #[inline]
     fn sub_and_test(word: &AtomicU32, n: u32) -> Put {
-        // ORDERING: Release, E1: pairs with the acquire of the CAS below, in this or another put,
-        // or with that of freeze. Orders the accesses under these references before the free or the
-        // change of the page.
+        // ORDERING: Release, E1: pairs with the acquire of the CAS below, in any put, or of freeze.
         let prev = LockBitWord(word.fetch_sub(n, Ordering::Release));
         match prev.after_sub(n) {
             Subtracted::Kept => Put::Kept,
-            // Since the subtraction, a `try_get` may have revived the page, and the put of that
-            // reference may have locked it. This CAS then fails, and another thread frees the page.
-            // If the page was even freed, allocated again and put down to zero, this CAS may
-            // succeed instead of that put's CAS: this put is then the last one of the new
-            // allocation.
-            // ORDERING: Acquire, E1: pairs with the releases of all puts whose subtractions led to
-            // this zero. Relaxed on failure: the page is not accessed again.
+            // Since the subtraction, a `try_get` may have revived the page, and its put may have
+            // locked it. This CAS then fails, and another thread frees the page. If the page was
+            // even freed, allocated again and put down to zero, this CAS may succeed instead of
+            // that put's: this put is then the last one of the new allocation.
+            // ORDERING: Acquire, E1: from all puts whose subtractions led to this zero. Relaxed on
+            // failure: the page is not accessed again.
             Subtracted::Zero => {
                 match word.compare_exchange(0, Self::LOCKED, Ordering::Acquire, Ordering::Relaxed) {
                     Ok(_) => Put::Last,
@@ -79,8 +74,7 @@ unsafe impl RefScheme for LockBit {
 
     #[inline]
     fn freeze(word: &AtomicU32, expected: u32) -> bool {
-        // ORDERING: AcqRel; acquire is E1 (from the puts that lowered the count to `expected`),
-        // release is E3 (to the `try_get`s that fail). Relaxed on failure.
+        // ORDERING: AcqRel; acquire is E1 (from puts), release is E3 (to `try_get`s that fail).
         word.compare_exchange(expected, Self::LOCKED, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
     }
@@ -93,9 +87,8 @@ fn not_admitted(word: &AtomicU32, prev: LockBitWord, n: u32) -> TryGet {
     match prev.after_add(n) {
         Added::Taken => TryGet::Taken,
         Added::Locked { seen } => {
-            // With little junk one attempt is enough, because it fails only if another thread has
-            // changed the word. That thread has reset the word, or has unlocked the page, or has
-            // added to the word and attempts a reset itself.
+            // With little junk one attempt is enough: it fails only if another thread has reset the
+            // word, unlocked the page, or added to the word and attempts a reset itself.
             // ORDERING: Relaxed; junk has no meaning (I2 of `refword`).
             let _ =
                 word.compare_exchange(seen, LockBit::LOCKED, Ordering::Relaxed, Ordering::Relaxed);
@@ -109,11 +102,10 @@ fn not_admitted(word: &AtomicU32, prev: LockBitWord, n: u32) -> TryGet {
     }
 }
 
-/// Replaces `seen`, a locked word with too much junk, with the bare lock. Returns once any thread
-/// has reset the junk, or the page is no longer locked. Bound: the CAS fails only if another thread
-/// has changed the word. While the word stays high, such a change is an addition by a thread that
-/// then enters this loop. Each other thread can make the CAS fail once before one reset succeeds.
-/// The word is then low, and all threads leave the loop.
+/// Replaces `seen`, a locked word with too much junk, with the bare lock, unless another thread has
+/// reset the junk or unlocked the page. Bound: the CAS fails only if another thread has changed the
+/// word. While the word stays high, that thread has added to it, and then enters this loop: it can
+/// make the CAS fail once before one reset succeeds and ends all loops.
 #[cold]
 fn reset_for_certain(word: &AtomicU32, mut seen: u32) {
     // ORDERING: Relaxed; junk has no meaning (I2 of `refword`).
@@ -128,15 +120,15 @@ fn reset_for_certain(word: &AtomicU32, mut seen: u32) {
 }
 
 /// Subtracts the `n` references of a `try_get` that exceeded the limit, unless the count is within
-/// the limit again. Bound: the CAS fails only if another thread has changed the word. Above the
-/// limit, such a change is a put, or a `try_get` that also enters this loop and so adds only once.
+/// the limit again. Bound: the CAS fails only if another thread has changed the word: above the
+/// limit, by a put, or by a `try_get` that also enters this loop and so adds only once.
 #[cold]
 fn give_back(word: &AtomicU32, mut seen: u32, n: u32) -> TryGet {
     loop {
         match LockBitWord(seen).give_back(n) {
             GiveBack::Keep => return TryGet::Taken,
             GiveBack::Replace(without) => {
-                // ORDERING: Relaxed; the references were not used, so there is nothing to publish.
+                // ORDERING: Relaxed; the references were not used.
                 match word.compare_exchange(seen, without, Ordering::Relaxed, Ordering::Relaxed) {
                     Ok(_) => return TryGet::Saturated,
                     Err(now) => seen = now,
@@ -157,8 +149,8 @@ fn get_of_nothing(word: &AtomicU32, prev: LockBitWord) -> ! {
         // The addition became junk, as after a failed `try_get`.
         let _ = not_admitted(word, prev, 1);
     } else {
-        // A page with a count of zero is being freed, and the addition may have revived it. In that
-        // case this put may be the last one. Its result is ignored, so the page is leaked.
+        // The addition may have revived a page being freed, which is leaked if this put is its
+        // last.
         let _ = LockBit::sub_and_test(word, 1);
     }
     panic!(
@@ -172,9 +164,8 @@ fn get_of_nothing(word: &AtomicU32, prev: LockBitWord) -> ! {
 fn put_of_nothing(word: &AtomicU32, prev: LockBitWord, n: u32) -> ! {
     let repaired = prev.repaired().0;
     let mut seen = prev.0.wrapping_sub(n);
-    // Bound: the CAS fails only if another thread has changed the word. A store or a reset by
-    // another operation leaves a valid word (`is_sane`), which ends the loop. Concurrent puts
-    // without a reference may cause further iterations.
+    // Bound: the CAS fails only if another thread has changed the word. A store or a reset leaves a
+    // valid word (`is_sane`), which ends the loop. Puts without a reference may prolong it.
     // ORDERING: Relaxed; this only repairs the count after a bug of the caller.
     while let Err(now) = word.compare_exchange(seen, repaired, Ordering::Relaxed, Ordering::Relaxed)
     {

@@ -1,9 +1,8 @@
 //! The reference count of a page: atomic operations on [`refword`](crate::refword).
 //!
-//! [`RefCount::try_get`] does not require a reference, so the page may be free, the tail of a
-//! block, or frozen (owned by one thread). Two schemes have one interface and the same ordering
-//! guarantees: [`LockBit`], whose `try_get` is a single fetch-and-add, and [`CasLoop`], the
-//! baseline, which adds unless the count is zero.
+//! [`RefCount::try_get`] requires no reference: the page may be free, the tail of a block, or
+//! frozen. Two schemes have one interface and the same ordering: [`LockBit`], whose `try_get` is a
+//! single fetch-and-add, and [`CasLoop`], the baseline, which adds unless the count is zero.
 //!
 //! # Protocol
 //!
@@ -25,15 +24,14 @@
 //!    thread locks it in one step, or else puts ([`free_if_unique`](RefCount::free_if_unique)).
 //! 5. A freed page stays locked until step 1.
 //!
-//! A `try_get` may be late: the page may have been freed, and its frame allocated again. Until its
-//! holder detects this and puts it, such a reference is *stray*. Therefore any put may be the last
-//! one of a later allocation, and a freeze can fail although the page has no other user. A caller
-//! that retries a freeze must bound its retries.
+//! A `try_get` may be late: the frame may have been freed and allocated again. Until its holder
+//! puts it, such a reference is *stray*. Therefore any put may be the last one of a later
+//! allocation, and a freeze can fail without another user, so its retries must be bounded.
 //!
 //! # Invariants
 //!
-//! - I1. Each locking of a page gives the page one owner: the put that returned `Last`, the freeze
-//!   that returned `true`, or the allocator that created the page locked. No other thread gets a
+//! - I1. Each locking gives the page one owner: the put that returned `Last`, the freeze that
+//!   returned `true`, or the allocator that created the page locked. No other thread gets a
 //!   reference until that owner stores a count.
 //! - I2. While a reference exists, the page is not locked, and its count is the number of
 //!   references (plus, above [`MAX_REFS`], those that `try_get`s are about to subtract).
@@ -41,40 +39,33 @@
 //!   another thread: I1 of [`refword`](crate::refword).
 //! - I4. With no `try_get` in flight, the word of a locked page is the bare lock: if the reset by
 //!   the thread that added last failed, another thread's reset succeeded.
-//! - I5. `LockBit`: the word is zero only between a put's subtraction and the same put's CAS. A
-//!   page whose word is zero at any other time would be live without an owner, so free pages are
-//!   created locked.
+//! - I5. `LockBit`: the word is zero only between a put's subtraction and its CAS. At any other
+//!   time such a page would be live without an owner, so free pages are created locked.
 //!
 //! # Ordering edges
 //!
-//! All operations access one word, so its modification order alone decides which thread owns the
-//! page. The edges below order the page's data. All read-modify-writes continue each other's
-//! release sequences.
+//! All operations access one word, whose modification order alone decides which thread owns the
+//! page. All read-modify-writes continue each other's release sequences. For the page's data:
 //!
-//! - E1. A `put` (release) synchronizes with the last put, which returns [`Put::Last`], and with a
-//!   `freeze` that succeeds after it (both acquire): accesses under references happen before the
-//!   page is freed or changed.
-//! - E2. `set` and `unfreeze` (release) synchronize with a `try_get` that succeeds (acquire): a
-//!   thread that gets a reference sees the page as it was published.
+//! - E1. A `put` (release) synchronizes with the last put ([`Put::Last`]) and with a later `freeze`
+//!   that succeeds (both acquire): accesses under references happen before the free or the change.
+//! - E2. `set` and `unfreeze` (release) synchronize with a `try_get` that succeeds (acquire), whose
+//!   caller sees the page as it was published.
 //! - E3. A `freeze` that succeeds (release) synchronizes with a `try_get` that fails because of it
-//!   (acquire): a lookup that starts again sees earlier changes of the freezing thread, e.g. the
-//!   emptied slot.
+//!   (acquire): the next lookup sees the freezing thread's changes, e.g. the emptied slot.
 //!
 //! `count` and `is_locked` are hints without ordering. If one thread publishes a flag and then
-//! *loads* a count, and another thread acquires a reference and then loads the flag (store
-//! buffering), each needs a sequentially consistent fence between its two accesses. No operation
-//! here contains such a fence.
+//! *loads* a count, and another acquires a reference and then loads the flag (store buffering),
+//! each needs a sequentially consistent fence in between, which no operation here contains.
 //!
 //! # Progress and failure
 //!
 //! `LockBit`: every operation is wait-free, except the cold loops of `try_get`s near the limits,
 //! which are lock-free and state their bounds. `CasLoop`: `try_get`s are lock-free. Too many
 //! references are refused ([`TryGet::Saturated`]) or abort the process (`get`), as in `Arc`. A put
-//! or get without a reference is a bug of the caller. The operation detects it, repairs the word as
-//! far as possible (the page is leaked rather than freed twice), and panics.
+//! or get without a reference repairs the word (a page is leaked, not freed twice), and panics.
 //!
-//! Verified by `tests/refcount.rs` (behaviour, a naive twin, overflow, misuse, stress) and
-//! `tests/loom_refcount` (a model per race, each with broken twins that it rejects).
+//! Verified by `tests/refcount.rs` and `tests/loom_refcount` (a model per race, with broken twins).
 //! Source: linux-mm, "mm: improve folio refcount scalability" (December 2025).
 
 #![allow(unsafe_code)] // `from_atomic`.
@@ -90,10 +81,8 @@ pub use crate::count::lock_bit::LockBit;
 pub use crate::count::scheme::{Put, RefScheme, TryGet};
 use crate::words::refword::MAX_REFS;
 
-/// Reference count of a page, in scheme `S`.
-///
-/// The count does not access the page. The caller follows the protocol of the [module](self): it
-/// puts each reference once, and unfreezes or frees each page that it has frozen.
+/// Reference count of a page, in scheme `S`. The caller follows the protocol of the [module](self):
+/// it puts each reference once, and unfreezes or frees each page that it has frozen.
 #[repr(transparent)]
 pub struct RefCount<S: RefScheme = LockBit> {
     word: AtomicU32,
@@ -101,8 +90,7 @@ pub struct RefCount<S: RefScheme = LockBit> {
 }
 
 impl<S: RefScheme> RefCount<S> {
-    /// Creates the count of a page that is free or the tail of a block. No `try_get` of it
-    /// succeeds.
+    /// Creates the count of a page that is free or a tail. No `try_get` of it succeeds.
     #[inline]
     pub fn new_locked() -> Self {
         Self::from_raw(S::LOCKED)
@@ -115,7 +103,6 @@ impl<S: RefScheme> RefCount<S> {
         Self::from_raw(n)
     }
 
-    /// Creates a count with an arbitrary word, legal or not.
     #[doc(hidden)]
     #[inline]
     pub fn from_raw(word: u32) -> Self {
@@ -125,28 +112,25 @@ impl<S: RefScheme> RefCount<S> {
         }
     }
 
-    /// Returns the raw word.
     #[doc(hidden)]
     #[inline]
     pub fn raw(&self) -> u32 {
-        // ORDERING: Relaxed; only tests call this, and they order it themselves.
+        // ORDERING: Relaxed; only tests call this.
         self.word.load(Ordering::Relaxed)
     }
 
-    /// Interprets `word` as a count, for example in memory that processes share. The word must come
-    /// from a count of the same scheme, or the caller initializes it by [`set`](Self::set) before
-    /// any other operation.
+    /// Interprets `word` as a count, for example in memory that processes share. It comes from a
+    /// count of the same scheme, or the caller calls [`set`](Self::set) first.
     #[inline]
     pub fn from_atomic(word: &AtomicU32) -> &Self {
         let count = std::ptr::from_ref(word).cast::<Self>();
-        // SAFETY: `Self` is a transparent wrapper of an `AtomicU32` and a zero-sized marker. Memory
-        // safety relies on no invariant of the word's value. The result borrows `word`.
+        // SAFETY: `Self` is a transparent wrapper of an `AtomicU32`. Memory safety relies on no
+        // value of the word. The result borrows `word`.
         unsafe { &*count }
     }
 
-    /// Tries to acquire a reference to a page that may have been freed or reused. Memory order:
-    /// acquire on success (E2) and if the page is locked (E3). After success the caller must check
-    /// that the page is still the one that it looked up, and put the reference if not.
+    /// Tries to acquire a reference. On success the caller must check that the page is the one that
+    /// it looked up, or put the reference. Memory order: acquire (E2, or E3 if the page is locked).
     #[inline]
     pub fn try_get(&self) -> TryGet {
         S::try_add(&self.word, 1)
@@ -176,8 +160,7 @@ impl<S: RefScheme> RefCount<S> {
         self.sub_and_test(1)
     }
 
-    /// Puts `n` references, from 1 to [`MAX_REFS`]. Memory order: release, and acquire if these
-    /// were the last references.
+    /// Puts `n` references, from 1 to [`MAX_REFS`]. Memory order: as for [`put`](Self::put).
     ///
     /// # Panics
     /// If the page is locked or has fewer references, so the caller cannot have held `n`.
@@ -188,9 +171,8 @@ impl<S: RefScheme> RefCount<S> {
     }
 
     /// Locks the page if it has exactly `expected` references (from 1 to [`MAX_REFS`]), which the
-    /// caller must account for from then on. Memory order: acquire and release on success. A stray
-    /// reference, which its holder puts soon, can make the call fail, so the caller may retry a
-    /// bounded number of times.
+    /// caller must account for from then on. Memory order: acquire and release on success. Fails if
+    /// a stray reference exists, so the caller may retry a bounded number of times.
     #[inline]
     #[must_use = "only the caller that froze the page may access it exclusively"]
     pub fn freeze(&self, expected: u32) -> bool {
@@ -198,8 +180,7 @@ impl<S: RefScheme> RefCount<S> {
         S::freeze(&self.word, expected)
     }
 
-    /// Ends a freeze and gives the page `n` references, from 1 to [`MAX_REFS`]. The caller owns the
-    /// page and distributes the references. Memory order: release.
+    /// Ends a freeze with `n` references, 1 to [`MAX_REFS`], for the caller. Memory order: release.
     #[inline]
     pub fn unfreeze(&self, n: u32) {
         assert_live(n);
@@ -207,8 +188,7 @@ impl<S: RefScheme> RefCount<S> {
         S::store(&self.word, n);
     }
 
-    /// Locks the page if the caller's reference is the only one. The caller then owns the page and
-    /// must free it. On `false` the caller still holds its reference and must put it.
+    /// Locks the page, which the caller must then free, if the caller's reference is the only one.
     #[inline]
     #[must_use = "on `false` the caller still holds its reference and must put it"]
     pub fn free_if_unique(&self) -> bool {
@@ -221,8 +201,7 @@ impl<S: RefScheme> RefCount<S> {
         S::count(&self.word)
     }
 
-    /// Gives `n` references, from 1 to [`MAX_REFS`], to a page that the caller allocates. Memory
-    /// order: release.
+    /// Gives a newly allocated page `n` references, 1 to [`MAX_REFS`]. Memory order: release.
     #[inline]
     pub fn set(&self, n: u32) {
         assert_live(n);

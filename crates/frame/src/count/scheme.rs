@@ -44,11 +44,8 @@ impl Put {
     }
 }
 
-/// Reference-counting scheme: [`LockBit`](super::refcount::LockBit) or
-/// [`CasLoop`](super::refcount::CasLoop).
-///
-/// Use [`RefCount`](super::refcount::RefCount), which checks the arguments and forwards to the
-/// methods. The methods are public so that the models can run broken twins.
+/// Reference-counting scheme, used through [`RefCount`](super::refcount::RefCount), which checks
+/// the arguments. The methods are public so that the models can run broken twins.
 ///
 /// # Safety
 ///
@@ -63,7 +60,6 @@ pub unsafe trait RefScheme: fmt::Debug + Copy + Send + Sync + 'static {
     /// Name of the scheme in reports.
     const NAME: &'static str;
 
-    /// Word of a locked page.
     #[doc(hidden)]
     const LOCKED: u32;
 
@@ -80,18 +76,14 @@ pub unsafe trait RefScheme: fmt::Debug + Copy + Send + Sync + 'static {
     #[doc(hidden)]
     fn freeze(word: &AtomicU32, expected: u32) -> bool;
 
-    /// Stores the count for `unfreeze` and `set`.
     #[doc(hidden)]
     #[inline]
     fn store(word: &AtomicU32, n: u32) {
-        // ORDERING: Release, E2: pairs with the acquire of the `try_get` that acquires a reference
-        // from this count. Publishes the page's data as the allocating or freezing thread left
-        // them.
+        // ORDERING: Release, E2: pairs with the acquire of a `try_get` from this count.
         #[cfg(not(loom))]
         word.store(n, Ordering::Release);
-        // loom may order a plain store between the load and the store of a concurrent
-        // read-modify-write, which the memory model excludes. A swap has the same outcomes without
-        // this one.
+        // loom may order a plain store inside a concurrent read-modify-write, which the memory
+        // model excludes. A swap has the same outcomes without this one.
         // ORDERING: Release, E2, as above.
         #[cfg(loom)]
         word.swap(n, Ordering::Release);
@@ -102,7 +94,6 @@ pub unsafe trait RefScheme: fmt::Debug + Copy + Send + Sync + 'static {
 #[cold]
 #[inline(never)]
 pub(super) fn overflow() -> ! {
-    // A panic would not do: code that runs during unwinding would keep counting, and the count
-    // might carry into the lock bit.
+    // Unwinding after a panic would keep counting, possibly into the lock bit.
     std::process::abort()
 }

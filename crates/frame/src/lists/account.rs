@@ -6,13 +6,11 @@ use super::free_lists::FreeLists;
 use crate::count::RefScheme;
 use crate::words::{FrameKind, FrameNr, Order};
 
-/// Numbers of frames by state. If other threads use the pool, the numbers may be from slightly
-/// different times.
+/// Numbers of frames by state, of slightly different times if other threads use the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolStats {
-    /// Number of frames of the pool: the sum of the other three numbers, unless they are from
-    /// different times.
+    /// Number of frames of the pool: the sum of the others, except if their times differ.
     pub nr_frames: usize,
     /// Number of frames on the free lists of their nodes.
     pub nr_free: usize,
@@ -23,7 +21,7 @@ pub struct PoolStats {
 }
 
 impl PoolStats {
-    /// Returns the number of frames that can be allocated: those on free lists and in caches.
+    /// Returns the number of frames that can be allocated.
     pub fn nr_available(&self) -> usize {
         self.nr_free + self.nr_cached
     }
@@ -41,9 +39,8 @@ impl FreeBlocks {
         self.nr[order.index()]
     }
 
-    /// Returns the fraction of the free frames that are in blocks of `order` or larger, from 0 to
-    /// 1, or `None` if no frame is free. 1 minus this fraction is the "unusable free space index"
-    /// (Gorman).
+    /// Returns the fraction of the free frames that are in blocks of `order` or larger, or `None`
+    /// if no frame is free. 1 minus this fraction is the "unusable free space index" (Gorman).
     pub fn share_from(&self, order: Order) -> Option<f64> {
         let frames = |orders: std::ops::Range<usize>| -> usize {
             orders.map(|order| self.nr[order] << order).sum()
@@ -55,8 +52,7 @@ impl FreeBlocks {
 
 impl<S: RefScheme> FreeLists<S> {
     pub(crate) fn stats(&self) -> PoolStats {
-        // Count within one scan of the thread caches, so that no block moves between a cache and a
-        // node and is counted twice.
+        // Count within one scan of the thread caches: a moving block is not counted twice.
         let (nr_cached, nr_free) = self.fronts.with_all(|fronts, _| {
             let cached: usize = fronts.iter().map(|front| front.nr_frames()).sum();
             let nodes = self.nodes.iter().map(|node| {
@@ -76,7 +72,6 @@ impl<S: RefScheme> FreeLists<S> {
         }
     }
 
-    /// Returns the free blocks on the lists of the nodes. Blocks in caches are not included.
     pub(crate) fn free_blocks(&self) -> FreeBlocks {
         let mut nr = [0; Order::COUNT];
         for node in &self.nodes {
@@ -88,8 +83,7 @@ impl<S: RefScheme> FreeLists<S> {
         FreeBlocks { nr }
     }
 
-    /// Checks every list, kind and count, and describes the first violation. For tests: no other
-    /// thread may use the pool.
+    /// Checks the pool, which no other thread may use.
     pub(crate) fn verify(&self) -> Result<(), String> {
         for node in &self.nodes {
             lock(&node.buddy).verify(&self.table)?;
@@ -144,7 +138,6 @@ impl<S: RefScheme> FreeLists<S> {
         Ok(())
     }
 
-    /// Counts the frames of all blocks by kind.
     fn count_by_kind(&self) -> Result<PoolStats, String> {
         let mut counted = PoolStats {
             nr_frames: self.nr_frames(),

@@ -1,14 +1,10 @@
-//! Buddy allocator of one node: free blocks of each order, split and merged.
-//!
-//! Each [node](super::node) has one. The node's lock guards it, and every caller of its methods
-//! holds this lock.
+//! Buddy allocator of one node. The callers of all methods hold the [node](super::node)'s lock.
 //!
 //! Invariants.
 //! - I1: The frames of the node are partitioned into free blocks (the head is on the list of the
 //!   block's order and has kind [`FrameKind::Free`]) and frames that the allocator does not own.
 //! - I2: Every frame of a free block has the lock bit set.
-//! - I3: No two buddies of an order below [`Order::MAX`] are both on the list of that order, since
-//!   two free buddies are merged.
+//! - I3: No two buddies of an order below [`Order::MAX`] are both on the list of that order.
 //!
 //! Source: Knowlton, "A fast storage allocator", CACM 8(10), 1965.
 
@@ -21,21 +17,18 @@ use crate::count::RefScheme;
 use crate::records::{self, MetaTable, NIL};
 use crate::words::{FrameKind, FrameNr, Order, blocks_of};
 
-/// Free lists of one node.
 #[derive(Debug)]
 pub(crate) struct Buddy {
     first: u32,
     end: u32,
     heads: [u32; Order::COUNT],
-    /// Number of blocks on each list.
     nr_blocks: [usize; Order::COUNT],
     nr_free: usize,
-    /// Transfer cache: free single frames that are on no list and are not merged.
+    /// Transfer cache: free single frames that are on no list.
     pub(crate) depot: Depot,
 }
 
 impl Buddy {
-    /// Creates the allocator of the free frames `first..end`.
     pub(crate) fn new<S: RefScheme>(table: &MetaTable<S>, first: u32, end: u32) -> Self {
         let mut buddy = Self {
             first,
@@ -62,11 +55,9 @@ impl Buddy {
         self.nr_free
     }
 
-    /// Allocates a block of `order`, and splits a larger one if necessary. Returns `None` if no
-    /// block of this order or larger is free.
-    ///
-    /// The frames' counts keep the lock bit. The head is `Owned`, and the caller sets its final
-    /// kind. The words of the tails have no meaning (I1 of [`FrameKind`]).
+    /// Allocates a block of `order`, and splits a larger one if necessary. The counts stay locked.
+    /// The head is `Owned`, and the caller sets its final kind. The tails follow I1 of
+    /// [`FrameKind`].
     pub(crate) fn alloc<S: RefScheme>(
         &mut self,
         table: &MetaTable<S>,
@@ -81,15 +72,14 @@ impl Buddy {
             have = have.down()?;
             self.push(table, nr + have.frames(), have);
         }
-        // The kind is set before the lock is released: a search for the block of a frame in a
-        // split-off half must not find this head with its old order.
+        // Set the kind under the lock: a search for the block of a frame in a split-off half must
+        // not find this head with its old order.
         records::of(table, FrameNr::new(nr)).set_kind(FrameKind::Owned, order);
         self.nr_free -= order.frames() as usize;
         Some(FrameNr::new(nr))
     }
 
-    /// Allocates a block of `order` from the list of that order. Never splits a larger block. The
-    /// result is as of [`alloc`](Self::alloc).
+    /// Like [`alloc`](Self::alloc), but never splits a larger block.
     pub(crate) fn alloc_exact<S: RefScheme>(
         &mut self,
         table: &MetaTable<S>,
@@ -104,9 +94,7 @@ impl Buddy {
     }
 
     /// Allocates up to `nr` single frames, from the smallest free blocks, so that large blocks stay
-    /// whole. Calls `each` with every frame, and returns the number of frames.
-    ///
-    /// The frames' counts keep the lock bit. The caller sets the kind of each.
+    /// whole. `each` sets the kind of a frame. The counts keep the lock bit.
     pub(crate) fn alloc_bulk<S: RefScheme>(
         &mut self,
         table: &MetaTable<S>,
@@ -119,8 +107,7 @@ impl Buddy {
             let Some(smallest) = self.heads.iter().position(|head| *head != NIL) else {
                 break;
             };
-            // Allocate the whole block, or its largest part that has no more frames than are still
-            // needed.
+            // Allocate the whole block, or its largest part with no more frames than needed.
             let order = Order::new((smallest as u32).min(left.ilog2()) as u8);
             let Some((block, order)) =
                 order.and_then(|order| Some((self.alloc(table, order)?, order)))
@@ -135,7 +122,7 @@ impl Buddy {
         took - left
     }
 
-    /// Removes the free block of `order` at `frame` from its list. The head becomes `Owned`.
+    /// Removes a free block from its list. The head becomes `Owned`.
     pub(crate) fn take<S: RefScheme>(
         &mut self,
         table: &MetaTable<S>,
@@ -147,8 +134,7 @@ impl Buddy {
         self.nr_free -= order.frames() as usize;
     }
 
-    /// Frees a block that the caller owns. Merges it with its buddy, repeatedly, as long as the
-    /// buddy is free too.
+    /// Frees a block that the caller owns, and merges it with free buddies.
     pub(crate) fn free<S: RefScheme>(
         &mut self,
         table: &MetaTable<S>,
@@ -177,8 +163,7 @@ impl Buddy {
         self.push(table, nr, order);
     }
 
-    /// Removes all free blocks that begin in `range` from their lists, and returns them in
-    /// ascending order. The caller owns them.
+    /// Removes the free blocks that begin in `range`, in ascending order. The caller owns them.
     pub(crate) fn take_within<S: RefScheme>(
         &mut self,
         table: &MetaTable<S>,
@@ -187,9 +172,7 @@ impl Buddy {
         let mut taken = Vec::new();
         let mut nr = range.start.max(self.first);
         while nr < range.end.min(self.end) {
-            // Other kinds, and their orders, may change at any time, so step over them frame by
-            // frame. No frame inside another block is mistaken for a free block, since tails are
-            // never `Free`.
+            // Other kinds and orders may change, so go frame by frame. Tails are never `Free`.
             let (kind, order) = records::of(table, FrameNr::new(nr)).kind();
             if kind != FrameKind::Free {
                 nr += 1;
@@ -206,8 +189,7 @@ impl Buddy {
         let record = records::of(table, FrameNr::new(nr));
         record.set_kind(FrameKind::Free, order);
         let head = self.heads[order.index()];
-        // ORDERING: Relaxed, here and below; links are loaded and stored only under the node's
-        // lock.
+        // ORDERING: Relaxed, here and below; links are accessed only under the node's lock.
         record.next.store(head, Ordering::Relaxed);
         record.prev.store(NIL, Ordering::Relaxed);
         if head != NIL {
@@ -238,7 +220,7 @@ impl Buddy {
         record.set_kind(FrameKind::Owned, order);
     }
 
-    /// Checks I1 to I3 and the counters, or describes the first violation.
+    /// Checks I1 to I3 and the counters.
     pub(crate) fn verify<S: RefScheme>(&self, table: &MetaTable<S>) -> Result<(), String> {
         let mut counted = 0_usize;
         for k in 0..Order::COUNT {

@@ -1,7 +1,4 @@
-//! The free lists of a pool.
-//!
-//! Allocations remove blocks from these lists. Every free ends here: the caller owns the block,
-//! whose count is locked, and the block is added to this thread's cache or to the block's node.
+//! The free lists of a pool, where every free ends.
 //!
 //! Locks: a thread cache is entered before a node is locked, never after. No other lock is acquired
 //! while one of the two is held.
@@ -22,7 +19,6 @@ use crate::memory::{NodePlan, PoolError};
 use crate::records::{self, FrameMeta};
 use crate::words::{FrameKind, FrameNr, Order};
 
-/// Records of a pool's frames, and the lists of its free frames.
 #[repr(C)] // The table first: its address is the pool's.
 pub(crate) struct FreeLists<S: RefScheme> {
     pub(crate) table: Box<[FrameMeta<S>]>,
@@ -32,8 +28,8 @@ pub(crate) struct FreeLists<S: RefScheme> {
     has_cached: Padded<AtomicBool>,
 }
 
-// Other threads write `has_cached`. Threads that acquire or drop references load `table`, and
-// threads that allocate load `fronts`, so neither may share a line with it.
+// Other threads write `has_cached`, so `table`, which drops of references load, and `fronts`, which
+// allocations load, may not share a line with it.
 const _: () = {
     type L = FreeLists<LockBit>;
     let written = offset_of!(L, has_cached);
@@ -50,9 +46,7 @@ const _: () = {
 };
 
 impl<S: RefScheme> FreeLists<S> {
-    /// Creates the lists of a pool of `nr_frames` frames, all free, in the nodes of `plans`. `bind`
-    /// requests the placement of a node's frames from the system, and returns `true` if it
-    /// succeeded.
+    /// Creates the lists. `bind` requests the placement of a node, and returns `true` on success.
     pub(crate) fn new(
         nr_frames: usize,
         plans: Vec<NodePlan>,
@@ -100,8 +94,6 @@ impl<S: RefScheme> FreeLists<S> {
         blocks.map(|nr| nr as usize).sum()
     }
 
-    /// Returns `true` if a block of `order` can begin at `first`: it is then aligned and within one
-    /// node.
     pub(crate) fn may_be_block(&self, first: FrameNr, order: Order) -> bool {
         first.get().is_multiple_of(order.frames())
             && self
@@ -131,8 +123,7 @@ impl<S: RefScheme> FreeLists<S> {
         records::of(&self.table, frame)
     }
 
-    /// Sets the kind of a block to `Owned`. This thread owns the block, for example because it has
-    /// just removed the block from a list.
+    /// Sets the kind of a block that this thread owns to `Owned`.
     #[inline]
     pub(crate) fn adopt(&self, frame: FrameNr, order: Order) {
         self.meta(frame).set_kind(FrameKind::Owned, order);
@@ -142,8 +133,7 @@ impl<S: RefScheme> FreeLists<S> {
     #[inline]
     pub(crate) fn note_cached(&self) {
         // ORDERING: Relaxed, both; the protocol of the thread caches orders owners and scanners. A
-        // load by a thread that does not scan may miss a block that is being cached. That is
-        // harmless: the load could as well have been earlier.
+        // thread that does not scan may miss a block, as if it had loaded earlier.
         if !self.has_cached.load(Ordering::Relaxed) {
             self.has_cached.store(true, Ordering::Relaxed);
         }
@@ -151,15 +141,14 @@ impl<S: RefScheme> FreeLists<S> {
 
     /// Moves all cached blocks to the nodes, where they merge. Returns their number of frames.
     pub(crate) fn drain(&self) -> usize {
-        // When memory is short, this is called often, mostly with empty caches, and a scan stalls
-        // the threads that use their caches.
-        // ORDERING: Relaxed; `note_cached` states the reason.
+        // A scan stalls the threads that use their caches, so scan only if a cache may have blocks.
+        // ORDERING: Relaxed, as in `note_cached`.
         if !self.has_cached.load(Ordering::Relaxed) {
             return 0;
         }
         self.fronts.with_all(|fronts, reach| {
             if reach == Reach::All {
-                // ORDERING: Relaxed; `note_cached` states the reason.
+                // ORDERING: Relaxed, as in `note_cached`.
                 self.has_cached.store(false, Ordering::Relaxed);
             }
             let mut drained = 0;
@@ -196,8 +185,7 @@ impl<S: RefScheme> FreeLists<S> {
         }
     }
 
-    /// Adds a block to a thread cache. Returns `false`, with the block still the caller's, if it is
-    /// of another node or the cache cannot hold it.
+    /// Returns `false`, with the block still the caller's, if the cache cannot hold the block.
     #[inline(always)]
     pub(crate) fn free_to_front(
         &self,
@@ -218,8 +206,8 @@ impl<S: RefScheme> FreeLists<S> {
         is_cached
     }
 
-    /// Moves half of a full stack to the node or its transfer cache, then adds the block to the
-    /// stack. Returns `false` if the stack has no capacity.
+    /// Moves half of a full stack to the node or its transfer cache, then pushes the block. Returns
+    /// `false` if the stack has no capacity.
     #[cold]
     #[inline(never)]
     fn spill(&self, front: &mut Front, class: Class, frame: FrameNr) -> bool {
@@ -239,7 +227,6 @@ impl<S: RefScheme> FreeLists<S> {
         front.push(class, frame)
     }
 
-    /// Frees a block to its node, where it merges with free buddies.
     pub(crate) fn free_to_node(&self, frame: FrameNr, order: Order) {
         if let Some(node) = self.node_of(frame) {
             self.free_to_buddy(&mut lock(&self.nodes[node].buddy), frame, order);

@@ -1,20 +1,15 @@
 //! Thread caches: free blocks of one thread, so that an allocation rarely acquires a node's lock.
 //!
-//! Each thread whose number is low enough (less than 4 per processor, and than a minimum of 16 and
-//! a maximum of 512) has a stack of free blocks for each order of file pages (0 to 4), and one for
-//! page blocks. The block that was freed last is on top, since its memory is most likely to be in
-//! the processor's caches. A thread uses its stacks without any atomic read-modify-write
-//! ([`PerThread`]). When memory runs out, other threads remove its blocks. Threads with higher
-//! numbers use the nodes directly.
-//!
-//! Blocks move between a stack and a node in batches of half a stack.
+//! A thread whose number is low enough (less than 4 per processor, and than a minimum of 16 and a
+//! maximum of 512) has a stack of free blocks for each order of file pages (0 to 4), and one for
+//! page blocks, which it uses without any atomic read-modify-write ([`PerThread`]). The last freed
+//! block is on top, and most likely in the processor's caches. Other threads use the nodes
+//! directly.
 //!
 //! Invariants.
 //! - I1: a block in a stack is of kind `Front` and of the stack's order, and has the lock bit set.
-//! - I2: the caches of two threads per processor together hold at most an eighth of the pool. The
-//!   caches of more threads may hold more. All caches are drained when memory runs out.
-//!
-//! Locks: a thread cache is entered before a node is locked, never after.
+//! - I2: the caches of two threads per processor together hold at most an eighth of the pool; those
+//!   of more threads may hold more. All caches are drained when memory runs out.
 
 use pagewell_sync::asymmetric::Fences;
 use pagewell_sync::per_thread::PerThread;
@@ -27,7 +22,7 @@ const MOST: usize = if cfg!(loom) { 2 } else { 64 };
 /// Maximum length of a stack of page blocks.
 const MOST_PAGE_BLOCKS: usize = 8;
 
-/// Number of stacks: for orders 0 to 4 and page blocks, or in models for order 0 and page blocks.
+/// Number of stacks: orders 0 to 4 and page blocks, or in models order 0 and page blocks.
 const CLASSES: usize = if cfg!(loom) { 2 } else { 6 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +94,6 @@ impl Stack {
 }
 
 pub(crate) fn front_caches(nr_frames: usize, nr_cpus: usize) -> FrontCaches {
-    // So many caches suffice for several threads per processor.
     let nr = if cfg!(loom) {
         2
     } else {
@@ -146,7 +140,6 @@ impl Front {
         stack.blocks.get(stack.len).copied()
     }
 
-    /// Pushes a block. Returns `false` if the stack is full.
     #[inline]
     pub(crate) fn push(&mut self, class: Class, frame: FrameNr) -> bool {
         let stack = &mut self.stacks[class.0];
@@ -161,8 +154,7 @@ impl Front {
         true
     }
 
-    /// Returns the number of blocks that move between a stack and a node at a time: half of the
-    /// stack's capacity, rounded up.
+    /// Returns the number of blocks that move between a stack and a node at a time.
     pub(crate) fn batch(&self, class: Class) -> usize {
         self.stacks[class.0].capacity.div_ceil(2)
     }
@@ -193,7 +185,6 @@ impl Front {
             })
     }
 
-    /// Removes the blocks for which `is_wanted` returns `true`, and appends them to `taken`.
     pub(crate) fn take_where(
         &mut self,
         is_wanted: impl Fn(FrameNr, Order) -> bool,

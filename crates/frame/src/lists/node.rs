@@ -18,8 +18,7 @@ pub(crate) struct Node {
     pub(crate) buddy: Mutex<Buddy>,
 }
 
-/// Returns all nodes, from node `from` itself to the farthest one. `numa` lists the NUMA node of
-/// each node.
+/// Returns all nodes, from `from` to the farthest one. `numa` has the NUMA node of each.
 pub(super) fn fallback_order(from: usize, numa: &[Option<u32>]) -> Box<[usize]> {
     let distances = numa[from].and_then(numa::distances).unwrap_or_default();
     let distance_to = |node: u32| {
@@ -30,8 +29,7 @@ pub(super) fn fallback_order(from: usize, numa: &[Option<u32>]) -> Box<[usize]> 
     let mut order: Vec<usize> = (0..nr).collect();
     order.sort_by_key(|&to| {
         let distance = numa[to].and_then(distance_to);
-        // Among equally distant nodes, start after `from`, so that not all nodes fall back to the
-        // same one.
+        // At equal distances start after `from`, so that not all fall back to the same node.
         (to != from, distance.unwrap_or(0), (to + nr - from) % nr)
     });
     order.into()

@@ -10,13 +10,11 @@ use crate::words::{MAX_FRAMES, MAX_NODES, Order};
 pub enum HugePages {
     /// The system's default (`/sys/kernel/mm/transparent_hugepage/enabled`).
     System,
-    /// Requests huge pages, which the system grants if its setting is `madvise` or `always`. Random
-    /// accesses then cause fewer TLB misses, but memory is allocated, and zeroed on first use, in
-    /// units of 2 MiB.
+    /// Requests huge pages, which the system grants if its setting is `madvise` or `always`: fewer
+    /// TLB misses, but memory is allocated, and zeroed on first use, in units of 2 MiB.
     #[default]
     Advise,
-    /// Prevents huge pages: memory is allocated in units of the system's small pages, 4 KiB on
-    /// x86-64.
+    /// Prevents huge pages: memory is allocated in small pages, 4 KiB on x86-64.
     Never,
 }
 
@@ -25,13 +23,11 @@ pub enum HugePages {
 #[non_exhaustive]
 pub enum Nodes {
     /// One node for each NUMA node of the machine that has memory, with frames in proportion to
-    /// that memory. The system places the frames in the NUMA node's memory as long as some of it is
-    /// free. If the system refuses the request (as in some containers), the frames are placed
-    /// without regard to nodes.
+    /// that memory, and placed in it as long as some of it is free. If the system refuses the
+    /// request (as in some containers), the frames are placed without regard to nodes.
     #[default]
     Machine,
-    /// This number of nodes (1 to 64) without placement, for tests and for programs that place
-    /// memory themselves.
+    /// This number of nodes (1 to 64), not placed: for tests, or if the program places memory.
     Unbound(usize),
 }
 
@@ -47,7 +43,7 @@ pub struct PoolConfig {
 }
 
 impl PoolConfig {
-    /// Creates a configuration with `nr_frames` frames and the defaults for all other fields.
+    /// Creates a configuration with the defaults for all other fields.
     pub fn new(nr_frames: usize) -> Self {
         Self {
             nr_frames,
@@ -56,7 +52,7 @@ impl PoolConfig {
         }
     }
 
-    /// Checks the configuration, and returns the plan of each node, in ascending order of frames.
+    /// Returns the plan of each node, in ascending order of frames.
     pub(crate) fn validate(&self) -> Result<Vec<NodePlan>, PoolError> {
         let numa: Vec<Option<u32>> = match self.nodes {
             Nodes::Machine => numa::online().into_iter().map(Some).collect(),
@@ -67,7 +63,6 @@ impl PoolConfig {
             return Err(PoolError::FrameCount { nr: self.nr_frames });
         }
         if numa.len() == 1 {
-            // A single node needs no placement.
             return Ok(vec![NodePlan {
                 numa: None,
                 frames: 0..self.nr_frames as u32,
@@ -95,21 +90,18 @@ pub(crate) struct NodePlan {
     pub(crate) frames: Range<u32>,
 }
 
-/// Minimum number of alignment units in the smallest share, so that alignment changes the shares
-/// only little.
+/// Minimum number of alignment units in a share, so that alignment changes the shares only little.
 const BLOCKS_A_SHARE: u32 = 64;
 
-/// Divides `nr_frames` frames into shares in proportion to `weights`. The caller provides at least
-/// one frame per weight. If a share would be empty, the weights are ignored. The borders between
-/// shares are multiples of a block size, as large as the smallest share allows, so that borders
-/// divide few blocks.
+/// Divides `nr_frames` in proportion to `weights`, or equally if a share would be empty. The caller
+/// provides at least one frame per weight. Aligned borders divide few blocks.
 fn shares(nr_frames: u32, weights: &[u64]) -> Vec<Range<u32>> {
     let mut borders = borders(nr_frames, weights);
     if smallest(&borders) == 0 {
         borders = self::borders(nr_frames, &vec![1; weights.len()]);
     }
-    // Align to the largest order such that the smallest share has enough blocks of this order.
-    // Rounding a border down by less than one such block leaves no share empty.
+    // Align to the largest order of which the smallest share has enough blocks. Rounding a border
+    // down by less than one of them leaves no share empty.
     let unit = (0..=Order::MAX.get())
         .rev()
         .map(|order| 1_u32 << order)

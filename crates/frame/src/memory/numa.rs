@@ -22,11 +22,9 @@ pub(crate) fn memory_bytes(node: u32) -> Option<u64> {
     parse_memory(&std::fs::read_to_string(path).ok()?)
 }
 
-/// Returns the distance of each online NUMA node from `node`, or `None` if the system does not
-/// report distances. The distance of `node` itself is 10.
+/// Returns the distance of each online NUMA node from `node`, whose own distance is 10.
 pub(crate) fn distances(node: u32) -> Option<Vec<(u32, u32)>> {
-    // The file has one distance for each online node, with or without memory, in ascending order of
-    // nodes.
+    // The file lists all online nodes, with or without memory, in ascending order.
     let online = read_list("/sys/devices/system/node/online")?;
     let text =
         std::fs::read_to_string(format!("/sys/devices/system/node/node{node}/distance")).ok()?;
@@ -39,8 +37,7 @@ fn read_list(path: &str) -> Option<Vec<u32>> {
     parse_list(std::fs::read_to_string(path).ok()?.trim())
 }
 
-/// Returns the NUMA node of the current processor, if the system reports it. This usually takes no
-/// system call: the C library loads the processor's number from memory that the kernel updates.
+/// Returns the NUMA node of the current processor, usually without a system call.
 pub(crate) fn current() -> Option<u32> {
     // SAFETY: the call has no preconditions.
     let cpu = unsafe { libc::sched_getcpu() };
@@ -48,7 +45,7 @@ pub(crate) fn current() -> Option<u32> {
     *nodes.get(usize::try_from(cpu).ok()?)?
 }
 
-/// Node of each processor, read once: a processor's node does not change while the machine runs.
+/// Node of each processor, which does not change while the machine runs.
 static NODES_OF_CPUS: Raced<Box<[Option<u32>]>> = Raced::new();
 
 fn nodes_of_cpus() -> Box<[Option<u32>]> {
@@ -60,7 +57,6 @@ fn nodes_of_cpus() -> Box<[Option<u32>]> {
     by_cpu(of_nodes)
 }
 
-/// Converts the processors of each node to the node of each processor.
 fn by_cpu(of_nodes: impl Iterator<Item = (u32, Vec<u32>)>) -> Box<[Option<u32>]> {
     let mut nodes = Vec::new();
     for (node, cpus) in of_nodes {
@@ -74,8 +70,7 @@ fn by_cpu(of_nodes: impl Iterator<Item = (u32, Vec<u32>)>) -> Box<[Option<u32>]>
     nodes.into_boxed_slice()
 }
 
-/// Returns the total, in bytes, from a node's list of sizes, which has a line like `Node 0
-/// MemTotal: 9398484 kB`.
+/// Returns the total, in bytes, from a line like `Node 0 MemTotal: 9398484 kB`.
 fn parse_memory(text: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.contains(" MemTotal:"))?;
     let (_, size) = line.split_once("MemTotal:")?;
@@ -83,11 +78,9 @@ fn parse_memory(text: &str) -> Option<u64> {
     kib.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Parses the kernel's list format for nodes and processors, such as `0-1,4`. Returns `None` if
-/// `text` is not such a list.
+/// Parses the kernel's list format for nodes and processors, such as `0-1,4`.
 fn parse_list(text: &str) -> Option<Vec<u32>> {
-    /// Limit above the number of any processor or node. Text with a larger number is not the
-    /// kernel's.
+    /// Limit above the number of any processor or node.
     const MOST: u32 = 1 << 14;
     let mut nodes = Vec::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {

@@ -1,9 +1,8 @@
 //! Memory of the frames: one reserved address range for a whole pool, with all its nodes.
 //!
-//! Because of the single range, one shift and one addition convert a frame number to an address.
-//! The range stays mapped and readable while the pool lives: an optimistic reader may copy the
-//! frame of a stale number before it detects that. One more page is mapped after the last frame, so
-//! `READABLE_AFTER` bytes after any frame can be read too. Their contents are arbitrary.
+//! With one range, a shift and an addition convert a frame number to an address. The range stays
+//! readable while the pool lives: an optimistic reader may copy the frame of a stale number. One
+//! more page is mapped, so `READABLE_AFTER` bytes after any frame can be read too.
 
 #[cfg(not(loom))]
 mod imp {
@@ -21,10 +20,9 @@ mod imp {
     /// Number of bytes that can be read after any frame, with arbitrary contents.
     pub(crate) const READABLE_AFTER: usize = FRAME_BYTES;
 
-    /// Alignment of the range: that of blocks of the highest order, and of huge pages.
+    /// Alignment of blocks of the highest order, and of huge pages.
     const ALIGN: usize = Order::MAX.bytes();
 
-    /// Reserved, zeroed, readable and writable range of memory.
     #[derive(Debug)]
     pub(crate) struct Memory {
         base: NonNull<u8>,
@@ -38,7 +36,7 @@ mod imp {
     unsafe impl Sync for Memory {}
 
     impl Memory {
-        /// Reserves memory for `nr_frames` frames. The system allocates it on first access.
+        /// Reserves memory, which the system allocates on first access.
         pub(crate) fn reserve(nr_frames: usize, huge_pages: HugePages) -> io::Result<Self> {
             let out_of_range = || io::Error::from_raw_os_error(libc::ENOMEM);
             let bytes = nr_frames
@@ -60,7 +58,6 @@ mod imp {
             if start == libc::MAP_FAILED {
                 return Err(io::Error::last_os_error());
             }
-            // Unmap the unaligned rest at both ends.
             let lead = start.addr().next_multiple_of(ALIGN) - start.addr();
             unmap(start.cast(), lead);
             let base = start.cast::<u8>().wrapping_add(lead);
@@ -77,15 +74,13 @@ mod imp {
                 HugePages::Advise => libc::MADV_HUGEPAGE,
                 HugePages::Never => libc::MADV_NOHUGEPAGE,
             };
-            // The kernel may lack huge pages, so a refusal is not an error.
-            // SAFETY: the range is this value's mapping; the advice changes no contents.
+            // SAFETY: the range is this value's mapping; the advice changes no contents. A refusal
+            // is no error: the kernel may lack huge pages.
             let _ = unsafe { libc::madvise(self.base.as_ptr().cast(), self.bytes, advice) };
         }
 
-        /// Requests memory of the machine's NUMA node `node` for the frames `first..first + nr`, as
-        /// long as that node has free memory. The policy is a preference, not a strict binding:
-        /// with a strict binding, an access to a frame could kill the process when the node is full
-        /// or a cpuset removes the node.
+        /// Requests memory of the NUMA node `node`, as long as some is free: with a strict binding,
+        /// an access could kill the process when the node is full or a cpuset removes it.
         pub(crate) fn prefer(&self, first: FrameNr, nr: usize, node: u32) -> io::Result<()> {
             const MPOL_PREFERRED: libc::c_int = 1;
             let mut mask = [0_u64; 16];
@@ -94,8 +89,8 @@ mod imp {
                 .ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
             *word |= 1 << (node % 64);
             let start = self.bytes_of(first, nr * FRAME_BYTES);
-            // SAFETY: `mbind` reads `mask`, whose length in bits plus one is passed because the
-            // kernel reads one bit less, and sets the policy of memory that this value owns.
+            // SAFETY: `mbind` reads `mask`, of one bit less than the length passed, and sets the
+            // policy of memory that this value owns.
             let result = unsafe {
                 libc::syscall(
                     libc::SYS_mbind,
@@ -114,13 +109,11 @@ mod imp {
             }
         }
 
-        /// Returns the memory of `len` bytes from `frame` on to the system. The bytes then read as
-        /// zeros, unless the system refuses.
+        /// Discards memory: the bytes then read as zeros, unless the system refuses.
         pub(crate) fn discard(&self, frame: FrameNr, len: usize) {
             let range = self.bytes_of(frame, len);
             // SAFETY: the range is in this value's mapping, and the caller owns the frames, so no
-            // thread relies on the contents. After a refusal the memory stays in use, which is not
-            // an error.
+            // thread relies on the contents. A refusal is no error.
             let _ =
                 unsafe { libc::madvise(range.as_ptr().cast(), range.len(), libc::MADV_DONTNEED) };
         }
@@ -129,25 +122,21 @@ mod imp {
             self.base
         }
 
-        /// Returns `len` bytes from `frame` on as words. Panics if the bytes are not all in frames
-        /// of this memory.
+        /// Panics if the bytes are not all in frames of this memory.
         pub(crate) fn words_of(&self, frame: FrameNr, len: usize) -> &[AtomicU64] {
             let start = self.bytes_of(frame, len).as_ptr().cast::<AtomicU64>();
-            // SAFETY: the range is mapped while `self` lives, aligned to a frame, and initialized
-            // as zeros. All access is atomic or through `RacyBytes`, except for plain slices of
-            // frames whose holder excludes writers.
+            // SAFETY: the words are mapped while `self` lives, aligned and initialized. All access
+            // is atomic or through `RacyBytes`, except for slices whose holder excludes writers.
             unsafe { std::slice::from_raw_parts(start, len / size_of::<AtomicU64>()) }
         }
 
-        /// Returns `len` bytes from `frame` on; `len` is less than half of `usize::MAX`. Panics if
-        /// the bytes are not all in frames of this memory.
+        /// Requires `len` below half of `usize::MAX`. Panics like [`Self::words_of`].
         pub(crate) fn bytes_of(&self, frame: FrameNr, len: usize) -> RacyBytes<'_> {
             let start = frame.index() << FRAME_SHIFT;
             assert!(start + len <= self.bytes);
             // SAFETY: by the assertion the offset is inside the mapping.
             let start = unsafe { self.base.add(start) };
-            // SAFETY: the mapping lives as long as `self`. All access is through `RacyBytes`,
-            // except for plain slices of frames whose holder excludes writers.
+            // SAFETY: the mapping lives as long as `self`. Accesses are as in `words_of`.
             unsafe { RacyBytes::new(start, len) }
         }
     }
@@ -160,8 +149,7 @@ mod imp {
 
     fn unmap(start: *mut u8, bytes: usize) {
         if bytes != 0 {
-            // SAFETY: every caller passes an unreferenced part of a mapping of its own. Unmapping
-            // it cannot fail in a way that could be handled.
+            // SAFETY: every caller passes an unreferenced part of a mapping of its own.
             let _ = unsafe { libc::munmap(start.cast(), bytes) };
         }
     }
@@ -170,8 +158,7 @@ mod imp {
     mod tests {
         use super::*;
 
-        /// Returns `true` if any of the `len` bytes at `start` is mapped, so that no new mapping
-        /// fits there.
+        /// Returns `true` if any of the `len` bytes is mapped, so that no new mapping fits.
         fn is_mapped(start: *mut u8, len: usize) -> bool {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
             // SAFETY: this flag replaces no existing mapping.
@@ -215,7 +202,6 @@ mod imp {
     use crate::memory::config::HugePages;
     use crate::words::{FRAME_BYTES, FRAME_WORDS, FrameNr};
 
-    /// Memory of a model's pool: loom's atomics.
     #[derive(Debug)]
     pub(crate) struct Memory {
         words: Box<[AtomicU64]>,

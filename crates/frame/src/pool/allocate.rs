@@ -7,8 +7,7 @@ use crate::count::{RefScheme, TryGet};
 use crate::words::{FrameNr, Order};
 
 impl<S: RefScheme> FramePool<S> {
-    /// Allocates a block of `order`, with arbitrary contents. Returns `None` if no node and no
-    /// cache has such a block free.
+    /// Allocates a block of `order`, with arbitrary contents. Returns `None` if none is free.
     #[inline]
     pub fn alloc(&self, order: Order) -> Option<UniqueFrame<'_, S>> {
         if let Some(frame) = self.allocator().alloc_at_hand(order) {
@@ -24,8 +23,8 @@ impl<S: RefScheme> FramePool<S> {
         Some(UniqueFrame::new(self, frame, order))
     }
 
-    /// Like [`alloc`](Self::alloc), but does not drain the caches of other threads. For callers
-    /// that can free frames at a lower cost than a drain, which stalls other threads.
+    /// Like [`alloc`](Self::alloc), but does not drain the caches of other threads, which stalls
+    /// them. For callers that can free frames at a lower cost.
     #[inline]
     pub fn alloc_near(&self, order: Order) -> Option<UniqueFrame<'_, S>> {
         let near = self.allocator().alloc_at_hand(order);
@@ -44,17 +43,14 @@ impl<S: RefScheme> FramePool<S> {
         Ok(UniqueFrame::new(self, frame, request.order))
     }
 
-    /// Allocates up to `nr` single frames, and appends them to `frames`. Returns their number,
-    /// which is less than `nr` only if the pool has no more free frames. One call costs less than
-    /// `nr` allocations, and allocates neighbouring frames where possible.
+    /// Allocates up to `nr` single frames, neighbouring ones where possible, and appends them to
+    /// `frames`. Returns their number: less than `nr` only if the pool has no more free frames.
     pub fn alloc_bulk<'p>(&'p self, nr: usize, frames: &mut Vec<UniqueFrame<'p, S>>) -> usize {
         let hold = move |frame| UniqueFrame::new(self, frame, Order::ZERO);
         self.allocator().alloc_bulk(nr, frames, hold)
     }
 
-    /// Like [`alloc_bulk`](Self::alloc_bulk), but allocates only frames on one node's free lists.
-    /// Frames in caches are not found. The caller can allocate missing frames one by one
-    /// ([`alloc_by`](Self::alloc_by)).
+    /// Like [`alloc_bulk`](Self::alloc_bulk), but only from one node's free lists, not from caches.
     pub fn alloc_bulk_on<'p>(
         &'p self,
         node: usize,
@@ -65,12 +61,9 @@ impl<S: RefScheme> FramePool<S> {
         self.allocator().alloc_bulk_on(node, nr, frames, hold)
     }
 
-    /// Tries to acquire a reference to `frame`.
-    ///
-    /// The frame may have been freed and allocated again since the caller loaded its number. With
-    /// the reference, the caller must check that the frame is still the one that it looked up, and
-    /// otherwise drop the reference. That drop may be the last one and free the frame. Returns
-    /// [`TryGetFrame::Locked`] if the pool has no such frame.
+    /// Tries to acquire a reference to `frame`, which may have been freed and allocated again: the
+    /// caller must check that it is the frame that it looked up, or drop the reference, which may
+    /// free the frame. Returns [`TryGetFrame::Locked`] if the pool has no such frame.
     pub fn try_get(&self, frame: FrameNr) -> TryGetFrame<'_, S> {
         let Some(record) = self.lists().table.get(frame.index()) else {
             return TryGetFrame::Locked;
@@ -82,10 +75,9 @@ impl<S: RefScheme> FramePool<S> {
         }
     }
 
-    /// Allocates the free and the cached parts of the block of `order` at `first`, and returns them
-    /// in ascending order. To assemble the whole block, a caller allocates these parts first, so
-    /// that no other thread does. It then obtains the other parts and calls [`join`](Self::join),
-    /// or gives up and calls [`free_to_nodes`](Self::free_to_nodes).
+    /// Allocates the free and cached parts of the block of `order` at `first`, in ascending order.
+    /// To assemble the block, a caller allocates these parts first, obtains the others, and calls
+    /// [`join`](Self::join), or gives up and calls [`free_to_nodes`](Self::free_to_nodes).
     pub fn take_free_within(&self, first: FrameNr, order: Order) -> Vec<UniqueFrame<'_, S>> {
         let blocks = blocks::take_free_within(self.lists(), first, order);
         blocks
@@ -94,9 +86,8 @@ impl<S: RefScheme> FramePool<S> {
             .collect()
     }
 
-    /// Joins `parts` to a block of `order`. The parts must be in ascending order and together form
-    /// that block, or be one larger block, whose rest is freed. Otherwise frees the parts and
-    /// returns `None`.
+    /// Joins `parts`, in ascending order, to a block of `order`. They form that block, or are one
+    /// larger block, whose rest is freed. Otherwise frees the parts and returns `None`.
     ///
     /// # Panics
     ///
@@ -132,8 +123,7 @@ impl<S: RefScheme> FramePool<S> {
         frames.extend(parts.map(|nr| UniqueFrame::new(self, FrameNr::new(nr), Order::ZERO)));
     }
 
-    /// Frees blocks to their nodes, where they merge with free buddies. Blocks in a thread cache
-    /// would not merge.
+    /// Frees blocks to their nodes, where they merge with free buddies, unlike in a thread cache.
     ///
     /// # Panics
     ///
@@ -145,9 +135,8 @@ impl<S: RefScheme> FramePool<S> {
         }
     }
 
-    /// Like [`free_to_nodes`](Self::free_to_nodes), but empties `blocks`, and acquires a node's
-    /// lock once for consecutive blocks of that node. Single frames are freed fastest in ascending
-    /// order.
+    /// Like [`free_to_nodes`](Self::free_to_nodes), but empties `blocks`, and locks a node once for
+    /// consecutive blocks of that node. Single frames are freed fastest in ascending order.
     ///
     /// # Panics
     ///

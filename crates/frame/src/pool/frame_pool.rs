@@ -1,10 +1,7 @@
 //! The frame pool: its memory, and the allocator of its frames.
 //!
-//! A page cache allocates all pages and all leaves of its index from one pool, so the pool's size
-//! bounds both. The operations here use frame numbers, and those in `allocate` use handles.
-//!
-//! Allocating and freeing lock a node once per half stack of a thread cache. `try_get` acquires no
-//! lock.
+//! The operations here use frame numbers, and those in `allocate` use handles. Allocating and
+//! freeing lock a node once per half stack of a thread cache. `try_get` acquires no lock.
 
 #![allow(unsafe_code)] // `words`: stores need a safety contract.
 
@@ -29,10 +26,8 @@ use crate::memory::{Memory, PoolConfig, PoolError};
 use crate::records::FrameMeta;
 use crate::words::{FRAME_BYTES, FrameNr, Order};
 
-/// A fixed number of page frames, in one or more memory nodes.
-///
-/// The type parameter is the reference-counting scheme: [`LockBit`], or the baseline
-/// [`CasLoop`](crate::refcount::CasLoop).
+/// A fixed number of page frames, in one or more memory nodes. `S` is the reference-counting
+/// scheme: [`LockBit`], or the baseline [`CasLoop`](crate::refcount::CasLoop).
 #[repr(C)] // The allocator first: see `Allocator`.
 pub struct FramePool<S: RefScheme = LockBit> {
     allocator: Allocator<S>,
@@ -42,8 +37,8 @@ pub struct FramePool<S: RefScheme = LockBit> {
     next_number: Padded<AtomicU64>,
 }
 
-// Threads write `next_number`. Copies load `memory`, and threads that wait or wake load `waits`, so
-// neither may share a line with it.
+// Threads write `next_number`, so `memory`, which copies load, and `waits`, which waits and
+// wake-ups load, may not share a line with it.
 #[cfg(not(loom))]
 const _: () = {
     type P = FramePool<LockBit>;
@@ -74,8 +69,7 @@ impl<S: RefScheme> FramePool<S> {
                 bytes: nr_frames.saturating_mul(FRAME_BYTES),
                 source,
             })?;
-        // A refusal is not an error: many containers do not permit placement, and the pool works
-        // without it.
+        // A refusal is not an error: many containers do not permit placement.
         let lists = FreeLists::new(nr_frames, plans, |plan| {
             let first = FrameNr::new(plan.frames.start);
             plan.numa
@@ -90,15 +84,14 @@ impl<S: RefScheme> FramePool<S> {
         })
     }
 
-    /// Returns the wait table for words in frames. All users of the pool share it, since one user
-    /// may move a page of another and change its entries.
+    /// Returns the wait table for words in frames, for all users: one may move another's page.
     pub fn waits(&self) -> &WaitTable {
         &self.waits
     }
 
     /// Returns a unique number, from 1 on, to distinguish independent users of the pool.
     pub fn next_number(&self) -> u64 {
-        // ORDERING: Relaxed; the number need only be unique, which atomicity ensures.
+        // ORDERING: Relaxed; the number need only be unique.
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
 
@@ -112,9 +105,8 @@ impl<S: RefScheme> FramePool<S> {
         self.lists().nr_nodes()
     }
 
-    /// Returns the number of nodes that are placed in the memory of a NUMA node of the machine.
-    /// Usually either all nodes or none are placed. None is placed if the pool has one node or the
-    /// system refuses placement.
+    /// Returns the number of nodes that are placed in a NUMA node's memory: usually all or none,
+    /// and none if the pool has one node or the system refuses placement.
     pub fn nr_bound_nodes(&self) -> usize {
         self.lists().nr_bound_nodes()
     }
@@ -124,8 +116,7 @@ impl<S: RefScheme> FramePool<S> {
         self.lists().nr_blocks(order)
     }
 
-    /// Returns `true` if a block of `order` can begin at `first`: it is then aligned and within one
-    /// node.
+    /// Returns `true` if a block of `order` can begin at `first`: aligned, and within one node.
     pub fn may_be_block(&self, first: FrameNr, order: Order) -> bool {
         self.lists().may_be_block(first, order)
     }
@@ -152,22 +143,19 @@ impl<S: RefScheme> FramePool<S> {
         self.lists().meta(frame)
     }
 
-    /// Returns the first `len` bytes from `frame` on, read-only, whoever owns the frames. To write,
-    /// use a handle ([`UniqueFrame::bytes`](crate::UniqueFrame::bytes),
-    /// [`FrameRef::raw_bytes`](crate::FrameRef::raw_bytes)).
+    /// Returns `len` bytes from `frame` on, read-only, whoever owns the frames. To write, use a
+    /// handle ([`UniqueFrame::bytes`](crate::UniqueFrame::bytes)).
     ///
     /// # Panics
     ///
     /// If the bytes are not all in the pool.
     pub fn bytes(&self, frame: FrameNr, len: usize) -> RacySource<'_> {
-        // The length is checked separately, since the end of a far too large range might overflow a
-        // `usize`.
+        // Check `len` itself, since the end of a far too large range might overflow.
         assert!(len <= self.nr_frames() * FRAME_BYTES);
         self.memory.bytes_of(frame, len).source()
     }
 
-    /// Returns the words of `frame`, for frames that threads share by a protocol, such as page
-    /// tables.
+    /// Returns the words of `frame`, for frames that threads share by a protocol (page tables).
     ///
     /// # Safety
     ///
@@ -201,8 +189,7 @@ impl<S: RefScheme> FramePool<S> {
         self.lists().verify()
     }
 
-    /// Moves all blocks in thread caches and transfer caches to the nodes, where they merge.
-    /// Returns the number of their frames.
+    /// Moves all cached blocks to the nodes, where they merge. Returns the number of their frames.
     pub fn drain_front_caches(&self) -> usize {
         self.lists().drain()
     }
@@ -227,8 +214,7 @@ impl<S: RefScheme> FramePool<S> {
     }
 }
 
-/// Returns the number of threads that can publish hazards: as many as have thread caches, and in
-/// models one more.
+/// Returns the number of threads that can publish hazards: those with caches, in models one more.
 fn nr_announcers() -> usize {
     if cfg!(loom) {
         return 3;

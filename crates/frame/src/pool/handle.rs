@@ -13,17 +13,15 @@ use crate::count::RefScheme;
 use crate::records::FrameMeta;
 use crate::words::{FrameKind, FrameNr, Order};
 
-/// A block that this handle owns exclusively. The block is allocated and not published, or frozen.
-///
-/// Its count is locked, so no thread can acquire a reference. Dropping the handle frees the block.
+/// An exclusively owned block: allocated and not published, or frozen. Its count is locked, so no
+/// thread can acquire a reference. Dropping the handle frees the block.
 pub struct UniqueFrame<'p, S: RefScheme> {
     pool: &'p FramePool<S>,
     block: Block,
 }
 
-/// First frame and order of a block, in one word, so that a handle has two words and is returned in
-/// registers. A larger handle would be stored in parts and loaded as a whole, which makes the
-/// processor wait.
+/// First frame and order of a block, in one word, so that a handle is returned in registers. A
+/// larger handle would be stored in parts and loaded as a whole, which makes the processor wait.
 #[derive(Clone, Copy)]
 struct Block(u64);
 
@@ -46,8 +44,7 @@ impl Block {
 }
 
 impl<'p, S: RefScheme> UniqueFrame<'p, S> {
-    /// Creates the handle of a block that the caller owns: it has removed the block from a free
-    /// list, or locked its count.
+    /// Creates the handle of a block that the caller owns.
     #[inline]
     pub(crate) fn new(pool: &'p FramePool<S>, frame: FrameNr, order: Order) -> Self {
         let block = Block::new(frame, order);
@@ -72,8 +69,7 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
     }
 
     /// Returns the bytes of the block, for writing. Optimistic readers with a stale frame number
-    /// may copy the bytes, but detect that the number was stale: a release fence here pairs with
-    /// their acquire fence.
+    /// may copy them, but detect that: a release fence here pairs with their acquire fence.
     #[inline(always)]
     pub fn bytes(&self) -> RacyBytes<'_> {
         self.overwrite();
@@ -82,8 +78,7 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
             .bytes_of(self.frame(), self.order().bytes())
     }
 
-    /// Returns the block's memory to the system. The block stays allocated. Its bytes then read as
-    /// zeros, unless the system refuses.
+    /// Returns the memory to the system. The bytes then read as zeros, unless the system refuses.
     pub fn discard(&self) {
         self.overwrite();
         self.pool
@@ -107,8 +102,8 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
         Self::new(pool, frame, order)
     }
 
-    /// Orders all changes that led to this handle (a change of the slot that named the block, the
-    /// free of the block) before later writes of the block's bytes.
+    /// Orders all changes that led to this handle (of the slot that named the block, and its free)
+    /// before later writes of the block's bytes.
     ///
     /// ```text
     /// this thread, or one before it       optimistic reader with a stale frame number
@@ -118,26 +113,23 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
     /// write the new bytes                 load the slot again: must not be the old value
     /// ```
     ///
-    /// Without the fence the bytes could become visible before the change of the slot. The release
-    /// of the slot's store does not exclude this, since it orders only earlier accesses.
+    /// Without the fence the bytes could become visible before the change of the slot: the release
+    /// of the slot's store orders only earlier accesses.
     fn overwrite(&self) {
-        // ORDERING: Release fence; pairs with the acquire fence of an optimistic read that loads
-        // these bytes. `verify/litmus` has tests that lack one of the two fences.
+        // ORDERING: Release fence; pairs with the acquire fence of an optimistic read of these
+        // bytes. `verify/litmus` has tests that lack one of the two.
         fence(Ordering::Release);
     }
 
-    /// Publishes the block with its kind and owner, and with `refs` references.
-    ///
-    /// The caller holds these references, and distributes them with [`FrameRef::from_raw`]. A
-    /// reference that is never dropped leaks the block. All actions of the caller before this call
-    /// happen before accesses under references that are acquired later.
+    /// Publishes the block with its kind and owner, and with `refs` references, which the caller
+    /// distributes with [`FrameRef::from_raw`]. All actions of the caller before this call happen
+    /// before accesses under references that are acquired later.
     ///
     /// # Safety
     ///
     /// (K) The user of the pool for blocks of this kind relies on their records: the page cache for
-    /// `Page` and `Leaf`, memory spaces for `Anon` and `Table`. Either the caller is that user, and
-    /// the words follow its protocol, or the pool has no such user. Blocks of kind `Raw` have no
-    /// words.
+    /// `Page` and `Leaf`, memory spaces for `Anon` and `Table`. The caller is that user, and the
+    /// words follow its protocol, or the pool has no such user. `Raw` blocks have no words.
     ///
     /// # Panics
     ///
@@ -162,16 +154,11 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
 }
 
 impl<S: RefScheme> UniqueFrame<'_, S> {
-    /// Publishes the block like [`publish`](Self::publish), and stores two words that holders of
-    /// references can load ([`FrameMeta::private`]).
+    /// Like [`publish`](Self::publish), but also stores the words of [`FrameMeta::private`].
     ///
     /// # Safety
     ///
     /// (K) of [`publish`](Self::publish), for these two words too.
-    ///
-    /// # Panics
-    ///
-    /// In the cases of [`publish`](Self::publish).
     #[inline(always)]
     pub unsafe fn publish_with(
         self,
@@ -203,9 +190,7 @@ impl<S: RefScheme> fmt::Debug for UniqueFrame<'_, S> {
     }
 }
 
-/// One counted reference to a block. While it exists, the block is not freed, and keeps its kind
-/// and owner.
-///
+/// One counted reference to a block, which keeps the block allocated, with its kind and owner.
 /// Dropping the handle puts the reference, and frees the block if it was the last one.
 pub struct FrameRef<'p, S: RefScheme> {
     pool: &'p FramePool<S>,
@@ -260,8 +245,7 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
         self.pool
     }
 
-    /// Returns the bytes of the block, read-only: other holders of references may write the bytes,
-    /// or rely on them not to change.
+    /// Returns the bytes, read-only: other holders may write them, or rely on them not to change.
     pub fn bytes(&self) -> RacySource<'_> {
         let (_, order) = self.meta().kind();
         self.pool
@@ -270,16 +254,14 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
             .source()
     }
 
-    /// Returns the bytes of a block of kind [`FrameKind::Raw`], for writing. Such a frame is or was
-    /// part of a [`FrameRange`](crate::FrameRange), and no holder of a reference relies on its
-    /// bytes. Returns `None` for other blocks.
+    /// Returns the bytes of a block of kind [`FrameKind::Raw`], for writing, since no holder of a
+    /// reference relies on them. Returns `None` for other blocks.
     pub fn raw_bytes(&self) -> Option<RacyBytes<'_>> {
         let (kind, order) = self.meta().kind();
         (kind == FrameKind::Raw).then(|| self.pool.memory().bytes_of(self.frame, order.bytes()))
     }
 
-    /// Puts this reference and `other`: both at once if they are references to one block, otherwise
-    /// one after the other.
+    /// Puts this reference and `other`, both at once if they are to one block.
     pub fn drop_with(self, other: Self) {
         if self.frame == other.frame && std::ptr::eq(self.pool, other.pool) {
             let this = ManuallyDrop::new(self);
@@ -344,8 +326,8 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
     #[cfg(not(loom))]
     pub unsafe fn slice(&self, len: usize) -> &[u8] {
         let start = self.bytes().as_ptr();
-        // SAFETY: by (A) the range is in the block, which is mapped while the pool lives. By (B)
-        // the bytes do not change while the slice, which borrows this handle, lives.
+        // SAFETY: by (A) the range is in the block, mapped while the pool lives. By (B) the bytes
+        // do not change while this handle is borrowed.
         unsafe { std::slice::from_raw_parts(start, len) }
     }
 }

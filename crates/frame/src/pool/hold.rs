@@ -12,17 +12,14 @@ use crate::count::RefScheme;
 use crate::words::FrameNr;
 
 /// One reference to a block: counted, like a [`FrameRef`], or a hazard
-/// ([`FramePool::try_announce`]), which is acquired and released without a write to shared memory.
-///
-/// A `Hold` may be sent to another thread and dropped there, and may outlive the thread that
-/// acquired it.
+/// ([`FramePool::try_announce`]), without a write to shared memory. It may be sent to another
+/// thread, and may outlive the thread that acquired it.
 #[repr(C)]
 pub struct Hold<'p, S: RefScheme> {
     pool: &'p FramePool<S>,
     /// Slot of the hazard, or `None` if the reference is counted.
     slot: Option<&'p Slot>,
-    /// Word of the hazard, or the frame with serial 0 if the reference is counted. (Frame and
-    /// serial are one field, so that one store writes it and one load reads it. A load of two
+    /// Word of the hazard, or the frame with serial 0 if the reference is counted. (A load of two
     /// fields that were stored separately would make the processor wait.)
     word: Word,
 }
@@ -68,8 +65,7 @@ impl<'p, S: RefScheme> From<FrameRef<'p, S>> for Hold<'p, S> {
 }
 
 impl<S: RefScheme> Drop for Hold<'_, S> {
-    // Only the end of a hazard that is not awaited is inline, so that a dropped reference need not
-    // be stored in memory.
+    // Only the end of a hazard that is not awaited is inline, so a reference stays in registers.
     #[inline(always)]
     fn drop(&mut self) {
         let ended = match self.slot {
@@ -108,10 +104,9 @@ impl<S: RefScheme> fmt::Debug for Hold<'_, S> {
 
 /// Hazards: references that are published instead of counted. Protocol: module `announce`.
 impl<S: RefScheme> FramePool<S> {
-    /// Publishes a reference to `frame`, if the frame is [protected](Self::mark) and this thread
-    /// has an empty slot. `is_still` checks that the frame is the one that the caller needs. It is
-    /// called after the publication, and must load its data again. If this returns `None`, the
-    /// caller acquires a counted reference instead.
+    /// Publishes a reference to `frame`, if it is [protected](Self::mark) and this thread has an
+    /// empty slot. `is_still` then checks, by loading its data again, that the frame is the one
+    /// that the caller needs. On `None` the caller acquires a counted reference instead.
     #[inline(always)]
     pub fn try_announce(
         &self,
@@ -121,8 +116,7 @@ impl<S: RefScheme> FramePool<S> {
         self.try_announce_as(own_identity()?, frame, is_still)
     }
 
-    /// Like [`try_announce`](Self::try_announce), for an explicit thread, in models of threads that
-    /// end.
+    /// Like [`try_announce`](Self::try_announce), for an explicit thread, in models.
     #[doc(hidden)]
     #[inline(always)]
     pub fn try_announce_as(
@@ -141,14 +135,13 @@ impl<S: RefScheme> FramePool<S> {
         })
     }
 
-    /// Records that this thread has acquired the counted `reference`. Returns `true` if the frame
-    /// should be [protected](Self::mark), because this thread often acquires references to it.
+    /// Records that this thread has acquired `reference`. Returns `true` if the frame should be
+    /// [protected](Self::mark), because this thread often acquires references to it.
     #[inline]
     pub fn note_counted(&self, reference: &FrameRef<'_, S>) -> bool {
         own_identity().is_some_and(|me| self.note_counted_as(me, reference))
     }
 
-    /// Like [`note_counted`](Self::note_counted), for an explicit thread.
     #[doc(hidden)]
     #[inline]
     pub fn note_counted_as(&self, me: Identity, reference: &FrameRef<'_, S>) -> bool {
@@ -158,30 +151,27 @@ impl<S: RefScheme> FramePool<S> {
             .note_counted(self.lists(), me, reference.frame(), is_contended)
     }
 
-    /// Protects the frame of `reference`: references to it may be published, and one counted
-    /// reference stands for all of them, until a [scan](Self::look_at_announced) finds none.
-    /// Returns `false` if the system lacks or refuses `membarrier(2)`, if too many frames are
-    /// protected, or if the reference is to another pool.
+    /// Protects the frame of `reference`: until a [scan](Self::look_at_announced) finds none,
+    /// references to it may be published, and one counted reference stands for all. Returns `false`
+    /// without `membarrier(2)`, if too many frames are protected, or for another pool's reference.
     ///
-    /// The owner of the frame must later [retire](Self::retire) or [query](Self::doubt) the frame;
-    /// otherwise the frame is never freed. A caller that protects the frame of a cache page holds
-    /// the page's claim.
+    /// The owner must later [retire](Self::retire) or [query](Self::doubt) the frame, which is
+    /// otherwise never freed. For a cache page, the caller holds the page's claim.
     pub fn mark(&self, reference: &FrameRef<'_, S>) -> bool {
         std::ptr::eq(reference.pool(), self)
             && self.announcements().mark(self.lists(), reference.frame())
     }
 
-    /// Ends the protection of a frame that lookups no longer find. The owner calls this before it
-    /// puts its own reference. Existing hazards keep the frame, and later hazards are not valid.
-    /// Costs only one load if the frame is not protected.
+    /// Ends the protection of a frame that lookups no longer find, before the owner puts its own
+    /// reference. Existing hazards keep the frame, and later hazards are not valid.
     #[inline]
     pub fn retire(&self, frame: FrameNr) {
         self.announcements().retire(self.lists(), frame);
     }
 
-    /// Lets the next [scan](Self::look_at_announced) remove the protection of `frame`, unless the
-    /// scan finds a hazard. An owner calls this if it cannot freeze the frame. Does nothing if the
-    /// frame is not protected, or has more references than the owner's and the protection's.
+    /// Lets the next [scan](Self::look_at_announced) end the protection of `frame`, unless it finds
+    /// a hazard. For an owner that cannot freeze the frame. Does nothing if the frame is not
+    /// protected, or has more references than the owner's and the protection's.
     #[inline]
     pub fn doubt(&self, frame: FrameNr) {
         if let Some(record) = self.lists().table.get(frame.index())
@@ -192,9 +182,8 @@ impl<S: RefScheme> FramePool<S> {
         }
     }
 
-    /// If frames are queried or retired, scans the hazard slots, which takes some microseconds.
-    /// Returns the number of frames that lost their protection. The caller holds no lock that it
-    /// needs to free a frame.
+    /// If frames are queried or retired, scans the hazard slots (some microseconds). Returns the
+    /// number of frames that lost protection. The caller holds no lock that a free needs.
     #[inline]
     pub fn look_at_announced(&self) -> usize {
         self.announcements().look_if_pending(self.lists())

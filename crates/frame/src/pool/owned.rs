@@ -1,9 +1,5 @@
 //! [`OwnedHold`]: a reference, counted or a hazard, that does not borrow the pool. [`PoolOwner`]:
-//! an owner whose drop leaves the pool to such references.
-//!
-//! A counted `OwnedHold` has a strong reference to the value that contains the pool. A hazard has
-//! none, because all threads would write the count of such references. Instead the pool's owner
-//! leaves one strong reference for all hazards (I6 of `announce`).
+//! an owner whose drop leaves the pool to such references. See "The end of the pool" in `announce`.
 
 #![allow(unsafe_code)] // `OwnedHold` has no strong reference.
 
@@ -31,20 +27,18 @@ pub trait HasPool: Send + Sync + 'static {
     /// Returns the pool.
     fn pool(&self) -> &FramePool<Self::Scheme>;
 
-    /// Returns `true` if this process is a forked child of the process that created the pool.
-    /// Threads that held the pool's locks may not exist in a child, so nothing is freed there.
+    /// Returns `true` in a forked child of the process that created the pool. Nothing is freed
+    /// there, since threads that held the pool's locks may not exist.
     fn is_in_child(&self) -> bool;
 }
 
-/// Owner of a pool. While the owner exists, references that do not borrow the pool can be acquired
-/// ([`OwnedHold`]). The owner's drop leaves the pool to the existing references, and the drop of
-/// the last of them frees the pool, unless other strong references keep it longer.
+/// Owner of a pool. While it exists, references that do not borrow the pool can be acquired
+/// ([`OwnedHold`]). After its drop, the last of them or of other strong references frees the pool.
 #[derive(Debug)]
 pub struct PoolOwner<T: HasPool>(Arc<T>);
 
 impl<T: HasPool> PoolOwner<T> {
-    /// Creates an owner of the value in `shared`. Several owners of one value are dropped
-    /// independently.
+    /// Creates an owner of the value in `shared`. Several owners are dropped independently.
     pub fn new(shared: Arc<T>) -> Self {
         Self(shared)
     }
@@ -62,8 +56,7 @@ impl<T: HasPool> Drop for PoolOwner<T> {
     fn drop(&mut self) {
         let keeper: Keeper = Box::new(Arc::clone(&self.0));
         if self.0.is_in_child() {
-            // Do not scan: threads that have hazards do not exist in a child, and one of them may
-            // have held the lock.
+            // Do not scan: a thread that does not exist in the child may have held the lock.
             std::mem::forget(keeper);
             return;
         }
@@ -80,14 +73,11 @@ impl<T: HasPool> Drop for PoolOwner<T> {
     }
 }
 
-/// One reference to a block, like a [`Hold`](super::Hold), that does not borrow the pool. It keeps
-/// the block and the pool allocated, even after their owners are dropped.
-///
-/// An `OwnedHold` may be sent to another thread and dropped there, and may outlive the thread that
-/// acquired it. If it is leaked, its pool is never freed.
+/// One reference to a block, like a [`Hold`](super::Hold), that keeps the block and the pool
+/// allocated, even after their owners are dropped. If it is leaked, its pool is never freed.
 #[repr(C)]
 pub struct OwnedHold<T: HasPool> {
-    /// Value that contains the pool. If the reference is counted, this is a strong reference.
+    /// Value that contains the pool: a strong reference, if the reference is counted.
     shared: NonNull<T>,
     /// Slot of the hazard, or `None` if the reference is counted.
     slot: Option<NonNull<Slot>>,
@@ -107,9 +97,9 @@ impl<T: HasPool> OwnedHold<T> {
     ///
     /// # Safety
     ///
-    /// (P) `pool` of `shared` returns the same pool each time. That pool exists as long as the
-    /// value of `shared` does, and is not moved. (L) During the call a [`PoolOwner`] of `shared`
-    /// exists. It is the only owner that `shared` ever has, and is dropped or leaked later.
+    /// (P) `pool` of `shared` always returns the same pool, which exists, unmoved, as long as the
+    /// value of `shared`. (L) During the call a [`PoolOwner`] of `shared` exists: the only one that
+    /// `shared` ever has, later dropped or leaked.
     #[inline(always)]
     pub unsafe fn try_announce(
         shared: &Arc<T>,
@@ -120,8 +110,7 @@ impl<T: HasPool> OwnedHold<T> {
         unsafe { Self::try_announce_as(own_identity()?, shared, frame, is_still) }
     }
 
-    /// Like [`try_announce`](Self::try_announce), for an explicit thread, in models of threads that
-    /// end.
+    /// Like [`try_announce`](Self::try_announce), for an explicit thread, in models.
     ///
     /// # Safety
     ///
@@ -147,8 +136,7 @@ impl<T: HasPool> OwnedHold<T> {
         })
     }
 
-    /// Combines the counted `reference` with a strong reference to the value that contains its
-    /// pool.
+    /// Combines `reference` with a strong reference to the value that contains its pool.
     ///
     /// # Safety
     ///
@@ -177,9 +165,8 @@ impl<T: HasPool> OwnedHold<T> {
 
     #[inline]
     fn shared(&self) -> &T {
-        // SAFETY: the value that contains the pool exists at least as long as `self`: a counted
-        // reference has a strong reference to it, and for a hazard, by (L), the owner or its keeper
-        // has one.
+        // SAFETY: the value exists as long as `self`: a counted reference has a strong reference to
+        // it, and for a hazard, by (L), the owner or its keeper has one.
         unsafe { self.shared.as_ref() }
     }
 
@@ -215,8 +202,7 @@ impl<T: HasPool> Drop for OwnedHold<T> {
             put_counted(self.shared, self.word);
             return;
         };
-        // Load these before the hazard ends. Once the hazard has ended, the pool may no longer
-        // exist (I5).
+        // Load these first: once the hazard has ended, the pool may no longer exist (I5).
         let (fences, exit) = self.pool().announcements().exit();
         // SAFETY: slots are in memory that is never freed.
         let slot = unsafe { slot.as_ref() };
@@ -228,18 +214,15 @@ impl<T: HasPool> Drop for OwnedHold<T> {
     }
 }
 
-/// Puts a counted reference, then drops the strong reference to the value that contains the pool.
 #[cold]
 #[inline(never)]
 fn put_counted<T: HasPool>(shared: NonNull<T>, word: Word) {
-    // SAFETY: the address is from `Arc::into_raw` in `counted`, and this call, the only one for
-    // this reference, consumes it.
+    // SAFETY: the address is from `Arc::into_raw` in `counted`, and only this call consumes it.
     let shared = unsafe { Arc::from_raw(shared.as_ptr().cast_const()) };
     drop(FrameRef::new(shared.pool(), word.frame()));
 }
 
-/// Scans after the end of an awaited hazard, unless another thread's scan has seen the end and
-/// released the pool.
+/// Scans, unless another thread's scan has seen the end of the hazard and released the pool.
 #[cold]
 #[inline(never)]
 fn look<T: HasPool>(shared: NonNull<T>, exit: &Exit) {
@@ -255,7 +238,6 @@ fn look<T: HasPool>(shared: NonNull<T>, exit: &Exit) {
     let_share_go(let_go);
 }
 
-/// Puts the counted reference to which an owned hazard was transferred.
 #[cold]
 #[inline(never)]
 fn put_handed_over<T: HasPool>(shared: NonNull<T>, word: Word, exit: &Exit) {
@@ -269,7 +251,7 @@ fn put_handed_over<T: HasPool>(shared: NonNull<T>, word: Word, exit: &Exit) {
     let_share_go(let_go);
 }
 
-/// Drops the keeper, if any, which may free the pool. All remaining users have strong references.
+/// Drops the keeper, which may free the pool. All remaining users have strong references.
 fn let_share_go(keeper: Option<Keeper>) {
     if keeper.is_some() {
         Life::share_goes();

@@ -1,23 +1,14 @@
 //! Contiguous frames as one handle, and freeing them as the largest aligned blocks.
 //!
 //! A range is a split block, or a part of one, whose frames can be referenced separately. One pass
-//! over the range drops the range's reference to each frame. Consecutive frames that become free
-//! are combined to the largest blocks that are aligned and no larger than a page block.
-//!
-//! Three strategies differ in how they free these frames:
-//! - [`FreeRange::OneByOne`], the baseline: the allocator frees each frame separately, and either
-//!   caches it or merges it with its buddies step by step.
-//! - [`FreeRange::Chunked`]: the pass frees the blocks without changing their tails. The kind words
-//!   of tails have no meaning (I1 of `kind`), so only the heads are written.
-//! - [`FreeRange::Merged`]: the pass first undoes the effect of the split on each frame. Each block
-//!   is then an allocated block, and is freed like any other.
+//! over the range drops its reference to each frame. A strategy ([`FreeRange`]) frees consecutive
+//! frames, by default as the largest aligned blocks, at most of the size of a page block.
 //!
 //! # Protocol
 //!
-//! 1. If the count of a frame is 1, lock it with one compare-and-swap. The pass then owns the
-//!    frame.
-//! 2. If the frame has other references, free the locked frames before it, then put the range's
-//!    reference to it. The last put frees the frame: this one, or that of another holder.
+//! 1. If the count of a frame is 1, lock it with one compare-and-swap: the pass owns the frame.
+//! 2. Otherwise free the locked frames before it, then put the range's reference to it. The last
+//!    put frees the frame: this one, or that of another holder.
 //! 3. Free the remaining locked frames.
 //!
 //! The pass waits for no lock but the node's.
@@ -40,19 +31,17 @@ use crate::words::{FRAME_BYTES, FrameKind, FrameNr, Order, blocks_of};
 /// Strategy for freeing a contiguous range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FreeRange {
-    /// Frees each frame separately: the baseline.
+    /// Frees each frame separately, to be cached or merged step by step: the baseline.
     OneByOne,
-    /// Frees the largest aligned blocks, without restoring their tails.
+    /// Frees the largest aligned blocks, without restoring their tails (I1 of [`FrameKind`]).
     #[default]
     Chunked,
     /// Restores the largest aligned blocks to allocated blocks, then frees them.
     Merged,
 }
 
-/// Contiguous frames from a split block, with a reference to each.
-///
-/// Dropping the range frees its frames. A frame with other references is freed when the last of
-/// them is dropped.
+/// Contiguous frames from a split block, with a reference to each. Dropping the range frees its
+/// frames; a frame with other references is freed when the last of them is dropped.
 pub struct FrameRange<'p, S: RefScheme> {
     pool: &'p FramePool<S>,
     first: FrameNr,
@@ -85,8 +74,8 @@ impl<'p, S: RefScheme> FrameRange<'p, S> {
         self.nr
     }
 
-    /// Acquires a further reference to the frame at position `at`. Returns `None` if the range has
-    /// no such frame, or the frame has the maximum number of references.
+    /// Acquires a further reference to the frame at position `at`. Returns `None` if it does not
+    /// exist or has the maximum number of references.
     pub fn get(&self, at: usize) -> Option<FrameRef<'p, S>> {
         if at >= self.nr {
             return None;
@@ -100,15 +89,13 @@ impl<'p, S: RefScheme> FrameRange<'p, S> {
         }
     }
 
-    /// Returns the bytes of all frames, read-only. Holders of other references may be writing the
-    /// bytes concurrently. To write, acquire a reference ([`get`](Self::get),
-    /// [`FrameRef::raw_bytes`]).
+    /// Returns the bytes of all frames, read-only. Holders of other references may be writing them.
+    /// To write, acquire a reference ([`get`](Self::get), [`FrameRef::raw_bytes`]).
     pub fn bytes(&self) -> RacySource<'_> {
         self.pool.bytes(self.first, self.nr * FRAME_BYTES)
     }
 
-    /// Splits the range after `at` frames, and returns the second part. Returns `None`, with no
-    /// change, if a part would be empty.
+    /// Splits off the frames from `at` on, or returns `None`, unchanged, if a part would be empty.
     pub fn split_off(&mut self, at: usize) -> Option<Self> {
         if at == 0 || at >= self.nr {
             return None;
@@ -127,15 +114,13 @@ impl<'p, S: RefScheme> FrameRange<'p, S> {
         ManuallyDrop::new(self).give_back(strategy)
     }
 
-    /// Frees the range by the protocol of the module text. The caller must not use or drop the
-    /// handle afterwards.
+    /// Implements the protocol above. The caller must not use or drop the handle afterwards.
     fn give_back(&self, strategy: FreeRange) -> usize {
         let lists = self.pool.lists();
         let first = self.first.get();
         let mut run = first;
         let mut nr_held = 0;
-        // Each compare-and-swap waits for earlier loads, and later loads wait for it, so the loop
-        // contains little else.
+        // Each compare-and-swap waits for earlier loads, and later loads wait for it.
         for (record, nr) in lists.table[first as usize..first as usize + self.nr]
             .iter()
             .zip(first..)
@@ -163,16 +148,14 @@ impl<S: RefScheme> fmt::Debug for FrameRange<'_, S> {
     }
 }
 
-/// Puts the range's reference to a frame with other references. Returns `true` if this put freed
-/// the frame.
+/// Puts the range's reference to a frame. Returns `true` if this put freed the frame.
 #[cold]
 fn put_held<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr) -> bool {
     let record = lists.meta(frame);
     let is_last = record.refs.put().is_last();
     if is_last {
-        // The order may be larger than 0: with `LockBit` the put of a late `try_get` may have freed
-        // the frame since, and the frame may now be the head of a larger block (see `refcount`,
-        // `LockBit` in step 3).
+        // The order may be larger than 0: the put of a late `try_get` may have freed the frame
+        // (`LockBit` in step 3 of `refcount`), which may now be the head of a larger block.
         let (_, order) = record.kind();
         lists.free_locked(frame, order);
     }
@@ -201,8 +184,7 @@ fn free_run<S: RefScheme>(lists: &FreeLists<S>, strategy: FreeRange, run: u32, e
     }
 }
 
-/// Frees a block whose frames are locked and belong to the caller. The frames' kind words are
-/// arbitrary.
+/// Frees a block whose frames are locked and the caller's, with arbitrary kind words.
 fn free_chunk<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr, order: Order) {
     // Cache only page blocks, as if they had never been split. Smaller blocks should merge.
     let class = Class::of(order).filter(|_| order == Order::PAGE_BLOCK);

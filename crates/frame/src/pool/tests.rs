@@ -20,8 +20,7 @@ fn a_frame_is_among_those_of_its_node() {
     }
 }
 
-/// Regression: a free list of a node had blocks of another node. A thread that had moved to another
-/// node kept cached blocks of its previous node, and spilled them to the new one.
+/// Regression: a thread that had moved spilled cached blocks of its previous node to the new one.
 #[test]
 fn a_thread_that_moves_to_another_node_leaves_its_cached_blocks_behind() {
     let pool: FramePool = FramePool::new(&PoolConfig {

@@ -10,15 +10,13 @@ use pagewell_sync::bytes::RacyBytes;
 use super::frame_pool::FramePool;
 use crate::count::RefScheme;
 
-/// Copy of the part of a [`FramePool`] that a cache hit needs. A cache stores it in the same cache
-/// line as the other data of a hit.
+/// Part of a [`FramePool`] that a cache hit needs, for the cache line of the hit's other data.
 ///
 /// # Safety of its methods
 ///
-/// (P) The view's pool must not have been dropped. (F) The frame number must be less than the
-/// pool's [`FramePool::nr_frames`]. Some methods take the frame's offset in the pool's memory
-/// instead, which saves instructions. The offset is [`FRAME_BYTES`](crate::FRAME_BYTES) times the
-/// frame number.
+/// (P) The view's pool must not have been dropped. (F) The frame number must be less than
+/// [`FramePool::nr_frames`]. To save instructions, some methods take the frame's offset in the
+/// pool's memory, which is [`FRAME_BYTES`](crate::FRAME_BYTES) times its number.
 #[derive(Debug)]
 pub struct FrameView<S: RefScheme> {
     #[cfg(not(loom))]
@@ -36,8 +34,7 @@ impl<S: RefScheme> Clone for FrameView<S> {
 
 impl<S: RefScheme> Copy for FrameView<S> {}
 
-// SAFETY: a view is an address. All methods that access the memory are `unsafe`, and the memory is
-// that of the pool, which is `Sync`.
+// SAFETY: a view is an address of memory of the pool, which is `Sync`; all accesses are `unsafe`.
 unsafe impl<S: RefScheme> Send for FrameView<S> {}
 // SAFETY: as above.
 unsafe impl<S: RefScheme> Sync for FrameView<S> {}
@@ -56,16 +53,14 @@ impl<S: RefScheme> FramePool<S> {
 }
 
 impl<S: RefScheme> FrameView<S> {
-    /// Copies `len` bytes from offset `off` in `frame` on to `dst`. Other threads may be writing
-    /// the bytes.
+    /// Copies `len` bytes from offset `off` in `frame` on to `dst`; they may change concurrently.
     ///
     /// # Safety
     ///
     /// (P), (F) for all frames in the range, (D) `dst` is valid for `len` bytes outside the pool.
     #[inline(always)]
     pub unsafe fn copy_to(self, frame: u32, off: usize, dst: *mut u8, len: usize) {
-        // SAFETY: the caller's obligations are those of the callee. By (F) the offset is in the
-        // pool's memory, so the shift does not overflow.
+        // SAFETY: the caller's obligations are the callee's. By (F) the shift does not overflow.
         unsafe { self.copy_to_from((frame as usize) << crate::words::FRAME_SHIFT, off, dst, len) }
     }
 
@@ -90,8 +85,7 @@ impl<S: RefScheme> FrameView<S> {
     /// [`FRAME_WORDS`](crate::FRAME_WORDS), and (W) of [`FramePool::words`].
     #[inline(always)]
     pub unsafe fn word<'a>(self, frame: u32, index: usize) -> &'a AtomicU64 {
-        // SAFETY: the caller's obligations are those of the callee. By (F) the offset is in the
-        // pool's memory, so the shift does not overflow.
+        // SAFETY: the caller's obligations are the callee's. By (F) the shift does not overflow.
         unsafe { self.word_from((frame as usize) << crate::words::FRAME_SHIFT, index) }
     }
 
@@ -114,14 +108,13 @@ impl<S: RefScheme> FrameView<S> {
             let start = start + index * size_of::<AtomicU64>();
             // SAFETY: by (F) and (I) the word is in the pool's memory, mapped by (P).
             let word = unsafe { self.base.add(start) }.cast::<AtomicU64>();
-            // SAFETY: by (P) the word is mapped, and it is aligned and was initialized to zero. All
-            // accesses are atomic or go through `RacyBytes`.
+            // SAFETY: by (P) the word is mapped, and it is aligned and initialized. All accesses
+            // are atomic or go through `RacyBytes`.
             unsafe { word.as_ref() }
         }
     }
 
-    /// Returns `len` bytes from offset `off` in `frame` on. Other threads may be accessing the
-    /// bytes.
+    /// Returns `len` bytes from offset `off` in `frame` on, which may be accessed concurrently.
     ///
     /// # Safety
     ///
@@ -129,13 +122,11 @@ impl<S: RefScheme> FrameView<S> {
     /// writes only to frames whose bytes it may change at that moment.
     #[inline(always)]
     pub unsafe fn bytes<'a>(self, frame: u32, off: usize, len: usize) -> RacyBytes<'a> {
-        // SAFETY: the caller's obligations are those of the callee. By (F) the offset is in the
-        // pool's memory, so the shift does not overflow.
+        // SAFETY: the caller's obligations are the callee's. By (F) the shift does not overflow.
         unsafe { self.bytes_from((frame as usize) << crate::words::FRAME_SHIFT, off, len) }
     }
 
-    /// Like [`bytes`](Self::bytes), for the frame at offset `start` in the pool's memory. Safety:
-    /// as for `bytes`.
+    /// Like [`bytes`](Self::bytes), with its safety, for the frame at offset `start` in the memory.
     #[inline(always)]
     unsafe fn bytes_from<'a>(self, start: usize, off: usize, len: usize) -> RacyBytes<'a> {
         #[cfg(loom)]
@@ -151,8 +142,7 @@ impl<S: RefScheme> FrameView<S> {
             let start = start + off;
             // SAFETY: by (F) the range is in the pool's memory, mapped by (P).
             let start = unsafe { self.base.add(start) };
-            // SAFETY: by (P) the bytes are mapped. All accesses to them are atomic or go through
-            // `RacyBytes`.
+            // SAFETY: the bytes are mapped by (P), and accessed atomically or through `RacyBytes`.
             unsafe { RacyBytes::new(start, len) }
         }
     }

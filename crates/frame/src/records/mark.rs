@@ -1,5 +1,4 @@
-//! Hazard protection of a frame. The labels E1, E4 and I2 refer to [`announce`](crate::announce),
-//! the only module that changes the protection.
+//! Hazard protection of a frame. [`announce`](crate::announce) changes it, and defines the labels.
 
 use pagewell_sync::atomic::Ordering;
 
@@ -14,12 +13,10 @@ pub(crate) const ON: u32 = 1;
 pub(crate) const CLOSED: u32 = 2;
 
 impl<S: RefScheme> FrameMeta<S> {
-    /// Returns `true` if references may be published. Reliable only after the caller's own
-    /// publication (E1).
+    /// Returns a reliable result only after the caller's own publication (E1).
     #[inline(always)]
     pub(crate) fn is_open(&self) -> bool {
-        // ORDERING: Acquire, E4. Also orders this load before the caller's check that the frame
-        // still belongs to the page.
+        // ORDERING: Acquire, E4. Orders this load before the caller's check of the index slot, too.
         self.mark.load(Ordering::Acquire) == ON
     }
 
@@ -27,7 +24,7 @@ impl<S: RefScheme> FrameMeta<S> {
     /// A hint, except that the holder of the page's claim never misses a protection.
     #[inline]
     pub fn is_marked(&self) -> bool {
-        // ORDERING: Relaxed; a protection is set under the page's claim, which begins with an
+        // ORDERING: Relaxed; the page's claim, under which protections are set, begins with an
         // acquire and ends with a release. Callers check a stale result again under the lock.
         self.mark.load(Ordering::Relaxed) != NONE
     }
@@ -38,7 +35,6 @@ impl<S: RefScheme> FrameMeta<S> {
         self.mark.store(mark, Ordering::Release);
     }
 
-    /// Loads the protection, under the hazard lock.
     pub(crate) fn mark(&self) -> u32 {
         // ORDERING: Relaxed; the lock orders all changes (I2).
         self.mark.load(Ordering::Relaxed)

@@ -7,27 +7,24 @@ use crate::memory::PoolError;
 use crate::words::kind::{self, FrameKind};
 use crate::words::{FrameNr, Order};
 
-/// Metadata record of a frame: 64 bytes, so that two hot frames never share a cache line.
-///
-/// The records of a pool live as long as the pool, so a stale frame number names a readable record.
+/// Metadata record of a frame: 64 bytes, so that two hot frames never share a cache line. It lives
+/// as long as the pool, so a stale frame number names a readable record.
 #[derive(Debug)]
 #[cfg_attr(not(loom), repr(C, align(64)))]
 pub struct FrameMeta<S: RefScheme> {
     /// Reference count. A `try_get` fails while the frame is free, frozen or a tail.
     pub(crate) refs: RefCount<S>,
-    /// Kind word. Any thread may load it, but it is stable only for the holder of a reference, of
-    /// the frozen count or of the node's lock. [`FrameKind`] states which thread may change it.
+    /// Kind word: stable only for the holder of a reference, of the frozen count or of the node's
+    /// lock. [`FrameKind`] states which thread may change it.
     word: AtomicU32,
-    /// Hazard protection. [`announce`](crate::announce) states which threads may access it, and
-    /// how.
+    /// Hazard protection. [`announce`](crate::announce) states the access rules.
     pub(super) mark: AtomicU32,
-    /// Owner of the frame, with a meaning that the owner defines. Written by the holder of the
-    /// [`UniqueFrame`](crate::UniqueFrame) before publication; stable while a reference is held.
+    /// Owner of the frame. Written by the holder of the [`UniqueFrame`](crate::UniqueFrame) before
+    /// publication; stable while a reference is held. The same holds for `index` and `private`.
     owner: AtomicU64,
-    /// Position of the frame in its owner. The access rules are those of `owner`.
+    /// Position of the frame in its owner.
     index: AtomicU64,
-    /// Two words of the owner, with a meaning that depends on the kind. The access rules are those
-    /// of `owner`.
+    /// Two words of the owner, with a meaning that depends on the kind.
     private: [AtomicU64; 2],
     /// Links of the node's free list; accessed under the node's lock.
     pub(crate) next: AtomicU32,
@@ -37,7 +34,6 @@ pub struct FrameMeta<S: RefScheme> {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<FrameMeta<crate::count::LockBit>>() == 64);
 
-/// End of a list, in a link.
 pub(crate) const NIL: u32 = u32::MAX;
 
 impl<S: RefScheme> FrameMeta<S> {
@@ -57,9 +53,8 @@ impl<S: RefScheme> FrameMeta<S> {
     /// Returns the kind of the frame and the order of its block.
     #[inline]
     pub fn kind(&self) -> (FrameKind, Order) {
-        // ORDERING: Relaxed. A thread that acts on the result holds the node's lock, or holds a
-        // reference (its `try_get` synchronizes with the publication that followed the change of
-        // kind), or checks again after it has acquired one of the two.
+        // ORDERING: Relaxed. A thread that acts on the result holds the node's lock or a reference
+        // (whose `try_get` synchronizes with the publication), or checks again with one of them.
         kind::unpack(self.word.load(Ordering::Relaxed))
     }
 
@@ -72,9 +67,8 @@ impl<S: RefScheme> FrameMeta<S> {
 
     /// Returns the owner of the frame, and the frame's position in it.
     pub fn owner(&self) -> (u64, u64) {
-        // ORDERING: Relaxed; a caller with a reference has synchronized with the publication, as in
-        // `kind`. A caller without a reference may see a mixture of two owners and must treat the
-        // result as a hint.
+        // ORDERING: Relaxed; a caller with a reference has synchronized with the publication.
+        // Without one, the result is a hint, and may be a mixture of two owners.
         (
             self.owner.load(Ordering::Relaxed),
             self.index.load(Ordering::Relaxed),
@@ -82,16 +76,14 @@ impl<S: RefScheme> FrameMeta<S> {
     }
 
     pub(crate) fn set_owner(&self, owner: u64, index: u64) {
-        // ORDERING: Relaxed; publishing the count also publishes these stores, as in `set_kind`.
+        // ORDERING: Relaxed; publishing the count also publishes these stores.
         self.owner.store(owner, Ordering::Relaxed);
         self.index.store(index, Ordering::Relaxed);
     }
 
-    /// Returns the owner's two words, as set by
-    /// [`UniqueFrame::publish_with`](crate::UniqueFrame::publish_with).
+    /// Returns the two words of [`UniqueFrame::publish_with`](crate::UniqueFrame::publish_with).
     pub fn private(&self) -> [u64; 2] {
-        // ORDERING: Relaxed; the words are meaningful only to the holder of a reference, whose
-        // `try_get` synchronizes with their publication.
+        // ORDERING: Relaxed; only the holder of a reference uses the words, as in `kind`.
         [
             self.private[0].load(Ordering::Relaxed),
             self.private[1].load(Ordering::Relaxed),
@@ -99,13 +91,12 @@ impl<S: RefScheme> FrameMeta<S> {
     }
 
     pub(crate) fn set_private(&self, words: [u64; 2]) {
-        // ORDERING: Relaxed; publishing the count also publishes these stores, as in `set_kind`.
+        // ORDERING: Relaxed; publishing the count also publishes these stores.
         self.private[0].store(words[0], Ordering::Relaxed);
         self.private[1].store(words[1], Ordering::Relaxed);
     }
 
-    /// Returns the first of the owner's two words, which the owner may change while other threads
-    /// hold references. [`private`](Self::private) only loads its value.
+    /// Returns the first of the owner's two words, which may change while references exist.
     ///
     /// # Safety
     ///

@@ -1,8 +1,4 @@
-//! Sizes and numbers of frames.
-//!
-//! A *frame* is [`FRAME_BYTES`] of memory. A *block* of order `k` is `2^k` frames whose first
-//! number is a multiple of `2^k`. Under loom the sizes are smaller, so that models reach rare
-//! paths.
+//! Sizes and numbers of frames. Under loom they are smaller, so that models reach rare paths.
 
 use std::fmt;
 
@@ -50,8 +46,6 @@ impl FrameNr {
         }
     }
 
-    /// Extracts the number from the lowest [`FRAME_NR_BITS`] bits of a word, and ignores the other
-    /// bits.
     #[inline]
     pub(crate) const fn of_bits(bits: u64) -> Self {
         Self(bits as u32 & ((1 << FRAME_NR_BITS) - 1))
@@ -70,8 +64,7 @@ impl FrameNr {
     }
 }
 
-/// Divides `first..end` into the largest aligned blocks of at most order `most`, and returns them
-/// in ascending order.
+/// Divides `first..end` into the largest aligned blocks of at most order `most`, ascending.
 pub(crate) fn blocks_of(
     first: u32,
     end: u32,
@@ -99,7 +92,7 @@ impl fmt::Debug for FrameNr {
     }
 }
 
-/// Order of a block: binary logarithm of its length in frames.
+/// Order `k` of a block: `2^k` frames, the first number of which is a multiple of `2^k`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Order(u8);
 
@@ -108,8 +101,7 @@ impl Order {
     pub const ZERO: Self = Self(0);
     /// Order of the largest blocks that the allocator keeps: 4 MiB.
     pub const MAX: Self = Self(10);
-    /// Order of a page block, which has the 2 MiB of a huge page. Ranges are freed in blocks of at
-    /// most this order.
+    /// Order of a page block: 2 MiB, like a huge page. Ranges are freed in blocks up to this order.
     pub const PAGE_BLOCK: Self = Self(if cfg!(loom) { 2 } else { 9 });
     /// Number of orders.
     pub const COUNT: usize = Self::MAX.0 as usize + 1;

@@ -20,13 +20,12 @@ use super::geometry::Order;
 /// The other kinds are `Page`, `Leaf`, `Raw`, `Anon` and `Table`. Their counts are locked by a
 /// freeze, or by the put that returns [`Put::Last`](crate::refcount::Put::Last).
 ///
-/// I1: the kind word of a tail has no meaning. It is `Tail`, or it is `Raw` of order 0 if a range
-/// was freed as blocks: that saves a store per frame.
+/// I1: the kind word of a tail has no meaning. It is `Tail`, or `Raw` of order 0 if a range was
+/// freed as blocks, which saves a store per frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FrameKind {
-    /// Not the first frame of its block. The kind word of the block's head has the kind and the
-    /// order.
+    /// Not the first frame of its block. The kind word of the head has the kind and the order.
     Tail = 0,
     /// Head of a free block on a list of its node.
     Free = 1,

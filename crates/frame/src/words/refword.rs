@@ -1,9 +1,8 @@
 //! The reference word: bit layout and every legal transition, without memory or threads.
 //!
-//! One 32-bit word counts the references of a page, in one of two schemes. Each scheme has a word
-//! type ([`LockBitWord`], [`CasLoopWord`]). Its methods return the action that an operation must
-//! take for the value that it loaded. [`refcount`](crate::refcount) applies these methods to shared
-//! memory.
+//! One 32-bit word counts the references of a page, in one of two schemes. The methods of a
+//! scheme's word type return the action that an operation must take for the value that it loaded.
+//! [`refcount`](crate::refcount) applies them to shared memory.
 //!
 //! | word | [`LockBitWord`] | [`CasLoopWord`] |
 //! |---|---|---|
@@ -16,28 +15,24 @@
 //! Invariants.
 //! - I1. Concurrent `try_get`s and gets never change the lock bit: by the assertions below the
 //!   count part stays below [`LOCK`]. The excess over a limit ([`RESET_THRESHOLD`] if locked,
-//!   [`MAX_REFS`] if live) was added by threads that have not returned yet. A thread returns only
-//!   after it has seen the word at or below the limit, has reset the word, or has subtracted its
-//!   own addition. A thread adds at most [`MAX_TRY`] before it returns, and there are at most
-//!   [`MAX_THREADS`].
+//!   [`MAX_REFS`] if live) was added by threads that have not returned yet: a thread returns only
+//!   after it has seen the word at or below the limit, reset it, or subtracted its own addition. A
+//!   thread adds at most [`MAX_TRY`], and there are at most [`MAX_THREADS`].
 //! - I2. `junk` has no meaning: it may be dropped (reset), kept, or overwritten (unfreeze, set).
 //!
-//! The limit at half the range of the count follows `Arc`. [`refcount`](crate::refcount) names the
-//! source of the lock bit. Verified by the tests of this module, which cover the words around every
-//! boundary, and by those of [`refcount`](crate::refcount).
+//! The limit at half the range of the count follows `Arc`. Verified by the tests of this module,
+//! which cover the words around every boundary, and by those of [`refcount`](crate::refcount).
 
 /// Lock bit: the page is free or frozen, and the rest of the word has no meaning.
 pub const LOCK: u32 = 1 << 31;
 
-/// Maximum number of references to a page. A `try_get` of a further one fails, and a `get` aborts
-/// the process.
+/// Maximum number of references to a page. A further `try_get` fails; a further `get` aborts.
 pub const MAX_REFS: u32 = 1 << 30;
 
 /// Maximum junk of a locked word. Above it, a failed `try_get` must loop until the word is reset.
 pub const RESET_THRESHOLD: u32 = 1 << 30;
 
-/// Maximum number of threads that operate on one word concurrently. Linux's `PID_MAX_LIMIT` limits
-/// the threads of the whole system to this number.
+/// Maximum number of threads that use one word: Linux's `PID_MAX_LIMIT`, for the whole system.
 pub const MAX_THREADS: u32 = 1 << 22;
 
 /// Maximum number of references that one `try_get` requests.
@@ -61,14 +56,12 @@ pub enum Added {
         /// The word after the addition.
         seen: u32,
     },
-    /// The page is locked, with too much junk. The caller must reset the word to [`LOCK`], or see
-    /// that another thread has.
+    /// Locked, with too much junk. The caller must reset the word, or see that another thread has.
     LockedHigh {
         /// The word after the addition.
         seen: u32,
     },
-    /// The page has too many references. The caller must subtract its own, unless the count is
-    /// within the limit again.
+    /// Too many references. The caller subtracts its own, unless the count is low enough by then.
     Over {
         /// The word after the addition.
         seen: u32,
@@ -83,8 +76,7 @@ pub enum GiveBack {
     Keep,
     /// Replace the word with this one, from which the caller's references are subtracted.
     Replace(u32),
-    /// Fail: the page is locked, which happens only if another thread has put references that it
-    /// did not hold.
+    /// Fail: the page is locked, because another thread has put references that it did not hold.
     Locked,
 }
 
@@ -94,8 +86,7 @@ pub enum GiveBack {
 pub enum Subtracted {
     /// Other references remain. The caller must not access the page again.
     Kept,
-    /// The count is zero. A [`LockBitWord`] must still be locked, and the thread that locks it
-    /// frees the page. A [`CasLoopWord`] is locked by the zero itself.
+    /// The count is zero. A [`LockBitWord`] must still be locked, a [`CasLoopWord`] is.
     Zero,
     /// The page had fewer references. The caller repairs the word and panics.
     Misuse,
@@ -125,9 +116,8 @@ pub enum AddUnlessZero {
     Saturated,
 }
 
-/// Returns the result of a put that subtracted `n` from `prev`, in both schemes. As a signed
-/// number, a locked [`LockBitWord`] is negative, and a locked [`CasLoopWord`] is smaller than any
-/// `n`.
+/// Returns the result of a put, in both schemes: as a signed number, a locked [`LockBitWord`] is
+/// negative, and a locked [`CasLoopWord`] is smaller than any `n`.
 #[inline]
 const fn after_sub(prev: u32, n: u32) -> Subtracted {
     if prev.cast_signed() > n.cast_signed() {
@@ -139,8 +129,7 @@ const fn after_sub(prev: u32, n: u32) -> Subtracted {
     }
 }
 
-/// Returns the result of a get that added one to `prev`, in both schemes. Zero is a misuse, since
-/// no reference exists then.
+/// Returns the result of a get, in both schemes. At zero no reference exists.
 #[inline]
 const fn after_get(prev: u32) -> Got {
     if prev.wrapping_sub(1) < MAX_REFS - 1 {
@@ -178,9 +167,7 @@ impl LockBitWord {
         self.0 > LOCK + RESET_THRESHOLD
     }
 
-    /// Returns `true` if adding `n` acquires `n` references: the word is not locked and stays
-    /// within [`MAX_REFS`]. One comparison suffices, since a locked word is larger than any word
-    /// that is not locked.
+    /// Returns `true` if adding `n` acquires `n` references. Locked words are larger than others.
     #[inline]
     pub const fn admits(self, n: u32) -> bool {
         self.0 <= MAX_REFS - n
@@ -195,8 +182,7 @@ impl LockBitWord {
         } else if !self.is_locked() {
             Added::Over { seen }
         } else if (self.0 & !LOCK) + n > RESET_THRESHOLD {
-            // The condition does not use `seen`, which may have wrapped if a misused put
-            // underflowed.
+            // `seen` may have wrapped, after the underflow of a misused put.
             Added::LockedHigh { seen }
         } else {
             Added::Locked { seen }
@@ -211,8 +197,7 @@ impl LockBitWord {
         } else if self.0 <= MAX_REFS {
             GiveBack::Keep
         } else {
-            // At least `MAX_REFS - MAX_TRY + 1` references remain, so the subtraction never lowers
-            // the count to zero.
+            // At least `MAX_REFS - MAX_TRY + 1` references remain, so the count is never zero.
             GiveBack::Replace(self.0 - n)
         }
     }
@@ -229,8 +214,7 @@ impl LockBitWord {
         after_get(self.0)
     }
 
-    /// Returns `true` if correct operations can leave this word. A repair must not overwrite such a
-    /// word.
+    /// Returns `true` if correct operations can leave this word, which a repair then keeps.
     #[inline]
     pub const fn is_sane(self) -> bool {
         if self.is_locked() {
@@ -240,10 +224,9 @@ impl LockBitWord {
         }
     }
 
-    /// Returns the word that the repair after an excess put stores, where `self` is the word before
-    /// that put: the remaining references, or else the lock. Zero is not restored, because the put
-    /// that produced it may have given up since, and a `try_get` can acquire a page whose word is
-    /// zero. The page is leaked instead.
+    /// Returns the word that the repair after an excess put stores, for the word before that put:
+    /// the remaining references, or else the lock, which leaks the page. (A `try_get` can acquire a
+    /// page whose word is zero, and the put that produced the zero may have given up since.)
     #[inline]
     pub const fn repaired(self) -> Self {
         if self.is_locked() || self.0 == 0 {
@@ -298,15 +281,13 @@ impl CasLoopWord {
         after_get(self.0)
     }
 
-    /// Returns `true` if correct operations can leave this word. A repair must not overwrite such a
-    /// word.
+    /// Returns `true` if correct operations can leave this word, which a repair then keeps.
     #[inline]
     pub const fn is_sane(self) -> bool {
         self.0 <= MAX_REFS
     }
 
-    /// Returns the word that the repair after an excess put stores, where `self` is the word before
-    /// that put: `self`.
+    /// Returns the word that the repair after an excess put stores: the word before that put.
     #[inline]
     pub const fn repaired(self) -> Self {
         self
@@ -317,7 +298,6 @@ impl CasLoopWord {
 mod tests {
     use super::*;
 
-    /// Returns every word within 600 of a boundary of the layout.
     fn words() -> impl Iterator<Item = u32> {
         let reach = 600_i64;
         [

@@ -1,7 +1,6 @@
 //! Page cache: files of any size in a fixed amount of memory.
 //!
-//! Modules, from the bottom up. Each imports only from the modules above it in this table
-//! (`crates/testkit/tests/layers.txt`):
+//! Modules, from the bottom up; each imports from those above (`crates/testkit/tests/layers.txt`):
 //!
 //! | module | contents |
 //! |---|---|
@@ -17,15 +16,11 @@
 //! | `spaces` | the part of a cache that memory spaces use |
 //! | `api` | public handles: [`Cache`], [`File`], [`OpenOptions`] |
 //!
-//! Each operation on a file or on the cache's frames is a type of its own, named after the
-//! operation: `Filler(mapping).fill(..)`, `Allocator(supply).alloc(..)`.
-//!
-//! `docs/LOCKING.md` lists the locks and their order. `docs/ARCHITECTURE.md` describes the path of
-//! a read.
+//! Each operation is a type named after it: `Filler(mapping).fill(..)`. `docs/LOCKING.md` lists the
+//! locks and their order, `docs/ARCHITECTURE.md` describes the path of a read.
 
 #![deny(unsafe_code)]
-// Models call the protocols directly, so functions that only the public interface calls are unused
-// in them.
+// Models call the protocols directly, not the public functions.
 #![cfg_attr(loom, allow(dead_code))]
 
 #[cfg(not(loom))]

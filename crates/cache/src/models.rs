@@ -1,12 +1,8 @@
-//! loom models of the cache's protocols. They run the shipped code, with frames of two words.
+//! loom models of the cache's protocols, named after the races that they explore. They run the
+//! shipped code, with frames of two words. For each model, `verify/mutants` breaks the code in one
+//! place and shows that the model fails.
 //!
-//! Each model is named after the race that it explores. `verify/mutants` breaks the code in one
-//! place at a time, and shows that the model of that place fails.
-//!
-//! This file has the common parts of the models; each theme has a file of its own.
-//!
-//! loom explores interleavings, and stale values of relaxed and acquire loads, but not every
-//! reordering of weak machines. The litmus tests in `verify/litmus` cover those.
+//! loom does not explore every reordering of weak machines; `verify/litmus` covers those.
 
 mod announced;
 mod blocks;
@@ -48,12 +44,10 @@ use pagewell_frame::refcount::{LockBit, RefScheme};
 use pagewell_frame::{FRAME_BYTES, FrameNr, FramePool, HugePages, Nodes, PoolConfig, UniqueFrame};
 use pagewell_io::{Fault, FaultBackend, MemoryBackend};
 
-/// Byte that initially fills the pages of the file. Initially, no page of the file has the byte of
-/// the next constant.
+/// Byte that initially fills the pages of the file, and a byte that none of them has.
 const OURS: u8 = 0xA1;
 const FOREIGN: u8 = 0xF0;
 
-/// Explores a model with at most `preemptions` preemptions.
 fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     if builder.preemption_bound.is_none() {
@@ -70,7 +64,6 @@ fn pool<S: RefScheme>(nr_frames: usize) -> Arc<Files<S>> {
     files_of(FramePool::new(&config).expect("a small pool"))
 }
 
-/// Opens a file of `nr_pages` pages of [`OURS`].
 fn mapping<S: RefScheme>(files: &Arc<Files<S>>, nr_pages: usize) -> Opened<S> {
     mapping_of(files, vec![OURS; nr_pages * FRAME_BYTES])
 }
@@ -95,14 +88,12 @@ fn open_for<S: RefScheme>(
         .0
 }
 
-/// Fills `page` and sets its accessed bit. Returns its frame.
 fn warm<S: RefScheme>(mapping: &Mapping<S>, page: u64) -> FrameNr {
     drop(Lookup(mapping).get(page, || 1).expect("a readable page"));
     let found = Lookup(mapping).get(page, || 1).expect("a readable page");
     found.reference.frame()
 }
 
-/// Reads all of `page` with one optimistic attempt. Returns the bytes if the attempt succeeded.
 fn read_optimistically<S: RefScheme>(mapping: &Mapping<S>, page: u64) -> Option<Vec<u8>> {
     let mut buf = vec![0; FRAME_BYTES];
     let pos = page * FRAME_BYTES as u64;
@@ -112,7 +103,6 @@ fn read_optimistically<S: RefScheme>(mapping: &Mapping<S>, page: u64) -> Option<
     }
 }
 
-/// Returns a token of `page`, if one view without a reference succeeds.
 fn token<S: RefScheme>(mapping: &Mapping<S>, page: u64) -> Option<Token> {
     match Viewer(mapping).look(page, None, &mut |v: &View<'_>| Ok(v.token())) {
         Looked::Done(token) => Some(token),
@@ -140,20 +130,17 @@ fn scribble<S: RefScheme>(unique: &UniqueFrame<'_, S>) {
     unique.bytes().copy_from(0, &[FOREIGN; FRAME_BYTES]);
 }
 
-/// Returns the frame of the leaf of page 0.
 fn leaf_frame<S: RefScheme>(mapping: &Mapping<S>) -> FrameNr {
     let leaf = mapping.index().leaf(mapping.claims(), 0).expect("a leaf");
     leaf.reference.frame()
 }
 
-/// Asserts that every frame is free again.
 fn assert_at_rest<S: RefScheme>(files: &Files<S>) {
     files.supply().pool().verify().expect("a consistent pool");
     let stats = files.supply().pool().stats();
     assert_eq!(stats.nr_available(), stats.nr_frames, "a frame was lost");
 }
 
-/// Backend that the model controls.
 #[derive(Debug)]
 struct SharedBackend(Arc<FaultBackend<MemoryBackend>>);
 
@@ -175,23 +162,18 @@ impl pagewell_io::Backend for SharedBackend {
     }
 }
 
-/// Opens the file of `backend` for writing.
 fn writable_on(files: &Arc<Files<LockBit>>, backend: impl pagewell_io::Backend) -> Opened<LockBit> {
     open_for(files, backend, Access::Write(WriteOptions::default()))
 }
 
-/// Opens a file of `len` bytes [`OURS`] for writing, with no page cached.
 fn cold(files: &Arc<Files<LockBit>>, len: usize) -> (Opened<LockBit>, Arc<MemoryBackend>) {
     let backend = Arc::new(MemoryBackend::writable(vec![OURS; len]));
     (writable_on(files, seen(&backend)), backend)
 }
 
-/// Returns a backend whose calls are visible to loom.
-///
-/// loom explores both orders of accesses that conflict, but it does not see the bytes of a backend.
-/// Without the access in this function, loom would explore both orders of two threads' backend
-/// calls only if other accesses around the calls happened to conflict, which would depend on
-/// details of the code.
+/// Returns a backend whose calls are visible to loom, which explores both orders of accesses that
+/// conflict, but does not see the bytes of a backend. Without this access it would reorder backend
+/// calls only if other accesses around them happened to conflict.
 fn seen(backend: &Arc<MemoryBackend>) -> FaultBackend<Arc<MemoryBackend>> {
     let nr_calls = AtomicUsize::new(0);
     FaultBackend::with_script(Arc::clone(backend), move |_| {
@@ -215,7 +197,6 @@ fn write(mapping: &Mapping<LockBit>, page: u64, byte: u8) {
     assert_eq!(n, FRAME_BYTES);
 }
 
-/// Returns the byte with which all of `bytes`, a page, are filled.
 #[track_caller]
 fn only_byte(bytes: &[u8]) -> u8 {
     assert_eq!(bytes.len(), FRAME_BYTES);
@@ -223,7 +204,6 @@ fn only_byte(bytes: &[u8]) -> u8 {
     bytes[0]
 }
 
-/// Returns the file's content in the backend.
 fn stored(backend: &MemoryBackend) -> Vec<u8> {
     let size = pagewell_io::Backend::size(backend).unwrap() as usize;
     let words: Vec<_> = (0..size.div_ceil(8))
@@ -245,14 +225,12 @@ fn sync(mapping: &Mapping<LockBit>) {
         .expect("a healthy storage");
 }
 
-/// Whether page 0 is dirty.
 fn is_dirty(mapping: &Mapping<LockBit>) -> bool {
     let writes = mapping.writes_if_any().expect("a file that is written to");
     writes.any_dirty(0..1).is_some()
 }
 
-/// Asserts that after a sync all pages are clean and can be evicted, and that afterwards every
-/// frame is free again.
+/// Asserts that after a sync all pages can be evicted, and that then every frame is free.
 fn assert_clean_and_at_rest(files: &Files<LockBit>, mapping: Opened<LockBit>) {
     sync(&mapping);
     assert!(!is_dirty(&mapping));

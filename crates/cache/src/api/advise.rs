@@ -13,14 +13,12 @@ impl<S: RefScheme> File<S> {
     /// Starts concurrent reads of the pages in `ranges` (of bytes) that are not cached, without
     /// waiting for them. Returns the number of pages whose read was started.
     ///
-    /// This is a hint. The call does not read pages for which it would have to wait, nor pages past
-    /// the end of the file, nor more pages than an eighth of the cache. If a read fails, its error
-    /// is dropped, and a later read of the page tries again and returns its own error.
+    /// A hint: does not read pages for which it would have to wait, nor those past the end of the
+    /// file, nor more than an eighth of the cache. Errors are left to a later read of the page.
     ///
     /// # Errors
     ///
-    /// [`Forked`](crate::ErrorKind::Forked), and [`Deadlock`](crate::ErrorKind::Deadlock) in a page
-    /// codec.
+    /// [`Forked`](crate::ErrorKind::Forked); [`Deadlock`](crate::ErrorKind::Deadlock) in a codec.
     ///
     /// ```
     /// # mod pagewell { pub use pagewell_cache::*;
@@ -51,8 +49,7 @@ impl<S: RefScheme> File<S> {
     ///
     /// # Errors
     ///
-    /// [`Forked`](crate::ErrorKind::Forked), and [`Deadlock`](crate::ErrorKind::Deadlock) in a page
-    /// codec.
+    /// [`Forked`](crate::ErrorKind::Forked); [`Deadlock`](crate::ErrorKind::Deadlock) in a codec.
     pub fn advise(&self, range: Range<u64>, advice: Advice) -> Result<(), Error> {
         self.mapping().check_home(Op::Read)?;
         match advice {

@@ -20,8 +20,7 @@ use crate::files::setup::files_with;
 use crate::supply::policy::Eviction;
 use crate::supply::policy::queues::Queues;
 
-/// Minimum size of a cache, in frames. In a smaller cache a few threads could hold all frames at
-/// once.
+/// In a smaller cache a few threads could hold all frames at once.
 const MIN_FRAMES: u64 = 16;
 
 /// Returns the memory for one frame: its bytes, its metadata, and the state of the eviction policy.
@@ -66,20 +65,17 @@ impl Default for Builder {
 }
 
 impl<S: RefScheme> Builder<S> {
-    /// Sets the memory that the cache may use, in bytes: pages, index and metadata together.
-    /// Default: 64 MiB. The minimum is 16 frames (65 KiB). The maximum is the memory of the
-    /// machine, or the limit of the control group of the process (versions 1 and 2) if that is
-    /// smaller.
-    ///
-    /// A few hundred bytes for each handle, and the stacks of the threads, are not counted.
+    /// Sets the memory that the cache may use, in bytes: pages, index and metadata together,
+    /// without a few hundred bytes for each handle and the stacks of the threads. Default: 64 MiB.
+    /// Minimum: 16 frames (65 KiB). Maximum: the memory of the machine, or the limit of the
+    /// process's control group (versions 1 and 2) if that is smaller.
     #[must_use]
     pub fn capacity(mut self, bytes: u64) -> Self {
         self.capacity = bytes;
         self
     }
 
-    /// Sets the page size of files that are opened without one: 4, 8, 16, 32 or 64 KiB, in bytes.
-    /// Default: 4 KiB.
+    /// Sets the default page size of files: 4 (the default), 8, 16, 32 or 64 KiB, in bytes.
     #[must_use]
     pub fn page_size(mut self, bytes: usize) -> Self {
         self.page_size = bytes;
@@ -88,13 +84,12 @@ impl<S: RefScheme> Builder<S> {
 
     /// Sets whether the cache requests huge pages for its memory. Default: [`HugePages::Advise`].
     ///
-    /// Huge pages cause fewer TLB misses. In the measurements of `docs/benchmarks.md` they save 2
-    /// to 29 % of the time of random reads and pins in caches of 16 MiB to 1 GiB. Repeated reads of
-    /// a few pages do not become faster. Huge pages take memory in steps of 2 MiB, so while the
-    /// cache fills, it uses up to 2 MiB for each memory node more than its pages need. The first
-    /// use of each step takes longer: the system zeroes the whole step, and may have to compact
-    /// fragmented memory before. A program that has many small caches, or that cannot accept these
-    /// delays, requests no huge pages ([`HugePages::Never`]).
+    /// Huge pages cause fewer TLB misses, which saves 2 to 29 % of the time of random reads and
+    /// pins in caches of 16 MiB to 1 GiB (`docs/benchmarks.md`), but none of repeated reads of a
+    /// few pages. While the cache fills, it uses up to 2 MiB for each memory node more than its
+    /// pages need. The first use of each 2 MiB takes longer: the system zeroes them, and may have
+    /// to compact memory before. A program that has many small caches, or cannot accept these
+    /// delays, sets [`HugePages::Never`].
     #[must_use]
     pub fn huge_pages(mut self, huge_pages: HugePages) -> Self {
         self.huge_pages = huge_pages;
@@ -110,21 +105,19 @@ impl<S: RefScheme> Builder<S> {
 
     /// Sets the number of bytes of all files together that may be dirty or unsynced (written, and
     /// not known to be durable). Default: half of the capacity. Maximum: three quarters. The quota
-    /// of one file is the part of this limit that is still free: a single file gets half of the
-    /// limit, a second file a quarter. So a file that cannot be written back leaves space for
-    /// others. With many files, each file may nevertheless have a few such pages, up to three
-    /// quarters of the capacity together, and in any case one page. If a file is at its quota, a
-    /// write to it waits until pages of the file are durable.
+    /// of one file is the part that is still free: a single file gets half of the limit, a second
+    /// file a quarter, so a file that cannot be written back leaves space for others. Each of many
+    /// files may nevertheless have a few such pages, up to three quarters of the capacity together,
+    /// and always one page. At its quota, a write to a file waits until pages of it are durable.
     #[must_use]
     pub fn dirty_limit(mut self, bytes: u64) -> Self {
         self.dirty_limit = Some(bytes);
         self
     }
 
-    /// Sets the age at which the cache makes written data durable on its own, so that the pages can
-    /// be evicted. This applies to files with background writeback
-    /// ([`Writeback::Background`](crate::Writeback::Background)). Default: 30 seconds, as for
-    /// Linux's `dirty_expire_centisecs`. The cache checks five times a second.
+    /// Sets the age at which the cache makes written data durable on its own, so that pages can be
+    /// evicted ([`Writeback::Background`](crate::Writeback::Background)). Default: 30 seconds, as
+    /// for Linux's `dirty_expire_centisecs`. The cache checks five times a second.
     #[must_use]
     pub fn max_dirty_age(mut self, age: Duration) -> Self {
         self.max_dirty_age = age;
@@ -132,12 +125,11 @@ impl<S: RefScheme> Builder<S> {
     }
 
     /// Sets the time after which a call of a backend or of a writeback callback counts as stalled.
-    /// If a file is at its quota of dirty bytes ([`dirty_limit`](Self::dirty_limit)), and a call
-    /// for the file has not returned for this time, a write to the file fails with
-    /// [`Throttled`](ErrorKind::Throttled). If calls are slow but return, the write waits without a
-    /// limit. To make calls return in time, the cache syncs a file with background writeback
-    /// whenever a sync of the amount written so far would take about a quarter of this time.
-    /// Default: 0.9 seconds.
+    /// If a file is at its quota of dirty bytes ([`dirty_limit`](Self::dirty_limit)) and a call for
+    /// it is stalled, a write to it fails with [`Throttled`](ErrorKind::Throttled). If calls
+    /// return, however slowly, the write waits. So that they do, the cache syncs a file with
+    /// background writeback whenever a sync of what was written would take about a quarter of this
+    /// time. Default: 0.9 seconds.
     #[must_use]
     pub fn stall_timeout(mut self, timeout: Duration) -> Self {
         self.stall_timeout = timeout;
@@ -155,9 +147,8 @@ impl<S: RefScheme> Builder<S> {
     }
 
     /// Sets the engine for concurrent transfers: batches of reads, readahead, futures, writeback.
-    /// Default: io_uring, or threads if the system has no io_uring ([`Cache::info`] returns the
-    /// reason). The engine is created when it is first used. The thread of a single read that
-    /// misses makes the transfer itself, whatever the engine.
+    /// Default: io_uring, or threads if the system has none ([`Cache::info`] returns the reason).
+    /// It is created at its first use. The thread of a single miss makes the transfer itself.
     /// [`close_timeout`](Self::close_timeout) replaces the timeout in the settings for io_uring.
     #[must_use]
     pub fn engine(mut self, settings: Settings) -> Self {
@@ -201,8 +192,8 @@ impl<S: RefScheme> Builder<S> {
     /// [`InvalidConfig`](ErrorKind::InvalidConfig) or
     /// [`InvalidPageSize`](ErrorKind::InvalidPageSize) if a setting is out of range,
     /// [`OutOfMemory`](ErrorKind::OutOfMemory) if the system refuses the memory,
-    /// [`Unavailable`](ErrorKind::Unavailable) if it refuses an [engine](Self::engine) for which
-    /// fallback is disabled.
+    /// [`Unavailable`](ErrorKind::Unavailable) if it refuses an [engine](Self::engine) without
+    /// fallback.
     pub fn build(self) -> Result<Cache<S>, Error> {
         let invalid =
             |detail: String| Error::new(ErrorKind::InvalidConfig, Op::Build).with_detail(detail);
@@ -260,7 +251,6 @@ impl<S: RefScheme> Builder<S> {
 }
 
 impl<S: RefScheme> Builder<S> {
-    /// Returns the settings of writeback, or a description of the setting that is out of range.
     fn limits(&self, nr_frames: usize) -> Result<Limits, String> {
         let of_cache = Limits::of_cache(nr_frames);
         let most = (nr_frames - nr_frames / 4) as u64;

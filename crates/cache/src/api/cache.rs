@@ -26,14 +26,12 @@ use crate::supply::counters::Event;
 use crate::supply::reclaim::reclaimer::Reclaimer;
 use crate::write::growth::Grower;
 
-/// Whether the transfers of an open file satisfy the request `asked`.
 fn is_met(asked: Direct, transfers: Transfers) -> bool {
     match (asked, transfers) {
         (Direct::Always, Transfers::Buffered(_))
         | (Direct::Auto, Transfers::Buffered(Buffered::NotAsked))
         | (Direct::Never, Transfers::Direct { .. }) => false,
-        // Direct transfers satisfy `Always` and `Auto`. Other transfers satisfy `Never`, and also
-        // `Auto` if there is a reason against direct transfers.
+        // Without direct transfers, `Never` is met, and `Auto` if there is a reason.
         _ => true,
     }
 }
@@ -44,13 +42,11 @@ fn is_met(asked: Direct, transfers: Transfers) -> bool {
 ///
 /// # Threads and signals
 ///
-/// A cache has threads of its own, for writeback and for concurrent transfers. They have all
-/// signals blocked but those that the kernel sends for a fault of the thread itself (SIGSEGV,
-/// SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS). So handlers of the program run in its own threads,
-/// and a signal that these have blocked stays pending. Callbacks, page codecs, wakers and backends
-/// may be called in threads of the cache, with the same signals blocked; a child process that is
-/// started there inherits them. An interval timer of the process (SIGPROF) counts for the program's
-/// threads only.
+/// A cache has threads of its own, for writeback and concurrent transfers, with all signals blocked
+/// but those of faults (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS). So signal handlers run
+/// in the program's threads, and a signal that these have blocked stays pending. Callbacks, page
+/// codecs, wakers and backends may be called in threads of the cache; a child process started there
+/// inherits the blocked signals. An interval timer (SIGPROF) counts for the program's threads only.
 ///
 /// # Limits of the process
 ///
@@ -63,13 +59,11 @@ fn is_met(asked: Direct, transfers: Transfers) -> bool {
 ///   than four times its size. After `mlockall(MCL_FUTURE)` these addresses are not locked, but the
 ///   memory of the capacity is. A later `mlockall(MCL_CURRENT)` locks and fills all of them, unless
 ///   it is called with `MCL_ONFAULT`. Without privilege, RLIMIT_MEMLOCK must permit them.
-/// - Sizes of files (RLIMIT_FSIZE): a write that extends a file past the limit fails. If the limit
-///   is below the size of the file, or is lowered later, the sync fails. A thread of the program
-///   that writes back in a sync then gets SIGXFSZ, as for `write(2)`; threads of the cache have it
-///   blocked.
+/// - Sizes of files (RLIMIT_FSIZE): a write that extends a file past the limit fails, and so does
+///   the sync if the limit is below the file's size. A thread of the program that writes back in a
+///   sync then gets SIGXFSZ, as for `write(2)`; threads of the cache have it blocked.
 /// - Stack: the creation of a cache needs 32 KiB, an open or a close of a file 16 KiB, any other
-///   call 12 KiB. Builds without optimization need up to 80 KiB. Callbacks and backends of the
-///   program are not included.
+///   call 12 KiB (80 KiB without optimization). Callbacks and backends of the program come on top.
 pub struct Cache<S: RefScheme = LockBit> {
     files: Arc<Files<S>>,
     page_size: PageSize,
@@ -81,15 +75,13 @@ pub struct Cache<S: RefScheme = LockBit> {
 pub struct Stats {
     /// Number of frames of the cache.
     pub nr_frames: usize,
-    /// Number of free frames; 0 in a child made by `fork`, which cannot count them. The frames of a
-    /// file become free when its last handle is dropped.
+    /// Number of free frames, including those of closed files; 0 in a child made by `fork`.
     pub nr_free: usize,
     /// Number of pages read from files.
     pub nr_fills: u64,
     /// Number of failed reads from files.
     pub nr_failed_fills: u64,
-    /// Number of pages evicted, either to free frames for other pages or by
-    /// [`reclaim`](Cache::reclaim).
+    /// Number of pages evicted for other pages or by [`reclaim`](Cache::reclaim).
     pub nr_evictions: u64,
     /// Number of frames with bytes that are not known to be durable.
     pub nr_unclean: usize,
@@ -123,9 +115,8 @@ impl<S: RefScheme> Cache<S> {
 
     /// Opens the file at `path` for reading, with the cache's page size.
     ///
-    /// If the file is already open, under whatever name, the new handle shares its pages, and the
-    /// file keeps its page size. In this case the size is read from the file again
-    /// ([`File::refresh`]).
+    /// If the file is already open, under whatever name, the new handle shares its pages and page
+    /// size, and the size is read again ([`File::refresh`]).
     ///
     /// # Errors
     ///
@@ -163,7 +154,6 @@ impl<S: RefScheme> Cache<S> {
             .home
             .check(Op::Open)
             .map_err(|error| error.with_path(path))?;
-        // Check the page size before the file is created or truncated.
         self.page_size_of(options, path)?;
         let failed = |error| Error::of_open(error, path);
         if options.write.is_none() {
@@ -172,8 +162,7 @@ impl<S: RefScheme> Cache<S> {
             return self.open_backend_with(backend, path, options);
         }
         for _ in 0..UnlockedFile::MOST_TRIES {
-            // Check for an open file before the system opens the file again: it may refuse the
-            // second open although it allowed the first.
+            // Check for an open file first: the system may refuse a second open.
             if let Some(open) = self
                 .open_already(path)
                 .map_err(|error| error.with_path(path))?
@@ -182,15 +171,13 @@ impl<S: RefScheme> Cache<S> {
             }
             let unlocked = FileBackend::open_unlocked(path, &options.file).map_err(failed)?;
             let id = unlocked.id();
-            // If this call waits for another thread, two descriptors of the file are open
-            // concurrently.
+            // During a wait for another thread, two descriptors of the file are open.
             let opening = Opened::begin_to_open(&self.files, id);
             if let Opening::Already(open) = &opening {
                 same::check(open, unlocked.as_fd()).map_err(|error| error.with_path(path))?;
             }
             let begun = match opening {
-                // This call created the file, but another thread, which does not require a new
-                // file, registered it first.
+                // This call created the file, but another thread registered it first.
                 Opening::Already(open) if options.file.requires_new() => {
                     return self.handle((open, Origin::Open), path, options, false);
                 }
@@ -199,8 +186,7 @@ impl<S: RefScheme> Cache<S> {
             };
             match unlocked.lock() {
                 Ok(Some(backend)) => {
-                    // A file that this call created is empty and need not be truncated. Once it is
-                    // registered, another thread may have written to it.
+                    // A created file is empty. Once registered, another thread may write to it.
                     let truncates = options.file.truncates() && !options.file.requires_new();
                     let registered = self.register(backend, path, options, truncates)?;
                     drop(begun);
@@ -208,8 +194,7 @@ impl<S: RefScheme> Cache<S> {
                 }
                 // Another file has replaced the file at the path.
                 Ok(None) => {}
-                // A thread that opened the file by a backend of its own has locked the file, and
-                // registered it since.
+                // A thread that opened the file by its own backend has locked and registered it.
                 Err(error)
                     if error.kind() == std::io::ErrorKind::ResourceBusy
                         && self.files.registry.is_registered(id) => {}
@@ -235,9 +220,8 @@ impl<S: RefScheme> Cache<S> {
         self.open_backend_with(backend, path, &OpenOptions::new())
     }
 
-    /// Opens the file of a caller's backend as [`open_backend`](Self::open_backend) does, with
-    /// options. Options to create or truncate the file are ignored, since the program creates the
-    /// backend.
+    /// Opens as [`open_backend`](Self::open_backend) does, with options. Those to create or
+    /// truncate the file are ignored.
     ///
     /// # Errors
     ///
@@ -262,9 +246,8 @@ impl<S: RefScheme> Cache<S> {
         self.handle(registered, &path, options, false)
     }
 
-    /// Returns the mapping of a backend's file, and whether the file was already open. If it was
-    /// not, creates the mapping with `options`. If `truncates` is set, the caller truncates the
-    /// file next, by [`handle`](Self::handle).
+    /// Returns the mapping of a backend's file, created with `options` if the file was not open. If
+    /// `truncates` is set, the caller truncates it next, by [`handle`](Self::handle).
     fn register(
         &self,
         backend: impl Backend,
@@ -286,9 +269,8 @@ impl<S: RefScheme> Cache<S> {
         Opened::of_backend(&self.files, backend, path.to_owned(), page_size, how)
     }
 
-    /// Creates a handle of an open mapping that satisfies `options`. Truncation is the last step
-    /// before the handle exists. So an error before that step leaves the file unchanged, and after
-    /// an error no handle exists whose drop would write.
+    /// Creates a handle that satisfies `options`. Truncation is the last step, so an earlier error
+    /// leaves the file unchanged, and after an error no handle exists whose drop would write.
     fn handle(
         &self,
         (mapping, origin): (Opened<S>, Origin),
@@ -316,8 +298,7 @@ impl<S: RefScheme> Cache<S> {
         }
     }
 
-    /// Returns the mapping of the file at `path` if the file is open in this cache and its identity
-    /// is proven.
+    /// Returns the mapping of the file at `path` if it is open and its identity is proven.
     fn open_already(&self, path: &Path) -> Result<Option<Opened<S>>, Error> {
         let Ok(id) = identity::id_at(path) else {
             return Ok(None);
@@ -335,8 +316,6 @@ impl<S: RefScheme> Cache<S> {
         Ok(same::is_proven(&open, named.as_fd())?.then_some(open))
     }
 
-    /// Returns a handle for writing to a file that is already open. Truncates the file before, if
-    /// `options` request it.
     fn open_again(
         &self,
         mapping: Opened<S>,
@@ -351,7 +330,6 @@ impl<S: RefScheme> Cache<S> {
         self.handle((mapping, Origin::Open), path, options, truncates)
     }
 
-    /// Checks an open mapping against `options`, and returns the access of the handle.
     fn access(
         &self,
         mapping: &Opened<S>,
@@ -454,9 +432,8 @@ impl<S: RefScheme> Cache<S> {
         self.files.supply().pool().nr_nodes()
     }
 
-    /// Checks the cache's frames, lists and counts, for tests. The caller must have exclusive use
-    /// of the cache: no other thread of the program uses it. If an open file has background
-    /// writeback, the cache's own threads must be stopped too ([`quiesce`](Self::quiesce)).
+    /// Checks the cache's frames, lists and counts, for tests. No other thread of the program may
+    /// use the cache, nor, with background writeback, its own threads ([`quiesce`](Self::quiesce)).
     ///
     /// # Errors
     ///

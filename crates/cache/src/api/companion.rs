@@ -1,5 +1,4 @@
-//! Companion of a cache: one value, of a type that a dependent crate chooses, such as the shared
-//! state of the memory spaces of a cache (`pagewell-space`).
+//! Companion of a cache: a value of a dependent crate, such as the state that spaces share.
 
 use std::sync::Arc;
 
@@ -10,9 +9,8 @@ use crate::api::cache::Cache;
 use crate::files::state::Companion;
 use crate::spaces::frames::CacheFrames;
 
-/// Returns the companion of `cache`. All callers share one companion, which exists as long as a
-/// caller keeps an `Arc` to it: the cache has only a `Weak`. If no companion exists, `make` creates
-/// it from the cache's frames. Returns `None` if the existing companion has a type other than `T`.
+/// Returns the companion of `cache`, which `make` creates from the cache's frames if there is none.
+/// It exists as long as a caller keeps an `Arc` to it. Returns `None` if it is not a `T`.
 ///
 /// `make` is called with the companion's lock held. It must use no part of the cache except the
 /// frames; a nested call of this function would deadlock.

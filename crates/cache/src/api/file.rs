@@ -41,39 +41,31 @@ use crate::writeback::flush::Flusher;
 
 /// Open file, read through the cache.
 ///
-/// Handles are cheap to clone. All handles of one file share its cached pages. Any number of
-/// threads may use one handle.
+/// Handles are cheap to clone, usable by any number of threads, and share the file's cached pages.
 ///
 /// # Guarantees
 ///
-/// - A read within one page is atomic: it returns the page's bytes as they were at one moment. A
-///   [view](Self::view) is atomic too. A read of several pages is atomic for each page, not across
-///   pages.
-/// - In a child made by `fork` only reads and views that are hits succeed. Every other call returns
-///   [`Forked`](crate::ErrorKind::Forked) and changes nothing, in the file or in the parent's
-///   cache. While the child runs it keeps the parent's files open, and locked if they are open for
-///   writing. None of this applies to a child that only calls `exec`. The child must not drop a
-///   guard of a page that was replaced before the fork: the drop may wait forever.
-/// - When the last handle is dropped, the file is closed: its lock is free for other processes, and
-///   its frames are free for other files. Owned pins ([`pin_owned`](Self::pin_owned)) keep their
-///   frames and bytes. Only areas of memory spaces that map the file keep it open longer. If the
-///   last handle is dropped in a page codec, or in a writeback callback and the file is open for
-///   writing, a thread of the cache closes the file later
-///   ([`Cache::quiesce`](crate::Cache::quiesce)).
-/// - A cached page has the bytes that the file had when the page was filled. If a program changes
-///   the file by other means, it calls [`invalidate`](Self::invalidate) or
-///   [`refresh`](Self::refresh) to see the changes.
+/// - A read within one page and a [view](Self::view) are atomic: they see the page as it was at one
+///   moment. A read of several pages is atomic for each page, not across pages.
+/// - In a child made by `fork`, reads and views succeed only as hits. Other calls return
+///   [`Forked`](crate::ErrorKind::Forked) and change nothing. The child keeps the parent's files
+///   open, and locked if open for writing, unless it only calls `exec`. It must not drop a guard of
+///   a page that was replaced before the fork: the drop may wait forever.
+/// - The drop of the last handle closes the file, which frees its lock and frames, except those of
+///   owned pins ([`pin_owned`](Self::pin_owned)). Areas of memory spaces that map the file keep it
+///   open. After a drop in a page codec, or in a writeback callback if the file is open for
+///   writing, a thread of the cache closes it later ([`Cache::quiesce`](crate::Cache::quiesce)).
+/// - A cached page has the bytes that the file had at its fill. To see changes made by other means,
+///   a program calls [`invalidate`](Self::invalidate) or [`refresh`](Self::refresh).
 /// - A handle that is not dropped syncs nothing: one in a `static`, or at an exit by
 ///   [`std::process::exit`]. Then writes of the last 0.2 seconds and more may be lost.
-// Fields that a hit loads are not written while the handle is shared. Fields that misses write are
-// on other cache lines, wherever the handle lies. If a program keeps the handle in an `Arc`, the
-// count in front of the handle is on another cache line too.
+// Fields that hits load are not written while the handle is shared. Wherever the handle lies, they
+// share no cache line with fields that misses write, or with the counts of an `Arc` in front of it.
 #[repr(C)]
 pub struct File<S: RefScheme = LockBit> {
     _counts: Gap,
     mapping: Opened<S>,
     access: Handle,
-    /// Whether this value is no longer counted as a handle.
     is_closed: bool,
     _hits: Gap,
     sequence: Sequence,
@@ -88,21 +80,18 @@ const _: () = {
     assert!(offset_of!(F, seen) > offset_of!(F, sequence));
 };
 
-/// Numbers of pages of a file that are not durable, at the time of the call. Writers and flushers
-/// may change them at any time.
+/// Numbers of pages of a file that were not durable at the time of the call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FileStats {
-    /// Number of pages with bytes that the backend lacks. A page that was written to during its
-    /// writeback is counted both here and in `nr_written`.
+    /// Number of pages with bytes that the backend lacks. They may also count in `nr_written`.
     pub nr_dirty: usize,
     /// Number of unsynced pages: submitted to the backend, and not reported durable.
     pub nr_written: usize,
     /// Lower bound of the log sequence numbers ([`File::write_at_lsn`]) of all writes that have
-    /// returned and are not durable: recovery may begin there. `None` if there is no such write.
-    /// The bound rises with each successful sync of the whole file. It may be lower than necessary
-    /// after [`discard`](File::discard) and truncations. The same applies, until the next sync, if
-    /// a write was made durable by a sync that was already in progress at the time of the write.
+    /// returned and are not durable, for recovery; `None` if there is none. Each successful sync of
+    /// the whole file raises it. It may be lower than necessary after [`discard`](File::discard)
+    /// and truncations, and until the next sync if a sync in progress made a write durable.
     pub oldest_lsn: Option<u64>,
 }
 
@@ -124,7 +113,6 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// Returns the file's state for writes, if this handle may be used for writing.
     pub(super) fn writes(&self, op: Op) -> Result<&Writes, Error> {
         match op {
             // The code that waits in a write checks whether this thread may wait.
@@ -137,30 +125,25 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// Returns an error if this handle may not be used for writing, or if a call that waits for the
-    /// file's locks would wait for this thread.
+    /// Checks that this handle may write, and that a wait for the file's locks is no deadlock.
     pub(super) fn check_may_wait(&self, op: Op) -> Result<(), Error> {
         let writes = self.writes(op)?;
         self.mapping.check_no_hook(writes, op)
     }
 
-    /// Reads from byte `offset` on into `buf`. Returns the number of bytes read.
+    /// Reads from byte `offset` on into `buf`. Returns the number of bytes read: the length of
+    /// `buf`, or less if the file ends before. Bytes of `buf` beyond it may have been set to zero.
     ///
-    /// The number is the length of `buf`, or less if the file ends before, and 0 if `offset` is at
-    /// or past the end. Bytes of `buf` beyond the returned length may have been set to zero.
-    ///
-    /// A read of a cached page acquires no lock. It copies the bytes, and checks afterwards that
-    /// the page has not changed. Once the page's accessed bit is set (usually by the first read of
-    /// the page), the read writes no shared memory, unless the page keeps changing during the read.
-    /// A missing page is read from the file once, however many threads need it.
+    /// A read of a cached page acquires no lock. Once the page's accessed bit is set (usually by
+    /// its first read), it writes no shared memory, unless the page keeps changing. A missing page
+    /// is read from the file once, however many threads need it.
     ///
     /// # Errors
     ///
-    /// If nothing could be read: [`Io`](crate::ErrorKind::Io) if the backend fails,
+    /// [`Io`](crate::ErrorKind::Io) if the backend fails,
     /// [`Truncated`](crate::ErrorKind::Truncated) if the file was truncated outside the cache,
-    /// [`OutOfFrames`](crate::ErrorKind::OutOfFrames) if every page is pinned. If some pages could
-    /// be read before a page failed, their bytes are returned, and the next read returns the error.
-    /// After an error `buf` has zeros in place of a failed page.
+    /// [`OutOfFrames`](crate::ErrorKind::OutOfFrames) if every page is pinned. `buf` then has zeros
+    /// for the page. If pages before it were read, they are returned, and the next read fails.
     #[inline]
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
         match Reader(&self.mapping).read_short(buf, offset) {
@@ -170,9 +153,8 @@ impl<S: RefScheme> File<S> {
     }
 
     /// Reads as [`read_at`](Self::read_at) does, if the read is a hit of at most 64 bytes within
-    /// one page. Returns `true` if all of `buf` was read. Otherwise `buf` may have any bytes, and
-    /// the file may still have the requested bytes: the caller then calls `read_at`. This function
-    /// acquires no lock, waits for nothing, and calls no code of the program or the backend.
+    /// one page. On `false`, `buf` may have any bytes, and the caller calls `read_at`. Acquires no
+    /// lock, waits for nothing, and calls no code of the program or backend.
     #[inline(always)]
     #[must_use]
     pub fn try_read_at(&self, buf: &mut [u8], offset: u64) -> bool {
@@ -190,16 +172,13 @@ impl<S: RefScheme> File<S> {
         &self.sequence
     }
 
-    /// Returns the readahead and accessed-bit policy of reads by this handle.
     pub(super) fn guide(&self) -> OfHandle<'_, S> {
         OfHandle::new(self.mapping(), &self.sequence)
     }
 
-    /// Reads as [`read_at`](Self::read_at) does, of any length, whether or not the read is a hit.
-    ///
-    /// This function itself performs a hit within one page, with few instructions and a small stack
-    /// frame: reads at random places overlap as far as they fit into the processor's out-of-order
-    /// window, and their stores into its store queue (`docs/adr/0004-hit-path.md`).
+    /// Reads as [`read_at`](Self::read_at) does, of any length. A hit within one page takes few
+    /// instructions and little stack, so that random reads overlap in the processor's out-of-order
+    /// window and store queue (`docs/adr/0004-hit-path.md`).
     #[inline(never)]
     pub(super) fn read_at_any(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
         match Reader(&self.mapping).read_page_optimistic(offset, buf) {
@@ -208,8 +187,6 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// Reads as [`read_at`](Self::read_at) does, if the read covers several pages, or the page is
-    /// missing or changing.
     #[inline(never)]
     fn read_at_slowly(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
         let reader = Reader(&self.mapping);
@@ -220,8 +197,7 @@ impl<S: RefScheme> File<S> {
         reader.read_pages(buf, offset, ReadPath::Optimistic, self.guide())
     }
 
-    /// Reads as [`read_at`](Self::read_at) does, but always with a reference to each page: a
-    /// baseline for the optimistic read.
+    /// Reads with a reference to each page: a baseline for optimistic reads.
     ///
     /// # Errors
     ///
@@ -233,38 +209,31 @@ impl<S: RefScheme> File<S> {
     }
 
     /// Calls `look` on page number `page` in place, and returns the result if the page did not
-    /// change during the call. Copies nothing. Once the page's accessed bit is set (usually by the
-    /// first read of the page), the first attempts take no reference and write no shared memory.
+    /// change during the call. Copies nothing. Once the page's accessed bit is set, the first
+    /// attempts take no reference and write no shared memory.
     ///
-    /// If the page has changed during the call, or was evicted, the result of `look` is dropped,
-    /// and `look` is called again. After a few attempts the call holds a reference to the page, so
-    /// that the page's bytes cannot change. A page that is not cached is read as by
+    /// If the page has changed or was evicted, `look` is called again, after a few attempts with a
+    /// reference, so that the bytes cannot change. A page that is not cached is read as by
     /// [`read_at`](Self::read_at). The view of the last page ends at the file's size.
     ///
     /// # Rules for the closure
     ///
-    /// - **Only the result of the view is consistent.** While the closure runs, two accesses of the
-    ///   [`View`] may see different states of the page: an offset from one state may be used in
-    ///   another. So the closure should return its result, and have no other effects that matter:
-    ///   it may be called any number of times. Values that it has stored in variables of its own
-    ///   are consistent after the *last* call, if the view returns `Ok`.
-    /// - **Inconsistent bytes are harmless.** All accesses are checked, and an access that fails
-    ///   returns [`Torn`], which `?` passes on. A closure that follows offsets in a cycle ends:
-    ///   accesses are counted, and every 64th access checks whether the page has changed. If the
-    ///   page has not changed, the cycle is in the file, and the view ends after 64 accesses for
-    ///   each byte of the page.
-    /// - **Other code of the closure is not checked.** The closure must check an index into an
-    ///   array of its own as it checks any other input, or call [`View::check`](crate::View::check)
-    ///   first. The same applies to the number of iterations of a loop without accesses. A panic
-    ///   propagates to the caller, and no lock or reference stays held.
-    /// - The closure may use the cache: it may view and write other pages and this page. A view of
-    ///   a page that its closure changes is repeated, and sees the change.
+    /// - **Only the result of the view is consistent.** Two accesses of the [`View`] may see
+    ///   different states of the page. The closure may be called any number of times, so it should
+    ///   have no effects except its result. Variables that it has set are consistent after the
+    ///   *last* call, if the view returns `Ok`.
+    /// - **Inconsistent bytes are harmless.** A failed access returns [`Torn`], which `?` passes
+    ///   on. A closure that follows a cycle of offsets ends: every 64th access checks whether the
+    ///   page has changed, and a view of an unchanged page ends after 64 accesses per byte.
+    /// - **Other code of the closure is not checked.** The closure must check an index or a loop
+    ///   length that it reads, as any other input, or call [`View::check`](crate::View::check)
+    ///   first. A panic propagates, and no lock or reference stays held.
+    /// - The closure may use the cache. If it changes the page of the view, the view is repeated.
     ///
     /// # Errors
     ///
-    /// [`Malformed`](crate::ErrorKind::Malformed), with the page, if `look` has returned `Torn`
-    /// although the page did not change, or has made too many accesses: offsets in the page lead
-    /// out of the page, or form a cycle. Also the errors of [`pin`](Self::pin).
+    /// [`Malformed`](crate::ErrorKind::Malformed), with the page, if offsets in the page lead out
+    /// of it or form a cycle; and the errors of [`pin`](Self::pin).
     ///
     /// # Example
     ///
@@ -312,10 +281,9 @@ impl<S: RefScheme> File<S> {
         Viewer(&self.mapping).view(page, look, || self.guide().on_miss(page, 1))
     }
 
-    /// Views as [`view`](Self::view) does, if the view is a hit: one call of `look` on a page that
-    /// is cached and that no thread changes during the call. If the result is `None`, which implies
-    /// nothing about the page, the caller calls `view`. This function acquires no lock, waits for
-    /// nothing, and calls no code of the program but `look`.
+    /// Views as [`view`](Self::view) does, if the view is a hit: one call of `look` on a cached
+    /// page that no thread changes. On `None`, which implies nothing about the page, the caller
+    /// calls `view`. Acquires no lock, waits for nothing, and calls only `look`.
     #[inline(always)]
     #[must_use]
     pub fn try_view<R, F>(&self, page: u64, mut look: F) -> Option<R>
@@ -326,30 +294,25 @@ impl<S: RefScheme> File<S> {
     }
 
     /// Whether the page of `token` is unchanged since the view that returned the token, and no
-    /// thread is about to change it. The check takes two loads of shared memory, and writes
-    /// nothing.
+    /// thread is about to change it. Takes two loads of shared memory, and writes nothing.
     ///
-    /// So a reader can traverse pages without a pin, and check the path afterwards: it views a
-    /// page, which names the next page, views the next page, and checks that the first page is
-    /// unchanged. If it is, there was a moment at which the first page was unchanged and the second
-    /// page was as its view saw it. For the order in which writers change several pages, and for a
-    /// whole tree, see `docs/guide/views-and-tokens.md`.
+    /// So a reader can traverse pages without pins: it views a page, then the page that this page
+    /// names, and checks that the first is unchanged. If so, both were at one moment as the views
+    /// saw them. `docs/guide/views-and-tokens.md` describes writers of several pages, and trees.
     ///
     /// A change is any write to the page, even of the same bytes, a change of the file's end within
-    /// the page, the removal of the page from the cache, or its move to another frame, even though
-    /// the bytes stay the same. Reads, pins and writeback are no changes. However long a token is
-    /// kept, a page that has changed is never reported as unchanged. Occasionally an unchanged page
-    /// is reported as changed. Returns `false` for the token of another file, and after the file
-    /// was closed and opened again.
+    /// it, its removal from the cache, or its move to another frame; not a read, pin or writeback.
+    /// However long a token is kept, a changed page is never reported as unchanged. Occasionally an
+    /// unchanged page is reported as changed. Tokens of other files or earlier openings return
+    /// `false`.
     #[inline]
     #[must_use]
     pub fn is_unchanged(&self, token: &Token) -> bool {
         self.mapping.is_unchanged(token)
     }
 
-    /// Checks as [`is_unchanged`](Self::is_unchanged) does, but distinguishes a page that has
-    /// changed from a page that another thread has claimed: the latter may prove to be unchanged,
-    /// for example after a writeback.
+    /// Checks as [`is_unchanged`](Self::is_unchanged) does, but distinguishes a changed page from a
+    /// claimed one, which may prove to be unchanged, for example after a writeback.
     #[inline]
     pub fn token_state(&self, token: &Token) -> TokenState {
         self.mapping.token_state(token)
@@ -358,11 +321,9 @@ impl<S: RefScheme> File<S> {
     /// Pins page number `page` (the bytes from `page * page_size()` on) and gives access to its
     /// bytes in place. They do not change while the guard exists, and the page stays in memory.
     ///
-    /// If a page is pinned repeatedly, by any number of threads, its pins write no shared memory: a
-    /// thread publishes the pin in a hazard slot of its own (`docs/adr/0031-*`). The guard may be
-    /// sent to other threads, and may outlive the thread that created it.
-    ///
-    /// The guard of the last page ends at the file's size.
+    /// Repeated pins of a page, by any number of threads, write no shared memory: each is published
+    /// in a hazard slot of its thread (`docs/adr/0031-*`). The guard may be sent to other threads,
+    /// and may outlive its thread. The guard of the last page ends at the file's size.
     ///
     /// # Errors
     ///
@@ -377,24 +338,21 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// Pins as [`pin`](Self::pin) does, if the pin writes no shared memory, that is, if the page is
-    /// cached and is pinned repeatedly. If the result is `None`, which implies nothing about the
-    /// page, the caller calls `pin`. This function acquires no lock, and waits for nothing.
+    /// Pins as [`pin`](Self::pin) does, if this writes no shared memory. On `None`, which implies
+    /// nothing about the page, the caller calls `pin`. Acquires no lock, and waits for nothing.
     #[inline(always)]
     #[must_use]
     pub fn try_pin(&self, page: u64) -> Option<PageGuard<'_, S>> {
         PageGuard::announced(&self.mapping, page)
     }
 
-    /// Pins as [`pin`](Self::pin) does, if the pin cannot be published in a hazard slot of this
-    /// thread.
+    /// Pins by a counted reference, if this thread has no hazard slot for the pin.
     #[inline(never)]
     fn pin_by_count(&self, page: u64) -> Result<PageGuard<'_, S>, Error> {
         PageGuard::new(&self.mapping, page).map_err(|error| error.with_op(Op::Pin))
     }
 
-    /// Pins as [`pin`](Self::pin) does, but always counts the reference to the page: a baseline for
-    /// pins in hazard slots.
+    /// Pins by a counted reference: a baseline for pins in hazard slots.
     ///
     /// # Errors
     ///
@@ -404,9 +362,8 @@ impl<S: RefScheme> File<S> {
         PageGuard::counted(&self.mapping, page).map_err(|error| error.with_op(Op::Pin))
     }
 
-    /// Pins as [`pin`](Self::pin) does, but the guard has no lifetime parameter: it may outlive the
-    /// handle, the file and the cache. The guard keeps the page's bytes, and the memory that
-    /// contains them, but does not keep the file open.
+    /// Pins as [`pin`](Self::pin) does. The guard may outlive the handle, file and cache: it keeps
+    /// the page's bytes and their memory, but does not keep the file open.
     ///
     /// # Errors
     ///
@@ -419,14 +376,12 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// See `pin_by_count`.
     #[inline(never)]
     fn pin_owned_by_count(&self, page: u64) -> Result<OwnedPageGuard<S>, Error> {
         OwnedPageGuard::new(&self.mapping, page).map_err(|error| error.with_op(Op::Pin))
     }
 
-    /// Pins as [`pin_owned`](Self::pin_owned) does, but always counts the reference, as
-    /// [`pin_counted`](Self::pin_counted) does: a baseline.
+    /// Pins as [`pin_owned`](Self::pin_owned) does, by a counted reference: a baseline.
     ///
     /// # Errors
     ///
@@ -436,16 +391,14 @@ impl<S: RefScheme> File<S> {
         OwnedPageGuard::counted(&self.mapping, page).map_err(|error| error.with_op(Op::Pin))
     }
 
-    /// Returns the mode of the file's transfers: whether they bypass the kernel's page cache, or
-    /// the reason why they do not. Returns `None` for a backend of the program. The mode may
-    /// change: the system may refuse a direct transfer although it has reported an alignment.
+    /// Returns whether transfers bypass the kernel's page cache, or why not; `None` for a backend
+    /// of the program. The mode may change, since the system may refuse a direct transfer.
     pub fn transfers(&self) -> Option<Transfers> {
         self.mapping.backend().file_transfers()
     }
 
-    /// Removes the cached pages that have any of the bytes in `range`, so that the next read
-    /// fetches them from the file. Guards of such pages keep their bytes. Pages that are dirty,
-    /// unsynced or pinned for writing stay.
+    /// Removes the cached pages with bytes in `range`, so that the next read fetches them from the
+    /// file. Dirty and unsynced pages and pages pinned for writing stay. Guards keep their bytes.
     pub fn invalidate(&self, range: Range<u64>) {
         if self.mapping.check_home(Op::Invalidate).is_err() {
             return;
@@ -454,7 +407,6 @@ impl<S: RefScheme> File<S> {
         Remover(&self.mapping).remove(pages.start, pages.end, Unclean::Keep);
     }
 
-    /// Returns the pages that have any of the bytes in `range`.
     pub(super) fn pages_of(&self, range: Range<u64>) -> Range<u64> {
         if range.is_empty() {
             return 0..0;
@@ -463,34 +415,30 @@ impl<S: RefScheme> File<S> {
         range.start / page_size..range.end.div_ceil(page_size)
     }
 
-    /// Writes `buf` from byte `offset` on. Returns the number of bytes written. All bytes are
-    /// written unless an operation fails after the first page; in this case the next write reports
-    /// the error.
+    /// Writes `buf` from byte `offset` on. Returns the number of bytes written: all of them, unless
+    /// a page after the first fails. The next write then reports the error.
     ///
-    /// After the call all readers of the cache see the bytes. They are durable after
-    /// [`sync_data`](Self::sync_data). A write within one page is atomic: readers see all of it or
-    /// nothing. A write past the end extends the file, and the gap between the old end and `offset`
-    /// reads as zeros.
+    /// After the call all readers of the cache see the bytes; [`sync_data`](Self::sync_data) makes
+    /// them durable. A write within one page is atomic: readers see all of it or nothing. A write
+    /// past the end extends the file, and the gap before `offset` reads as zeros.
     ///
     /// # Errors
     ///
     /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`FileTooLarge`](crate::ErrorKind::FileTooLarge),
-    /// [`Throttled`](crate::ErrorKind::Throttled) if the file has reached its quota of dirty pages,
-    /// and they cannot be written back ([`Builder::dirty_limit`](crate::Builder::dirty_limit)),
+    /// [`Throttled`](crate::ErrorKind::Throttled) at the quota of dirty pages if they cannot be
+    /// written back ([`Builder::dirty_limit`](crate::Builder::dirty_limit)),
     /// [`OutOfFrames`](crate::ErrorKind::OutOfFrames) if every page is pinned or cannot be written
-    /// back, and the errors of [`read_at`](Self::read_at), since a write to part of a page first
-    /// reads the page.
+    /// back, and those of [`read_at`](Self::read_at) for the rest of a page.
     pub fn write_at(&self, buf: &[u8], offset: u64) -> Result<usize, Error> {
         self.writes(Op::Write)?;
         self.tells(Writer(&self.mapping).write_bytes(buf, offset, 0))
     }
 
-    /// Writes as [`write_at`](Self::write_at) does, with the log sequence number of the write (0
-    /// for none). Before a page is written to the backend, the writeback callback gets the highest
-    /// number of a write to that page
-    /// ([`OpenOptions::before_write`](crate::OpenOptions::before_write)). The log must then be
-    /// durable up to this number. So if the log is a file, pass the end of the record
-    /// ([`append`](Self::append)), not its start.
+    /// Writes as [`write_at`](Self::write_at) does, with a log sequence number (0 for none). Before
+    /// a page is written to the backend, the writeback callback
+    /// ([`OpenOptions::before_write`](crate::OpenOptions::before_write)) gets the highest number of
+    /// a write to it. The log must then be durable up to this number, so if the log is a file, pass
+    /// the end of the record ([`append`](Self::append)), not its start.
     ///
     /// # Errors
     ///
@@ -500,24 +448,20 @@ impl<S: RefScheme> File<S> {
         self.tells(Writer(&self.mapping).write_bytes(buf, offset, lsn))
     }
 
-    /// Appends `buf` to the file, all of it or nothing. Returns the byte range of the file that
-    /// `buf` occupies.
+    /// Appends all of `buf` or nothing. Returns the byte range of the file that `buf` occupies.
     ///
-    /// The end of that range is suitable as the log sequence number of a record: if all bytes of
-    /// the log before that position are durable, the record is durable. No record gets the number
-    /// 0, which means that a write has none ([`write_at_lsn`](Self::write_at_lsn)).
+    /// The end of the range, never 0, is suitable as the record's log sequence number
+    /// ([`write_at_lsn`](Self::write_at_lsn)): once all bytes before it are durable, the record is.
     ///
-    /// All pages of an append are cached and dirty before any of them is written back. So the
-    /// maximum length of one append is the number of bytes of one file that may be dirty at once,
-    /// by default a quarter of the cache's frames
-    /// ([`Builder::dirty_limit`](crate::Builder::dirty_limit)), less the bytes that the page with
-    /// the end of the file already has. Append larger records in parts.
+    /// All pages of an append are dirty before any of them is written back. So its maximum length
+    /// is the number of bytes of one file that may be dirty, by default a quarter of the cache's
+    /// frames ([`Builder::dirty_limit`](crate::Builder::dirty_limit)), less the bytes that the
+    /// file's last page already has. Append larger records in parts.
     ///
     /// # Errors
     ///
-    /// Those of [`write_at`](Self::write_at). [`OutOfFrames`](crate::ErrorKind::OutOfFrames) at
-    /// once, before any page is evicted or written back, if `buf` is longer than this maximum; the
-    /// message contains the current maximum.
+    /// Those of [`write_at`](Self::write_at); [`OutOfFrames`](crate::ErrorKind::OutOfFrames) at
+    /// once if `buf` is longer than this maximum, which the message contains.
     pub fn append(&self, buf: &[u8]) -> Result<Range<u64>, Error> {
         self.writes(Op::Write)?;
         self.tells(Grower(&self.mapping).append_bytes(buf, 0))
@@ -534,9 +478,8 @@ impl<S: RefScheme> File<S> {
         self.tells(Grower(&self.mapping).append_bytes(buf, lsn))
     }
 
-    /// Sets the size of the file. Bytes past the new size are truncated; new bytes are zeros.
-    /// Guards of truncated pages keep their bytes. Until the backend has changed its size, all
-    /// threads see the old size.
+    /// Truncates the file to `size`, or extends it with zeros. Guards of truncated pages keep their
+    /// bytes. Until the backend has changed its size, all threads see the old size.
     ///
     /// # Errors
     ///
@@ -551,10 +494,9 @@ impl<S: RefScheme> File<S> {
 
     /// Pins page number `page` for writing: the guard has a copy of the page's bytes, which
     /// replaces the page when the guard is dropped. Until then readers see the old page, and other
-    /// threads that write to the page wait. If a call would make the guard's own thread wait for
-    /// the guard, the call fails. Such calls are another `pin_mut` of the page, a write to the page
-    /// by this file or by a memory space that maps the file, and an [`append`](Self::append) or a
-    /// new size that changes the page.
+    /// threads that write to the page wait. Calls that would wait for the guard of their own thread
+    /// fail: another `pin_mut` of the page, a write to it by this file or a memory space, and an
+    /// [`append`](Self::append) or a new size that changes it.
     ///
     /// # Errors
     ///
@@ -566,11 +508,9 @@ impl<S: RefScheme> File<S> {
         self.tells(PageGuardMut::new(&self.mapping, page, IfLocked::Wait))
     }
 
-    /// Pins for writing as [`pin_mut`](Self::pin_mut) does, but does not wait for another guard of
-    /// the page. So a thread that has some pages pinned may pin other pages in any order.
-    ///
-    /// Like `pin_mut`, this function waits for the backend: if the page is not cached, it is read,
-    /// and if the file is at its quota of dirty pages, some of them are made durable first.
+    /// Pins as [`pin_mut`](Self::pin_mut) does, but does not wait for another guard of the page, so
+    /// a thread may pin several pages in any order. It may wait for the backend, to read the page
+    /// or, at the quota of dirty pages, to make some of them durable.
     ///
     /// # Errors
     ///
@@ -581,10 +521,9 @@ impl<S: RefScheme> File<S> {
         self.tells(PageGuardMut::new(&self.mapping, page, IfLocked::Fail))
     }
 
-    /// Removes the cached pages that have any of the bytes in `range`, together with all bytes
-    /// written to them since their last writeback, so that the next read gets the content of the
-    /// file. If some of these pages were written back and are not durable yet, the backend is
-    /// synced first.
+    /// Removes the cached pages with bytes in `range`, and all bytes written to them since their
+    /// last writeback, so that the next read gets the content of the file. If some of these pages
+    /// are unsynced, the backend is synced first.
     ///
     /// # Errors
     ///
@@ -612,8 +551,7 @@ impl<S: RefScheme> File<S> {
         self.told(result, Op::Flush)
     }
 
-    /// Makes everything durable that was written to the file before the call, with the size needed
-    /// to read it.
+    /// Makes everything written before the call durable, with the size needed to read it.
     ///
     /// After an error it is unknown which bytes written since the last successful sync are durable.
     /// All of them are dirty again, and the next sync writes them again. Every handle reports each
@@ -630,8 +568,7 @@ impl<S: RefScheme> File<S> {
         self.told(result, Op::Sync)
     }
 
-    /// Syncs as [`sync_data`](Self::sync_data) does, and makes all other metadata of the file
-    /// durable.
+    /// Syncs as [`sync_data`](Self::sync_data) does, with all other metadata of the file.
     ///
     /// # Errors
     ///
@@ -642,10 +579,9 @@ impl<S: RefScheme> File<S> {
         self.told(result, Op::Sync)
     }
 
-    /// Makes everything durable that was written before the call to the pages that have any of the
-    /// bytes in `range`, with the size needed to read them. Other dirty pages are not written to
-    /// the backend. (The backend makes everything durable that it has, including pages written by
-    /// [`flush`](Self::flush).)
+    /// Makes everything durable that was written before the call to pages with bytes in `range`,
+    /// with the size needed to read them. Other dirty pages are not written to the backend, but
+    /// pages that it already has ([`flush`](Self::flush)) become durable too.
     ///
     /// # Errors
     ///
@@ -663,8 +599,7 @@ impl<S: RefScheme> File<S> {
         let Some(writes) = mapping.writes_if_any() else {
             return FileStats::default();
         };
-        // Loaded first. If a page becomes clean in between, the result then has the page's LSN
-        // without the page, and not the page without its LSN.
+        // Loaded first: if a page becomes clean in between, the result lacks the page, not its LSN.
         let oldest_lsn = writes.oldest.get();
         let (nr_dirty, nr_written) = writes.nr_pages(mapping.nr_pages());
         FileStats {
@@ -674,14 +609,12 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// Returns `result`. If it is an error that every handle reports once, records that this handle
-    /// has reported it.
+    /// Records that this handle has reported an error that every handle reports once.
     pub(super) fn tells<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         if let (Err(error), Some(writes)) = (&result, self.mapping.writes_if_any())
             && let Some(cause) = error.noted_cause()
         {
-            // Earlier errors of the same cause are covered too, since the caller must write
-            // everything again.
+            // This covers earlier errors of the same cause: the caller must write everything again.
             writes.errors.mark(cause, &self.seen);
         }
         result
@@ -699,8 +632,6 @@ impl<S: RefScheme> File<S> {
             error.noted_cause().or(of_storage)
         });
         if let Some(cause) = cause {
-            // This error also covers earlier ones of the same cause. The next call reports errors
-            // of other causes.
             writes.errors.mark(cause, &self.seen);
             return result;
         }
@@ -708,8 +639,6 @@ impl<S: RefScheme> File<S> {
         result
     }
 
-    /// Returns an earlier error that this handle has not reported yet, as an error of the call
-    /// `op`.
     fn tell_earlier(&self, writes: &Writes, op: Op) -> Result<(), Error> {
         match writes.errors.take(&self.seen) {
             Some(failure) => Err(Error::from_failure(op, failure).with_path(self.path())),
@@ -717,28 +646,23 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// Makes everything durable, and closes the handle. A handle for reading makes everything
-    /// durable only if it is the last handle of the file. It may then be the handle that reports
-    /// the loss of data that was written by other handles.
+    /// Makes everything durable, and closes the handle. A handle for reading does so only if it is
+    /// the last handle of the file. It may then report the loss of other handles' writes.
     ///
     /// A file that is as its opening has found it is not synced
     /// ([`Backend::is_as_found`](pagewell_io::Backend::is_as_found)): what earlier processes have
     /// written to it may not be durable.
     ///
-    /// If the backend, the writeback callback or the page codec fails, this function retries until
-    /// a second has passed since the first attempt
-    /// ([`Builder::close_timeout`](crate::Builder::close_timeout)). Calls in progress are not
-    /// interrupted.
-    ///
-    /// The drop of a handle does the same, and takes as long, but can report an error only on the
-    /// program's standard error. Data that was not made durable is then lost.
+    /// If the backend, the writeback callback or the page codec fails, the call is retried for a
+    /// second from the first attempt ([`Builder::close_timeout`](crate::Builder::close_timeout)).
+    /// Calls in progress are not interrupted. The drop of a handle does the same, but reports an
+    /// error only on standard error, and the data that is not durable is lost.
     ///
     /// # Errors
     ///
-    /// The handle, and the error of [`sync_all`](Self::sync_all), which contains the amount of data
-    /// that is not durable. As long as a handle exists, the file stays open, and locked by this
-    /// process if it is open for writing, and nothing is lost: close the handle again once the
-    /// backend works.
+    /// The handle, and the error of [`sync_all`](Self::sync_all) with the amount of data that is
+    /// not durable. While a handle exists, the file stays open, and locked if it is open for
+    /// writing, and nothing is lost: close the handle again once the backend works.
     #[allow(clippy::result_large_err)] // The error contains the handle; closing is rare.
     pub fn close(mut self) -> Result<(), (Self, Error)> {
         let saved = match self.access {
@@ -746,8 +670,7 @@ impl<S: RefScheme> File<S> {
             Handle::Write => self.writes(Op::Sync).and_then(|writes| {
                 let earlier = writes.errors.take(&self.seen);
                 let saved = Flusher(&self.mapping).save_at_the_end();
-                // Errors that occurred during the attempts are either resolved or reported by this
-                // call.
+                // Errors during the attempts are either resolved or reported by this call.
                 Cause::ALL
                     .into_iter()
                     .for_each(|cause| writes.errors.mark(cause, &self.seen));
@@ -759,8 +682,7 @@ impl<S: RefScheme> File<S> {
                 }
             }),
         };
-        // This call has work to do only for the last handle; for a handle for writing, all of it is
-        // already done.
+        // Saves the file if this is its last handle; a handle for writing has already done so.
         match saved.and_then(|()| self.mapping.close_handle()) {
             Ok(()) => {
                 self.is_closed = true;
@@ -784,8 +706,7 @@ impl<S: RefScheme> File<S> {
         refresh(&self.mapping, Op::Invalidate)
     }
 
-    /// Returns a handle for a user that maps the file's pages, such as a memory space, with the
-    /// access rights of this one.
+    /// Returns a handle for a user that maps the file's pages, with the access rights of this one.
     pub fn mapped(&self) -> MappedFile<S> {
         MappedFile::new(self.mapping.clone(), self.access)
     }
@@ -806,8 +727,7 @@ impl<S: RefScheme> File<S> {
     }
 
     /// Compares the file that `path` resolves to with this file. Returns `Different` for a missing
-    /// file, and for every file if the backend of this one has no descriptor. Releases no POSIX
-    /// lock of this process.
+    /// file, and if this one's backend has no descriptor. Releases no POSIX lock of this process.
     ///
     /// # Errors
     ///
@@ -839,8 +759,7 @@ impl<S: RefScheme> File<S> {
 }
 
 impl<S: RefScheme> Drop for File<S> {
-    /// Makes everything durable if this is the last handle. Afterwards the strong reference is
-    /// dropped, which closes the file if no other strong reference exists.
+    /// Makes everything durable if this is the last handle, before the strong reference is dropped.
     fn drop(&mut self) {
         if !self.is_closed {
             self.mapping.drop_handle();

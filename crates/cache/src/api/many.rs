@@ -11,14 +11,11 @@ use crate::read::reader::Reader;
 use crate::read::view::View;
 
 impl<S: RefScheme> File<S> {
-    /// Performs many reads, each as [`read_at`](Self::read_at) does, with a
-    /// [`result`](ReadRequest::result) for each of them.
-    ///
-    /// Reads of cached pages overlap their memory accesses, sixteen reads at a time. This is faster
-    /// at random places of a large cache. Pages in the processor's caches are read faster one by
-    /// one (`batch-16` of `bench read`). Missing pages are read from the file concurrently, as far
-    /// as the engine allows ([`Builder::engine`](crate::Builder::engine)). The reads are performed
-    /// in any order, and may see writes of other threads in any order.
+    /// Performs many reads, each as [`read_at`](Self::read_at) does, in any order, with a
+    /// [`result`](ReadRequest::result) for each. Sixteen hits at a time overlap their memory
+    /// accesses, which is faster at random places of a large cache than one by one, but slower if
+    /// the pages are in the processor's caches (`batch-16` of `bench read`). Missing pages are read
+    /// concurrently, as far as the engine allows ([`Builder::engine`](crate::Builder::engine)).
     ///
     /// ```
     /// # mod pagewell { pub use pagewell_cache::*;
@@ -53,7 +50,6 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// Performs those of `requests` that were no hits or have failed.
     #[cold]
     #[inline(never)]
     fn read_others(&self, requests: &mut [ReadRequest<'_>], others: &[usize]) {
@@ -69,8 +65,7 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// Reads the missing pages of a prefix of `others` concurrently, and returns its length, which
-    /// is at least one.
+    /// Reads missing pages of a prefix of `others`, and returns its length, at least one.
     fn read_missing(&self, requests: &[ReadRequest<'_>], others: &[usize]) -> usize {
         let is_home = self.mapping().check_home(Op::Read).is_ok();
         if others.len() == 1 || !is_home {
@@ -90,10 +85,8 @@ impl<S: RefScheme> File<S> {
         nr
     }
 
-    /// Calls `look` on many pages, each as in [`view`](Self::view), with the index in `pages` and
-    /// the view. Calls `take` with the index and the result of each view.
-    ///
-    /// The first cache lines of cached pages are prefetched together.
+    /// Calls `look` on many pages, each as in [`view`](Self::view), with the index in `pages`, and
+    /// `take` with index and result. The first cache lines of cached pages are prefetched together.
     ///
     /// ```
     /// # mod pagewell { pub use pagewell_cache::*;

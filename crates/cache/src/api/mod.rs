@@ -1,11 +1,9 @@
 //! Public handles: caches and files.
 //!
-//! Owns. The builder of a cache ([`builder`]), the cache ([`cache`]) and its companion
-//! ([`companion`]), the options of a file ([`options`]), the file ([`mod@file`]) and its operations
-//! on many places ([`many`]), and a cache without background work ([`quiet`]).
+//! Owns. The [`builder`] of a cache, the [`cache`] and its [`companion`]; [`options`] of a file,
+//! the [file](mod@file), [`many`] operations at once; a [`quiet`] cache.
 //!
-//! Calls every lower layer. This layer checks arguments and converts outcomes into errors. The
-//! lower layers do the work.
+//! Calls every lower layer. This layer checks arguments and converts outcomes into errors.
 
 pub(crate) mod advise;
 pub(crate) mod builder;

@@ -9,13 +9,11 @@ use crate::dirty::options::{BeforeWrite, WriteOptions, Writeback};
 
 /// Options for opening a file.
 ///
-/// If the file is already open in the cache, even if only an area of a memory space keeps it open,
-/// its options do not change, and options that are not set have the file's values. If the page size
-/// differs from the file's, opening fails with
-/// [`PageSizeMismatch`](crate::ErrorKind::PageSizeMismatch). If the writeback callback, the page
-/// codec, the writeback mode or the transfers differ, it fails with
-/// [`OptionsMismatch`](crate::ErrorKind::OptionsMismatch). After such a failure nothing has
-/// changed; in particular the file was not truncated.
+/// If the file is already open in the cache, even if only by an area of a memory space, options
+/// that are not set have its values. If another page size is set, opening fails with
+/// [`PageSizeMismatch`](crate::ErrorKind::PageSizeMismatch); for another writeback callback, page
+/// codec, writeback mode or transfers, with [`OptionsMismatch`](crate::ErrorKind::OptionsMismatch).
+/// Then nothing has changed; in particular, the file was not truncated.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
     pub(super) page_size: Option<usize>,
@@ -31,8 +29,7 @@ impl OpenOptions {
         Self::default()
     }
 
-    /// Sets the size of the file's pages: 4, 8, 16, 32 or 64 KiB, in bytes. Default: the page size
-    /// of the open file, or else that of the cache.
+    /// Sets the page size in bytes: 4, 8, 16, 32 or 64 KiB. Default: that of open file or cache.
     #[must_use]
     pub fn page_size(mut self, bytes: usize) -> Self {
         self.page_size = Some(bytes);
@@ -43,17 +40,13 @@ impl OpenOptions {
     /// or else [`Direct::Never`].
     ///
     /// A cache with enough memory for the frequently used pages often benefits, since each page is
-    /// then in memory only once. On the other hand, each miss reads from the device, even if the
-    /// kernel's page cache would have had the page, and each writeback writes to the device, even
-    /// if it is soon repeated. [`File::transfers`](crate::File::transfers) returns the actual mode
-    /// and the reason for it.
+    /// then in memory only once. On the other hand, each miss and each writeback, even if it is
+    /// soon repeated, accesses the device. [`File::transfers`](crate::File::transfers) returns the
+    /// actual mode and the reason for it.
     ///
     /// [`Direct::Always`] fails with [`Unavailable`](crate::ErrorKind::Unavailable) if the file
-    /// system has no direct transfers. If the file is already open in the other mode, opening fails
-    /// with [`OptionsMismatch`](crate::ErrorKind::OptionsMismatch).
-    ///
-    /// This option applies only to files opened by path. A program's backend determines its own
-    /// transfers.
+    /// system has no direct transfers, and another mode than the open file's with
+    /// [`OptionsMismatch`](crate::ErrorKind::OptionsMismatch). A program's backend ignores it.
     #[must_use]
     pub fn direct(mut self, direct: Direct) -> Self {
         self.direct = Some(direct);
@@ -61,20 +54,18 @@ impl OpenOptions {
         self
     }
 
-    /// Sets the page codec of the file ([`PageHooks`]), which encodes pages on the way to the
-    /// backend and decodes them on the way back, for checksums or encryption. Default: the codec of
-    /// the open file, or else none.
+    /// Sets the page codec of the file ([`PageHooks`]), which encodes stored pages, for checksums
+    /// or encryption. Default: the codec of the open file, or else none.
     ///
     /// The file is then stored in whole pages: `n` bytes in pages of `P` bytes are stored as
-    /// `n.div_ceil(P)` pages, followed by `n % P` bytes without a meaning. So the file can be read
-    /// correctly only with a matching codec, with the same page size, and through a cache. If a
-    /// backend has 1 to `P - 1` bytes, it is not such a file, and opening fails with
-    /// [`Corrupt`](crate::ErrorKind::Corrupt). The file does not record the codec. If it was
-    /// written without a codec, the codec is given the raw bytes to decode, and may return wrong
-    /// bytes.
+    /// `n.div_ceil(P)` pages, followed by `n % P` bytes without a meaning. It can be read correctly
+    /// only with a matching codec, the same page size, and a cache. A backend with 1 to `P - 1`
+    /// bytes is no such file, and opening fails with [`Corrupt`](crate::ErrorKind::Corrupt). The
+    /// file does not record the codec: if it was written without one, the codec decodes raw bytes,
+    /// perhaps wrongly.
     ///
-    /// Readers must set the codec too. A file that is open for writing uses memory of the cache for
-    /// encoded pages in flight: a 64th of the cache, at most 1 MiB, and at least a page.
+    /// Readers must set the codec too. A file open for writing uses a 64th of the cache, at most 1
+    /// MiB and at least a page, for encoded pages in flight.
     ///
     /// ```
     /// # mod pagewell { pub use pagewell_cache::*;
@@ -124,16 +115,15 @@ impl OpenOptions {
         self
     }
 
-    /// Opens the file for writing too. Only one process, with one cache, can have a file open for
-    /// writing; another process or cache gets [`Busy`](crate::ErrorKind::Busy). Default: the file
-    /// is opened for reading only.
+    /// Opens the file for writing too. Only one cache of one process can do so; others get
+    /// [`Busy`](crate::ErrorKind::Busy). Default: reading only.
     #[must_use]
     pub fn write(mut self) -> Self {
         self.write.get_or_insert_default();
         self
     }
 
-    /// Opens the file for writing, and creates it if it does not exist. A new file is durable after
+    /// Creates the file if it does not exist, and opens it for writing. A new file is durable after
     /// the first sync.
     #[must_use]
     pub fn create(mut self) -> Self {
@@ -148,8 +138,7 @@ impl OpenOptions {
         self.write()
     }
 
-    /// Sets the permissions of a file that is created, as in `open(2)`: the process's `umask` is
-    /// applied. Default: 0666. An existing file keeps its permissions.
+    /// Sets the permissions of a created file, less the `umask`, as in `open(2)`. Default: 0666.
     #[must_use]
     pub fn mode(mut self, bits: u32) -> Self {
         self.file = self.file.mode(bits);
@@ -176,19 +165,17 @@ impl OpenOptions {
     /// from [`File::write_at_lsn`](crate::File::write_at_lsn) (0 if it has none). If `hook` returns
     /// an error, the page is not written, and stays dirty.
     ///
-    /// The callback runs on a thread of the cache, or on a thread that operates on this file: one
-    /// that flushes, syncs or closes it, or writes to it at its quota while the cache is
-    /// [quiesced](crate::Cache::quiesce); with [`page_hooks`](Self::page_hooks) also one that
-    /// changes its size or writes past its end. It never runs on a thread that only reads, or that
-    /// uses another file. So the callback may acquire a lock of the program under which the program
-    /// uses *other* files of the cache, such as a log: no thread that holds that lock waits for
-    /// this callback. A callback that blocks or panics stops this file only.
+    /// The callback runs on a thread of the cache, or on one that flushes, syncs or closes this
+    /// file, or writes to it at its quota while the cache is [quiesced](crate::Cache::quiesce);
+    /// with [`page_hooks`](Self::page_hooks) also one that changes its size or writes past its end.
+    /// It never runs on a thread that only reads, or uses another file. So it may acquire a lock of
+    /// the program under which the program uses *other* files of the cache, such as a log. A
+    /// callback that blocks or panics stops this file only.
     ///
-    /// The callback is called with the file's writeback lock held. So the callback cannot flush or
-    /// sync this file, change its size, or discard pages of it: these calls fail with
-    /// [`Deadlock`](crate::ErrorKind::Deadlock). It may write to other files, such as a log, and
-    /// sync them. Keep a handle of such a file outside of the callback, or close the file: if the
-    /// only handle is in the callback, it is dropped when this file is closed.
+    /// The callback runs with the file's writeback lock held: a flush, a sync, a discard or a
+    /// change of size of this file fails with [`Deadlock`](crate::ErrorKind::Deadlock). It may
+    /// write and sync other files, such as a log. Keep a handle of such a file outside of the
+    /// callback: one that only the callback owns is dropped when this file is closed.
     ///
     /// Each call of this function creates a different callback, even with the same closure. To open
     /// a file twice with one callback, use the same options twice, use
@@ -201,8 +188,7 @@ impl OpenOptions {
         self.before_write_shared(Arc::new(hook))
     }
 
-    /// Sets the writeback callback as [`before_write`](Self::before_write) does, but takes a
-    /// callback that can be shared between options.
+    /// As [`before_write`](Self::before_write), with a callback that options can share.
     #[must_use]
     pub fn before_write_shared(mut self, hook: Arc<BeforeWrite>) -> Self {
         self.write.get_or_insert_default().before_write = Some(hook);

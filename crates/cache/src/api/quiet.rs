@@ -3,16 +3,14 @@
 //! Place. A program that examines a whole cache, to count its frames or to
 //! [`verify`](Cache::verify) it, holds a [`Quiet`], and keeps its own threads from using the cache.
 //!
-//! Protocol. Between requests a flusher holds no reference to a file or page, and no frame except
-//! free ones in its thread cache. So after a thread has stopped the requests
-//! ([`crate::files::flushers`]) and waited for those in progress, no flusher uses the cache. The
-//! thread then does the work that was left to flushers: it closes the files whose last reference
-//! was dropped in a callback or a codec.
+//! Protocol. Between requests a flusher holds no reference, and only free frames in its thread
+//! cache. So once requests are stopped ([`crate::files::flushers`]) and those in progress have
+//! ended, no flusher uses the cache. The thread then closes the files that were left to flushers,
+//! since their last reference was dropped in a callback or a codec.
 //!
-//! Locks. A thread acquires the quiet lock (`Rounds`) with no other lock of the cache held, and
-//! never in a callback or a codec. The holder waits for flushers, which call callbacks and
-//! backends. So a flusher that serves a request, also in a call of a backend, must not acquire the
-//! lock; `are_held_here` detects this.
+//! Locks. A thread acquires the quiet lock (`Rounds`) without any other lock of the cache, and
+//! never in a callback or a codec. The holder waits for flushers. So a flusher that serves a
+//! request, also in a call of a backend, must not acquire it; `are_held_here` detects this.
 
 use std::fmt;
 
@@ -33,28 +31,22 @@ pub struct Quiet<'c, S: RefScheme> {
 }
 
 impl<S: RefScheme> Cache<S> {
-    /// Waits until the threads of the cache have finished their current work, and stops them until
-    /// the guard is dropped. Closes the files that were left to these threads. The call waits for
-    /// calls of backends and callbacks in progress, without a limit.
+    /// Waits, without a limit, until the threads of the cache have finished their current calls,
+    /// and stops them until the guard is dropped. Closes the files that were left to them.
     ///
-    /// Call this function before you count frames with [`stats`](Self::stats) or verify the cache
-    /// ([`verify`](Self::verify)): if the program's own threads do not use the cache either,
-    /// nothing changes. A program that only closes files need not call it: when the last handle is
-    /// dropped, the file is closed, and its frames are free. Only files whose last handle was
-    /// dropped in a page codec or a callback
-    /// ([`OpenOptions::before_write`](crate::OpenOptions::before_write)) are left to the threads of
-    /// the cache.
+    /// Call this before you count frames with [`stats`](Self::stats) or [`verify`](Self::verify)
+    /// the cache: if the program's threads do not use it, nothing changes. No call is needed to
+    /// close files, except those whose last handle was dropped in a page codec or a callback
+    /// ([`OpenOptions::before_write`](crate::OpenOptions::before_write)).
     ///
     /// Until the guard is dropped, no file is written back in the background, so a writer reaches
     /// its file's quota of dirty frames sooner, and then writes the file back itself. A call of
-    /// this function by another thread waits until the guard is dropped.
+    /// this function by another thread waits.
     ///
     /// # Errors
     ///
-    /// - [`Deadlock`](ErrorKind::Deadlock) if the calling thread is in a callback or a page codec,
-    ///   for which a thread of the cache may be waiting; if it has the guard of another call; or if
-    ///   it is in a call of a [`Backend`](pagewell_io::Backend) that a thread of the cache or this
-    ///   function has made.
+    /// - [`Deadlock`](ErrorKind::Deadlock) if this thread is in a callback or a page codec, has
+    ///   another guard, or is in a call of a [`Backend`](pagewell_io::Backend) by the cache.
     /// - [`Forked`](ErrorKind::Forked).
     pub fn quiesce(&self) -> Result<Quiet<'_, S>, Error> {
         let files = self.files();
@@ -76,8 +68,7 @@ impl<S: RefScheme> Cache<S> {
 impl<S: RefScheme> Drop for Quiet<'_, S> {
     fn drop(&mut self) {
         if !self.cache.files().shared.home.is_here() {
-            // In a fork the locks may never be released, since another thread of the parent may
-            // have held them.
+            // In a fork, another thread of the parent may have held the locks.
             std::mem::forget(self.held.take());
         }
     }

@@ -10,21 +10,17 @@ const UNIT: usize = 4096;
 
 const WORD: usize = size_of::<AtomicU64>();
 
-/// Aligned memory, in words. The operating system allocates all of it when it is created.
 #[derive(Debug)]
 pub(crate) struct Aligned {
     words: Vec<AtomicU64>,
-    /// Index of the first aligned word.
     start: usize,
     nr_words: usize,
 }
 
 impl Aligned {
-    /// Allocates `len` zero bytes. `len` is a multiple of the frame size.
     pub(crate) fn new(len: usize) -> Self {
         let nr_words = len.div_ceil(WORD);
-        // Each word is written, so the operating system allocates the memory now, and not when
-        // memory is short.
+        // Writes each word, so that the system allocates the memory now, not when memory is short.
         let words: Vec<AtomicU64> = (0..nr_words + UNIT / WORD)
             .map(|_| AtomicU64::new(0))
             .collect();
@@ -36,7 +32,6 @@ impl Aligned {
         }
     }
 
-    /// Returns the size of the whole allocation.
     pub(crate) fn nr_bytes(&self) -> usize {
         self.words.capacity() * WORD
     }
@@ -49,10 +44,9 @@ impl Aligned {
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         let words = &mut self.words[self.start..self.start + self.nr_words];
         let len = size_of_val(words);
-        // SAFETY: the words are initialized, have no padding, and allow any value, so they can be
-        // accessed as bytes for as long as they are borrowed. The borrow is exclusive, so nothing
-        // else accesses them. The kernel accesses them only through `bytes`, which the owner lends
-        // to a request; the owner calls this function only after the request has completed.
+        // SAFETY: the words are initialized, have no padding, allow any value, and are exclusively
+        // borrowed for as long as the bytes. The kernel accesses them only through `bytes`, for
+        // requests that have completed before the owner calls this function.
         unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), len) }
     }
 }

@@ -6,15 +6,12 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_BYTES, FrameMeta, UniqueFrame};
 use pagewell_sync::bytes::{RacyBytes, RacySource};
 
-/// Change of one page, starting at byte `off`.
-///
-/// The kind of change is a type parameter: a choice at run time made writes of a few bytes a sixth
-/// slower.
+/// Change of one page, from byte `off` on. Its kind is a type parameter, since a choice at run time
+/// made writes of a few bytes a sixth slower.
 #[derive(Clone, Copy)]
 pub(crate) struct Edit<C> {
     pub(crate) off: usize,
     pub(crate) change: C,
-    /// Log sequence number that the program gave for the change; 0 for none.
     pub(crate) lsn: u64,
 }
 
@@ -22,7 +19,6 @@ pub(crate) trait Change: Copy {
     /// Whether the result is independent of the old bytes.
     const REPLACES: bool;
 
-    /// Returns the number of bytes that the change covers.
     fn len(self) -> usize;
 
     fn apply(self, bytes: RacyBytes<'_>);
@@ -83,7 +79,6 @@ impl<'b> Edit<&'b [u8]> {
         Self { off, change, lsn }
     }
 
-    /// Creates an edit that replaces all bytes of a page that lie within the file.
     pub(crate) fn whole(bytes: &'b [u8], lsn: u64) -> Self {
         Self::bytes(0, bytes, lsn)
     }
@@ -98,7 +93,6 @@ impl<'b> Edit<Made<'b>> {
 }
 
 impl<C: Change> Edit<C> {
-    /// Returns the bytes of the frame that the edit changes.
     #[inline(always)]
     pub(crate) fn bytes_of<'f, S: RefScheme>(self, frame: &'f UniqueFrame<'_, S>) -> RacyBytes<'f> {
         frame.bytes().slice(self.off, self.change.len())
@@ -109,8 +103,7 @@ impl<C: Change> Edit<C> {
         self.change.apply(self.bytes_of(frame));
     }
 
-    /// Whether the edit replaces all `len` bytes of the page that lie within the file, so that the
-    /// old bytes are not needed.
+    /// Whether the edit replaces all `len` bytes of the page within the file.
     pub(crate) fn covers(self, len: usize) -> bool {
         C::REPLACES && self.off == 0 && self.range().end >= len
     }

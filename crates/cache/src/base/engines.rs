@@ -1,9 +1,8 @@
 //! I/O engine and helper threads of a cache.
 //!
-//! The engine is created at its first use: a program that only hits, or that makes only one
-//! transfer at a time, needs no engine. An engine of io_uring uses a thread and a ring. If it is
-//! refused for lack of descriptors, threads or memory, threads serve in its place, and its creation
-//! is tried again, at most once a second.
+//! The engine is created at its first use, since hits and single transfers need none. If io_uring
+//! is refused for lack of descriptors, threads or memory, threads serve in its place, and its
+//! creation is tried again, at most once a second.
 
 #[cfg(not(loom))]
 mod imp {
@@ -16,19 +15,14 @@ mod imp {
         Chosen, Engine, Reason, Refusal, Settings, WakerThreads, WorkerEngine, WorkerSettings,
     };
 
-    /// Settings of the I/O engine, the engine once it is created, and three sets of threads that do
-    /// not belong to the engine:
-    /// - `callers` make offloaded calls and may block: in transfers, in syncs, at pages that a
-    ///   program has locked;
-    /// - `restorers` decode the pages that the engine has read. They are separate because all
-    ///   callers may be waiting for such pages;
-    /// - `waking` calls the wakers of tasks. It is separate because all callers may be waiting for
-    ///   such a task, which has a page locked.
+    /// The I/O engine, and three sets of threads that do not belong to it:
+    /// - `callers` make offloaded calls and may block: in transfers, in syncs, at locked pages;
+    /// - `restorers` decode the pages that the engine has read, for which all callers may wait;
+    /// - `waking` calls the wakers of tasks, for whose locked pages all callers may wait.
     #[derive(Debug, Default)]
     pub(crate) struct Engines {
         settings: Settings,
         chosen: OnceLock<Chosen>,
-        /// Threads in place of an engine that a limit refuses for the time being.
         interim: OnceLock<Chosen>,
         /// Time of the last attempt to create the engine. Held during an attempt.
         tried: Mutex<Option<Instant>>,
@@ -37,7 +31,6 @@ mod imp {
         waking: WakerThreads,
     }
 
-    /// Minimum time between two attempts to create an engine that a limit has refused.
     const RETRY: Duration = Duration::from_secs(1);
 
     /// Maximum number of threads that make offloaded calls, in total and for one file. The limit
@@ -45,18 +38,12 @@ mod imp {
     const CALLERS: usize = 128;
     const CALLERS_OF_FILE: usize = 64;
 
-    /// Maximum number of decoder threads, in total and for one file. Codecs that block delay other
-    /// files only if they occupy all threads.
+    /// Maximum number of decoder threads. Blocked codecs delay other files only if they occupy all.
     const RESTORERS: usize = 64;
     const RESTORERS_OF_FILE: usize = 8;
 
     impl Engines {
-        /// Creates the engines with `settings`. If the settings name an I/O engine whose creation
-        /// may fail, it is created now.
-        ///
-        /// # Errors
-        ///
-        /// The reason why the named engine cannot be created.
+        /// If `settings` name an I/O engine whose creation may fail, creates it now.
         pub(crate) fn new(settings: Settings) -> Result<Self, Refusal> {
             let mut engines = Self::default();
             engines.settings = settings;
@@ -67,12 +54,10 @@ mod imp {
             Ok(engines)
         }
 
-        /// Creates the engines with the given I/O engine, which overrides the settings.
         #[cfg(feature = "simulated")]
         pub(crate) fn of(engine: Arc<dyn Engine>) -> Self {
             let engines = Self::default();
             let reason = pagewell_io::engine::Reason::Asked;
-            // No other thread has access yet.
             let _ = engines.chosen.set(Chosen { engine, reason });
             engines
         }
@@ -109,12 +94,10 @@ mod imp {
             }
         }
 
-        /// Submits `call`, which may wait, to the threads for offloaded calls. `key` identifies the
-        /// file ([`WorkerEngine::call`]).
+        /// Submits an offloaded call. `key` identifies the file ([`WorkerEngine::call`]).
         pub(crate) fn call(&self, key: usize, call: Box<dyn FnOnce() + Send>) {
             let callers = self.callers.get_or_init(|| {
-                // The initialization takes no lock, so no other thread of a simulation runs during
-                // it.
+                // Takes no lock, so no other thread of a simulation runs during it.
                 WorkerEngine::new(WorkerSettings {
                     threads: CALLERS,
                     per_storage: CALLERS_OF_FILE,
@@ -124,8 +107,7 @@ mod imp {
             callers.call(key, call);
         }
 
-        /// Submits `call`, which calls a page codec, to the decoder threads. `key` identifies the
-        /// file. `call` waits for nothing but the codec.
+        /// Submits a call of a page codec, which waits for nothing else. `key` identifies the file.
         pub(crate) fn restore(&self, key: usize, call: Box<dyn FnOnce() + Send>) {
             let restorers = self.restorers.get_or_init(|| {
                 WorkerEngine::new(WorkerSettings {
@@ -147,8 +129,7 @@ mod imp {
     }
 
     impl Drop for Engines {
-        /// Closes the waker threads. All caches and files that used them were dropped. A future
-        /// borrows its file, so no task is waiting either.
+        /// No task is waiting: a future borrows its file, and all files were dropped.
         fn drop(&mut self) {
             self.waking.close();
         }

@@ -1,5 +1,4 @@
-//! Offloaded calls: calls that may block. A task must not block, so a thread of the cache makes the
-//! call on the task's behalf.
+//! Offloaded calls: calls that may block, made by a thread of the cache for a task.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -11,8 +10,7 @@ use pagewell_sync::{Mutex, lock};
 
 use crate::base::engines::Engines;
 
-/// The task's side of an offloaded call. If the task drops it, the call is made nevertheless, and
-/// its result is dropped.
+/// The task's side. If it is dropped, the call is made nevertheless.
 #[derive(Debug)]
 pub(crate) struct Errand<T>(Arc<Mutex<State<T>>>);
 
@@ -24,7 +22,6 @@ enum State<T> {
     Done(Option<thread::Result<T>>),
 }
 
-/// The thread's side of an offloaded call.
 struct Caller<T>(Arc<Mutex<State<T>>>);
 
 impl<T> Caller<T> {
@@ -64,11 +61,7 @@ impl<T: Send + 'static> Errand<T> {
     }
 
     /// Returns the result of the call, once; `None` if the call was never made or its result was
-    /// already returned. While the call is pending, stores the waker of `context`.
-    ///
-    /// # Panics
-    ///
-    /// Resumes the panic of the call, if it panicked.
+    /// already returned. While the call is pending, stores the waker. Resumes a panic of the call.
     pub(crate) fn poll(&self, context: &Context<'_>) -> Poll<Option<T>> {
         let mut state = lock(&self.0);
         match &mut *state {
@@ -77,8 +70,7 @@ impl<T: Send + 'static> Errand<T> {
                     .as_ref()
                     .is_some_and(|waker| waker.will_wake(context.waker()));
                 if !is_same {
-                    // Cloning and dropping a waker runs code of the program, so it is done without
-                    // the lock.
+                    // Cloning and dropping a waker runs code of the program: not under the lock.
                     drop(state);
                     return self.leave(context.waker().clone());
                 }

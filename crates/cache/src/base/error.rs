@@ -7,7 +7,6 @@ use std::{fmt, io};
 #[cfg(not(loom))]
 use pagewell_io::{Forked, identity::AmbiguousFile};
 
-/// Declares [`ErrorKind`]: the kinds, the closest `errno` of each, and its message.
 macro_rules! kinds {
     ($($(#[doc = $doc:literal])* $name:ident = $errno:ident, $message:literal;)*) => {
         /// Kind of an error.
@@ -42,16 +41,14 @@ kinds! {
     NotFound = ENOENT, "no such file";
     /// `create_new` was set, and the file exists.
     AlreadyExists = EEXIST, "the file exists";
-    /// The path is too long, contains a NUL byte, passes through a file, or has more than 40
-    /// symbolic links.
+    /// The path is too long, has a NUL byte, passes through a file, or has over 40 symbolic links.
     InvalidPath = ENAMETOOLONG, "invalid path";
     /// The operating system denies access, or the file system is mounted read-only.
     PermissionDenied = EACCES, "permission denied";
     /// The identity of the file is ambiguous: its device and inode number are those of another open
     /// file, or change while the file is open. The file was neither read nor changed.
     AmbiguousFile = ENOTUNIQ, "the file's identity is ambiguous";
-    /// The path names a directory, a pipe, or another object without random access, or a file
-    /// without a size (such as the files of procfs and sysfs).
+    /// The path names a directory, a pipe, or another object without random access or a size.
     NotAFile = EISDIR, "not a regular file or block device";
     /// A setting is out of range; the message names it.
     InvalidConfig = EINVAL, "a setting is out of range";
@@ -59,8 +56,7 @@ kinds! {
     InvalidPageSize = EINVAL, "the page size must be 4, 8, 16, 32 or 64 KiB";
     /// The file is open already, with another page size.
     PageSizeMismatch = EINVAL, "the file is already open with another page size";
-    /// The file is already open with another callback, page codec or mode of writeback; the message
-    /// names the option.
+    /// The file is already open with another option, which the message names.
     OptionsMismatch = EINVAL, "the file is already open with other options";
     /// The page begins at or past the end of the file.
     OutOfRange = ENXIO, "the page begins at or past the end of the file";
@@ -69,13 +65,11 @@ kinds! {
     FileTooLarge = EFBIG, "the file is too large";
     /// The file was truncated outside the cache.
     Truncated = EIO, "the file was truncated since it was opened";
-    /// No frame could be freed; the message gives the number of frames in each state (dirty,
-    /// pinned, of spaces, and so on). Or an append is longer than the number of bytes of one file
-    /// that may be dirty; the message states the limit.
+    /// No frame could be freed; the message gives the number of frames in each state. Or an append
+    /// is longer than the number of bytes of one file that may be dirty, which the message states.
     OutOfFrames = ENOMEM, "no frame of the cache can be freed";
-    /// The page's contents are inconsistent: the closure of a view
-    /// ([`File::view`](crate::File::view)) returned `Torn` although the page did not change, or it
-    /// made more accesses than any valid traversal of a page takes.
+    /// The closure of a view ([`File::view`](crate::File::view)) returned `Torn` although the page
+    /// did not change, or made more accesses than any valid traversal of a page takes.
     Malformed = EUCLEAN, "the page's contents are inconsistent";
     /// The stored bytes are not those that were written, as detected by the program's page codec
     /// ([`PageHooks::after_read`](crate::PageHooks::after_read)). The error names the page, and no
@@ -85,16 +79,13 @@ kinds! {
     TooManyPins = EOVERFLOW, "the page has the maximum number of references";
     /// The operating system has no memory left.
     OutOfMemory = ENOMEM, "out of memory";
-    /// A limit on open files or threads, of the process or of the system, is reached; the message
-    /// names it.
+    /// A limit on open files or threads, which the message names, is reached.
     LimitReached = EMFILE, "resource limit reached";
     /// The file is open for reading only.
     ReadOnly = EBADF, "the file is open for reading only";
-    /// The file is open for writing in another process or through another open file description of
-    /// this one, or is being executed.
+    /// The file is open for writing through another open file description, or is being executed.
     Busy = EBUSY, "the file is open for writing elsewhere";
-    /// The file is at its quota of dirty pages, and they cannot be written back; the message gives
-    /// the reason.
+    /// The file is at its quota of dirty pages, which cannot be written back (see the message).
     Throttled = EAGAIN, "the file is at its quota of dirty pages";
     /// A page is pinned for writing; the message may name it.
     Locked = EBUSY, "a page is pinned for writing";
@@ -105,8 +96,7 @@ kinds! {
     Refused = ECANCELED, "the program's callback refused a page";
     /// The process is a fork of the one that created the cache.
     Forked = EBADF, "this process is a fork of the one that created the cache";
-    /// The requested facility is unavailable and fallback is disabled: an engine, direct I/O, or
-    /// file locks. The message gives the reason.
+    /// A requested engine, direct I/O or file locks are unavailable; the message gives the reason.
     Unavailable = EOPNOTSUPP, "the requested facility is unavailable";
     /// The backend failed; the source is its error.
     Io = EIO, "the backend failed";
@@ -163,18 +153,14 @@ impl Op {
 pub(crate) struct Failure {
     pub(crate) cause: Cause,
     pub(crate) error: io::Error,
-    /// Page that caused the failure, if it is known.
     pub(crate) page: Option<u64>,
 }
 
-/// Source of a failure. Failures of different sources are reported to handles separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// The backend failed.
     Storage,
     /// A page has too many references to be written to the backend.
     Pins,
-    /// A callback or page codec of the program refused a page.
     Hook,
 }
 
@@ -206,7 +192,6 @@ struct Inner {
     page: Option<u64>,
     /// `Some` if the error is also reported to each handle of the file, once.
     noted: Option<Cause>,
-    /// For `OutOfFrames`: number of frames that could not be freed because they were not clean.
     nr_unclean: usize,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
@@ -285,12 +270,10 @@ impl Error {
         self
     }
 
-    /// Returns the number of frames that were not clean when no frame was available.
     pub(crate) fn nr_unclean(&self) -> usize {
         self.0.nr_unclean
     }
 
-    /// Appends `detail` to the error's detail.
     pub(crate) fn and_detail(mut self, detail: impl fmt::Display) -> Self {
         self.0.detail = Some(match self.0.detail.take() {
             Some(before) => format!("{before}; {detail}"),
@@ -323,19 +306,16 @@ impl Error {
         self.0.page
     }
 
-    /// Whether a signal interrupted the call of the backend.
     pub(crate) fn is_interrupted(&self) -> bool {
         let source = std::error::Error::source(self).and_then(|error| error.downcast_ref());
         source.is_some_and(|error: &io::Error| error.kind() == io::ErrorKind::Interrupted)
     }
 
-    /// Marks the error as also reported to the handles of the file.
     pub(crate) fn noted(mut self, cause: Cause) -> Self {
         self.0.noted = Some(cause);
         self
     }
 
-    /// Returns the source of the failure if it is also reported to the handles of the file.
     pub(crate) fn noted_cause(&self) -> Option<Cause> {
         self.0.noted
     }
@@ -345,8 +325,7 @@ impl Error {
         self
     }
 
-    /// Returns a copy for another caller that waited for the same operation. Both errors share one
-    /// source.
+    /// Copy for another caller of the same operation, with the same source.
     #[cold]
     pub(crate) fn copied(&self) -> Self {
         Self(self.0.clone())
@@ -368,7 +347,6 @@ impl Error {
     }
 }
 
-/// Returns what makes writeback possible again, if the backend's error shows it.
 fn remedy(error: &Error) -> Option<&'static str> {
     let source = std::error::Error::source(error)?.downcast_ref::<io::Error>()?;
     match source.kind() {
@@ -381,9 +359,7 @@ fn remedy(error: &Error) -> Option<&'static str> {
     }
 }
 
-/// Classifies an error that a file backend generates itself.
 fn of_files(error: &io::Error) -> Option<ErrorKind> {
-    // A model has neither processes nor files.
     #[cfg(not(loom))]
     match error.get_ref()? {
         inner if inner.is::<Forked>() => return Some(ErrorKind::Forked),

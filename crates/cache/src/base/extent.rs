@@ -1,5 +1,4 @@
-//! Leaf clusters: neighbouring leaves of a file whose pages have their state bits in one page of
-//! the system's memory.
+//! Leaf clusters: neighbouring leaves whose pages have their state bits in one page of memory.
 
 use pagewell_frame::FRAME_WORDS;
 
@@ -12,8 +11,7 @@ pub(crate) const EXTENT_PAGES: PageNr = (EXTENT_LEAVES * FRAME_WORDS) as PageNr;
 
 pub(crate) const EXTENT_BIT_WORDS: usize = EXTENT_PAGES.div_ceil(u64::BITS as PageNr) as usize;
 
-/// Number of words of a cluster for bits of its pages: one page of the system's memory, with up to
-/// four bits per page of the file.
+/// Words of a cluster for bits of its pages: one page of memory, up to four bits per page.
 pub(crate) const EXTENT_WORDS: usize = 4 * EXTENT_BIT_WORDS;
 
 #[cfg(not(loom))]

@@ -1,10 +1,9 @@
 //! Check for the owning process: the process that created a cache, as opposed to its forks.
 //!
-//! A child made by `fork` has a copy of the cache's memory at the time of the fork, and shares the
-//! open files. A change that another thread was making at that time stays incomplete in the child:
-//! the claim is never ended, the lock never released. Writes of the child to the backend would mix
-//! with those of the parent. Therefore every operation except a hit fails in the child. A hit
-//! copies bytes from the child's own copy of the memory, and validates them.
+//! A child made by `fork` has a copy of the cache's memory, and shares the open files. Changes that
+//! other threads were making stay incomplete in it: a claim never ends, a lock is never released.
+//! Its writes would mix with those of the parent. So every operation fails in the child except a
+//! hit, which copies bytes from the child's own memory and validates them.
 //!
 //! The check loads a word in a page that the kernel zeroes in a child. It therefore also detects a
 //! grandchild, whose process id may by then equal that of the owning process. If the kernel cannot
@@ -18,10 +17,8 @@ mod imp {
     use pagewell_sync::atomic::Ordering;
     use pagewell_sync::wiped::WipedOnFork;
 
-    /// Value of the word in the process that stored it.
     const AT_HOME: u64 = 1;
 
-    /// Owning process of a cache.
     #[derive(Debug)]
     pub(crate) struct Home {
         mark: Option<WipedOnFork>,
@@ -44,8 +41,7 @@ mod imp {
         #[inline]
         pub(crate) fn is_here(&self) -> bool {
             match &self.mark {
-                // ORDERING: Relaxed; stored before the value was shared, and zeroed by the kernel
-                // before the child runs.
+                // ORDERING: Relaxed; stored before it was shared, and zeroed before a child runs.
                 Some(mark) => mark.word().load(Ordering::Relaxed) == AT_HOME,
                 None => std::process::id() == self.process,
             }
@@ -59,7 +55,6 @@ mod imp {
 
 #[cfg(loom)]
 mod imp {
-    /// Owning process of a cache; in a model, the only process.
     #[derive(Debug)]
     pub(crate) struct Home;
 
@@ -81,7 +76,6 @@ mod imp {
 pub(crate) use imp::Home;
 
 impl Home {
-    /// Returns [`Forked`](ErrorKind::Forked) if the caller runs in a fork of the owning process.
     #[inline]
     pub(crate) fn check_process(&self, op: Op) -> Result<(), Error> {
         if self.is_here() {
@@ -90,8 +84,7 @@ impl Home {
         Err(self.forked(op))
     }
 
-    /// As [`check_process`](Self::check_process), for a call that may wait: also returns an error
-    /// if the calling thread is in a page codec ([`check_may_wait`]).
+    /// As [`check_process`](Self::check_process), for a call that may wait ([`check_may_wait`]).
     #[inline]
     pub(crate) fn check(&self, op: Op) -> Result<(), Error> {
         self.check_process(op)?;
@@ -108,12 +101,8 @@ impl Home {
     }
 }
 
-/// Checks that the calling thread is not in a page codec. Other threads may be waiting for the page
-/// that the codec transforms, so the codec must not wait.
-///
-/// # Errors
-///
-/// [`Deadlock`](ErrorKind::Deadlock) if the thread is in a page codec.
+/// Returns [`Deadlock`](ErrorKind::Deadlock) if the calling thread is in a page codec: other
+/// threads may be waiting for the page that the codec transforms.
 #[inline]
 pub(crate) fn check_may_wait(op: Op) -> Result<(), Error> {
     if is_in_page_hook() {

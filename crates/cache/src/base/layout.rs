@@ -1,9 +1,8 @@
 //! Mapping between the size of a file and the size of its stored form. Pure.
 //!
 //! A plain file has the same size as its stored form. A file with a page codec is stored in whole
-//! pages of `P` bytes, and its size is encoded in the stored size, with no header. A file of `n`
-//! bytes in `k` pages, with `t` bytes in the last page (`1 <= t <= P`), is stored in
-//! `k P + (t mod P)` bytes.
+//! pages of `P` bytes, and its size is encoded in the stored size. A file of `n` bytes in `k`
+//! pages, with `t` bytes in the last one (`1 <= t <= P`), is stored in `k P + (t mod P)` bytes.
 //!
 //! | file | stored |
 //! |---|---|
@@ -11,8 +10,7 @@
 //! | `(k - 1) P + t`, `1 <= t < P` | `k P + t`: `k` pages, and `t` bytes without meaning |
 //! | `k P` | `k P` |
 //!
-//! So one change of the stored size changes the file's size atomically, and the same sync makes it
-//! durable.
+//! So one change of the stored size changes the file's size atomically. One sync makes it durable.
 //!
 //! - L1: Each file size has exactly one stored size, and no two file sizes share one. Stored sizes
 //!   of 1 to `P - 1` bytes belong to no file.
@@ -20,10 +18,8 @@
 
 use crate::base::page::MAX_FILE_BYTES;
 
-/// Mapping between the size of a file and its stored size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// The stored form is the bytes of the file.
     Plain,
     /// The stored form is whole pages of this many bytes.
     Pages(u64),
@@ -50,8 +46,6 @@ impl Layout {
         }
     }
 
-    /// Returns the end of the last whole page of the stored form of a file of `size` bytes; for a
-    /// plain file, `size`.
     pub(crate) const fn pages_end(self, size: u64) -> u64 {
         match self {
             Self::Plain => size,
@@ -59,7 +53,6 @@ impl Layout {
         }
     }
 
-    /// Whether the last stored page of a file of `size` bytes is only partly within the file.
     pub(crate) const fn has_part(self, size: u64) -> bool {
         match self {
             Self::Plain => false,

@@ -5,7 +5,6 @@ use pagewell_frame::{FRAME_BYTES, Order};
 #[cfg(not(loom))]
 use crate::base::error::{Error, ErrorKind, Op};
 
-/// Number of a page within its file.
 pub(crate) type PageNr = u64;
 
 /// Maximum size in bytes of a file that can be indexed: 256 TiB.
@@ -20,7 +19,6 @@ const MOST: u32 = 4;
 impl PageSize {
     pub(crate) const SMALLEST: Self = Self(Order::ZERO);
 
-    /// Returns the page size of `bytes`, or `None` if it is not 4, 8, 16, 32 or 64 KiB.
     pub(crate) fn new(bytes: usize) -> Option<Self> {
         if !bytes.is_power_of_two() || bytes < FRAME_BYTES {
             return None;
@@ -32,7 +30,6 @@ impl PageSize {
         Order::new(order as u8).map(Self)
     }
 
-    /// As [`new`](Self::new), for an argument of the program.
     #[cfg(not(loom))]
     pub(crate) fn checked(bytes: usize, op: Op) -> Result<Self, Error> {
         Self::new(bytes).ok_or_else(|| {

@@ -1,7 +1,5 @@
-//! Page codecs: code of the program that transforms pages on the way to the backend and back.
-//!
-//! A file with a codec is stored in whole pages ([`super::layout`]). `writeback::run` encodes
-//! pages, and `read::fill` decodes them.
+//! Page codecs. A file with a codec is stored in whole pages ([`super::layout`]). `writeback::run`
+//! encodes pages, and `read::fill` decodes them.
 
 use std::cell::Cell;
 use std::fmt;
@@ -21,56 +19,43 @@ use crate::base::page::PageNr;
 ///
 /// # Requirements
 ///
-/// - `after_read` restores the bytes that `before_write` received. A checksum or a tag is stored in
-///   the page itself: the program leaves some bytes of each page unused, for example zero;
-///   `before_write` replaces them, and `after_read` restores them.
-/// - A page with a nonzero byte is stored with a nonzero byte. If `before_write` violates this, the
-///   file reports an error.
-/// - The same page may be written several times with different bytes, and be passed to
-///   `before_write` again after a failure. So `before_write` must not assume that a page that it
-///   has encoded is stored. It must not derive a nonce from the page's number and log sequence
-///   number, which two versions of the page may have in common.
+/// - `after_read` restores the bytes that `before_write` received. A checksum or a tag replaces
+///   bytes that the program leaves unused, for example zero, and that `after_read` restores.
+/// - A page with a nonzero byte is stored with a nonzero byte; otherwise the file reports an error.
+/// - A page may be written several times with different bytes, and be passed to `before_write`
+///   again after a failure. So `before_write` must neither assume that a page that it has encoded
+///   is stored, nor derive a nonce from the page's number and log sequence number.
 ///
 /// # Pages that were never written
 ///
 /// A stored page of zeros is a *hole*: a page that was never written, between written pages or past
-/// the old end of a file that has grown. It reads as zeros and is not passed to `after_read`; its
-/// number is passed to [`hole`](Self::hole). A page that the backend has lost, and which now reads
-/// as zeros, is therefore indistinguishable from one that was never written, unless `hole` refuses
-/// it.
+/// the old end of a grown file. It reads as zeros, and is passed not to `after_read` but to
+/// [`hole`](Self::hole), which can refuse it: it may also be a page that the backend has lost.
 ///
 /// # Threads and restrictions
 ///
-/// `before_write` is called by the thread that writes the file back: a thread of the cache, or a
-/// thread of the program that requests writeback (see
-/// [`OpenOptions::before_write`](crate::OpenOptions::before_write)). It is called by one thread at
-/// a time for a file, with the file's writeback lock held.
+/// `before_write` is called by the thread that writes the file back: a thread of the cache, or one
+/// of the program ([`OpenOptions::before_write`](crate::OpenOptions::before_write)), one at a time
+/// for a file, with the file's writeback lock held.
 ///
-/// `after_read` and `hole` are called by the thread that missed a page, if it reads only that page.
-/// Decoder threads of the cache call them for pages that are read together, read ahead, prefetched
-/// or awaited. Any number of threads may call them concurrently; at most eight per file are threads
-/// of the cache. When bytes past the end of the file are removed from the backend, the thread that
-/// extends or opens the file may call `after_read` and `before_write` too. A codec that blocks
-/// delays the threads that need the page and the threads that call the codec. Other files wait for
-/// it only if blocked codecs occupy all decoder threads of the cache.
+/// `after_read` and `hole` are called by the thread that missed a page, if it reads only that page,
+/// and otherwise by decoder threads of the cache, at most eight per file. Any number of threads may
+/// call them concurrently. A thread that opens or extends the file may call `after_read` and
+/// `before_write` to remove bytes past its end from the backend. A codec that blocks delays the
+/// threads that need the page or call it, and other files if it occupies all decoder threads.
 ///
-/// A page is claimed while `after_read` runs, and threads that wait for it sleep. So a codec must
-/// not call any cache in a way that may wait: such a call fails with
-/// [`Deadlock`](crate::ErrorKind::Deadlock). Everything that a codec needs, such as keys, must be
-/// in the program's own memory. A codec must not wait for a thread that uses the file.
-///
-/// A panic of a codec counts as an error.
+/// A page is claimed while `after_read` runs, and threads that wait for it sleep. So a call of any
+/// cache that may wait fails in a codec with [`Deadlock`](crate::ErrorKind::Deadlock). Everything
+/// that a codec needs, such as keys, must be in the program's own memory. A codec must not wait for
+/// a thread that uses the file. A panic of a codec counts as an error.
 pub trait PageHooks: Send + Sync + 'static {
-    /// Encodes `pages`, which are consecutive, in ascending order, and about to be written to the
-    /// backend in one request. Their bytes are copies. The codec may change the copies freely;
-    /// users of the cache do not see the changes.
+    /// Encodes `pages`: copies of consecutive pages, in ascending order, for one write request.
     ///
     /// # Errors
     ///
-    /// If the codec returns an error, none of the pages is written. Each page is then encoded and
-    /// written again on its own. A page that is refused again stays dirty, and the writeback fails
-    /// with [`Refused`](crate::ErrorKind::Refused), which names that page. The next writeback tries
-    /// again.
+    /// After an error, none of the pages is written. Each page is then encoded and written again on
+    /// its own. A page that is refused again stays dirty, and the writeback fails with
+    /// [`Refused`](crate::ErrorKind::Refused), which names it. The next writeback tries again.
     fn before_write(&self, pages: &mut [OutgoingPage<'_>]) -> io::Result<()>;
 
     /// Decodes page number `page`. `bytes` is the whole page as stored. Readers get the bytes that
@@ -78,27 +63,22 @@ pub trait PageHooks: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// If the codec returns an error, no reader sees any byte of the page. The reader that needed
-    /// the page gets [`Corrupt`](crate::ErrorKind::Corrupt), with the page and this error. The
-    /// error is not stored: the next reader causes another read.
+    /// After an error, no reader sees any byte of the page. The reader that needed it gets
+    /// [`Corrupt`](crate::ErrorKind::Corrupt) with page and error; the next one reads again.
     fn after_read(&self, page: u64, bytes: &mut [u8]) -> io::Result<()>;
 
-    /// Called when page number `page` was read and is a hole: its stored bytes are zeros. By
-    /// default it reads as zeros.
-    ///
-    /// Not called for a page that lies past the end of the stored file.
+    /// Called when page number `page` was read and is a hole, which by default reads as zeros. Not
+    /// called for a page past the end of the stored file.
     ///
     /// # Errors
     ///
-    /// As for [`after_read`](Self::after_read): to a program that writes every page before it reads
-    /// any, a hole is a lost page.
+    /// As for [`after_read`](Self::after_read), if holes are lost pages to the program.
     fn hole(&self, page: u64) -> io::Result<()> {
         let _ = page;
         Ok(())
     }
 }
 
-/// Page codec of a file.
 #[derive(Clone)]
 pub(crate) struct Hooks(pub(crate) Arc<dyn PageHooks>);
 
@@ -115,8 +95,7 @@ impl fmt::Debug for Hooks {
     }
 }
 
-/// Page that is about to be written to the backend: a copy, which a codec may change
-/// ([`PageHooks::before_write`]).
+/// Copy of a page that is about to be written to the backend ([`PageHooks::before_write`]).
 pub struct OutgoingPage<'b> {
     page: PageNr,
     lsn: u64,
@@ -142,10 +121,8 @@ impl<'b> OutgoingPage<'b> {
     }
 
     /// Returns the highest log sequence number of a write to the page
-    /// ([`File::write_at_lsn`](crate::File::write_at_lsn)); 0 if there is none, or if the page is
-    /// written to remove bytes past the end of the file.
-    ///
-    /// Different bytes may be written with the same number, 0 included, so it is not a nonce.
+    /// ([`File::write_at_lsn`](crate::File::write_at_lsn)); 0 if it has none, or if bytes past the
+    /// end of the file are removed. Different bytes may share a number, so it is no nonce.
     #[must_use]
     pub fn lsn(&self) -> u64 {
         self.lsn
@@ -185,7 +162,6 @@ thread_local! {
     static IS_IN_HOOK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the calling thread is in a page codec, where it must not wait.
 #[inline]
 pub(crate) fn is_in_page_hook() -> bool {
     IS_IN_HOOK.get()
@@ -193,8 +169,7 @@ pub(crate) fn is_in_page_hook() -> bool {
 
 /// Calls a page codec. Converts a panic into an error.
 pub(crate) fn call_page_hook(hook: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-    /// Clears the flag, also on unwind. Codec calls do not nest: a codec that caused another codec
-    /// call would have to wait, which it must not.
+    /// Clears the flag, also on unwind. Codec calls do not nest, since a codec must not wait.
     struct Leaving;
     impl Drop for Leaving {
         fn drop(&mut self) {
@@ -205,8 +180,7 @@ pub(crate) fn call_page_hook(hook: impl FnOnce() -> io::Result<()>) -> io::Resul
     let _leaving = Leaving;
     // Unwind safe: the bytes that the codec was changing are dropped or overwritten.
     catch_unwind(AssertUnwindSafe(hook)).unwrap_or_else(|panic| {
-        // The panic hook has reported the panic. Dropping the payload could panic again, so it is
-        // leaked.
+        // Leaked, since the drop of the payload could panic again.
         std::mem::forget(panic);
         Err(io::Error::other("the hook has panicked"))
     })

@@ -15,10 +15,9 @@
 //! The state is in the metadata of the page's frame. Only the holder of the slot's claim changes
 //! it. A page that moves to another frame keeps its state.
 //!
-//! `locked` is independent of the bytes: it is set while a [`PageGuardMut`](crate::PageGuardMut),
-//! which will replace the page, exists. `holder` is the number of that guard's lock. Another guard
-//! may lock the page after a truncation has removed it and a fill has made it resident again; its
-//! number differs.
+//! `locked` is set while a [`PageGuardMut`](crate::PageGuardMut), which will replace the page,
+//! exists; `holder` is the number of its lock. After a truncation and a new fill, another guard may
+//! lock the page with another number.
 
 use pagewell_frame::FrameMeta;
 use pagewell_frame::refcount::RefScheme;
@@ -36,8 +35,6 @@ pub(crate) struct PageState(u64);
 impl PageState {
     pub(crate) const CLEAN: Self = Self(0);
 
-    /// Returns the word of a frame's metadata that has the page's state, to load it or to wait for
-    /// it.
     #[inline(always)]
     #[allow(unsafe_code)] // The requirement of `FrameMeta::state`.
     pub(crate) fn word<S: RefScheme>(record: &FrameMeta<S>) -> &AtomicU64 {
@@ -46,8 +43,7 @@ impl PageState {
         unsafe { record.state() }
     }
 
-    /// Loads the state of the page in a frame. It is exact if the caller has claimed the page's
-    /// slot, and otherwise a hint.
+    /// Loads the state of the page in a frame: a hint, unless the caller has claimed its slot.
     pub(crate) fn of<S: RefScheme>(record: &FrameMeta<S>) -> Self {
         // ORDERING: Relaxed; claims of one slot are ordered by the slot's word.
         Self(Self::word(record).load(Ordering::Relaxed))
@@ -79,22 +75,18 @@ impl PageState {
         self.0 & LOCKED != 0
     }
 
-    /// Whether the page can be evicted: it is clean, and no guard is about to replace it.
     pub(crate) const fn may_go(self) -> bool {
         self.0 & (DIRTY | WRITTEN | LOCKED) == 0
     }
 
-    /// Whether the bytes are not known to be durable in the backend.
     pub(crate) const fn is_unclean(self) -> bool {
         self.0 & (DIRTY | WRITTEN) != 0
     }
 
-    /// Returns the state after a write to the page.
     pub(crate) const fn dirtied(self) -> Self {
         Self(self.0 | DIRTY)
     }
 
-    /// Returns the state of a page whose bytes were submitted to the backend.
     pub(crate) const fn written(self) -> Self {
         Self(self.0 & !DIRTY | WRITTEN)
     }
@@ -104,9 +96,8 @@ impl PageState {
         Self(self.0 & !WRITTEN)
     }
 
-    /// Returns the state after the backend rejected the page, or when it is unknown which submitted
-    /// pages are stored. A page that was not submitted, because another page has taken its place,
-    /// keeps its state.
+    /// After the backend rejected the page, or if it is unknown which submitted pages are stored. A
+    /// page that was not submitted, since another has taken its place, keeps its state.
     pub(crate) const fn failed(self) -> Self {
         if self.is_written() {
             Self(self.0 & !WRITTEN | DIRTY)
@@ -115,8 +106,7 @@ impl PageState {
         }
     }
 
-    /// Returns the state in which `holder` is about to replace the page. Only the low 61 bits of
-    /// `holder` are stored.
+    /// Sets the lock. Only the low 61 bits of `holder` are stored.
     pub(crate) const fn locked_by(self, holder: u64) -> Self {
         Self(self.0 & OF_BYTES | LOCKED | holder << HOLDER_SHIFT)
     }
@@ -163,8 +153,7 @@ mod tests {
         for state in all() {
             let dirtied = state.dirtied();
             assert!(dirtied.is_dirty());
-            // The page was written while older bytes were in flight, so the sync did not cover the
-            // last write.
+            // Written during a writeback: the sync did not cover the last write.
             assert!(dirtied.synced().is_dirty());
             assert!(!state.written().is_dirty() && state.written().is_unclean());
             assert!(!state.failed().is_written());

@@ -1,5 +1,4 @@
-//! Arrays of words that use memory only where they are written. Their addresses are reserved at
-//! once, for the maximum size of a file.
+//! Arrays of words with addresses reserved at once, which use memory only where they are written.
 
 #![allow(unsafe_code)] // Creates and accesses a memory mapping.
 
@@ -14,7 +13,6 @@ mod imp {
     /// Granularity in bytes at which memory is used and discarded.
     const UNIT: usize = 4096;
 
-    /// Array of words, initially zero.
     #[derive(Debug)]
     pub(crate) struct Reserved {
         start: NonNull<AtomicU64>,
@@ -29,7 +27,6 @@ mod imp {
     unsafe impl Sync for Reserved {}
 
     impl Reserved {
-        /// Reserves `len` zero words. Returns `None` if the system denies the addresses.
         pub(crate) fn new(len: usize) -> Option<Self> {
             let bytes = len.checked_mul(size_of::<AtomicU64>())?.max(1);
             Some(Self {
@@ -60,17 +57,15 @@ mod imp {
         }
 
         /// Discards the memory of the words `first..first + nr`, which are zero and stay so during
-        /// the call. The range begins at a multiple of 512 words, and ends at one or at the end of
-        /// the array. Does nothing if the system's pages are larger.
+        /// the call. They begin at a multiple of 512 words, and end at one or at the array's end.
         pub(crate) fn discard_zeros(&self, first: usize, nr: usize) {
             let range = &self[first..first + nr];
             let bytes = size_of_val(range);
             debug_assert!(range.as_ptr().addr().is_multiple_of(UNIT));
             debug_assert!(bytes.is_multiple_of(UNIT) || first + nr == self.len);
             if self.can_discard && nr != 0 {
-                // SAFETY: pages of this mapping; the last may have bytes past the end of the array,
-                // which are unused. The words read as zeros afterwards, as before. If the call
-                // fails, the memory stays allocated, which is harmless.
+                // SAFETY: pages of this mapping, of zeros before and after; bytes past the end of
+                // the array are unused. On failure the memory stays allocated, which is harmless.
                 let _ = unsafe {
                     libc::madvise(range.as_ptr().cast_mut().cast(), bytes, libc::MADV_DONTNEED)
                 };
@@ -83,8 +78,7 @@ mod imp {
 
         #[inline]
         fn deref(&self) -> &[AtomicU64] {
-            // SAFETY: mapped, aligned to a page, contains zeros or stored words, and is unmapped
-            // only by `drop`.
+            // SAFETY: mapped until `drop`, aligned to a page, contains zeros or stored words.
             unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
         }
     }

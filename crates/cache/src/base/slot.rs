@@ -12,35 +12,29 @@
 //! | claimed, from empty | 0 | 0 | 1 | as before |
 //! | claimed, from present | 0 | 1 | 1 | the page's frame |
 //!
-//! A word of zeros is an empty slot. A ghost is the history of an evicted page that the eviction
-//! policy uses when the page is filled again; all other code treats the slot as empty. `hot`
-//! combines all conditions of an optimistic read in one bit: the page is resident, the slot is not
-//! claimed, and the accessed bit is set. The accessed bit is a hint for the eviction policy and
-//! changes without a claim; it is clear while a claim is held.
+//! A word of zeros is an empty slot. A ghost is the history of an evicted page, used by the
+//! eviction policy at its next fill; other code treats the slot as empty. `hot` is the condition of
+//! an optimistic read: the page is resident, not claimed, and its accessed bit is set. The accessed
+//! bit is a hint for the policy, changes without a claim, and is clear during a claim.
 //!
-//! Two more changes need no claim: a ghost is discarded by a compare-and-swap, and the index stores
-//! to all slots of a leaf that it installs or removes. Every other change of a slot goes through a
-//! claim, which sets `busy`. The holder of the claim either restores the word, or stores a new one
-//! whose version is one higher.
+//! Two more changes need no claim: a compare-and-swap discards a ghost, and the index stores to all
+//! slots of a leaf that it installs or removes. The holder of a claim restores the word, or stores
+//! a new one whose version is one higher.
 //!
-//! Distance to a repeated version: a reader is deceived only if, during one copy, its slot is
-//! changed exactly a multiple of 2^31 times and then names the same frame again. Each change takes
-//! a claim. At thirty million writes per second to one page, 2^31 changes take more than a minute.
-//! One copy would have to last that long, and end before the next write. A leaf that is removed and
-//! created again starts at a version above those of all slots in removed leaves (see
-//! [`crate::index`]). State that is kept for longer than a copy stores a generation beside the
-//! word, which changes each time that versions start over ([`crate::index::lives`]).
+//! Repetition: a reader is deceived only if, during one copy, its slot is changed exactly a
+//! multiple of 2^31 times and then names the same frame again. At thirty million writes of one page
+//! per second, 2^31 changes take more than a minute, and the copy would have to end before the
+//! next. A leaf that is created again starts above the versions of all slots in removed leaves
+//! ([`crate::index`]). State that is kept for longer than a copy also stores a generation
+//! ([`crate::index::lives`]).
 
 use std::fmt;
 
 use pagewell_frame::{FRAME_NR_BITS, FrameNr};
 use pagewell_policy::Ghost;
 
-/// An optimistic read may proceed.
 const HOT: u64 = 1 << 0;
-/// The slot names a frame that holds the page's bytes.
 const PRESENT: u64 = 1 << 1;
-/// The slot is claimed.
 const BUSY: u64 = 1 << 2;
 
 const VERSION_SHIFT: u32 = 3;
@@ -63,11 +57,8 @@ pub(crate) struct Slot(u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum State {
-    /// The page is not resident.
     Empty,
-    /// The page is in this frame.
     Present(FrameNr),
-    /// A thread has claimed the slot.
     Busy,
 }
 
@@ -117,8 +108,7 @@ impl Slot {
         self.0 & BUSY != 0
     }
 
-    /// Returns the word without claim and accessed bit: the frame, if the slot has one, and the
-    /// version.
+    /// The word without claim and accessed bit: frame, if it has one, and version.
     #[inline(always)]
     pub(crate) const fn of_page(self) -> u64 {
         self.0 & !(HOT | BUSY)

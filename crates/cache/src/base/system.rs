@@ -5,8 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Returns the size of the machine's memory in bytes, or the limit of the process's control group
-/// if that is smaller. `None` if the system reports neither.
+/// Returns the machine's memory in bytes, or the limit of the process's control group if smaller.
 pub(crate) fn memory_limit() -> Option<u64> {
     machine_memory().into_iter().chain(group_limit()).min()
 }
@@ -30,7 +29,6 @@ fn group_limit() -> Option<u64> {
 struct Group {
     mount: PathBuf,
     folder: PathBuf,
-    /// File with the limit of a group.
     file: &'static str,
 }
 

@@ -1,31 +1,27 @@
 //! The claim: the exclusive right to change one slot.
 //!
-//! Place. Fills, writes, evictions, removals and page moves change slots through a claim, so no
-//! change can omit the new version or the wake-up of waiting threads. Two hints change without a
-//! claim, by a compare-and-swap: the accessed bit, and a ghost that is discarded. The index itself
-//! stores to the slots of a leaf that it installs or removes ([`super::file_index`]).
+//! Place. Only claims change slots, with a new version and a wake-up of waiting threads, except
+//! that the accessed bit and the discard of a ghost need only a compare-and-swap, and that the
+//! index stores to the slots of a leaf that it installs or removes ([`super::file_index`]).
 //!
 //! Protocol.
 //! 1. Acquire a leaf handle ([`Leaf`]), load the slot, and swap in the same word with `busy` set
-//!    and `hot` clear. The thread whose swap succeeds holds the claim. Until the claim ends, no
-//!    other thread can change the slot. A present slot can be claimed without a leaf handle
-//!    ([`Claim::try_present`]), because it holds a reference to its leaf itself.
+//!    and `hot` clear. If this succeeds, no other thread can change the slot until the claim ends.
+//!    A present slot needs no leaf handle ([`Claim::try_present`]): it has a reference to its leaf.
 //! 2. Do the work: read the page into a new frame, or freeze the frame.
 //! 3. End the claim with a method that consumes it, such as [`Claim::fill`] or [`Claim::empty`], or
 //!    drop it, which restores the slot.
 //!
 //! Invariants.
-//! - C1: Only the holder of the claim drops or hands over the frame reference that a present slot
-//!   holds. So a holder that freezes the frame at a count of 1 has frozen the slot's own reference,
-//!   and no `put` to the frozen count can be in flight.
+//! - C1: Only the holder of the claim drops or hands over the frame reference of a present slot. So
+//!   a frame frozen at a count of 1 is frozen with the slot's own reference, and no `put` to the
+//!   count can be in flight.
 //! - C2: A claimed slot holds a reference to its leaf, as a present slot does.
-//! - C3: A thread that holds a claim never waits for another claim to end, so claims cannot
-//!   deadlock. It may allocate a frame (`supply::reclaim`), and then wait for transfers from the
-//!   backend, which wait for no claim.
+//! - C3: The holder of a claim never waits for another claim, so claims cannot deadlock. To
+//!   allocate a frame (`supply::reclaim`), it may wait for transfers, which wait for no claim.
 //!
 //! Readers. An optimistic reader that loads the slot before the claim and reloads it afterwards
-//! sees `busy` or a new version. A restored slot has its old version: nothing was changed, and the
-//! bytes that the reader copied are valid.
+//! sees `busy`, a new version, or, if nothing was changed, the old version.
 //!
 //! Verified by `loom_read_vs_evict_and_reuse`, `loom_pin_vs_evict`, `loom_evict_vs_evict`.
 
@@ -48,10 +44,9 @@ struct Lost;
 #[inline]
 fn swap_for_claimed(word: &AtomicU64, seen: Slot) -> Result<(), Lost> {
     debug_assert!(!seen.is_busy());
-    // ORDERING: Acquire on success; pairs with the release store that ended the previous claim, so
-    // that the holder sees the frame metadata as its publisher left it. No release: a thread that
-    // sees the claim need not see what the holder did before it. Page bytes are written after a
-    // fence of their own (`UniqueFrame::bytes`). Relaxed on failure: the loaded word is not used.
+    // ORDERING: Acquire; pairs with the release store that ended the previous claim, so that the
+    // holder sees the frame metadata as published. No release: nothing before a claim need be seen
+    // with it, and page bytes are written after a fence (`UniqueFrame::bytes`). Relaxed on failure.
     let claimed = word.compare_exchange(
         seen.bits(),
         seen.claimed().bits(),
@@ -65,16 +60,13 @@ fn swap_for_claimed(word: &AtomicU64, seen: Slot) -> Result<(), Lost> {
 #[derive(Debug)]
 pub(crate) struct Claim<'s, S: RefScheme> {
     claims: &'s Claims<S>,
-    /// `None` once the claim has ended.
     place: Option<Place<'s, S>>,
-    /// The slot as it was claimed.
     before: Slot,
 }
 
 /// Position of a claimed slot, with the reference that keeps its leaf in use.
 #[derive(Debug)]
 enum Place<'s, S: RefScheme> {
-    /// A leaf handle, and the slot's position in the leaf.
     InLeaf(Leaf<'s, S>, usize),
     /// A present slot, which itself holds a reference to its leaf (C2).
     Present(&'s AtomicU64),
@@ -90,11 +82,7 @@ impl<S: RefScheme> Place<'_, S> {
 }
 
 impl<'s, S: RefScheme> Claim<'s, S> {
-    /// Claims the slot at `position` of `leaf`, empty or present, if it still equals `seen`.
-    ///
-    /// # Errors
-    ///
-    /// Returns `leaf` if the slot has changed or another thread has claimed it.
+    /// Claims the slot at `position` of `leaf` if it still equals `seen`. Otherwise returns `leaf`.
     pub(crate) fn try_new(
         claims: &'s Claims<S>,
         leaf: Leaf<'s, S>,
@@ -113,17 +101,14 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         }
     }
 
-    /// Claims a present slot of the caller's index without a leaf handle, if it still equals
-    /// `seen`.
+    /// Claims a present slot without a leaf handle, if it still equals `seen`.
     ///
     /// Between the load of `seen` and the swap, the word of a present slot does not repeat after a
     /// removal of the page (I5 of the index: 31 bits of version). So if the swap succeeds, the page
-    /// was present all along, and the slot's reference has kept the leaf in use (C2). Until the
-    /// claim ends, only its holder can empty the slot, so the leaf stays in use.
+    /// was present all along, and the slot's reference has kept the leaf in use (C2).
     ///
-    /// A failed swap changes nothing. If the leaf was removed after the slot was loaded, the swap
-    /// may fault in a page of zeros where memory was discarded. The next removal of the leaf
-    /// discards that page again.
+    /// If the leaf was removed after the load, the failed swap may fault in a page of zeros where
+    /// memory was discarded. The next removal of the leaf discards that page again.
     pub(crate) fn try_present(
         claims: &'s Claims<S>,
         word: &'s AtomicU64,
@@ -140,8 +125,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         }
     }
 
-    /// Ends the claim of an empty slot with its page in `frame`. The caller's reference to the
-    /// frame becomes the slot's.
+    /// Ends the claim with the page in `frame`. The caller's reference becomes the slot's.
     pub(crate) fn fill(mut self, frame: FrameNr) {
         debug_assert_eq!(self.before.state(), State::Empty);
         self.claims.notes.arrived(frame.get(), self.before.ghost());
@@ -163,9 +147,8 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         Some(raw::slots_reference(self.claims, frame))
     }
 
-    /// Ends the claim of a present slot by evicting its page, and leaves `ghost` in the slot.
-    /// Returns `None`, with the slot restored, if the page is not clean, is locked, or has another
-    /// reference.
+    /// Ends the claim by evicting the page, and leaves `ghost` in the slot. Returns `None`, with
+    /// the slot restored, if the page is not clean, is locked, or has another reference.
     pub(crate) fn evict(mut self, ghost: Option<Ghost>) -> Option<UniqueFrame<'s, S>> {
         let State::Present(frame) = self.before.state() else {
             return None;
@@ -180,14 +163,12 @@ impl<'s, S: RefScheme> Claim<'s, S> {
                 Some(unique)
             }
             Err(still_shared) => {
-                // The slot keeps its reference; dropping the claim restores the slot.
                 still_shared.into_raw();
                 None
             }
         }
     }
 
-    /// Frame of the slot's page, if the slot is present.
     pub(crate) fn frame(&self) -> Option<FrameNr> {
         match self.before.state() {
             State::Present(frame) => Some(frame),
@@ -200,7 +181,6 @@ impl<'s, S: RefScheme> Claim<'s, S> {
     /// [`end_moved`](Self::end_moved). Dropping it earlier frees a frame that the slot still names.
     #[inline(always)]
     pub(crate) fn freeze(&self) -> Option<UniqueFrame<'s, S>> {
-        // C1: the reference frozen at a count of 1 is the slot's.
         let reference = raw::slots_reference(self.claims, self.frame()?);
         match reference.try_unique() {
             Ok(unique) => Some(unique),
@@ -211,8 +191,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         }
     }
 
-    /// Ends the claim of a present slot whose bytes were changed in place. `unique` is the page's
-    /// frame, from [`freeze`](Self::freeze).
+    /// Ends the claim after a change in place. `unique` is from [`freeze`](Self::freeze).
     #[inline(always)]
     pub(crate) fn rewrite(mut self, unique: UniqueFrame<'s, S>, state: PageState, lsn: u64) {
         let frame = unique.frame();
@@ -244,8 +223,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         Some(raw::slots_reference(self.claims, old))
     }
 
-    /// Ends the claim of a present slot whose unchanged page was copied to `unique`. The caller has
-    /// frozen the old frame.
+    /// Ends the claim of a page copied to `unique`. The caller has frozen the old frame.
     pub(crate) fn end_moved(mut self, unique: UniqueFrame<'s, S>, state: PageState, lsn: u64) {
         if let Some(old) = self.frame() {
             let frame = self.publish(old, unique, state, lsn);
@@ -254,12 +232,8 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         }
     }
 
-    /// Ends the claim of a present slot by moving its page to `to`. Returns the old block.
-    ///
-    /// # Errors
-    ///
-    /// Returns `to`, with the slot restored, if the slot has no page, the page is locked or has
-    /// another reference, or `to` has another order.
+    /// Moves the page to `to`, and returns the old block. Returns `to`, with the slot restored, if
+    /// it has no page, or one that is locked, otherwise referenced, or of another order.
     pub(crate) fn relocate(
         self,
         to: UniqueFrame<'s, S>,
@@ -283,8 +257,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         Ok(old)
     }
 
-    /// Publishes `unique` as the frame of the page that `old` holds, with one reference, the
-    /// slot's.
+    /// Publishes `unique` for the page that `old` holds, with one reference, the slot's.
     #[inline(always)]
     fn publish(
         &self,
@@ -297,14 +270,12 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         publish::page(unique, place, [state.bits(), lsn], 1)
     }
 
-    /// Ends the claim of a present slot whose page, in `frame`, is evicted or removed.
     fn end_empty(&mut self, frame: FrameNr, ghost: Option<Ghost>) {
         let record = self.claims.pool.meta(frame);
         let (leaf, _) = record.owner();
         let place = self.end(self.before.emptied(ghost));
-        // C2: drop the slot's reference to the leaf, together with the claim's own if it has one.
-        // Until then the leaf stays in use in the same frame, which the page's metadata named while
-        // the claim was held.
+        // C2: drop the slot's reference to the leaf, and the claim's own if it has one. Until then
+        // the leaf stays in use, in the frame that the page's metadata named during the claim.
         if let Ok(leaf) = u32::try_from(leaf) {
             let slots = raw::leafs_reference(self.claims, FrameNr::new(leaf));
             match place {
@@ -314,14 +285,12 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         }
     }
 
-    /// Ends the claim of a present slot as a write would, with unchanged bytes.
     #[cfg(loom)]
     pub(crate) fn touch(mut self) {
         drop(self.end(self.before.rewritten()));
     }
 
-    /// Stores the slot's new word, wakes the threads that wait for it, and returns the slot's
-    /// position. Returns `None`, without a store, if the claim has ended before.
+    /// Stores the new word and wakes its waiters. Returns `None` if the claim has ended before.
     #[inline(always)]
     fn end(&mut self, after: Slot) -> Option<Place<'s, S>> {
         let place = self.place.take()?;
@@ -341,7 +310,6 @@ impl<'s, S: RefScheme> Claim<'s, S> {
 
 impl<S: RefScheme> Drop for Claim<'_, S> {
     fn drop(&mut self) {
-        // Restores the slot, unless the claim has ended.
         drop(self.end(self.before));
     }
 }

@@ -26,8 +26,7 @@ pub(crate) struct Claims<S: RefScheme> {
     pub(crate) nr_claimed: AtomicU64,
 }
 
-// Readers load the first lines of `pool`; the end of a claim loads `waits`. Removals of leaves
-// write `version_floor`, so it has cache lines of its own.
+// Readers load `pool`, and ends of claims `waits`. Removals of leaves write `version_floor`.
 const _: () = {
     type C = Claims<LockBit>;
     let floor = offset_of!(C, version_floor);
@@ -68,9 +67,8 @@ impl<S: RefScheme> Claims<S> {
 
     /// Returns the minimum slot version: one above the versions of all slots in removed leaves.
     pub(crate) fn version_floor(&self) -> u64 {
-        // ORDERING: Relaxed; only the last removal of the same leaf matters. It raised the minimum
-        // slot version before it released the root entry, which the thread that creates the leaf
-        // has acquired.
+        // ORDERING: Relaxed; only the last removal of the same leaf matters, which raised the
+        // version before it released the root entry that the creating thread has acquired.
         self.version_floor.load(Ordering::Relaxed)
     }
 

@@ -2,27 +2,21 @@
 //!
 //! A leaf in use shares two resources with its neighbours:
 //! - its *part* of the root: one page of memory with the entries of [`PART_LEAVES`] leaves;
-//! - in a file that is written to, the bits of its leaf cluster ([`crate::base::extent`]), which
-//!   may be needed as long as the leaf has pages.
+//! - if the file is written to, the bits of its leaf cluster ([`crate::base::extent`]).
 //!
 //! This module counts, for each cluster, the leaves in use, and for each part, the clusters in use.
 //!
-//! Protocol. A thread *enters* a leaf before it creates the leaf. The thread that removed a leaf
-//! makes it *leave* afterwards.
-//! 1. Enter: with the lock held, count the leaf. If it is the first leaf of its cluster or part,
-//!    the caller must have charged their bytes. If the charge is too low, nothing is counted, and
-//!    the caller charges the missing bytes and retries. Charging is done without the lock, since it
-//!    may evict, and so remove leaves of the same file.
-//! 2. Leave: with the lock held, decrement the count. If the leaf was the last of its cluster or
-//!    part, discard their memory and return the number of bytes whose charge the caller must
-//!    revert.
+//! Protocol. A thread *enters* a leaf before its creation, and makes it *leave* after its removal.
+//! 1. Enter: with the lock held, count the leaf. For the first leaf of a cluster or part, the
+//!    caller must have charged their bytes; otherwise it charges the missing bytes without the
+//!    lock, since that may evict leaves of the same file, and retries.
+//! 2. Leave: with the lock held, decrement the count. For the last leaf of a cluster or part,
+//!    discard their memory, and return the bytes that the caller uncharges.
 //!
 //! So memory is discarded only while no leaf in it is in use or being created, and no thread stores
-//! to it. Readers may load from the memory at any time: they load zeros before and after the
-//! discard. The lock orders the discard before the creation of a later leaf there.
+//! to it. Readers always load zeros. The lock orders the discard before a later leaf there.
 //!
-//! Locks. The lock is held for a few steps and system calls; its holder waits for nothing. The
-//! caller may hold claims and other locks.
+//! Locks. The holder of the lock waits for nothing. The caller may hold claims and other locks.
 
 use std::collections::HashMap;
 
@@ -37,27 +31,22 @@ pub(super) const PART_LEAVES: usize = 4096 / size_of::<u64>();
 
 const PART_EXTENTS: usize = PART_LEAVES.div_ceil(EXTENT_LEAVES);
 
-/// Number of bytes charged for the `Part` value of a part.
 const NOTE_BYTES: usize = if cfg!(loom) { 0 } else { 4 * size_of::<Part>() };
 
 /// Leaf counts of one part: leaves that are in use or being created.
 #[derive(Debug)]
 struct Part {
-    /// Number of leaves of each cluster.
     nr_leaves: [u8; PART_EXTENTS],
-    /// Number of clusters with at least one leaf.
     nr_extents: u16,
 }
 
 const _: () = assert!(EXTENT_LEAVES <= u8::MAX as usize);
 
-/// Parts and leaf clusters of one file that are in use.
 #[derive(Debug)]
 pub(super) struct Extents {
     parts: Mutex<HashMap<usize, Part>>,
     /// One bit for each part in use. Changed with the lock held, and read without it.
     is_used: Reserved,
-    /// Bytes of memory for the bits of one cluster.
     extent_bytes: usize,
     nr_leaves: usize,
 }
@@ -77,7 +66,6 @@ pub(super) enum Unused {
 pub(crate) struct Missing(pub(crate) usize);
 
 impl Extents {
-    /// Creates the counts for `nr_leaves` leaves, with `extent_bytes` of bits for each cluster.
     /// Returns `None` if the address space cannot be reserved.
     pub(super) fn new(nr_leaves: usize, extent_bytes: usize) -> Option<Self> {
         let nr_parts = nr_leaves.div_ceil(PART_LEAVES);
@@ -95,12 +83,8 @@ impl Extents {
         nr * size_of::<u64>() + NOTE_BYTES
     }
 
-    /// Step 1 of the protocol. The caller has charged `paid` bytes to the budget. Returns how many
-    /// of them were not needed.
-    ///
-    /// # Errors
-    ///
-    /// Returns the number of bytes that the caller must charge in addition. Nothing was counted.
+    /// Step 1 of the protocol. Returns how many of the `paid` bytes, which the caller has charged,
+    /// were not needed, or how many are missing; nothing was counted then.
     pub(super) fn enter(&self, leaf: usize, paid: usize) -> Result<usize, Missing> {
         let (part, extent) = (leaf / PART_LEAVES, leaf / EXTENT_LEAVES % PART_EXTENTS);
         let mut parts = lock(&self.parts);
@@ -125,8 +109,7 @@ impl Extents {
         Ok(paid - needed)
     }
 
-    /// Step 2 of the protocol. Calls `discard` with the lock held. Returns the number of bytes to
-    /// uncharge.
+    /// Step 2 of the protocol, with `discard` under the lock. Returns the bytes to uncharge.
     pub(super) fn leave(&self, leaf: usize, discard: impl FnOnce(Unused)) -> usize {
         let (nr, extent) = (leaf / PART_LEAVES, leaf / EXTENT_LEAVES % PART_EXTENTS);
         let mut parts = lock(&self.parts);
@@ -155,8 +138,7 @@ impl Extents {
                 self.extent_bytes + self.part_bytes(nr),
             )
         };
-        // The lock is still held, so no other thread can enter a leaf there, and store to it,
-        // before the discard.
+        // Under the lock: no thread can enter a leaf there, and store to it, before the discard.
         discard(unused);
         drop(parts);
         bytes

@@ -1,34 +1,25 @@
 //! Index of one file: from a page to its slot in one load.
 //!
-//! Place. Lookups (`crate::read`) only load slots. A thread that changes a slot acquires a handle
-//! of its leaf here, and then claims the slot ([`crate::index::claim`]).
-//!
 //! The slots of all pages that the file may ever have are one reserved array, which uses memory
-//! only where slots are in use. The slots of [`FRAME_WORDS`] neighbouring pages, one page of the
-//! operating system, are a *leaf*. A leaf in use owns a frame of the pool, but uses only its
-//! metadata: the count is the number of references to the leaf, and the owner is the leaf's place.
-//! The frame's memory is discarded, since the slots use as much memory in the array: in this way
-//! the index stays within the cache's budget. The *root* maps a leaf to its frame.
-//! [`crate::index::extents`] charges and discards the memory that neighbouring leaves share.
+//! only where slots are in use. The slots of [`FRAME_WORDS`] neighbouring pages, one page of
+//! memory, are a *leaf*. A leaf in use owns a frame of the pool, whose metadata has the count of
+//! references to the leaf and its place. The frame's own memory is discarded, so that the slots
+//! stay within the cache's budget. The *root* maps a leaf to its frame. [`crate::index::extents`]
+//! charges and discards the memory that leaves share.
 //!
 //! Invariants.
 //! - I1: a root entry names a frame of kind `Leaf`, to which the root has one reference.
-//! - I2: a leaf has one reference for each of its slots that is not empty (a claimed one included),
-//!   and one for each [`Leaf`] handle. So a leaf with more than the root's reference stays in
-//!   place.
-//! - I3: a thread stores to a slot only if it holds a [`Leaf`] handle, the frozen frame of the
-//!   leaf, or the claim of a present slot, which itself has a reference to the leaf. Loads need no
-//!   reference: the array exists as long as the mapping.
+//! - I2: a leaf has one reference for each slot that is not empty (or is claimed), and one for each
+//!   [`Leaf`] handle. A leaf with more than the root's reference stays in place.
+//! - I3: a thread stores to a slot only if it holds a [`Leaf`] handle, the leaf's frozen frame, or
+//!   the claim of a present slot (I2). Loads need no reference: the array exists with the mapping.
 //! - I4: the slots of a leaf that is not in use are zeros, which are empty slots.
-//! - I5: no word of a present slot repeats, even if its leaf was removed in between: the slots of a
-//!   new leaf begin at the *minimum slot version* of the cache (`version_floor`), which is above
-//!   the versions of all slots in removed leaves. The version has 31 bits ([`crate::base::slot`]),
-//!   enough for one read. A token, which is kept for longer, also has a generation
-//!   ([`crate::index::lives`]).
+//! - I5: no word of a present slot repeats within one read, even if its leaf is removed: a new leaf
+//!   begins at the *minimum slot version* of the cache (`version_floor`), above those of all slots
+//!   in removed leaves. For longer, a token also has a generation ([`crate::index::lives`]).
 //! - I6: a leaf is created by one thread at a time, which holds its leaf-creation lock
 //!   ([`Index::lock_to_make`]) and has entered it ([`Index::enter`]). Only this thread stores to a
-//!   root entry that is zero. The thread that removed a leaf, or failed to create it, makes it
-//!   leave ([`Index::leave`]).
+//!   root entry of zero. After a removal or a failed creation, the leaf leaves ([`Index::leave`]).
 //!
 //! So if a lookup loads the same word twice, the page was in the same frame throughout.
 //!
@@ -72,12 +63,10 @@ pub(crate) const WATCHES: u32 = if cfg!(loom) { 0 } else { 4 };
 #[derive(Debug)]
 #[repr(C)] // The fields that hits load come first.
 pub(crate) struct Index<S: RefScheme> {
-    /// One slot for each page.
     slots: Reserved,
     view: FrameView<S>,
     /// For each leaf, the number of its frame plus one, or 0 if the leaf is not in use.
     root: Reserved,
-    /// Fields that no hit loads.
     upkeep: Box<Upkeep>,
 }
 
@@ -85,14 +74,12 @@ pub(crate) struct Index<S: RefScheme> {
 #[derive(Debug)]
 struct Upkeep {
     extents: Extents,
-    /// Array with [`EXTENT_WORDS`] words for each leaf cluster, used only while leaves of the
-    /// cluster are in use.
+    /// [`EXTENT_WORDS`] words for each leaf cluster, used only while its leaves are in use.
     beside: Option<Arc<Reserved>>,
     /// Leaf-creation locks. Leaves with the same number modulo `MAKERS` share one.
     makers: [Mutex<()>; MAKERS],
 }
 
-/// Slot as a lookup loaded it, with its position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen<'i> {
     pub(super) word: &'i AtomicU64,
@@ -106,36 +93,29 @@ impl<'i> Seen<'i> {
         Claim::try_present(claims, self.word, self.slot)
     }
 
-    /// Whether the slot is unchanged, so that the page has the same frame and the same bytes.
-    ///
-    /// The caller must place an acquire fence between its copy of the bytes and this load. A change
-    /// of the accessed bit counts as a change: the check is stricter than necessary, but takes one
-    /// comparison.
+    /// Whether the slot is unchanged, so that the page has the same frame and bytes. The caller
+    /// must place an acquire fence between its copy and this load. A change of the accessed bit
+    /// counts too, since an exact check would take more than one comparison.
     #[inline]
     pub(crate) fn is_unchanged(self) -> bool {
-        // ORDERING: Acquire; a thread that relies on an unchanged slot (with a reference, for
-        // example) must not have loaded the data that the slot names before this load. The caller's
-        // fence orders this load after the copy.
+        // ORDERING: Acquire; a thread that relies on an unchanged slot (by a reference, for
+        // example) loads its data after this. The caller's fence orders this load after the copy.
         self.word.load(Ordering::Acquire) == self.slot.bits()
     }
 
-    /// Returns the word, and its value when it was loaded.
     #[inline(always)]
     pub(crate) fn as_it_was(self) -> (&'i AtomicU64, u64) {
         (self.word, self.slot.bits())
     }
 
-    /// Loads the slot again.
     #[inline(always)]
     pub(super) fn again(self) -> Slot {
         // ORDERING: Acquire, as in `Index::look`.
         Slot::from_bits(self.word.load(Ordering::Acquire))
     }
 
-    /// Waits for the end of the claim of the slot, which was loaded as busy: polls for the first
-    /// rounds of `backoff`, then sleeps. The caller loads the slot again.
-    ///
-    /// Inlined, like every function that takes the backoff, so that callers keep it in a register.
+    /// Waits for the end of the claim of a busy slot: polls for the first rounds of `backoff`, then
+    /// sleeps. The caller loads the slot again. Inlined, to keep the backoff in a register.
     #[inline(always)]
     pub(crate) fn wait_for_claim<S: RefScheme>(self, claims: &Claims<S>, backoff: &mut Backoff) {
         if backoff.rounds() < WATCHES {
@@ -145,8 +125,7 @@ impl<'i> Seen<'i> {
         }
     }
 
-    /// Registers `waker` for the end of the claim of the slot, which was loaded as busy. Returns
-    /// `None` if the claim has ended.
+    /// Registers `waker` for the end of the claim. Returns `None` if the claim has ended.
     #[cfg(not(loom))]
     pub(crate) fn leave_waker<S: RefScheme>(
         self,
@@ -159,7 +138,6 @@ impl<'i> Seen<'i> {
         })
     }
 
-    /// Sleeps until the claim of the slot, which was loaded as busy, ends.
     pub(crate) fn wait_while_busy<S: RefScheme>(self, claims: &Claims<S>) {
         claims.waits.wait_while(self.word, |word| {
             // ORDERING: Acquire, as in `is_unchanged`. The end of the claim wakes this thread.
@@ -168,7 +146,6 @@ impl<'i> Seen<'i> {
     }
 }
 
-/// Loads the slot of `page` from `slots`, all slots of an index.
 #[inline(always)]
 fn look_in(slots: &[AtomicU64], page: PageNr) -> Option<Seen<'_>> {
     let word = slots.get(page as usize)?;
@@ -178,7 +155,6 @@ fn look_in(slots: &[AtomicU64], page: PageNr) -> Option<Seen<'_>> {
     Some(Seen { word, slot })
 }
 
-/// Slots of an index, as a value for loads of many slots.
 #[cfg(not(loom))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Looker<'i>(&'i [AtomicU64]);
@@ -191,7 +167,6 @@ impl<'i> Looker<'i> {
         look_in(self.0, page)
     }
 
-    /// Prefetches the cache line of the slot of `page`.
     #[inline(always)]
     pub(crate) fn prefetch(self, page: PageNr) {
         if let Some(word) = self.0.get(page as usize) {
@@ -200,17 +175,14 @@ impl<'i> Looker<'i> {
     }
 }
 
-/// Number of leaves that hold the slots of `nr_pages` pages.
 fn leaves_for(nr_pages: u64) -> Option<usize> {
     usize::try_from(nr_pages.div_ceil(FRAME_WORDS as u64)).ok()
 }
 
-/// Root entry of a leaf whose frame is `frame`.
 const fn entry_of(frame: FrameNr) -> u64 {
     frame.get() as u64 + 1
 }
 
-/// Frame that a root entry names.
 fn frame_of(entry: u64) -> Option<FrameNr> {
     Some(FrameNr::new(u32::try_from(entry.checked_sub(1)?).ok()?))
 }
@@ -220,12 +192,9 @@ impl<S: RefScheme> Index<S> {
     #[cfg(not(loom))]
     pub(crate) const HIT_BYTES: usize = std::mem::offset_of!(Self, root);
 
-    /// Creates an empty index for `nr_pages` pages. Returns `None` if the address space cannot be
-    /// reserved.
-    ///
-    /// The pool of `view` must outlive the index; `Mapping` ensures that. `beside` has
-    /// [`EXTENT_WORDS`] words for each leaf cluster. Its owner stores to the words of a cluster
-    /// only while it holds a claim of a page there, and leaves zeros once the last page is removed.
+    /// Creates an empty index. Returns `None` if the address space cannot be reserved. `Mapping`
+    /// ensures that the pool of `view` outlives it. The owner of `beside` stores to the words of a
+    /// cluster only under a claim of a page there, and leaves zeros once the last page is removed.
     pub(crate) fn new(
         nr_pages: u64,
         view: FrameView<S>,
@@ -249,12 +218,10 @@ impl<S: RefScheme> Index<S> {
         })
     }
 
-    /// Capacity, in pages, of an index for `nr_pages` pages: whole leaves.
     pub(crate) fn capacity_for(nr_pages: u64) -> Option<u64> {
         Some(leaves_for(nr_pages)? as u64 * FRAME_WORDS as u64)
     }
 
-    /// Capacity in pages.
     pub(crate) fn capacity(&self) -> u64 {
         self.slots.len() as u64
     }
@@ -270,14 +237,12 @@ impl<S: RefScheme> Index<S> {
         look_in(&self.slots, page)
     }
 
-    /// Returns the slots as a value, for loads of many slots.
     #[cfg(not(loom))]
     #[inline]
     pub(crate) fn looker(&self) -> Looker<'_> {
         Looker(&self.slots)
     }
 
-    /// Acquires a handle of the leaf of `page`. Returns `None` if the leaf is not in use.
     pub(crate) fn leaf<'s>(&self, claims: &'s Claims<S>, page: PageNr) -> Option<Leaf<'s, S>> {
         self.leaf_nr(claims, Leaf::<S>::of(page))
     }
@@ -286,8 +251,7 @@ impl<S: RefScheme> Index<S> {
     pub(crate) fn leaf_nr<'s>(&self, claims: &'s Claims<S>, leaf: usize) -> Option<Leaf<'s, S>> {
         let root = self.root.get(leaf)?;
         let mut backoff = Backoff::new();
-        // The loop repeats while another thread creates or removes the leaf, which takes that
-        // thread a few steps.
+        // Another thread creates or removes the leaf for a few steps.
         loop {
             // ORDERING: Acquire; pairs with the release stores of `install_leaf` and
             // `take_empty_leaf`. A thread that finds that the leaf is not in use sees its slots as
@@ -306,32 +270,25 @@ impl<S: RefScheme> Index<S> {
         }
     }
 
-    /// Acquires the leaf-creation lock of `leaf`, so that only one of many threads that need the
-    /// leaf allocates memory for it. The holder may allocate frames and evict: an eviction removes
-    /// leaves, but creates none.
+    /// Acquires the leaf-creation lock of `leaf`, so that only one thread allocates its memory. The
+    /// holder may allocate frames and evict: an eviction creates no leaf.
     pub(crate) fn lock_to_make(&self, leaf: usize) -> MutexGuard<'_, ()> {
         lock(&self.upkeep.makers[leaf % MAKERS])
     }
 
-    /// Acquires the lock of [`lock_to_make`](Self::lock_to_make) if no other thread holds it.
-    /// Returns `None` otherwise.
+    /// As [`lock_to_make`](Self::lock_to_make), if no other thread holds the lock.
     #[cfg(not(loom))]
     pub(crate) fn try_lock_to_make(&self, leaf: usize) -> Option<MutexGuard<'_, ()>> {
         try_lock(&self.upkeep.makers[leaf % MAKERS])
     }
 
-    /// Counts `leaf`, which the caller is about to create. The caller holds its leaf-creation lock,
-    /// and has charged `paid` bytes to the budget for it. Returns how many of them were not needed.
-    ///
-    /// # Errors
-    ///
-    /// Returns the number of bytes that the caller must charge in addition. Nothing was counted.
+    /// Counts `leaf`, which the caller, with its leaf-creation lock, is about to create
+    /// ([`Extents::enter`]).
     pub(crate) fn enter(&self, leaf: usize, paid: usize) -> Result<usize, Missing> {
         self.upkeep.extents.enter(leaf, paid)
     }
 
-    /// Removes `leaf`, which is no longer in use, from the count of its leaf cluster. Returns the
-    /// number of bytes whose charge the caller must revert.
+    /// Uncounts `leaf`, which is no longer in use. Returns the number of bytes to uncharge.
     pub(crate) fn leave(&self, leaf: usize) -> usize {
         let discard = |unused| {
             let (extent, part) = match unused {
@@ -346,7 +303,6 @@ impl<S: RefScheme> Index<S> {
                 let first = part * PART_LEAVES;
                 let nr = PART_LEAVES.min(self.root.len() - first);
                 self.root.discard_zeros(first, nr);
-                // Failed claims may have faulted in pages of zeros (see `Claim::try_present`).
                 self.slots
                     .discard_zeros(first * FRAME_WORDS, nr * FRAME_WORDS);
             }
@@ -365,15 +321,13 @@ impl<S: RefScheme> Index<S> {
     ) -> Leaf<'s, S> {
         debug_assert!(self.upkeep.extents.is_used(leaf));
         // ORDERING: Release; pairs with the acquire in `leaf_nr`. No other thread stores to the
-        // entry: other threads that need the leaf wait for the lock. The thread that last removed
-        // the leaf has stored its zero, which the caller has loaded (`leaf_nr` acquires) or which
-        // was discarded before the caller entered the leaf. Until the frame is published, its count
-        // is locked, and a thread that finds the entry waits.
+        // entry (I6). Its zero was stored by the thread that last removed the leaf, and loaded by
+        // the caller (`leaf_nr` acquires) or discarded before the caller entered the leaf. Threads
+        // that find the entry wait until the frame is published, since its count is locked.
         self.root[leaf].store(entry_of(fresh.frame()), Ordering::Release);
         self.publish_leaf(claims, owner, leaf, fresh)
     }
 
-    /// Takes leaf number `leaf`, which the root already maps to `frame`, into use.
     fn publish_leaf<'s>(
         &self,
         claims: &'s Claims<S>,
@@ -384,12 +338,10 @@ impl<S: RefScheme> Index<S> {
         let floor = claims.version_floor();
         let slots = self.slots_of(leaf);
         for slot in slots {
-            // ORDERING: Relaxed; an empty slot is replaced by another empty slot, from which
-            // readers load nothing else. A thread that claims it holds the leaf, and therefore
-            // comes after the publication below.
+            // ORDERING: Relaxed; one empty slot replaces another, from which readers load nothing
+            // else. A thread that claims it holds the leaf, after the publication below.
             slot.store(Slot::empty_at(floor).bits(), Ordering::Relaxed);
         }
-        // One reference for the root, and one for the handle.
         let frame = publish::leaf(frame, (owner, leaf as u64), slots, floor);
         Leaf {
             reference: raw::published(claims, frame),
@@ -400,12 +352,8 @@ impl<S: RefScheme> Index<S> {
         &self.slots[leaf * FRAME_WORDS..][..FRAME_WORDS]
     }
 
-    /// Removes leaf number `leaf` if all its slots are empty and `held`, the caller's handle, is
-    /// the only one. Returns the leaf's frame. The caller calls [`leave`](Self::leave) next.
-    ///
-    /// # Errors
-    ///
-    /// Returns `held`, with the leaf unchanged, if a slot is not empty or there is another handle.
+    /// Removes leaf number `leaf` if its slots are empty and `held` is the only handle. Returns its
+    /// frame, and the caller calls [`leave`](Self::leave) next. Otherwise returns `held`.
     pub(crate) fn take_empty_leaf<'s>(
         &self,
         claims: &Claims<S>,
@@ -413,15 +361,13 @@ impl<S: RefScheme> Index<S> {
         held: Leaf<'s, S>,
     ) -> Result<UniqueFrame<'s, S>, Leaf<'s, S>> {
         let [_, floor] = held.reference.meta().private();
-        // While the frame is frozen, no other thread can acquire a handle of the leaf, so none can
-        // claim a slot in it.
+        // Frozen: no other thread can acquire a handle of the leaf, or claim a slot in it.
         let unique = held.freeze_with_roots()?;
         // I5: the next leaf, of any file, begins above all versions of the slots of this one.
         let highest = self
             .slots_of(leaf)
             .iter()
-            // ORDERING: Relaxed; freezing the frame acquires the stores of earlier holders of the
-            // leaf.
+            // ORDERING: Relaxed; the freeze acquires the stores of earlier holders.
             .map(|slot| Slot::from_bits(slot.load(Ordering::Relaxed)).versions_since(floor))
             .max()
             .unwrap_or(0);
@@ -430,16 +376,14 @@ impl<S: RefScheme> Index<S> {
         claims.lives.end(&self.slots_of(leaf)[0]);
         // I4: a leaf that is not in use has slots of zeros.
         self.slots.discard(leaf * FRAME_WORDS, FRAME_WORDS);
-        // ORDERING: Release; a thread that finds the leaf not in use (`leaf_nr` acquires) may take
-        // it into use, and sees the zeros and the minimum slot version. A reader that loaded a slot
-        // before the removal loads the same word again only if nothing changed (I5), whether or not
-        // it sees this store.
+        // ORDERING: Release; a thread that finds the leaf not in use (`leaf_nr` acquires) and takes
+        // it into use sees the zeros and the minimum slot version. Whether or not a reader sees
+        // this store, it reloads the same word only if nothing changed (I5).
         self.root[leaf].store(0, Ordering::Release);
         Ok(unique)
     }
 
-    /// Returns the first leaf in use from number `leaf` on. Skips parts of the root that are not in
-    /// use, so that a large sparse file costs little.
+    /// Returns the first leaf in use from `leaf` on. Skips unused parts of a sparse file's root.
     pub(crate) fn next_leaf(&self, leaf: usize) -> Option<usize> {
         let mut leaf = leaf;
         while leaf < self.root.len() {

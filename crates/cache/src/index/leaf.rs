@@ -1,5 +1,4 @@
-//! Leaves: the slots of neighbouring pages, with the frame whose metadata counts their users
-//! ([`super::file_index`]).
+//! Leaves: slots of neighbouring pages, with a frame that counts users ([`super::file_index`]).
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameKind, FrameRef, UniqueFrame};
@@ -15,8 +14,7 @@ pub(crate) struct Leaf<'s, S: RefScheme> {
 }
 
 impl<'s, S: RefScheme> Leaf<'s, S> {
-    /// Creates a leaf handle from a counted reference to the leaf's frame. Returns `None` if the
-    /// frame is not a leaf.
+    /// Returns `None` if the frame is not a leaf.
     pub(crate) fn from_reference(reference: FrameRef<'s, S>) -> Option<Self> {
         // The kind of a referenced frame does not change.
         let (kind, _) = reference.meta().kind();
@@ -27,12 +25,10 @@ impl<'s, S: RefScheme> Leaf<'s, S> {
         &raw::leaf_slots(&self.reference)[slot]
     }
 
-    /// Position of the slot of `page` in its leaf.
     pub(crate) const fn slot_of(page: PageNr) -> usize {
         (page % FRAME_WORDS as u64) as usize
     }
 
-    /// Number of the leaf of `page`.
     pub(crate) const fn of(page: PageNr) -> usize {
         (page / FRAME_WORDS as u64) as usize
     }
@@ -41,8 +37,6 @@ impl<'s, S: RefScheme> Leaf<'s, S> {
         leaf as u64 * FRAME_WORDS as u64
     }
 
-    /// Freezes the leaf's frame if this handle's reference and the root's are the only ones.
-    /// Otherwise returns the handle as the error.
     pub(crate) fn freeze_with_roots(self) -> Result<UniqueFrame<'s, S>, Self> {
         raw::freeze_with_roots(self.reference).map_err(|reference| Self { reference })
     }

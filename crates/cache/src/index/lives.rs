@@ -7,8 +7,7 @@
 //! - when the slot's leaf is removed and created again. New leaves begin at the minimum slot
 //!   version of the cache, which may by then have any of the 2^31 values.
 //!
-//! So a slot has a number beside its word, its *generation*. A token has both, and is valid only
-//! while both are unchanged.
+//! A token has the word and the *generation*, and is valid only while both are unchanged.
 //!
 //! ```text
 //! thread that makes a token                    thread that changes the slot
@@ -22,8 +21,7 @@
 //! 4 load the generation: the same?
 //! ```
 //!
-//! - L1: a change that makes the version of a slot start over at zero increments the generation
-//!   before the slot has that version.
+//! - L1: before the version of a slot starts over at zero, the generation is incremented.
 //! - L2: the removal of a leaf increments the generation before the slots are zeros.
 //!
 //! *Why a token of a changed page is never found unchanged.* Suppose that the slot had the token's
@@ -36,16 +34,12 @@
 //! - Step 1 did not see it. Otherwise step a, or the change of the slot before the leaf was frozen,
 //!   would happen before step 2. Step 2 would then find the slot claimed, or load a later word.
 //!
-//! A 64-bit number that only increases differs before and after a step b. So the generations
-//! differ, and the token is invalid.
+//! The generation only increases, in 64 bits, so steps 1 and 4 differ and the token is invalid. For
+//! what precedes step 2, the view checks that the bytes read belong to the slot's word there.
 //!
-//! The argument covers what happens after step 2. The view's own checks show that the bytes read
-//! belong to the slot's word at step 2.
-//!
-//! Several slots may share one generation counter, as long as each slot keeps its counter. A cache
-//! has [`NR_LIVES`] counters, and the address of a leaf selects one. So the removal of a leaf, or a
-//! version that starts over, also invalidates the tokens of other pages whose leaves share the
-//! counter, as if those pages had changed.
+//! Slots may share a counter, as long as each slot keeps its counter. A cache has [`NR_LIVES`]
+//! counters, selected by the address of the leaf. So a step b also invalidates the tokens of other
+//! pages whose leaves share the counter, as if those pages had changed.
 //!
 //! Verified by `loom_token_vs_versions_that_start_over`, `loom_token_vs_leaf_remade`; by the
 //! mutants `token-*`.
@@ -53,14 +47,11 @@
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::shard::Padded;
 
-/// Number of generation counters. Models have one, since loom requires the same one in each
-/// execution, whatever the addresses are.
+/// Models have one, whatever the addresses, since loom requires the same in each execution.
 const NR_LIVES: usize = if cfg!(loom) { 1 } else { 64 };
 
-/// Length of the address range of a leaf's slots.
 const LEAF_BYTES: usize = pagewell_frame::FRAME_WORDS * size_of::<AtomicU64>();
 
-/// Generation counters of a cache.
 #[derive(Debug)]
 pub(crate) struct Lives(Padded<[AtomicU64; NR_LIVES]>);
 
@@ -71,18 +62,15 @@ impl Default for Lives {
 }
 
 impl Lives {
-    /// Counter of the leaf with the slot `word`.
     #[inline(always)]
     fn of(&self, word: &AtomicU64) -> &AtomicU64 {
         &self.0[std::ptr::from_ref(word).addr() / LEAF_BYTES % NR_LIVES]
     }
 
-    /// Returns the generation of the slot `word`.
     #[inline(always)]
     pub(super) fn now(&self, word: &AtomicU64) -> u64 {
-        // ORDERING: Acquire, for step 1; pairs with the release in `end`: a thread that sees the
-        // new generation sees the claim. Step 4 alone would need no ordering, since the load of the
-        // slot in step 3 acquires.
+        // ORDERING: Acquire; pairs with the release in `end`: a thread that sees the new generation
+        // in step 1 sees the claim. For step 4, the load of the slot in step 3 acquires.
         self.of(word).load(Ordering::Acquire)
     }
 

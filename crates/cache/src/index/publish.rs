@@ -1,7 +1,5 @@
-//! Publication of frames as pages of files and as leaves of indices. This module is unsafe code,
-//! since other code relies on the metadata of published frames.
-//!
-//! Callers. Fills and writes publish pages; [`super::file_index`] publishes leaves.
+//! Publication of frames as pages and leaves. This module is unsafe code, since other code relies
+//! on the metadata of published frames.
 
 #![allow(unsafe_code)] // The obligation of `UniqueFrame::publish`; callers in this crate meet it.
 
@@ -19,14 +17,12 @@ pub(crate) fn page<S: RefScheme>(
     private: [u64; 2],
     refs: u32,
 ) -> FrameNr {
-    // SAFETY: (K) only the cache publishes pages in its pool. Only this crate calls this function,
-    // with the words described above.
+    // SAFETY: (K) only the cache publishes pages in its pool, here, with the words above.
     unsafe { frame.publish_with(FrameKind::Page, place, private, refs) }
 }
 
-/// Publishes a frame as the leaf with the slots `slots`, with one reference for the root and one
-/// for the caller. `place` is the number of the file and the number of the leaf in it. `floor` is
-/// the minimum version of the slots.
+/// Publishes a frame as the leaf with `slots`, with one reference for the root and one for the
+/// caller. `place` is the file's and the leaf's number; `floor` the minimum slot version.
 pub(crate) fn leaf<S: RefScheme>(
     frame: UniqueFrame<'_, S>,
     place: (u64, u64),
@@ -35,8 +31,7 @@ pub(crate) fn leaf<S: RefScheme>(
 ) -> FrameNr {
     debug_assert_eq!(slots.len(), FRAME_WORDS);
     let private = [slots.as_ptr().expose_provenance() as u64, floor];
-    // SAFETY: (K) only the cache publishes leaves in its pool, and only this crate calls this
-    // function. The address is that of the leaf's slots, on which every holder of the leaf relies
-    // (`raw::leaf_slots`).
+    // SAFETY: (K) only the cache publishes leaves in its pool, here. Holders of the leaf rely on
+    // the address of its slots (`raw::leaf_slots`).
     unsafe { frame.publish_with(FrameKind::Leaf, place, private, 2) }
 }

@@ -1,5 +1,4 @@
-//! Unsafe steps of claims and leaves, as safe functions. Their callers ensure the invariants of
-//! this module.
+//! Unsafe steps of claims and leaves. Their callers ensure the invariants of this module.
 
 #![allow(unsafe_code)] // See the module documentation.
 
@@ -9,7 +8,6 @@ use pagewell_sync::atomic::AtomicU64;
 
 use crate::index::claims::Claims;
 
-/// Returns the slots of a leaf; `leaf` is a reference to its frame.
 pub(super) fn leaf_slots<'l, S: RefScheme>(leaf: &'l FrameRef<'_, S>) -> &'l [AtomicU64] {
     let [address, _] = leaf.meta().private();
     let start = std::ptr::with_exposed_provenance::<AtomicU64>(address as usize);
@@ -20,8 +18,7 @@ pub(super) fn leaf_slots<'l, S: RefScheme>(leaf: &'l FrameRef<'_, S>) -> &'l [At
     unsafe { std::slice::from_raw_parts(start, FRAME_WORDS) }
 }
 
-/// Freezes a leaf's frame if the caller's reference and the root's are the only ones. Otherwise
-/// returns the reference.
+/// Freezes a leaf's frame if only the caller and the root have references.
 pub(super) fn freeze_with_roots<S: RefScheme>(
     reference: FrameRef<'_, S>,
 ) -> Result<UniqueFrame<'_, S>, FrameRef<'_, S>> {
@@ -36,12 +33,10 @@ pub(crate) fn published<S: RefScheme>(claims: &Claims<S>, frame: FrameNr) -> Fra
     unsafe { FrameRef::from_raw(&claims.pool, frame) }
 }
 
-/// Returns the reference that a slot has to its page's frame. The reference belongs to the holder
-/// of the slot's claim.
+/// The reference of a slot to its page's frame, for the holder of the slot's claim.
 pub(super) fn slots_reference<S: RefScheme>(claims: &Claims<S>, frame: FrameNr) -> FrameRef<'_, S> {
-    // SAFETY: (A) a slot that names a frame has a reference to it. Only the holder of the slot's
-    // claim, the caller, may take or drop it. The caller either empties the slot or puts the
-    // reference back.
+    // SAFETY: (A) a slot that names a frame has a reference, which only the holder of its claim,
+    // the caller, may take or drop. The caller empties the slot or puts the reference back.
     unsafe { FrameRef::from_raw(&claims.pool, frame) }
 }
 

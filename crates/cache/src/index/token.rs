@@ -5,11 +5,11 @@
 //! Word and generation together do not repeat; [`super::lives`] has the protocol. The size of a
 //! file does not change together with the words of its pages, so it is compared separately.
 //!
-//! *Order.* A check of a token returns the state of the page at the load of its slot, step 3.
-//! Earlier reads of the thread are ordered before that load: each read begins with an acquiring
-//! load of its slot, and ends with an acquire fence after the copy and another load of the slot. So
-//! if a second page is read between the token of the first and its check, then at the first load of
-//! the second read the first page was as the token records, and the second page had the bytes read.
+//! *Order.* A check of a token returns the state of the page at step 3. Earlier reads of the thread
+//! are ordered before that load: each begins with an acquiring load of its slot, and ends with an
+//! acquire fence after the copy and another load. So if a second page is read between the token of
+//! the first and its check, then at that read's first load the first page was as the token records,
+//! and the second page had the bytes read.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,24 +20,21 @@ use crate::base::slot::{Slot, State};
 use crate::index::file_index::Seen;
 use crate::index::lives::Lives;
 
-/// Word of a token that was changed from the start: at step 2 the slot was claimed, had no page, or
-/// had another word than the one loaded before. It differs from every [`Slot::of_page`], since its
-/// busy bit is set.
+/// Word of a token that is changed from the start: at step 2 the slot was claimed, had no page, or
+/// had another word. It differs from every [`Slot::of_page`] by its busy bit.
 const GONE: u64 = u64::MAX;
 
 /// State of a page of a file, as a [`View`](crate::View) read it, for a later comparison
 /// ([`File::is_unchanged`](crate::File::is_unchanged)).
 ///
-/// A token is a few numbers: it keeps neither the page in memory nor the file open. It can be
-/// copied, sent to another thread, and kept for any time. Once the page has changed, the token is
-/// never reported as unchanged again.
+/// A token keeps neither the page in memory nor the file open. It can be kept for any time: once
+/// the page has changed, it is never reported as unchanged again.
 #[derive(Clone, Copy)]
 pub struct Token {
     file: u64,
     page: PageNr,
     word: u64,
     life: u64,
-    /// Number of bytes of the page within the file.
     len: u32,
 }
 
@@ -48,12 +45,10 @@ pub enum TokenState {
     /// The page has not changed since the token was made.
     Unchanged,
     /// The page is unchanged, but another thread has claimed it and may be about to change it. The
-    /// claim usually lasts as long as a write of a page. While a file with a page codec is opened
-    /// for writing or extended, the claim of its last page may last as long as two transfers and
-    /// two codec calls. Afterwards the state is one of the others.
+    /// claim usually lasts as long as a write of a page; for the last page of a file with a page
+    /// codec that is opened for writing or extended, up to two transfers and two codec calls.
     Busy,
-    /// The page has changed, or may have: it was written, moved, removed from the cache, or
-    /// truncated; or the token is of another file.
+    /// The page was, or may have been, written, moved, removed or truncated, or is another file's.
     Changed,
 }
 
@@ -64,7 +59,6 @@ impl Token {
         self.page
     }
 
-    /// Sets the number of bytes of the page within the file, as the view saw it.
     pub(crate) const fn of_len(self, len: usize) -> Self {
         Self {
             len: len as u32,
@@ -85,16 +79,13 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Identity that all tokens of a file share. Immutable.
 #[derive(Debug)]
 pub(crate) struct Origin {
-    /// Number of the mapping, unique within the process, across caches.
     file: u64,
     lives: Arc<Lives>,
 }
 
 impl Origin {
-    /// Creates the identity of a new mapping, in a cache with the generations `lives`.
     pub(crate) fn new(lives: &Arc<Lives>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self {
@@ -122,8 +113,7 @@ impl Origin {
         }
     }
 
-    /// Makes a token of `page` that counts as changed from the start: the page was removed or
-    /// moved, or its slot is claimed.
+    /// Makes a token that is changed from the start: the page was removed or moved, or is claimed.
     pub(crate) fn gone(&self, page: PageNr) -> Token {
         Token {
             file: self.file,
@@ -134,8 +124,7 @@ impl Origin {
         }
     }
 
-    /// Returns the slot of the token's page if the page is unchanged: steps 3 and 4. `seen` is the
-    /// slot as just loaded.
+    /// Returns the slot, just loaded as `seen`, if the page is unchanged: steps 3 and 4.
     #[inline(always)]
     pub(crate) fn unchanged(&self, token: &Token, seen: Seen<'_>) -> Option<Slot> {
         let is_same = seen.slot.of_page() == token.word

@@ -1,16 +1,11 @@
 //! Record of an open file, and removal of its pages.
 //!
 //! Owns.
-//! - the record that the handles of a file share ([`record::Mapping`]), and the part of the cache
-//!   that its files share ([`shared::Shared`]);
-//! - the word that counts strong and weak references to a file ([`users`]), and weak references
-//!   that own their target ([`visitor`]);
-//! - the user that maps the file's pages ([`user`]);
-//! - removal of pages ([`remove`]), size changes made outside the cache ([`refresh`]), and teardown
-//!   ([`teardown`]).
+//! - the record of a file ([`record::Mapping`]), and what files share ([`shared::Shared`]);
+//! - references to a file ([`users`], [`visitor`]), and the user that maps it ([`user`]);
+//! - removal of pages ([`remove`]), outside size changes ([`refresh`]), teardown ([`teardown`]).
 //!
-//! Calls `base`, `index`, `supply` and `dirty`. A file requests services of the whole cache from
-//! its [`Keeper`](keeper::Keeper): removal from the registry, and cleaning of pages of any file.
+//! Calls `base`, `index`, `supply` and `dirty`, and the whole cache by [`Keeper`](keeper::Keeper).
 //!
 //! Promises. Sizes are stored in the order on which the arguments of [`remove`] and `write::growth`
 //! rely. After the last handle and weak reference are dropped, the frames are freed, except those

@@ -1,5 +1,4 @@
-//! Record of an open file: its index, its size, its backend, and the operations that need only
-//! these.
+//! Record of an open file: its index, size and backend, and operations on only these.
 
 use std::fmt;
 use std::io;
@@ -52,41 +51,33 @@ use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::parts::Supply;
 use crate::supply::permits::OfFile;
 
-/// Maximum number of bytes that one transfer reads from the backend.
+/// Maximum size of one read from the backend, in bytes.
 const MOST_BYTES: usize = 1 << 20;
 
 /// Minimum number of pages of a file's page size that the cache must be able to hold.
 const MIN_PAGES: usize = if cfg!(loom) { 1 } else { 4 };
 
-/// Maximum number of times that a writer that extends a file waits for its quota, if other writers
-/// of the file use it up first.
+/// Maximum waits for the quota by a writer that extends a file, if others use it up first.
 const ROUNDS_WITHIN_SHARE: usize = if cfg!(loom) { 1 } else { 16 };
 
-/// Minimum number of bytes beyond the file's present size that its index covers, so that the file
-/// can grow.
+/// Minimum growth of a file, in bytes, that its index covers.
 const HEADROOM_BYTES: u64 = if cfg!(loom) { 0 } else { 64 << 20 };
 
-/// The same for a file that is written to through this cache: 1 TiB. Its index reserves addresses
-/// for slots, two thousandths of that.
+/// The same for a file open for writing: 1 TiB, for which the index reserves at most 2 GiB.
 const HEADROOM_OF_WRITERS: u64 = if cfg!(loom) { 0 } else { 1 << 40 };
 
-/// The cached pages of one file: the index, and everything else that a read of the file needs.
+/// The index of one file, and everything else that a read needs. All handles share it; when the
+/// last one is dropped, the pages are freed.
 ///
-/// All handles of the file share one mapping. When the last handle is dropped, the pages of the
-/// file are freed.
-///
-/// Layout (`docs/adr/0022-*`): the fields that a hit loads are written only when the file is
-/// opened, and share no cache line with a field that is written later. The exception is the size,
-/// which has cache lines of its own, so a file that grows invalidates no other line of its readers.
-/// The reference counts of the `Arc` that contains the mapping lie before it in memory, in other
-/// cache lines.
+/// Layout (`docs/adr/0022-*`): the fields that hits load are written only when the file is opened,
+/// and share no cache line with others, or with the counts of the mapping's `Arc` in front of it.
+/// The size has cache lines of its own, so growth invalidates no other line of readers.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Mapping<S: RefScheme> {
     hit: Hit<S>,
     /// The file's size. Hits load it; it is stored when the file is resized.
     size: Padded<AtomicU64>,
-    /// State that growing files and misses write.
     pub(super) growth: Padded<Growth>,
     // The fields from here on are not written after the file was opened.
     path: PathBuf,
@@ -96,18 +87,13 @@ pub(crate) struct Mapping<S: RefScheme> {
     // Dropped after the backend, since a thread that opens the file again waits for this drop.
     // Dropped before the page codec and the other values of the program, whose drop may take long.
     entry: Entry,
-    /// `Some` if the file may be written to.
     writes: Option<Box<Writes>>,
-    /// Counts of strong and weak references.
     users: pagewell_sync::Arc<Users>,
-    /// Page codec.
     hooks: Option<Hooks>,
-    /// Number of bytes charged to the budget for this record and what it owns.
     pub(super) charged: usize,
     shared: pagewell_sync::Arc<Shared<S>>,
 }
 
-/// Fields that all hits load, in one cache line.
 #[derive(Debug)]
 #[repr(C, align(128))]
 struct Hit<S: RefScheme> {
@@ -121,15 +107,12 @@ struct Hit<S: RefScheme> {
     origin: Origin,
 }
 
-/// State that is written occasionally while the file is open.
 #[derive(Debug)]
 pub(super) struct Growth {
     /// The file's size for fills: the number of bytes of the file that the backend has (the decoded
     /// size, not the stored one). Stored before the size if the file is found to have grown.
     fill_size: AtomicU64,
-    /// Held while the size changes.
     pub(super) resize: Mutex<()>,
-    /// Budget reservations of the file for frames in flight.
     in_flight: OfFile,
     user: User,
 }
@@ -163,7 +146,6 @@ impl Drop for Entry {
     }
 }
 
-/// Options of an open file.
 pub(crate) struct How {
     pub(crate) access: Access,
     pub(crate) hooks: Option<Hooks>,
@@ -182,7 +164,6 @@ impl How {
     }
 }
 
-/// Returns the size of the file, derived from the size of `backend`.
 fn told_size(backend: &dyn Backend, layout: Layout) -> io::Result<u64> {
     let stored = backend.size()?;
     layout
@@ -197,7 +178,6 @@ fn layout_of(hooks: Option<&Hooks>, page_size: usize) -> Layout {
     }
 }
 
-/// Error for a stored size that no file with a page codec has.
 #[derive(Debug)]
 struct NoSuchSize(u64);
 
@@ -223,7 +203,6 @@ fn size_error(op: Op, error: io::Error) -> Error {
     Error::from_io(op, error)
 }
 
-/// Guard of a file's lock.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct FileLock<'m, T> {
@@ -256,8 +235,7 @@ impl<T> DerefMut for FileLock<'_, T> {
 }
 
 impl<S: RefScheme> Mapping<S> {
-    /// Budget charge in bytes for the record: its fields, and about as much again for what they
-    /// own.
+    /// Budget charge in bytes: the record, and about as much again for what it owns.
     pub(super) const RECORD_BYTES: usize = if cfg!(loom) { 0 } else { 2 * size_of::<Self>() };
 
     /// Creates an empty mapping of the file of `backend`. `path` is its name in errors. The
@@ -378,8 +356,7 @@ impl<S: RefScheme> Mapping<S> {
         })
     }
 
-    /// Checks that this is the owning process. This check suffices for write hits; calls that may
-    /// wait use [`check_home`](Self::check_home).
+    /// Checks that this is the owning process, which suffices for write hits.
     #[inline]
     pub(crate) fn check_process(&self, op: Op) -> Result<(), Error> {
         self.shared
@@ -406,7 +383,6 @@ impl<S: RefScheme> Mapping<S> {
         layout_of(self.hooks.as_ref(), self.page_size())
     }
 
-    /// Queries the backend for the file's size.
     pub(crate) fn ask_size(&self) -> io::Result<u64> {
         told_size(&*self.backend, self.layout())
     }
@@ -420,20 +396,17 @@ impl<S: RefScheme> Mapping<S> {
         self.writes.as_deref()
     }
 
-    /// Returns the maximum size of the file while it is open.
     pub(crate) fn reach(&self) -> u64 {
         (self.hit.index.capacity() << self.hit.page_shift).min(MAX_FILE_BYTES)
     }
 
     /// Publishes a new size to readers. The caller holds the size lock.
     pub(crate) fn store_size(&self, size: u64) {
-        // ORDERING: Release; pairs with the acquire in `size`: a thread that sees that the file has
-        // grown sees the pages that were written for it.
+        // ORDERING: Release; pairs with the acquire in `size`: growth publishes its pages.
         self.size.store(size, Ordering::Release);
     }
 
-    /// Stores the number of bytes of the file that the backend has. The caller holds the writeback
-    /// lock, or the size lock if the file is not written to through this cache.
+    /// The caller holds the writeback lock, or the size lock if the file is not open for writing.
     pub(crate) fn store_fill_size(&self, size: u64) {
         // ORDERING: Release; pairs with the acquire in `fill_size`.
         self.growth.fill_size.store(size, Ordering::Release);
@@ -452,19 +425,16 @@ impl<S: RefScheme> Mapping<S> {
         &self.hit.origin
     }
 
-    /// Returns the slot of the page of `token`, or `None` if the page has changed.
     #[inline(always)]
     fn unchanged(&self, token: &Token) -> Option<Slot> {
         let seen = self.index().look(token.page())?;
         let slot = self.origin().unchanged(token, seen)?;
-        // Loaded after the slot, as in a view. The shift does not overflow: an index has no slots
-        // beyond `MAX_FILE_BYTES`.
+        // After the slot, as in a view. No overflow: an index ends at `MAX_FILE_BYTES`.
         let start = token.page() << self.page_shift();
         let len = self.size().saturating_sub(start);
         (len.min(self.page_size() as u64) == token.len() as u64).then_some(slot)
     }
 
-    /// Whether the page of `token` is unchanged and no thread has claimed it.
     #[inline(always)]
     pub(crate) fn is_unchanged(&self, token: &Token) -> bool {
         self.unchanged(token).is_some_and(|slot| !slot.is_busy())
@@ -571,7 +541,6 @@ impl<S: RefScheme> Mapping<S> {
         self.hit.page_size
     }
 
-    /// Returns the size of the file in bytes, as the cache has recorded it.
     #[inline]
     pub(crate) fn size(&self) -> u64 {
         // ORDERING: Acquire; pairs with the release in `store_size`. A thread that sees that the
@@ -597,18 +566,12 @@ impl<S: RefScheme> Mapping<S> {
             .with_detail(reason.to_string())
     }
 
-    /// Returns the state for writes, or [`ReadOnly`](ErrorKind::ReadOnly).
     pub(crate) fn writes(&self, op: Op) -> Result<&Writes, Error> {
         self.writes_if_any()
             .ok_or_else(|| self.error(ErrorKind::ReadOnly, op))
     }
 
-    /// Acquires the file's writeback lock.
-    ///
-    /// # Errors
-    ///
-    /// [`Deadlock`](ErrorKind::Deadlock) if this thread is in a callback of the file, where it
-    /// holds the lock, or in any page codec.
+    /// Acquires the file's writeback lock. Fails as [`check_no_hook`](Self::check_no_hook) does.
     pub(crate) fn lock_storage<'w>(
         &self,
         writes: &'w Writes,
@@ -618,32 +581,22 @@ impl<S: RefScheme> Mapping<S> {
         Ok(FileLock::of(self, &writes.writeback))
     }
 
-    /// Acquires the size lock. It precedes the writeback lock in the lock order.
-    ///
-    /// # Errors
-    ///
-    /// [`Deadlock`](ErrorKind::Deadlock) if this thread is in a callback of the file (the holder of
-    /// the size lock may be waiting for the callback to return), or in any page codec.
+    /// Acquires the size lock, which precedes the writeback lock. Fails as
+    /// [`check_no_hook`](Self::check_no_hook) does: the holder may wait for the callback.
     pub(crate) fn lock_size(&self, writes: &Writes, op: Op) -> Result<FileLock<'_, ()>, Error> {
         self.check_no_hook(writes, op)?;
         Ok(FileLock::of(self, &self.growth.resize))
     }
 
-    /// Acquires the size lock for a write that dirties pages while it holds the lock. First waits,
-    /// without the lock, until the file is below its quota of frames that are not clean. The quota
-    /// is checked again with the lock held, so concurrent writers do not exceed it together. After
-    /// [`ROUNDS_WITHIN_SHARE`] attempts the lock is acquired regardless of the quota.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`lock_size`](Self::lock_size) and [`throttle`](Self::throttle).
+    /// Acquires the size lock for a write that dirties pages. First waits, without the lock, until
+    /// the file is below its quota of frames that are not clean. Checks this again under the lock,
+    /// so that writers do not exceed it together, except after [`ROUNDS_WITHIN_SHARE`] attempts.
     pub(crate) fn lock_size_within_share(
         &self,
         writes: &Writes,
         op: Op,
     ) -> Result<FileLock<'_, ()>, Error> {
-        // Other writers may immediately use up the quota that was freed for this one, so the number
-        // of attempts is bounded.
+        // Bounded, since other writers may use up the quota that was freed for this one.
         for _ in 0..ROUNDS_WITHIN_SHARE {
             self.throttle(writes)?;
             let lock = self.lock_size(writes, op)?;
@@ -654,12 +607,8 @@ impl<S: RefScheme> Mapping<S> {
         self.lock_size(writes, op)
     }
 
-    /// Checks that this thread is neither in a callback of the file nor in any page codec. In a
-    /// callback it holds the writeback lock, and other threads may wait for the callback to return.
-    ///
-    /// # Errors
-    ///
-    /// [`Deadlock`](ErrorKind::Deadlock) if it is.
+    /// Returns [`Deadlock`](ErrorKind::Deadlock) if this thread is in a page codec or in a callback
+    /// of the file. A callback holds the writeback lock, and other threads may wait for it.
     pub(crate) fn check_no_hook(&self, writes: &Writes, op: Op) -> Result<(), Error> {
         check_may_wait(op).map_err(|error| error.with_path(&self.path))?;
         if InHook::is_of(&writes.in_hook) {
@@ -674,14 +623,12 @@ impl<S: RefScheme> Mapping<S> {
         self.size().div_ceil(self.page_size() as u64)
     }
 
-    /// Returns the maximum number of pages per transfer: limited in bytes, and to a sixteenth of
-    /// the pool.
+    /// Maximum number of pages per transfer, which is also at most a sixteenth of the pool.
     pub(crate) fn most_pages(&self) -> usize {
         let pool = self.pool().nr_frames() / 16 * FRAME_BYTES;
         (MOST_BYTES.min(pool) / self.page_size()).max(1)
     }
 
-    /// Returns the number of bytes of `page` that lie within a file of `size` bytes.
     pub(crate) fn len_of(&self, page: PageNr, size: u64) -> usize {
         let start = page.checked_mul(self.page_size() as u64);
         start
@@ -736,8 +683,7 @@ impl<S: RefScheme> Mapping<S> {
         }
     }
 
-    /// Updates the dirty-page records of the file and of the cache for a change of a page's state.
-    /// The caller has claimed the page's slot.
+    /// Updates the dirty-page records for a changed state. The caller has claimed the page's slot.
     pub(crate) fn note_state(
         &self,
         writes: &Writes,
@@ -748,19 +694,16 @@ impl<S: RefScheme> Mapping<S> {
         writes.note_state((&self.shared.pressure, self.hit.order), page, before, after);
     }
 
-    /// See [`Keeper::make_room`].
     pub(crate) fn make_room(&self, error: Error) -> Result<(), Error> {
         self.entry.keeper.make_room(error, self.order())
     }
 
-    /// Whether the file is at its quota of frames that are not clean.
     #[inline]
     pub(crate) fn is_at_share(&self, writes: &Writes) -> bool {
         self.shared.pressure.is_over(&writes.share)
     }
 
-    /// Whether `page` is resident and not clean, as a hint. A write to such a page does not
-    /// increase the number of frames that count towards the quota.
+    /// Hint whether `page` is resident and not clean, so that a write to it does not use the quota.
     pub(crate) fn seems_unclean(&self, page: PageNr) -> bool {
         let seen = self.index().look(page);
         seen.is_some_and(|seen| match seen.slot.state() {
@@ -769,12 +712,8 @@ impl<S: RefScheme> Mapping<S> {
         })
     }
 
-    /// Keeps the file within its quota of frames that are not clean: a writer that would exceed the
-    /// quota waits until pages of this file are clean. The caller holds no lock of the file, since
-    /// the thread that cleans the file acquires its locks.
-    ///
-    /// # Errors
-    ///
+    /// Waits while the file is at its quota of frames that are not clean. The caller holds no lock
+    /// of the file, since the thread that cleans the file acquires them. Returns
     /// [`Throttled`](ErrorKind::Throttled) if no pages can be made clean.
     #[inline]
     pub(crate) fn throttle(&self, writes: &Writes) -> Result<(), Error> {
@@ -784,9 +723,9 @@ impl<S: RefScheme> Mapping<S> {
         Ok(())
     }
 
-    /// Calls `what`. If it fails for lack of frames, makes pages clean and calls it once more:
-    /// pages that are not clean may have prevented eviction, even when their number is below the
-    /// limit. The caller holds no lock of any file.
+    /// Calls `what`. If it fails for lack of frames, makes pages clean and calls it again: unclean
+    /// pages may have prevented eviction even below the limit. The caller holds no lock of any
+    /// file.
     pub(crate) fn with_room<T>(&self, what: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
         match what() {
             Err(error) => {
@@ -797,7 +736,6 @@ impl<S: RefScheme> Mapping<S> {
         }
     }
 
-    /// Records a writeback failure for all handles of the file, and returns the error.
     pub(crate) fn write_failed(
         &self,
         writes: &Writes,

@@ -6,12 +6,10 @@ use crate::base::error::{Error, ErrorKind, Op};
 use crate::mapping::record::{FileLock, Mapping};
 use crate::mapping::remove::{Remover, Unclean};
 
-/// Queries the backend for the present size, and removes the pages that the change invalidates:
-/// those past the end, and those with the old or the new end.
+/// Adopts the backend's size, and removes the pages that the change invalidates.
 pub(crate) fn refresh<S: RefScheme>(mapping: &Mapping<S>, op: Op) -> Result<u64, Error> {
     if mapping.writes_if_any().is_some() {
-        // The file is written only through this mapping, and the backend may not have its full size
-        // yet.
+        // Only this mapping writes the file, and the backend may lack its full size.
         return Ok(mapping.size());
     }
     let _resize = FileLock::of(mapping, &mapping.growth.resize);

@@ -11,13 +11,10 @@ use crate::index::claim::Claim;
 use crate::index::leaf::Leaf;
 use crate::mapping::record::Mapping;
 
-/// Treatment of a page that is not clean, or that a guard is about to replace, when pages are
-/// removed.
+/// Treatment of pages that are not clean, or that a guard is about to replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unclean {
-    /// The page stays.
     Keep,
-    /// The page is removed, and its unwritten bytes are lost.
     Drop,
 }
 
@@ -29,9 +26,8 @@ impl<S: RefScheme> Remover<'_, S> {
     /// Waits for fills in progress, so the caller holds no claim (C3).
     pub(crate) fn remove(self, first: PageNr, end: PageNr, unclean: Unclean) {
         // ORDERING: SeqCst fence; pairs with the one in `read::fill` (store buffering). The caller
-        // has changed the file or its size, and this thread then loads slots to find claims. A fill
-        // has claimed a slot, and then loads the size and reads the file. At least one of the two
-        // sees the other's change.
+        // has changed the file or its size, and now loads slots; a fill has claimed a slot, and
+        // then loads the size and reads the file. At least one of them sees the other's change.
         fence(Ordering::SeqCst);
         let end = end.min(self.0.index().capacity());
         let mut page = first;
@@ -59,12 +55,10 @@ impl<S: RefScheme> Remover<'_, S> {
         }
     }
 
-    /// Removes a page. Returns `false` if another thread has claimed it, possibly for as long as a
-    /// transfer takes.
+    /// Returns `false` if another thread has claimed the page, possibly for a whole transfer.
     fn try_remove_page(self, page: PageNr, unclean: Unclean) -> bool {
         let mut backoff = Backoff::new();
-        // The loop repeats if another thread has claimed the slot since it was loaded, or has set
-        // its accessed bit.
+        // Repeats if the slot was claimed since the load, or its accessed bit set.
         while let Some(leaf) = self.0.index().leaf(self.0.claims(), page) {
             let position = Leaf::<S>::slot_of(page);
             // ORDERING: Acquire, as in `Index::look`.
@@ -78,8 +72,7 @@ impl<S: RefScheme> Remover<'_, S> {
                 State::Present(_) => {
                     if let Ok(claim) = Claim::try_new(self.0.claims(), leaf, position, seen) {
                         if self.forget_state(page, &claim, unclean) {
-                            // Dropping the slot's reference frees the frame. If guards pin the
-                            // page, the last of them frees it instead.
+                            // The drop of the slot's or the last guard's reference frees the frame.
                             drop(claim.empty());
                         }
                         return true;
@@ -91,8 +84,7 @@ impl<S: RefScheme> Remover<'_, S> {
         true
     }
 
-    /// Makes a claimed page clean, so that it can be removed. Returns `false` if the page must
-    /// stay.
+    /// Makes a claimed page clean. Returns `false` if the page must stay.
     fn forget_state(self, page: PageNr, claim: &Claim<'_, S>, unclean: Unclean) -> bool {
         let (Some(writes), Some(frame)) = (self.0.writes_if_any(), claim.frame()) else {
             return true;
@@ -111,19 +103,16 @@ impl<S: RefScheme> Remover<'_, S> {
         true
     }
 
-    /// Removes the whole pages past `end`, the file's size.
     pub(crate) fn drop_past_end(self, end: u64) {
         let first = end.div_ceil(self.0.page_size() as u64);
         self.remove(first, self.0.index().capacity(), Unclean::Drop);
     }
 }
 
-/// Clears the ghost of an evicted page in its empty slot: its history does not apply to the next
-/// page in this slot.
+/// Clears the ghost of an empty slot, which does not apply to the next page there.
 fn forget_ghost<S: RefScheme>(leaf: &Leaf<'_, S>, position: usize, seen: Slot) {
     if seen.ghost().is_some() {
-        // ORDERING: Relaxed; a ghost is a hint. If the slot has changed since it was loaded,
-        // another thread is filling it.
+        // ORDERING: Relaxed; a hint. A slot that has changed is being filled.
         let _ = leaf.slot(position).compare_exchange(
             seen.bits(),
             seen.without_ghost().bits(),

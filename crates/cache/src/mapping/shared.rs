@@ -15,8 +15,7 @@ use crate::dirty::pressure::{Limits, Pressure};
 use crate::supply::parts::Supply;
 use crate::supply::policy::Eviction;
 
-/// Part of the cache that its files share, with a field for each module below. Owned pins
-/// ([`OwnedPageGuard`](crate::OwnedPageGuard)) keep only this part, which contains the pool.
+/// Owned pins ([`OwnedPageGuard`](crate::OwnedPageGuard)) keep only this part, with the pool.
 #[derive(Debug)]
 pub(crate) struct Shared<S: RefScheme> {
     pub(crate) home: Home,
@@ -41,7 +40,6 @@ fn waits_of(engines: &Arc<Engines>) -> WaitTable {
     WaitTable::with_courier(Arc::new(engines.waking().clone()))
 }
 
-/// A model has no waker threads.
 #[cfg(loom)]
 fn waits_of(_: &Arc<Engines>) -> WaitTable {
     WaitTable::new()
@@ -76,10 +74,9 @@ impl<S: RefScheme> Shared<S> {
         }
     }
 
-    /// Returns a number for a guard that locks a page. The number fits into a page's state, since a
-    /// cache never uses up 2^60 numbers.
+    /// Number of a guard that locks a page. It fits into a page's state: 2^60 are never used up.
     pub(crate) fn next_holder(&self) -> u64 {
-        // ORDERING: Relaxed; only the uniqueness of the number matters, and atomicity gives it.
+        // ORDERING: Relaxed; only uniqueness matters, and atomicity gives it.
         self.next_holder.fetch_add(1, Ordering::Relaxed)
     }
 }

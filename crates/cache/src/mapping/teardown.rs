@@ -10,13 +10,11 @@ use crate::supply::charge::Charges;
 use crate::supply::leaves::Leaves;
 
 impl<S: RefScheme> Drop for Mapping<S> {
-    /// Frees all frames. No handle is left, so no page is being filled. A frame that an owned pin
-    /// keeps is freed by the pin ([`OwnedPageGuard`](crate::OwnedPageGuard)). Waits for evictions
-    /// in progress. The last handle has made the file durable.
+    /// Frees all frames except those of owned pins ([`OwnedPageGuard`](crate::OwnedPageGuard)).
+    /// Waits for evictions; no page is being filled. The last handle has made the file durable.
     fn drop(&mut self) {
         if !self.shared().home.is_here() {
-            // In a fork, changes that another thread of the parent was making will never be
-            // completed.
+            // In a fork, changes by threads of the parent will never be completed.
             return;
         }
         let mut from = 0;

@@ -39,7 +39,7 @@ impl User {
         })
     }
 
-    /// Calls the user after the file was truncated to `size` bytes. The caller holds the size lock.
+    /// The caller holds the size lock.
     pub(crate) fn tell_cut(&self, size: u64) {
         let user = lock(&self.0).as_ref().and_then(Weak::upgrade);
         if let Some(user) = user {

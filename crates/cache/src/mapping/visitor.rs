@@ -1,9 +1,6 @@
-//! Weak references that own their target. Transfers in flight and offloaded calls have them.
-//!
-//! They follow the protocol of `files::opened`: the thread that drops the last strong reference to
-//! a file waits until all weak references are dropped. So a transfer is never the last holder of a
-//! mapping: the thread that drops the last handle closes the file, after the backend has stopped
-//! using its memory.
+//! Weak references that own their target, of transfers in flight and offloaded calls. By the
+//! protocol of `files::opened`, the thread that drops the last strong reference waits for them, so
+//! that it, and never a transfer, closes the file, after the backend has stopped using its memory.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::Arc;
@@ -12,7 +9,6 @@ use crate::mapping::record::Mapping;
 use crate::mapping::shared::Shared;
 use crate::mapping::users::Users;
 
-/// Weak reference to an open file.
 #[derive(Debug)]
 pub(crate) struct Visitor<S: RefScheme> {
     // Dropped before `_leaving`, whose drop decrements the number of weak references.
@@ -20,7 +16,6 @@ pub(crate) struct Visitor<S: RefScheme> {
     _leaving: Leaving<S>,
 }
 
-/// Decrements the count of weak references when dropped.
 #[derive(Debug)]
 struct Leaving<S: RefScheme> {
     shared: Arc<Shared<S>>,

@@ -1,5 +1,4 @@
-//! Pins published in hazard slots, against writes, evictions, truncations and moves of the page,
-//! and against the drop of the file and of the cache.
+//! Pins in hazard slots, against changes of the page and the drop of the file and of the cache.
 
 use std::sync::Arc;
 
@@ -22,10 +21,8 @@ use crate::supply::evict::Evictor;
 use crate::supply::policy::clock::Marks;
 use crate::write::moves::{PageMove, move_page};
 
-/// Protects page 0, which is cached, and returns its frame.
 fn mark(mapping: &Mapping<LockBit>) -> FrameNr {
     let found = Lookup(mapping).get(0, || 1).expect("a readable page");
-    // This thread has a hazard slot from now on.
     Pinner(mapping).note_counted(0, &found.reference);
     Pinner(mapping).mark(0, &found.reference);
     let frame = found.reference.frame();
@@ -33,8 +30,7 @@ fn mark(mapping: &Mapping<LockBit>) -> FrameNr {
     frame
 }
 
-/// Pins page 0 in a hazard slot and reads it twice. Returns the byte with which the page is filled,
-/// or `None` if the pin does not succeed.
+/// Pins page 0 in a hazard slot, and returns the byte that fills it in both of two reads.
 fn pin_announced(mapping: &Mapping<LockBit>) -> Option<u8> {
     let (hold, len) = Pinner(mapping).announced(0)?;
     assert!(hold.is_announced());
@@ -51,7 +47,6 @@ fn pin_announced(mapping: &Mapping<LockBit>) -> Option<u8> {
     Some(first)
 }
 
-/// Starts a thread that pins page 0, which is hazard-protected.
 fn pinner(
     mapping: &Arc<Mapping<LockBit>>,
     expected: impl Fn(u8) -> bool + Send + 'static,
@@ -108,8 +103,7 @@ fn loom_announced_pin_vs_evict() {
     });
 }
 
-/// A page is removed from the cache. Its frame becomes free when no thread pins it any more, and
-/// not before.
+/// The frame of a removed page becomes free when no thread pins it any more.
 #[test]
 fn loom_announced_pin_vs_cut() {
     explore(2, || {
@@ -128,7 +122,6 @@ fn loom_announced_pin_vs_cut() {
     });
 }
 
-/// A page moves to another node, but not while it is pinned.
 #[test]
 fn loom_announced_pin_vs_move() {
     explore(2, || {
@@ -154,7 +147,6 @@ fn loom_announced_pin_vs_move() {
     });
 }
 
-/// Two threads protect a page while a third thread writes to it.
 #[test]
 fn loom_mark_vs_write() {
     explore(2, || {
@@ -178,8 +170,7 @@ fn loom_mark_vs_write() {
     });
 }
 
-/// Starts a thread that pins page 0, which is hazard-protected, by an owned pin. The thread drops
-/// its strong reference to the file before it drops the pin.
+/// Starts a thread that drops its strong reference before its owned pin of page 0.
 fn owner(file: Opened<LockBit>) -> thread::JoinHandle<()> {
     thread::spawn(move || {
         if let Ok(found) = Lookup(&file).get(0, || 1) {
@@ -196,8 +187,7 @@ fn owner(file: Opened<LockBit>) -> thread::JoinHandle<()> {
     })
 }
 
-/// The drop of the last strong reference closes the file, in either thread. The drop of the pin
-/// does not, and the pin keeps only its own frame.
+/// The drop of the last strong reference closes the file; that of the pin does not.
 #[test]
 fn loom_announced_owned_pin_vs_close() {
     explore(2, || {
@@ -217,8 +207,7 @@ fn loom_announced_owned_pin_vs_close() {
     });
 }
 
-/// As the previous model, but the cache is dropped too. Its frames exist as long as the pin does,
-/// and no longer.
+/// As the previous model, but the cache's frames exist exactly as long as the pin.
 #[test]
 fn loom_announced_owned_pin_vs_end_of_cache() {
     explore(2, || {

@@ -19,8 +19,7 @@ use crate::supply::evict::Evictor;
 use crate::supply::policy::clock::Marks;
 use crate::write::bytes::Writer;
 
-/// Allocates two contiguous frames, writes to them, and frees them. Returns `false` if no block was
-/// available.
+/// Writes to and frees two contiguous frames. Returns `false` if no block was available.
 fn take_block(files: &Files<LockBit>) -> bool {
     let block = Allocator(files.supply()).alloc(Order::new(1).expect("an order"));
     if let Ok(block) = &block {
@@ -30,9 +29,8 @@ fn take_block(files: &Files<LockBit>) -> bool {
     block.is_ok()
 }
 
-/// Setup in which only one place for a block of two frames can become a block: pages 0 and 1 are in
-/// this place, and all free frames are allocated. The first array element is the page in the lower
-/// frame.
+/// Pages 0 and 1, in the only two frames that can become a block: all others are allocated. The
+/// first array element is the page in the lower frame.
 struct Place<'s> {
     pages: [u64; 2],
     frames: [FrameNr; 2],
@@ -63,8 +61,7 @@ impl<'s> Place<'s> {
     }
 }
 
-/// Pins `page` for one read, if a frame is available for it, and checks that the bytes are the
-/// file's.
+/// Pins and reads `page`, if a frame is available for it.
 fn pin(mapping: &Mapping<LockBit>, page: u64) {
     if let Ok(Found { reference, .. }) = Lookup(mapping).get(page, || 1) {
         let mut bytes = vec![0; FRAME_BYTES];
@@ -73,9 +70,7 @@ fn pin(mapping: &Mapping<LockBit>, page: u64) {
     }
 }
 
-/// A page is pinned while its frame is needed for a block, after the page in the frame before it
-/// was evicted for the block. The pin keeps its bytes, or fills the page again. The frame whose
-/// page was evicted unnecessarily is not lost.
+/// The pin of one page of a block keeps its bytes or fills it again, and no frame is lost.
 #[test]
 fn loom_block_vs_pin() {
     explore(2, || {
@@ -123,8 +118,7 @@ fn loom_block_vs_fill() {
     });
 }
 
-/// A page is written while its frame is needed for a block. Once the page is dirty, it is not
-/// evicted.
+/// A dirty page is not evicted for a block.
 #[test]
 fn loom_block_vs_write() {
     explore(2, || {

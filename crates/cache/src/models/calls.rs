@@ -8,7 +8,6 @@ use loom::thread;
 use super::explore;
 use crate::dirty::attendance::Attendance;
 
-/// File, with the queue of requests for it.
 #[derive(Default)]
 struct File {
     attendance: Attendance,
@@ -29,14 +28,11 @@ impl File {
         }
     }
 
-    /// Adds a request to the queue. As the lock of the real queue does, this orders the thread that
-    /// takes a request only after the caller that has queued the request, and not after other
-    /// callers.
+    /// Orders the taker of a request after the caller that queued it, and after no other.
     fn queue(&self) {
         self.nr_queued.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Takes a request and attends to it. Returns `false` if the queue is empty.
     fn serve(&self) -> bool {
         let take = |nr: usize| nr.checked_sub(1);
         let (order, relaxed) = (Ordering::AcqRel, Ordering::Relaxed);
@@ -60,8 +56,7 @@ impl File {
     }
 }
 
-/// Two callers run concurrently with a flusher. At most one flusher works on the file, and after
-/// each request an attempt sees the caller's store before the request.
+/// At most one flusher works on the file, and an attempt sees each caller's earlier store.
 #[test]
 fn loom_call_vs_attend() {
     explore(3, || {

@@ -15,8 +15,7 @@ use crate::supply::leaves::Leaves;
 use crate::supply::policy::clock::Marks;
 use crate::writeback::flush::Flusher;
 
-/// One of the file's leaves is evicted while the last strong reference is dropped. The file is
-/// closed when the drop returns, and not later.
+/// The file is closed when the drop of the last strong reference returns.
 #[test]
 fn loom_close_vs_evict_leaf() {
     explore(3, || {
@@ -37,8 +36,7 @@ fn loom_close_vs_evict_leaf() {
     });
 }
 
-/// A thread with a weak reference makes the file durable while the last strong reference is
-/// dropped. All frames are free when the drop returns, and not later.
+/// All frames are free when the drop of the last strong reference returns.
 #[test]
 fn loom_close_vs_sync() {
     explore(2, || {
@@ -64,8 +62,7 @@ fn loom_close_vs_sync() {
     });
 }
 
-/// A file that has a weak reference is opened again while it is being closed. It is closed when the
-/// drops of both strong references have returned.
+/// A file with a weak reference is closed when both strong references are dropped.
 #[test]
 fn loom_reopen_vs_close_vs_visit() {
     explore(3, || {
@@ -89,9 +86,8 @@ fn loom_reopen_vs_close_vs_visit() {
     });
 }
 
-/// As the previous model, but the weak reference exists before the first strong reference is
-/// dropped. The thread that drops this strong reference waits, and continues when the file is
-/// opened again, even if the weak reference is dropped while the new strong reference exists.
+/// As the previous model, but the thread that drops the first strong reference waits for the weak
+/// one. It continues when the file is opened again, even if the weak one is dropped then.
 #[test]
 fn loom_reopen_vs_who_waits_for_a_visitor() {
     explore(3, || {

@@ -14,7 +14,6 @@ use crate::dirty::commits::{Commits, Role, Sync as What};
 use crate::dirty::oldest::Oldest;
 use crate::dirty::page_set::{PageSets, Which};
 
-/// File of two pages, reduced to the state that a sync accesses.
 struct Cut {
     commits: Commits,
     /// Writeback lock, which guards the number of syncs.
@@ -37,7 +36,6 @@ impl Cut {
         })
     }
 
-    /// Makes `page` dirty, and then makes the file durable.
     fn commit(&self, page: u64) -> Result<(), Error> {
         assert!(self.dirty.set(Which::Dirty).insert(page));
         let mut lead = match self.commits.join(What::Data) {
@@ -67,8 +65,7 @@ impl Cut {
         for page in (0..2).filter(|page| found >> page & 1 != 0) {
             assert!(dirty.remove(page));
         }
-        // ORDERING: Relaxed; a thread that loads this value has acquired a lock that the thread of
-        // the sync released afterwards.
+        // ORDERING: Relaxed; a loading thread has acquired a lock that this one releases later.
         self.durable.fetch_or(found, Ordering::Relaxed);
         Ok(())
     }
@@ -78,8 +75,7 @@ impl Cut {
     }
 }
 
-/// Two threads each make a page dirty and commit. When a thread's call has returned, its page is
-/// durable, whichever thread led.
+/// A page is durable when its thread's call has returned, whichever thread led.
 #[test]
 fn loom_commit_vs_commit() {
     explore(3, || {
@@ -97,16 +93,14 @@ fn loom_commit_vs_commit() {
     });
 }
 
-/// As the previous model, but the first sync fails. Each thread that waited for this sync gets the
-/// error. If a thread gets no error, its page is durable.
+/// The first sync fails. Its followers get the error; without one, the page is durable.
 #[test]
 fn loom_commit_fails_vs_follower() {
     explore(3, || {
         let file = Cut::new(Some(0));
         let commit = |file: &Cut, page| {
             let result = file.commit(page);
-            // After an error, the page may be durable nevertheless, by a later sync of the other
-            // thread.
+            // After an error, a later sync of the other thread may make the page durable.
             assert!(
                 result.is_err() || file.is_durable(page),
                 "a follower was not told"
@@ -122,8 +116,7 @@ fn loom_commit_fails_vs_follower() {
     });
 }
 
-/// A write with an LSN makes a page dirty while a sync takes the LSN, finds pages, and makes them
-/// durable. The LSN is reported as long as the page is dirty.
+/// The LSN of a page that a sync makes durable is reported as long as the page is dirty.
 #[test]
 fn loom_lsn_vs_sync() {
     explore(3, || {

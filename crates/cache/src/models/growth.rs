@@ -21,8 +21,7 @@ use crate::write::growth::Grower;
 
 const HALF: usize = FRAME_BYTES / 2;
 
-/// Reads the whole file, and asserts that its bytes are [`OURS`] up to `old`, and `new` from there
-/// on.
+/// Asserts that the file's bytes are [`OURS`] up to `old`, and `new` from there on.
 fn assert_prefix(mapping: &Mapping<LockBit>, old: usize, new: u8, path: ReadPath) {
     let size = mapping.size() as usize;
     let mut buf = vec![0; size];
@@ -37,8 +36,7 @@ fn assert_prefix(mapping: &Mapping<LockBit>, old: usize, new: u8, path: ReadPath
     );
 }
 
-/// A page is appended while the end of the file is read. A reader that sees the new size sees the
-/// new bytes.
+/// A reader that sees the new size sees the appended bytes.
 fn append_vs_read(path: ReadPath) {
     let files = pool::<LockBit>(5);
     let (mapping, backend) = cold(&files, FRAME_BYTES);
@@ -69,7 +67,6 @@ fn loom_append_vs_referenced_read() {
     explore(3, || append_vs_read(ReadPath::Referenced));
 }
 
-/// The last page is extended in place while it is read.
 #[test]
 fn loom_append_within_page_vs_read() {
     explore(3, || {
@@ -91,8 +88,7 @@ fn loom_append_within_page_vs_read() {
     });
 }
 
-/// A page is written past the end, after a gap, while the end of the file is read. The gap reads as
-/// zeros, even if the last page had nonzero bytes past the end.
+/// The gap before a write past the end reads as zeros, whatever the last page had there.
 #[test]
 fn loom_gap_vs_read() {
     explore(3, || {
@@ -150,7 +146,6 @@ fn loom_append_vs_sync() {
     });
 }
 
-/// Two threads append. Each gets a byte range of its own.
 #[test]
 fn loom_append_vs_append() {
     explore(3, || {
@@ -171,12 +166,10 @@ fn loom_append_vs_append() {
     });
 }
 
-/// Returns the byte with which half a page is filled, from byte `from` on.
 fn only_half(bytes: &[u8], from: usize) -> u8 {
     only_byte(&bytes[from..from + HALF].repeat(2))
 }
 
-/// The last page is extended in place during a sync.
 #[test]
 fn loom_append_within_page_vs_sync() {
     explore(3, || {
@@ -195,8 +188,7 @@ fn loom_append_within_page_vs_sync() {
     });
 }
 
-/// Opens a file of one page, with no page cached. Its backend orders its calls, as the operating
-/// system does. `fails` selects the calls that fail.
+/// Opens a file of one uncached page, on a backend that orders its calls as the system does.
 fn on_ordered_storage(
     files: &Arc<Files<LockBit>>,
     fails: fn(&Operation) -> bool,
@@ -214,8 +206,7 @@ fn on_ordered_storage(
     (writable_on(files, backend), storage)
 }
 
-/// A page that is not cached is read while it is truncated. The read returns all of the page, or
-/// finds that the file ends before it.
+/// The read returns all of an uncached page, or finds that the file ends before it.
 #[test]
 fn loom_read_vs_cut() {
     explore(3, || {

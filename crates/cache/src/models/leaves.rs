@@ -24,8 +24,7 @@ fn vs_leaf_remade(look: impl Fn(&Mapping<LockBit>) + Send + Sync + Copy + 'stati
     explore(3, move || {
         let files = pool::<LockBit>(12);
         let mapping = mapping(&files, 4);
-        // Use a neighbouring leaf, so that the memory that both share is not discarded with the
-        // leaf.
+        // A neighbouring leaf keeps the memory that both share.
         warm(&mapping, 2);
         let frame = warm(&mapping, 0);
         let leaf_frame = leaf_frame(&mapping);
@@ -35,8 +34,7 @@ fn vs_leaf_remade(look: impl Fn(&Mapping<LockBit>) + Send + Sync + Copy + 'stati
         };
         if let Some(page) = Evictor(files.supply()).try_evict(frame, Marks::Ignored) {
             scribble(&page);
-            // The frame that was freed last is used first, so the leaf and the page get their
-            // previous frames.
+            // Frames freed last are used first: the leaf and the page get their previous frames.
             drop(page);
             drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored));
             assert_eq!(warm(&mapping, 0), frame);
@@ -70,8 +68,7 @@ fn loom_pin_vs_leaf_remade() {
     });
 }
 
-/// A thread that is about to sleep on a claimed slot is woken when the claim ends and the leaf is
-/// removed.
+/// A thread about to sleep on a slot is woken when the claim ends and the leaf is removed.
 #[test]
 fn loom_wait_vs_leaf_remade() {
     vs_leaf_remade(|mapping| {
@@ -83,8 +80,7 @@ fn loom_wait_vs_leaf_remade() {
     });
 }
 
-/// A leaf that has just become empty is removed while one of its pages is filled. Neither the page
-/// nor the leaf's frame is lost.
+/// A page of the leaf is filled while the leaf is removed. No page or frame is lost.
 #[test]
 fn loom_fill_vs_evict_leaf() {
     explore(2, || {
@@ -107,8 +103,7 @@ fn loom_fill_vs_evict_leaf() {
     });
 }
 
-/// An empty leaf is removed, and its frame becomes a leaf of another file, while a page of the
-/// first file is filled. Each page is filled in its own file.
+/// The leaf's frame becomes a leaf of another file. Each page is filled in its own file.
 #[test]
 fn loom_fill_vs_leaf_reuse() {
     explore(3, || {
@@ -139,9 +134,8 @@ fn loom_fill_vs_leaf_reuse() {
     });
 }
 
-/// The only leaf of a part of the root is removed, and the part's memory is discarded, while a
-/// neighbouring leaf is created. Neither the neighbour's entry nor its dirty page is lost with that
-/// memory.
+/// The last leaf of a root part is removed while a neighbour is created. Neither the neighbour's
+/// entry nor its dirty page is lost with the part's memory.
 #[test]
 fn loom_make_leaf_vs_neighbour_leaves() {
     explore(3, || {
@@ -168,8 +162,7 @@ fn loom_make_leaf_vs_neighbour_leaves() {
     });
 }
 
-/// Two threads miss pages of one leaf. One of them creates the leaf, and no frame is lost or stays
-/// allocated.
+/// One of two threads that miss creates the leaf. No frame is lost or stays allocated.
 #[test]
 fn loom_make_leaf_vs_make_leaf() {
     explore(2, || {

@@ -24,8 +24,7 @@ use crate::writeback::flush::Flusher;
 
 const HALF: usize = FRAME_BYTES / 2;
 
-/// Locks page 0, changes the copy, and replaces the page by the copy, as a guard does. Returns the
-/// previous bytes of the page.
+/// Replaces page 0 as a guard does. Returns its previous bytes.
 fn replace(mapping: &Mapping<LockBit>, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let holder = mapping.shared().next_holder();
     let (mut bytes, spare) = PageLocks(mapping)
@@ -38,8 +37,7 @@ fn replace(mapping: &Mapping<LockBit>, change: impl FnOnce(&mut [u8])) -> Vec<u8
     before
 }
 
-/// A page is replaced in place while it is read. The read returns all of one version or all of the
-/// other.
+/// A read returns all of one version or all of the other.
 #[test]
 fn loom_read_vs_pin_mut() {
     explore(3, || {
@@ -85,8 +83,7 @@ fn loom_cancel_vs_write() {
     });
 }
 
-/// A locked page is published and stays locked. Another thread that writes to the page waits until
-/// it is unlocked, even if the page has moved to another frame.
+/// A page is published and stays locked. Writers wait for its unlock, even if it moves.
 #[test]
 fn loom_publish_vs_write() {
     explore(2, || {
@@ -212,8 +209,7 @@ fn loom_pin_mut_vs_discard() {
     });
 }
 
-/// Another thread tries to invalidate and to evict a locked page. The page stays, so its
-/// replacement is not lost.
+/// A locked page is neither invalidated nor evicted.
 #[test]
 fn loom_pin_mut_vs_invalidate() {
     explore(2, || {
@@ -236,8 +232,7 @@ fn loom_pin_mut_vs_invalidate() {
     });
 }
 
-/// A page is flushed while it is locked and replaced. The backend gets all of one version or all of
-/// the other, and finally the last version.
+/// The backend gets all of one version or all of the other, and finally the last one.
 #[test]
 fn loom_pin_mut_vs_flush() {
     explore(2, || {

@@ -19,7 +19,6 @@ use crate::supply::evict::Evictor;
 use crate::supply::policy::clock::Marks;
 use crate::write::moves::{PageMove, move_out_of, move_page};
 
-/// Creates a cache of two nodes with a few frames each.
 fn two_nodes() -> Arc<Files<LockBit>> {
     let mut config = PoolConfig::new(8);
     config.nodes = Nodes::Unbound(2);
@@ -27,7 +26,6 @@ fn two_nodes() -> Arc<Files<LockBit>> {
     files_of(FramePool::new(&config).expect("a small pool"))
 }
 
-/// Returns the node to which the page in `frame` must move.
 fn other_node(files: &Files<LockBit>, frame: pagewell_frame::FrameNr) -> usize {
     1 - files
         .supply()
@@ -53,7 +51,6 @@ fn loom_move_vs_read_and_reuse() {
         };
         let moved = move_page(&mapping, 0, other_node(&files, frame));
         assert_eq!(moved, PageMove::Done);
-        // Overwrite the old frame, if it is free and is allocated first.
         if let Some(next) = files.supply().pool().alloc(mapping.order()) {
             scribble(&next);
         }
@@ -90,8 +87,7 @@ fn loom_move_vs_write() {
     });
 }
 
-/// A page is pinned while it moves. Either it is pinned in its old frame and stays there, or it has
-/// moved before.
+/// The page is pinned in its old frame and stays there, or has moved before.
 #[test]
 fn loom_move_vs_pin() {
     explore(3, || {
@@ -136,8 +132,7 @@ fn loom_move_vs_evict() {
     });
 }
 
-/// A move by frame number is tried on a dirty page while the page is written to the backend. The
-/// bytes in flight do not change, and the page keeps its state when it moves.
+/// A dirty page that is moved during a flush keeps its state, and its bytes in flight.
 #[test]
 fn loom_move_vs_flush() {
     explore(2, || {

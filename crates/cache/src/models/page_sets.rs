@@ -7,8 +7,7 @@ use loom::thread;
 use super::explore;
 use crate::dirty::page_set::{PageSets, Which};
 
-/// Two pages of one word are inserted and removed, each by the holder of its claim, while a third
-/// thread walks the set. Neither change undoes the other.
+/// Two claim holders change one word during a walk. Neither change undoes the other.
 #[test]
 fn loom_set_vs_set() {
     explore(3, || {
@@ -29,8 +28,7 @@ fn loom_set_vs_set() {
     });
 }
 
-/// Two threads insert one page each into an empty word. Each thread finds the page that it has
-/// inserted, even if the other insertion is incomplete.
+/// Each thread finds its page in the word, even if the other insertion is incomplete.
 #[test]
 fn loom_insert_vs_insert() {
     explore(3, || {
@@ -46,8 +44,7 @@ fn loom_insert_vs_insert() {
     });
 }
 
-/// One page of a word is removed, from this and from another set, while a thread without a lock
-/// walks the set twice. The walk finds the other page each time.
+/// A page is removed from two sets. Two walks without a lock both find the other page.
 #[test]
 fn loom_insert_vs_remove() {
     explore(3, || {

@@ -1,5 +1,4 @@
-//! Reads and pins against fills, evictions and replacements of pages, and concurrent removals of a
-//! page.
+//! Reads and pins against fills, evictions, replacements and removals of pages.
 
 use std::sync::Arc;
 
@@ -49,8 +48,7 @@ fn loom_read_vs_fill() {
     });
 }
 
-/// ABA: during one copy, the page is evicted, its frame is reused, and the page is filled again in
-/// the same frame and slot.
+/// ABA: during one copy, the page is evicted, and filled again in its reused frame and slot.
 fn read_vs_evict_and_reuse<S: RefScheme>() {
     let files = pool::<S>(4);
     let mapping = mapping(&files, 1);
@@ -86,8 +84,7 @@ fn loom_read_vs_evict_and_reuse() {
     explore(3, read_vs_evict_and_reuse::<LockBit>);
 }
 
-/// A page is replaced by newer content while it is read. The read returns the old or the new
-/// content, never a mixture.
+/// The read returns the old or the new content, never a mixture.
 #[test]
 fn loom_read_vs_replacement() {
     explore(3, || {
@@ -108,7 +105,6 @@ fn loom_read_vs_replacement() {
             })
         };
         Remover(&mapping).remove(0, 1, Unclean::Drop);
-        // Fill the page again, in the freed frame or in another one.
         warm(&mapping, 0);
         reader.join().unwrap();
         assert_eq!(
@@ -120,12 +116,10 @@ fn loom_read_vs_replacement() {
     });
 }
 
-/// The copy of an optimistic read fails its check, and the read then ends early or fails. No byte
-/// of another page is left in the buffer.
+/// A read that fails its check and then ends leaves no byte of another page in the buffer.
 fn failed_read_leaves_no_foreign_bytes(is_cut: bool) {
     let files = pool::<LockBit>(4);
     let content = MemoryBackend::new(vec![OURS; FRAME_BYTES]);
-    // The backend fails after the page was filled.
     let is_warm = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let backend = {
         let is_warm = Arc::clone(&is_warm);
@@ -148,7 +142,6 @@ fn failed_read_leaves_no_foreign_bytes(is_cut: bool) {
         let mapping = Arc::clone(mapping.mapping());
         thread::spawn(move || {
             let mut buf = [0; FRAME_BYTES];
-            // As in `File::read_at`.
             if Reader(&mapping).read_page_optimistic(0, &mut buf) == FastRead::Fallback {
                 let _ =
                     Reader(&mapping).read_pages(&mut buf, 0, ReadPath::Optimistic, |_, left| left);
@@ -168,7 +161,6 @@ fn failed_read_leaves_no_foreign_bytes(is_cut: bool) {
     assert_at_rest(&files);
 }
 
-/// The file becomes empty during the read.
 #[test]
 fn loom_failed_read_leaves_no_foreign_bytes() {
     explore(3, || failed_read_leaves_no_foreign_bytes(true));
@@ -180,7 +172,6 @@ fn loom_failed_read_leaves_no_foreign_bytes_on_error() {
     explore(3, || failed_read_leaves_no_foreign_bytes(false));
 }
 
-/// A pinned page is not evicted, and its bytes do not change.
 fn pin_vs_evict<S: RefScheme>() {
     let files = pool::<S>(4);
     let mapping = mapping(&files, 1);
@@ -205,8 +196,7 @@ fn pin_vs_evict<S: RefScheme>() {
     };
     if let Some(unique) = Evictor(files.supply()).try_evict(frame, Marks::Ignored) {
         scribble(&unique);
-        // Publish the frame as another page. If the pinner has a stray reference, its drop must
-        // free the frame.
+        // As another page: if the pinner has a stray reference, its drop must free the frame.
         let frame = crate::index::publish::page(unique, (u64::MAX, 0), [0, 0], 1);
         drop(crate::index::raw::published(&files.supply().claims, frame));
     }
@@ -225,8 +215,7 @@ fn loom_pin_vs_evict_cas_loop() {
     explore(3, pin_vs_evict::<CasLoop>);
 }
 
-/// A page is removed while it is pinned. The guard keeps the bytes, and whichever of the two
-/// threads drops the last reference frees the frame, once.
+/// The guard of a removed page keeps the bytes. The last reference frees the frame, once.
 #[test]
 fn loom_remove_vs_unpin() {
     explore(3, || {
@@ -253,7 +242,6 @@ fn loom_remove_vs_unpin() {
     });
 }
 
-/// Two threads evict one page. One of them gets the frame.
 #[test]
 fn loom_evict_vs_evict() {
     explore(3, || {

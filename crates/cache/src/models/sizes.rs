@@ -13,8 +13,7 @@ use crate::mapping::refresh::refresh;
 use crate::read::lookup::Lookup;
 use crate::read::reader::{ReadPath, Reader};
 
-/// The file grows while it is read. The read returns old or new bytes, and none of the zeros that
-/// were past the old end.
+/// The read returns old or new bytes, but not the zeros past the old end.
 fn read_vs_growth(path: ReadPath) {
     let half = FRAME_BYTES / 2;
     let files = pool::<LockBit>(4);
@@ -77,8 +76,7 @@ fn loom_read_vs_shrink_and_growth() {
     });
 }
 
-/// A refresh finds that the file has grown while its last page is filled. Neither the filling
-/// thread nor a later reader sees the zeros that were past the old end.
+/// No thread sees the zeros past the old end that the fill of the last page has seen.
 #[test]
 fn loom_fill_vs_refresh() {
     explore(3, || {

@@ -1,5 +1,4 @@
-//! Tokens: readers that traverse pages while a writer changes several of them, and slot words that
-//! repeat.
+//! Tokens: pages that a writer changes while a reader traverses them, and words that repeat.
 
 use std::sync::Arc;
 
@@ -20,8 +19,7 @@ use crate::read::viewer::Viewer;
 use crate::supply::evict::Evictor;
 use crate::supply::policy::clock::Marks;
 
-/// Pages of a tree: the parent names the child to which a key belongs, and a child has the key or
-/// does not.
+/// Pages of a tree: the parent names the child to which a key belongs.
 const PARENT: u64 = 0;
 const LEFT: u64 = 1;
 const RIGHT: u64 = 2;
@@ -36,10 +34,8 @@ fn look(mapping: &Mapping<LockBit>, page: u64) -> Option<(u8, Token)> {
     }
 }
 
-/// A writer moves a key from the left child to the right one, and changes the parent in between, in
-/// the order of the guide: first the new place of the key, then the page that names the place, then
-/// the old place. A reader that descends the tree finds the key, or detects that it must start
-/// over.
+/// A writer moves a key to the right child in the order of the guide: the new place, the page that
+/// names it, the old place. A reader finds the key, or detects that it must start over.
 #[test]
 fn loom_go_down_vs_split() {
     explore(2, || {
@@ -69,8 +65,7 @@ fn loom_go_down_vs_split() {
     });
 }
 
-/// As the previous model, but with views that take a reference if the accessed bit is clear or
-/// another thread has claimed the page.
+/// As the previous model, with a reference if the page is claimed or not accessed.
 #[test]
 fn loom_go_down_with_references_vs_split() {
     explore(1, || {
@@ -156,8 +151,7 @@ fn loom_token_vs_versions_that_start_over() {
     vs_versions_that_start_over(|mapping| write(mapping, 0, 100));
 }
 
-/// As the previous model, but the change has no fence between its claim and the next generation,
-/// unlike a write of bytes.
+/// As the previous model, but without a fence between the claim and the next generation.
 #[test]
 fn loom_token_vs_touch_that_starts_over() {
     vs_versions_that_start_over(|mapping| mapping.claim_present(0).expect("a page").touch());
@@ -170,8 +164,7 @@ fn loom_token_vs_leaf_remade() {
     explore(3, || {
         let files = pool::<LockBit>(12);
         let (mapping, _) = cold(&files, 4 * FRAME_BYTES);
-        // Use a neighbouring leaf, so that the memory that both share is not discarded with the
-        // leaf.
+        // A neighbouring leaf keeps the memory that both share.
         warm(&mapping, 2);
         let frame = warm(&mapping, 0);
         let leaf_frame = leaf_frame(&mapping);
@@ -210,8 +203,7 @@ fn loom_token_vs_leaf_remade() {
     });
 }
 
-/// A claim that changes nothing keeps tokens valid. While it is held, a check of a token
-/// distinguishes it from a change.
+/// A claim that changes nothing keeps tokens valid, and is distinguished from a change.
 #[test]
 fn loom_token_vs_claim() {
     explore(3, || {

@@ -33,8 +33,7 @@ fn words(v: &View<'_>) -> Result<Vec<u8>, Torn> {
     Ok(bytes)
 }
 
-/// During a view, the page is evicted, its frame is reused, and the page is filled again with the
-/// same bytes in the same frame. The view does not return the bytes in between.
+/// The page is filled again in its reused frame. The view returns no bytes in between.
 #[test]
 fn loom_view_vs_evict_and_reuse() {
     explore(3, || {
@@ -64,8 +63,7 @@ fn loom_view_vs_evict_and_reuse() {
     });
 }
 
-/// A view of a page that is written concurrently sees all of a write or nothing of it, with or
-/// without a reference.
+/// A view sees all of a write or nothing of it, with or without a reference.
 #[test]
 fn loom_view_vs_write() {
     explore(2, || {
@@ -113,7 +111,6 @@ fn loom_view_that_checks_vs_write() {
     });
 }
 
-/// A view that follows a cycle ends, with or without a concurrent write to the page.
 #[test]
 fn loom_view_that_goes_round_in_circles_ends() {
     explore(1, || {
@@ -140,8 +137,7 @@ fn circle(v: &View<'_>) -> Result<(), Torn> {
     }
 }
 
-/// A page is truncated, and grows again, while it is viewed. The view ends where the file ended
-/// when the page had these bytes.
+/// A view of a page that is truncated and grows ends where the file ended at these bytes.
 #[test]
 fn loom_view_vs_cut_and_growth() {
     explore(2, || {
@@ -167,8 +163,7 @@ fn loom_view_vs_cut_and_growth() {
     });
 }
 
-/// A page grows, and then its beginning is written, while it is viewed. A view that sees the write
-/// does not end at the old end.
+/// A view that sees a write after a growth of the page does not end at the old end.
 #[test]
 fn loom_view_vs_growth_and_write() {
     explore(2, || {

@@ -23,9 +23,8 @@ use crate::write::growth::Grower;
 use crate::writeback::discard::discard;
 use crate::writeback::flush::Flusher;
 
-/// Opens a file of one page of [`OURS`], with the page cached, on a backend that fails the first
-/// call that `fails` selects. If a sync fails, the backend loses the written bytes without a record
-/// of the loss.
+/// Opens a file of one cached page, on a backend that fails the first call that `fails` selects. A
+/// failed sync loses the written bytes without a record of the loss.
 fn failing(
     files: &Arc<Files<LockBit>>,
     fails: fn(&Operation) -> bool,
@@ -34,8 +33,7 @@ fn failing(
     let has_failed = AtomicBool::new(false);
     let bytes = Arc::clone(&backend);
     let faulty = FaultBackend::with_script(Arc::clone(&backend), move |operation| {
-        // ORDERING: Relaxed; only the script of failures uses the flag, which is not part of the
-        // model.
+        // ORDERING: Relaxed; the flag is not part of the model.
         if !fails(operation) || has_failed.swap(true, Ordering::Relaxed) {
             return Fault::None;
         }
@@ -57,8 +55,7 @@ fn is_sync(operation: &Operation) -> bool {
     matches!(operation, Operation::SyncData)
 }
 
-/// A page is written while it is in flight to the backend. The backend gets all of one version or
-/// all of the other, and the last version with the next flush.
+/// The backend gets all of one version or all of the other, and the last with the next flush.
 #[test]
 fn loom_write_vs_flush() {
     explore(3, || {
@@ -79,8 +76,7 @@ fn loom_write_vs_flush() {
     });
 }
 
-/// A page is written while its writeback fails. Afterwards the page is dirty, and has the bytes
-/// written last.
+/// Afterwards the page is dirty, and has the bytes written last.
 #[test]
 fn loom_flush_fails_vs_write() {
     explore(3, || {
@@ -150,8 +146,7 @@ fn loom_sync_vs_write() {
     });
 }
 
-/// A page is written while a sync fails and the backend loses the written bytes. Afterwards the
-/// page is dirty, whenever it was written, and the next sync writes it again.
+/// The failed sync loses the bytes. The page is dirty, and the next sync writes it again.
 #[test]
 fn loom_sync_fails_vs_write() {
     explore(2, || {
@@ -172,8 +167,7 @@ fn loom_sync_fails_vs_write() {
     });
 }
 
-/// An eviction is tried while a sync fails. The page stays and is dirty, since the backend has lost
-/// its bytes.
+/// The page stays and is dirty, since the backend has lost its bytes.
 #[test]
 fn loom_sync_fails_vs_evict() {
     explore(3, || {
@@ -193,8 +187,7 @@ fn loom_sync_fails_vs_evict() {
     });
 }
 
-/// A page is discarded while it is written to the backend. Later reads return the bytes that the
-/// backend has durably.
+/// Later reads return the bytes that the backend has durably.
 #[test]
 fn loom_discard_vs_flush() {
     explore(3, || {
@@ -215,8 +208,7 @@ fn loom_discard_vs_flush() {
     });
 }
 
-/// A page is discarded while a thread writes to it. Either the write is visible afterwards and will
-/// be written back, or it is discarded.
+/// The write is visible and will be written back, or is discarded.
 #[test]
 fn loom_discard_vs_write() {
     explore(2, || {
@@ -238,8 +230,7 @@ fn loom_discard_vs_write() {
     });
 }
 
-/// The file is truncated while one of its pages is written to the backend. The truncated bytes do
-/// not reappear.
+/// The truncated bytes do not reappear.
 #[test]
 fn loom_flush_vs_truncate() {
     explore(3, || {

@@ -82,7 +82,6 @@ fn loom_write_vs_write() {
     });
 }
 
-/// A page is pinned while it is written. The bytes of the pin do not change.
 #[test]
 fn loom_write_vs_pin() {
     explore(3, || {
@@ -130,8 +129,7 @@ fn loom_write_vs_evict() {
     });
 }
 
-/// The file is truncated while one of its pages is written. Either the write is visible, or the
-/// page is removed.
+/// Either the write is visible, or the page is removed.
 #[test]
 fn loom_write_vs_truncate() {
     explore(3, || {
@@ -160,8 +158,7 @@ fn loom_write_vs_truncate() {
     });
 }
 
-/// All of a missing page is written while the page is truncated. Either the write is visible, or
-/// the page is removed.
+/// As the previous model, with a write to all of a missing page.
 #[test]
 fn loom_create_vs_truncate() {
     explore(3, || {
@@ -233,9 +230,8 @@ fn loom_two_fills_vs_whole_write() {
     });
 }
 
-/// A thread writes all bytes that the file has in a page, so the page need not be read.
-/// Concurrently the file grows, the bytes added to the page are made durable, and the page is
-/// evicted. The added bytes are not lost.
+/// A write covers the file's part of a page, so it reads nothing. Concurrently the file grows, and
+/// the added bytes become durable and are evicted. They are not lost.
 #[test]
 fn loom_whole_write_vs_growth() {
     explore(1, || {
@@ -285,7 +281,6 @@ fn loom_read_vs_two_moves() {
             write(&mapping, 0, byte);
             drop(pin);
         }
-        // The frame that was freed last is used first.
         assert_eq!(warm(&mapping, 0), frame);
         reader.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 2);

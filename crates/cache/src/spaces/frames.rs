@@ -11,8 +11,7 @@ use crate::files::state::Files;
 use crate::supply::alloc::Allocator;
 use crate::write::moves;
 
-/// Frames of a cache. An allocation from the cache's pool leaves fewer frames for pages of files.
-/// The cache's capacity limits both together.
+/// Frames of a cache. Its capacity limits allocations from its pool and pages of files together.
 pub struct CacheFrames<S: RefScheme = LockBit> {
     files: Arc<Files<S>>,
 }
@@ -27,23 +26,15 @@ impl<S: RefScheme> CacheFrames<S> {
         self.files.supply().pool()
     }
 
-    /// Allocates a block of `order` at `place`, and evicts pages of files if none is free.
+    /// Allocates a block of `order` at `place`, and evicts pages of files if none is free:
+    /// - For [`Place::Only`], only on that node, even if others have free frames, a few at a time.
+    /// - For [`Place::Prefer`], a free block of the nearest node is used first. If no node has one,
+    ///   pages are evicted on the preferred node, then on the others.
     ///
-    /// `place` determines where pages are evicted:
-    /// - For [`Place::Only`], pages are evicted on that node only, even if frames are free
-    ///   elsewhere. A few more pages are evicted along with the first one.
-    /// - For [`Place::Prefer`], a free block of the nearest node that has one is used first. If no
-    ///   node has one, pages of the preferred node are evicted. If none of these can be evicted,
-    ///   pages of the other nodes are evicted.
-    ///
-    /// Recently accessed pages are evicted last. Pages that are pinned or not clean are not
-    /// evicted.
-    ///
-    /// Returns `None` if nothing can be evicted at `place`. The call waits while pages are being
-    /// filled at `place`, since these can be evicted afterwards, and for some milliseconds if pages
-    /// may be referenced for only a few steps. If `place` has no clean page and none is being
-    /// filled, the call returns `None` at once. If `place` has pages that are not clean,
-    /// [`make_clean`](Self::make_clean) may help.
+    /// Recently accessed pages are evicted last, pinned ones and those that are not clean never.
+    /// Waits for pages that are being filled at `place`, and for some milliseconds if pages may be
+    /// referenced for only a few steps. Returns `None` if nothing can be evicted; at once if
+    /// `place` has no clean page and none is being filled ([`make_clean`](Self::make_clean)).
     pub fn make_room(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
         if let Place::Prefer(node) | Place::Only(node) = place
             && node >= self.pool().nr_nodes()
@@ -53,10 +44,9 @@ impl<S: RefScheme> CacheFrames<S> {
         Allocator(self.files.supply()).alloc_at(order, place).ok()
     }
 
-    /// Requests that the threads of the cache clean pages in frames of `place`, so that the pages
-    /// can be evicted for a block of `order`, and waits for the result. The threads write back
-    /// files with background writeback that have such pages, and make them durable. Returns `true`
-    /// if any page was cleaned. Otherwise the next sync of each file returns the reason.
+    /// Makes the threads of the cache write back and sync files with background writeback that have
+    /// pages in frames of `place`, so that these can be evicted for a block of `order`. Returns
+    /// `true` if any page was cleaned. Otherwise the next sync of each file returns the reason.
     ///
     /// The caller must hold no lock that a callback of the program may acquire. The call waits for
     /// calls of backends and callbacks as long as these return, and up to a second for a call that
@@ -65,13 +55,12 @@ impl<S: RefScheme> CacheFrames<S> {
         Cleaner(&self.files).make_clean_at(order, place)
     }
 
-    /// Moves the page of a file in `frame` to `to`, a block of the page's size, even if the page is
-    /// not clean. Returns the old block.
+    /// Moves the page of a file in `frame` to `to`, even if it is not clean. Returns the old block.
     ///
     /// # Errors
     ///
-    /// Returns `to` if it is a block of another pool, if `frame` has no page of that size, or if
-    /// the page is claimed, has another reference or is pinned for writing.
+    /// Returns `to` if it is of another pool or not of the page's size, or if `frame` has no page,
+    /// or one that is claimed, pinned for writing, or otherwise referenced.
     pub fn move_page<'f>(
         &'f self,
         frame: FrameNr,

@@ -1,27 +1,23 @@
 //! Mapped file: the handle by which a memory space accesses a file whose pages it maps.
 //!
-//! Place. A space has one handle for each area that maps a file. The file's index serves as its
-//! page table: no state of a page is kept anywhere else, so eviction, writeback, truncation and
-//! migration have no entries to search for.
+//! Place. A space has one handle for each area that maps a file. The index serves as the page
+//! table, so eviction, writeback, truncation and migration have no other entries to search for.
 //!
 //! Protocol. Every access has two parts, as a page fault does:
 //! 1. *Try* ([`MappedFile::try_read`], [`MappedFile::try_edit`], [`MappedFile::try_copy`],
 //!    [`MappedFile::try_pin`]): access the page once. A try neither waits nor allocates, and calls
 //!    neither the backend nor the program. So the caller may hold the locks of a space.
-//! 2. If the try returns a condition to wait for ([`Tried::NotNow`]), release all locks, wait
-//!    ([`MappedFile::wait`], [`MappedFile::hold`]), and try again. The wait may read from the
-//!    backend, write pages back, and call the writeback callback.
+//! 2. On [`Tried::NotNow`], release all locks, wait ([`MappedFile::wait`], [`MappedFile::hold`]),
+//!    and try again. The wait may use the backend and call the writeback callback.
 //!
 //! So a fork of a space does not wait for the fill of a page, and a callback may use spaces.
 //!
-//! Progress. A try is repeated because another thread has changed the page, or because the resource
-//! for which the caller waited has been used or evicted by another thread. While the caller has a
-//! [`HeldPage`], its page stays cached, so a read or a copy of that page is repeated only for the
-//! first reason.
+//! Progress. A try is repeated because another thread has changed the page, or has used or evicted
+//! the resource of a wait. While the caller has a [`HeldPage`], its page stays cached, so reads and
+//! copies of it are repeated only for the first reason.
 //!
-//! Truncations. When the file is truncated, a user that keeps copies of pages is called
-//! ([`FileUser::cut`]). The truncating thread holds the size lock, so the file cannot grow again,
-//! or be written to past its new end, before the call has returned.
+//! Truncations. A user that keeps copies of pages is called ([`FileUser::cut`]) under the size
+//! lock, so the file cannot grow, or be written to past its new end, before the call has returned.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -63,16 +59,11 @@ pub struct Wait(Why);
 
 #[derive(Debug, PartialEq, Eq)]
 enum Why {
-    /// The page is not cached.
     Missing,
-    /// Another thread is changing the page's slot.
     Raced,
-    /// The page is pinned for writing.
     Locked(SeenLock),
-    /// The page has other references, so it must be moved to another frame, for which a frame is
-    /// needed.
+    /// The page must be moved, since it has other references.
     NeedsFrame,
-    /// The file is at its quota of frames that are not clean.
     TooManyUnclean,
 }
 
@@ -100,11 +91,9 @@ pub struct HeldPage<'f, S: RefScheme = LockBit> {
     _reference: FrameRef<'f, S>,
 }
 
-/// Handle of a file whose pages are mapped. The handle keeps the file open.
-///
-/// Every access is a try ([`try_read`](Self::try_read) and others), which neither waits nor
-/// allocates. If it returns [`Tried::NotNow`], the caller releases its locks, [waits](Self::wait),
-/// and tries again.
+/// Handle of a file whose pages are mapped, which keeps the file open. Every access is a try
+/// ([`try_read`](Self::try_read) and others), which neither waits nor allocates. On
+/// [`Tried::NotNow`], the caller releases its locks, [waits](Self::wait), and tries again.
 pub struct MappedFile<S: RefScheme = LockBit> {
     mapping: Opened<S>,
     access: Handle,
@@ -159,8 +148,7 @@ impl<S: RefScheme> MappedFile<S> {
         )
     }
 
-    /// Fills `buf` with the bytes from `pos` on, which must be within one page, if the read is a
-    /// hit. Otherwise returns `false`, and `buf` may have been overwritten.
+    /// As [`try_read`](Self::try_read), if the read is a hit. Otherwise `buf` may have any bytes.
     #[inline(always)]
     pub fn try_read_hit(&self, pos: u64, buf: &mut [u8]) -> bool {
         Reader(&self.mapping).read_page_optimistic(pos, buf) == FastRead::Done
@@ -185,8 +173,7 @@ impl<S: RefScheme> MappedFile<S> {
         })
     }
 
-    /// Copies page number `page` to `to`, which must have the page size. If the file ends within
-    /// the page, the bytes past its end are zeros.
+    /// Copies page number `page` to `to`, of the page size, with zeros past the end of the file.
     ///
     /// # Errors
     ///
@@ -219,8 +206,7 @@ impl<S: RefScheme> MappedFile<S> {
         })
     }
 
-    /// Calls `work` with a reference to a cached page, and the number of its bytes within the file,
-    /// at least one.
+    /// Calls `work` with a reference to a cached page, and its bytes within the file, at least one.
     fn with_page<'f>(
         &'f self,
         page: u64,
@@ -248,9 +234,8 @@ impl<S: RefScheme> MappedFile<S> {
         })
     }
 
-    /// Calls `change` on the `len` bytes from `pos` on, which must be within one page and within
-    /// the file, as a write with the log sequence number `lsn` (0 for none). `change` may be called
-    /// a second time, if no reader can see the bytes of the first call.
+    /// Calls `change` on the `len` bytes from `pos` on, within one page and the file, as a write
+    /// with LSN `lsn` (or 0). It may be called again if no reader can see the first call's bytes.
     ///
     /// # Errors
     ///
@@ -306,9 +291,8 @@ impl<S: RefScheme> MappedFile<S> {
     ///
     /// # Errors
     ///
-    /// Those of a read or a write of the file; [`Deadlock`](crate::ErrorKind::Deadlock) if this
-    /// thread has the page pinned for writing; [`OutOfRange`](crate::ErrorKind::OutOfRange) if the
-    /// file ends before the page.
+    /// Those of a read or write; [`Deadlock`](crate::ErrorKind::Deadlock) if this thread has pinned
+    /// the page for writing; [`OutOfRange`](crate::ErrorKind::OutOfRange) past the file's end.
     pub fn wait<'f>(
         &'f self,
         pos: u64,
@@ -344,14 +328,12 @@ impl<S: RefScheme> MappedFile<S> {
         Ok(())
     }
 
-    /// Fills page number `page` if it is not cached, along with missing pages after it, at most
-    /// `nr_pages` in total. The page stays cached as long as the result exists. The caller must
-    /// hold no lock.
+    /// Fills page number `page` if it is not cached, and missing pages after it, `nr_pages` at
+    /// most. The page stays cached while the result exists. The caller must hold no lock.
     ///
     /// # Errors
     ///
-    /// Those of a read of the file; [`OutOfRange`](crate::ErrorKind::OutOfRange) if the file ends
-    /// before the page.
+    /// Those of a read; [`OutOfRange`](crate::ErrorKind::OutOfRange) past the end of the file.
     pub fn hold(&self, page: u64, nr_pages: usize) -> Result<HeldPage<'_, S>, Error> {
         let mapping = &*self.mapping;
         mapping.check_home(Op::Read)?;
@@ -380,8 +362,7 @@ impl<S: RefScheme> Clone for MappedFile<S> {
 }
 
 impl<S: RefScheme> Drop for MappedFile<S> {
-    /// Makes everything durable if this is the last handle, as the drop of a [`File`](crate::File)
-    /// does.
+    /// As for a [`File`](crate::File), makes everything durable if this is the last handle.
     fn drop(&mut self) {
         self.mapping.drop_handle();
     }

@@ -8,9 +8,8 @@ use crate::base::error::{Error, Op};
 use crate::mapping::record::Mapping;
 use crate::mapping::visitor::Visitor;
 
-/// Submits `call`, for the file of `mapping`, to the threads for offloaded calls. The call has a
-/// weak reference, so the file is not closed before the call has returned. Returns `None` if the
-/// file has no strong reference.
+/// Submits an offloaded call, which has a weak reference: the file is not closed before its return.
+/// Returns `None` if the file has no strong reference.
 pub(super) fn call<S: RefScheme, T: Send + 'static>(
     mapping: &Arc<Mapping<S>>,
     call: impl FnOnce(&Arc<Mapping<S>>) -> T + Send + 'static,
@@ -20,14 +19,12 @@ pub(super) fn call<S: RefScheme, T: Send + 'static>(
     let engines = mapping.engines();
     Some(Errand::begin(engines, key, move || {
         let answer = call(visitor.mapping());
-        // Drop the reference before the task is woken: the task may drop the last handle of the
-        // file.
+        // Before the wake-up of the task, which may drop the last handle of the file.
         drop(visitor);
         answer
     }))
 }
 
-/// Returns the error for a call that no thread has made.
 #[cold]
 pub(super) fn given_up<S: RefScheme>(mapping: &Mapping<S>, op: Op) -> Error {
     Error::from_io(

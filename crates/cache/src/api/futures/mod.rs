@@ -1,12 +1,10 @@
 //! Futures: operations of tasks that do not block the thread.
 //!
-//! The futures work in any executor: they require no runtime, and block no thread. A hit is ready
-//! at the first poll. The engine reads missing pages, and the task is woken when they are resident.
-//! Threads of the cache make other calls that wait (`base/errand.rs`).
+//! The futures work in any executor. The engine reads missing pages, and threads of the cache make
+//! other calls that wait (`base/errand.rs`).
 //!
-//! A future owns the buffer that it uses, and returns it with the result. So a future can be
-//! dropped at any time. A read that was started then continues, and fills the cache. A write or a
-//! sync that was passed to a thread of the cache is completed too.
+//! A future owns its buffer, so it can be dropped at any time. A started read then fills the cache,
+//! and a write or sync that was passed to a thread of the cache is completed.
 
 mod call;
 mod pin;

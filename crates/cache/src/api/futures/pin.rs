@@ -61,7 +61,6 @@ impl<S: RefScheme> PinPage<'_, S> {
             .find(mapping, (self.page, 1), &self.file.guide(), context.waker());
         match found? {
             Step::Done(found) => {
-                // The file may have become shorter in between.
                 let len = found.end.saturating_sub(start).min(page_size);
                 if len == 0 {
                     return Poll::Ready(Err(past_end()));
@@ -94,7 +93,6 @@ impl<S: RefScheme> Future for PinPage<'_, S> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        // First try a pin without a write to shared memory, as `pin_owned` does.
         if this.errand.is_none()
             && let Some(guard) = OwnedPageGuard::announced(this.file.mapping(), this.page)
         {

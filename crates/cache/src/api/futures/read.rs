@@ -17,7 +17,6 @@ use crate::read::prefetch::Prefetcher;
 use crate::read::reader::{FastRead, Guide, ReadPath, Reader};
 use crate::read::task::{Step, Waiting};
 
-/// A buffer, and the result of the read into it.
 type Outcome = (Vec<u8>, Result<usize, Error>);
 
 /// Future of a read: [`File::read_at_async`].
@@ -28,7 +27,6 @@ pub struct ReadAt<'f, S: RefScheme = LockBit> {
     offset: u64,
     done: usize,
     waiting: Waiting,
-    /// Offloaded call for the rest of the read, if one was made.
     errand: Option<Errand<Outcome>>,
 }
 
@@ -61,8 +59,7 @@ impl<S: RefScheme> fmt::Debug for ReadMany<'_, S> {
 }
 
 impl<S: RefScheme> File<S> {
-    /// Reads as [`read_at`](Self::read_at) does, without blocking. Returns the buffer, with the
-    /// number of bytes read into it.
+    /// Reads as [`read_at`](Self::read_at) does, without blocking, and returns the buffer too.
     ///
     /// # Errors
     ///
@@ -101,9 +98,8 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// Reads as [`read_many`](Self::read_many) does, without blocking: returns the buffer of each
-    /// offset, with the number of bytes read into it. Reads the missing pages concurrently, unless
-    /// the submission of a read would have to wait.
+    /// Reads as [`read_many`](Self::read_many) does, without blocking: returns the buffers with the
+    /// numbers of bytes read. Reads the missing pages concurrently, unless a submission would wait.
     pub fn read_many_async(&self, reads: Vec<(u64, Vec<u8>)>) -> ReadMany<'_, S> {
         ReadMany {
             file: self,
@@ -116,7 +112,6 @@ impl<S: RefScheme> File<S> {
 }
 
 impl<S: RefScheme> ReadAt<'_, S> {
-    /// Copies the rest page by page, until a page is missing.
     fn go_on(&mut self, context: &Context<'_>) -> Poll<Result<usize, Error>> {
         let mapping = self.file.mapping();
         if let Err(error) = mapping.check_home(Op::Read) {
@@ -145,7 +140,6 @@ impl<S: RefScheme> ReadAt<'_, S> {
                 guide.on_touch(page);
             }
             if Lookup(&**mapping).is_under_way(page) {
-                // As in a blocking read.
                 guide.on_touch(page);
             }
             let nr_pages = (off + wanted).div_ceil(page_size);
@@ -160,14 +154,12 @@ impl<S: RefScheme> ReadAt<'_, S> {
                     past_end.fill(0);
                     self.done += n;
                     if !past_end.is_empty() {
-                        // The lookup found that the file ends here.
                         break;
                     }
                 }
                 Ok(Step::Pending) => return Poll::Pending,
                 Ok(Step::Call) => return self.begin_call(context),
                 Err(error) => {
-                    // As in a blocking read.
                     if self.done == 0 && error.kind() != ErrorKind::OutOfRange {
                         return Poll::Ready(Err(error));
                     }
@@ -179,15 +171,13 @@ impl<S: RefScheme> ReadAt<'_, S> {
         Poll::Ready(Ok(self.done))
     }
 
-    /// Zeros the bytes of other pages that a failed copy may have left where the next page would
-    /// begin, as a blocking read does.
+    /// Zeros the bytes of other pages that a failed copy may have left, as a blocking read does.
     fn zero_rest(&mut self) {
         if let Some(rest) = self.buf.get_mut(self.done..) {
             Reader(&**self.file.mapping()).wipe(rest);
         }
     }
 
-    /// Makes an offloaded call for the rest of the read.
     #[cold]
     fn begin_call(&mut self, context: &Context<'_>) -> Poll<Result<usize, Error>> {
         let mapping = self.file.mapping();
@@ -250,7 +240,6 @@ impl<S: RefScheme> Future for ReadAt<'_, S> {
 }
 
 impl<S: RefScheme> ReadAt<'_, S> {
-    /// Polls as [`poll`](Future::poll) does, whether or not the read is a hit.
     #[inline(never)]
     fn poll_any(&mut self, context: &Context<'_>) -> Poll<Outcome> {
         let result = match self.errand {
@@ -296,7 +285,6 @@ impl<'f, S: RefScheme> Future for ReadMany<'f, S> {
 }
 
 impl<S: RefScheme> ReadMany<'_, S> {
-    /// Submits reads of the missing pages to the engine.
     fn begin(&mut self) {
         let mapping = self.file.mapping();
         if mapping.check_home(Op::Read).is_err() {

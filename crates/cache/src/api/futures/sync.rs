@@ -28,8 +28,7 @@ impl<S: RefScheme> fmt::Debug for SyncData<'_, S> {
 }
 
 impl<S: RefScheme> File<S> {
-    /// Syncs as [`sync_data`](Self::sync_data) does, without blocking. The sync covers everything
-    /// written before the first poll.
+    /// Syncs what was written before the first poll, as [`sync_data`](Self::sync_data) does.
     ///
     /// # Errors
     ///

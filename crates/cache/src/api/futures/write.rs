@@ -22,7 +22,6 @@ use crate::write::growth::Grower;
 use crate::write::lock_wait::leave_waker;
 use crate::write::page::{Attempt, Bound, PageWriter, Throttle};
 
-/// A buffer, and the result of the call that used it.
 type Outcome<T> = (Vec<u8>, Result<T, Error>);
 
 /// Future of a write: [`File::write_at_async`].
@@ -33,7 +32,6 @@ pub struct WriteAt<'f, S: RefScheme = LockBit> {
     offset: u64,
     done: usize,
     waiting: Waiting,
-    /// Offloaded call for the rest of the write, if one was made.
     errand: Option<Errand<Outcome<usize>>>,
 }
 
@@ -62,10 +60,8 @@ impl<S: RefScheme> fmt::Debug for Append<'_, S> {
 
 impl<S: RefScheme> File<S> {
     /// Writes as [`write_at`](Self::write_at) does, without blocking. Returns the buffer, with the
-    /// number of its bytes that were written.
-    ///
-    /// If the future is dropped before it is ready, any part of the bytes may be written, even
-    /// after the drop.
+    /// number of its bytes that were written. If the future is dropped before it is ready, any part
+    /// of the bytes may be written, even after the drop.
     ///
     /// # Errors
     ///
@@ -82,18 +78,15 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// Appends as [`append`](Self::append) does, without blocking. Returns the buffer, with the
-    /// byte range of the file that its bytes occupy.
-    ///
-    /// If the future is dropped before it is ready, the buffer may or may not be appended. Several
-    /// appends that are started concurrently may be made in any order. A task that has pinned the
-    /// page with the end of the file for writing ([`pin_mut`](Self::pin_mut)) should publish the
-    /// page first: until then the append occupies a thread of the cache.
+    /// Appends as [`append`](Self::append) does, without blocking. Returns the buffer, and its byte
+    /// range in the file. If the future is dropped before it is ready, the buffer may or may not be
+    /// appended. Concurrent appends may be made in any order. A task that has pinned the page with
+    /// the end of the file for writing ([`pin_mut`](Self::pin_mut)) should publish it first: until
+    /// then the append occupies a thread of the cache.
     ///
     /// # Errors
     ///
-    /// Those of [`append`](Self::append). [`Deadlock`](crate::ErrorKind::Deadlock) in a callback of
-    /// the file.
+    /// Those of [`append`](Self::append); [`Deadlock`](crate::ErrorKind::Deadlock) in a callback.
     pub fn append_async(&self, buf: Vec<u8>) -> Append<'_, S> {
         Append {
             file: self,
@@ -104,7 +97,6 @@ impl<S: RefScheme> File<S> {
 }
 
 impl<S: RefScheme> WriteAt<'_, S> {
-    /// Writes to resident pages one by one, until the write would have to wait.
     fn go_on(&mut self, context: &Context<'_>) -> Poll<Result<usize, Error>> {
         let mapping = self.file.mapping();
         let writes = self.file.writes(Op::Write)?;
@@ -159,7 +151,6 @@ impl<S: RefScheme> WriteAt<'_, S> {
         Poll::Ready(Ok(self.done))
     }
 
-    /// Returns the result if the next page fails with `error`.
     fn after(&self, error: Error) -> Result<usize, Error> {
         match self.done {
             0 => Err(error.with_op(Op::Write)),
@@ -167,7 +158,6 @@ impl<S: RefScheme> WriteAt<'_, S> {
         }
     }
 
-    /// Makes an offloaded call for the rest of the write.
     #[cold]
     fn begin_call(&mut self, context: &Context<'_>) -> Poll<Result<usize, Error>> {
         self.file.check_may_wait(Op::Write)?;

@@ -1,5 +1,3 @@
-//! Errors of spaces.
-
 use std::fmt;
 
 /// Failed operation.
@@ -69,17 +67,14 @@ pub enum ErrorKind {
     Protected,
     /// The range is empty, ends before it begins, or exceeds the addresses of the space.
     InvalidRange,
-    /// The range does not begin or end at a page boundary, the word is not aligned, or the bytes to
-    /// be pinned or viewed are in several pages.
+    /// A range or word is not aligned, or the bytes to be pinned or viewed are in several pages.
     Misaligned,
-    /// The closure of a view ([`Space::view`](crate::Space::view)) has rejected the contents of the
-    /// page: it has returned `Torn` although the bytes did not change, or has made more accesses
-    /// than any path through a page takes.
+    /// The closure of a view ([`Space::view`](crate::Space::view)) returned `Torn` although the
+    /// bytes did not change, or made more accesses than any path through a page takes.
     Malformed,
     /// No free range of addresses of the space is large enough.
     OutOfAddresses,
-    /// No frame is free on a permitted node, and none could be reclaimed there. An area that is
-    /// bound to a node permits only this node.
+    /// No frame is free, or can be reclaimed, on a node that the policy of the area permits.
     OutOfFrames,
     /// The system has no memory for the space's directory.
     OutOfMemory,
@@ -89,8 +84,7 @@ pub enum ErrorKind {
     TooManyEntries,
     /// The page has the maximum number of references.
     TooManyPins,
-    /// The system refused a memory barrier in all threads (`membarrier(2)`). Without it, writers
-    /// cannot be stopped.
+    /// The system refused `membarrier(2)`, without which writers cannot be stopped.
     Refused,
     /// The mapped file ends before the address.
     PastEnd,
@@ -98,8 +92,7 @@ pub enum ErrorKind {
     ReadOnly,
     /// The file belongs to another cache than the frames of the space, or these belong to no cache.
     OtherFrames,
-    /// The mapped file could not be read or written. The same access through the file, or a sync of
-    /// it, returns an error with details.
+    /// The mapped file failed. The same access through the file, or a sync of it, returns details.
     File(pagewell_cache::ErrorKind),
 }
 

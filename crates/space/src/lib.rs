@@ -1,8 +1,7 @@
 //! Memory spaces: copy-on-write memory that can be forked at one point in time and moved between
 //! NUMA nodes while it is in use.
 //!
-//! The modules, from the top: each calls only modules below it. The documentation of each module
-//! states what it owns and promises.
+//! The modules: each calls only modules below it, and documents what it owns and promises.
 //!
 //! | module | contents |
 //! |---|---|
@@ -18,11 +17,9 @@
 //! | `words` | words of tables, directories and metadata; the claim, which alone changes an entry |
 //! | `error` | errors |
 //!
-//! The operations of a module are methods of a type of its own, which has only references to the
-//! parts that it needs. It is created where it is used (`Tables::of(&supply).copy(table)`) and
-//! passed by value, so a call names its module.
-//!
-//! `tests` and `models` (loom) may use all modules.
+//! The operations of a module are methods of a small type that has references to the parts that it
+//! needs. It is created at the call (`Tables::of(&supply).copy(table)`), which thereby names the
+//! module. `tests` and `models` (loom) may use all modules.
 //!
 //! `docs/ARCHITECTURE.md` describes faults and migrations. `docs/LOCKING.md` describes the locks,
 //! by Linux's names: the *structure lock* of a space is its mmap_lock, the *unsharing lock* its

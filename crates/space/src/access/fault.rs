@@ -43,7 +43,6 @@ impl<'m, S: RefScheme> Faulter<'m, S> {
         loop {
             let entry = look(word);
             if entry.state() != State::Empty {
-                // The page is present, being created, or being moved.
                 return Ok(());
             }
             let made = match spare.take() {
@@ -64,8 +63,7 @@ impl<'m, S: RefScheme> Faulter<'m, S> {
         }
     }
 
-    /// Allocates the resources of a page at `addr`. The caller must set all bytes of the block,
-    /// which are those of its last use.
+    /// Allocates a page for `addr`. The caller must set all bytes of the block.
     pub(crate) fn new_page(self, area: &Area<S>, addr: u64) -> Result<NewPage<'m, S>, ErrorKind> {
         let index = area.index_of(addr);
         let place = area.place(index, self.mm.shared.pool().nr_nodes());
@@ -81,8 +79,7 @@ impl<'m, S: RefScheme> Faulter<'m, S> {
         })
     }
 
-    /// Publishes the page with a count of one mapping: that of the entry that the caller has
-    /// claimed.
+    /// Publishes the page with one mapping, for the entry that the caller has claimed.
     pub(crate) fn publish(self, made: NewPage<'m, S>) -> FrameNr {
         let NewPage {
             block,

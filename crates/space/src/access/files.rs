@@ -2,18 +2,14 @@
 //!
 //! # Without a lock
 //!
-//! The access uses the file that was noted for the address ([`crate::areas::noted`], which has the
-//! steps). Its thread is a *writer at work*, also for a read.
-//!
-//! If step 5 finds table and entry as in step 3, the area had no copy of the page while the file
-//! was read. So the read returns the bytes that the area had at that moment. (Writes to private
-//! areas use the tables.)
+//! The access uses the file that was noted for the address, by the steps of
+//! [`crate::areas::noted`]. Its thread is a *writer at work*, also for a read. If step 5 finds
+//! table and entry as in step 3, the area had no copy of the page while the file was read.
 //!
 //! # With the structure lock
 //!
-//! The thread makes the same attempts until one succeeds. If an attempt needs resources, such as a
-//! page in the cache, the thread acquires them with no lock held ([`Fault`],
-//! [`pagewell_cache::MappedFile`]), and then looks up the areas again.
+//! The thread retries until it succeeds. To get a page into the cache, or another resource, it
+//! releases the lock and then looks up the areas again ([`Fault`], [`pagewell_cache::MappedFile`]).
 //!
 //! # The first write to a page of a private area
 //!
@@ -44,7 +40,6 @@ use crate::mm::space::Mm;
 use crate::supply::raw;
 use crate::words::claim;
 
-/// Result of a slow read, without fills of pages of files.
 pub(crate) enum Slow<S: RefScheme> {
     /// Number of bytes that were read.
     Done(usize),
@@ -74,8 +69,7 @@ impl<S: RefScheme> Fault<S> {
         }
     }
 
-    /// Fills the page and keeps it in the cache, so that the next attempt of the access finds it.
-    /// Also fills the other pages of the `len` bytes at the address.
+    /// Fills the pages of the `len` bytes at the address, and keeps the first one in the cache.
     pub(crate) fn hold(&self, len: usize) -> Result<HeldPage<'_, S>, ErrorKind> {
         claim::assert_none_held();
         let of_area = usize::try_from(self.area.range.end - self.addr).unwrap_or(usize::MAX);
@@ -115,11 +109,8 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         self.mm.files.with(&self.mm.shared.writers, addr, work)
     }
 
-    /// Fills a short `buf` from within the page of `addr`, if [`noted`](crate::areas::noted) has a
-    /// file for this address and the page is cached. Otherwise returns `false`; `buf` may have been
-    /// written to.
-    ///
-    /// Each instruction counts, as in [`crate::access::optimistic`].
+    /// Fills a short `buf` from within a page of the noted file, if it is cached. After `false`,
+    /// `buf` may have been written to. Each instruction counts.
     #[inline(always)]
     pub(crate) fn read_short(self, addr: u64, buf: &mut [u8]) -> bool {
         if buf.len() > SHORT_BYTES {
@@ -130,8 +121,7 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
     }
 
     /// Fills the part of `buf` that lies in the page of `addr`, as
-    /// [`read_short`](Self::read_short). Returns the length of this part, or `None` if it was not
-    /// read.
+    /// [`read_short`](Self::read_short). Returns its length, or `None` if it was not read.
     #[inline]
     pub(crate) fn read(self, addr: u64, buf: &mut [u8]) -> Option<usize> {
         self.with_noted(addr, move |file| {
@@ -157,9 +147,8 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         file.file().try_read_hit(pos, buf) && file.no_copy(&self.mm.tables, addr) == Some(before)
     }
 
-    /// Reads a page that no entry names: zeros in an area without a file, otherwise the file's
-    /// bytes. The caller holds the structure lock. Returns `None` if `is_absent` returns `false`
-    /// after the read of the file: an entry may name a copy now, so the caller retries.
+    /// Reads a page that no entry names: zeros, or bytes of the area's file. The caller holds the
+    /// structure lock, and retries after `None`: `is_absent` returned `false` after the read.
     pub(crate) fn read_absent(
         self,
         area: &Area<S>,
@@ -239,14 +228,11 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         }
     }
 
-    /// Returns the order of the pages at `addr`, if [`noted`](crate::areas::noted) has a file for
-    /// this address.
     pub(crate) fn order_at(self, addr: u64) -> Option<u32> {
         self.with_noted(addr, |file| Some(u32::from(file.order().get())))
     }
 
-    /// Changes bytes of the file that is noted for `addr`. Returns `None` if no file is noted, or
-    /// if the change would wait.
+    /// Changes bytes of the file noted for `addr`, unless there is none or it would wait.
     #[inline]
     pub(crate) fn edit_hit<R>(
         self,
@@ -273,8 +259,7 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         }
     }
 
-    /// Changes bytes of a file. The caller holds no lock. Returns `None` if another area is mapped
-    /// at `addr` now.
+    /// Changes bytes of `file`, unless `addr` has another area. The caller holds no lock.
     pub(crate) fn edit<R>(
         self,
         file: &Arc<FileArea<S>>,

@@ -16,17 +16,15 @@
 //! page had at one moment between steps 3 and 7.
 //!
 //! Reason for the sequence counter (`edition`). A shared table may become exclusive to another
-//! space. That space then maps and writes its own pages through it, and a reader of this space
-//! would find an entry in a state that it never had in this space. The frame of a freed table may
-//! become a page of data, with arbitrary words: step 5 checks that they name frames of the pool,
-//! and at worst copies bytes of such a frame. Both happen only after the table has left this
-//! space's directory, which increments the counter (D1 of [`crate::tables::of_space`]). If step 1
-//! loads the counter after the increment, step 2 does not find the table. Otherwise, if steps 3 to
-//! 5 have read a word or byte of the table's new use, step 7 finds another value of the counter.
+//! space, which then maps and writes its own pages through it. The frame of a freed table may
+//! become a page of data: step 5 checks that words name frames of the pool. Both happen only after
+//! the table has left this space's directory, which increments the counter (D1 of
+//! [`crate::tables::of_space`]). If step 1 loads the counter after the increment, step 2 does not
+//! find the table. Otherwise, if steps 3 to 5 have read anything of the table's new use, step 7
+//! finds another value of the counter.
 //!
 //! The directory's entry needs no second load: while it names the same table, only bits that
-//! concern writers change. This saves two registers, so the read needs no stack memory
-//! (`docs/adr/0032-directory-sequence-counter.md`).
+//! concern writers change (`docs/adr/0032-directory-sequence-counter.md`).
 //!
 //! Verified by `loom_read_vs_write`, `loom_read_vs_migration_there_and_back`,
 //! `loom_read_vs_fork_and_write`.
@@ -42,10 +40,9 @@ use crate::words::directory::Directory;
 use crate::words::geometry::{MAX_PAGE_ORDER, entry_of, offset_in_page, page_bytes};
 use crate::words::pmd::Pmd;
 
-/// Maximum length of an inlined read. Up to this length, the racy copy makes no call.
+/// Maximum length of an inlined read. Up to it, the racy copy makes no call.
 pub(crate) const SHORT_BYTES: usize = 64;
 
-/// Reads of present pages that use only the tables of a space.
 #[derive(Clone, Copy)]
 pub(crate) struct Optimistic<'m, S: RefScheme> {
     tables: &'m PageTables<S>,
@@ -87,15 +84,12 @@ impl<'m, S: RefScheme> Optimistic<'m, S> {
         if !entry.is_hot() || !view::copy_small_page(view, entry, off, buf) {
             return false;
         }
-        // 6 and 7; see `read_page`.
-        // ORDERING: Acquire fence, then Relaxed, as there.
+        // ORDERING: Acquire fence, then Relaxed; steps 6 and 7, as in `read_if`.
         fence(Ordering::Acquire);
         word.load(Ordering::Relaxed) == entry.bits() && self.tables.is_edition(edition)
     }
 
-    /// As [`read_short`](Self::read_short), also with constant shifts, for pages of 2 MiB. A table
-    /// has one entry for such a page, and neighbouring tables have theirs at other offsets
-    /// ([`crate::words::geometry`]).
+    /// As [`read_short`](Self::read_short), also with constant shifts, for pages of 2 MiB.
     #[inline(always)]
     pub(crate) fn read_huge(self, addr: u64, buf: &mut [u8]) -> bool {
         const ORDER: u32 = MAX_PAGE_ORDER.get() as u32;
@@ -112,8 +106,7 @@ impl<'m, S: RefScheme> Optimistic<'m, S> {
         self.read_if(addr, buf, Pmd::is_present, Pmd::order)
     }
 
-    /// As [`read_page`](Self::read_page), but only for tables that `is_meant` accepts, which have
-    /// pages of `order`.
+    /// As [`read_page`](Self::read_page), but only for tables that `is_meant` accepts.
     #[inline(always)]
     fn read_if(
         self,
@@ -149,13 +142,10 @@ impl<'m, S: RefScheme> Optimistic<'m, S> {
         if !view::copy_page(&view, entry.frame(), order, off, buf) {
             return false;
         }
-        // 6.
-        // ORDERING: Acquire fence; pairs with the release fence of threads that overwrite the bytes
-        // (`Claim::before_writing`, `UniqueFrame::bytes`), through the bytes. It keeps the loads
-        // below from being performed before the copy.
+        // ORDERING: Acquire fence (step 6); pairs with the release fence of threads that overwrite
+        // the bytes (`Claim::before_writing`, `UniqueFrame::bytes`), through these bytes.
         fence(Ordering::Acquire);
-        // 7.
-        // ORDERING: Relaxed; ordered by the fence.
+        // ORDERING: Relaxed (step 7); ordered by the fence.
         word.load(Ordering::Relaxed) == entry.bits() && self.tables.is_edition(edition)
     }
 }

@@ -1,12 +1,11 @@
 //! Pins: bytes of a page in place, as they were when it was pinned.
 //!
-//! Protocol. A pin claims the entry, takes a reference to the frame, and clears the writable bit.
-//! The next write therefore consults [`crate::words::cow`], finds the reference, and writes to a
-//! copy: the pinned bytes do not change, and no thread waits. A pinned page is not migrated: the
-//! first walk converts the entries, which prevents new pins, and then finds the reference.
+//! Protocol. A pin claims the entry, takes a reference to the frame, and clears the writable bit,
+//! so the next write finds the reference and goes to a copy ([`crate::words::cow`]). A pinned page
+//! is not migrated: its first walk prevents new pins, and then the reference is found.
 //!
-//! In an area that maps a file, a page without a private copy is pinned in the cache: the pin has a
-//! reference to the file's frame, and a write to the file replaces this frame.
+//! A page of a file without a private copy is pinned in the cache: a write to the file then
+//! replaces the frame to which the pin has a reference.
 //!
 //! P1: a pin acquires its reference under the claim of an entry that names the frame. A thread that
 //! later claims all entries of the page, or its only one, sees the reference.
@@ -52,7 +51,6 @@ enum Tried<'s, S: RefScheme> {
     Pinned(FrameRef<'s, S>, usize),
     /// The page was never written.
     Zeros,
-    /// The page belongs to a file, and is not cached.
     Missing(Fault<S>),
 }
 
@@ -121,9 +119,7 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
         }
     }
 
-    /// Pins the bytes, without filling pages of files. If `MAKE`, creates a page that was never
-    /// written. `MAKE` is a constant, so that the code for each of its values is compiled
-    /// separately.
+    /// Pins the bytes, without fills of files. If `MAKE`, creates a page that was never written.
     fn try_pin<const MAKE: bool>(self, addr: u64, len: usize) -> Result<Tried<'m, S>, Error> {
         let failed = |kind| Error::at(kind, Op::Pin, addr);
         let mut backoff = Backoff::new();
@@ -178,8 +174,7 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
                         continue;
                     }
                     if !MAKE {
-                        // As in a slow read: the directory still names the table, so the entry was
-                        // this space's when it was loaded as empty.
+                        // The directory still names the table: the empty entry was this space's.
                         if Directory::look(pmd_word) == table.pmd {
                             return Ok(Tried::Zeros);
                         }
@@ -202,16 +197,13 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
                     let Some(claim) = Claim::try_new(word, entry) else {
                         continue;
                     };
-                    // If the table belongs to another space now, this check detects it: the
-                    // directory was changed before the stores of the previous holder, which the
-                    // claim makes visible.
+                    // Detects a table of another space, as in `Reader::read_locked`.
                     if Directory::look(pmd_word) != table.pmd {
                         continue;
                     }
                     let reference = match self.mm.shared.pool().try_get(frame) {
                         TryGetFrame::Taken(reference) => reference,
-                        // The frame of a page is not locked while an entry names it, so the count
-                        // is at its maximum.
+                        // An entry names the frame, so it is not locked: its count is at its limit.
                         TryGetFrame::Locked | TryGetFrame::Saturated => {
                             return Err(failed(ErrorKind::TooManyPins));
                         }

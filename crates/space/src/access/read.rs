@@ -1,15 +1,13 @@
 //! Reads: those that are longer than an inlined hit, and those that are no hits.
 //!
 //! A read of each page first tries an optimistic read ([`crate::access::optimistic`]), then the
-//! file that was used last at its address ([`crate::access::files`]). If both fail, it takes the
-//! slow path.
+//! file that was used last at its address ([`crate::access::files`]), then the slow read.
 //!
 //! # The slow read
 //!
-//! The slow read holds the structure lock, and a reference to the table if there is one. It claims
-//! the entry if that is present. A page that was never written is read as zeros, without creating
-//! it, or from the file that the area maps ([`FileAccess::read_absent`]). If it finds a migration
-//! entry, it releases all locks and waits.
+//! It holds the structure lock, and a reference to the table if there is one, and claims the entry
+//! if that is present. A page that was never written is read as zeros, or from the file that the
+//! area maps ([`FileAccess::read_absent`]). At a migration entry, it releases all locks and waits.
 //!
 //! Verified by `loom_wait_vs_table_reuse`, `loom_private_read_vs_first_write`.
 
@@ -46,9 +44,8 @@ impl<'m, S: RefScheme> Reader<'m, S> {
         self.read_other(addr, buf)
     }
 
-    /// Performs the reads that [`read`](Self::read) does not inline. This is a separate function,
-    /// so that the caller's code contains only the short read and one call. The two calls below are
-    /// tail calls.
+    /// Performs the reads that [`read`](Self::read) does not inline, so that the caller's code
+    /// contains only the short read and one call. The two calls below are tail calls.
     #[inline(never)]
     pub(crate) fn read_other(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
         let pmd_word = self.mm.tables.pmd_word(addr);
@@ -59,7 +56,6 @@ impl<'m, S: RefScheme> Reader<'m, S> {
         }
     }
 
-    /// Reads from a page of 2 MiB, or calls [`read_pages`](Self::read_pages).
     #[inline(never)]
     fn read_huge(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
         if Optimistic::of(&self.mm.tables).read_huge(addr, buf) {
@@ -68,8 +64,6 @@ impl<'m, S: RefScheme> Reader<'m, S> {
         self.read_pages(addr, buf)
     }
 
-    /// Reads the file that was used last at `addr` ([`crate::areas::noted`]), or calls
-    /// [`read_pages`](Self::read_pages).
     #[inline(never)]
     fn read_of_file(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
         if FileAccess::of(self.mm).read_short(addr, buf) {
@@ -78,8 +72,7 @@ impl<'m, S: RefScheme> Reader<'m, S> {
         self.read_pages(addr, buf)
     }
 
-    /// Reads any number of pages. It is not inlined, so that the short read must save only few
-    /// registers.
+    /// Reads any number of pages. It is not inlined, so that the short read saves few registers.
     #[inline(never)]
     pub(crate) fn read_pages(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
         let mut done = 0;
@@ -197,8 +190,6 @@ impl<'m, S: RefScheme> Reader<'m, S> {
         }
     }
 
-    /// Repeats [`read_locked`](Self::read_locked), and fills the pages that it needs, until it
-    /// succeeds.
     #[cold]
     pub(crate) fn read_slowly(self, addr: u64, buf: &mut [u8]) -> Result<usize, Error> {
         loop {

@@ -1,25 +1,20 @@
-//! Views: a closure runs on bytes of a page in place. Its result is returned only if the bytes did
-//! not change.
+//! Views: a closure runs on bytes of a page in place, and succeeds only if these did not change.
 //!
 //! Protocol. A view is an optimistic read ([`crate::access::optimistic`]) with the closure in place
-//! of the copy, as in views of files ([`pagewell_cache::View`]): step 5 is the closure, whose
-//! accesses may also execute steps 6 and 7 from time to time. A view has no step 1: step 7 compares
-//! the words of the entry and of the directory's entry, instead of the sequence counter.
+//! of the copy, step 5. Its accesses may also execute steps 6 and 7 from time to time. There is no
+//! step 1: step 7 compares the entry and the directory's entry, not the sequence counter.
 //!
-//! If the bytes were inconsistent, or the entry was claimed, the view is repeated a few times.
-//! After that, or if the entry is not present and readable, the bytes are pinned
-//! ([`crate::access::pin`]), and the closure runs on bytes that do not change. A page that was
-//! never written appears as zeros, and is not created. Pages of files are always pinned in the
-//! cache. Without a reference, the thread would have to be a writer at work while the closure runs
-//! ([`crate::areas::noted`]): a fork would wait for the closure, and a closure that unmaps the area
-//! would wait for itself.
+//! After a few attempts with inconsistent bytes or a claimed entry, or if the entry is not present
+//! and readable, the closure runs on pinned bytes ([`crate::access::pin`]). A page that was never
+//! written appears as zeros, and is not created. Pages of files are always pinned: without a
+//! reference, the thread would be a writer at work while the closure runs
+//! ([`crate::areas::noted`]), so forks would wait for it, and one that unmaps the area for itself.
 //!
 //! The closure runs with no lock held, and may use the space in any way.
 //!
-//! Pages of spaces have no tokens. The state of a page is in two words, the table's entry and the
-//! directory's entry, each with a version of 27 bits. After enough changes a version repeats, so a
-//! token would also need a generation, and the holder of a claim has no place to store one
-//! (`docs/adr/0026-page-tokens.md`).
+//! Pages of spaces have no tokens. The state of a page is in two words, each with a version of 27
+//! bits that repeats, so a token would also need a generation, and the holder of a claim has no
+//! place to store one (`docs/adr/0026-page-tokens.md`).
 //!
 //! Verified by `loom_view_vs_write`, `loom_view_vs_fork_and_write`, `loom_view_vs_migration`.
 
@@ -82,7 +77,6 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
     where
         F: FnMut(&View<'_, OfSpace<'_>>) -> Result<R, Torn>,
     {
-        // The steps are those of the optimistic read, without 1.
         let pool = *self.mm.tables.view();
         let Some(pmd_word) = self.mm.tables.pmd_word(addr) else {
             return Looked::Fallback;
@@ -117,7 +111,6 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
         look_at(bytes, watch, page_bytes(order) as usize, &mut |v| look(v))
     }
 
-    /// Runs `look` on the `len` bytes at `addr` until the bytes are consistent.
     #[inline(never)]
     pub(crate) fn view<R, F>(self, addr: u64, len: usize, look: &mut F) -> Result<R, Error>
     where

@@ -13,24 +13,20 @@
 //! ```
 //!
 //! Either a write ends before b, and is in the fork; or its step 2 finds that the table is not
-//! exclusive, and it is in no page of the fork. Between b and d no write is in progress: this
-//! interval is the fork's point in time. If one write is ordered after another by any means, a fork
-//! that contains the later one also contains the earlier one.
+//! exclusive, and it is in no page of the fork. Between b and d no write is in progress: this is
+//! the fork's point in time. So a fork that contains a write contains all earlier ones.
 //!
 //! A writer at work neither waits nor allocates. If a check fails, the thread ends its work and
-//! makes a slow write instead. A slow write excludes forks by the structure lock, which it holds
-//! for reading.
+//! makes a slow write, which excludes forks by the structure lock, held for reading.
 //!
 //! # The slow write
 //!
 //! 1. Find the area, and check that it permits writes.
-//! 2. Obtain an exclusive table: create one, take over one that no other space uses any more, or
-//!    copy a shared one.
-//! 3. An empty entry gets a new page of zeros. For a page that is not writable,
-//!    [`crate::words::cow`] decides, under the claim: write in place after all, or to a new copy.
-//!    Frames are allocated before the claim. If the write finds a migration entry, it releases all
-//!    locks and waits. In a private area of a file, the new page starts as a copy of the file's
-//!    page; in a shared one, the write goes to the file ([`crate::access::files`]).
+//! 2. Obtain an exclusive table: create one, take one over, or copy a shared one.
+//! 3. An empty entry gets a new page of zeros, or in a private area of a file a copy of the file's
+//!    page. For a page that is not writable, [`crate::words::cow`] decides, under the claim: write
+//!    in place after all, or to a new copy. At a migration entry, the write releases all locks and
+//!    waits. In a shared area, it goes to the file ([`crate::access::files`]).
 //!
 //! Verified by `loom_fork_vs_two_writes_in_order`, `loom_write_vs_write`, `loom_migrate_vs_write`;
 //! by the histories of `tests/histories.rs`.
@@ -62,7 +58,6 @@ enum Attempt<'s, S: RefScheme, R> {
     Done(R),
     /// The page is being moved: wait until the entry changes, or its table leaves the directory.
     Migrating(Pmd, &'s AtomicU64, Pte),
-    /// The page must be copied from a file, and is not in the cache.
     Missing(Fault<S>),
     OfFile(Arc<FileArea<S>>),
 }
@@ -78,7 +73,6 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         Self { mm }
     }
 
-    /// Writes `bytes` at `addr`. Writes to a file have the log sequence number `lsn`.
     #[inline]
     pub(crate) fn write(self, addr: u64, bytes: &[u8], lsn: u64) -> Result<(), Error> {
         let mut done = 0;
@@ -97,8 +91,7 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         Ok(())
     }
 
-    /// Returns the number of bytes from `addr` to the end of its page. If `addr` is unmapped, the
-    /// page has the smallest size.
+    /// Returns the distance from `addr` to the end of its page, or of a small page if unmapped.
     #[inline]
     fn bytes_to_page_end(self, addr: u64) -> usize {
         let pmd = self.mm.tables.pmd_word(addr).map(Directory::look);
@@ -122,10 +115,9 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         area.map_or(0, |area| u32::from(area.order.get()))
     }
 
-    /// Calls `change` on the `len` bytes at `addr`, which must be within one page. The change is
-    /// atomic with respect to other changes of the page, reads and forks. `change` may be called
-    /// more than once; only the bytes of its last call become visible. `op` is the operation for
-    /// errors, and the log sequence number of a write to a file.
+    /// Calls `change` on the `len` bytes at `addr`, within one page, atomically with respect to
+    /// other changes of the page, reads and forks. Of several calls, only the bytes of the last one
+    /// become visible. `op` has the operation and the log sequence number.
     #[inline]
     pub(crate) fn edit<R>(
         self,
@@ -135,8 +127,7 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         mut change: impl FnMut(RacyBytes<'_>) -> R,
     ) -> Result<R, Error> {
         let at = &mut change;
-        // `move` saves one instruction for each captured variable, which the closure would
-        // otherwise hold by reference.
+        // `move` saves one instruction for each captured variable.
         let in_place = self
             .mm
             .shared
@@ -255,8 +246,7 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         }
     }
 
-    /// The slow write, without waits for pages of files or migrations. The caller holds the
-    /// structure lock.
+    /// A slow write that waits for no file or migration. The caller holds the structure lock.
     fn edit_locked<R>(
         self,
         areas: &Areas<S>,
@@ -275,8 +265,7 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         let order = u32::from(area.order.get());
         let off = offset_in_page(addr, order);
         if off as u64 + len as u64 > page_bytes(order) {
-            // The pages were larger when the write was split at page boundaries. That area was
-            // unmapped since.
+            // The write was split for an area of larger pages, which was unmapped since.
             return Err(failed(ErrorKind::Unmapped));
         }
         if let Some(file) = &area.file
@@ -288,7 +277,6 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         let word = self.mm.tables.entry(pmd, entry_of(addr, order));
         let (pages, files) = (self.mm.shared.pages(), FileAccess::of(self.mm));
         let faulter = Faulter::of(self.mm);
-        // Resources of a new page, allocated when one is needed.
         let mut spare: Option<NewPage<'m, S>> = None;
         let mut backoff = Backoff::new();
         loop {

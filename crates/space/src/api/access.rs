@@ -1,7 +1,5 @@
-//! Accesses: reads, writes, pins, views, and atomic operations on aligned words of 64 bits.
-//!
-//! An atomic operation claims the page's entry, as a write does. It is therefore atomic with
-//! respect to writes, other atomic operations, forks and migrations. Loads are optimistic reads.
+//! Accesses. An atomic operation claims the page's entry as a write does, so it is atomic with
+//! respect to writes, atomic operations, forks and migrations. Loads are optimistic reads.
 
 use std::ops::Range;
 
@@ -19,18 +17,14 @@ use crate::error::{Error, ErrorKind, Op};
 const WORD: usize = size_of::<u64>();
 
 impl<S: RefScheme> Space<S> {
-    /// Fills `buf` with the bytes at `addr`.
-    ///
-    /// The bytes of each page are those of one moment. Bytes that were never written are zeros.
+    /// Fills `buf` with the bytes at `addr`. The bytes of each page are those of one moment. Bytes
+    /// that were never written are zeros.
     ///
     /// # Errors
     ///
-    /// [`Unmapped`](ErrorKind::Unmapped), [`Protected`](ErrorKind::Protected),
-    /// [`InvalidRange`](ErrorKind::InvalidRange) past the addresses of the space. Where a file is
-    /// mapped, [`PastEnd`](ErrorKind::PastEnd) past its last page,
-    /// [`OutOfFrames`](ErrorKind::OutOfFrames), [`TooManyPins`](ErrorKind::TooManyPins), and
-    /// [`File`](ErrorKind::File) if it cannot be read. After an error, `buf` contains zeros from
-    /// the first page on that was not read.
+    /// [`ErrorKind`]: `Unmapped`, `Protected`, or `InvalidRange` past the addresses of the space.
+    /// Where a file is mapped, `PastEnd` past its last page, `OutOfFrames`, `TooManyPins`, or
+    /// `File` if it cannot be read. After an error, `buf` is zeros from the first unread page on.
     #[inline]
     pub fn read(&self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
         Reader::of(&self.mm).read(addr, buf)
@@ -40,23 +34,17 @@ impl<S: RefScheme> Space<S> {
     ///
     /// # Errors
     ///
-    /// [`Unmapped`](ErrorKind::Unmapped), [`Protected`](ErrorKind::Protected),
-    /// [`InvalidRange`](ErrorKind::InvalidRange), [`OutOfFrames`](ErrorKind::OutOfFrames),
-    /// [`TooManyEntries`](ErrorKind::TooManyEntries). Where a file is mapped,
-    /// [`PastEnd`](ErrorKind::PastEnd) past its end, or past its last page in a private area, and
-    /// [`File`](ErrorKind::File) if it cannot be read or written. The pages before the address in
-    /// the error have been written then. The page at this address and later ones have not.
+    /// [`ErrorKind`]: `Unmapped`, `Protected`, `InvalidRange`, `OutOfFrames` or `TooManyEntries`.
+    /// Where a file is mapped, `PastEnd` past its end, or past its last page in a private area, and
+    /// `File` if it cannot be read or written. The pages before the address in the error have been
+    /// written then. The page at this address and later ones have not.
     #[inline]
     pub fn write(&self, addr: u64, bytes: &[u8]) -> Result<(), Error> {
         Writer::of(&self.mm).write(addr, bytes, 0)
     }
 
-    /// As [`write`](Self::write), with a log sequence number, which applies to writes to a file:
-    /// see [`File::write_at_lsn`](pagewell_cache::File::write_at_lsn).
-    ///
-    /// # Errors
-    ///
-    /// As [`write`](Self::write).
+    /// As [`write`](Self::write), with a log sequence number for writes to a file: see
+    /// [`File::write_at_lsn`](pagewell_cache::File::write_at_lsn).
     pub fn write_lsn(&self, addr: u64, bytes: &[u8], lsn: u64) -> Result<(), Error> {
         Writer::of(&self.mm).write(addr, bytes, lsn)
     }
@@ -66,37 +54,30 @@ impl<S: RefScheme> Space<S> {
     ///
     /// # Errors
     ///
-    /// [`Misaligned`](ErrorKind::Misaligned) if the bytes are in several pages.
-    /// [`OutOfFrames`](ErrorKind::OutOfFrames) if the page was never written and no frame is free
-    /// for its zeros. Also [`Unmapped`](ErrorKind::Unmapped), [`Protected`](ErrorKind::Protected),
-    /// [`InvalidRange`](ErrorKind::InvalidRange), [`TooManyEntries`](ErrorKind::TooManyEntries),
-    /// [`TooManyPins`](ErrorKind::TooManyPins). Where a file is mapped,
-    /// [`PastEnd`](ErrorKind::PastEnd) past its end, and [`File`](ErrorKind::File) if it cannot be
-    /// read.
+    /// [`ErrorKind`]: `Misaligned` if the bytes are in several pages; `OutOfFrames` if the page was
+    /// never written and no frame is free for its zeros; `Unmapped`, `Protected`, `InvalidRange`,
+    /// `TooManyEntries` or `TooManyPins`. Where a file is mapped, `PastEnd` past its end, and
+    /// `File` if it cannot be read.
     pub fn pin(&self, addr: u64, len: usize) -> Result<Pin<'_, S>, Error> {
         Pinner::of(&self.mm).pin(addr, len)
     }
 
     /// Runs `look` on the bytes of `range` in place, which must be in one page, and returns its
-    /// result if the bytes did not change. [`File::view`](pagewell_cache::File::view) documents the
-    /// rules for closures. If the bytes changed, `look` is called again. After a few attempts, the
-    /// page is pinned, so that its bytes cannot change.
+    /// result if the bytes did not change. Otherwise `look` is called again, after a few attempts
+    /// on the pinned page. [`File::view`](pagewell_cache::File::view) documents the rules for
+    /// closures. `look` runs with no lock held: forks, migrations and changes of areas do not wait
+    /// for it.
     ///
     /// Bytes that were never written are zeros, and no page is created for them. Where a file is
-    /// mapped, the page is pinned while `look` runs; [`File::view`](pagewell_cache::File::view)
-    /// avoids that.
-    ///
-    /// `look` runs with no lock held. Forks, migrations and changes of areas do not wait for it.
+    /// mapped, the page is pinned while `look` runs, which
+    /// [`File::view`](pagewell_cache::File::view) avoids.
     ///
     /// # Errors
     ///
-    /// [`InvalidRange`](ErrorKind::InvalidRange) if the range is empty or exceeds the addresses of
-    /// the space; [`Misaligned`](ErrorKind::Misaligned) if it is in several pages;
-    /// [`Malformed`](ErrorKind::Malformed) if `look` returned `Torn` although the bytes did not
-    /// change, or made too many accesses; [`Unmapped`](ErrorKind::Unmapped),
-    /// [`Protected`](ErrorKind::Protected), [`TooManyPins`](ErrorKind::TooManyPins). Where a file
-    /// is mapped, [`PastEnd`](ErrorKind::PastEnd) past its end,
-    /// [`OutOfFrames`](ErrorKind::OutOfFrames), and [`File`](ErrorKind::File) if it cannot be read.
+    /// [`ErrorKind`]: `InvalidRange` if the range is empty or exceeds the addresses of the space;
+    /// `Misaligned` if it is in several pages; `Malformed` if `look` returned `Torn` although the
+    /// bytes did not change, or made too many accesses; `Unmapped`, `Protected`, `TooManyPins`.
+    /// Where a file is mapped, `PastEnd` past its end, `OutOfFrames`, and `File`.
     ///
     /// # Example
     ///
@@ -134,14 +115,12 @@ impl<S: RefScheme> Space<S> {
 
     /// Loads the word at `addr`, in the machine's byte order.
     ///
-    /// Operations on words have acquire and release ordering, and are not sequentially consistent:
-    /// a thread that loads a value sees all writes before its store, but two threads that each
-    /// store a word and then load the other's may both load the old one.
+    /// Operations on words have acquire and release ordering. They are not sequentially consistent:
+    /// two threads that each store a word and then load the other's may both load the old one.
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read), and [`Misaligned`](ErrorKind::Misaligned) unless `addr` is a
-    /// multiple of 8.
+    /// As [`read`](Self::read), or [`ErrorKind::Misaligned`] if 8 does not divide `addr`.
     pub fn load(&self, addr: u64) -> Result<u64, Error> {
         check_aligned(addr)?;
         let mut word = [0; WORD];
@@ -153,37 +132,28 @@ impl<S: RefScheme> Space<S> {
     ///
     /// # Errors
     ///
-    /// As [`write`](Self::write), or [`Misaligned`](ErrorKind::Misaligned) unless `addr` is a
-    /// multiple of 8.
+    /// As [`write`](Self::write), or [`ErrorKind::Misaligned`] if 8 does not divide `addr`.
     pub fn store(&self, addr: u64, value: u64) -> Result<(), Error> {
         self.update(addr, |_| value).map(|_| ())
     }
 
-    /// Stores a word at `addr`, and returns the previous one.
-    ///
-    /// # Errors
-    ///
-    /// As [`store`](Self::store).
+    /// As [`store`](Self::store), and returns the previous word.
     pub fn swap(&self, addr: u64, value: u64) -> Result<u64, Error> {
         self.update(addr, |_| value)
     }
 
-    /// Adds to the word at `addr`, with wraparound, and returns the previous one.
-    ///
-    /// # Errors
-    ///
-    /// As [`store`](Self::store).
+    /// As [`swap`](Self::swap), but adds `value` to the word, with wraparound.
     pub fn fetch_add(&self, addr: u64, value: u64) -> Result<u64, Error> {
         self.update(addr, |before| before.wrapping_add(value))
     }
 
     /// Stores `new` at `addr` if the word is `current`. The inner result contains the previous
-    /// word. The page counts as written even if the word differs: in a shared area of a file it
-    /// becomes dirty.
+    /// word, and is an error if this was not `current`. In a shared area of a file, the page
+    /// becomes dirty in both cases.
     ///
     /// # Errors
     ///
-    /// As [`store`](Self::store). The inner error means that the word was not `current`.
+    /// As [`store`](Self::store).
     pub fn compare_exchange(
         &self,
         addr: u64,
@@ -198,7 +168,6 @@ impl<S: RefScheme> Space<S> {
         })
     }
 
-    /// Replaces the word at `addr` by the result of `change`, and returns the previous one.
     fn update(&self, addr: u64, change: impl Fn(u64) -> u64) -> Result<u64, Error> {
         check_aligned(addr)?;
         Writer::of(&self.mm).edit((Op::Atomic, 0), addr, WORD, |page: RacyBytes<'_>| {

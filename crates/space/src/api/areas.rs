@@ -21,12 +21,7 @@ use crate::error::Error;
 use crate::words::pte::Protection;
 
 impl<S: RefScheme> Space<S> {
-    /// Maps an area of `len` bytes of zeros, rounded up to pages of 4 KiB, for reading and writing.
-    /// Returns its addresses.
-    ///
-    /// # Errors
-    ///
-    /// As [`map_with`](Self::map_with).
+    /// As [`map_with`](Self::map_with), with pages of 4 KiB for reading and writing.
     pub fn map(&self, len: u64, policy: Policy) -> Result<Range<u64>, Error> {
         self.map_with(len, &MapOptions::new().policy(policy))
     }
@@ -36,10 +31,8 @@ impl<S: RefScheme> Space<S> {
     ///
     /// # Errors
     ///
-    /// [`InvalidRange`](crate::ErrorKind::InvalidRange) if `len` is 0,
-    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) for an invalid page size,
-    /// [`NoSuchNode`](crate::ErrorKind::NoSuchNode),
-    /// [`OutOfAddresses`](crate::ErrorKind::OutOfAddresses).
+    /// [`ErrorKind`](crate::ErrorKind): `InvalidRange` if `len` is 0, `InvalidConfig` for an
+    /// invalid page size, `NoSuchNode` or `OutOfAddresses`.
     pub fn map_with(&self, len: u64, options: &MapOptions) -> Result<Range<u64>, Error> {
         Mapper::of(&self.mm).map(len, options)
     }
@@ -48,13 +41,10 @@ impl<S: RefScheme> Space<S> {
     ///
     /// # Errors
     ///
-    /// [`Misaligned`](crate::ErrorKind::Misaligned) unless the range begins and ends at page
-    /// boundaries. [`InvalidRange`](crate::ErrorKind::InvalidRange) if the range is empty or
-    /// exceeds the addresses of the space. [`Unmapped`](crate::ErrorKind::Unmapped) unless all
-    /// pages of the range are mapped. [`OutOfFrames`](crate::ErrorKind::OutOfFrames) and
-    /// [`TooManyEntries`](crate::ErrorKind::TooManyEntries) if a table that is shared with a fork
-    /// must be copied, since a part of it stays mapped. [`Refused`](crate::ErrorKind::Refused)
-    /// where a file is mapped. After an error, all pages are still mapped.
+    /// [`ErrorKind`](crate::ErrorKind): `Misaligned` unless the range begins and ends at page
+    /// boundaries; `InvalidRange` if it is empty or exceeds the addresses of the space; `Unmapped`
+    /// unless all its pages are mapped; `OutOfFrames` or `TooManyEntries` if a table that is shared
+    /// with a fork must be copied, since it stays in part; `Refused` where a file is mapped.
     pub fn unmap(&self, range: Range<u64>) -> Result<(), Error> {
         Mapper::of(&self.mm).unmap(range)
     }
@@ -63,19 +53,16 @@ impl<S: RefScheme> Space<S> {
     ///
     /// # Errors
     ///
-    /// As [`unmap`](Self::unmap), and [`ReadOnly`](crate::ErrorKind::ReadOnly) if writes would go
-    /// to a file that is open for reading only. Nothing has changed then.
+    /// As [`unmap`](Self::unmap), or `ReadOnly` if writes would go to a read-only file.
     pub fn protect(&self, range: Range<u64>, protection: Protection) -> Result<(), Error> {
         Mapper::of(&self.mm).protect(range, protection)
     }
 
-    /// Moves the pages of `range`, which must be mapped completely, to other addresses, and returns
-    /// these. The old ones are unmapped.
+    /// Moves the pages of `range`, which must be mapped completely, and returns the new addresses.
     ///
     /// # Errors
     ///
-    /// As [`unmap`](Self::unmap), and [`OutOfAddresses`](crate::ErrorKind::OutOfAddresses). After
-    /// an error, nothing has moved.
+    /// As [`unmap`](Self::unmap), or `OutOfAddresses`.
     pub fn move_to_free(&self, range: Range<u64>) -> Result<Range<u64>, Error> {
         Mapper::of(&self.mm).move_to_free(range)
     }
@@ -85,12 +72,7 @@ impl<S: RefScheme> Space<S> {
         Mapper::of(&self.mm).areas()
     }
 
-    /// Maps the bytes `range` of a file, rounded up to whole pages of the file, for reading and
-    /// writing. Returns the addresses.
-    ///
-    /// # Errors
-    ///
-    /// As [`map_file_with`](Self::map_file_with).
+    /// As [`map_file_with`](Self::map_file_with), for reading and writing.
     #[cfg(not(loom))]
     pub fn map_file(
         &self,
@@ -102,18 +84,15 @@ impl<S: RefScheme> Space<S> {
     }
 
     /// Maps the bytes `range` of a file, rounded up to whole pages of the file. Returns the
-    /// addresses, which begin at a multiple of 2 MiB. The range may exceed the file, which may grow
-    /// later.
+    /// addresses, which begin at a multiple of 2 MiB. The range may exceed the file.
     ///
-    /// Pages have the size of the file's pages, whatever the options are. The file stays open, with
-    /// the rights of this handle, until the whole area is unmapped in this space and in its forks.
+    /// The page size is that of the file, whatever the options are. The file stays open, with the
+    /// rights of this handle, until the whole area is unmapped in this space and in its forks.
     ///
-    /// - [`Sharing::Shared`]: reads return the file's current bytes. Writes go to the file, with
-    ///   the usual effects: pages become dirty, are written back, and are durable after a sync of
-    ///   the file. A fork maps the same file.
+    /// - [`Sharing::Shared`]: reads return the file's current bytes. Writes go to the file, whose
+    ///   pages become dirty, and are durable after a sync of it. A fork maps the same file.
     /// - [`Sharing::Private`]: reads return the file's current bytes, until the first write to a
-    ///   page, which copies it. From then on the page belongs to the space and its forks. The
-    ///   policy selects the nodes of copies.
+    ///   page, which copies it for the space and its forks, to a node of the policy.
     ///
     /// Where the file has no page, accesses fail with [`PastEnd`](crate::ErrorKind::PastEnd). In
     /// its last page, bytes past the end read as zeros. They can be neither written in a shared
@@ -122,12 +101,10 @@ impl<S: RefScheme> Space<S> {
     ///
     /// # Errors
     ///
-    /// [`InvalidRange`](crate::ErrorKind::InvalidRange) if the range is empty or exceeds the
-    /// largest file. [`Misaligned`](crate::ErrorKind::Misaligned) unless the range begins at a page
-    /// of the file. [`OtherFrames`](crate::ErrorKind::OtherFrames) if the space's frames are not
-    /// those of the file's cache. [`ReadOnly`](crate::ErrorKind::ReadOnly) for a shared writable
-    /// area of a read-only handle. [`NoSuchNode`](crate::ErrorKind::NoSuchNode),
-    /// [`OutOfAddresses`](crate::ErrorKind::OutOfAddresses).
+    /// [`ErrorKind`](crate::ErrorKind): `InvalidRange` if the range is empty or exceeds the largest
+    /// file; `Misaligned` unless it begins at a page of the file; `OtherFrames` if the space's
+    /// frames are not those of the file's cache; `ReadOnly` for a shared writable area of a
+    /// read-only handle; `NoSuchNode` or `OutOfAddresses`.
     #[cfg(not(loom))]
     pub fn map_file_with(
         &self,
@@ -140,15 +117,13 @@ impl<S: RefScheme> Space<S> {
     }
 
     /// Sets the nodes for new pages of `range`, which must be mapped completely. Existing pages
-    /// stay on their nodes; [`migrate`](Self::migrate) moves them. Compaction follows the policy
-    /// under which a page was created.
+    /// stay until [`migrate`](Self::migrate) moves them. Compaction follows the policy under which
+    /// a page was created.
     ///
     /// # Errors
     ///
-    /// [`NoSuchNode`](crate::ErrorKind::NoSuchNode),
-    /// [`InvalidRange`](crate::ErrorKind::InvalidRange),
-    /// [`Misaligned`](crate::ErrorKind::Misaligned), [`Unmapped`](crate::ErrorKind::Unmapped),
-    /// [`Refused`](crate::ErrorKind::Refused). Nothing has changed then.
+    /// [`ErrorKind`](crate::ErrorKind): `NoSuchNode`, `InvalidRange`, `Misaligned`, `Unmapped` or
+    /// `Refused`.
     pub fn set_policy(&self, range: Range<u64>, policy: Policy) -> Result<(), Error> {
         Mapper::of(&self.mm).set_policy(range, policy)
     }
@@ -158,20 +133,14 @@ impl<S: RefScheme> Space<S> {
     ///
     /// # Errors
     ///
-    /// [`OutOfMemory`](crate::ErrorKind::OutOfMemory) if the system has no addresses for the
-    /// directory, [`Refused`](crate::ErrorKind::Refused). Nothing has changed then.
+    /// [`ErrorKind`](crate::ErrorKind): `OutOfMemory` for the directory, or `Refused`.
     pub fn fork(&self) -> Result<Self, Error> {
         let mm = Forker::of(&self.mm).fork()?;
         Ok(Space { mm })
     }
 
-    /// As [`fork`](Self::fork), with `mode`, so that benchmarks can compare the modes.
-    ///
-    /// # Errors
-    ///
-    /// As [`fork`](Self::fork), and for [`ForkMode::Copy`]
-    /// [`OutOfFrames`](crate::ErrorKind::OutOfFrames) and
-    /// [`TooManyEntries`](crate::ErrorKind::TooManyEntries). After an error, nothing has changed.
+    /// As [`fork`](Self::fork), with `mode`, for benchmarks. [`ForkMode::Copy`] may also fail with
+    /// `OutOfFrames` or `TooManyEntries`.
     #[cfg(feature = "baselines")]
     pub fn fork_with(&self, mode: ForkMode) -> Result<Self, Error> {
         let child = self.fork()?;

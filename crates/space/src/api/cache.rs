@@ -1,5 +1,3 @@
-//! Spaces of a page cache.
-
 use std::sync::Arc;
 
 use pagewell_cache::{Cache, companion_or_else};
@@ -15,12 +13,7 @@ pub trait CacheSpaces<S: RefScheme> {
     /// a handle of it or one of its spaces exists.
     fn spaces(&self) -> Spaces<S>;
 
-    /// Creates a space in the frames of this cache, with
-    /// [`DEFAULT_SPACE_BYTES`](crate::DEFAULT_SPACE_BYTES) of addresses.
-    ///
-    /// # Errors
-    ///
-    /// [`OutOfMemory`](crate::ErrorKind::OutOfMemory) if no addresses are left for the directory.
+    /// Creates a space in the frames of this cache, as [`Spaces::space`].
     fn space(&self) -> Result<Space<S>, Error>;
 }
 
@@ -29,8 +22,7 @@ impl<S: RefScheme> CacheSpaces<S> for Cache<S> {
         let shared = companion_or_else(self, |frames| Arc::new(Shared::new(Arc::new(frames))));
         match shared {
             Some(shared) => Spaces::from_shared(shared),
-            // The companion of the cache has another type. The spaces that are created here then
-            // share a state of their own.
+            // The cache's companion has another type: these spaces share a state of their own.
             None => Spaces::from_source(self.frames()),
         }
     }

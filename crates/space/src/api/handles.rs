@@ -19,10 +19,7 @@ pub const DEFAULT_SPACE_BYTES: u64 = if cfg!(loom) { 8 * TABLE_BYTES } else { 1 
 /// Maximum number of bytes of addresses of a space: 64 TiB.
 pub const MAX_SPACE_BYTES: u64 = 1 << 46;
 
-/// Memory for spaces: the frames of their pages and tables.
-///
-/// Handles are cheap to clone. The memory is freed when the last handle and the last space are
-/// dropped.
+/// Frames for the pages and tables of spaces, freed when the last handle and space are dropped.
 pub struct Spaces<S: RefScheme = LockBit> {
     shared: Arc<Shared<S>>,
 }
@@ -36,8 +33,7 @@ impl<S: RefScheme> Clone for Spaces<S> {
 }
 
 impl<S: RefScheme> Spaces<S> {
-    /// Creates the shared state of spaces in the frames of `pool`, which bounds the pages and
-    /// tables of all these spaces.
+    /// Creates the shared state of spaces whose pages and tables are in frames of `pool`.
     pub fn new(pool: FramePool<S>) -> Self
     where
         S: 'static,
@@ -45,8 +41,7 @@ impl<S: RefScheme> Spaces<S> {
         Self::from_source(pool)
     }
 
-    /// Creates the shared state of spaces in frames that also have other users. If no frame is
-    /// free, `source` reclaims some from these users.
+    /// Creates the shared state of spaces in frames of `source`, which may have other users.
     pub fn from_source(source: impl FrameSource<S> + 'static) -> Self {
         Self {
             shared: Arc::new(Shared::new(Arc::new(source))),
@@ -62,12 +57,8 @@ impl<S: RefScheme> Spaces<S> {
         self.space_of(DEFAULT_SPACE_BYTES)
     }
 
-    /// Creates a space with `bytes` of addresses, rounded up to a multiple of 2 MiB: at most
-    /// [`MAX_SPACE_BYTES`].
-    ///
-    /// # Errors
-    ///
-    /// As [`space`](Self::space), and [`InvalidConfig`](ErrorKind::InvalidConfig).
+    /// As [`space`](Self::space), with `bytes` of addresses, rounded up to a multiple of 2 MiB.
+    /// Fails with [`ErrorKind::InvalidConfig`] for 0 or more than [`MAX_SPACE_BYTES`].
     pub fn space_of(&self, bytes: u64) -> Result<Space<S>, Error> {
         if bytes == 0 || bytes > MAX_SPACE_BYTES {
             return Err(Error::new(ErrorKind::InvalidConfig, Op::Build));
@@ -100,8 +91,6 @@ impl<S: RefScheme> fmt::Debug for Spaces<S> {
 
 /// Memory space: areas at addresses, whose pages are shared copy-on-write with its forks.
 ///
-/// All methods take `&self`, and may be called by any number of threads concurrently.
-///
 /// # Guarantees
 ///
 /// - A read or an atomic operation within one page sees every other write or atomic operation
@@ -110,8 +99,7 @@ impl<S: RefScheme> fmt::Debug for Spaces<S> {
 /// - [`fork`](Self::fork) is one point in time for all pages: a fork that contains a write also
 ///   contains all writes that were complete before that write began.
 /// - Pages are zeros until they are written. The bytes of a [`pin`](Self::pin) do not change.
-/// - Migration and compaction change no readable byte. An access of a page that is being moved
-///   waits.
+/// - Migration and compaction change no readable byte. Accesses of a page being moved wait.
 /// - Dropping a space frees all memory that it does not share with other spaces.
 #[repr(align(128))] // Hits load it: the count of a program's `Arc` around it is on other lines.
 pub struct Space<S: RefScheme = LockBit> {
@@ -119,8 +107,7 @@ pub struct Space<S: RefScheme = LockBit> {
 }
 
 impl<S: RefScheme> Space<S> {
-    /// Returns the id of the space, which is unique among all spaces of the same frames, also later
-    /// ones.
+    /// Returns the id of the space, unique among all earlier and later spaces of the same frames.
     pub fn id(&self) -> u64 {
         self.mm.id()
     }

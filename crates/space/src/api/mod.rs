@@ -1,9 +1,7 @@
 //! Public handles and calls: [`handles::Spaces`] and [`handles::Space`].
 //!
 //! - Owns: the handles, and the documentation of each call. Checks arguments.
-//! - May call: all modules.
-//! - Promises: as the documentation of the public types states. All methods take `&self`, and may
-//!   be called by any thread.
+//! - Promises: as the documentation of the public types states.
 
 mod access;
 mod areas;

@@ -13,25 +13,18 @@ use crate::motion::migrate::Migrator;
 use crate::motion::report::{Engine, Migrated};
 
 impl<S: RefScheme> Space<S> {
-    /// Moves the pages of `range`, which must be mapped completely, to `node`, also if other spaces
-    /// share them. Concurrent accesses continue; an access of a page that is being moved waits.
-    /// Cached pages of files that are mapped there are moved too.
-    ///
-    /// Pages that cannot be moved stay where they are. The result lists them with the reason.
+    /// Moves the pages of `range`, which must be mapped completely, to `node`. This includes pages
+    /// that other spaces share, and cached pages of mapped files. Only accesses of a page that is
+    /// being moved wait. The result lists the pages that could not be moved.
     ///
     /// # Errors
     ///
-    /// [`NoSuchNode`](ErrorKind::NoSuchNode), [`InvalidRange`](ErrorKind::InvalidRange),
-    /// [`Misaligned`](ErrorKind::Misaligned), [`Unmapped`](ErrorKind::Unmapped).
+    /// [`ErrorKind`]: `NoSuchNode`, `InvalidRange`, `Misaligned` or `Unmapped`.
     pub fn migrate(&self, range: Range<u64>, node: usize) -> Result<Migrated, Error> {
         self.migrate_by(range, node, Engine::default())
     }
 
     /// As [`migrate`](Self::migrate), by `engine`, so that benchmarks can compare the engines.
-    ///
-    /// # Errors
-    ///
-    /// As [`migrate`](Self::migrate).
     #[cfg(feature = "baselines")]
     pub fn migrate_with(
         &self,
@@ -59,8 +52,7 @@ impl<S: RefScheme> Space<S> {
 }
 
 impl<S: RefScheme> Spaces<S> {
-    /// Allocates a block of `order` on any node. If none is free, moves pages until one is.
-    /// Concurrent accesses continue, as during a migration.
+    /// Allocates a block of `order` on any node. If none is free, moves pages, as a migration does.
     ///
     /// # Errors
     ///

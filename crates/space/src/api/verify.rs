@@ -25,11 +25,7 @@ impl<S: RefScheme> Spaces<S> {
     /// counted once by each entry that names it and writable through at most one, and that the
     /// pool's counts are correct. `spaces` must be all spaces. The caller must have exclusive use
     /// of them, and of a cache that shares their frames, also against its own threads
-    /// ([`Cache::quiesce`](pagewell_cache::Cache::quiesce)).
-    ///
-    /// # Errors
-    ///
-    /// A sentence that describes the inconsistency and its place.
+    /// ([`Cache::quiesce`](pagewell_cache::Cache::quiesce)). The error describes the inconsistency.
     pub fn verify(&self, spaces: &[&Space<S>]) -> Result<(), String> {
         let mut shares: HashMap<FrameNr, u64> = HashMap::new();
         for space in spaces {
@@ -81,8 +77,7 @@ impl<S: RefScheme> Spaces<S> {
         self.pool().verify()
     }
 
-    /// Checks that all pages and tables of the pool were found. Pages that only pins keep are in no
-    /// space.
+    /// Checks that all tables and pages of the pool were found, except pages that only pins keep.
     fn verify_all_counted(
         &self,
         shares: &HashMap<FrameNr, u64>,
@@ -107,7 +102,6 @@ impl<S: RefScheme> Spaces<S> {
     }
 }
 
-/// Counts the tables that a directory names.
 fn count_shares<S: RefScheme>(
     mm: &Mm<S>,
     shares: &mut HashMap<FrameNr, u64>,

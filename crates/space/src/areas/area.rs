@@ -17,7 +17,6 @@ use crate::words::claim;
 use crate::words::geometry::page_bytes;
 use crate::words::pte::Protection;
 
-/// Range of addresses with one protection and one policy.
 pub(crate) struct Area<S: RefScheme> {
     pub(crate) range: Range<u64>,
     /// Index, in all families, of the area's first frame.
@@ -28,7 +27,7 @@ pub(crate) struct Area<S: RefScheme> {
     pub(crate) file: Option<Arc<FileArea<S>>>,
     /// Id of the area's links.
     id: u64,
-    /// Families that this area has inherited, as the area of a fork, from the parent's area.
+    /// Families of the parent's area that had pages when it was forked.
     inherited: Vec<Arc<Family>>,
     /// Family of the pages that the area creates. The first such page creates it.
     own: Mutex<Option<Arc<Family>>>,
@@ -55,8 +54,7 @@ impl<S: RefScheme> Area<S> {
         }
     }
 
-    /// Creates an area that maps a file, without private copies of the file's pages and without
-    /// links.
+    /// Creates an area that maps a file, without private copies and links.
     pub(crate) fn of_file(
         range: Range<u64>,
         order: Order,
@@ -84,7 +82,6 @@ impl<S: RefScheme> Area<S> {
         self.first + (self.range.end - self.range.start) / FRAME_BYTES as u64
     }
 
-    /// Returns the place at which to allocate the page with this index.
     pub(crate) fn place(&self, index: u64, nr_nodes: usize) -> Place {
         self.policy.place(index >> self.order.get(), nr_nodes)
     }
@@ -93,8 +90,7 @@ impl<S: RefScheme> Area<S> {
         self.policy.binding()
     }
 
-    /// Returns the family of the pages that the area creates. The first call creates it. This
-    /// acquires a lock and allocates, so the caller must hold no claim of an entry.
+    /// Returns the family of the pages that the area creates. The first call creates it.
     pub(crate) fn own_family(&self, space: &impl LinkedSpace) -> Arc<Family> {
         claim::assert_none_held();
         let mut own = lock(&self.own);
@@ -170,8 +166,8 @@ impl<S: RefScheme> Area<S> {
         moved
     }
 
-    /// Returns this area's counterpart in a fork. It is not linked yet, and inherits the families
-    /// that have pages. The caller holds the structure lock of this area's space for writing.
+    /// Returns this area's counterpart in a fork. It is not linked yet. The caller holds the
+    /// structure lock of this area's space for writing.
     pub(crate) fn forked(&self, id: u64) -> Self {
         let mut inherited = self.families();
         inherited.retain(|family| family.has_frames());

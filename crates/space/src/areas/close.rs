@@ -11,8 +11,7 @@ use crate::areas::area::Area;
 pub(crate) fn close<S: RefScheme>(areas: Vec<Area<S>>) {
     let mut first = None;
     for area in areas {
-        // `AssertUnwindSafe` is correct: a panic leaves no state of this crate inconsistent, and
-        // the backend's state is the backend's own responsibility.
+        // A panic leaves no state of this crate inconsistent; that of a backend is its own.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(area))) {
             first.get_or_insert(panic);
         }

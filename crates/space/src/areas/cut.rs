@@ -10,30 +10,27 @@
 //!   wait for claims, empty the entries          d copy the page; end the claim: present
 //! ```
 //!
-//! Because of the fences, one of two cases holds. Either step 3 finds the claim of step a, in a
-//! table that existed before the claim, and waits for step d. Or step c loads the new size. The
-//! truncating thread holds the lock of the file's size from step 1 to step 3. So the file cannot
-//! grow again before the last copy is dropped, and no copy of later contents is dropped.
+//! Because of the fences, either step 3 finds the claim of step a, in a table that existed before
+//! the claim, and waits for step d; or step c loads the new size. The file's size lock is held from
+//! step 1 to step 3, so the file cannot grow in between: no copy of later contents is dropped.
 //!
 //! # Why no copy is missed
 //!
-//! - C1. The visit of a space holds its structure lock and its unsharing lock. So none of its
-//!   tables is being copied or moved during the visit. After the visit, no table of the space has
-//!   an entry for a page past the end, and so no later copy of these tables has one.
+//! - C1. The visit of a space holds its structure lock and its unsharing lock, so none of its
+//!   tables is being copied or moved. After it, neither they nor copies have entries past the end.
 //! - C2. A space whose table has a copy is linked (F3 of [`crate::areas::maps`]). A fork is linked
 //!   before it receives its parent's tables: if it received them before the visit of the parent, it
 //!   was linked by then. So the visits continue until no unvisited space is linked.
-//! - C3. A parent is visited before its forks. Otherwise a fork could be visited after it was
-//!   linked, but before it has tables, and then receive tables with entries past the end from its
-//!   parent. The visit of the parent waits for the fork operation, which holds the parent's
-//!   structure lock. An area of a fork begins at the same page as its parent's and is younger,
-//!   which is the order of [`Links::walk`](crate::pages::links::Links::walk).
+//! - C3. A parent is visited before its forks. Otherwise a fork could be visited before it has
+//!   tables, and then receive tables with entries past the end. The visit of the parent waits for
+//!   the fork operation, which holds the parent's structure lock. An area of a fork begins at the
+//!   same page as its parent's and is younger, which is the order of
+//!   [`Links::walk`](crate::pages::links::Links::walk).
 //!
 //! The copy of the page that contains the new end is not dropped, and pins keep their bytes.
 //!
-//! Locks. A truncation acquires the lock of the file's size, then the structure lock (for reading),
-//! the unsharing lock, and claims. A thread that holds a lock of a space waits for no lock of a
-//! file ([`pagewell_cache::MappedFile`]).
+//! Locks. A truncation acquires the file's size lock, then the structure lock (for reading), the
+//! unsharing lock, and claims. A thread that holds a lock of a space waits for no lock of a file.
 //!
 //! Verified by `loom_private_write_vs_cut`, `loom_private_whole_write_vs_cut`, `loom_fork_vs_cut`,
 //! `loom_cut_vs_fork`, `loom_cut_vs_move_under_claim`; by the histories of
@@ -57,8 +54,7 @@ impl FileUser for FileMaps {
         fence(Ordering::SeqCst);
         let first = size / FRAME_BYTES as u64;
         let mut seen = HashSet::new();
-        // The visited spaces are kept until the end: `seen` identifies them by address, so no other
-        // space may get the address of one.
+        // Keeps the visited spaces: `seen` identifies a space by its address.
         let mut done: Vec<Arc<dyn LinkedSpace>> = Vec::new();
         loop {
             let mut next = Vec::new();
@@ -71,7 +67,7 @@ impl FileUser for FileMaps {
             if next.is_empty() {
                 return;
             }
-            // C3 (see the module): parents before their forks, which is the order of the walk.
+            // C3: parents before their forks, which is the order of the walk.
             for space in &next {
                 space.drop_copies(self, size);
             }
@@ -82,9 +78,8 @@ impl FileUser for FileMaps {
 
 /// Returns `true` if a file ends before the page at `addr`, whose entry the caller has claimed.
 pub(crate) fn is_cut_off<S: RefScheme>(file: &FileArea<S>, addr: u64) -> bool {
-    // ORDERING: SeqCst fence; pairs with the one in `FileMaps::cut` (store buffering: this thread
-    // claims, then loads the size; the other stores the size, then loads claims; at least one sees
-    // the other's store).
+    // ORDERING: SeqCst fence, step b; pairs with the one in `FileMaps::cut` (store buffering: this
+    // thread's load sees the new size, or the other thread's loads see the claim).
     fence(Ordering::SeqCst);
     let start = file.pos_of(addr) & !(file.file().page_size() as u64 - 1);
     start >= file.file().size()

@@ -1,10 +1,10 @@
 //! Areas that map files: state of such an area.
 //!
-//! A *shared* area has the file's pages: it reads and writes them through the index of the file,
-//! which is its page table. A *private* area has the file's pages until it writes one. It then has
-//! a private copy, which its tables name like any anonymous page. So no entry ever names a page of
-//! a file, and the cache evicts, writes back, truncates or moves its pages without searching for
-//! entries (`docs/adr/0010-mapped-files-use-the-file-index.md`).
+//! A *shared* area reads and writes the pages of the file through the file's index. A *private*
+//! area reads them until it writes to a page. It then has a private copy, which its tables name
+//! like any anonymous page. So no entry names a page of a file, and the cache evicts, writes back,
+//! truncates or moves its pages without a search
+//! (`docs/adr/0010-mapped-files-use-the-file-index.md`).
 
 use std::fmt;
 use std::ops::Range;
@@ -23,16 +23,14 @@ use crate::words::geometry::entry_of;
 use crate::words::pmd::Pmd;
 use crate::words::pte::{Protection, Pte, State};
 
-/// Mapped file: the handle that all areas of one mapping share, including parts and forks of the
-/// area.
+/// Handle of a mapped file, which all parts and forks of an area share.
 #[repr(align(128))] // Hits load it: its counts are on other lines.
 pub(crate) struct Backing<S: RefScheme> {
     pub(crate) file: MappedFile<S>,
     pub(crate) maps: Arc<FileMaps>,
 }
 
-/// Words of directory and table for a page of a private area that has no copy. While they are
-/// unchanged, there is no copy.
+/// Directory and table words of a page. While they are unchanged, it has no private copy.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoCopy {
     pmd: Pmd,
@@ -70,7 +68,6 @@ impl<S: RefScheme> FileArea<S> {
         }
     }
 
-    /// Returns the state for the part of the area at `range`, mapped at `start`.
     pub(crate) fn part(&self, range: &Range<u64>, start: u64) -> Self {
         Self {
             backing: Arc::clone(&self.backing),
@@ -104,12 +101,10 @@ impl<S: RefScheme> FileArea<S> {
         self.first_byte + (addr - self.range.start)
     }
 
-    /// Returns the number of the file's page at `addr`, which must be in the area.
     pub(crate) fn page_of(&self, addr: u64) -> u64 {
         self.pos_of(addr) >> self.page_shift
     }
 
-    /// Returns the number of bytes from `addr` to the end of its page, at least 1.
     #[inline]
     pub(crate) fn bytes_to_page_end(&self, addr: u64) -> usize {
         let page_bytes = 1_u64 << self.page_shift;
@@ -126,13 +121,11 @@ impl<S: RefScheme> FileArea<S> {
         self.sharing == Sharing::Shared && self.protection.allows_writes()
     }
 
-    /// Returns `true` if `protection` is permitted: a shared area of a read-only file cannot become
-    /// writable.
+    /// Returns `false` if a shared area of a read-only file would become writable.
     pub(crate) fn may_be(&self, protection: Protection) -> bool {
         self.sharing == Sharing::Private || !protection.allows_writes() || self.file().is_writable()
     }
 
-    /// Links the area `id` of `space` to the file, if it is private.
     pub(crate) fn link<T: LinkedSpace + 'static>(&self, id: u64, space: &Arc<T>) {
         if self.sharing == Sharing::Shared {
             return;
@@ -156,8 +149,7 @@ impl<S: RefScheme> FileArea<S> {
         }
     }
 
-    /// Returns the words for the page at `addr`, in a private area, or `None` if the area has a
-    /// copy of the page.
+    /// Returns `None` if this area, which must be private, has a copy of the page at `addr`.
     #[inline(always)]
     pub(crate) fn no_copy(&self, tables: &PageTables<S>, addr: u64) -> Option<NoCopy> {
         let pmd = Directory::look(tables.pmd_word(addr)?);
@@ -176,8 +168,7 @@ impl<S: RefScheme> FileArea<S> {
         })
     }
 
-    /// Returns `true` if this area, which must be private, has no copy of the page at `addr`. The
-    /// result is a hint.
+    /// Returns `true` if this private area has no copy of the page at `addr`. The result is a hint.
     pub(crate) fn shows_own_page(&self, tables: &PageTables<S>, addr: u64) -> bool {
         self.no_copy(tables, addr).is_some()
     }

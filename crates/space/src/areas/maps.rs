@@ -1,14 +1,10 @@
 //! Links from a file to the private areas that map it.
 //!
 //! Each file has an interval tree of the private areas that map it, keyed by the area's first frame
-//! of the file. A truncation uses it to find private copies of truncated pages
-//! ([`crate::areas::cut`]). Shared areas have no copies.
+//! of the file. A truncation uses it to find private copies ([`crate::areas::cut`]).
 //!
 //! F3: a private area is linked from before an entry of its space can name a copy of a page of the
 //! file until no entry does. F1 of [`crate::pages::family`] states the same for families.
-//!
-//! Locks. The lock of the tree is acquired with or without the structure lock of a space, as those
-//! of families.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,12 +21,10 @@ pub enum Sharing {
     Private,
 }
 
-/// Space to which links refer.
 pub(crate) trait LinkedSpace: Send + Sync {
     fn directory(&self) -> &Directory;
 
-    /// Drops the private copies, in areas that are linked to `maps`, of pages past the end of a
-    /// file of `size` bytes ([`crate::areas::cut`]).
+    /// Drops copies, in areas linked to `maps`, of pages past the end of a file of `size` bytes.
     fn drop_copies(&self, maps: &FileMaps, size: u64);
 }
 

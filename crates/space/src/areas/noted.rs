@@ -13,17 +13,14 @@
 //! 6 not at work any more (a plain store)
 //! ```
 //!
-//! M1: a word that is not zero names a [`FileArea`] of an area of the space. The word is stored
-//! with the structure lock held for reading, and cleared before the area drops the value (c before
-//! e). A thread is at work from before it loads the word until it no longer uses the value, and
-//! step b waits for such threads.
+//! M1: a word that is not zero names a [`FileArea`] of an area of the space. It is stored with the
+//! structure lock held for reading, and cleared before the area drops the value (c before e). Step
+//! b waits for a thread at work, from before its load of the word until its last use of the value.
 //!
-//! So a write either ends before the change of the areas, or does not find the file: no write is
-//! made through an area that was unmapped or made read-only. If the system refuses to stop writers,
-//! the change fails and has no effect.
+//! So a write either ends before the change of the areas, or does not find the file: none is made
+//! through an unmapped or read-only area. If writers cannot be stopped, the change fails.
 //!
-//! Steps 1, 2, 6 and b to d are in this module, 3 to 5 in [`crate::access::files`], and the caller
-//! of [`forget`](NotedFiles::forget) performs a and e.
+//! Steps 3 to 5 are in [`crate::access::files`], a and e in callers of [`NotedFiles::forget`].
 //!
 //! Verified by `loom_shared_write_vs_unmap`.
 
@@ -43,8 +40,7 @@ use crate::error::{Error, ErrorKind, Op};
 use crate::supply::writers::Writers;
 use crate::words::directory::Directory;
 
-/// Words that name, for each 2 MiB of addresses, the file used last, or are zero. The first use of
-/// a file allocates them.
+/// Words for each 2 MiB of addresses. The first use of a file allocates them.
 pub(crate) struct NotedFiles<S: RefScheme> {
     words: OnceLock<Option<Directory>>,
     of: PhantomData<fn() -> S>,
@@ -74,9 +70,8 @@ impl<S: RefScheme> NotedFiles<S> {
         words.as_ref()?.word(addr)
     }
 
-    /// Runs `work` with the file that [`note`](Self::note) stored for `addr`. Returns `None` if it
-    /// stored none, if this thread cannot be a writer at work ([`crate::supply::writers`]), or if
-    /// `work` returns `None`.
+    /// Runs `work` with the file that [`note`](Self::note) stored for `addr`. Returns `None` if
+    /// there is none, if this thread cannot be a writer at work, or if `work` returns `None`.
     #[inline(always)]
     pub(crate) fn with<R>(
         &self,
@@ -87,26 +82,22 @@ impl<S: RefScheme> NotedFiles<S> {
         let word = self.word(addr)?;
         // 1.
         let _at_work = writers.enter()?;
-        // 2.
-        // ORDERING: Acquire; pairs with the release in `note`.
+        // ORDERING: Acquire (step 2); pairs with the release in `note`.
         let file = file_of_word::<S>(word.load(Ordering::Acquire))?;
         if file.shows(addr) { work(file) } else { None }
     }
 
-    /// Notes the file of an area at `addr`, in a space of `nr_tables`. The caller holds the
-    /// structure lock.
+    /// Notes a file at `addr`, in a space of `nr_tables`. The caller holds the structure lock.
     pub(crate) fn note(&self, file: &Arc<FileArea<S>>, addr: u64, nr_tables: usize) {
         if let Some(word) = self.word_or_new(addr, nr_tables) {
-            // ORDERING: Release; publishes the value behind the pointer. Relaxed on failure: a word
-            // that is already stored is not replaced.
+            // ORDERING: Release; publishes the value. Relaxed on failure: the word stays.
             let _ =
                 word.compare_exchange(0, file_to_word(file), Ordering::Release, Ordering::Relaxed);
         }
     }
 
-    /// Steps b to d: clears the words of the areas that map files and overlap `range`, and waits
-    /// for accesses that use them. The caller holds the structure lock for writing. After an error,
-    /// nothing has changed.
+    /// Steps b to d, for the areas that map files and overlap `range`. The caller holds the
+    /// structure lock for writing.
     pub(crate) fn forget(
         &self,
         writers: &Writers,
@@ -120,8 +111,7 @@ impl<S: RefScheme> NotedFiles<S> {
         let of_files = areas.overlapping(range).filter(|area| area.file.is_some());
         let noted: Vec<&AtomicU64> = of_files
             .flat_map(|area| words.words(&area.range))
-            // ORDERING: Relaxed; words are stored only by holders of the structure lock for
-            // reading, which the caller holds for writing.
+            // ORDERING: Relaxed; stored under the structure lock, held here for writing.
             .filter(|word| word.load(Ordering::Relaxed) != 0)
             .collect();
         if noted.is_empty() {
@@ -143,12 +133,11 @@ impl<S: RefScheme> fmt::Debug for NotedFiles<S> {
     }
 }
 
-/// Converts a word to the state of the area that it names. Returns `None` for zero.
 fn file_of_word<'a, S: RefScheme>(word: u64) -> Option<&'a FileArea<S>> {
     let file = std::ptr::with_exposed_provenance::<FileArea<S>>(word as usize);
-    // SAFETY: the word is zero or from `file_to_word`, stored for an area of the space. It is
-    // zeroed while writers are stopped, before the area drops the value. The caller has been a
-    // writer at work since before it loaded the word, and does not keep the result longer (M1).
+    // SAFETY: (M1) the word is zero, or from `file_to_word` for an area of the space, and zeroed
+    // with writers stopped before the area drops the value. The caller is a writer at work from
+    // before it loaded the word until after it uses the result.
     unsafe { file.as_ref() }
 }
 

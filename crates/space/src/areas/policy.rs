@@ -9,22 +9,18 @@ use crate::pages::owner::Binding;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Policy {
-    /// The node of the processor that first writes the page; if that has no frame, the nearest node
-    /// that has one. In spaces of a cache, pages of files are evicted on any node if no node has a
-    /// free frame.
+    /// The node of the processor that first writes the page, or the nearest node with a free frame.
+    /// If no node has one, spaces of a cache evict pages of files on any node.
     #[default]
     Local,
-    /// Only this node. In spaces of a cache, if the node has no free frame, pages of files on this
-    /// node are evicted. If none can be evicted, dirty ones on this node are written back first,
-    /// and the write to the space waits for that. The write fails
+    /// Only this node. If it has no free frame, spaces of a cache evict pages of files on it, or
+    /// write dirty ones back first, for which the write to the space waits. The write fails
     /// ([`OutOfFrames`](crate::ErrorKind::OutOfFrames)) if all frames of the node are pinned,
     /// belong to spaces, or are dirty and written back by the program only. Only
-    /// [`Space::migrate`](crate::Space::migrate) moves a page of such an area to another node,
-    /// where the page stays until the next migration.
+    /// [`Space::migrate`](crate::Space::migrate) moves such a page to another node.
     Bind(usize),
-    /// This node; if it has no frame, the nearest node that has one. In spaces of a cache, pages of
-    /// files are evicted only if no node has a free frame: first on this node, and on others only
-    /// if none can be evicted here.
+    /// This node, or the nearest node with a free frame. If no node has one, spaces of a cache
+    /// evict pages of files, on other nodes only if none can be evicted on this one.
     Prefer(usize),
     /// All nodes in turn: each page prefers the next node, as by [`Prefer`](Self::Prefer).
     Interleave,
@@ -38,8 +34,7 @@ impl Policy {
         }
     }
 
-    /// Returns the place at which to allocate page `page`: any node, preferably one, or only one.
-    /// `page` is the index in its family, in units of pages.
+    /// Returns the place for the page with the index `page` in its family, in units of pages.
     pub(crate) fn place(self, page: u64, nr_nodes: usize) -> Place {
         match self {
             Self::Local => Place::Anywhere,
@@ -49,7 +44,6 @@ impl Policy {
         }
     }
 
-    /// Returns the nodes to which compaction may move pages.
     pub(crate) fn binding(self) -> Binding {
         match self {
             Self::Bind(_) => Binding::Node,

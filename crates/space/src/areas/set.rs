@@ -19,8 +19,7 @@ pub(crate) struct Areas<S: RefScheme> {
     limit: u64,
     /// Address above all areas that were ever mapped.
     top: u64,
-    /// Start addresses of tables without entries and areas that could not be removed, since writers
-    /// could not be stopped.
+    /// Starts of empty tables that stay without areas, since writers could not be stopped.
     left: Vec<u64>,
 }
 
@@ -34,7 +33,6 @@ impl<S: RefScheme> Areas<S> {
         }
     }
 
-    /// Creates a set with the same bounds and no areas.
     pub(crate) fn empty_like(&self) -> Self {
         Self {
             by_start: BTreeMap::new(),
@@ -60,7 +58,6 @@ impl<S: RefScheme> Areas<S> {
         self.by_start.range(first..range.end).map(|(_, area)| area)
     }
 
-    /// Returns the first address of `range` that is in no area.
     pub(crate) fn first_gap(&self, range: &Range<u64>) -> Option<u64> {
         let mut at = range.start;
         for area in self.overlapping(range) {
@@ -96,8 +93,7 @@ impl<S: RefScheme> Areas<S> {
         Ok(())
     }
 
-    /// Returns the start of `len` free bytes. It is at a table boundary, so that areas of separate
-    /// mappings share no tables.
+    /// Returns the start of `len` free bytes, at a table boundary: mappings share no tables.
     pub(crate) fn find_room(&self, len: u64) -> Option<u64> {
         if len <= self.limit - self.top.min(self.limit) {
             return Some(self.top);
@@ -130,7 +126,6 @@ impl<S: RefScheme> Areas<S> {
             .collect()
     }
 
-    /// Sets the protection of the areas that begin within `range`.
     pub(crate) fn set_protection(&mut self, range: &Range<u64>, protection: Protection) {
         for (_, area) in self.by_start.range_mut(range.clone()) {
             area.protection = protection;
@@ -140,20 +135,16 @@ impl<S: RefScheme> Areas<S> {
         }
     }
 
-    /// Sets the policy of the areas that begin within `range`.
     pub(crate) fn set_policy(&mut self, range: &Range<u64>, policy: Policy) {
         for (_, area) in self.by_start.range_mut(range.clone()) {
             area.policy = policy;
         }
     }
 
-    /// Records a table without entries and areas that could not be removed. Its addresses are not
-    /// reused.
     pub(crate) fn leave_table(&mut self, start: u64) {
         self.left.push(start);
     }
 
-    /// Removes and returns the recorded tables.
     pub(crate) fn take_left(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.left)
     }
@@ -166,8 +157,7 @@ impl<S: RefScheme> Areas<S> {
         std::mem::take(&mut self.by_start).into_values().collect()
     }
 
-    /// Splits the areas that contain the ends of `range`. Parts are linked before the whole is
-    /// unlinked (F1 of `pages::family`).
+    /// Splits areas at the ends of `range`. Links parts before it unlinks the whole (`family`, F1).
     pub(crate) fn split_at_ends(
         &mut self,
         range: &Range<u64>,

@@ -3,22 +3,17 @@
 //! # Protocol
 //!
 //! 1. Hold the structure lock for writing: no fault, slow write or change of areas is in progress.
-//! 2. Create the child, with an area for each area of the parent. Each is linked to the families of
-//!    the pages that it may map, after the parent's link, and before an entry of the child can name
-//!    a page (F1 of [`crate::pages::family`]).
+//! 2. Create the child's areas. Each is linked to the families of the pages that it may map, after
+//!    the parent's link, and before an entry can name a page (F1 of [`crate::pages::family`]).
 //! 3. Stop the writers. For each table, clear `exclusive` in the parent's directory, give the child
 //!    a share, and enter the table in the child's directory. Release the writers.
 //!
 //! The point in time is step 3; [`crate::access::write`] has the argument. The step takes one
-//! increment and two stores for each table, regardless of the pages that are mapped in it. It
-//! allocates nothing, so it cannot run out of memory halfway.
+//! increment and two stores for each table, whatever is mapped in it, and allocates nothing.
 //!
-//! A table is shared with all its entries: empty, present, migration, and claimed (by a walk or a
-//! pin, not by a writer). A fork reads no entry, so it does not interact with migrations: a walk
-//! converts an entry for all spaces that share its table. New entries for a page are created only
-//! when a table is copied, and are counted there ([`crate::tables::table`]).
-//!
-//! [`ForkMode::Copy`] is the baseline: it gives the child tables of its own at once.
+//! A table is shared with all its entries, also migration entries and those claimed by a walk or a
+//! pin. A fork reads no entry, so it does not interact with migrations: a walk converts an entry
+//! for all spaces that share its table. Only a copy of a table duplicates entries, and counts them.
 //!
 //! Verified by `loom_fork_vs_two_writes_in_order`, `loom_fork_vs_first_walk`,
 //! `loom_fork_and_unmap_between_the_walks`.
@@ -103,7 +98,6 @@ impl<'m, S: RefScheme> Forker<'m, S> {
         Ok(child)
     }
 
-    /// Replaces each shared table of the space by a copy.
     #[cfg(feature = "baselines")]
     pub(crate) fn own_all_tables(&self) -> Result<(), Error> {
         let areas = read(&self.mm.structure);

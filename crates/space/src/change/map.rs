@@ -1,16 +1,13 @@
 //! Mapping, unmapping, protecting and moving: changes of areas, under the structure lock.
 //!
-//! A change first acquires all resources that may be missing, such as exclusive tables, so it takes
-//! effect entirely or not at all.
+//! A change first acquires all resources, such as exclusive tables, so it is all or nothing.
 //!
 //! Unmapping. A table that no area uses any more leaves the directory while writers are stopped,
 //! since a writer at work relies on its table. Entries in other tables are emptied one by one, each
-//! under its claim. If the system refuses to stop the writers, exclusive tables must stay: their
-//! entries are emptied in the same way, and their addresses are not reused.
+//! under its claim. If the system refuses to stop the writers, exclusive tables stay: their entries
+//! are emptied in the same way, and their addresses are not reused.
 //!
-//! Links. Areas are linked before entries can name their pages, and unlinked after the last one is
-//! removed ([`crate::pages::family`], F1). A part that is being moved is linked at both its old and
-//! its new addresses.
+//! Links (F1 of [`crate::pages::family`]). A part being moved is linked at both addresses.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -41,7 +38,6 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
         Self { mm }
     }
 
-    /// Maps an area of `len` bytes of zeros, rounded up to whole pages.
     pub(crate) fn map(self, len: u64, options: &MapOptions) -> Result<Range<u64>, Error> {
         let failed = |kind| Error::new(kind, Op::Map);
         let order = options
@@ -78,8 +74,7 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
             areas.check(&range, Op::Unmap)?;
             self.unmap_locked(&mut areas, &range, Op::Unmap)
         })?;
-        // After the lock is released: the drop of a file's last area closes the file, which calls
-        // the backend.
+        // After the lock is released: closing a file calls the backend.
         close(unmapped);
         Ok(())
     }
@@ -92,7 +87,6 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
         })
     }
 
-    /// Moves the pages of `range` to other addresses, and returns these.
     pub(crate) fn move_to_free(self, range: Range<u64>) -> Result<Range<u64>, Error> {
         self.mm.with_room(|| {
             let mut areas = write(&self.mm.structure);
@@ -130,8 +124,7 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
         self.mm.tables.directory().words(range)
     }
 
-    /// Ensures that the tables of `range` are exclusive, except those for which `is_left_out`
-    /// returns `true`.
+    /// Makes the tables of `range` exclusive, except those that `is_left_out` accepts.
     fn own_tables(
         self,
         areas: &Areas<S>,
@@ -175,8 +168,7 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
         Ok(unmapped)
     }
 
-    /// Removes the tables that only areas within `range` use, and drops their entries. Tables that
-    /// must stay are recorded in `areas`.
+    /// Removes the tables that only areas within `range` use. Records those that stay.
     fn take_tables(self, areas: &mut Areas<S>, range: &Range<u64>) {
         let first = range.start & !(TABLE_BYTES - 1);
         let free: Vec<_> = self
@@ -188,8 +180,7 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
             })
             .collect();
         let mut tables = Vec::with_capacity(free.len());
-        // Writers must be stopped: one at work may be about to claim an entry of one of these
-        // tables.
+        // A writer at work may be about to claim an entry of one of these tables.
         let stopped = self.mm.shared.writers.stop(|| {
             for (word, _) in &free {
                 let pmd = Directory::look(word);
@@ -198,9 +189,8 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
             }
         });
         if stopped.is_err() {
-            // Exclusive tables stay, and their addresses are not reused. Shared tables are removed
-            // nevertheless: their entries must not be emptied one by one, since other spaces use
-            // them, and no writer in place uses a shared table.
+            // Exclusive tables stay. Shared ones are removed nevertheless: other spaces use their
+            // entries, and no writer in place uses a shared table.
             for (word, start) in free {
                 let pmd = Directory::look(word);
                 if pmd.is_exclusive() {
@@ -246,18 +236,16 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
 
     fn move_locked(self, areas: &mut Areas<S>, range: &Range<u64>) -> Result<Range<u64>, Error> {
         let failed = |kind| Error::at(kind, Op::Move, range.start);
-        // The new range begins at the same offset in a table, so that pages stay aligned and
-        // entries keep their indices.
+        // The same offset in a table keeps pages aligned, and entries at their indices.
         let lead = range.start & (TABLE_BYTES - 1);
         let room = areas
             .find_room(lead + (range.end - range.start))
             .ok_or_else(|| failed(ErrorKind::OutOfAddresses))?;
-        // The new range may be below the old one: the addition of the shift then wraps around.
+        // The shift wraps around if the new range is below the old one.
         let shift = (room + lead).wrapping_sub(range.start);
         let shifted = |addr: u64| addr.wrapping_add(shift);
         self.own_tables(areas, range, Op::Move, |_| false)?;
         self.mm.forget_files(areas, range, Op::Move)?;
-        // The new range needs a table wherever the old one has a table.
         self.make_tables(areas, range, shift).map_err(failed)?;
         areas.split_at_ends(range, self.mm, || self.mm.shared.next_id());
         let moved: Vec<Area<S>> = areas
@@ -278,15 +266,14 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
             };
             let before = claim.before();
             let to = &self.mm.shared.tables().entries(table)[entry_of(addr, pmd.order())];
-            // The entry is stored at its new place first, so that a table has it at every moment.
-            // It is counted once, and no walk converts it twice: the old entry is claimed, and a
-            // walk that finds the old entry waits for the claim.
+            // The entry is stored at its new place first, so that a table always has it. It is
+            // counted once, and converted once: a walk that finds the old entry waits for its
+            // claim.
             // ORDERING: Release; publishes the page that the entry names.
             to.store(look(to).moved_here(before).bits(), Ordering::Release);
             claim.end(before.emptied());
             self.mm.shared.tables().wake(from, before);
         });
-        // The old range has no entries left. Its tables are removed unless other areas use them.
         self.take_tables(areas, range);
         for start in areas.starts_within(range) {
             if let Some(area) = areas.remove(start) {
@@ -299,12 +286,8 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
         Ok(shifted(range.start)..shifted(range.end))
     }
 
-    /// Creates tables for the new addresses of `range`, `shift` bytes further, wherever the old
-    /// addresses have tables and the new ones have none.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::OutOfFrames`]. All tables created by the call are removed again.
+    /// Creates tables for the new addresses of `range`, `shift` bytes further, where the old ones
+    /// have tables and the new ones have none. An error removes them again.
     fn make_tables(
         self,
         areas: &Areas<S>,
@@ -329,8 +312,7 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
                     for word in made {
                         let pmd = Directory::look(word);
                         self.mm.tables.set(word, pmd.emptied());
-                        // The table never had an entry, so no writer at work is about to claim one:
-                        // writers need not be stopped.
+                        // No writer is about to claim an entry: the table never had one.
                         if let Some(table) = pmd.table() {
                             self.mm.shared.tables().drop_share(table);
                         }

@@ -1,5 +1,3 @@
-//! Mapping of files.
-
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -23,8 +21,6 @@ impl<'m, S: RefScheme> FileMapper<'m, S> {
         Self { mm }
     }
 
-    /// Maps the bytes `range` of a file, rounded up to whole pages of the file. Returns the
-    /// addresses.
     pub(crate) fn map(
         self,
         file: MappedFile<S>,
@@ -50,8 +46,7 @@ impl<'m, S: RefScheme> FileMapper<'m, S> {
         let maps = file
             .user_or_else(|| Arc::new(FileMaps::new()))
             .ok_or_else(|| failed(ErrorKind::OtherFrames))?;
-        // Declared before the lock, so that an error drops it after the lock is released: closing a
-        // file may take as long as its backend.
+        // It is declared before the lock, so it is dropped after it: closing a file may take long.
         let backing = Arc::new(Backing { file, maps });
         let len = (range.end - range.start).next_multiple_of(page_bytes);
         let mut areas = write(&self.mm.structure);

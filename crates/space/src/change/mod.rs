@@ -1,5 +1,4 @@
-//! Changes of areas: mapping, unmapping, protecting, moving and changes of policy ([`map`]),
-//! mapping of files ([`map_file`]), forks ([`fork`]).
+//! Changes of areas ([`map`]), mapping of files ([`map_file`]), forks ([`fork`]).
 //!
 //! - Owns: these operations, and their options and results ([`options`]).
 //! - May call: `mm` and all modules below it except `motion`.

@@ -1,5 +1,3 @@
-//! Options for mapping areas, and information about them.
-
 use std::ops::Range;
 
 use pagewell_frame::{FRAME_BYTES, Order};
@@ -28,8 +26,7 @@ impl Default for MapOptions {
 }
 
 impl MapOptions {
-    /// Returns the default options: pages of 4 KiB on the node of the thread that first writes
-    /// them, for reading and writing.
+    /// Returns the default options: pages of 4 KiB, [`Policy::Local`], [`Protection::ReadWrite`].
     pub fn new() -> Self {
         Self::default()
     }
@@ -48,8 +45,7 @@ impl MapOptions {
         self
     }
 
-    /// Sets the page size in bytes: a power of two from 4 KiB to 2 MiB. A page is created, copied
-    /// and moved as a unit. Default: 4 KiB.
+    /// Sets the page size in bytes: a power of two from 4 KiB to 2 MiB. Default: 4 KiB.
     #[must_use]
     pub fn page_bytes(mut self, bytes: usize) -> Self {
         self.page_bytes = bytes;
@@ -60,7 +56,6 @@ impl MapOptions {
         self.policy.check(nr_nodes)
     }
 
-    /// Returns the order of the pages, or `None` for an invalid size.
     pub(crate) fn order(&self) -> Option<Order> {
         let frames = self.page_bytes / FRAME_BYTES;
         if !self.page_bytes.is_power_of_two() || frames == 0 {

@@ -1,5 +1,3 @@
-//! State that the spaces of one pool share.
-
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,7 +10,6 @@ use crate::supply::source::FrameSource;
 use crate::supply::writers::Writers;
 use crate::tables::table::Tables;
 
-/// State that the spaces of one pool share. Modules below receive only the part that they need.
 pub(crate) struct Shared<S: RefScheme> {
     pub(crate) supply: Supply<S>,
     pub(crate) writers: Writers,
@@ -41,9 +38,8 @@ impl<S: RefScheme> Shared<S> {
         Tables::of(&self.supply)
     }
 
-    /// Returns a number that no other area or space of the pool has. Spaces with different sources
-    /// ([`Spaces::from_source`](crate::Spaces::from_source) called twice) may map the same file of
-    /// a cache. The file distinguishes their areas by this number.
+    /// Returns a number that no other area or space of the pool has. A file distinguishes areas by
+    /// it, also of several sources ([`crate::Spaces::from_source`]).
     pub(crate) fn next_id(&self) -> u64 {
         self.pool().next_number()
     }

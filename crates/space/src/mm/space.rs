@@ -1,5 +1,3 @@
-//! State of one space, and operations on it for the modules above.
-
 use std::fmt;
 use std::mem::offset_of;
 use std::ops::Range;
@@ -24,21 +22,17 @@ use crate::words::directory::Directory;
 use crate::words::geometry::{TABLE_BYTES, entry_of};
 use crate::words::pmd::Pmd;
 
-/// State of one space; Linux calls it an `mm`.
 pub(crate) struct Mm<S: RefScheme> {
     /// Tables. They contain a view of the pool, which `shared` keeps alive.
     pub(crate) tables: PageTables<S>,
     pub(crate) shared: Arc<Shared<S>>,
-    /// Structure lock. Faults, pins, slow accesses, batches of a migration and truncations hold it
-    /// for reading: no table leaves the directory then, unless a copy replaces it. Changes of areas
-    /// and forks hold it for writing.
+    /// Structure lock. Its readers keep tables in the directory, unless copies replace them.
     pub(crate) structure: Padded<RwLock<Areas<S>>>,
     pub(crate) files: NotedFiles<S>,
     id: u64,
 }
 
-// Hits load the tables and the noted files, so these share no cache line with the lock or with
-// counts of an `Arc`.
+// Hits load tables and noted files, which share no cache line with the lock or an `Arc`'s counts.
 const _: () = {
     type M = Mm<LockBit>;
     let lock = offset_of!(M, structure);
@@ -75,12 +69,10 @@ impl<S: RefScheme> Mm<S> {
         }))
     }
 
-    /// Returns the id of the space, which is unique among all spaces of the same frames.
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
 
-    /// Returns the error for an `addr` in no area: unmapped or out of range.
     pub(crate) fn unmapped(&self, addr: u64) -> ErrorKind {
         match self.tables.pmd_word(addr) {
             Some(_) => ErrorKind::Unmapped,
@@ -92,14 +84,11 @@ impl<S: RefScheme> Mm<S> {
         self.tables.own(self.shared.tables(), order, addr)
     }
 
-    /// Records the file that an area maps at `addr`. The caller holds the structure lock.
     pub(crate) fn note_file(&self, file: &Arc<FileArea<S>>, addr: u64) {
         let nr_tables = self.tables.directory().len();
         self.files.note(file, addr, nr_tables);
     }
 
-    /// Clears the records of files in areas that overlap `range`, and waits for accesses that use
-    /// them. The caller holds the structure lock for writing.
     pub(crate) fn forget_files(
         &self,
         areas: &Areas<S>,
@@ -109,8 +98,7 @@ impl<S: RefScheme> Mm<S> {
         self.files.forget(&self.shared.writers, areas, range, op)
     }
 
-    /// Calls `visit` with the word and the address of every entry for a page of `range` that is in
-    /// a table.
+    /// Calls `visit` for each entry of a page of `range` that is in a table, with its address.
     pub(crate) fn for_each_entry(
         &self,
         areas: &Areas<S>,
@@ -133,9 +121,8 @@ impl<S: RefScheme> Mm<S> {
         }
     }
 
-    /// Runs `attempt` as [`Supply::with_room`](crate::supply::frames::Supply::with_room). The
-    /// wanted block is for a page at the address of the error, or for a table if the error has no
-    /// address.
+    /// As [`Supply::with_room`](crate::supply::frames::Supply::with_room), for a page at the
+    /// error's address, or for a table if it has none.
     pub(crate) fn with_room<R>(
         &self,
         attempt: impl FnMut() -> Result<R, Error>,
@@ -156,7 +143,7 @@ impl<S: RefScheme> Mm<S> {
     }
 
     /// Unmaps everything and removes all links. Called when no handle is left: only walks of
-    /// families may still access the space.
+    /// families and truncations may still access the space.
     pub(crate) fn tear_down(&self) {
         let mut areas = write(&self.structure);
         let left = areas.take_left();

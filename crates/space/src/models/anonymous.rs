@@ -1,5 +1,4 @@
-//! Models of anonymous pages: accesses, forks, migrations and changes of areas that race with each
-//! other.
+//! Models of anonymous pages: races of accesses, forks, migrations and changes of areas.
 
 use std::sync::Arc;
 
@@ -73,7 +72,6 @@ fn loom_read_vs_write() {
     });
 }
 
-/// All bytes of a view, each word by a separate access.
 fn words(v: &View<'_, OfSpace<'_>>) -> Result<Vec<u8>, Torn> {
     let mut bytes = Vec::new();
     for at in (0..v.len()).step_by(8) {
@@ -82,8 +80,7 @@ fn words(v: &View<'_, OfSpace<'_>>) -> Result<Vec<u8>, Torn> {
     Ok(bytes)
 }
 
-/// A view that is concurrent with writes sees each write entirely or not at all, with or without a
-/// reference.
+/// A view sees each concurrent write entirely or not at all, with or without a reference.
 #[test]
 fn loom_view_vs_write() {
     explore(2, || {
@@ -130,8 +127,7 @@ fn loom_view_vs_fork_and_write() {
     });
 }
 
-/// A view that is concurrent with a migration there and back, and with reuse of the frames in
-/// between.
+/// A view races with a migration there and back, and with reuse of the frames in between.
 #[test]
 fn loom_view_vs_migration() {
     explore(2, || {
@@ -170,8 +166,7 @@ fn loom_write_vs_write() {
     });
 }
 
-/// The page is read optimistically while it is copied for a fork. The fork keeps the old table and
-/// frame, and writes them in place.
+/// The page is read while it is copied for a fork, which writes the old table and frame in place.
 #[test]
 fn loom_read_vs_fork_and_write() {
     explore(2, || {
@@ -201,7 +196,7 @@ fn loom_read_vs_migration_there_and_back() {
     explore(2, || {
         let spaces = spaces(8, 2);
         let space = filled(&spaces, 1);
-        // All other frames of node 0 are allocated, so that the page moves back to its old one.
+        // The page moves back to its old frame, the only free one of node 0.
         let taken: Vec<_> =
             std::iter::from_fn(|| spaces.shared().supply.alloc_on(Order::ZERO, 0)).collect();
         let reader = {
@@ -263,8 +258,7 @@ fn loom_migrate_vs_write_without_a_walk() {
     migrate_vs_write(Engine::Batched);
 }
 
-/// A fork copies the table before, during or after the first walk's visit. In every order the
-/// counts stay exact, and no migration entry is left.
+/// Counts stay exact, and no migration entry is left, whenever the fork copies the table.
 fn fork_vs_first_walk(engine: Engine) {
     explore(2, move || {
         let spaces = spaces(16, 2);
@@ -297,7 +291,6 @@ fn loom_fork_vs_first_walk_without_a_walk() {
     fork_vs_first_walk(Engine::Batched);
 }
 
-/// Concurrent operation of a migration.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beside {
     /// A fork that maps the page in a table of its own is dropped.
@@ -307,8 +300,7 @@ enum Beside {
     Both,
 }
 
-/// Another thread drops and copies entries at any moment of the walks, or of the undo if the page
-/// is pinned.
+/// Another thread drops and copies entries at any moment of the walks, or of the undo after a pin.
 fn migration_vs(beside: Beside, is_pinned: bool, preemptions: usize) {
     explore(preemptions, move || {
         let spaces = spaces(20, 2);
@@ -373,9 +365,8 @@ fn loom_undo_vs_fork_and_unmap() {
     migration_vs(Beside::Both, true, 1);
 }
 
-/// A page that is mapped once is either moved under the claim of its entry, or pinned first. While
-/// it is pinned, it is not moved: its entry names the frame of the pin, which is not freed and
-/// reused.
+/// A page that is mapped once is either moved under the claim of its entry, or pinned first, and
+/// then not moved: the frame of the pin is not freed and reused.
 #[test]
 fn loom_pin_vs_move_under_claim() {
     explore(2, || {
@@ -409,8 +400,7 @@ fn loom_pin_vs_move_under_claim() {
     });
 }
 
-/// One thread moves the page under the claim of its entry. Another finds it by its frame and moves
-/// it by walks. At least one succeeds.
+/// One thread moves the page under its entry's claim, another by walks. At least one succeeds.
 #[test]
 fn loom_move_under_claim_vs_isolation() {
     explore(2, || {
@@ -501,7 +491,6 @@ fn loom_unmap_vs_write() {
         let space = filled(&spaces, 1);
         let writer = {
             let space = Arc::clone(&space);
-            // The page may be unmapped before the write.
             thread::spawn(move || _ = space.write(0, &page(2)))
         };
         space.unmap(0..PAGE).expect("a mapped page");

@@ -1,5 +1,4 @@
-//! Models of areas that map files: accesses that race with writes to the file, truncations, and
-//! changes of the areas.
+//! Models of areas that map files: races with writes to the file, truncations and changes of areas.
 
 use std::sync::Arc;
 
@@ -59,7 +58,6 @@ fn mapped_as(nr_nodes: usize, nr: u64, sharing: Sharing, options: &MapOptions) -
 }
 
 impl Mapped {
-    /// Checks that all counts are correct, and that all frames are freed.
     fn finish(self) {
         finish(&self.spaces, vec![&self.space]);
         drop((self.space, self.file));
@@ -123,8 +121,7 @@ fn loom_shared_write_vs_unmap() {
     shared_write_vs_unmap(|| mapped(1, Sharing::Shared));
 }
 
-/// The writer looks up the areas: the page is cached, and [`noted`](crate::areas::noted) has no
-/// file for the address.
+/// The writer looks up the areas: the page is cached, but no file is noted for the address.
 #[test]
 fn loom_slow_shared_write_vs_unmap() {
     shared_write_vs_unmap(|| {
@@ -218,7 +215,6 @@ fn loom_private_whole_write_vs_cut() {
         let mapped = mapped(1, Sharing::Private);
         let writer = {
             let space = Arc::clone(&mapped.space);
-            // The page may be truncated before the write.
             thread::spawn(move || _ = space.write(0, &page(9)))
         };
         mapped.file.resize(0);
@@ -243,9 +239,8 @@ fn copied_and_moved() -> (Mapped, thread::JoinHandle<()>) {
     (mapped, mover)
 }
 
-/// A truncation drops a private copy while the copy is moved under the claim of its entry. Both
-/// threads hold the structure lock for reading. The copy is dropped from its old or its new frame,
-/// and freed once.
+/// A truncation drops a private copy while it is moved under the claim of its entry. The copy is
+/// dropped from its old or its new frame, and freed once.
 #[test]
 fn loom_cut_vs_move_under_claim() {
     explore(2, || {
@@ -358,8 +353,7 @@ fn loom_cut_vs_fork() {
     });
 }
 
-/// A page is written through a shared area while it is pinned in that area: the bytes of the pin do
-/// not change.
+/// A write through a shared area does not change the bytes of a pin in that area.
 #[test]
 fn loom_shared_write_vs_pin() {
     explore(2, || {

@@ -15,7 +15,6 @@ use crate::words::directory::Directory;
 
 pub(super) const PAGE: u64 = FRAME_BYTES as u64;
 
-/// Explores a model with at most `preemptions` preemptions.
 pub(super) fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     if builder.preemption_bound.is_none() {
@@ -57,7 +56,6 @@ pub(super) fn byte(space: &Space<LockBit>, at: u64) -> u8 {
     buf[0]
 }
 
-/// Checks that all entries and frames are counted correctly.
 pub(super) fn finish(spaces: &Spaces<LockBit>, left: Vec<&Arc<Space<LockBit>>>) {
     let all: Vec<&Space<LockBit>> = left.iter().map(|space| &***space).collect();
     spaces.verify(&all).expect("exact counts");
@@ -68,7 +66,6 @@ pub(super) fn assert_all_free(spaces: &Spaces<LockBit>) {
     assert_eq!(stats.nr_available(), stats.nr_frames, "a frame was lost");
 }
 
-/// Returns the frame in the entry of page 0, in any state.
 pub(super) fn first_frame(spaces: &Spaces<LockBit>, space: &Space<LockBit>) -> FrameNr {
     let pmd = Directory::look(space.mm.tables.pmd_word(0).expect("a directory"));
     let entries = spaces
@@ -78,7 +75,6 @@ pub(super) fn first_frame(spaces: &Spaces<LockBit>, space: &Space<LockBit>) -> F
     FrameNr::new(look(&entries[0]).frame())
 }
 
-/// Allocates all free frames and writes to them.
 pub(super) fn take_all(spaces: &Spaces<LockBit>) -> Vec<UniqueFrame<'_, LockBit>> {
     let free = || spaces.pool().alloc(Order::ZERO);
     let taken: Vec<_> = std::iter::from_fn(free).collect();

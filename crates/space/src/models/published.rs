@@ -1,18 +1,16 @@
 //! The published counting of migration entries, and that of this crate, in a minimal model.
 //!
-//! There are two entries, the parent's and a fork's, each with a lock. They map one page, which has
-//! a word for its counts. A migration walks from the parent's entry to the fork's: first to convert
-//! entries, then to restore them. Each walk ends as early as the counting permits. A fork copies
-//! the parent's entry to its own, which the walk may already have passed.
+//! Two entries, the parent's and a fork's, each with a lock, map one page, which has a word for its
+//! counts. A migration walks from the parent's entry to the fork's: first to convert entries, then
+//! to restore them. Each walk ends as early as the counting permits. A fork copies the parent's
+//! entry to its own, which the walk may already have passed.
 //!
-//! Published: the word is the map count until the first walk makes it zero. The walk then sets a
-//! type in the word. From then on, the word is the number of migration entries that the walk has
-//! created. A fork that copies a migration entry adds one if the type is set. Copies made between
-//! the conversion of the parent's entry and the setting of the type are not counted: the second
-//! walk ends too early, and leaves an entry that names a freed frame.
+//! Published: the word is the map count until the first walk makes it zero, and sets a type. From
+//! then on, it is the number of migration entries that the walk has created. A fork that copies one
+//! adds one if the type is set. Copies made before that are not counted: the second walk ends too
+//! early, and leaves an entry that names a freed frame.
 //!
-//! This crate: the word has a field for each kind of entry. Both fields change in one step, under
-//! the lock of the entry.
+//! This crate: the word has a field for each kind of entry. Both change in one step.
 
 use std::sync::Arc;
 
@@ -30,19 +28,14 @@ enum Entry {
     Moved,
 }
 
-/// Method of counting entries.
 trait Counting: Send + Sync + 'static {
-    /// Creates the word for one present entry.
     fn new() -> Self;
-    /// Records that the first walk has converted an entry, whose lock is held. Returns whether it
-    /// was the last one.
+    /// Records that the first walk has converted a locked entry. Returns whether it was the last.
     fn turned(&self) -> bool;
-    /// Records that the first walk is complete, and has converted `nr` entries.
     fn walked(&self, nr: u64);
     /// Records that a fork copies an entry, whose lock is held.
     fn copied(&self, entry: Entry);
-    /// Records that the second walk has restored an entry, whose lock is held. Returns whether it
-    /// was the last one.
+    /// Records that the second walk has restored a locked entry. Returns whether it was the last.
     fn restored(&self) -> bool;
 }
 
@@ -136,7 +129,6 @@ fn fork_vs_migration<C: Counting>() {
         thread::yield_now();
     }
     counts.walked(nr);
-    // Second walk.
     'walk: loop {
         for place in &*places {
             let mut entry = place.lock().unwrap();

@@ -12,9 +12,8 @@ use crate::motion::report::{Engine, Migrated};
 use crate::words::claim::claim_used;
 use crate::words::directory::Directory;
 
-/// A reader has loaded a migration entry, and is about to sleep, when the table is unmapped and
-/// freed. Its frame then contains data with the same word, which does not change, and the writer of
-/// the data wakes no thread.
+/// A reader is about to sleep on a migration entry when its table is unmapped and freed. The frame
+/// then contains the same, unchanging word as data, whose writer wakes no thread.
 #[test]
 fn loom_wait_vs_table_reuse() {
     explore(2, || {
@@ -32,7 +31,6 @@ fn loom_wait_vs_table_reuse() {
         claim.end(moving);
         let reader = {
             let space = Arc::clone(&space);
-            // The page may be unmapped before the read.
             thread::spawn(move || _ = space.read(0, &mut page(0)))
         };
         space.unmap(0..PAGE).expect("a mapped page");
@@ -49,9 +47,8 @@ fn loom_wait_vs_table_reuse() {
     });
 }
 
-/// A migration moves no page that its space does not map. It has looked up a table in its space's
-/// directory. The space then writes, and so gets a copy of the table; a fork keeps the old table,
-/// and maps a page in it where the space has none.
+/// A migration moves no page that its space does not map. It has looked up a table. The space then
+/// writes, and so gets a copy of it; a fork keeps the table, and maps another page in it.
 #[test]
 fn loom_migrate_vs_table_exchange() {
     explore(3, || {
@@ -61,8 +58,7 @@ fn loom_migrate_vs_table_exchange() {
         space.write(0, &page(1)).expect("a frame");
         let space = Arc::new(space);
         let fork = Arc::new(space.fork().expect("a fork"));
-        // The spawned thread makes the migration: if the main thread made it, loom would not reach
-        // the relevant order.
+        // With the migration in the main thread, loom would not reach the relevant order.
         let looker = {
             let space = Arc::clone(&space);
             thread::spawn(move || {

@@ -2,30 +2,23 @@
 //! range of frames, the block's *place*.
 //!
 //! Protocol.
-//! 1. Rank the places for such a block: those in which only pages are in use, the emptiest first.
+//! 1. Rank the places for such a block in which only pages are in use, the emptiest first.
 //! 2. Allocate the free parts of the place, so that no other thread allocates them.
-//! 3. Isolate the pages of spaces in the place. These pages are found by their frames, so acquire a
-//!    reference first, and check that entries name the page. Move them to other frames, by the
-//!    walks of [`crate::motion::migrate`], up to [`BATCH`] at a time. The cache moves pages of
-//!    files, dirty or not ([`crate::FrameSource::move_page`]).
+//! 3. Isolate the pages of spaces in the place, found by their frames: acquire a reference first,
+//!    and check that entries name the page. Move up to [`BATCH`] of them at a time by walks
+//!    ([`crate::motion::migrate`]). The cache moves pages of files, dirty or not
+//!    ([`crate::FrameSource::move_page`]).
 //! 4. Allocate the parts that became free, and join all parts. If another thread allocated a part
 //!    first, or a page cannot be moved, free everything and try the next place.
 //!
-//! Tables, pinned pages, index leaves of files and all other frames that are no pages are not
-//! moved. A page of an area that is bound to a node is moved within its node only. If the node has
-//! no free block for it, the place is given up. The page's metadata contains the binding, since
-//! only a walk finds the areas that map the page. The binding follows the policy under which the
-//! page was created, even if the policy of the area has changed since. All other pages, including
-//! those of files, move to other nodes if their node has no free block. If no block is free for a
-//! page, the cache evicts pages on the permitted nodes.
+//! Pinned pages, tables, index leaves of files and all other frames that are no pages are not
+//! moved. A page moves only within its node if its area was bound to the node when the page was
+//! created; its metadata contains this binding, since only a walk finds the areas that map it.
+//! Other pages may leave their node. If no permitted block is free, the cache evicts pages there,
+//! or else the place is given up.
 //!
-//! Eviction may wait for transfers of backends. Pages that are already isolated are moved first, so
-//! no page is isolated during the wait. Otherwise other threads could not migrate that page, its
-//! frame would not become free when the page is unmapped, and a write would copy the page although
-//! it is not shared.
-//!
-//! The allocation of a large page starts a compaction if no block is free. `Spaces::alloc_block`
-//! requests one, too.
+//! Eviction may wait for transfers of backends, so isolated pages are moved first. Otherwise they
+//! could not be migrated, unmapping would not free their frames, and writes would copy them.
 
 use std::ops::Range;
 
@@ -63,13 +56,11 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
         self.supply.pool()
     }
 
-    /// Allocates a block. If none is free, has pages evicted, and for a block of several frames
-    /// also moves pages.
+    /// Allocates a block, if necessary by evictions, and for several frames by moves of pages.
     pub(crate) fn alloc(self, order: Order, place: Place) -> Option<UniqueFrame<'s, S>> {
         if let Some(block) = self.supply.alloc(order, place) {
             return Some(block);
         }
-        // Enough frames may be free, but not adjacent.
         (order > Order::ZERO)
             .then(|| self.compact(order, place))
             .flatten()
@@ -102,8 +93,7 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
         places.into_iter().map(|(_, frame)| frame).collect()
     }
 
-    /// Returns the number of used frames of a place, or `None` if some of them are not movable
-    /// pages. The result is a hint.
+    /// Returns the number of used frames, or `None` if some are not movable pages. This is a hint.
     fn nr_movable(self, first: FrameNr, order: Order) -> Option<u32> {
         let mut nr_used = 0;
         let mut nr = first.get();
@@ -138,8 +128,7 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
         pool.join(parts, order)
     }
 
-    /// Step 3. Returns `false` if a page cannot be moved. Adds to `parts` the blocks of the place
-    /// that it obtains: those that pages of files have left, and free ones.
+    /// Step 3. Returns `false` if a page cannot be moved. Adds freed blocks to `parts`.
     fn move_out(self, first: FrameNr, order: Order, parts: &mut Vec<UniqueFrame<'s, S>>) -> bool {
         let end = first.get() + order.frames();
         let mut targets = Targets {
@@ -171,8 +160,7 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
                 nr_tries = 0;
                 nr += of_block.frames();
             }
-            // If a target was missing, this moves the pages isolated so far, since no page may be
-            // isolated during reclaim.
+            // If a target was missing, no page may stay isolated during reclaim.
             Mover::of(self.supply).move_batch(&mut batch, Engine::Batched, &mut report);
             if batch.iter().any(|page| page.failure().is_some()) {
                 return false;
@@ -213,8 +201,7 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
         }
     }
 
-    /// Isolates the page in `frame`, and allocates a permitted target outside the place. Undoes the
-    /// isolation if there is none.
+    /// Isolates the page in `frame`, if a permitted target outside the place is free.
     fn isolate_frame(
         self,
         frame: FrameNr,
@@ -228,8 +215,7 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
         // The reference keeps the frame from being freed, and so its kind from changing.
         let is_page = reference.meta().kind() == (FrameKind::Anon, order);
         let is_isolated = is_page && pages.try_isolate(frame);
-        // The isolated bit keeps the frame from being freed from now on, and the check for pins
-        // would count this reference.
+        // The isolated bit keeps the frame; the check for pins would count the reference.
         drop(reference);
         let Some(node) = self.pool().node_of(frame).filter(|_| is_isolated) else {
             return Found::Stuck;
@@ -269,7 +255,6 @@ struct Targets<'p, 's, S: RefScheme> {
 }
 
 impl<'s, S: RefScheme> Targets<'_, 's, S> {
-    /// Returns a block that is permitted for a page, if one is free.
     fn next(&mut self, order: Order, wanted: Place) -> Option<UniqueFrame<'s, S>> {
         let pool = self.supply.pool();
         let fits = |spare: &UniqueFrame<'_, S>| {
@@ -293,11 +278,9 @@ impl<'s, S: RefScheme> Targets<'_, 's, S> {
         }
     }
 
-    /// Has the source reclaim a block. Returns `false` if it cannot. This may wait, so the caller
-    /// must have no isolated page.
+    /// Has the source reclaim a block. This may wait, so the caller must have no isolated page.
     fn make_room(&mut self, order: Order, wanted: Place) -> bool {
-        // Each iteration but the last adds a block of the place to `parts`, so the frames of the
-        // place bound the loop.
+        // Progress: each iteration but the last adds a block of the place to `parts`.
         while let Some(block) = self.supply.make_room(order, wanted) {
             if !self.place.contains(&block.frame().get()) {
                 self.spare = Some(block);

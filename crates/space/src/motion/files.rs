@@ -1,11 +1,8 @@
 //! Migration of pages of files: the cache moves the pages that areas map to another node.
 //!
-//! No entry names a page of a file, so there are no walks and no migration entries. A page is moved
-//! under the claim of its slot ([`pagewell_cache::MappedFile::move_page`]), and accesses wait for
-//! the end of this claim.
-//!
-//! Locks. A migration holds the structure lock for reading while it lists areas, and not while
-//! pages are moved.
+//! No entry names a page of a file, so there are no walks and no migration entries. Pages are moved
+//! under claims of their slots ([`pagewell_cache::MappedFile::move_page`]), and with no lock of a
+//! space: the structure lock is held only while areas are listed.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -33,7 +30,6 @@ impl<'m, S: RefScheme> FileMover<'m, S> {
         Self { areas, tables }
     }
 
-    /// Makes one pass over the pages of files in `range`.
     pub(crate) fn migrate(&self, range: &Range<u64>, node: usize, report: &mut Migrated) {
         let mut next = range.start;
         while let Some((file, part)) = self.next_file(next..range.end) {

@@ -1,18 +1,15 @@
-//! Selection of the pages of a range to be moved: the first step of a
-//! [migration](crate::motion::migrate).
+//! Selection of pages to be moved: the first step of a [migration](crate::motion::migrate).
 //!
-//! For the part of a range in one table, with the structure lock held for reading, and with a
-//! reference to the table:
+//! For one table, with the structure lock held for reading and a reference to the table:
 //! 1. Load the entries, and count the pages on other nodes.
 //! 2. Allocate at most as many frames on the target node. This batch uses or frees all of them.
 //! 3. Claim the entries. Move pages that are mapped once; isolate others for walks.
 //! 4. Free the frames that pages have left.
 //!
-//! A concurrent fault of this space may replace the table in the directory. The table and its pages
-//! then belong to other spaces. So the directory is checked after an entry was loaded, and again
-//! under its claim. These checks suffice: another space changes an entry of the table only after it
-//! has found that this space dropped its share, which happened after the change of the directory. A
-//! thread that loads such a changed entry therefore also sees the change of the directory.
+//! A concurrent fault may replace the table in the directory; it then belongs to other spaces. So
+//! the directory is checked after an entry was loaded, and again under its claim. This suffices:
+//! another space changes an entry only after this one dropped its share, and so after the change of
+//! the directory, which a thread that loads the entry therefore sees.
 
 use std::ops::Range;
 use std::vec;
@@ -36,8 +33,8 @@ use crate::words::directory::Directory;
 use crate::words::geometry::{TABLE_BYTES, entry_of, page_bytes};
 use crate::words::pte::{Pte, State};
 
-/// Maximum size of a batch, unless a single page is larger. It bounds the time for which a fork
-/// waits, since pages that are mapped once are copied with the structure lock held for reading.
+/// Maximum size of a batch, that of the largest page. It bounds the wait of a fork, since pages
+/// that are mapped once are copied with the structure lock held for reading.
 const BATCH_BYTES: u64 = 2 << 20;
 
 struct Wanted {
@@ -47,7 +44,6 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// Returns `true` if the entry names a page on another node.
     fn is_to_move(&self, entry: Pte) -> bool {
         matches!(entry.state(), State::Present(_)) && !self.there.contains(&entry.frame())
     }
@@ -64,7 +60,6 @@ enum Found {
     Exchanged,
 }
 
-/// Held table, with the directory's word that named it.
 struct InDirectory<'t, S: RefScheme> {
     pmd_word: &'t AtomicU64,
     table: Held<'t, S>,
@@ -75,7 +70,6 @@ impl<'t, S: RefScheme> InDirectory<'t, S> {
         Directory::look(self.pmd_word) == self.table.pmd
     }
 
-    /// Returns the entries of the pages that `range` overlaps.
     fn entries(&self, tables: Tables<'t, S>, range: &Range<u64>, order: Order) -> &'t [AtomicU64] {
         let order = u32::from(order.get());
         let words = self.table.pmd.table().map(|table| tables.entries(table));
@@ -87,7 +81,6 @@ impl<'t, S: RefScheme> InDirectory<'t, S> {
     }
 }
 
-/// Destinations of pages: blocks on one node only.
 struct Targets<'s, S: RefScheme> {
     supply: &'s Supply<S>,
     order: Order,
@@ -96,7 +89,7 @@ struct Targets<'s, S: RefScheme> {
 }
 
 impl<'s, S: RefScheme> Targets<'s, S> {
-    /// Allocates blocks for up to `nr` pages, or fewer if the node is full.
+    /// Allocates up to `nr` pages of one frame at once; `next` allocates larger ones.
     fn new(supply: &'s Supply<S>, order: Order, node: usize, nr: usize) -> Self {
         let mut spare = Vec::new();
         if order == Order::ZERO && nr > 1 {
@@ -142,7 +135,6 @@ impl Room {
 
 struct Yield<'b, 's, S: RefScheme> {
     batch: &'b mut Vec<Moving<'s, S>>,
-    /// Frames that pages have left.
     left: Vec<UniqueFrame<'s, S>>,
     report: &'b mut Migrated,
 }
@@ -166,8 +158,7 @@ impl<'m, S: RefScheme> Finder<'m, S> {
         }
     }
 
-    /// Moves or isolates a batch of pages from the start of `range`. Returns the address at which
-    /// to continue.
+    /// Moves or isolates a batch of pages from the start of `range`. Returns where to continue.
     pub(crate) fn find_batch(
         &self,
         range: Range<u64>,
@@ -209,7 +200,6 @@ impl<'m, S: RefScheme> Finder<'m, S> {
         range.end
     }
 
-    /// As [`find_batch`](Self::find_batch), for addresses of one table.
     fn find_in_table(
         &self,
         table: &InDirectory<'m, S>,
@@ -293,8 +283,7 @@ impl<'m, S: RefScheme> Finder<'m, S> {
                 continue;
             };
             if !table.is_there() {
-                // The claim must end before the drop of `to_frame`, which frees it (C1 of
-                // `words::claim`).
+                // The claim ends before `to_frame` is freed (C1 of `words::claim`).
                 drop(claim);
                 return Found::Exchanged;
             }

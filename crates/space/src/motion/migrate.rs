@@ -2,87 +2,69 @@
 //!
 //! # Protocol
 //!
-//! The steps are stated for one page, in frame F. A batch of [`Engine::Batched`] performs each step
-//! for all its pages.
+//! The steps are stated for one page, in frame F. [`Engine::Batched`] performs each for many pages.
 //!
 //! 1. Allocate a frame D on the node. Under the claim of an entry that names F, isolate F: until
 //!    the end, no other thread migrates it, and it is not freed.
-//! 2. First walk: convert every present entry of F to a migration entry, under its claim, and
-//!    convert its count in one addition ([`crate::words::counts`]). The walk ends when F has no
-//!    mappings.
-//! 3. Check that the only reference to F is the one of its entries. Then F is not pinned, and no
-//!    thread can pin it, since a pin requires the claim of a present entry. The bytes of F do not
-//!    change any more, since a write requires such a claim, too.
+//! 2. First walk: convert every present entry of F to a migration entry, under its claim, and its
+//!    count in one addition ([`crate::words::counts`]), until F has no mappings.
+//! 3. Check that the only reference to F is the one of its entries. Then F is not pinned, and
+//!    neither pinned nor written later, since both require the claim of a present entry.
 //! 4. Copy F to D. Publish D as a page, isolated and not mapped.
 //! 5. Second walk: convert every migration entry of F to a present entry of D, with the marks that
-//!    it kept, under its claim, and wake its waiters. The walk ends when F has no migration
-//!    entries. Until step 6, D is isolated, so that no writer treats it as mapped once and writes
-//!    it in place although more entries may be added ([`crate::words::cow`]).
-//! 6. End the isolation of D. If all entries of D were dropped concurrently, this also drops their
-//!    reference. Drop the reference of F's entries, which frees F unless another thread has a
-//!    reference.
+//!    it kept, under its claim, and wake its waiters, until F has no migration entries. Until step
+//!    6, D is isolated, so that no writer treats it as mapped once and writes it in place although
+//!    more entries may be added ([`crate::words::cow`]).
+//! 6. End the isolation of D, and drop the reference of its entries if all of them were dropped
+//!    concurrently. Drop that of F's entries, which frees F unless another thread has a reference.
 //!
-//! Undo, if step 2 or 3 fails: a second walk converts the migration entries of F to present entries
-//! of F again. Nothing else has changed.
+//! Undo, if step 2 or 3 fails: a second walk restores the entries of F. Nothing else has changed.
 //!
 //! # Why the walks may stop where the counts say
 //!
 //! - A1. Every entry of F is counted by its kind, from before another thread can claim it until
-//!   after it is removed. A thread that creates, converts, copies or drops an entry holds the claim
-//!   of this entry, or of the one from which it is copied, and changes the count before the claim
-//!   ends. A copy is counted even while no directory names its table.
-//! - A2. A new present entry of F is created only from another present entry, when a table is
-//!   copied. So once F has no mappings, it gets none later, and the first walk is complete, even if
-//!   areas are left to visit, and whatever forks and copies of tables run concurrently.
-//! - A3. A new migration entry of F is created only from a present entry of F, by this migration,
-//!   or from another migration entry, when a table is copied. Once the count of migration entries
-//!   is zero, neither exists, and the second walk is complete.
-//! - A4. A walk that has visited the whole family while the count is not zero has missed an entry
-//!   in a table that was being copied, moved or dropped. Such a thread waits for no migration, so
-//!   its operation ends. After that, a walk finds the entry, or the entry is removed. The first
-//!   walk is repeated a few times and then gives up; the second one is repeated until it is
-//!   complete.
+//!   after it is removed: its count is added or converted before the claim of this entry, or of the
+//!   one from which it is copied, ends. A copy is counted even while no directory names its table.
+//! - A2. A new present entry of F is created only from another one, when a table is copied. So once
+//!   F has no mappings, the first walk is complete, whatever runs concurrently.
+//! - A3. A new migration entry of F is created only from a present entry, by this migration, or
+//!   from another one, when a table is copied. Once F has neither, the second walk is complete.
+//! - A4. A walk of the whole family that leaves the count above zero has missed an entry in a table
+//!   that was being copied, moved or dropped. This operation waits for no migration, so it ends,
+//!   and then a walk finds the entry, or it is removed. The first walk is repeated a few times and
+//!   then gives up; the second one is repeated until it is complete.
 //!
-//! The published counting (see the source below) sets the type of the count word when the first
-//! walk ends, and so misses copies of entries that were converted before. The model
-//! `models::loom_published_counting_loses_a_copy` shows this. Here the count is a field of its own,
-//! and a conversion is one addition to it.
+//! The published counting sets a type in the count word when the first walk ends, and so misses
+//! earlier copies of converted entries: `models::loom_published_counting_loses_a_copy`.
 //!
 //! # Concurrent accesses
 //!
-//! An optimistic read in flight finds its entry changed. Versions do not repeat, so it also detects
-//! a move to D and back. The walks wait for a write that has claimed an entry; a later write finds
-//! a migration entry and waits. A fork shares the tables with their entries. Unmapping drops
-//! migration entries as it drops present ones. A thread that finds a migration entry sleeps on the
-//! entry's word, with no lock held.
+//! An optimistic read in flight finds its entry changed, also by a move to D and back, since
+//! versions do not repeat. The walks wait for a write that has claimed an entry. Later accesses
+//! sleep on the word of the migration entry, with no lock held. Forks share it, and unmapping drops
+//! it.
 //!
 //! # A page that is mapped once
 //!
-//! A page that is mapped once is moved under the claim of its only entry, without walks, migration
-//! entries or isolation ([`Engine::Batched`]). While this claim is held, no other thread can write,
-//! pin or copy the page. Accesses wait as for a write of the whole page. The mover sets the count
-//! of F to zero by a compare-and-swap, which fails if compaction has isolated the page. In this
-//! case, or if the page is pinned, the page is moved by walks instead. A move under the claim takes
-//! three read-modify-writes: the claim, the count, and the freeze of F. The frames that the pages
-//! of a batch enter and leave are allocated and freed together.
+//! It is moved under the claim of its only entry, without walks, migration entries or isolation
+//! ([`Engine::Batched`]): no other thread can then write, pin or copy it. Accesses wait as for a
+//! write of the whole page. The mover sets the count of F to zero by a compare-and-swap, which
+//! fails if compaction has isolated the page. In this case, or if it is pinned, the page is moved
+//! by walks. A move takes three read-modify-writes: the claim, the count, and the freeze of F.
 //!
 //! # The family's reference
 //!
-//! The metadata of D takes over F's strong reference to the family, so that a move does not change
-//! the family's reference count. From then on F's metadata names the family without a reference,
-//! and F is freed without dropping one. During the walks, the migrating thread has a strong
-//! reference of its own.
+//! The metadata of D takes over F's strong reference to the family. F's metadata then names the
+//! family without a reference, and F is freed without dropping one. The walks use one of their own.
 //!
-//! Place. Step 1 is in [`find`](crate::motion::find), the others in
-//! [`mover`](crate::motion::mover), which also moves pages for [`compact`](crate::motion::compact).
+//! Place. Step 1 is in [`crate::motion::find`], the others are in [`crate::motion::mover`].
 //!
 //! Locks. Step 1 holds the structure lock of the space for reading, for one batch. The walks hold
 //! the family's lock, and claims one at a time. No lock is held during a wait.
 //!
 //! Verified by `loom_fork_vs_first_walk`, `loom_fork_and_unmap_between_the_walks`,
 //! `loom_undo_vs_fork_and_unmap`, `loom_migrate_vs_write`, `loom_read_vs_migration_there_and_back`,
-//! `loom_pin_vs_move_under_claim`, `loom_cut_vs_move_under_claim`; by histories and the stress
-//! test.
+//! `loom_pin_vs_move_under_claim`, `loom_cut_vs_move_under_claim`; by histories and stress tests.
 //!
 //! Source: Linux, "Page migration" (Documentation/mm/page_migration); "introduce PGTY_mgt_entry
 //! page_type" (RFC, July 2025) for the early end of the second walk.
@@ -101,8 +83,7 @@ use crate::motion::report::{Engine, Migrated, NotMoved, now, since};
 use crate::supply::frames::Supply;
 use crate::tables::of_space::PageTables;
 
-/// Maximum number of attempts to move a page that was pinned, being moved, or had an entry that was
-/// not found.
+/// Maximum number of attempts for a page that was pinned, being moved, or had a missed entry.
 const PASSES: usize = 3;
 
 pub(crate) struct Migrator<'m, S: RefScheme> {
@@ -124,7 +105,6 @@ impl<'m, S: RefScheme> Migrator<'m, S> {
         }
     }
 
-    /// Moves the pages of `range`, which must be mapped, to `node`.
     pub(crate) fn migrate(&self, range: &Range<u64>, node: usize, engine: Engine) -> Migrated {
         let mut report = Migrated::default();
         self.migrate_range(range, node, engine, &mut report);

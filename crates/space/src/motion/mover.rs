@@ -16,8 +16,7 @@ use crate::words::pte::State;
 
 const FIRST_WALKS: usize = if cfg!(loom) { 2 } else { 8 };
 
-/// Maximum number of checks whether a page is pinned. Its entries are migration entries then, so
-/// accesses wait.
+/// Maximum number of checks whether a page is pinned. Accesses wait during them.
 const LOOKS: usize = if cfg!(loom) { 1 } else { 4 };
 
 #[derive(Clone, Copy)]
@@ -38,8 +37,7 @@ impl<'s, S: RefScheme> Mover<'s, S> {
         Pages::of(self.pool())
     }
 
-    /// Steps 2 to 6 for isolated pages. Afterwards the stage of each page is `Arriving`, and it was
-    /// moved, or `Failed`, and it is unchanged. No page is isolated any more.
+    /// Steps 2 to 6. Then no page is isolated; each is `Arriving` (moved) or `Failed`.
     pub(crate) fn move_batch(
         self,
         batch: &mut [Moving<'s, S>],
@@ -49,8 +47,7 @@ impl<'s, S: RefScheme> Mover<'s, S> {
         batch.sort_unstable_by_key(|page| (page.owner.family, page.owner.index));
         let mut left = Vec::with_capacity(batch.len());
         for pages in batch.chunk_by_mut(|a, b| a.owner.family == b.owner.family) {
-            // Holds a reference to the family until the end, since all its pages may be dropped
-            // before.
+            // Kept until the end, since all pages of the family may be dropped before.
             let family = self.pages().family_of(pages[0].from());
             let start = now();
             // 2.
@@ -100,8 +97,7 @@ impl<'s, S: RefScheme> Mover<'s, S> {
         report.second_walk += now() - start;
     }
 
-    /// Returns `true` if a page is pinned. All its entries must be migration entries. Waits a
-    /// little for references that threads hold only briefly.
+    /// Returns `true` if a page without mappings is pinned. Waits for references held only briefly.
     fn is_pinned(self, frame: FrameNr) -> bool {
         let mut backoff = Backoff::new();
         for _ in 0..LOOKS {
@@ -148,13 +144,11 @@ impl<'s, S: RefScheme> Mover<'s, S> {
         }
     }
 
-    /// Returns `true` if the page has present entries that are still to be converted.
     fn is_to_turn(self, page: &Moving<'_, S>) -> bool {
         page.is_leaving() && self.pages().counts(page.from()).mappings() != 0
     }
 
-    /// Step 5: converts migration entries to present entries, of the new frame, or of the old one
-    /// if the move failed.
+    /// Step 5, or the undo for pages that failed.
     fn second_walk(self, family: &Family, pages: &mut [Moving<'_, S>], engine: Engine) {
         let is_waited_for =
             |page: &Moving<'_, S>| self.pages().counts(page.from()).migrations() != 0;
@@ -185,8 +179,7 @@ impl<'s, S: RefScheme> Mover<'s, S> {
         }
     }
 
-    /// Converts a migration entry of the page to a present one. Returns `false` if the entry is no
-    /// migration entry of this page. The caller must wake the waiters.
+    /// Restores `entry` if it is a migration entry of the page. The caller must wake the waiters.
     fn restore(self, page: &Moving<'_, S>, entry: Entry<'_>) -> bool {
         let Some(claim) = entry.claim(State::Migration(page.from())) else {
             return false;

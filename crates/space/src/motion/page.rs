@@ -11,8 +11,7 @@ pub(crate) struct Moving<'s, S: RefScheme> {
     from: FrameNr,
     order: Order,
     pub(super) owner: Owner,
-    /// Address in the space that is being migrated, or `None` if compaction found the page by its
-    /// frame.
+    /// Address in the migrated space, or `None` if compaction found the page by its frame.
     addr: Option<u64>,
     /// New frame, until it is published.
     pub(super) to: Option<UniqueFrame<'s, S>>,
@@ -24,12 +23,11 @@ pub(super) enum Stage {
     Leaving,
     /// The page is in this new frame. Both frames are isolated until the end.
     Arriving(FrameNr),
-    /// The page stays in the old frame.
     Failed(NotMoved),
 }
 
 impl<'s, S: RefScheme> Moving<'s, S> {
-    /// Creates the record of a page that the caller has isolated, to be moved to `to`.
+    /// Creates the record of a page that the caller has isolated.
     pub(crate) fn new(pages: Pages<'_, S>, from: FrameNr, to: UniqueFrame<'s, S>) -> Self {
         Self {
             from,

@@ -1,13 +1,10 @@
-//! Options and results of a migration.
-
 use std::time::{Duration, Instant};
 
 /// Method of moving pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Engine {
-    /// Moves page by page. The second walk visits all areas that may map the page. This is the
-    /// baseline.
+    /// Baseline: moves page by page. The second walk visits all areas that may map the page.
     FullWalk,
     /// Moves page by page. The second walk ends with the last migration entry.
     EarlyStop,
@@ -37,8 +34,7 @@ pub enum NotMoved {
     InMigration,
     /// More entries map the page than can be counted while it is moved: 2^24 - 1.
     TooManyEntries,
-    /// Entries of the page were not found, since their tables were being copied or moved during all
-    /// walks.
+    /// Some entries were not found, in tables that were copied or moved during all walks.
     StillMapped,
 }
 
@@ -52,13 +48,12 @@ pub struct Migrated {
     pub nr_there: usize,
     /// Pages that were not moved, by address, with the reason.
     pub not_moved: Vec<(u64, NotMoved)>,
-    /// Time for selecting pages, moving those that one entry maps ([`Engine::Batched`]), and the
-    /// first walks over the entries of the other pages, which create migration entries.
+    /// Time for selecting pages, moving those that are mapped once ([`Engine::Batched`]), and the
+    /// first walks for the others.
     pub first_walk: Duration,
     /// Time for copying the pages whose entries were walked.
     pub copy: Duration,
-    /// Time for the second walks, which replace the migration entries by entries for the new
-    /// frames.
+    /// Time for the second walks, which replace migration entries by present ones.
     pub second_walk: Duration,
 }
 

@@ -1,12 +1,11 @@
 //! Walks: from pages of a family to the entries that may name them.
 //!
 //! A walk visits the areas that are linked to the family, in the order of the links, and the pages
-//! within each area. It first loads the entry for a page without a reference to the table. If the
-//! entry names the page, the walk acquires a reference to the table and visits the entry. One visit
-//! converts the entry for all spaces that share the table.
+//! within each. It loads the entry for a page, and if that names the page, acquires a reference to
+//! the table and visits the entry. One visit converts it for all spaces that share the table.
 //!
-//! The first load is a hint: it may miss an entry while tables are exchanged. A thread that must
-//! find all entries relies on the counts ([`crate::motion::migrate`], A4).
+//! The first load, without a reference, is a hint: it may miss an entry while tables are exchanged.
+//! A thread that must find all entries relies on the counts ([`crate::motion::migrate`], A4).
 
 use std::ops::ControlFlow;
 
@@ -36,8 +35,7 @@ pub(crate) enum Step {
 pub(crate) struct Entry<'t>(&'t AtomicU64);
 
 impl<'t> Entry<'t> {
-    /// Claims the entry if it is in this state; returns `None` otherwise. Waits while another
-    /// thread has claimed it.
+    /// Claims the entry if it is in this state. Waits while another thread has claimed it.
     pub(crate) fn claim(self, state: State) -> Option<Claim<'t>> {
         let mut backoff = Backoff::new();
         loop {
@@ -57,10 +55,8 @@ impl<'t> Entry<'t> {
     }
 }
 
-/// Table of the last entry that a walk has looked up, with a reference.
 pub(crate) struct TableCursor<'s, S: RefScheme> {
     supply: &'s Supply<S>,
-    /// Word of the directory entry that was looked up, and its table.
     last: Option<(*const AtomicU64, Held<'s, S>)>,
 }
 
@@ -121,8 +117,7 @@ impl<'s, S: RefScheme> Walker<'s, S> {
         let _ = family.links.walk(first, end, |link| {
             let directory = &link.to;
             let begin = pages.partition_point(|page| page.index() < link.first);
-            // Has a reference to one table at a time. If the table was dropped since, the drop of
-            // this reference only frees its frame.
+            // If the table was dropped since, the drop of its reference only frees its frame.
             let mut cursor = TableCursor::new(self.supply);
             for page in &mut pages[begin..] {
                 if page.index() >= link.end {
@@ -142,8 +137,7 @@ impl<'s, S: RefScheme> Walker<'s, S> {
         });
     }
 
-    /// Returns `true` if the entry for `addr` names the page. The result is a hint, since the walk
-    /// has no reference to the table.
+    /// Returns `true` if the entry for `addr` names the page. This is a hint.
     fn may_name(&self, directory: &Directory, addr: u64, page: &Moving<'_, S>) -> bool {
         let Some(word) = directory.word(addr) else {
             return false;

@@ -2,28 +2,20 @@
 //!
 //! A family is the set of pages that one area creates, each with an index (Linux: `anon_vma`). The
 //! area of a fork may map these pages, too: it is linked to its parent's families, and its own new
-//! pages are in a family of its own. So only areas that are linked to a page's family map the page,
-//! and a walk for a page of a fork visits only the fork and its descendants.
+//! pages are in another one. So a walk for its own pages visits only the fork and its descendants.
+//! Families without pages are not inherited, and so do not accumulate.
 //!
-//! A fork does not inherit families without pages. So after any number of generations, an area has
-//! no more families than there are families with pages that it may map.
-//!
-//! Invariants.
 //! - F1: an area is linked from before an entry of its space can name a page of the family until no
 //!   entry does. So a walk that begins after an entry was created finds the entry. A concurrent
 //!   walk may miss it, and detects this by the page's counts.
 //! - F2: a link of a family keeps the directory of its space alive. A walk may load the directory
 //!   of a space that was torn down, and finds it empty.
-//!
-//! Locks. The lock of a family's tree is acquired with or without the structure lock of a space.
-//! Its holder may claim entries.
 
 use pagewell_sync::atomic::{AtomicUsize, Ordering};
 
 use crate::pages::links::Links;
 use crate::words::directory::Directory;
 
-/// Pages that the areas of one space created, and all areas that may map them.
 #[derive(Debug)]
 pub(crate) struct Family {
     pub(crate) links: Links<Directory>,
@@ -52,8 +44,7 @@ impl Family {
     /// new entries in this space.
     pub(crate) fn has_frames(&self) -> bool {
         // ORDERING: Relaxed. A page that the caller's space maps was counted before it was mapped,
-        // which happened before this load, and stays counted while it is mapped. So this load sees
-        // its count.
+        // which happened before this load, and stays counted while it is mapped.
         self.nr_frames.load(Ordering::Relaxed) != 0
     }
 }

@@ -1,9 +1,7 @@
 //! Links from pages, by their index, to the areas that may map them: an interval tree behind a
-//! lock. A family's links refer to the directory of a space ([`crate::pages::family`]), a file's
-//! links to the space ([`crate::areas::maps`]).
+//! lock. Links of a family refer to a directory, those of a file to a space.
 //!
-//! Locks. The lock of the tree is acquired with or without the structure lock of a space. Its
-//! holder may claim entries.
+//! Locks. The tree's lock does not depend on the structure lock. Its holder may claim entries.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -13,7 +11,6 @@ use pagewell_sync::{Mutex, lock};
 
 use crate::pages::tree::IntervalTree;
 
-/// Addresses at which some pages may be mapped.
 pub(crate) struct Link<T> {
     pub(crate) to: T,
     /// Address of the page with index `first`.
@@ -23,7 +20,6 @@ pub(crate) struct Link<T> {
 }
 
 impl<T> Link<T> {
-    /// Returns the address of the page with this index, which must be in the link's range.
     pub(crate) fn addr_of(&self, index: u64) -> u64 {
         self.addr + (index - self.first) * FRAME_BYTES as u64
     }
@@ -40,17 +36,14 @@ impl<T> Links<T> {
         lock(&self.0).insert(link.first, link.end, id, link);
     }
 
-    /// Removes the link of the area `id`, whose first index is `first`.
     pub(crate) fn unlink(&self, id: u64, first: u64) {
         let link = lock(&self.0).remove(first, id);
-        // After the lock is released: this may be the last handle of the directory, whose drop
-        // unmaps its memory.
+        // Dropped after the lock is released: the last handle of a directory unmaps its memory.
         drop(link);
     }
 
-    /// Calls `visit`, with the lock held, for each link that has one of the indices `first..end`,
-    /// until `visit` returns `Break`. The order is by first index, then by age, oldest first.
-    /// Truncations rely on this order (C3 of [`crate::areas::cut`]), migrations do not.
+    /// Calls `visit`, with the lock held, for each link that overlaps `first..end`, by first index
+    /// and then age, oldest first (C3 of [`crate::areas::cut`]), until `Break`.
     pub(crate) fn walk<B>(
         &self,
         first: u64,

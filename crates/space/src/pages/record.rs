@@ -1,13 +1,11 @@
-//! Frames of pages: published for an entry, counted by their entries, and freed when no entry and
-//! no reference is left. [`counts`](crate::words::counts) has the rules. A thread that changes a
-//! count holds the claim of the counted entry, has exclusive use of its table, or has isolated the
-//! frame.
+//! Frames of pages, counted by entries, and freed with the last one and the last reference
+//! ([`counts`](crate::words::counts)). A thread that changes a count has claimed the counted entry,
+//! or removed it under its claim, has exclusive use of its table, or has isolated the frame.
 //!
 //! Ordering. A decrease of the count is a release, and a load or decrease on whose result a thread
-//! acts is an acquire. So a thread that finds the page mapped once, makes the count zero, or finds
-//! no mappings left sees all accesses of the page through the dropped entries. An increase is
-//! relaxed: other threads see it after the claim has ended, or by the modification order of this
-//! word.
+//! acts is an acquire: a thread that finds the page mapped once, makes the count zero, or finds no
+//! mappings left sees all accesses through the dropped entries. An increase is relaxed: other
+//! threads see it after the claim has ended, or by the modification order of this word.
 
 use std::sync::Arc;
 
@@ -27,7 +25,6 @@ use crate::words::pte::{Pte, State};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooMany;
 
-/// Pages of spaces in a pool: access to the metadata of their frames.
 #[derive(Clone, Copy)]
 pub(crate) struct Pages<'s, S: RefScheme> {
     pool: &'s FramePool<S>,
@@ -45,12 +42,11 @@ impl<'s, S: RefScheme> Pages<'s, S> {
 
     /// Returns the counts of a page. The caller ensures that it is not freed concurrently.
     pub(crate) fn counts(self, frame: FrameNr) -> Counts {
-        // ORDERING: Acquire; see the module's documentation.
+        // ORDERING: Acquire; see the module.
         Counts::from_bits(self.word(frame).load(Ordering::Acquire))
     }
 
-    /// Makes `block` the page `index` of `family`, with `counts`, which must not be zero. Neither
-    /// waits nor allocates.
+    /// Makes `block` a page, with `counts`, which must not be zero. Neither waits nor allocates.
     pub(crate) fn publish(
         self,
         block: UniqueFrame<'_, S>,
@@ -68,9 +64,8 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         self.publish_moved(block, owner, counts)
     }
 
-    /// Makes `block` the page of `owner`, which the caller moves out of another frame. The new
-    /// frame takes over the strong reference to the family. The caller must therefore free the
-    /// other frame without dropping one, as [`let_go_moved`](Self::let_go_moved) does.
+    /// Makes `block` the page of `owner`, moved out of another frame. It takes over the strong
+    /// reference to the family, so the other frame is freed without one.
     pub(crate) fn publish_moved(
         self,
         block: UniqueFrame<'_, S>,
@@ -82,18 +77,15 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         raw::publish_page(block, (owner.family, owner.index), private)
     }
 
-    /// Sets the count of `frame` to zero and returns the frame. A page was moved out of it, the
-    /// caller has isolated it, and no entry names it. Returns `None` if another thread has a
-    /// reference: the last put then frees the frame.
+    /// Sets the count of `frame`, isolated and without entries after a move, to zero. Returns the
+    /// frame, or `None` if another thread has a reference: its put then frees it.
     pub(crate) fn let_go_moved(self, frame: FrameNr) -> Option<UniqueFrame<'s, S>> {
         let word = self.word(frame);
-        // ORDERING: Acquire; see the module's documentation: other threads may have dropped the
-        // entries.
+        // ORDERING: Acquire; see the module. Other threads may have dropped the entries.
         let counts = Counts::from_bits(word.load(Ordering::Acquire));
         debug_assert!(counts.is_isolated() && counts.mappings() == 0);
-        // A store suffices, since no other thread changes the word: no entry names the frame, and a
-        // thread that has only a reference changes neither isolated nor zero counts
-        // (`try_isolate`).
+        // A store suffices: no entry names the frame, and threads that have only a reference change
+        // neither isolated nor zero counts (`try_isolate`).
         // ORDERING: Relaxed; the release of the reference count publishes it.
         word.store(0, Ordering::Relaxed);
         raw::counted_reference(self.pool, frame).try_unique().ok()
@@ -111,28 +103,26 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         }
     }
 
-    /// Returns whether there are other references to a page than that of its entries. The caller
-    /// has claimed the only entry of the page, or all its entries are migration entries.
+    /// Returns whether a page has references besides that of its entries. The caller has claimed
+    /// its only entry, or all are migration entries.
     pub(crate) fn references(self, frame: FrameNr) -> References {
         if self.pool.meta(frame).count() != 1 {
             return References::Foreign;
         }
-        // ORDERING: Acquire fence; the load above has read the value of the last put (a release),
-        // or of a later read-modify-write, which continues its release sequence. So reads through
-        // former pins happen before the caller writes the page.
+        // ORDERING: Acquire fence; the load above read the last put (a release), or a
+        // read-modify-write in its release sequence. So reads through former pins happen before.
         fence(Ordering::Acquire);
         References::Mapped
     }
 
-    /// Counts a copy of `entry`, which the caller has claimed. After an error, the counts are
-    /// unchanged.
+    /// Counts a copy of `entry`, which the caller has claimed. An error changes nothing.
     pub(crate) fn count_copy(self, entry: Pte) -> Result<(), TooMany> {
         let (frame, one) = match entry.state() {
             State::Present(frame) => (frame, MAPPING),
             State::Migration(frame) => (frame, MIGRATION),
             State::Empty | State::Busy => return Ok(()),
         };
-        // ORDERING: Relaxed; see the module's documentation.
+        // ORDERING: Relaxed; see the module.
         let before = Counts::from_bits(self.word(frame).fetch_add(one, Ordering::Relaxed));
         let is_over = match one {
             MAPPING => before.is_over_with_mapping(),
@@ -145,8 +135,7 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         Ok(())
     }
 
-    /// Uncounts a present or migration entry. The caller has removed the entry under its claim, or
-    /// has exclusive use of its table.
+    /// Uncounts an entry, removed under its claim or with exclusive use of the table.
     pub(crate) fn drop_entry(self, entry: Pte) {
         match entry.state() {
             State::Present(frame) => self.take(frame, MAPPING),
@@ -155,16 +144,14 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         }
     }
 
-    /// Counts a mapping of a page that the caller has isolated, so that its count is not zero. No
-    /// limit is checked: each of these mappings replaces a migration entry of the old frame, and
-    /// the maximum number of migration entries is far below the range of the field.
+    /// Counts a mapping of a page that the caller has isolated. No limit is checked: it replaces a
+    /// migration entry of the old frame, and their maximum is far below the range of the field.
     pub(crate) fn add_mapping(self, frame: FrameNr) {
-        // ORDERING: Relaxed; see the module's documentation.
+        // ORDERING: Relaxed; see the module.
         self.word(frame).fetch_add(MAPPING, Ordering::Relaxed);
     }
 
-    /// Counts the conversion of a present entry to a migration entry. Returns the new counts. After
-    /// an error, the counts are unchanged.
+    /// Counts the conversion of a present entry to a migration entry. An error changes nothing.
     pub(crate) fn turn_to_migration(self, frame: FrameNr) -> Result<Counts, TooMany> {
         // ORDERING: AcqRel; a thread that finds no mappings sees all accesses through them.
         let turned = MIGRATION.wrapping_sub(MAPPING);
@@ -189,14 +176,12 @@ impl<'s, S: RefScheme> Pages<'s, S> {
     }
 
     /// Moves the page of a claimed entry to `to`, and ends the claim. Returns the old frame, or
-    /// `None` if another thread has a reference to that frame: the last put then frees it. If the
-    /// page has another entry, is pinned or is isolated, the error returns claim and block, and the
-    /// page is unchanged.
+    /// `None` if another thread has a reference to it: the last put then frees it. If the page has
+    /// another entry, is pinned or is isolated, the error returns claim and block.
     ///
-    /// While the claim is held, no other thread writes the page, pins it, or creates another entry:
-    /// each of these requires the claim of an entry, and there is only one entry. A thread that
-    /// finds the page by its frame may still isolate it concurrently. Then the swap of the count
-    /// fails.
+    /// While the claim is held, no other thread writes the page, pins it, or creates another entry,
+    /// since each requires the claim of an entry. A thread that finds the page by its frame may
+    /// isolate it concurrently. Then the swap of the count fails.
     pub(crate) fn move_claimed<'t>(
         self,
         claim: Claim<'t>,
@@ -223,22 +208,19 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         Ok(raw::counted_reference(self.pool, from).try_unique().ok())
     }
 
-    /// Isolates a page. The caller has claimed an entry of it, so that its count is not zero.
-    /// Returns `false` if the page is already isolated.
+    /// Isolates a page, unless it already is. The caller has claimed an entry of it.
     pub(crate) fn isolate(self, frame: FrameNr) -> bool {
         // ORDERING: Acquire; pairs with the end of the previous isolation.
         let before = self.word(frame).fetch_or(ISOLATED, Ordering::Acquire);
         !Counts::from_bits(before).is_isolated()
     }
 
-    /// Isolates a page to which the caller has only a reference. Returns `false` if its count is
-    /// zero, or it is already isolated.
+    /// As [`isolate`](Self::isolate), with only a reference. Fails if the count is zero.
     pub(crate) fn try_isolate(self, frame: FrameNr) -> bool {
         let word = self.word(frame);
         // ORDERING: Relaxed; the swap decides.
         let mut seen = word.load(Ordering::Relaxed);
-        // Progress: apart from spurious failures, the swap fails only if another thread has changed
-        // the count.
+        // Progress: the swap fails spuriously, or because another thread has changed the count.
         loop {
             let counts = Counts::from_bits(seen);
             if counts.is_zero() || counts.is_isolated() {
@@ -257,7 +239,6 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         }
     }
 
-    /// Ends the isolation. Drops the reference of the entries if the count is zero.
     pub(crate) fn end_isolation(self, frame: FrameNr) {
         debug_assert!(self.counts(frame).is_isolated());
         self.take(frame, ISOLATED);
@@ -270,14 +251,13 @@ impl<'s, S: RefScheme> Pages<'s, S> {
     }
 
     fn take(self, frame: FrameNr, what: u64) {
-        // ORDERING: AcqRel; see the module's documentation.
+        // ORDERING: AcqRel; see the module.
         let before = self.word(frame).fetch_sub(what, Ordering::AcqRel);
         if before == what {
             self.give_back(frame);
         }
     }
 
-    /// Drops the reference of the entries. The caller has made the count zero.
     #[cold]
     fn give_back(self, frame: FrameNr) {
         let (family, _) = self.pool.meta(frame).owner();

@@ -1,13 +1,11 @@
 //! Interval tree: finds the values whose intervals overlap a given one. It is single-threaded.
 //!
-//! The tree is a treap: a search tree by (start, id) in which each node has a random priority, and
-//! parents have higher priorities than their children. Its shape is therefore that of a tree with
-//! insertions in random order, regardless of the actual order. Each node stores the greatest end in
-//! its subtree, so a search skips subtrees that end too early. Insertion, removal and the step to
-//! the next match take O(log n) on average.
+//! The tree is a treap: a search tree by (start, id), in which random priorities decrease from the
+//! root, so that its shape does not depend on the order of insertions. Each node stores the
+//! greatest end in its subtree, so a search skips subtrees that end too early. Insertion, removal
+//! and the step to the next match take O(log n) on average.
 //!
-//! Ids ascend, so among intervals with equal starts the newest is the last: areas of forks come
-//! after those of their parents.
+//! Ids ascend, so among equal starts areas of forks come after those of their parents.
 //!
 //! Sources: Seidel and Aragon, "Randomized Search Trees", Algorithmica 16 (1996); Cormen et al.,
 //! "Introduction to Algorithms", chapter 17, for the augmentation.
@@ -78,7 +76,6 @@ impl<V> IntervalTree<V> {
         self.root = self.merge(left, right);
     }
 
-    /// Removes the interval that starts at `start` and has this id.
     pub(crate) fn remove(&mut self, start: u64, id: u64) -> Option<V> {
         let (left, rest) = self.split(self.root, (start, id));
         let (found, right) = self.split(rest, (start, id + 1));
@@ -88,8 +85,7 @@ impl<V> IntervalTree<V> {
         Some(node.value)
     }
 
-    /// Calls `visit` with the values of all intervals that overlap `start..end`, in ascending order
-    /// of (start, id), until `visit` returns `Break`.
+    /// Calls `visit` with all overlapping values, in ascending order of (start, id), until `Break`.
     pub(crate) fn overlapping<B>(
         &self,
         start: u64,
@@ -147,7 +143,6 @@ impl<V> IntervalTree<V> {
         }
     }
 
-    /// Splits a subtree into the nodes before `key` and the others.
     fn split(&mut self, at: u32, key: (u64, u64)) -> (u32, u32) {
         let Some(node) = self.node(at) else {
             return (NIL, NIL);

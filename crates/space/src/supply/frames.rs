@@ -2,11 +2,10 @@
 //!
 //! # Reclaim that waits
 //!
-//! Allocations run with locks of a space held. In an allocation, the source may therefore only
-//! evict clean pages: writing dirty pages back would wait for a backend and call writeback
-//! callbacks of the program, which may use spaces. An operation that fails for lack of frames
-//! releases all locks, has the source clean pages, and restarts ([`Supply::with_room`]). An
-//! operation that fails in this way must have changed nothing that prevents the restart.
+//! Allocations run with locks of a space held. In them, the source may only evict clean pages:
+//! writeback would wait for a backend and call callbacks of the program, which may use spaces. An
+//! operation that fails for lack of frames releases all locks, has the source clean pages, and
+//! restarts, so it must have changed nothing that prevents this ([`Supply::with_room`]).
 //!
 //! Progress. An operation is repeated at most [`TRIES`] times, and only if pages were cleaned. It
 //! may still fail, since other threads may allocate the frames.
@@ -26,7 +25,6 @@ use crate::words::claim;
 
 const TRIES: usize = 4;
 
-/// Frames of a pool, and the source that can reclaim frames for it.
 pub(crate) struct Supply<S: RefScheme> {
     /// View of the pool of `source`, which this value keeps alive.
     view: PoolView<S>,
@@ -48,15 +46,13 @@ impl<S: RefScheme> Supply<S> {
         self.view.pool()
     }
 
-    /// Returns a view of the pool. A copy of it must be kept beside an owner of this supply, and
-    /// not used longer.
+    /// Returns a view. A copy must be kept beside an owner of this supply, and not used longer.
     #[inline]
     pub(crate) fn view(&self) -> &PoolView<S> {
         &self.view
     }
 
-    /// Allocates a block. If none is free, has the source evict pages. (Compaction, which also
-    /// moves pages, is in [`crate::motion::compact`].)
+    /// Allocates a block. If none is free, has the source evict pages.
     pub(crate) fn alloc(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
         claim::assert_none_held();
         if place == Place::Anywhere
@@ -78,24 +74,22 @@ impl<S: RefScheme> Supply<S> {
         self.make_room(order, place)
     }
 
-    /// Has the source reclaim a block ([`FrameSource::make_room`]). The caller holds no claim. If
-    /// the source returns a block of another pool or order, this is dropped, and the result is
-    /// `None`: a source may be any code, and a frame number of another pool in a table would name
-    /// arbitrary memory.
+    /// Has the source reclaim a block ([`FrameSource::make_room`]). The caller holds no claim. A
+    /// block of another pool or order is dropped: a source may be any code, and a frame number of
+    /// another pool in a table would name arbitrary memory.
     pub(crate) fn make_room(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
         let block = self.source.make_room(order, place);
         block.filter(|block| std::ptr::eq(block.pool(), self.pool()) && block.order() == order)
     }
 
-    /// Has the source move its page in `frame` to the block `to` ([`FrameSource::move_page`]).
-    /// Returns the block that the page has left; an error returns a block that the caller may free.
+    /// As [`FrameSource::move_page`]; an error returns a block that the caller may free.
     pub(crate) fn move_page<'s>(
         &'s self,
         frame: FrameNr,
         to: UniqueFrame<'s, S>,
     ) -> Result<UniqueFrame<'s, S>, UniqueFrame<'s, S>> {
         let left = self.source.move_page(frame, to)?;
-        // The check is as in `make_room`: a source may return a block of another pool.
+        // As in `make_room`, a source may return a block of another pool.
         let is_asked = std::ptr::eq(left.pool(), self.pool()) && left.frame() == frame;
         if is_asked { Ok(left) } else { Err(left) }
     }
@@ -110,9 +104,8 @@ impl<S: RefScheme> Supply<S> {
         self.pool().alloc_by(&request).ok()
     }
 
-    /// Allocates a frame for a table, and counts the table. At the end of the table, the caller
-    /// must pass the frame to [`free_table`](Self::free_table), or else call
-    /// [`forget_table`](Self::forget_table).
+    /// Allocates a frame for a table, and counts the table. The caller later calls
+    /// [`free_table`](Self::free_table) or [`forget_table`](Self::forget_table).
     pub(crate) fn alloc_table(&self) -> Option<UniqueFrame<'_, S>> {
         let frame = self
             .tables
@@ -133,8 +126,8 @@ impl<S: RefScheme> Supply<S> {
         self.tables.forget(self.pool());
     }
 
-    /// Runs `attempt`. If that fails for lack of frames, has the source clean pages at the place
-    /// that `wanted` returns for the error, and runs `attempt` again. The caller holds no lock.
+    /// Runs `attempt`. If it fails for lack of frames, has the source clean pages at the place that
+    /// `wanted` returns for the error, and retries. The caller holds no lock.
     pub(crate) fn with_room<R>(
         &self,
         wanted: impl Fn(Error) -> (Order, Place),

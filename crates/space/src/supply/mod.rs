@@ -1,11 +1,11 @@
 //! Resources of all spaces of a pool: its frames, their source, and the stoppable writers.
 //!
 //! - Owns: the pool and its source ([`source`]); access to memory by frame number ([`view`],
-//!   [`raw`], which contain most of the unsafe code of this crate); allocation, and the frames
-//!   reserved for tables ([`frames`], [`stock`]); the writers at work ([`writers`]).
+//!   [`raw`], which contain most of the unsafe code of this crate); allocation ([`frames`]), also
+//!   of tables ([`stock`]); the writers at work ([`writers`]).
 //! - May call: `words`, to check that an allocating thread holds no claim; `error`.
-//! - Promises: an allocation may evict clean pages, but waits for no backend and no program. If
-//!   such a wait is needed, the operation releases all locks, waits, and is repeated
+//! - Promises: an allocation may evict clean pages and wait for fills, but not for writeback. If
+//!   that is needed, the operation releases all locks, waits, and is repeated
 //!   ([`frames::Supply::with_room`]). While writers are stopped, none is at work.
 //! - Locks: the lock of the stock; the writer scan lock.
 

@@ -7,31 +7,28 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, FrameNr, FramePool, FrameRef, UniqueFrame};
 use pagewell_sync::atomic::AtomicU64;
 
-/// Restores the reference of a page's entries, or of a table's shares. The caller has made their
-/// count zero.
+/// Restores the reference of a page's entries, or of a table's shares.
 pub(crate) fn counted_reference<S: RefScheme>(
     pool: &FramePool<S>,
     frame: FrameNr,
 ) -> FrameRef<'_, S> {
-    // SAFETY: (A) the frame was published with a reference on behalf of its count. The caller is
-    // the thread that made the count zero, and calls this once. The count does not rise from zero.
+    // SAFETY: (A) the frame was published with a reference on behalf of its count, which does not
+    // rise from zero. The caller made it zero, and calls this once.
     unsafe { FrameRef::from_raw(pool, frame) }
 }
 
-/// Restores the handle of a frame that the table stock has kept as a number.
 pub(crate) fn withheld<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> UniqueFrame<'_, S> {
-    // SAFETY: (A) the stock has converted the handle to the number, and has removed the number from
-    // its list before this call.
+    // SAFETY: (A) the stock converted the handle to the number, and removed that from its list.
     unsafe { UniqueFrame::from_withheld(pool, frame) }
 }
 
 /// Returns the metadata word with the counts of a page, or the shares of a table.
 #[inline(always)]
 pub(crate) fn counts_of<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> &AtomicU64 {
-    // SAFETY: (W) a thread that changes the counts of a page has claimed an entry of it, has
-    // isolated it, or holds a reference and finds the counts not zero (`pages::record`). A thread
-    // that changes the number of shares of a table has a share (`tables::table`). So the frame
-    // remains that page or table.
+    // SAFETY: (W) a thread that changes the counts of a page has claimed or removed a counted
+    // entry, has isolated it, or holds a reference and finds the counts not zero (`pages::record`).
+    // One that changes the shares of a table has a share (`tables::table`). So it stays that page
+    // or table.
     unsafe { pool.meta(frame).state() }
 }
 
@@ -41,15 +38,13 @@ pub(crate) fn publish_page<S: RefScheme>(
     owner: (u64, u64),
     private: [u64; 2],
 ) -> FrameNr {
-    // SAFETY: (K) in every pool, this crate is the user of `Anon` blocks. The first word of `owner`
-    // is from `pages::owner::family_to_word` and stands for a strong reference to the family. The
-    // counts in `private` are not zero.
+    // SAFETY: (K) this crate is the user of `Anon` blocks in every pool. The first word of `owner`
+    // is from `pages::owner::family_to_word`, a strong reference. The counts are not zero.
     unsafe { block.publish_with(FrameKind::Anon, owner, private, 1) }
 }
 
 pub(crate) fn publish_table<S: RefScheme>(frame: UniqueFrame<'_, S>) -> FrameNr {
-    // SAFETY: (K) in every pool, this crate is the user of `Table` blocks. The caller has zeroed
-    // the entries.
+    // SAFETY: (K) this crate is the user of `Table` blocks in every pool. The entries are zero.
     unsafe { frame.publish_with(FrameKind::Table, (0, 0), [1, 0], 1) }
 }
 
@@ -60,14 +55,12 @@ pub(crate) fn table_words<S: RefScheme>(pool: &FramePool<S>, table: FrameNr) -> 
     unsafe { pool.words(table) }
 }
 
-/// Restores the reference that a pin has kept as a number.
+/// Restores the reference of a pin from its number.
 pub(crate) fn pins_reference<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> FrameRef<'_, S> {
-    // SAFETY: (A) the pin has converted its reference to the number, and calls this once, in its
-    // drop.
+    // SAFETY: (A) the caller has converted the reference to the number, and calls this once.
     unsafe { FrameRef::from_raw(pool, frame) }
 }
 
-/// Returns `len` bytes of a pinned page from `off`.
 #[cfg(not(loom))]
 pub(crate) fn pinned_slice<S: RefScheme>(
     pool: &FramePool<S>,
@@ -75,13 +68,11 @@ pub(crate) fn pinned_slice<S: RefScheme>(
     off: usize,
     len: usize,
 ) -> &[u8] {
-    // SAFETY: (P) the pool is borrowed; (F) the pin has a reference to the page, and its range is
-    // within the page; (W) this writes nothing.
+    // SAFETY: (P) the pool is borrowed; (F) the pinned page has the range; (W) nothing is written.
     let bytes = unsafe { pool.view().bytes(frame.get(), off, len) };
-    // SAFETY: the range is within the page, which stays mapped while the pool exists. The caller
-    // does not keep the slice longer than its reference to the frame, and the bytes do not change
-    // until that reference is dropped: a page is written in place only through an entry with the
-    // writable bit. The pin has cleared this bit under the entry's claim, and it is set again only
-    // if the reference of the entries is the only one (`cow`).
+    // SAFETY: the page contains the range, and stays mapped while the pool exists. The caller drops
+    // its reference to the frame after the slice, and until then the bytes do not change: the page
+    // is written in place only through a writable entry. The pin cleared this bit under the entry's
+    // claim, and it is set again only if the reference of the entries is the only one (`cow`).
     unsafe { std::slice::from_raw_parts(bytes.as_ptr(), len) }
 }

@@ -1,43 +1,31 @@
-//! Sources of frames for spaces: a pool of their own, or a pool that they share with a page cache.
-
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FramePool, Order, Place, UniqueFrame};
 
-/// Source of the frames of spaces.
-///
-/// A pool is a source. A source that also has other users, such as a page cache, can reclaim frames
-/// from them.
+/// Source of the frames of spaces: a pool. Frames can be reclaimed from other users of the pool.
 pub trait FrameSource<S: RefScheme>: Send + Sync {
     /// Returns the pool, always the same one.
     fn pool(&self) -> &FramePool<S>;
 
-    /// Reclaims a block of `order` at `place` from other users of the source's frames. Returns
-    /// `None` if no such block can be reclaimed. Called if no such block is free.
-    ///
-    /// The caller holds locks of a space, so the source must not use spaces of this source, nor
-    /// wait for a thread that does. A block of another pool or order is dropped, and treated as
-    /// `None`.
+    /// Reclaims a block of `order` at `place` from other users of the frames. Called if none is
+    /// free. The caller holds locks of a space, so the source must not use spaces of this source,
+    /// nor wait for a thread that does. A block of another pool or order counts as `None`.
     fn make_room(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
         let _ = (order, place);
         None
     }
 
     /// Performs operations that wait, such as writeback, so that [`make_room`](Self::make_room) may
-    /// succeed at `place` where it has failed. Returns whether the caller should try again.
-    ///
-    /// The caller holds no lock. The source may call programs that use spaces.
+    /// succeed at `place`. Returns whether to try again. The caller holds no lock; the source may
+    /// call programs that use spaces.
     fn make_clean(&self, order: Order, place: Place) -> bool {
         let _ = (order, place);
         false
     }
 
     /// Moves the source's page in `frame` to the block `to`, of the same order, and returns the
-    /// block that it left. Like [`make_room`](Self::make_room), this must not use spaces. If the
-    /// source returns another block, the caller treats the move as failed.
-    ///
-    /// # Errors
-    ///
-    /// Returns `to` if the page cannot be moved.
+    /// block that it left, or the error `to` if it cannot be moved. Like
+    /// [`make_room`](Self::make_room), this must not use spaces. If the source returns another
+    /// block, the move counts as failed.
     fn move_page<'f>(
         &'f self,
         frame: FrameNr,
@@ -60,8 +48,7 @@ impl<S: RefScheme> FrameSource<S> for std::sync::Arc<FramePool<S>> {
     }
 }
 
-/// Frames of a page cache. Pages of files are evicted for pages of spaces, on the nodes that these
-/// permit, and are written back before if necessary.
+/// Frames of a page cache, which evicts pages of files for pages of spaces.
 impl<S: RefScheme> FrameSource<S> for pagewell_cache::CacheFrames<S> {
     fn pool(&self) -> &FramePool<S> {
         Self::pool(self)

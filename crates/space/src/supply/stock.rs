@@ -1,9 +1,8 @@
 //! Adjacent frames reserved for page tables, so that tables fragment few large blocks.
 //!
-//! Tables cannot be moved. If each table used any free frame, there could soon be a table in every
-//! 2 MiB, and compaction could not assemble large blocks. So a whole block is allocated for many
-//! tables, and freed frames of the block are reused first. Its unused frames are freed when the
-//! last table is freed, or when an allocation finds no free frame.
+//! Tables cannot be moved: with one in every 2 MiB, compaction could not assemble large blocks. So
+//! a whole block is allocated for many tables, and its freed frames are reused first. Its unused
+//! frames are freed with the last table, or when an allocation finds no free frame.
 //!
 //! Locks. One lock, held for a few steps. Its holder allocates no frame.
 
@@ -28,7 +27,6 @@ struct State {
     nr_used: usize,
 }
 
-/// Returns the order of the blocks that are allocated for tables.
 fn group<S: RefScheme>(pool: &FramePool<S>) -> Order {
     let frames = pool.nr_frames() / PART_OF_POOL;
     let order = frames.checked_ilog2().unwrap_or(0);
@@ -38,9 +36,8 @@ fn group<S: RefScheme>(pool: &FramePool<S>) -> Order {
 }
 
 impl TableStock {
-    /// Counts one more table, and takes a frame for it from the stock, or from a new block if one
-    /// is free. The table is counted even if the result is `None`: the caller then allocates
-    /// elsewhere, or calls [`forget`](Self::forget).
+    /// Counts one more table, and takes a frame for it from the stock or a free block. After
+    /// `None`, the caller allocates elsewhere, or calls [`forget`](Self::forget).
     pub(crate) fn take<'p, S: RefScheme>(
         &self,
         pool: &'p FramePool<S>,
@@ -56,7 +53,6 @@ impl TableStock {
         let block = (order > Order::ZERO).then(|| pool.alloc(order)).flatten()?;
         let mut frames = Vec::new();
         pool.split_into(block, &mut frames);
-        // The lowest is popped first, so that frames are used in ascending order.
         frames.reverse();
         let frame = frames.pop();
         let spare = frames.into_iter().map(UniqueFrame::into_withheld);
@@ -64,8 +60,7 @@ impl TableStock {
         frame
     }
 
-    /// Returns the frame of a table to the stock, or frees it if the stock is full. Uncounts the
-    /// table.
+    /// Uncounts the table, and returns its frame to the stock, or frees it if the stock is full.
     pub(crate) fn put<S: RefScheme>(&self, pool: &FramePool<S>, frame: UniqueFrame<'_, S>) {
         let most = group(pool).frames() as usize;
         let mut state = lock(&self.state);
@@ -79,7 +74,6 @@ impl TableStock {
         self.forget(pool);
     }
 
-    /// Uncounts a table whose frame is freed with its last reference.
     pub(crate) fn forget<S: RefScheme>(&self, pool: &FramePool<S>) {
         let mut state = lock(&self.state);
         state.nr_used -= 1;
@@ -90,7 +84,6 @@ impl TableStock {
         }
     }
 
-    /// Frees all frames of the stock. Returns their number.
     pub(crate) fn drain<S: RefScheme>(&self, pool: &FramePool<S>) -> usize {
         let free = std::mem::take(&mut lock(&self.state).free);
         let nr = free.len();

@@ -1,9 +1,9 @@
 //! View of the pool for hits: its memory, by frame number. The letters in `SAFETY` comments name
 //! the conditions in the documentation of `pagewell_frame`.
 //!
-//! A view is kept beside an owner of the pool, and used only while this owner exists. A frame
-//! number may be arbitrary, if it comes from a word of a table that was freed since. So each access
-//! is checked against the bounds of the pool, and the reader validates the result afterwards.
+//! A view is kept beside an owner of the pool, and used only while this exists. A frame number from
+//! a freed table is arbitrary: each access is checked against the pool's bounds, and the reader
+//! validates the result.
 
 #![allow(unsafe_code)] // Memory by number.
 
@@ -17,11 +17,9 @@ use pagewell_sync::prefetch::in_one_register;
 
 use crate::words::pte::Pte;
 
-/// Parts of a pool that hits need. Copies are kept and used beside a handle of the pool.
 #[derive(Debug)]
 pub(crate) struct PoolView<S: RefScheme> {
     view: FrameView<S>,
-    /// Limit that is greater than each entry that names a frame of the pool.
     limit: u64,
     nr_frames: usize,
     pool: NonNull<FramePool<S>>,
@@ -45,8 +43,8 @@ impl<S: RefScheme> PoolView<S> {
 
     #[inline(always)]
     pub(crate) fn pool(&self) -> &FramePool<S> {
-        // SAFETY: (P) the view is kept beside an owner of the pool. The pool is in a shared source,
-        // and so neither moves nor changes while the owner exists.
+        // SAFETY: (P) the view is kept beside an owner of the pool, which is in a shared source,
+        // and so neither moves nor changes.
         unsafe { self.pool.as_ref() }
     }
 
@@ -63,20 +61,17 @@ impl<S: RefScheme> Clone for PoolView<S> {
 
 impl<S: RefScheme> Copy for PoolView<S> {}
 
-/// Returns entry `index` of the table in `table`, a frame of the pool that a directory has named.
-///
-/// The frame may have been freed and reused since. The word is then any number.
+/// Returns entry `index` of `table`, which a directory has named: any word if that was freed.
 #[inline(always)]
 pub(crate) fn entry<S: RefScheme>(pool: &PoolView<S>, table: u32, index: usize) -> &AtomicU64 {
     debug_assert!((table as usize) < pool.nr_frames && index < pagewell_frame::FRAME_WORDS);
-    // SAFETY: (P) the view is kept beside an owner of the pool. (F) directories name only frames of
-    // their pool. (I) `entry_of` masks the index. (W) the word is changed only by a claim, whose
-    // swap succeeds only on an entry of a table that is not freed (list in `tables::table`).
+    // SAFETY: (P) as in `PoolView::pool`. (F) directories name only frames of their pool. (I)
+    // `entry_of` masks the index. (W) the word is changed only by a claim, whose swap succeeds only
+    // on an entry of a table that is not freed (`tables::table`).
     unsafe { pool.view.word(table, index) }
 }
 
-/// As [`entry`], for the table at the byte offset `table_start` in the pool's memory, which is from
-/// a directory entry.
+/// As [`entry`], for the byte offset of the table in the pool, from a directory entry.
 #[inline(always)]
 pub(crate) fn entry_from<S: RefScheme>(
     pool: &PoolView<S>,
@@ -89,8 +84,7 @@ pub(crate) fn entry_from<S: RefScheme>(
     in_one_register(word)
 }
 
-/// Copies bytes of a page of 2^`order` frames at frame `frame`, from an entry that may be any
-/// number. Returns `false` if the pool has no such frames.
+/// Copies bytes of a page of 2^`order` frames. Returns `false` if the pool has no such frames.
 #[inline(always)]
 pub(crate) fn copy_page<S: RefScheme>(
     pool: &PoolView<S>,
@@ -103,9 +97,8 @@ pub(crate) fn copy_page<S: RefScheme>(
     if frame as usize + (1 << order) > pool.nr_frames {
         return false;
     }
-    // SAFETY: (P) as above. (F) checked above: the range is within the page, and the page within
-    // the pool. (D) the buffer is an exclusive reference, so it is not in the pool: safe references
-    // into the pool are only to pinned memory, and shared.
+    // SAFETY: (P) as above. (F) checked above: the page is within the pool, and contains the range.
+    // (D) the buffer is exclusive, and references into the pool are shared.
     unsafe { pool.view.copy_to(frame, off, buf.as_mut_ptr(), buf.len()) };
     true
 }
@@ -130,8 +123,7 @@ pub(crate) fn copy_small_page<S: RefScheme>(
     true
 }
 
-/// Returns `len` bytes from `off` of a page of 2^`order` frames, as in [`copy_page`], for reads in
-/// place. Returns `None` if the pool has no such frames.
+/// As [`copy_page`], for reads in place.
 #[inline(always)]
 pub(crate) fn racy_page<S: RefScheme>(
     pool: &PoolView<S>,
@@ -144,8 +136,7 @@ pub(crate) fn racy_page<S: RefScheme>(
     if frame as usize + (1 << order) > pool.nr_frames {
         return None;
     }
-    // SAFETY: (P) as above. (F) checked above: the range is within the page, and the page within
-    // the pool. (W) the result is a `RacySource`, which can only be read.
+    // SAFETY: (P) and (F) as above. (W) the result is a `RacySource`, which can only be read.
     Some(unsafe { pool.view.bytes(frame, off, len) }.source())
 }
 

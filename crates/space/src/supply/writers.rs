@@ -1,9 +1,8 @@
 //! Writers in place, of all spaces of a pool. Forks and changes of areas stop them briefly.
 //!
 //! A writer is *at work* from before its load of the directory until after the end of its claim,
-//! and does not wait in between. A thread that reads the file used last at an address without a
-//! lock ([`crate::areas::noted`]) is at work in the same way. After a thread has stopped the
-//! writers, no writer is at work, and none begins, until the thread releases them. This costs a
+//! and does not wait in between. So is a thread that reads the file used last at an address without
+//! a lock ([`crate::areas::noted`]). While writers are stopped, none is at work. This costs a
 //! writer two plain stores ([`pagewell_sync::per_thread`]).
 
 use std::fmt;
@@ -28,8 +27,7 @@ impl Writers {
     }
 
     /// Runs `work` as a writer at work, for which [`stop`](Self::stop) waits. Returns `None`,
-    /// without running `work`, if this thread cannot be a writer at work, because there are more
-    /// threads than slots.
+    /// without running `work`, if there are more threads than slots.
     #[inline(always)]
     pub(crate) fn at_work<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
         self.0.with_mine(|()| work())
@@ -43,7 +41,7 @@ impl Writers {
     }
 
     /// Runs `work` while no writer is at work. `work` must neither wait nor allocate. After an
-    /// error, `work` was not run.
+    /// error, it was not run.
     pub(crate) fn stop<R>(&self, work: impl FnOnce() -> R) -> Result<R, Refused> {
         self.0.with_all(|_, reach| match reach {
             Reach::All => Ok(work()),

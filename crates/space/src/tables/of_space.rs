@@ -1,15 +1,10 @@
 //! Tables of one space: its directory, and how a table becomes exclusive.
 //!
-//! Locks. A thread that changes entries of the directory with the structure lock held for reading
-//! holds the *unsharing* lock. The holder of the structure lock for writing needs no other lock.
-//!
 //! D1: when a table leaves the directory, with or without a replacement, the directory's *sequence
 //! counter* (`edition`) is incremented, after the entry was changed and before the space's share of
 //! the table is dropped ([`PageTables::set`]). If a thread loads the counter, then entries of the
 //! directory, and then finds the counter unchanged, the space has dropped no share of a table that
-//! these entries name. So one comparison validates any number of tables, whereas a check of each
-//! entry would need its address and previous value ([`crate::access::optimistic`] has the
-//! argument). The counter has 64 bits and does not repeat.
+//! these entries name ([`crate::access::optimistic`]). The counter does not repeat.
 
 use std::mem::offset_of;
 
@@ -25,16 +20,12 @@ use crate::tables::table::Tables;
 use crate::words::directory::Directory;
 use crate::words::pmd::Pmd;
 
-/// Directory of a space, with the pool view that a hit needs next.
 #[derive(Debug)]
 pub(crate) struct PageTables<S: RefScheme> {
-    /// For each 2 MiB of addresses, the table with their entries.
     directory: Directory,
-    /// Copy of the supply's view, next to the directory. Owners of this value keep the supply
-    /// alive.
+    /// Copy of the supply's view. Owners of this value keep the supply alive.
     view: PoolView<S>,
-    /// Number of tables that have left the directory (D1). Hits load it, and exchanges of tables
-    /// write it, so it has cache lines of its own.
+    /// Sequence counter (D1). Hits load it, and exchanges write it: it has cache lines of its own.
     edition: Padded<AtomicU64>,
     /// Not on the cache lines of the fields above, which hits load.
     unsharing: Padded<Mutex<()>>,
@@ -71,7 +62,6 @@ impl<S: RefScheme> PageTables<S> {
         &self.view
     }
 
-    /// Returns the directory's word for `addr`, or `None` past the last address of the space.
     #[inline(always)]
     pub(crate) fn pmd_word(&self, addr: u64) -> Option<&AtomicU64> {
         self.directory.word(addr)
@@ -82,18 +72,15 @@ impl<S: RefScheme> PageTables<S> {
         &self.directory.words(&(addr..addr + 1))[0]
     }
 
-    /// Returns entry `index` of the table that `pmd` names. If the table was freed since, the
-    /// result is an arbitrary number.
+    /// Returns entry `index` of the table that `pmd` names, any number if it was freed since.
     #[inline(always)]
     pub(crate) fn entry(&self, pmd: Pmd, index: usize) -> &AtomicU64 {
         view::entry(&self.view, pmd.frame(), index)
     }
 
-    /// Loads the sequence counter, for a later [`is_edition`](Self::is_edition).
     #[inline(always)]
     pub(crate) fn edition(&self) -> u64 {
-        // ORDERING: Acquire; pairs with the release in `set`: a thread that loads an incremented
-        // value sees the change of the directory for which it was incremented.
+        // ORDERING: Acquire; pairs with the release in `set`, and sees the change before it.
         self.edition.load(Ordering::Acquire)
     }
 
@@ -111,9 +98,8 @@ impl<S: RefScheme> PageTables<S> {
         let before = Directory::look(word);
         Directory::set(word, pmd);
         if before.is_present() && before.table() != pmd.table() {
-            // ORDERING: Release; publishes the change of the entry to threads that load the new
-            // value. Only later does the caller drop this space's share, and only after that may
-            // another space change the table.
+            // ORDERING: Release; publishes the change of the entry. The caller drops this space's
+            // share later, and another space changes the table only after that.
             self.edition.fetch_add(1, Ordering::Release);
         }
     }
@@ -123,8 +109,7 @@ impl<S: RefScheme> PageTables<S> {
     }
 
     /// Ensures that the table for `addr` is exclusive, for pages of `order`, and returns its
-    /// directory entry. The caller holds the structure lock, at least for reading, so that the
-    /// table stays exclusive.
+    /// directory entry. The caller holds the structure lock, so that the table stays exclusive.
     pub(crate) fn own(
         &self,
         tables: Tables<'_, S>,

@@ -1,16 +1,12 @@
 //! Tables of page-table entries: frames of 512 words, each used by one or more spaces.
 //!
-//! A fork copies no table, but gives the child a share of each. While a table has several shares,
-//! no new page is mapped in it, and no page is written through it: a space that writes copies the
-//! table first ([`Tables::copy`]). So a fork increments one count for each 2 MiB, and the first
-//! write to each 2 MiB after the fork costs the copy of a table.
+//! A fork gives the child a share of each table. While a table has several shares, no new page is
+//! mapped in it, and no page is written through it: a space copies it before it writes.
 //!
-//! The metadata of the table's frame contains the number of shares. All shares together hold one
-//! reference to the frame. The thread that drops the last share drops all entries, and then the
-//! reference.
+//! The metadata of the table's frame counts the shares, which together hold one reference to the
+//! frame. The thread that drops the last share drops all entries, and then the reference.
 //!
-//! Threads that may claim entries of a table, and the reason why the table is not freed in the
-//! process:
+//! Threads that may claim entries of a table, and the reason why it is not freed in the process:
 //!
 //! | thread | reason |
 //! |---|---|
@@ -37,7 +33,7 @@ use crate::words::directory::Directory;
 use crate::words::pmd::Pmd;
 use crate::words::pte::{Pte, State};
 
-/// Table that a directory named when it was held, and that is not freed while this value exists.
+/// Table that a directory named, and that is not freed while this value exists.
 #[derive(Debug)]
 pub(crate) struct Held<'s, S: RefScheme> {
     pub(crate) pmd: Pmd,
@@ -76,35 +72,29 @@ impl<'s, S: RefScheme> Tables<'s, S> {
     }
 
     pub(crate) fn share(self, table: FrameNr) {
-        // ORDERING: Relaxed; the caller has a share already, which orders its accesses of the
-        // table.
+        // ORDERING: Relaxed; the caller's own share orders its accesses of the table.
         self.shares(table).fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns `true` if the caller's share is the only one. A result of `true` holds until the
-    /// caller's space is forked.
+    /// Returns `true` if the caller's share is the only one, which then holds until a fork.
     pub(crate) fn is_only_share(self, table: FrameNr) -> bool {
-        // ORDERING: Acquire; pairs with the release of `drop_share`: the caller sees the other
-        // spaces' changes of the table.
+        // ORDERING: Acquire; pairs with `drop_share`: the caller sees other spaces' changes.
         self.shares(table).load(Ordering::Acquire) == 1
     }
 
-    /// Drops a share. The drop of the last share drops the entries and frees the table.
     pub(crate) fn drop_share(self, table: FrameNr) {
-        // ORDERING: AcqRel; release for `is_only_share`; acquire for the thread that drops the last
-        // share, and with it the entries.
+        // ORDERING: AcqRel; release for `is_only_share`; acquire for the drop of the entries.
         if self.shares(table).fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
-        // Lookups that begin now do not find the table in their directory. Earlier ones may hold a
-        // reference to it.
+        // Only earlier lookups may have a reference: the directory no longer names the table.
         match raw::counted_reference(self.pool(), table).try_unique() {
             Ok(unique) => {
                 for word in self.entries(table) {
                     // No other thread has a reference to the table, so none claims the entry.
                     let entry = look(word);
-                    // ORDERING: Release; pairs with the acquire of a late reader. It finds an empty
-                    // entry, and then sees that its directory names another table or none.
+                    // ORDERING: Release; pairs with the acquire of a late reader, which finds an
+                    // empty entry, and then sees that its directory names another table or none.
                     word.store(Pte::EMPTY.bits(), Ordering::Release);
                     self.drop_entry_waited_for(word, entry);
                 }
@@ -134,24 +124,18 @@ impl<'s, S: RefScheme> Tables<'s, S> {
         self.wake(word, before);
     }
 
-    /// Copies a table that has several shares, one of them the caller's. The copy has one share.
-    /// Pages that were writable through the original are then writable through neither table.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::OutOfFrames`] or [`ErrorKind::TooManyEntries`]. Some writable bits of the
-    /// original may have been cleared; nothing else has changed.
+    /// Copies a table that has several shares, one of them the caller's. Clears the writable bits
+    /// of the original, which the copy lacks, too; an error may also leave some cleared.
     pub(crate) fn copy(self, table: FrameNr) -> Result<FrameNr, ErrorKind> {
         let copy = self.make().ok_or(ErrorKind::OutOfFrames)?;
         let words = self.entries(table).iter().zip(self.entries(copy));
         for (from, to) in words {
-            // T1 (see the module): empty entries stay empty.
+            // T1: empty entries stay empty.
             let Some(claim) = claim_used(from) else {
                 continue;
             };
             let before = claim.before();
-            // The copy is counted while the entry is claimed, so no walk can convert the entry, and
-            // no other copy of it can be counted, between the count and the copy.
+            // While the entry is claimed, no walk converts it, and no other copy of it is counted.
             if self.pages().count_copy(before).is_err() {
                 drop(claim);
                 self.drop_share(copy);
@@ -166,11 +150,8 @@ impl<'s, S: RefScheme> Tables<'s, S> {
         Ok(copy)
     }
 
-    /// Acquires a reference to the table that `word`, a directory entry, names. Returns `None` if
-    /// it names no table.
-    ///
-    /// The directory may have changed since. A caller that relies on it loads the directory's entry
-    /// again after claiming an entry of the table.
+    /// Acquires a reference to the table that the directory entry `word` names, if it names one. A
+    /// caller that relies on the directory checks it again after claiming an entry of the table.
     pub(crate) fn hold(self, word: &AtomicU64) -> Option<Held<'s, S>> {
         let mut backoff = Backoff::new();
         loop {
@@ -178,10 +159,9 @@ impl<'s, S: RefScheme> Tables<'s, S> {
             let table = pmd.table()?;
             match self.pool().try_get(table) {
                 TryGetFrame::Taken(reference) => {
-                    // ORDERING: Acquire. If the table was freed and its frame reused before the
-                    // reference was acquired, the acquisition synchronized with the later
-                    // publication of the frame. The change of the directory happened before that
-                    // publication, so this load sees it.
+                    // ORDERING: Acquire. If the frame was reused before the reference was acquired,
+                    // the acquisition synchronized with the later publication. The change of the
+                    // directory happened before that, so this load sees it.
                     if word.load(Ordering::Acquire) == pmd.bits() {
                         return Some(Held {
                             pmd,
@@ -204,12 +184,10 @@ impl<'s, S: RefScheme> Tables<'s, S> {
     /// Waits while a migration entry is unchanged and its table is in the directory. The caller
     /// holds no lock and no reference to the table.
     ///
-    /// The directory is checked because the table may be freed before the waiter loads the word.
-    /// The frame's next user may store an equal word there for any time, and wakes no waiter. A
-    /// change of the directory needs no wake of its own. If another space still uses the table, the
-    /// walk finds the entry and wakes its waiters. Otherwise the thread that empties the table
-    /// wakes the waiters of every migration entry in it. Both wakes come after the change of the
-    /// directory, and a woken waiter checks both words.
+    /// The directory is checked because the table may be freed before the waiter loads the word,
+    /// and the frame's next user may store an equal word and wakes no waiter. A change of the
+    /// directory needs no wake of its own. After it, a walk wakes the waiters if another space
+    /// still uses the table, otherwise the thread that empties it, and waiters check both words.
     pub(crate) fn wait_for_migration(
         self,
         (pmd_word, pmd): (&AtomicU64, Pmd),
@@ -221,7 +199,6 @@ impl<'s, S: RefScheme> Tables<'s, S> {
         });
     }
 
-    /// Wakes the waiters for the entry in `word` if `before` is a migration entry.
     pub(crate) fn wake(self, word: &AtomicU64, before: Pte) {
         if let State::Migration(_) = before.state() {
             self.pool().waits().wake(word);

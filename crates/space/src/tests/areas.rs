@@ -1,5 +1,3 @@
-//! Tests of areas: their families, their links to files, and tables that areas must not share.
-
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -36,9 +34,8 @@ fn generations_of_forks_do_not_pile_up_families() {
     spaces.verify(&[&space]).unwrap();
 }
 
-/// Regression test: the first half of an area was unmapped, and no unused addresses were left. A
-/// new area was then mapped in that half, and so in the table of the remaining half, whose pages
-/// may have another size.
+/// Regression test: the first half of an area was unmapped, and a new area mapped there, in the
+/// table of the other half, whose pages may have another size.
 #[test]
 fn areas_do_not_share_tables_when_addresses_are_used_again() {
     let spaces = Spaces::new(FramePool::<LockBit>::new(&PoolConfig::new(1024)).unwrap());
@@ -72,8 +69,7 @@ fn a_page_that_no_generation_writes_keeps_its_family_only() {
     assert_eq!(&buf, b"first");
 }
 
-/// Unmapped private areas, and those of a dropped space, are unlinked from their file. Shared areas
-/// are never linked.
+/// Private areas are linked until unmapped, or their space is dropped. Shared ones are not linked.
 #[test]
 fn only_private_areas_that_are_mapped_are_linked_to_their_file() {
     const BYTES: u64 = FRAME_BYTES as u64;

@@ -49,9 +49,8 @@ impl FrameSource<LockBit> for Arc<Keeper> {
     }
 }
 
-/// Regression test: up to 63 pages stayed isolated during the reclaim for the next page, which may
-/// wait for a tenth of a second. Other threads could not migrate them, writes copied them, and
-/// their frames did not become free when they were unmapped. Now they are moved before the reclaim.
+/// Regression test: up to 63 pages stayed isolated during the reclaim for the next page. Other
+/// threads could not migrate them, writes copied them, and unmapping did not free their frames.
 #[test]
 fn no_page_is_isolated_while_room_is_made() {
     let mut config = PoolConfig::new(1024);
@@ -72,7 +71,6 @@ fn no_page_is_isolated_while_room_is_made() {
         }
         written.push(addr);
     }
-    // Every third page is kept.
     let mut kept = Vec::new();
     for (nr, addr) in written.into_iter().enumerate() {
         if nr % 3 == 0 {
@@ -81,8 +79,7 @@ fn no_page_is_isolated_while_room_is_made() {
             space.unmap(addr..addr + PAGE).unwrap();
         }
     }
-    // One of the two places contains the tables. Its free frames are kept allocated, except for
-    // somewhat more than a batch.
+    // The place with the tables keeps slightly more than a batch of free frames.
     let has_tables = |nr| keeper.pool.meta(FrameNr::new(nr)).kind().0 == FrameKind::Table;
     let tables = if (0..512).any(has_tables) {
         0..512

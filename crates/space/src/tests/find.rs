@@ -1,5 +1,3 @@
-//! Tests of the selection of pages for migration.
-
 use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{FramePool, Nodes, PoolConfig};
 
@@ -26,8 +24,7 @@ fn a_batch_takes_as_many_frames_as_it_moves() {
     }
     let first = area.start..area.start + 64 * PAGE;
     for (range, nr) in [(first, 3), (area.start + 100 * PAGE..area.end, 64)] {
-        // The fork maps the pages a second time: pages that are mapped once are moved without a
-        // batch.
+        // Pages that are mapped once are moved without a batch.
         let _fork = space.fork_with(ForkMode::Copy).unwrap();
         let free = spaces.pool().stats().nr_available();
         let (mut batch, mut report) = (Vec::new(), Migrated::default());

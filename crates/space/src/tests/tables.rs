@@ -1,5 +1,3 @@
-//! Tests of tables that cannot be copied.
-
 use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{FramePool, PoolConfig};
 use pagewell_sync::atomic::Ordering;
@@ -12,8 +10,7 @@ use crate::words::counts::{MAPPING, MAX_MAPPINGS, MAX_MIGRATION_ENTRIES, MIGRATI
 use crate::words::directory::Directory;
 use crate::words::pte::State;
 
-/// A page has the maximum number of present or migration entries, which the test fabricates. A
-/// table with an entry of this page cannot be copied.
+/// A table cannot be copied if a page in it has the maximum number of (fabricated) entries.
 #[test]
 fn an_entry_too_many_is_an_error_and_changes_nothing() {
     for (one, most) in [(MAPPING, MAX_MAPPINGS), (MIGRATION, MAX_MIGRATION_ENTRIES)] {

@@ -1,37 +1,30 @@
 //! The claim of a page-table entry: the exclusive right to change it.
 //!
-//! Place. Faults, writes, pins, unmapping, protecting, moving, copies of tables and migration walks
-//! change entries only by a claim, so that every change increments the version. There are two
+//! Entries are changed only by a claim, so that every change increments the version, with two
 //! exceptions. The thread that drops the last share of a table, and is its only user, stores empty
 //! entries with version 0: readers detect this by the directory, which no longer names the table. A
-//! move of an area stores each entry at its new place under the claim of the old place, with the
-//! structure lock held for writing.
+//! move of an area stores entries at new places under claims of the old ones, with the structure
+//! lock held for writing.
 //!
 //! Protocol.
 //! 1. Load the entry, and swap in the same word with `busy` set. Success is the claim.
 //! 2. Write the page's bytes (after a release fence), count entries, take references.
-//! 3. End the claim with the new entry. Or drop the claim, which restores the old entry. This
-//!    requires that the holder has changed nothing.
+//! 3. End the claim with the new entry; or drop it, if nothing changed, which restores the old one.
 //!
-//! A thread that claims an entry must ensure that the table is not freed ([`crate::tables::table`]
-//! lists the ways).
+//! A thread that claims an entry must keep the table from being freed ([`crate::tables::table`]).
 //!
 //! C1: the holder of a claim neither waits nor allocates. So claims cannot deadlock, and a wait for
-//! one lasts at most a few steps and the copy of one page. Builds with debug assertions count the
-//! claims of each thread, and code that allocates or waits asserts that it holds none
-//! ([`assert_none_held`]).
+//! one lasts at most a few steps and the copy of one page. Debug builds check this.
 //!
-//! Ordering. The swap is an acquire: the holder sees the changes that the previous holder made to
-//! the page and to the counts. The end of a claim is a release. Neither keeps bytes that are
-//! written after the swap from becoming visible before it, so a thread that writes bytes in place
-//! has a release fence after the swap ([`Claim::before_writing`]).
+//! Ordering. The swap is an acquire, and the end of a claim a release: the holder sees the previous
+//! holder's changes of the page and of the counts. Neither keeps bytes that are written after the
+//! swap from becoming visible before it, so writes in place need [`Claim::before_writing`].
 
 use pagewell_sync::atomic::{AtomicU64, Ordering, fence};
 use pagewell_sync::thread::Backoff;
 
 use crate::words::pte::{Pte, State};
 
-/// Exclusive right to change one entry.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Claim<'t> {
@@ -40,13 +33,12 @@ pub(crate) struct Claim<'t> {
 }
 
 impl<'t> Claim<'t> {
-    /// Claims the entry in `word` if it still equals `seen`, which is not claimed. Returns `None`
-    /// if it has changed.
+    /// Claims the entry in `word` if it still equals `seen`, which is not claimed.
     #[inline]
     pub(crate) fn try_new(word: &'t AtomicU64, seen: Pte) -> Option<Self> {
         debug_assert!(!seen.is_busy());
         // ORDERING: Acquire on success; pairs with the release that ended the previous claim.
-        // Relaxed on failure: the caller uses no other data then.
+        // Relaxed on failure: nothing else is used.
         word.compare_exchange(
             seen.bits(),
             seen.claimed().bits(),
@@ -65,9 +57,8 @@ impl<'t> Claim<'t> {
         self.before
     }
 
-    /// Orders the claim before writes of the page's bytes in place. The holder of the claim must
-    /// call this before it writes bytes that readers may be copying; otherwise a reader may copy
-    /// new bytes and find the old entry.
+    /// Orders the claim before writes of the page's bytes in place, which readers may be copying.
+    /// Otherwise a reader may copy new bytes and find the old entry.
     ///
     /// ```text
     /// writer                        optimistic reader
@@ -78,8 +69,7 @@ impl<'t> Claim<'t> {
     /// ```
     #[inline]
     pub(crate) fn before_writing(&self) {
-        // ORDERING: Release fence; pairs with the acquire fence of the optimistic read, through the
-        // bytes. Without it, the model `loom_read_vs_write` fails.
+        // ORDERING: Release fence; pairs with the acquire fence of a reader, through the bytes.
         fence(Ordering::Release);
     }
 
@@ -97,20 +87,18 @@ impl<'t> Claim<'t> {
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         held::remove();
-        // ORDERING: Release; as in `end`. The old word is correct again for reads that began before
-        // the claim, since the bytes are unchanged.
+        // ORDERING: Release; as in `end`. The old word is correct again: no byte changed.
         self.word.store(self.before.bits(), Ordering::Release);
     }
 }
 
 #[inline(always)]
 pub(crate) fn look(word: &AtomicU64) -> Pte {
-    // ORDERING: Acquire; pairs with the release that ended the last claim, and makes the changes
-    // under that claim visible.
+    // ORDERING: Acquire; pairs with the release that ended the last claim.
     Pte::from_bits(word.load(Ordering::Acquire))
 }
 
-/// Waits until no other thread has claimed the entry, and claims it. Returns `None` if it is empty.
+/// Claims the entry, once no other thread has claimed it. Returns `None` if it is empty.
 pub(crate) fn claim_used(word: &AtomicU64) -> Option<Claim<'_>> {
     let mut backoff = Backoff::new();
     loop {
@@ -154,8 +142,7 @@ mod held {
     }
 }
 
-/// Does nothing: claims are not counted here. (The threads of a model share one thread of the
-/// system.)
+/// Does not count claims. (The threads of a model share one thread of the system.)
 #[cfg(not(all(debug_assertions, not(loom))))]
 mod held {
     #[inline(always)]

@@ -6,8 +6,9 @@
 //! ```
 //!
 //! The word is in the frame's metadata. Each page-table entry that names the frame is counted once,
-//! in one of the fields, by the thread that holds the entry's claim while it creates, copies,
-//! converts or drops the entry (I1; exceptions: [`crate::words::claim`]):
+//! in one of the fields. The thread that has claimed the entry, to create, copy, convert or drop
+//! it, changes the count: increases and conversions before the claim ends, decreases also
+//! afterwards (I1; exceptions: [`crate::words::claim`]):
 //!
 //! | change of an entry | mappings | migration entries |
 //! |---|---|---|
@@ -19,26 +20,22 @@
 //! | second walk: migration becomes present, in another frame | +1 there | -1 |
 //! | undo: migration becomes present, in the same frame | +1 | -1 |
 //!
-//! A conversion is one addition to the word, so each entry is counted at every moment. If the word
-//! has no mappings, then no table has one, including copies that are in no directory yet. The same
-//! holds for migration entries. So a walk may stop when the count of its kind is zero, whatever
-//! operations run concurrently.
+//! A conversion is one addition to the word, so each entry is counted at every moment, including
+//! copies in tables that are in no directory yet. So a walk may stop when the count of its kind is
+//! zero, whatever operations run concurrently.
 //!
 //! While the word is not zero, all counted entries together hold one reference to the frame. The
-//! thread that makes the word zero drops this reference (I2). No thread adds to a word that is
-//! zero. `isolated` marks both frames of a migration by walks, the old and the new one; a frame is
-//! subject to one migration at a time. The bit keeps both frames from being freed. On the new
-//! frame, it shows that more mappings may be added (I3).
+//! thread that makes the word zero drops it (I2). No thread adds to a word that is zero. `isolated`
+//! marks both frames of a migration by walks; a frame is subject to one migration at a time. The
+//! bit keeps both from being freed, and shows that mappings of the new one may be added (I3).
 //!
-//! Migration entries are limited to 2^24 - 1. A thread that exceeds the limit reverts its addition.
-//! The field is wider than the limit, so that such additions do not overflow into the isolated bit
-//! before they are reverted.
+//! Migration entries are limited to 2^24 - 1. The field is wider, so that additions past the limit
+//! do not overflow into the isolated bit before they are reverted.
 
 use std::fmt;
 
 pub(crate) const MAPPING: u64 = 1;
 pub(crate) const MIGRATION: u64 = 1 << FIELD_BITS;
-/// Isolated bit of the old and the new frame of a migration.
 pub(crate) const ISOLATED: u64 = 1 << (2 * FIELD_BITS);
 
 const FIELD_BITS: u32 = 28;
@@ -69,13 +66,10 @@ impl Counts {
         self.0 & ISOLATED != 0
     }
 
-    /// Returns `true` if no entry is counted. The thread that has made the counts zero must drop
-    /// the reference of the entries.
     pub(crate) const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// Returns `true` if exactly one entry names the frame, and it is present.
     pub(crate) const fn is_mapped_once(self) -> bool {
         self.mappings() == 1 && self.migrations() == 0
     }
@@ -85,8 +79,6 @@ impl Counts {
         self.mappings() >= MAX_MAPPINGS
     }
 
-    /// Returns `true` if one migration entry added to these counts exceeds the limit and must be
-    /// reverted.
     pub(crate) const fn is_over_with_migration(self) -> bool {
         self.migrations() >= MAX_MIGRATION_ENTRIES
     }

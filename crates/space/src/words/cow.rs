@@ -2,7 +2,6 @@
 
 use crate::words::counts::Counts;
 
-/// Other references to the page's frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum References {
     /// None except the one that all entries hold together.
@@ -16,17 +15,13 @@ pub(crate) enum References {
 pub(crate) enum Cow {
     /// Write in place: no other entry or reference uses the page any more.
     Reuse,
-    /// Write to a copy.
     Copy,
 }
 
-/// Decides for the holder of the claim of a present entry, which is in an exclusive table and in a
-/// writable area.
-///
-/// If the page is mapped once, the decision stays valid while the claim is held: another entry of
-/// the page is created only by copying an entry under its claim, and a pin needs such a claim too.
-/// An isolated page is copied, because it may be about to get more entries, which are still
-/// migration entries of the old frame.
+/// Decides for the holder of the claim of a present entry, in an exclusive table and a writable
+/// area. If the page is mapped once, the decision stays valid while the claim is held: another
+/// entry or a pin requires a claim of an entry, too. An isolated page is copied: it may be about to
+/// get more entries, which are still migration entries of the old frame.
 pub(crate) const fn decide(counts: Counts, references: References) -> Cow {
     match references {
         References::Mapped if counts.is_mapped_once() && !counts.is_isolated() => Cow::Reuse,

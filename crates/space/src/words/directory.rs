@@ -1,9 +1,7 @@
-//! Directory of a space: an array with a word for each 2 MiB of its addresses. It is reserved as a
-//! whole, and uses memory only where tables exist. [`crate::areas::noted`] uses the same kind of
-//! array.
+//! Directory of a space: an array with a word for each 2 MiB of its addresses, reserved as a whole.
+//! It uses memory only where tables exist. [`crate::areas::noted`] has such an array, too.
 //!
-//! A directory is a handle that is cheap to clone. Links of families may keep the array after its
-//! space was torn down. It is then empty (F2 of [`crate::pages::family`]).
+//! Links keep it, empty, after the end of its space (F2 of [`crate::pages::family`]).
 
 #![allow(unsafe_code)] // A mapping of its own.
 
@@ -34,7 +32,6 @@ mod imp {
     // SAFETY: as above.
     unsafe impl Sync for Mapping {}
 
-    /// Array of words that are initially zero.
     #[derive(Clone, Debug)]
     pub(crate) struct Directory {
         /// Copy of the field of `mapping`, as is `len`, so that a hit loads both from this value.
@@ -44,15 +41,13 @@ mod imp {
         mapping: Arc<Mapping>,
     }
 
-    // SAFETY: a directory stands for a reference to a slice of atomics, which `mapping` keeps
-    // mapped.
+    // SAFETY: a directory is a reference to a slice of atomics, which `mapping` keeps mapped.
     unsafe impl Send for Directory {}
     // SAFETY: as above.
     unsafe impl Sync for Directory {}
 
     impl Directory {
-        /// Reserves `len` words of zeros. Returns `None` if `len` is 0 or the system has no
-        /// addresses left.
+        /// Reserves `len` words of zeros. Returns `None` if `len` is 0 or no addresses are left.
         pub(crate) fn new(len: usize) -> Option<Self> {
             let bytes = len.checked_mul(size_of::<AtomicU64>()).filter(|n| *n > 0)?;
             let start = map_zeros(bytes).ok()?.cast();
@@ -70,8 +65,8 @@ mod imp {
 
         #[inline(always)]
         fn deref(&self) -> &[AtomicU64] {
-            // SAFETY: the memory is mapped, aligned to a page, and contains zeros or stored values.
-            // It is unmapped when the last handle is dropped, and the slice borrows this handle.
+            // SAFETY: the memory is mapped, aligned to a page, and initialized. It is unmapped when
+            // the last handle is dropped, and the slice borrows this handle.
             unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
         }
     }
@@ -79,8 +74,7 @@ mod imp {
     impl Drop for Mapping {
         fn drop(&mut self) {
             let bytes = self.len * size_of::<AtomicU64>();
-            // SAFETY: `map_zeros` has created this mapping, and neither a handle nor a borrow of
-            // one is left.
+            // SAFETY: `map_zeros` created this mapping, and no handle or borrow of one is left.
             let _ = unsafe { libc::munmap(self.start.as_ptr().cast(), bytes) };
         }
     }
@@ -93,7 +87,6 @@ mod imp {
 
     use pagewell_sync::atomic::AtomicU64;
 
-    /// Array of words that are initially zero, in a model.
     #[derive(Clone, Debug)]
     pub(crate) struct Directory(Arc<[AtomicU64]>);
 
@@ -115,7 +108,6 @@ mod imp {
 pub(crate) use imp::Directory;
 
 impl Directory {
-    /// Returns the word for `addr`, or `None` past the last address of the space.
     #[inline(always)]
     pub(crate) fn word(&self, addr: u64) -> Option<&AtomicU64> {
         self.get((addr >> TABLE_SHIFT) as usize)
@@ -134,11 +126,9 @@ impl Directory {
         Pmd::from_bits(word.load(Ordering::Acquire))
     }
 
-    /// Stores an entry. The caller holds the unsharing lock, or the structure lock for writing
-    /// ([`crate::tables::of_space`]).
+    /// Stores an entry. Other modules call [`crate::tables::of_space::PageTables::set`].
     pub(crate) fn set(word: &AtomicU64, pmd: Pmd) {
-        // ORDERING: Release; publishes the table. It is also ordered before the drop of the share
-        // of the table that was replaced.
+        // ORDERING: Release; publishes the table, before the share of a replaced one is dropped.
         word.store(pmd.bits(), Ordering::Release);
     }
 }

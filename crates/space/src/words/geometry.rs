@@ -5,19 +5,15 @@
 //!             the rest of the 64 bits   9 bits - the order    12 bits + the order
 //! ```
 //!
-//! A table spans [`TABLE_BYTES`] of addresses, whatever the size of its pages: with pages of order
-//! `k` it uses `512 >> k` consecutive entries. The lowest `k` bits of the table's number select
-//! which ones. If a table always used its first entries, they would all have the same offset in
-//! their frames, and processor caches would hold only some dozens of them: the cache set of a line
-//! depends on its address within 4 KiB or 64 KiB. Neighbouring tables therefore use neighbouring
-//! entries.
+//! A table spans [`TABLE_BYTES`] of addresses. With pages of order `k` it uses `512 >> k`
+//! consecutive entries, which the lowest `k` bits of the table's number select. If all tables used
+//! their first entries, processor caches would hold only some dozens of these, since the cache set
+//! of a line depends on its address within 4 KiB or 64 KiB.
 
 use pagewell_frame::{FRAME_BYTES, FRAME_SHIFT, FRAME_WORDS, Order};
 
-/// log2 of the number of entries of a table.
 const TABLE_ENTRIES_SHIFT: u32 = FRAME_WORDS.trailing_zeros();
 
-/// log2 of the number of bytes of addresses that a table spans.
 pub(crate) const TABLE_SHIFT: u32 = FRAME_SHIFT + TABLE_ENTRIES_SHIFT;
 
 /// Number of bytes of addresses that a table spans: 2 MiB.
@@ -29,7 +25,6 @@ pub(crate) const MAX_PAGE_ORDER: Order = match Order::new(TABLE_ENTRIES_SHIFT as
     None => Order::MAX,
 };
 
-/// Returns the number of the table that has the entry for `addr`.
 #[inline]
 pub(crate) const fn table_of(addr: u64) -> u64 {
     addr >> TABLE_SHIFT
@@ -41,8 +36,7 @@ pub(crate) const fn table_start(table: usize) -> u64 {
     (table as u64) << TABLE_SHIFT
 }
 
-/// Returns the index of the entry for `addr` in a table with pages of `order`: the nine bits of the
-/// address above the offset in the page.
+/// Returns the index of the entry: the nine bits of the address above the offset in the page.
 #[inline]
 pub(crate) const fn entry_of(addr: u64, order: u32) -> usize {
     (addr >> (FRAME_SHIFT + order)) as usize & (FRAME_WORDS - 1)

@@ -5,18 +5,15 @@
 //! [0][  frame (30)  ][ version (27) ][order][exclusive][small]
 //! ```
 //!
-//! `order` is that of the pages in the table. `small` means that there is a table and its order is
-//! 0, so that a read tests both at once. If `small` and `order` are zero, there is no table.
-//! `exclusive` means that no other space uses the table, so pages may be mapped in it and written
-//! through it. A fork clears the bit. It is set again when the other spaces have dropped the table,
-//! or this space has copied it.
+//! `order` is that of the pages in the table. `small` marks a table of order 0, so that a read
+//! tests both at once; if it and `order` are zero, there is no table. `exclusive` means that no
+//! other space uses the table, so pages may be mapped in it and written through it. A fork clears
+//! the bit. It is set again when the others have dropped the table, or this space has copied it.
 //!
-//! Every change increments the version, which starts at 0 with the space and is never reset. An
-//! optimistic reader that finds the same word before and after its copy can therefore rely on the
-//! table having been its space's throughout. A change needs the unsharing lock, or the structure
-//! lock for writing. A version therefore repeats only after 2^27 acquisitions of one of these
-//! locks, all of them within one view. (Copying reads check the directory's sequence counter
-//! instead, [`crate::tables::of_space`].)
+//! Every change increments the version, which is never reset. So if a view finds the same word
+//! before and after, the table was its space's throughout. A change needs the unsharing lock, or
+//! the structure lock for writing: a version repeats only after 2^27 acquisitions of one of them
+//! within one view. (Copying reads check the sequence counter.)
 
 use std::fmt;
 
@@ -52,13 +49,11 @@ impl Pmd {
         self.0 & (SMALL | ORDER_MASK) != 0
     }
 
-    /// Returns `true` if the entry names a table whose pages have one frame each.
     #[inline]
     pub(crate) const fn has_small_pages(self) -> bool {
         self.0 & SMALL != 0
     }
 
-    /// Returns `true` if the entry names a table whose one page fills the table's span.
     #[inline]
     pub(crate) const fn has_huge_pages(self) -> bool {
         self.0 & ORDER_MASK == (MAX_PAGE_ORDER.get() as u64) << ORDER_SHIFT
@@ -81,7 +76,6 @@ impl Pmd {
         start_in_pool(self.0)
     }
 
-    /// Returns the table's frame, or `None` if there is no table.
     pub(crate) fn table(self) -> Option<FrameNr> {
         self.is_present().then(|| FrameNr::new(self.frame()))
     }

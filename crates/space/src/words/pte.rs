@@ -13,21 +13,18 @@
 //! | migration | 1 | 0 | 0 | the one that the page is being moved out of |
 //! | claimed | 1 | 1 | 0 | as before |
 //!
-//! A word of zeros is an empty entry. A read tests only `hot`. `readable` and `writable` permit
-//! accesses without further checks: no other entry and no pin refers to a `writable` page, so it is
-//! written in place. A migration entry keeps these two bits and `dirty` of the entry that it
-//! replaces. The top bit is 0, so a signed shift and a short mask turn the frame number into an
-//! address ([`Pte::frame_start`]).
+//! A read tests only `hot`. No other entry and no pin refers to a `writable` page, so it is written
+//! in place without further checks. A migration entry keeps `readable`, `writable` and `dirty` of
+//! the entry that it replaces. The top bit is 0 for the signed shift in [`Pte::frame_start`].
 //!
-//! A change writes bytes of the page, changes bits, or sets, replaces or removes the frame. Every
-//! change is made under a claim (exceptions: [`crate::words::claim`]) and increments the version.
+//! Every change of the page's bytes, of bits or of the frame is made under a claim (exceptions:
+//! [`crate::words::claim`]) and increments the version.
 //!
-//! Repeating versions. A reader misses a change only if, during one copy, its entry is changed
-//! exactly a multiple of 2^27 times and is then equal in all other bits. Each change needs a claim
-//! of the entry, so the copy of at most a page would have to take as long as 2^27 claims, and to
-//! end between two writes. Reuse of a freed table needs no version: a copying read also checks the
-//! sequence counter of its directory ([`crate::tables::of_space`]), a view the directory's entry
-//! ([`crate::words::pmd`]).
+//! Repeating versions. A reader misses a change only if its entry changes exactly a multiple of
+//! 2^27 times during one copy, and is then equal in all other bits. Each change needs a claim, so
+//! the copy of at most a page would have to take as long as 2^27 claims. Reuse of a freed table
+//! needs no version: a copying read also checks the sequence counter of its directory
+//! ([`crate::tables::of_space`]), a view the directory's entry ([`crate::words::pmd`]).
 
 use std::fmt;
 
@@ -44,7 +41,6 @@ const STATE: u64 = HOT | COLD | MIGRATION;
 
 const BUSY: u64 = COLD | MIGRATION;
 
-/// Permissions and dirty bit of the page. A migration entry keeps them.
 const MARKS: u64 = READABLE | WRITABLE | DIRTY;
 
 const VERSION_SHIFT: u32 = 6;
@@ -54,8 +50,7 @@ const VERSION_MASK: u64 = ((1 << (FRAME_SHIFT - VERSION_SHIFT)) - 1) << VERSION_
 /// Returns the byte offset in the pool of the frame that `word` names. The top bit must be zero.
 #[inline(always)]
 pub(super) const fn start_in_pool(word: u64) -> usize {
-    // The type is signed so that the compiler keeps the short negative mask. The value is never
-    // negative.
+    // Signed, so that the compiler keeps the short negative mask. The value is never negative.
     let shifted = (word as i64) >> (FRAME_SHIFT - FRAME_BYTES.trailing_zeros());
     (shifted & -(FRAME_BYTES as i64)) as usize
 }
@@ -124,21 +119,18 @@ impl Pte {
         (self.0 >> FRAME_SHIFT) as u32
     }
 
-    /// Returns the byte offset of the frame in its pool; meaningless in an empty entry. The
-    /// computation is one shift, and one mask that fits into an instruction.
+    /// Returns the byte offset of the frame in its pool; meaningless in an empty entry.
     #[inline(always)]
     pub(crate) const fn frame_start(self) -> usize {
         start_in_pool(self.0)
     }
 
-    /// Returns `true` if an optimistic read may continue: the page is present and readable, and the
-    /// entry is not claimed.
+    /// Returns `true` if the page is present and readable, and the entry is not claimed.
     #[inline]
     pub(crate) const fn is_hot(self) -> bool {
         self.0 & HOT != 0
     }
 
-    /// Returns `true` if the page may be written in place without further checks: hot and writable.
     #[inline]
     pub(crate) const fn may_write_in_place(self) -> bool {
         self.0 & (HOT | WRITABLE) == HOT | WRITABLE
@@ -154,8 +146,7 @@ impl Pte {
         (nr_frames as u64) << FRAME_SHIFT
     }
 
-    /// Returns `true` if the frame number in this word, which may be arbitrary, is less than that
-    /// of `limit`.
+    /// Returns `true` if the frame number, which may be arbitrary, is less than that of `limit`.
     #[inline]
     pub(crate) const fn is_below(self, limit: u64) -> bool {
         self.0 < limit
@@ -174,13 +165,11 @@ impl Pte {
         self.0.wrapping_add(1 << VERSION_SHIFT) & VERSION_MASK
     }
 
-    /// Returns the state bits of a present entry with `marks`.
     const fn present(marks: u64) -> u64 {
         if marks & READABLE != 0 { HOT } else { COLD }
     }
 
-    /// Returns the entry after a change that keeps the frame and replaces the marks by `marks`.
-    /// This entry names a frame.
+    /// Replaces the marks of this entry, which names a frame.
     const fn with_marks(self, marks: u64) -> Self {
         let state = match self.0 & STATE {
             MIGRATION => MIGRATION,
@@ -209,8 +198,7 @@ impl Pte {
         Self((frame.get() as u64) << FRAME_SHIFT | self.next_version() | HOT | marks)
     }
 
-    /// Returns the entry after a page of zeros was created in `frame`, with the permissions of the
-    /// area.
+    /// Returns the entry after a page of zeros was created, with the permissions of the area.
     pub(crate) const fn made(self, frame: FrameNr, protection: Protection) -> Self {
         let mut marks = 0;
         if protection.allows_reads() {
@@ -223,8 +211,7 @@ impl Pte {
         Self((frame.get() as u64) << FRAME_SHIFT | self.next_version() | state | marks)
     }
 
-    /// Returns the entry after a write that has found the page unshared and is made in place:
-    /// writable.
+    /// Returns the entry after an unshared page was written in place: writable.
     pub(crate) const fn reused(self) -> Self {
         self.with_marks(READABLE | WRITABLE | DIRTY)
     }
@@ -234,8 +221,7 @@ impl Pte {
         self.with_marks(self.marks() & !WRITABLE)
     }
 
-    /// Returns the entry after a change of the area's protection: not writable. If writes are
-    /// permitted, the next one sets the bit.
+    /// Returns the entry after a change of the protection: not writable until a permitted write.
     pub(crate) const fn protected(self, protection: Protection) -> Self {
         let kept = self.marks() & !(READABLE | WRITABLE);
         let readable = if protection.allows_reads() {
@@ -246,21 +232,18 @@ impl Pte {
         self.with_marks(kept | readable)
     }
 
-    /// Returns the entry after the first walk: a migration entry with the same marks.
     pub(crate) const fn to_migration(self) -> Self {
         self.with(MIGRATION, self.marks())
     }
 
-    /// Returns the entry after the second walk, or a move under the claim: present, in `frame`,
-    /// with the same marks.
+    /// Returns the entry after the second walk, or a move under the claim, with the same marks.
     pub(crate) const fn restored(self, frame: FrameNr) -> Self {
         let marks = self.marks();
         let settled = self.with(Self::present(marks), marks).0;
         Self(settled & !(!0 << FRAME_SHIFT) | (frame.get() as u64) << FRAME_SHIFT)
     }
 
-    /// Returns this entry after `entry`, which was not claimed, was moved here from another
-    /// address.
+    /// Returns this entry after `entry`, which was not claimed, was moved here.
     pub(crate) const fn moved_here(self, entry: Self) -> Self {
         Self(entry.0 & !VERSION_MASK | self.next_version())
     }
@@ -298,8 +281,7 @@ mod tests {
         (pte.0 & VERSION_MASK) >> VERSION_SHIFT
     }
 
-    /// Entries of every state but claimed, with all marks, at versions around the ends of their
-    /// range.
+    /// Entries of every state but claimed, with all marks and versions near the limits.
     fn entries() -> impl Iterator<Item = Pte> {
         [0, 1, LAST - 1, LAST].into_iter().flat_map(|version| {
             let marks = (0..8_u64).map(|marks| marks << READABLE.trailing_zeros());

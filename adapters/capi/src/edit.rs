@@ -17,7 +17,7 @@ use crate::entry::call_with;
 use crate::error::pw_error::*;
 use crate::error::{Failure, Result};
 use crate::file::{OpenFile, pw_file};
-use crate::handles::{Counted, Taken, add, tables, take, used_counted};
+use crate::handles::{Counted, Taken, reserve, tables, take, used_counted};
 
 /// Page that is being edited: ::pw_edit_begin. The structure is the program's memory, which it may
 /// copy and move; all copies are the same edit.
@@ -43,6 +43,16 @@ enum Stage {
     /// The page is published. The value holds the lock of the page until it is dropped.
     Published(PublishedPage<'static>),
     Over,
+}
+
+impl Stage {
+    /// Returns address and size of the copy that is being edited.
+    fn copy(&mut self) -> (*mut c_void, usize) {
+        match self {
+            Self::Editing(guard) => (guard.as_mut_ptr().cast(), guard.len()),
+            Self::Published(_) | Self::Over => (ptr::null_mut(), 0),
+        }
+    }
 }
 
 pub(crate) struct Edit {
@@ -102,6 +112,8 @@ pub unsafe extern "C" fn pw_edit_begin(
         }
         let counted = used_counted::<OpenFile>(file as u64)?;
         let file = counted.file();
+        // Before the page is locked: the drop of the guard would publish the copy.
+        let slot = reserve::<Edit>()?;
         let guard = match flags {
             PW_EDIT_TRY => file.try_pin_mut(page_number)?,
             _ => file.pin_mut(page_number)?,
@@ -109,21 +121,18 @@ pub unsafe extern "C" fn pw_edit_begin(
         // SAFETY: only the lifetime changes. The file is counted as in use until the guard is
         // dropped, so it is not closed.
         let guard = unsafe { transmute::<PageGuardMut<'_>, PageGuardMut<'static>>(guard) };
-        let handle = add(Edit {
+        let mut object = Box::new(Edit {
             stage: Stage::Editing(guard),
             thread: std::thread::current().id(),
             _file: counted,
-        })?;
-        // The address of the bytes is final only now. The handle was not returned yet.
-        let mut taken = take::<Edit>(handle)?;
-        let Stage::Editing(guard) = &mut taken.object().stage else {
-            return Err(Failure::Outcome(PW_ERROR_HANDLE));
-        };
+        });
+        // The address stays the same: the object does not move any more.
+        let (data, size) = object.stage.copy();
         let begun = pw_edit {
-            data: guard.as_mut_ptr().cast(),
-            size: guard.len(),
+            data,
+            size,
             page: page_number,
-            opaque: handle,
+            opaque: slot.fill(object),
         };
         // SAFETY: the caller's obligation: valid for writes.
         unsafe { answer(edit, begun) }

@@ -17,7 +17,7 @@ use crate::cache::{OpenCache, pw_cache};
 use crate::entry::{call, call_with};
 use crate::error::pw_error::*;
 use crate::error::{Failure, Result};
-use crate::handles::{add, tables, take, used_counted, with};
+use crate::handles::{add, reserve, tables, take, used_counted, with};
 use crate::hooks::{
     Hook, HooksOnBytes, pw_after_read, pw_before_write, pw_before_write_pages, pw_hole,
     pw_release_user,
@@ -407,8 +407,11 @@ pub unsafe extern "C" fn pw_open(
             let opening = options.0.lock().unwrap_or_else(PoisonError::into_inner);
             opening.clone()
         };
-        let opened = cache.0.open_with(path, &open_options(flags, opening)?)?;
-        let handle = add(OpenFile::new(opened))?;
+        let options = open_options(flags, opening)?;
+        // Before the open, which may create or truncate the file.
+        let slot = reserve::<OpenFile>()?;
+        let opened = cache.0.open_with(path, &options)?;
+        let handle = slot.fill(Box::new(OpenFile::new(opened)));
         // SAFETY: the caller's obligation: null, or valid for writes.
         unsafe { answer(file, handle as *mut _) }
     })

@@ -118,6 +118,14 @@ fn a_panic_is_an_error_and_its_handle_dead() {
     }
 }
 
+/// Not one of `PROGRAMS`: valgrind takes minutes for 65535 handles.
+#[test]
+fn call_without_a_free_handle_has_no_effect() {
+    for compiler in present(&C[..1]) {
+        run_test(compiler, "limits.c", libraries(), &[], &[]);
+    }
+}
+
 #[test]
 fn the_static_library_is_enough() {
     let Some(compiler) = present(&C[..1]).pop() else {

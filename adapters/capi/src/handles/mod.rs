@@ -77,7 +77,7 @@ pub(crate) use self::hazards::Line;
 pub(crate) use self::per_process::{PerProcess, this as this_process};
 #[cfg(not(loom))]
 pub(crate) use self::process::{
-    Counted, Kind, NR_LINES, Taken, add, check_process, mark_dead, own_line, tables, take,
+    Counted, Kind, NR_LINES, Taken, add, check_process, mark_dead, own_line, reserve, tables, take,
     used_counted, with, with_shortly,
 };
 #[cfg(not(loom))]

@@ -45,6 +45,7 @@ pub(crate) trait Kind: Sized + 'static {
 
 pub(crate) type Counted<T> = table::Counted<'static, T>;
 pub(crate) type Taken<T> = table::Taken<'static, T>;
+pub(crate) type Reserved<T> = table::Reserved<'static, T>;
 
 /// Declares tables, each with the type, number and name of its kind, and its number of slots.
 macro_rules! tables {
@@ -106,13 +107,19 @@ fn failure<T: Kind>(handle: u64, refusal: Refusal) -> Failure {
     Failure::Ours(code, detail.into())
 }
 
-/// Creates a handle of `object`. The process is registered for the heavy fence before its first
-/// handle exists, so before any call can be published.
-pub(crate) fn add<T: Kind>(object: T) -> Result<u64> {
+/// Reserves a slot for an object whose creation has effects: they do not occur if no slot is free.
+/// The process is registered for the heavy fence before its first handle exists, so before any call
+/// can be published.
+pub(crate) fn reserve<T: Kind>() -> Result<Reserved<T>> {
     FENCES.get_or_make(Fences::new);
     T::table()
-        .add(object)
+        .reserve()
         .map_err(|refusal| failure::<T>(0, refusal))
+}
+
+/// Creates a handle of `object`.
+pub(crate) fn add<T: Kind>(object: T) -> Result<u64> {
+    Ok(reserve::<T>()?.fill(Box::new(object)))
 }
 
 /// Fails with `PW_ERROR_FORKED` if an ancestor of this process created the handle.

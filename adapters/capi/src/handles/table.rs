@@ -172,7 +172,7 @@ impl<T> Slot<T> {
         // SAFETY: (a); only the thread that fills a slot or takes the object out stores to the
         // cell.
         let object = self.object.with(|object| unsafe { *object });
-        // SAFETY: (a); the object was made by `Box::into_raw` in `add`.
+        // SAFETY: (a); the object was made by `Box::into_raw` in `fill`.
         unsafe { &*object }
     }
 }
@@ -205,7 +205,14 @@ impl<'t, T> Table<'t, T> {
         &self.slots[handle as usize & (self.slots.len() - 1)]
     }
 
+    /// Creates a handle of `object`.
+    #[cfg(test)]
     pub(super) fn add(self, object: T) -> Result<u64, Refusal> {
+        Ok(self.reserve()?.fill(Box::new(object)))
+    }
+
+    /// Reserves a slot for an object that the caller is about to create.
+    pub(super) fn reserve(self) -> Result<Reserved<'t, T>, Refusal> {
         let mut used = self.free.used.lock(|| self.freed());
         // ORDERING: Relaxed, also of the store below; both are under the lock.
         let next = self.free.next.load(Ordering::Relaxed);
@@ -220,23 +227,17 @@ impl<'t, T> Table<'t, T> {
             (next, 1)
         };
         drop(used);
-        let handle = handle_of(self.kind, generation, number);
-        let slot = &self.slots[number];
-        let object = Box::into_raw(Box::new(object));
-        // SAFETY: the slot is free, and this thread has taken its number off the list: no other
-        // thread uses the cell before the word permits it.
-        slot.object.with_mut(|place| unsafe { *place = object });
-        // ORDERING: Relaxed; E3 orders it as the object.
-        slot.process.store(this(), Ordering::Relaxed);
-        // ORDERING: Release, E3.
-        slot.word.store(handle, Ordering::Release);
-        Ok(handle)
+        Ok(Reserved {
+            table: self,
+            number,
+            generation,
+        })
     }
 
     /// Returns the free slots that were used before: the initial list of a process. In a child of
-    /// `fork`, they are those that its ancestors have freed. A slot that another thread was filling
-    /// at the fork is free, too; the child leaks the object. A slot in which another thread counted
-    /// a call stays unused, since the count never ends.
+    /// `fork`, they are those that its ancestors have freed. A slot that another thread had
+    /// reserved or was filling at the fork is free, too; the child leaks the object. A slot in
+    /// which another thread counted a call stays unused, since the count never ends.
     fn freed(self) -> VecDeque<usize> {
         // ORDERING: Relaxed, all; the list is used only if this process has not stored to any of
         // them yet.
@@ -366,6 +367,41 @@ impl<'t, T> Table<'t, T> {
     }
 }
 
+/// Slot that is reserved for an object. A drop of this value without [`fill`](Self::fill) frees the
+/// slot. The thread that has this value does not continue in a child of `fork`, where the slot
+/// counts as free: the header forbids callbacks to return there.
+pub(crate) struct Reserved<'t, T> {
+    table: Table<'t, T>,
+    number: usize,
+    generation: u64,
+}
+
+impl<T> Reserved<'_, T> {
+    /// Stores the object, and returns its handle. The address of the object stays the same.
+    pub(crate) fn fill(self, object: Box<T>) -> u64 {
+        let handle = handle_of(self.table.kind, self.generation, self.number);
+        let slot = &self.table.slots[self.number];
+        forget(self);
+        let object = Box::into_raw(object);
+        // SAFETY: the slot is free, and this thread has taken its number off the list: no other
+        // thread uses the cell before the word permits it.
+        slot.object.with_mut(|place| unsafe { *place = object });
+        // ORDERING: Relaxed; E3 orders it as the object.
+        slot.process.store(this(), Ordering::Relaxed);
+        // ORDERING: Release, E3.
+        slot.word.store(handle, Ordering::Release);
+        handle
+    }
+}
+
+impl<T> Drop for Reserved<'_, T> {
+    fn drop(&mut self) {
+        // `reserve` has made the list of this process.
+        let mut used = self.table.free.used.lock(|| self.table.freed());
+        used.push_front(self.number);
+    }
+}
+
 /// Object in use by a counted call. The handle is not closed as long as this value exists.
 pub(crate) struct Counted<'t, T> {
     slot: &'t Slot<T>,
@@ -431,7 +467,7 @@ impl<T> Taken<'_, T> {
             .slot
             .object
             .with_mut(|object| unsafe { ptr::replace(object, ptr::null_mut()) });
-        // SAFETY: as in `object`; the object was made by `Box::into_raw` in `add`, and the slot no
+        // SAFETY: as in `object`; the object was made by `Box::into_raw` in `fill`, and the slot no
         // longer has it.
         let object = unsafe { Box::from_raw(object) };
         // The list is locked first: the first lock of a process makes the list of all free slots,
@@ -511,6 +547,31 @@ mod tests {
         table.mark_dead(open);
         refused(open | DEAD, Refusal::Closed);
         assert_eq!(table.take(open, |_| Ok(false)).unwrap().end(), 6);
+    }
+
+    /// A reserved slot counts as used. A reservation that is dropped frees the slot, whose next
+    /// handle is new.
+    #[test]
+    fn slot_that_was_reserved_and_not_filled_is_free() {
+        let slots = [const { Slot::NEW }; 4];
+        let free = Free::NEW;
+        let table = Table::new(1, &slots, &free);
+        let reserved = [(); 2].map(|()| table.reserve().unwrap());
+        let first = table.add(1).unwrap();
+        assert_eq!(table.add(2), Err(Refusal::Full));
+        let [unused, other] = reserved;
+        drop(unused);
+        let second = table.add(2).unwrap();
+        assert_eq!(table.add(3), Err(Refusal::Full));
+        drop(other);
+        assert_eq!(*table.counted(first).unwrap(), 1);
+        assert_eq!(*table.counted(second).unwrap(), 2);
+        table.take(second, |_| Ok(false)).unwrap().end();
+        drop(table.reserve().unwrap());
+        let third = table.reserve().unwrap().fill(Box::new(3));
+        assert_ne!(third, second);
+        assert_eq!(table.counted(second).err(), Some(Refusal::Closed));
+        assert_eq!(*table.counted(third).unwrap(), 3);
     }
 
     /// A slot whose generations are used up is never reused: its handles would repeat.

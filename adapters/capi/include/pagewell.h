@@ -1579,7 +1579,7 @@ int pw_prefetch(struct pw_file *file,
  *
  * `offset`, `length`: the bytes; whole pages are removed. A length of 0 extends to the end.
  *
- * Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_HANDLE.
+ * Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_HANDLE, ::PW_ERROR_DEADLOCK in a page codec.
  *
  * Threads: any, several with one file.
  */

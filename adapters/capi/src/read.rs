@@ -580,17 +580,16 @@ pub unsafe extern "C" fn pw_prefetch(
 ///
 /// `offset`, `length`: the bytes; whole pages are removed. A length of 0 extends to the end.
 ///
-/// Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_HANDLE.
+/// Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_HANDLE, ::PW_ERROR_DEADLOCK in a page codec.
 ///
 /// Threads: any, several with one file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_invalidate(file: *mut pw_file, offset: i64, length: i64) -> c_int {
     call_with::<OpenFile>(file as u64, || {
         let range = range(offset, length)?;
-        check_process::<OpenFile>(|| file as u64)?;
+        // This advice invalidates. Unlike `invalidate`, it reports a refusal.
         with(file as u64, |file: &OpenFile| {
-            file.file().invalidate(range);
-            Ok(())
+            Ok(file.file().advise(range, Advice::NotSoon)?)
         })
     })
 }

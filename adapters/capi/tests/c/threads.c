@@ -228,6 +228,8 @@ static int turn_back(void *user, uint64_t page, void *data, size_t size) {
     int error = pw_read(inverted, buf, 4, 0, &nr);
     CHECK(error == PW_OK || error == PW_ERROR_DEADLOCK);
     RETURNS(PW_ERROR_DEADLOCK, pw_sync_data(inverted));
+    RETURNS(PW_ERROR_DEADLOCK, pw_invalidate(inverted, 0, 0));
+    RETURNS(PW_ERROR_DEADLOCK, pw_advise(inverted, 0, 0, PW_ADVICE_NOT_SOON));
   }
   return 0;
 }

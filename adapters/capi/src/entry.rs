@@ -1,6 +1,7 @@
 //! Wrappers of the exported functions that can fail: they convert panics into errors, and errors
 //! into codes. Fast paths, which cannot panic (`with_shortly`), run outside the wrappers.
 
+use std::any::Any;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -48,19 +49,30 @@ pub(crate) const fn is_test() -> bool {
 
 #[cold]
 #[inline(never)]
-fn panicked(payload: Box<dyn std::any::Any + Send>) -> c_int {
-    let text = match payload.downcast::<&str>() {
-        Ok(text) => (*text).to_owned(),
-        Err(payload) => match payload.downcast::<String>() {
-            Ok(text) => *text,
-            Err(payload) => {
-                // Dropping the payload may panic too.
-                std::mem::forget(payload);
-                "no message".to_owned()
-            }
-        },
+fn panicked(payload: Box<dyn Any + Send>) -> c_int {
+    Failure::Ours(PW_ERROR_PANIC, text_of(payload).into()).tell()
+}
+
+/// Returns the message of a panic.
+fn text_of(payload: Box<dyn Any + Send>) -> String {
+    let payload = match payload.downcast::<&str>() {
+        Ok(text) => return (*text).to_owned(),
+        Err(payload) => payload,
     };
-    Failure::Ours(PW_ERROR_PANIC, text.into()).tell()
+    match payload.downcast::<String>() {
+        Ok(text) => *text,
+        Err(payload) => {
+            // Dropping the payload may panic too.
+            std::mem::forget(payload);
+            "no message".to_owned()
+        }
+    }
+}
+
+/// Performs a part of a request. Returns the message if it panics. The caller drops what a panic
+/// leaves inconsistent.
+pub(crate) fn caught<R>(work: impl FnOnce() -> R) -> std::result::Result<R, String> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(text_of)
 }
 
 #[cfg(not(feature = "test-panics"))]

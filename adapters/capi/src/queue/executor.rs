@@ -15,10 +15,11 @@ use std::time::Instant;
 
 use library::OwnedPageGuard;
 
+use crate::entry::caught;
 use crate::error::pw_error::*;
 use crate::error::{Failure, Result};
 use crate::file::OpenFile;
-use crate::handles::{Counted, this_process};
+use crate::handles::{Counted, mark_dead, this_process};
 use crate::pins::{self, Pinned, pw_page};
 
 /// Result of a request, passed to its ::pw_callback.
@@ -61,12 +62,16 @@ pub(super) enum Outcome {
     Synced(Result<()>),
     Pinned(Result<OwnedPageGuard>),
     Canceled,
+    /// The future has panicked, with this message.
+    Panicked(String),
 }
 
 pub(super) type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 enum Stage {
     Working(Work),
+    /// Another thread drops the future.
+    Canceling,
     Done(Outcome),
     /// The callback is being called, or was called.
     Over,
@@ -136,6 +141,12 @@ struct State {
     last: u64,
 }
 
+/// Polls a future. If it panics, the panic is the outcome: the request is complete.
+fn polled(work: &mut Work, waker: &Waker) -> Poll<Outcome> {
+    caught(|| work.as_mut().poll(&mut Context::from_waker(waker)))
+        .unwrap_or_else(|message| Poll::Ready(Outcome::Panicked(message)))
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -168,7 +179,7 @@ impl Request {
         let mut stage = lock(&self.stage);
         if let Stage::Working(work) = &mut *stage {
             let waker = Waker::from(Arc::clone(self));
-            match work.as_mut().poll(&mut Context::from_waker(&waker)) {
+            match polled(work, &waker) {
                 Poll::Ready(outcome) => *stage = Stage::Done(outcome),
                 Poll::Pending => return None,
             }
@@ -208,6 +219,11 @@ impl Request {
         };
         let result = match outcome {
             Outcome::Canceled => Err(Failure::Outcome(PW_ERROR_CANCELED)),
+            Outcome::Panicked(message) => {
+                // As after a call that panics.
+                mark_dead::<OpenFile>(program.file);
+                Err(Failure::Ours(PW_ERROR_PANIC, message.into()))
+            }
             Outcome::Written(result) => result.map(|size| completion.size = size),
             Outcome::Appended(result) => {
                 result.map(|(offset, size)| (completion.offset, completion.size) = (offset, size))
@@ -375,7 +391,7 @@ impl Executor {
         let waker = Waker::from(Arc::clone(&request));
         let mut stage = lock(&request.stage);
         if let Stage::Working(work) = &mut *stage
-            && let Poll::Ready(outcome) = work.as_mut().poll(&mut Context::from_waker(&waker))
+            && let Poll::Ready(outcome) = polled(work, &waker)
         {
             *stage = Stage::Done(outcome);
             drop(stage);
@@ -418,12 +434,21 @@ impl Executor {
             return false;
         };
         let mut stage = lock(&request.stage);
-        let Stage::Working(_) = &*stage else {
-            return false;
+        let work = match replace(&mut *stage, Stage::Canceling) {
+            Stage::Working(work) => work,
+            other => {
+                *stage = other;
+                return false;
+            }
         };
-        let work = replace(&mut *stage, Stage::Done(Outcome::Canceled));
         drop(stage);
-        drop(work);
+        // The request has an outcome only after the drop: the future counts as a use of the file,
+        // which the callback may close.
+        let outcome = match caught(|| drop(work)) {
+            Ok(()) => Outcome::Canceled,
+            Err(message) => Outcome::Panicked(message),
+        };
+        *lock(&request.stage) = Stage::Done(outcome);
         request.list();
         true
     }
@@ -432,6 +457,7 @@ impl Executor {
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
+    use std::ptr;
     use std::sync::atomic::AtomicUsize;
 
     use super::*;
@@ -440,6 +466,92 @@ mod tests {
 
     unsafe extern "C" fn count(_completion: *const pw_completion, _user: *mut c_void) {
         NR_CALLBACKS.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Appends the error of the completion to `user`.
+    unsafe extern "C" fn note(completion: *const pw_completion, user: *mut c_void) {
+        // SAFETY: `noted` passes a list that is not used elsewhere during a run.
+        let errors = unsafe { &mut *user.cast::<Vec<c_int>>() };
+        // SAFETY: the completion is valid during the call.
+        errors.push(unsafe { (*completion).error });
+    }
+
+    fn noted(errors: &mut Vec<c_int>) -> Program {
+        Program {
+            callback: note,
+            user: ptr::from_mut(errors).cast(),
+            asked: Asked::NOTHING,
+            file: 0,
+        }
+    }
+
+    /// A request whose future panics, at the submission or later, completes with this error.
+    /// Symptom of the fault: the callback was not called, and the queue could not be closed.
+    #[test]
+    fn request_that_panics_completes() {
+        let executor = Arc::new(Executor::new().unwrap());
+        let mut errors = Vec::new();
+        for nr_pending in 0..2 {
+            let program = noted(&mut errors);
+            let mut nr = 0;
+            let work = poll_fn(move |context| {
+                assert!(nr < nr_pending, "a panic of a future");
+                nr += 1;
+                context.waker().wake_by_ref();
+                Poll::Pending
+            });
+            executor.accept(program, None, Box::pin(work));
+            assert_eq!(executor.run(1, Some(Instant::now())).unwrap(), 1);
+            assert_eq!(executor.nr_requests(), 0);
+        }
+        assert_eq!(errors, [PW_ERROR_PANIC as c_int; 2]);
+    }
+
+    /// Future whose drop runs the queue, as another thread may do during the drop.
+    struct Running {
+        executor: Arc<Executor>,
+        waker: Option<Waker>,
+        nr_callbacks: Arc<AtomicUsize>,
+    }
+
+    impl Future for Running {
+        type Output = Outcome;
+
+        fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+            self.waker = Some(context.waker().clone());
+            Poll::Pending
+        }
+    }
+
+    impl Drop for Running {
+        fn drop(&mut self) {
+            if let Some(waker) = &self.waker {
+                waker.wake_by_ref();
+            }
+            let nr = self.executor.run(1, Some(Instant::now())).unwrap();
+            self.nr_callbacks.store(nr, Ordering::Relaxed);
+        }
+    }
+
+    /// A callback may close the file, so a canceled request calls it after the drop of the future,
+    /// which counts as a use of the file.
+    #[test]
+    fn canceled_future_is_dropped_before_the_callback() {
+        let executor = Arc::new(Executor::new().unwrap());
+        let mut errors = Vec::new();
+        let nr_callbacks = Arc::new(AtomicUsize::new(0));
+        let work = Running {
+            executor: Arc::clone(&executor),
+            waker: None,
+            nr_callbacks: Arc::clone(&nr_callbacks),
+        };
+        let number = executor.accept(noted(&mut errors), None, Box::pin(work));
+        assert!(executor.cancel(number));
+        assert_eq!(nr_callbacks.load(Ordering::Relaxed), 0);
+        assert!(!executor.cancel(number));
+        assert_eq!(executor.run(1, Some(Instant::now())).unwrap(), 1);
+        assert_eq!(executor.nr_requests(), 0);
+        assert_eq!(errors, [PW_ERROR_CANCELED as c_int]);
     }
 
     /// Whether an executor is freed after its close, although a request is woken late: by a poll

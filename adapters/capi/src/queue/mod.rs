@@ -28,10 +28,10 @@
 //! 2. A waker sets `is_listed`. The first waker to set it puts the request on the list.
 //! 3. A run takes a request off the list, clears `is_listed`, polls under the request's own mutex,
 //!    and, if the request is ready, removes it from the queue's table: only one run can do that.
-//!    Then it calls the callback.
-//! 4. A cancellation replaces the future by an outcome under the request's mutex, releases the
-//!    mutex, drops the future, and lists the request. It fails if the request already has an
-//!    outcome.
+//!    Then it calls the callback. A request whose future has panicked is ready, with this error.
+//! 4. A cancellation takes the future under the request's mutex, and releases the mutex. It drops
+//!    the future, which counts as a use of the file; then it stores the outcome, and lists the
+//!    request. It fails if another thread cancels the request, or the request has an outcome.
 //! 5. A close requires that the table is empty, and empties the list: a waker may have listed a
 //!    request shortly before its callback was called. Afterwards no waker lists a request.
 

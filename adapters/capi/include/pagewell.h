@@ -288,7 +288,7 @@ enum pw_error {
   /**
    * The requested facility is unavailable and fallback is disabled; ::pw_last_error gives
    * the reason. Or the system now refuses `membarrier(2)`, which it has granted before: then
-   * no handle can be closed or freed, and no edit can be begun, published or ended.
+   * no handle of a file can be closed.
    */
   PW_ERROR_UNAVAILABLE = 5124,
   /**

@@ -32,8 +32,8 @@ pub(crate) struct OpenCache(pub(crate) Cache);
 pub(crate) struct CacheOptions(Mutex<Builder>);
 
 tables! {
-    OpenCache: 1, "cache", 1024;
-    CacheOptions: 2, "cache options", 1024;
+    OpenCache: 1, "cache", 1024, Counted;
+    CacheOptions: 2, "cache options", 1024, Counted;
 }
 
 /// Use of huge pages for the cache's memory: ::pw_cache_options_set_huge_pages.

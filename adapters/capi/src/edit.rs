@@ -63,7 +63,7 @@ pub(crate) struct Edit {
 }
 
 tables! {
-    Edit: 6, "edit", 16384;
+    Edit: 6, "edit", 16384, Counted;
 }
 
 // SAFETY: other threads access only the thread id and the file. The guard in `Stage` is not `Send`,

@@ -121,7 +121,7 @@ pub enum pw_error {
     PW_ERROR_FORKED = 5123,
     /// The requested facility is unavailable and fallback is disabled; ::pw_last_error gives
     /// the reason. Or the system now refuses `membarrier(2)`, which it has granted before: then
-    /// no handle can be closed or freed, and no edit can be begun, published or ended.
+    /// no handle of a file can be closed.
     PW_ERROR_UNAVAILABLE = 5124,
     /// The backend failed, for example because the disk is full. ::pw_last_errno returns the
     /// `errno` of the failed system call.

@@ -96,8 +96,8 @@ struct Opening {
 pub(crate) struct OpenFileOptions(Mutex<Opening>);
 
 tables! {
-    OpenFile: 4, "file", 65536;
-    OpenFileOptions: 5, "open options", 4096;
+    OpenFile: 4, "file", 65536, Published;
+    OpenFileOptions: 5, "open options", 4096, Counted;
 }
 
 /// Open for reading and writing. The file is open for reading only if neither a flag nor a

@@ -42,7 +42,8 @@
 //! a closing thread that finds a counted call gives up at once, and one that finds a published call
 //! after a short time.
 //!
-//! Other objects than files are used rarely, and their calls are all counted.
+//! Calls with other objects than files are all counted. Steps c and the scan of the hazard slots in
+//! d do not apply to them: their close makes no system call.
 //!
 //! # Ordering edges
 //!
@@ -77,8 +78,8 @@ pub(crate) use self::hazards::Line;
 pub(crate) use self::per_process::{PerProcess, this as this_process};
 #[cfg(not(loom))]
 pub(crate) use self::process::{
-    Counted, Kind, NR_LINES, Taken, add, check_process, mark_dead, own_line, reserve, tables, take,
-    used_counted, with, with_shortly,
+    Calls, Counted, Kind, NR_LINES, Taken, add, check_process, mark_dead, own_line, reserve,
+    tables, take, used_counted, with, with_shortly,
 };
 #[cfg(not(loom))]
 pub(crate) use self::table::{Free, Slot, Table};

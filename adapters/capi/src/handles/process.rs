@@ -34,12 +34,23 @@ static LINES: Lines<NR_LINES> = Lines::new();
 
 static FENCES: Raced<Fences> = Raced::new();
 
+/// Treatment of calls with handles of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Calls {
+    /// Frequent calls are published, the others are counted. A close executes the heavy fence.
+    Published,
+    /// All calls are counted. A close needs no system call.
+    Counted,
+}
+
 /// Kind of handles: the type of their objects.
 pub(crate) trait Kind: Sized + 'static {
     /// Name in errors.
     const NAME: &'static str;
     /// Number of table slots.
     const NR: usize;
+    /// Treatment of calls.
+    const CALLS: Calls;
     fn table() -> Table<'static, Self>;
 }
 
@@ -47,12 +58,14 @@ pub(crate) type Counted<T> = table::Counted<'static, T>;
 pub(crate) type Taken<T> = table::Taken<'static, T>;
 pub(crate) type Reserved<T> = table::Reserved<'static, T>;
 
-/// Declares tables, each with the type, number and name of its kind, and its number of slots.
+/// Declares tables, each with the type, number and name of its kind, its number of slots and the
+/// treatment of calls.
 macro_rules! tables {
-    ($($kind:ty: $number:literal, $name:literal, $nr:expr;)*) => {$(
+    ($($kind:ty: $number:literal, $name:literal, $nr:expr, $calls:ident;)*) => {$(
         impl $crate::handles::Kind for $kind {
             const NAME: &'static str = $name;
             const NR: usize = $nr;
+            const CALLS: $crate::handles::Calls = $crate::handles::Calls::$calls;
 
             #[inline(always)]
             fn table() -> $crate::handles::Table<'static, Self> {
@@ -263,6 +276,7 @@ fn announce(handle: u64) -> Option<Announced<'static>> {
 /// the page codec.
 #[inline(always)]
 pub(crate) fn with<T: Kind, R>(handle: u64, work: impl FnOnce(&T) -> Result<R>) -> Result<R> {
+    const { assert!(matches!(T::CALLS, Calls::Published)) };
     let failure = |refusal| failure::<T>(handle, refusal);
     let Some(announced) = announce(handle) else {
         return work(&*T::table().counted(handle).map_err(failure)?);
@@ -281,6 +295,7 @@ pub(crate) fn with_shortly<T: Kind, R>(
     handle: u64,
     work: impl FnOnce(&T, &'static Line) -> R,
 ) -> Option<R> {
+    const { assert!(matches!(T::CALLS, Calls::Published)) };
     let line = own_line()?;
     let announced = Announced::begin(line, handle)?;
     let answer = work(T::table().announced(&announced).ok()?, line);
@@ -306,9 +321,9 @@ pub(crate) fn mark_dead<T: Kind>(handle: u64) {
 pub(crate) fn take<T: Kind>(handle: u64) -> Result<Taken<T>> {
     check_process::<T>(|| handle)?;
     let is_announced = |handle| match FENCES.get() {
-        Some(fences) => LINES.is_announced(handle, *fences),
-        // No handle exists yet.
-        None => Ok(false),
+        Some(fences) if T::CALLS == Calls::Published => LINES.is_announced(handle, *fences),
+        // No call is published, or no handle exists yet.
+        _ => Ok(false),
     };
     T::table()
         .take(handle, is_announced)

@@ -21,7 +21,7 @@ pub struct pw_queue {
 pub(crate) struct Queue(pub(super) Arc<Executor>);
 
 tables! {
-    Queue: 7, "queue", 1024;
+    Queue: 7, "queue", 1024, Counted;
 }
 
 /// Creates a queue.

@@ -2,10 +2,16 @@
 
 #include "check.h"
 
+#include <linux/filter.h>
+#include <linux/membarrier.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { THREADS = 4, ROUNDS = 50 };
@@ -366,6 +372,37 @@ static void signals_that_are_blocked(const char *folder) {
   OK(pw_close(file));
 }
 
+/* Refuses membarrier(2) in this process and its children, from now on. */
+static void refuse_membarrier(void) {
+  struct sock_filter steps[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog filter = {sizeof steps / sizeof steps[0], steps};
+  CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+  CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
+}
+
+/* The last test: the system refuses membarrier(2), which it has granted before. An edit ends all the same. */
+static void edits_without_membarrier(void) {
+  struct pw_cache_options *options;
+  struct pw_file *file;
+  struct pw_edit edit;
+  if (is_valgrind() || syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0) < MEMBARRIER_CMD_PRIVATE_EXPEDITED)
+    return;
+  OK(pw_open(cache, path, PW_OPEN_WRITE, NULL, &file));
+  refuse_membarrier();
+  OK(pw_edit_begin(file, 0, 0, &edit));
+  OK(pw_edit_cancel(&edit));
+  OK(pw_edit_begin(file, 0, PW_EDIT_TRY, &edit));
+  OK(pw_edit_commit(&edit, 0));
+  OK(pw_cache_options_new(&options));
+  OK(pw_cache_options_free(options));
+  RETURNS(PW_ERROR_UNAVAILABLE, pw_close(file));
+}
+
 int main(int argc, char **argv) {
   CHECK(argc == 2);
   path = make_file(argv[1], "file", 10000);
@@ -379,6 +416,7 @@ int main(int argc, char **argv) {
   signals_that_are_blocked(argv[1]);
   cancelled_threads();
   release_that_calls();
+  edits_without_membarrier();
   OK(pw_cache_close(cache));
   return 0;
 }

@@ -155,13 +155,14 @@ impl Shm {
         Ok(ShmLocked::Done)
     }
 
-    /// Unmaps the memory for a connection, and releases its locks. The last connection frees the
-    /// memory. Does nothing if the connection has no mapping: SQLite maps before it locks.
+    /// Releases the locks of a connection, and unmaps its memory, if it has any. The last
+    /// connection with a mapping frees the memory.
     pub(crate) fn leave(&mut self, handle: &mut ShmHandle) {
+        // SQLite maps before it locks. A lock without a mapping is released all the same.
+        self.unlock(handle, u8::MAX);
         if !handle.is_mapped {
             return;
         }
-        self.unlock(handle, u8::MAX);
         handle.is_mapped = false;
         self.nr_users -= 1;
         if self.nr_users == 0 {
@@ -233,6 +234,21 @@ mod tests {
         assert_eq!(shm.regions.len(), 3);
         shm.leave(&mut b);
         assert_eq!((shm.regions.len(), shm.locks), (0, [0; SHM_NLOCK]));
+    }
+
+    #[test]
+    fn locks_without_a_mapping_are_released() {
+        let mut shm = Shm::default();
+        let (mut a, mut b) = (ShmHandle::default(), ShmHandle::default());
+        let Mapped::At(_) = shm.map(&mut b, 0, 32_768, true) else {
+            panic!("there is memory");
+        };
+        assert_eq!(shm.lock(&mut a, 0, 1, SHARE), Ok(ShmLocked::Done));
+        assert_eq!(shm.lock(&mut a, 1, 1, TAKE), Ok(ShmLocked::Done));
+        shm.leave(&mut a);
+        assert_eq!(shm.lock(&mut b, 0, 8, TAKE), Ok(ShmLocked::Done));
+        // The mapping of another connection stays.
+        assert_eq!((shm.nr_users, shm.regions.len()), (1, 1));
     }
 
     #[test]

@@ -5,10 +5,12 @@
 //! (`sqlite3_api_routines`, which only grows at its end). In a program that is linked with this
 //! library, they are symbols (the feature `linked`). The first copy of SQLite that registers the
 //! VFS is the host. Any other copy in the same process, which has its own list of VFSs and its own
-//! allocator, is refused.
+//! allocator, is refused. A copy in which the registration fails is not the host.
 
 use std::ffi::{CString, c_char, c_int, c_void};
-use std::sync::OnceLock;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::abi::{sqlite3, sqlite3_vfs};
 
@@ -26,8 +28,9 @@ type FileControl = unsafe extern "C" fn(*mut sqlite3, *const c_char, c_int, *mut
 pub(crate) type AutoExtension =
     unsafe extern "C" fn(*mut sqlite3, *mut *mut c_char, *const c_void) -> c_int;
 
-#[derive(Clone, Copy)]
 pub(crate) struct Host {
+    /// The VFS, once it was created for this host.
+    ours: OnceLock<Vfs>,
     exec: Exec,
     file_control: FileControl,
     log: Log,
@@ -42,7 +45,39 @@ pub(crate) struct Host {
 /// Oldest version of SQLite that has all functions: 3.31, of January 2020.
 const OLDEST: c_int = 3_031_000;
 
-static HOST: OnceLock<Host> = OnceLock::new();
+/// The host, or null. It is set before the registration, since SQLite may then call the VFS at any
+/// time, and cleared if the VFS was not registered. A host is never freed.
+static HOST: AtomicPtr<Host> = AtomicPtr::new(ptr::null_mut());
+
+/// Registrations with the host. Not locked during calls to SQLite, whose initialization may
+/// register the VFS.
+static REGISTRATIONS: Mutex<Registrations> = Mutex::new(Registrations {
+    nr_in_progress: 0,
+    has_succeeded: false,
+});
+
+struct Registrations {
+    nr_in_progress: usize,
+    has_succeeded: bool,
+}
+
+/// Address of the VFS, which lives as long as the process.
+pub(crate) struct Vfs(pub(crate) *mut sqlite3_vfs);
+
+// SAFETY: SQLite's own lock guards the field that changes (`next`); the others are constant.
+unsafe impl Send for Vfs {}
+// SAFETY: as above.
+unsafe impl Sync for Vfs {}
+
+/// Result of a registration: a code of SQLite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Registration {
+    /// SQLite may call the VFS, even if the code is that of a later error.
+    Registered(c_int),
+    /// SQLite does not have the VFS.
+    Failed(c_int),
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -109,18 +144,20 @@ unsafe fn function<F: Copy>(routines: *const *const c_void, slot: usize) -> F {
     unsafe { at.cast::<F>().read() }
 }
 
-/// Sets the host to the copy of SQLite that passed this table of functions. If that copy is
-/// refused, writes the reason to `error`, in memory that SQLite frees. Writes none if `error` is
-/// null, or if the copy is older than [`FIRST_WITH_MALLOC64`].
+/// Sets the host to the copy of SQLite that passed this table of functions, and calls `register`.
+/// Returns the code of the registration. If the copy is refused, writes the reason to `error`, in
+/// memory that SQLite frees. Writes none if `error` is null, or if the copy is older than
+/// [`FIRST_WITH_MALLOC64`].
 ///
 /// # Safety
 ///
 /// (R) `routines` is a table that SQLite passes to an extension, or null. (E) `error` is null, or
 /// valid for writes.
-pub(crate) unsafe fn take_routines(
+pub(crate) unsafe fn register_routines(
     routines: *const *const c_void,
     error: *mut *mut c_char,
-) -> Result<(), Refusal> {
+    register: impl FnOnce(&'static Host) -> Registration,
+) -> Result<c_int, Refusal> {
     if routines.is_null() {
         return Err(Refusal::Old);
     }
@@ -129,13 +166,13 @@ pub(crate) unsafe fn take_routines(
         unsafe { function(routines, slot::LIBVERSION_NUMBER) };
     // SAFETY: the function takes no arguments.
     let version = unsafe { version() };
-    let taken = if version < OLDEST {
+    let registered = if version < OLDEST {
         Err(Refusal::Old)
     } else {
         // SAFETY: (R), and the version.
-        take(unsafe { host_of(routines) })
+        register_in(unsafe { host_of(routines) }, register)
     };
-    if let Err(refusal) = taken
+    if let Err(refusal) = registered
         && version >= FIRST_WITH_MALLOC64
         && !error.is_null()
     {
@@ -144,7 +181,7 @@ pub(crate) unsafe fn take_routines(
         // SAFETY: (E).
         unsafe { error.write(copied(refusal.text(), malloc)) };
     }
-    taken
+    registered
 }
 
 /// # Safety
@@ -152,6 +189,7 @@ pub(crate) unsafe fn take_routines(
 /// (R) `routines` is the table of a SQLite of version `OLDEST` or later.
 unsafe fn host_of(routines: *const *const c_void) -> Host {
     Host {
+        ours: OnceLock::new(),
         // SAFETY: (T) and (F) by (R): from version `OLDEST` on, the table has all these slots and
         // functions.
         exec: unsafe { function(routines, slot::EXEC) },
@@ -174,9 +212,11 @@ unsafe fn host_of(routines: *const *const c_void) -> Host {
     }
 }
 
-/// Sets the host to the copy of SQLite that is linked to the program.
+/// As [`register_routines`], for the copy of SQLite that is linked to the program.
 #[cfg(feature = "linked")]
-pub(crate) fn take_linked() -> Result<(), Refusal> {
+pub(crate) fn register_linked(
+    register: impl FnOnce(&'static Host) -> Registration,
+) -> Result<c_int, Refusal> {
     mod linked {
         use super::*;
         // SAFETY: declared as in SQLite's header.
@@ -211,7 +251,8 @@ pub(crate) fn take_linked() -> Result<(), Refusal> {
     if unsafe { linked::sqlite3_libversion_number() } < OLDEST {
         return Err(Refusal::Old);
     }
-    take(Host {
+    let host = Host {
+        ours: OnceLock::new(),
         exec: linked::sqlite3_exec,
         file_control: linked::sqlite3_file_control,
         log: linked::sqlite3_log,
@@ -221,24 +262,66 @@ pub(crate) fn take_linked() -> Result<(), Refusal> {
         vfs_find: linked::sqlite3_vfs_find,
         vfs_register: linked::sqlite3_vfs_register,
         auto_extension: linked::sqlite3_auto_extension,
+    };
+    register_in(host, register)
+}
+
+fn register_in(
+    host: Host,
+    register: impl FnOnce(&'static Host) -> Registration,
+) -> Result<c_int, Refusal> {
+    let lock = || REGISTRATIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut registrations = lock();
+    let host = match kept() {
+        Some(kept) if kept.vfs_find as usize == host.vfs_find as usize => kept,
+        Some(_) => return Err(Refusal::Another),
+        None => &*Box::leak(Box::new(host)),
+    };
+    // ORDERING: Release; pairs with the Acquire of `kept`.
+    HOST.store(ptr::from_ref(host).cast_mut(), Ordering::Release);
+    registrations.nr_in_progress += 1;
+    drop(registrations);
+    let registration = register(host);
+    let mut registrations = lock();
+    registrations.nr_in_progress -= 1;
+    Ok(match registration {
+        Registration::Registered(code) => {
+            registrations.has_succeeded = true;
+            code
+        }
+        Registration::Failed(code) => {
+            if !registrations.has_succeeded && registrations.nr_in_progress == 0 {
+                // ORDERING: Relaxed; a null pointer publishes nothing.
+                HOST.store(ptr::null_mut(), Ordering::Relaxed);
+            }
+            code
+        }
     })
 }
 
-fn take(host: Host) -> Result<(), Refusal> {
-    let kept = HOST.get_or_init(|| host);
-    if kept.vfs_find as usize == host.vfs_find as usize {
-        Ok(())
-    } else {
-        Err(Refusal::Another)
-    }
+fn kept() -> Option<&'static Host> {
+    // ORDERING: Acquire; pairs with the Release of `register_in`.
+    let host = HOST.load(Ordering::Acquire);
+    // SAFETY: null, or a host that is never freed, and is accessed by shared references alone.
+    unsafe { host.as_ref() }
 }
 
 /// Returns the host, which is set before the VFS is registered.
 pub(crate) fn host() -> &'static Host {
-    HOST.get().expect("registered in a SQLite")
+    kept().expect("registered in a SQLite")
 }
 
 impl Host {
+    /// Returns the VFS of this host, which `make` creates at the first call.
+    pub(crate) fn ours(&self, make: impl FnOnce() -> Vfs) -> *mut sqlite3_vfs {
+        self.ours.get_or_init(make).0
+    }
+
+    /// Whether `vfs` is the VFS of this host.
+    pub(crate) fn is_ours(&self, vfs: *mut sqlite3_vfs) -> bool {
+        self.ours.get().is_some_and(|ours| ptr::eq(ours.0, vfs))
+    }
+
     /// Writes a line to SQLite's log, if the program has set one (`SQLITE_CONFIG_LOG`).
     pub(crate) fn log(&self, code: c_int, text: &str) {
         let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
@@ -373,13 +456,18 @@ mod tests {
     sqlite!(old, 3_008_011);
     sqlite!(oldest, 3_007_000);
 
-    fn taken(routines: &[*const c_void]) -> (Result<(), Refusal>, Option<String>) {
+    /// Registers as an extension, with a registration that has this result.
+    fn registered(
+        routines: &[*const c_void],
+        result: Registration,
+    ) -> (Result<c_int, Refusal>, Option<String>) {
         let mut error = std::ptr::null_mut();
         // SAFETY: (R) the entries that the call uses are functions with SQLite's types; (E) the
         // error is a local variable.
-        let taken = unsafe { take_routines(routines.as_ptr(), &raw mut error) };
+        let registered =
+            unsafe { register_routines(routines.as_ptr(), &raw mut error, |_| result) };
         if error.is_null() {
-            return (taken, None);
+            return (registered, None);
         }
         // SAFETY: a terminated text, as long as it is not freed.
         let text = unsafe { CStr::from_ptr(error) }
@@ -388,20 +476,28 @@ mod tests {
             .to_owned();
         // SAFETY: allocated by `malloc`.
         unsafe { libc::free(error.cast()) };
-        (taken, Some(text))
+        (registered, Some(text))
     }
 
     #[test]
     fn refused_sqlite_gets_a_text() {
+        let done = |routines: &[_]| registered(routines, Registration::Registered(0));
+        // The first registration fails, so its copy of SQLite is not the host.
+        let failed = registered(&second::routines(), Registration::Failed(1));
+        assert_eq!(failed, (Ok(1), None));
         let first = first::routines();
-        assert_eq!(taken(&first), (Ok(()), None));
-        assert_eq!(taken(&first), (Ok(()), None));
-        let (refused, text) = taken(&second::routines());
+        assert_eq!(done(&first), (Ok(0), None));
+        assert_eq!(done(&first), (Ok(0), None));
+        let (refused, text) = done(&second::routines());
         assert_eq!(refused, Err(Refusal::Another));
         assert!(text.unwrap().contains("another SQLite library"));
-        let (refused, text) = taken(&old::routines());
+        let (refused, text) = done(&old::routines());
         assert_eq!(refused, Err(Refusal::Old));
         assert!(text.unwrap().contains("3.31"));
-        assert_eq!(taken(&oldest::routines()), (Err(Refusal::Old), None));
+        assert_eq!(done(&oldest::routines()), (Err(Refusal::Old), None));
+        // The host stays the host although a later registration fails.
+        let failed = registered(&first, Registration::Failed(1));
+        assert_eq!(failed, (Ok(1), None));
+        assert_eq!(done(&second::routines()).0, Err(Refusal::Another));
     }
 }

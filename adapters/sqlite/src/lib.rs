@@ -67,14 +67,15 @@ pub unsafe extern "C" fn sqlite3_pagewellsqlite_init(
     routines: *const *const c_void,
 ) -> c_int {
     methods::guarded(|| {
+        let register = |host: &_| vfs::register(host, false);
         // SAFETY: (R) and (E).
-        if unsafe { host::take_routines(routines, error) }.is_err() {
-            return Ok(abi::ERROR);
-        }
-        Ok(match vfs::register(false) {
-            abi::OK => abi::OK_LOAD_PERMANENTLY,
-            code => code,
-        })
+        Ok(
+            match unsafe { host::register_routines(routines, error, register) } {
+                Ok(abi::OK) => abi::OK_LOAD_PERMANENTLY,
+                Ok(code) => code,
+                Err(_) => abi::ERROR,
+            },
+        )
     })
 }
 
@@ -99,10 +100,9 @@ pub enum AsDefault {
 #[cfg(feature = "linked")]
 pub fn register(default: AsDefault) -> Result<(), c_int> {
     let code = methods::guarded(|| {
-        if host::take_linked().is_err() {
-            return Ok(abi::ERROR);
-        }
-        Ok(vfs::register(default == AsDefault::Yes))
+        let registered =
+            host::register_linked(|host| vfs::register(host, default == AsDefault::Yes));
+        Ok(registered.unwrap_or(abi::ERROR))
     });
     match code {
         abi::OK => Ok(()),

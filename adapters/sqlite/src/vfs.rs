@@ -8,41 +8,30 @@ use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::sync::OnceLock;
 
 use crate::abi::{self, sqlite3, sqlite3_file, sqlite3_vfs};
 use crate::connection::Connection;
 use crate::databases;
 use crate::descriptors::Wish;
 use crate::error::Failure;
-use crate::host::host;
+use crate::host::{Host, Registration, Vfs, host};
 use crate::methods::{self, OpenFile, guarded};
 use crate::options::{Options, PREFIX};
 
-/// Address of the VFS, which is created once and lives as long as the process.
-static VFS: OnceLock<Registered> = OnceLock::new();
-
-struct Registered(*mut sqlite3_vfs);
-
-// SAFETY: SQLite's own lock guards the field that changes (`next`); the others are constant.
-unsafe impl Send for Registered {}
-// SAFETY: as above.
-unsafe impl Sync for Registered {}
-
 /// Registers the VFS with the host ([`crate::host`]), or changes whether it is the default.
-pub(crate) fn register(is_default: bool) -> c_int {
-    let unix = host().vfs(c"unix");
+pub(crate) fn register(host: &Host, is_default: bool) -> Registration {
+    let unix = host.vfs(c"unix");
     if unix.is_null() {
-        host().log(
+        host.log(
             abi::ERROR,
             "cannot register vfs=pagewell: SQLite has no VFS `unix`",
         );
-        return abi::ERROR;
+        return Registration::Failed(abi::ERROR);
     }
-    let vfs = VFS.get_or_init(|| {
+    let vfs = host.ours(|| {
         // SAFETY: SQLite has returned a registered VFS, which is permanent.
         let unix = unsafe { &mut *unix };
-        Registered(Box::into_raw(Box::new(sqlite3_vfs {
+        Vfs(Box::into_raw(Box::new(sqlite3_vfs {
             version: 3,
             // SQLite allocates this for each file. It must suffice for both VFSs, since the files
             // that the Unix VFS opens are in this memory, too.
@@ -70,14 +59,14 @@ pub(crate) fn register(is_default: bool) -> c_int {
         })))
     });
     // SAFETY: (V) the value is initialized as SQLite requires, and never freed.
-    let code = unsafe { host().register(vfs.0, is_default) };
+    let code = unsafe { host.register(vfs, is_default) };
     if code != abi::OK {
-        return code;
+        return Registration::Failed(code);
     }
     // Registers `each_connection` at each call, since a program may have cleared SQLite's list of
     // automatic extensions by `sqlite3_shutdown`. If the list still contains the function, SQLite
     // does not add it again.
-    host().for_each_connection(each_connection)
+    Registration::Registered(host.for_each_connection(each_connection))
 }
 
 /// SQLite calls this for each new connection. If the main database of the connection uses this VFS,
@@ -93,7 +82,7 @@ unsafe extern "C" fn each_connection(
         let mut vfs: *mut sqlite3_vfs = std::ptr::null_mut();
         // SAFETY: (D) SQLite passes a new connection; (A) the operation stores a pointer to a VFS.
         let code = unsafe { host().control(db, abi::FCNTL_VFS_POINTER, (&raw mut vfs).cast()) };
-        if code == abi::OK && VFS.get().is_some_and(|ours| std::ptr::eq(ours.0, vfs)) {
+        if code == abi::OK && host().is_ours(vfs) {
             // SAFETY: (D), as above. If this fails, SQLite copies pages.
             let _ = unsafe { host().run(db, c"PRAGMA main.mmap_size=9223372036854775807") };
         }

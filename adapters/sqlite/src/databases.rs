@@ -21,6 +21,9 @@
 //! 4 lock the file, check that the path still leads to it, register it with the cache; publish
 //! ```
 //!
+//! A join checks first that the open database is that of the path, and has the options of the open.
+//! The last close waits for these checks, so an open that fails never closes a database.
+//!
 //! - A file that the open creates has no identity at step 1, so several threads may create and open
 //!   it concurrently. They have descriptors of one file, and step 3 gives the claim to one of them.
 //!   The others wait and join. So a path needs no lock of its own.
@@ -61,7 +64,7 @@ use crate::error::{Failure, cannot, cannot_open};
 use crate::locks::Locks;
 use crate::options::Options;
 use crate::process::Process;
-use crate::registry::{Claim, Entered, Registry, User};
+use crate::registry::{Candidate, Claim, Entered, Registry, User};
 use crate::shm::Shm;
 
 /// Open database: state that its connections share.
@@ -82,6 +85,9 @@ pub(crate) struct Database {
 
 /// Open database, and the use of it by one connection.
 pub(crate) type DatabaseUser = User<'static, FileId, Database>;
+
+/// Open database that an open has found, and may join.
+type DatabaseCandidate = Candidate<'static, FileId, Database>;
 
 /// Databases of one process.
 #[derive(Debug)]
@@ -187,7 +193,7 @@ impl Databases {
         let claim = match identity::id_at(path) {
             Ok(_) if wish.must_be_new => return Err(cannot(path, "it already exists").into()),
             Ok(id) => match self.registry.enter(id) {
-                Entered::Joined(database) => return self.join(database, path, wish),
+                Entered::Candidate(database) => return join(database, path, wish),
                 Entered::Claimed(claim) => Some(claim),
             },
             Err(_) => None,
@@ -202,9 +208,9 @@ impl Databases {
                 drop(other);
                 match self.registry.enter(id) {
                     Entered::Claimed(claim) => claim,
-                    Entered::Joined(database) => {
+                    Entered::Candidate(database) => {
                         self.give_up(descriptors, &database, path);
-                        return self.join(database, path, wish);
+                        return join(database, path, wish);
                     }
                 }
             }
@@ -213,36 +219,12 @@ impl Databases {
         Ok(claim.publish(database))
     }
 
-    /// Checks that an open database is the one that the caller wants to open.
-    fn join(
-        &self,
-        database: DatabaseUser,
-        path: &Path,
-        wish: &Wish,
-    ) -> Result<DatabaseUser, NotOpened> {
-        let checked = database.is_at(path).and_then(|is_at| {
-            if is_at {
-                check_options(&database, &wish.options, path)?;
-            }
-            Ok(is_at)
-        });
-        if let Ok(true) = checked {
-            return Ok(database);
-        }
-        // All other connections may have closed the database since.
-        if let Err(failure) = self.close(database) {
-            failure.tell();
-        }
-        checked?;
-        Err(NotOpened::Replaced)
-    }
-
     /// Closes the descriptors of a database that another thread has opened.
     fn give_up(&self, descriptors: Descriptors, database: &Database, path: &Path) {
         match descriptors {
             Descriptors::ReadOnly(shared) => drop(shared),
             // No POSIX lock of this process exists on a file that it has locked exclusively. The
-            // caller is a user of the database, which therefore stays locked.
+            // caller is a candidate for the database, which therefore stays locked.
             Descriptors::Writable(file) if database.locked.excludes(&file) => drop(file),
             Descriptors::Writable(file) => self.kept.keep(file, path),
         }
@@ -313,6 +295,16 @@ impl Databases {
         };
         database.leave(close).unwrap_or(Ok(()))
     }
+}
+
+/// Joins an open database if it is the one that the caller wants to open. Otherwise the database is
+/// as if the caller had not found it: the last close waits for the checks.
+fn join(database: DatabaseCandidate, path: &Path, wish: &Wish) -> Result<DatabaseUser, NotOpened> {
+    if !database.is_at(path)? {
+        return Err(NotOpened::Replaced);
+    }
+    check_options(&database, &wish.options, path)?;
+    Ok(database.join())
 }
 
 impl Database {

@@ -2,14 +2,18 @@
 //!
 //! ```text
 //!            enter              publish
-//! closed ─────────────▶ claimed ─────────▶ in use by 1 ──▶ enter, leave: by more, by fewer
-//!    ▲                   │   ▲                  │
+//! closed ─────────────▶ claimed ─────────▶ in use by 1 ──▶ join, leave: by more, by fewer
+//!    ▲                   │   ▲                  │          enter, withdraw: candidates
 //!    └───────────────────┘   └──────────────────┘
 //!           release             leave of the last user
 //! ```
 //!
 //! Opening and closing are one state, *claimed*: in both, one thread has the exclusive right to
 //! open or close the value, and every other thread waits.
+//!
+//! A *candidate* has a reference to the value while it checks whether the value is the one that it
+//! wants. It then joins, or withdraws. The last user waits until all candidates have done so: an
+//! open that fails closes nothing.
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Entry<V> {
@@ -19,7 +23,14 @@ pub(super) enum Entry<V> {
     /// One thread opens or closes the value.
     Claimed,
     /// `nr_users` users share the value. The number is never 0.
-    InUse { value: V, nr_users: usize },
+    InUse {
+        value: V,
+        nr_users: usize,
+        nr_candidates: usize,
+        /// Whether the last user waits for the candidates. New candidates then wait, too, so that
+        /// they do not delay it.
+        is_ending: bool,
+    },
 }
 
 /// Result of [`Entry::enter`].
@@ -28,9 +39,10 @@ pub(super) enum Entry<V> {
 pub(super) enum Entering<V> {
     /// The key was closed. The caller now has the claim.
     Claimed,
-    /// The caller is counted as a user of the value.
-    Joined(V),
-    /// Another thread has the claim. The caller waits until the claim ends, and enters again.
+    /// The caller is counted as a candidate for the value.
+    Candidate(V),
+    /// Another thread has the claim, or is about to get it. The caller waits until the claim ends,
+    /// and enters again.
     MustWait,
 }
 
@@ -42,6 +54,16 @@ pub(super) enum Leaving<V> {
     Others,
     /// The caller was the last user. It has the value and the claim.
     Last(V),
+    /// The caller is the last user, and candidates exist. It waits, and leaves again.
+    MustWait,
+}
+
+/// Whether the transition of a candidate ends waits of other threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Wake {
+    No,
+    Yes,
 }
 
 impl<V> Entry<V> {
@@ -55,26 +77,87 @@ impl<V> Entry<V> {
                 Entering::Claimed
             }
             Self::Claimed => Entering::MustWait,
-            Self::InUse { value, nr_users } => {
-                *nr_users += 1;
-                Entering::Joined(value.clone())
+            Self::InUse {
+                is_ending: true, ..
+            } => Entering::MustWait,
+            Self::InUse {
+                value,
+                nr_candidates,
+                ..
+            } => {
+                *nr_candidates += 1;
+                Entering::Candidate(value.clone())
             }
+        }
+    }
+
+    /// Makes the caller, a candidate, a user.
+    pub(super) fn join(&mut self) -> Wake {
+        let Self::InUse {
+            nr_users,
+            nr_candidates: nr_candidates @ 1..,
+            is_ending,
+            ..
+        } = self
+        else {
+            unreachable!("joined without being a candidate");
+        };
+        *nr_candidates -= 1;
+        *nr_users += 1;
+        // The user that waits is not the last one any more.
+        match std::mem::take(is_ending) {
+            true => Wake::Yes,
+            false => Wake::No,
+        }
+    }
+
+    /// Removes the caller from the candidates.
+    pub(super) fn withdraw(&mut self) -> Wake {
+        let Self::InUse {
+            nr_candidates: nr_candidates @ 1..,
+            is_ending,
+            ..
+        } = self
+        else {
+            unreachable!("withdrawn without being a candidate");
+        };
+        *nr_candidates -= 1;
+        match (*nr_candidates, is_ending) {
+            (0, true) => Wake::Yes,
+            _ => Wake::No,
         }
     }
 
     /// Ends the caller's claim with an open value, whose first user is the caller.
     pub(super) fn publish(&mut self, value: V) {
         assert!(matches!(self, Self::Claimed), "published without a claim");
-        *self = Self::InUse { value, nr_users: 1 };
+        *self = Self::InUse {
+            value,
+            nr_users: 1,
+            nr_candidates: 0,
+            is_ending: false,
+        };
     }
 
     /// Removes the caller from the users.
     pub(super) fn leave(&mut self) -> Leaving<V> {
-        if let Self::InUse { nr_users: 2.., .. } = self {
-            if let Self::InUse { nr_users, .. } = self {
+        match self {
+            Self::InUse {
+                nr_users: nr_users @ 2..,
+                ..
+            } => {
                 *nr_users -= 1;
+                return Leaving::Others;
             }
-            return Leaving::Others;
+            Self::InUse {
+                nr_candidates: 1..,
+                is_ending,
+                ..
+            } => {
+                *is_ending = true;
+                return Leaving::MustWait;
+            }
+            _ => {}
         }
         match std::mem::replace(self, Self::Claimed) {
             Self::InUse { value, .. } => Leaving::Last(value),
@@ -107,16 +190,23 @@ mod tests {
         Outside,
         /// Has the claim, and opens the value.
         Opening,
+        /// Is a candidate for the value with this number.
+        Candidate(u8),
         /// Is a user of the value with this number.
         User(u8),
+        /// Is a user, and waits for candidates.
+        Leaving(u8),
         /// Has the claim and the value with this number, and closes it.
         Closing(u8),
     }
 
+    /// Users, candidates, whether the last user waits, and the value.
+    type Stored = Option<Option<(usize, usize, bool, u8)>>;
+
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
     struct World {
-        /// The registry's entry, in a form that can be hashed: number of users and value.
-        entry: Option<Option<(usize, u8)>>,
+        /// The registry's entry, in a form that can be hashed.
+        entry: Stored,
         /// Position, and number of sessions that the thread has not begun.
         threads: Vec<(Position, u8)>,
         /// Number of values that were opened.
@@ -127,15 +217,25 @@ mod tests {
         match world.entry {
             None => Entry::Closed,
             Some(None) => Entry::Claimed,
-            Some(Some((nr_users, value))) => Entry::InUse { value, nr_users },
+            Some(Some((nr_users, nr_candidates, is_ending, value))) => Entry::InUse {
+                value,
+                nr_users,
+                nr_candidates,
+                is_ending,
+            },
         }
     }
 
-    fn stored(entry: &Entry<u8>) -> Option<Option<(usize, u8)>> {
+    fn stored(entry: &Entry<u8>) -> Stored {
         match entry {
             Entry::Closed => None,
             Entry::Claimed => Some(None),
-            Entry::InUse { value, nr_users } => Some(Some((*nr_users, *value))),
+            Entry::InUse {
+                value,
+                nr_users,
+                nr_candidates,
+                is_ending,
+            } => Some(Some((*nr_users, *nr_candidates, *is_ending, *value))),
         }
     }
 
@@ -148,15 +248,20 @@ mod tests {
                 positions.filter(|position| is(*position)).count()
             };
             let nr_claims = count(|p| matches!(p, Position::Opening | Position::Closing(_)));
-            let nr_users = count(|p| matches!(p, Position::User(_)));
+            let nr_candidates = count(|p| matches!(p, Position::Candidate(_)));
+            let nr_users = count(|p| matches!(p, Position::User(_) | Position::Leaving(_)));
+            let all = (nr_claims, nr_users, nr_candidates);
             match self.entry {
-                None => assert_eq!((nr_claims, nr_users), (0, 0), "{self:?}"),
-                Some(None) => assert_eq!((nr_claims, nr_users), (1, 0), "{self:?}"),
-                Some(Some((nr, value))) => {
-                    assert_eq!((nr_claims, nr_users), (0, nr), "{self:?}");
+                None => assert_eq!(all, (0, 0, 0), "{self:?}"),
+                Some(None) => assert_eq!(all, (1, 0, 0), "{self:?}"),
+                Some(Some((nr, nr_candidates, _, value))) => {
+                    assert_eq!(all, (0, nr, nr_candidates), "{self:?}");
                     assert!(nr > 0, "{self:?}");
                     for (position, _) in &self.threads {
-                        if let Position::User(mine) = position {
+                        if let Position::User(mine)
+                        | Position::Leaving(mine)
+                        | Position::Candidate(mine) = position
+                        {
                             assert_eq!(*mine, value, "{self:?}");
                         }
                     }
@@ -186,15 +291,20 @@ mod tests {
                     Entering::Claimed => {
                         vec![step(&entry, Position::Opening, left - 1, self.nr_opened)]
                     }
-                    Entering::Joined(value) => {
-                        vec![step(
-                            &entry,
-                            Position::User(value),
-                            left - 1,
-                            self.nr_opened,
-                        )]
+                    Entering::Candidate(value) => {
+                        let position = Position::Candidate(value);
+                        vec![step(&entry, position, left - 1, self.nr_opened)]
                     }
                 },
+                Position::Candidate(value) => {
+                    let mut withdrawn = entry.clone();
+                    // All threads that may make a step are tried, whether they are woken or not.
+                    let _ = (withdrawn.withdraw(), entry.join());
+                    vec![
+                        step(&withdrawn, Position::Outside, left, self.nr_opened),
+                        step(&entry, Position::User(value), left, self.nr_opened),
+                    ]
+                }
                 Position::Opening => {
                     let mut failed = entry.clone();
                     failed.release();
@@ -205,11 +315,16 @@ mod tests {
                         step(&entry, Position::User(value), left, value),
                     ]
                 }
-                Position::User(mine) => match entry.leave() {
+                Position::User(mine) | Position::Leaving(mine) => match entry.leave() {
                     Leaving::Others => vec![step(&entry, Position::Outside, left, self.nr_opened)],
                     Leaving::Last(value) => {
                         assert_eq!(value, mine, "{self:?}");
                         vec![step(&entry, Position::Closing(value), left, self.nr_opened)]
+                    }
+                    Leaving::MustWait => {
+                        let next = step(&entry, Position::Leaving(mine), left, self.nr_opened);
+                        // A thread that waits already has no step.
+                        (next != *self).then_some(next).into_iter().collect()
                     }
                 },
                 // A close that fails or panics releases the claim, too.
@@ -251,5 +366,24 @@ mod tests {
             // One end for each possible number of successful opens.
             assert_eq!(nr_ends, nr_threads * usize::from(nr_sessions) + 1);
         }
+    }
+
+    #[test]
+    fn last_user_waits_for_candidates_and_new_ones_wait_for_it() {
+        let mut entry = Entry::Claimed;
+        entry.publish(7);
+        assert_eq!(entry.enter(), Entering::Candidate(7));
+        assert_eq!(entry.enter(), Entering::Candidate(7));
+        assert_eq!(entry.withdraw(), Wake::No);
+        assert_eq!(entry.leave(), Leaving::MustWait);
+        assert_eq!(entry.enter(), Entering::MustWait);
+        // A candidate joins, so the user is not the last one, and there are candidates again.
+        assert_eq!(entry.join(), Wake::Yes);
+        assert_eq!(entry.enter(), Entering::Candidate(7));
+        assert_eq!(entry.leave(), Leaving::Others);
+        assert_eq!(entry.leave(), Leaving::MustWait);
+        assert_eq!(entry.withdraw(), Wake::Yes);
+        assert_eq!(entry.leave(), Leaving::Last(7));
+        assert_eq!(entry, Entry::Claimed);
     }
 }

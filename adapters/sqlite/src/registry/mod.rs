@@ -8,30 +8,37 @@
 //! ```text
 //! 1 enter    closed:  claim the key, open the value without the mutex (2)
 //!            claimed: wait until the claim ends, then repeat this step
-//!            in use:  count in as a user; get a reference to the value (3)
-//! 2 publish  the claim ends, the value is in use by one; wake all waiting threads
+//!            in use:  count in as a candidate; get a reference to the value (3)
+//! 2 publish  the claim ends, the value is in use by one (4); wake all waiting threads
 //!   release  the open has failed: the claim ends, the key is closed; wake all waiting threads
-//! 3 leave    drop the reference, then lock the mutex and count out (4)
-//! 4          other users remain: done
-//!            last user: claim the key, take the value out, close it without the mutex (5)
-//! 5 release  as above, also if the close fails or panics
+//! 3 join     the value is the one that the open wants: count as a user (4)
+//!   withdraw the open has failed: drop the reference, then count out
+//!            either one wakes all waiting threads if the last user waits for it (5)
+//! 4 leave    drop the reference, then lock the mutex and count out (5)
+//! 5          other users remain: done
+//!            last user, candidates exist: wait until they have joined or withdrawn, then repeat
+//!            this step; threads in step 1 wait, too
+//!            last user: claim the key, take the value out, close it without the mutex (6)
+//! 6 release  as above, also if the close fails or panics
 //! ```
 //!
 //! # Invariants
 //!
 //! - I1. A key has at most one claim, and no users beside it ([`entry`]).
-//! - I2. The last user gets the value itself, and not a reference. Each user, the last one
-//!   included, drops its reference before it counts out (step 3). So in step 4 only the entry's own
-//!   reference is left.
+//! - I2. The last user gets the value itself, and not a reference. Each candidate that withdraws
+//!   and each user, the last one included, drops its reference before it counts out (steps 3, 4).
+//!   So in step 5 only the entry's own reference is left.
 //! - I3. The resources of a value, such as the lock of a file, are acquired and released by threads
-//!   that have the claim. They are acquired after step 1. They are released before step 5 or, if
+//!   that have the claim. They are acquired after step 1. They are released before step 6 or, if
 //!   the open fails, before the release of step 2. So an open finds them free, unless another
 //!   process or other code has them.
-//! - I4. A thread that waits in step 1 has no claim. So each claim belongs to a thread that does
-//!   not wait in this module, and each wait ends.
-//! - I5. A wait ends only with a change of the entry, and each end of a claim wakes all threads.
-//!   One condition variable serves all keys, so waking one thread would not suffice: it may wait
-//!   for another key.
+//! - I4. A thread that waits in step 1 or 5 has no claim, and is no candidate. So each claim and
+//!   each candidate belongs to a thread that does not wait in this module, and each wait ends.
+//! - I5. A wait ends only with a change of the entry, and each end of a claim, and of the last
+//!   user's wait, wakes all threads. One condition variable serves all keys, so waking one thread
+//!   would not suffice: it may wait for another key.
+//! - I6. A thread that has not joined closes nothing. When the last user has left, the value is
+//!   closed, although opens that fail may have entered.
 //!
 //! A claim ends when its guard is dropped ([`Claim`]), so a panic ends it, too.
 //!
@@ -58,9 +65,9 @@ use std::sync::PoisonError;
 #[cfg(loom)]
 use loom::sync::Arc;
 
-use pagewell_sync::{Condvar, Mutex, lock};
+use pagewell_sync::{Condvar, Mutex, MutexGuard, lock};
 
-use self::entry::{Entering, Entry, Leaving};
+use self::entry::{Entering, Entry, Leaving, Wake};
 
 type Entries<K, V> = HashMap<K, Entry<Arc<V>>>;
 
@@ -68,7 +75,7 @@ type Entries<K, V> = HashMap<K, Entry<Arc<V>>>;
 #[derive(Debug)]
 pub(crate) struct Registry<K, V> {
     entries: Mutex<Entries<K, V>>,
-    /// Notified when a claim ends.
+    /// Notified when a claim ends, or the wait of a last user.
     changed: Condvar,
 }
 
@@ -76,8 +83,8 @@ pub(crate) struct Registry<K, V> {
 #[derive(Debug)]
 #[must_use]
 pub(crate) enum Entered<'r, K: Copy + Eq + Hash, V> {
-    /// The value is open, and the caller is one of its users.
-    Joined(User<'r, K, V>),
+    /// The value is open. The caller checks whether it is the one that the caller wants.
+    Candidate(Candidate<'r, K, V>),
     /// The key was closed. The caller opens the value.
     Claimed(Claim<'r, K, V>),
 }
@@ -90,8 +97,9 @@ impl<K: Copy + Eq + Hash, V> Registry<K, V> {
         }
     }
 
-    /// Joins the users of the value of `key`, or claims the key if no value is open. Waits while
-    /// another thread has the claim. The caller must have no claim (I4).
+    /// Returns the value of `key`, or claims the key if no value is open. Waits while another
+    /// thread has the claim, or is about to get it. The caller must have no claim, and be no
+    /// candidate (I4).
     pub(crate) fn enter(&self, key: K) -> Entered<'_, K, V> {
         let place = Place {
             registry: self,
@@ -100,19 +108,19 @@ impl<K: Copy + Eq + Hash, V> Registry<K, V> {
         let mut entries = lock(&self.entries);
         loop {
             match entries.entry(key).or_default().enter() {
-                Entering::Joined(value) => {
-                    let counted = Counted(place);
-                    return Entered::Joined(User { value, counted });
+                Entering::Candidate(value) => {
+                    let counted = Withdrawing(place);
+                    return Entered::Candidate(Candidate { value, counted });
                 }
                 Entering::Claimed => return Entered::Claimed(Claim(place)),
-                Entering::MustWait => {
-                    entries = self
-                        .changed
-                        .wait(entries)
-                        .unwrap_or_else(PoisonError::into_inner);
-                }
+                Entering::MustWait => entries = self.wait(entries),
             }
         }
+    }
+
+    fn wait<'e>(&self, entries: MutexGuard<'e, Entries<K, V>>) -> MutexGuard<'e, Entries<K, V>> {
+        let entries = self.changed.wait(entries);
+        entries.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the number of keys that are in use or claimed.
@@ -147,6 +155,13 @@ impl<K: Copy + Eq + Hash, V> Place<'_, K, V> {
         }
         result
     }
+
+    /// Applies a transition of a candidate.
+    fn decide(&self, transition: impl FnOnce(&mut Entry<Arc<V>>) -> Wake) {
+        if self.change(transition) == Wake::Yes {
+            self.registry.changed.notify_all();
+        }
+    }
 }
 
 /// Exclusive right to open or close the value of a key. The drop ends the claim: the key is then
@@ -180,6 +195,46 @@ impl<K: Copy + Eq + Hash, V> Drop for Claim<'_, K, V> {
     }
 }
 
+/// Reference to an open value, for checks: the caller joins, or withdraws by the drop. The last
+/// user waits for that, so the checks must not wait for other users.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Candidate<'r, K: Copy + Eq + Hash, V> {
+    /// Dropped before `counted` (I2).
+    value: Arc<V>,
+    counted: Withdrawing<'r, K, V>,
+}
+
+impl<'r, K: Copy + Eq + Hash, V> Candidate<'r, K, V> {
+    /// Joins the users of the value.
+    pub(crate) fn join(self) -> User<'r, K, V> {
+        let Self { value, counted } = self;
+        let place = counted.0;
+        std::mem::forget(counted);
+        place.decide(Entry::join);
+        let counted = Counted(place);
+        User { value, counted }
+    }
+}
+
+impl<K: Copy + Eq + Hash, V> Deref for Candidate<'_, K, V> {
+    type Target = V;
+
+    fn deref(&self) -> &V {
+        &self.value
+    }
+}
+
+/// Count of one candidate.
+#[derive(Debug)]
+struct Withdrawing<'r, K: Copy + Eq + Hash, V>(Place<'r, K, V>);
+
+impl<K: Copy + Eq + Hash, V> Drop for Withdrawing<'_, K, V> {
+    fn drop(&mut self) {
+        self.0.decide(Entry::withdraw);
+    }
+}
+
 /// User of an open value. The drop leaves the value, and drops it if this is the last user.
 #[derive(Debug)]
 #[must_use]
@@ -190,8 +245,9 @@ pub(crate) struct User<'r, K: Copy + Eq + Hash, V> {
 }
 
 impl<K: Copy + Eq + Hash, V> User<'_, K, V> {
-    /// Leaves the value. The last user calls `close` with the value, and without the mutex, and
-    /// returns its result. The claim ends after `close`. Returns `None` if other users remain.
+    /// Leaves the value. The last user waits for candidates, calls `close` with the value, and
+    /// without the mutex, and returns its result. The claim ends after `close`. Returns `None` if
+    /// other users remain.
     pub(crate) fn leave<R>(self, close: impl FnOnce(V) -> R) -> Option<R> {
         let Self { value, counted } = self;
         // The reference is dropped before the caller counts out (I2).
@@ -217,17 +273,21 @@ struct Counted<'r, K: Copy + Eq + Hash, V>(Place<'r, K, V>);
 
 impl<K: Copy + Eq + Hash, V> Place<'_, K, V> {
     fn count_out<R>(self, close: impl FnOnce(V) -> R) -> Option<R> {
-        match self.change(Entry::leave) {
-            Leaving::Others => None,
-            Leaving::Last(value) => {
-                // Ends the claim after `close` has returned or panicked. `close` owns the value and
-                // must drop it, so that it is dropped within the claim (I3).
-                let _claim = Claim(self);
-                let value = Arc::try_unwrap(value).ok();
-                let value = value.expect("only the entry has a reference (I2)");
-                Some(close(value))
+        let mut entries = lock(&self.registry.entries);
+        let value = loop {
+            match entries.entry(self.key).or_default().leave() {
+                Leaving::Others => return None,
+                Leaving::Last(value) => break value,
+                Leaving::MustWait => entries = self.registry.wait(entries),
             }
-        }
+        };
+        drop(entries);
+        // Ends the claim after `close` has returned or panicked. `close` owns the value and must
+        // drop it, so that it is dropped within the claim (I3).
+        let _claim = Claim(self);
+        let value = Arc::try_unwrap(value).ok();
+        let value = value.expect("only the entry has a reference (I2)");
+        Some(close(value))
     }
 }
 
@@ -247,7 +307,7 @@ mod tests {
 
     fn opened(registry: &Registry<u8, u64>, key: u8) -> User<'_, u8, u64> {
         match registry.enter(key) {
-            Entered::Joined(user) => user,
+            Entered::Candidate(candidate) => candidate.join(),
             Entered::Claimed(claim) => claim.publish(7),
         }
     }
@@ -261,7 +321,7 @@ mod tests {
         let registry = &Registry::new();
         let claim = || match registry.enter(1) {
             Entered::Claimed(claim) => claim,
-            Entered::Joined(_) => panic!("the key is closed"),
+            Entered::Candidate(_) => panic!("the key is closed"),
         };
         // Each case panics while it has the claim, or as a user. The next one claims the key again.
         let during_open = |_claim: Claim<'_, u8, u64>| panics();
@@ -291,6 +351,24 @@ mod tests {
             let result = catch_unwind(AssertUnwindSafe(|| during_open(claim)));
             assert!(result.is_err());
             has_entered.recv_timeout(Duration::from_secs(60)).unwrap();
+        });
+        assert_eq!(registry.nr_entries(), 0);
+    }
+
+    #[test]
+    fn last_user_closes_the_value_although_an_open_fails_later() {
+        let registry = &Registry::new();
+        let user = opened(registry, 1);
+        let candidate = registry.enter(1);
+        let (left, has_left) = mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(move || left.send(user.leave(|value| value)).unwrap());
+            // The thread waits. If it did not, it would send a result at once.
+            let early = has_left.recv_timeout(Duration::from_millis(50));
+            assert!(early.is_err(), "{early:?}");
+            drop(candidate);
+            let late = has_left.recv_timeout(Duration::from_secs(60)).unwrap();
+            assert_eq!(late, Some(7));
         });
         assert_eq!(registry.nr_entries(), 0);
     }

@@ -46,7 +46,7 @@ struct Intended;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Closed,
-    /// The open fails after the lock was acquired.
+    /// The open fails after the lock was acquired, or before it joins.
     OpenFails,
     /// The close, if this session is the last, panics.
     ClosePanics,
@@ -60,10 +60,14 @@ impl World {
         })
     }
 
-    /// Opens the file of `key`, unless the open is to fail and this thread has the claim.
+    /// Opens the file of `key`, unless the open is to fail.
     fn open(&self, key: usize, end: End) -> Option<User<'_, usize, Open>> {
         let claim = match self.registry.enter(key) {
-            Entered::Joined(user) => return Some(user),
+            Entered::Candidate(candidate) => {
+                // SAFETY: loom checks that no thread changes the content.
+                candidate.content.with(|content| unsafe { *content });
+                return (end != End::OpenFails).then(|| candidate.join());
+            }
             Entered::Claimed(claim) => claim,
         };
         // ORDERING: Relaxed, as in the drop.
@@ -207,6 +211,44 @@ fn loom_join_vs_open() {
             .into_iter()
             .for_each(|thread| thread.join().unwrap());
         drop(user);
+        world.check_closed();
+    });
+}
+
+/// An open that fails closes nothing: when the only user has left, the file is not locked. Another
+/// open waits for the close, or joins.
+#[test]
+fn loom_last_close_vs_failed_join() {
+    bounded(3).check(|| {
+        let world = World::new();
+        let user = world.open(0, End::Closed).unwrap();
+        let spawned = [(); 2].map(|()| {
+            let world = Arc::clone(&world);
+            thread::spawn(move || world.session(0, End::OpenFails))
+        });
+        let is_closed = user.leave(drop);
+        assert!(is_closed.is_some(), "an open that fails counts as a user");
+        spawned
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
+        world.check_closed();
+    });
+}
+
+/// A candidate joins while the last user leaves, and a third thread enters.
+#[test]
+fn loom_last_close_vs_join() {
+    bounded(3).check(|| {
+        let world = World::new();
+        let user = world.open(0, End::Closed).unwrap();
+        let spawned = [End::Closed, End::OpenFails].map(|end| {
+            let world = Arc::clone(&world);
+            thread::spawn(move || world.session(0, end))
+        });
+        drop(user);
+        spawned
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
         world.check_closed();
     });
 }

@@ -76,6 +76,7 @@ impl<'r, P: Pages> Run<'r, P> {
         }
     }
 
+    /// Classifies frames in `Limbo`.
     pub(crate) fn sort_in(&mut self, nr: usize) {
         let len = self.places.len(Queue::Limbo) as usize;
         let nr_new = len - self.places.nr_idle() as usize;
@@ -194,6 +195,7 @@ impl<'r, P: Pages> Run<'r, P> {
         0
     }
 
+    /// Classifies a popped frame whose state is unknown.
     fn settle(&mut self, frame: u32, note: Note) {
         if let Some(moved) = self.settle_but_moved(frame, note) {
             // The moved page inherits a position in `Limbo`, so it is classified like a new page.
@@ -201,7 +203,8 @@ impl<'r, P: Pages> Run<'r, P> {
         }
     }
 
-    /// Classifies like [`Run::settle`], but if the page has moved, returns its frame, to be queued.
+    /// Classifies like [`Run::settle`]. If the page that was in `frame` has moved, returns its new
+    /// frame, which inherits the popped position.
     fn settle_but_moved(&mut self, frame: u32, note: Note) -> Option<u32> {
         let start = frame;
         let mut next = self.settle_one(frame, note);
@@ -219,8 +222,8 @@ impl<'r, P: Pages> Run<'r, P> {
         None
     }
 
-    /// Classifies a single frame. Returns the frame whose position it takes over and that then is
-    /// in no queue, if any.
+    /// Classifies a single frame. If `frame` takes over the position of another frame, returns that
+    /// frame, which is then in no queue.
     fn settle_one(&mut self, frame: u32, note: Note) -> Option<u32> {
         let nr_frames = match self.pages.content(frame) {
             Content::Page(nr_frames) => nr_frames,

@@ -218,7 +218,8 @@ impl<T> PerThread<T> {
             busy.store(true, Ordering::Relaxed);
             AtWork::new(busy)
         });
-        // In unused slots too, so that no thread starts to use its value during the scan.
+        // Set `wanted` in unused slots too, so that no thread starts to use its value during the
+        // scan.
         let visit = Visit(&self.slots);
         for slot in &self.slots {
             // ORDERING: Relaxed; the heavy fence orders this store before the loads of `busy` (E1).

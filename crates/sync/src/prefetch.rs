@@ -7,7 +7,8 @@
 #[inline(always)]
 pub fn prefetch<T>(place: *const T) {
     #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
-    // SAFETY: every x86-64 has the instruction; it never faults and is no access to the language.
+    // SAFETY: every x86-64 has the instruction. It never faults, and the language does not regard
+    // it as an access.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(place.cast());
     }

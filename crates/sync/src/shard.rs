@@ -150,7 +150,8 @@ mod imp {
     }
 
     /// Returns this thread's number, unique among live threads, or `None` while its thread-local
-    /// variables are destroyed. All uses of the number by it happen before those by the next.
+    /// variables are destroyed. All uses of the number by this thread happen before those by the
+    /// next thread with it.
     #[inline]
     pub fn own_number() -> Option<usize> {
         match NUMBER.get() {

@@ -2,7 +2,8 @@
 //!
 //! Any thread of a process that has not blocked a signal may handle it. A program that blocks
 //! signals in its own threads, to wait for them (`sigwait`, `signalfd`) or to protect a critical
-//! section, cannot block them in the library's threads.
+//! section, cannot block them in the library's threads. These therefore block all signals but
+//! `SYNCHRONOUS`.
 
 #![allow(unsafe_code)]
 
@@ -23,9 +24,9 @@ const SYNCHRONOUS: [libc::c_int; 6] = [
     libc::SIGSYS,
 ];
 
-/// Starts a thread, as all threads of the library. It blocks all signals except those for a fault
-/// of the thread itself, also while it runs a callback or a waker: no other handler of the program
-/// runs in it, and a signal that the program waits for stays pending.
+/// Starts a thread. All threads of the library are started here. They block all signals except
+/// those for a fault of the thread itself, also while they run a callback or a waker: no other
+/// handler of the program runs in them, and a signal that the program waits for stays pending.
 pub fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,

@@ -24,7 +24,7 @@ pub(super) struct Board {
 /// Term of the pool that uses the table now. That pool exists while a thread holds the lock.
 type Gate = Mutex<u64>;
 
-/// Handle by which a thread enters the gate after it has ended a hazard. Created before that.
+/// Handle by which a thread enters the gate after it has ended a hazard. Created before the end.
 #[derive(Debug)]
 pub(crate) struct Exit {
     gate: Lasting<Gate>,
@@ -34,13 +34,14 @@ pub(crate) struct Exit {
     _blocks: Lasting<[Block]>,
 }
 
+/// Guard of the gate: while it exists, no other thread can release the pool.
 #[derive(Debug)]
 pub(crate) struct Entered<'e> {
     gate: MutexGuard<'e, u64>,
 }
 
 impl Exit {
-    /// Returns `None`, with the gate unlocked, if the pool was released.
+    /// Locks the gate. Returns `None`, with the gate unlocked, if the pool was released.
     pub(crate) fn enter(&self) -> Option<Entered<'_>> {
         let gate = lock(&self.gate);
         (*gate == self.term).then_some(Entered { gate })
@@ -123,7 +124,7 @@ impl Board {
             let at = boards.position(|board| board.blocks.len() == nr_threads)?;
             Some(free.swap_remove(at))
         });
-        // A new table takes the same steps, so that no simulation depends on earlier ones.
+        // A new table takes the steps of a reused one, so no simulation depends on earlier ones.
         let board = left.unwrap_or_else(|| Self::new(nr_threads));
         // The last pool was released, so the gate is held briefly, or forever in a child of `fork`.
         let gate = try_for_a_while(|| pagewell_sync::try_lock(board.gate));

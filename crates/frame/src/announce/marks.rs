@@ -44,6 +44,7 @@ pub(crate) struct Announcements {
 struct State {
     /// Number of blocks to scan: no later block has an owner.
     nr_used: usize,
+    /// Number of frames with a protection reference.
     nr_marked: usize,
     /// Queried frames.
     doubted: Vec<FrameNr>,
@@ -123,8 +124,8 @@ impl Announcements {
         (self.slots.fences, self.slots.exit())
     }
 
-    /// Records that thread `me` has acquired a counted reference, while other threads hold some too
-    /// if `is_contended`. Returns `true` if the frame should be protected.
+    /// Records that thread `me` has acquired a counted reference. `is_contended` states that other
+    /// threads hold references too. Returns `true` if the frame should be protected.
     #[inline]
     pub(crate) fn note_counted<S: RefScheme>(
         &self,
@@ -188,7 +189,7 @@ impl Announcements {
     }
 
     /// Closes the protection of `frame`, if any: its page was moved or removed. The caller still
-    /// holds its reference, or the protection reference is the last one.
+    /// holds its reference, or the protection reference is the last one. May [scan](Self::look).
     #[inline]
     pub(crate) fn retire<S: RefScheme>(&self, lists: &FreeLists<S>, frame: FrameNr) {
         if lists.meta(frame).is_marked() {

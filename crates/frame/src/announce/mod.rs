@@ -8,10 +8,10 @@
 //! A frame to which a thread often acquires references can be *protected* (`mark`), by one more
 //! counted reference, the *protection reference*. While the protection is on, a thread acquires a
 //! reference by storing the frame's number into a hazard slot of its own, and releases it by
-//! storing zero. Only a *scan* ([`Announcements::look`]) executes the fence in all threads that
-//! reveals hazards ([`pagewell_sync::asymmetric`]): microseconds, for many frames at once. A hazard
-//! is *borrowed* from the pool ([`Hold`](crate::Hold)) or *owned*
-//! ([`OwnedHold`](crate::OwnedHold)).
+//! storing zero. To see all hazards of other threads, a thread needs a fence in all threads
+//! ([`pagewell_sync::asymmetric`]), which takes microseconds. Only a *scan*
+//! ([`Announcements::look`]) executes it, once for many frames. A hazard is *borrowed* from the
+//! pool ([`Hold`](crate::Hold)) or *owned* ([`OwnedHold`](crate::OwnedHold)).
 //!
 //! # Protocol
 //!
@@ -98,9 +98,9 @@
 //!
 //! A thread takes the keeper only while it holds the gate, and closes the gate before it releases
 //! the lock. So at 7b the keeper exists, and when the value that contains the pool is dropped, no
-//! thread is at 7b or gets there. (The drop of the pool would be too late for that: other fields of
-//! the value may have been dropped before.) After p, a scan by another user of the pool locks the
-//! gate too, since that scan may be the one that finds no owned hazard.
+//! thread is at 7b or gets there. (To close the gate in the drop of the pool would be too late:
+//! other fields of the value may have been dropped before.) After p, a scan by another user of the
+//! pool locks the gate too, since that scan may be the one that finds no owned hazard.
 //!
 //! By I6 the pool is kept until the holder of a transferred hazard has put the counted reference,
 //! under the gate. So the holder can enter the gate, and unlocks it before the pool is freed.

@@ -18,6 +18,7 @@ pub(super) struct Slots {
 pub(super) struct TakenOver {
     /// Index of the block plus 1: a lower bound of the number of blocks to scan.
     pub(super) nr_used: usize,
+    /// Number of owned hazards that were transferred to the count.
     pub(super) nr_owned: usize,
 }
 

@@ -130,7 +130,8 @@ impl<S: RefScheme> RefCount<S> {
     }
 
     /// Tries to acquire a reference. On success the caller must check that the page is the one that
-    /// it looked up, or put the reference. Memory order: acquire (E2, or E3 if the page is locked).
+    /// it looked up, and put the reference if not. Memory order: acquire (E2, or E3 if the page is
+    /// locked).
     #[inline]
     pub fn try_get(&self) -> TryGet {
         S::try_add(&self.word, 1)

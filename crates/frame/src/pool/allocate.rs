@@ -62,8 +62,8 @@ impl<S: RefScheme> FramePool<S> {
     }
 
     /// Tries to acquire a reference to `frame`, which may have been freed and allocated again: the
-    /// caller must check that it is the frame that it looked up, or drop the reference, which may
-    /// free the frame. Returns [`TryGetFrame::Locked`] if the pool has no such frame.
+    /// caller must check that it is the frame that it looked up, and drop the reference if not.
+    /// That drop may free the frame. Returns [`TryGetFrame::Locked`] if the pool has no such frame.
     pub fn try_get(&self, frame: FrameNr) -> TryGetFrame<'_, S> {
         let Some(record) = self.lists().table.get(frame.index()) else {
             return TryGetFrame::Locked;

@@ -24,7 +24,8 @@ pub struct FrameMeta<S: RefScheme> {
     owner: AtomicU64,
     /// Position of the frame in its owner.
     index: AtomicU64,
-    /// Two words of the owner, with a meaning that depends on the kind.
+    /// Two words of the owner, with a meaning that depends on the kind. The owner may change the
+    /// first one while references exist ([`state`](Self::state)).
     private: [AtomicU64; 2],
     /// Links of the node's free list; accessed under the node's lock.
     pub(crate) next: AtomicU32,

@@ -86,13 +86,14 @@ pub trait Backend: Debug + Send + Sync + 'static {
         false
     }
 
-    /// Writes all bytes of `bufs`, in order, from byte `pos` on, not durably.
+    /// Writes all bytes of `bufs`, in order, from byte `pos` on. Only a sync ensures durability.
     fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
         let _ = (bufs, pos);
         Err(read_only())
     }
 
-    /// Truncates the file, or extends it with zeros, to `size` bytes, not durably.
+    /// Truncates the file, or extends it with zeros, to `size` bytes. Only a sync ensures
+    /// durability.
     fn set_size(&self, size: u64) -> io::Result<()> {
         let _ = size;
         Err(read_only())
@@ -105,7 +106,8 @@ pub trait Backend: Debug + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Permits the backend to start writeback of `range`. Nothing is durable before the next sync.
+    /// Permits the backend to start writeback of `range`. Before the next sync, nothing in it is
+    /// guaranteed to be durable.
     ///
     /// The cache calls this for one range after the other. A backend of a slow device should block
     /// while large parts of earlier ranges are not written, so that no call or sync takes too long.

@@ -35,9 +35,9 @@ impl<'e> GroupLane<'e> {
 }
 
 impl GroupLane<'_> {
-    /// In a child forked since, requests in flight are the parent's and never complete, and the job
-    /// that was not passed to the engine fails. Returns the number of failed jobs, or `None` in the
-    /// parent.
+    /// Handles a fork since the creation of this context. In the child, requests in flight are the
+    /// parent's and never complete, and the job that was not passed to the engine fails. Returns
+    /// the number of failed jobs, or `None` in the parent.
     fn leave_to_parent(&mut self) -> Option<usize> {
         self.owner.check().err()?;
         let nr = usize::from(self.last.is_some());

@@ -12,6 +12,7 @@ pub(super) struct Queue<J> {
     storages: HashMap<usize, Storage<J>>,
     /// Keys of the backends with a job that may be started, each once.
     turns: VecDeque<usize>,
+    /// Number of jobs that may be started within the bounds of their backends.
     nr_ready: usize,
     per_storage: usize,
 }

@@ -96,6 +96,7 @@ struct State {
     nr_stepping: usize,
     nr_given: u64,
     nr_steps: u64,
+    /// Number of the step at which the power fails.
     power_off_at: Option<u64>,
     is_off: bool,
     history: History,
@@ -126,7 +127,7 @@ impl State {
         (self.rng.below(1000) as u32) < thousandth
     }
 
-    /// In one of four cases any length, otherwise whole sectors.
+    /// Returns a random length: in one of four cases any length, otherwise whole sectors.
     fn part(&mut self, len: usize) -> usize {
         let nr = self.rng.below(len.max(1));
         match self.rng.chance(1) {
@@ -466,7 +467,8 @@ impl Drop for SimEngine {
     }
 }
 
-/// Its thread makes steps with any requests until enough of its own are completed.
+/// Submission context whose thread makes steps with any requests until enough of its own are
+/// completed.
 struct SimLane<'e> {
     engine: &'e SimEngine,
     group: Arc<Group>,

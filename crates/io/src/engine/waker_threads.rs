@@ -82,6 +82,7 @@ enum Role {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Roles<W> {
     queue: VecDeque<W>,
+    /// Number of wakers ever removed from the queue.
     nr_taken: u64,
     turn: Option<Turn>,
     next_turn: Turn,

@@ -258,8 +258,8 @@ impl Engine for WorkerEngine {
 }
 
 impl Drop for WorkerEngine {
-    /// Submitted requests are still performed. The drop does not wait: their threads may execute
-    /// it.
+    /// Submitted requests are still performed. The drop does not wait for them, because one of the
+    /// engine's threads may execute it.
     fn drop(&mut self) {
         if self.shared.owner.check().is_err() {
             return;

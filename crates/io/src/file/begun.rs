@@ -12,7 +12,7 @@ const MOST_BYTES: u64 = 4 << 20;
 /// Ranges in flight, enough for a device to reorder and overlap writes.
 const MOST_RANGES: usize = 64;
 
-/// In the order in which the ranges were started.
+/// Ranges in flight, in the order in which they were started.
 #[derive(Debug, Default)]
 pub(super) struct Begun {
     ranges: VecDeque<Range<u64>>,

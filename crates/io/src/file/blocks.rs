@@ -47,6 +47,7 @@ pub(crate) fn are_aligned(spans: impl IntoIterator<Item = Span>, pos: u64, unit:
 
 struct Aligned {
     words: Vec<AtomicU64>,
+    /// Offset of the aligned part in bytes.
     start: usize,
     len: usize,
 }
@@ -177,7 +178,7 @@ fn read_block(file: &impl Blocks, bytes: RacyBytes<'_>, pos: u64, unit: usize) -
     Ok(())
 }
 
-/// Returns the bytes, in whole blocks, of the next transfer of those from `at` to `end`.
+/// Returns the number of bytes, in whole blocks, of the next transfer from `at` towards `end`.
 fn chunk(at: u64, end: u64, unit: usize) -> usize {
     let unit = unit as u64;
     let start = at - at % unit;

@@ -1,8 +1,8 @@
-//! Direct I/O (`O_DIRECT`): how a file's transfers are made, and why, if not directly.
+//! Direct I/O (`O_DIRECT`): how a file's transfers are made, and the reason if they are buffered.
 //!
-//! `O_DIRECT` is set on the open file, since a second open could open another file by the same
-//! name, after the system has reported an alignment. It is cleared if a transfer is rejected all
-//! the same.
+//! `O_DIRECT` is set after the system has reported an alignment, and cleared if the system rejects
+//! a transfer all the same. Both are done on the open file, since a second open could open another
+//! file by the same name.
 
 #![allow(unsafe_code)] // Three system calls.
 
@@ -27,7 +27,7 @@ pub enum Direct {
     Never,
 }
 
-/// Number of bytes, an alignment that suits every device.
+/// Alignment in bytes that suits every device.
 const PAGE: usize = 4096;
 
 #[derive(Debug)]

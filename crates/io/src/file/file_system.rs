@@ -15,6 +15,7 @@ use super::open::again;
 
 /// Returns `true` if the contents are generated when they are read and do not have this size.
 pub(super) fn has_no_size(file: &File, size: u64) -> io::Result<bool> {
+    // Most files of sysfs have the size of a page, whatever their contents.
     let is_page = system::page_bytes().is_some_and(|bytes| bytes as u64 == size);
     if size != 0 && !is_page {
         return Ok(false);

@@ -2,7 +2,8 @@
 //!
 //! A direct write of a partial block reads the block, changes it and writes all of it. At the end
 //! of the file, it writes past the intended end and then sets the size. Both would undo concurrent
-//! writes to the block or at the file's end.
+//! writes to the block or at the file's end. Therefore either any number of threads write whole
+//! blocks, or a single thread writes partial blocks or sets the size.
 
 use std::sync::PoisonError;
 

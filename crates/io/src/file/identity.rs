@@ -74,7 +74,8 @@ impl From<AmbiguousFile> for io::Error {
 
 const MAX_COMPARISONS: usize = 100;
 
-/// Successive comparisons that prove a difference if the open file's attributes are unchanged.
+/// Successive comparisons that prove a difference if the open file's attributes are unchanged and
+/// differ from the new file's.
 const MIN_DIFFERENCES: usize = 3;
 
 /// Interval between comparisons, longer than a tick of a coarse clock: two changes within one tick

@@ -16,7 +16,7 @@ pub struct FileOptions {
 /// Default permissions before the umask.
 const MODE: u32 = 0o666;
 
-/// `Require` creates the file, and fails if it exists.
+/// Treatment of a missing file. `Require` creates the file, and fails if it exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Missing {
     #[default]

@@ -53,7 +53,7 @@ impl Owner {
     }
 }
 
-/// A child inherits this value, so it never assigns a name that it has inherited.
+/// Last assigned name. A child inherits this value, so it never assigns an inherited name again.
 static LAST: Word = Word::new(0);
 
 /// Assigns a new name if the word is zero.

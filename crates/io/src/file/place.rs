@@ -221,7 +221,8 @@ fn split(path: &Path) -> Result<(&Path, CString), NoEntry> {
     }
 }
 
-/// The error is that of opening a directory for reading which is only searchable.
+/// Opens the directory at `path` relative to `start`. If it is searchable but not readable, the
+/// second value is the error of opening it for reading.
 fn open_directory(start: Option<&File>, path: &Path) -> io::Result<(File, Option<io::Error>)> {
     // With a last component `.`, the kernel applies its rules for links in inner components.
     let path = c_string(path.join(".").as_os_str().as_bytes())?;

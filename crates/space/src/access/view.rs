@@ -8,7 +8,8 @@
 //! and readable, the closure runs on pinned bytes ([`crate::access::pin`]). A page that was never
 //! written appears as zeros, and is not created. Pages of files are always pinned: without a
 //! reference, the thread would be a writer at work while the closure runs
-//! ([`crate::areas::noted`]), so forks would wait for it, and one that unmaps the area for itself.
+//! ([`crate::areas::noted`]): forks would wait for the closure, and a closure that unmaps the area
+//! would wait for itself.
 //!
 //! The closure runs with no lock held, and may use the space in any way.
 //!

@@ -258,7 +258,7 @@ fn loom_migrate_vs_write_without_a_walk() {
     migrate_vs_write(Engine::Batched);
 }
 
-/// Counts stay exact, and no migration entry is left, whenever the fork copies the table.
+/// Counts stay exact, and no migration entry is left, at whatever moment the fork copies the table.
 fn fork_vs_first_walk(engine: Engine) {
     explore(2, move || {
         let spaces = spaces(16, 2);

@@ -28,7 +28,8 @@
 //! - A2. A new present entry of F is created only from another one, when a table is copied. So once
 //!   F has no mappings, the first walk is complete, whatever runs concurrently.
 //! - A3. A new migration entry of F is created only from a present entry, by this migration, or
-//!   from another one, when a table is copied. Once F has neither, the second walk is complete.
+//!   from another migration entry, when a table is copied. Once F has no entry of either kind, the
+//!   second walk is complete.
 //! - A4. A walk of the whole family that leaves the count above zero has missed an entry in a table
 //!   that was being copied, moved or dropped. This operation waits for no migration, so it ends,
 //!   and then a walk finds the entry, or it is removed. The first walk is repeated a few times and
@@ -46,11 +47,12 @@
 //!
 //! # A page that is mapped once
 //!
-//! It is moved under the claim of its only entry, without walks, migration entries or isolation
-//! ([`Engine::Batched`]): no other thread can then write, pin or copy it. Accesses wait as for a
-//! write of the whole page. The mover sets the count of F to zero by a compare-and-swap, which
-//! fails if compaction has isolated the page. In this case, or if it is pinned, the page is moved
-//! by walks. A move takes three read-modify-writes: the claim, the count, and the freeze of F.
+//! Such a page is moved under the claim of its only entry, without walks, migration entries or
+//! isolation ([`Engine::Batched`]): no other thread can then write, pin or copy it. Accesses wait
+//! as for a write of the whole page. The mover sets the count of F to zero by a compare-and-swap,
+//! which fails if compaction has isolated the page. In this case, or if it is pinned, the page is
+//! moved by walks. A move takes three read-modify-writes: the claim, the count, and the freeze of
+//! F.
 //!
 //! # The family's reference
 //!

@@ -110,7 +110,8 @@ impl<'s, S: RefScheme> Pages<'s, S> {
             return References::Foreign;
         }
         // ORDERING: Acquire fence; the load above read the last put (a release), or a
-        // read-modify-write in its release sequence. So reads through former pins happen before.
+        // read-modify-write in its release sequence. So reads through former pins happen before the
+        // caller writes the page.
         fence(Ordering::Acquire);
         References::Mapped
     }

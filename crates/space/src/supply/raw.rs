@@ -44,7 +44,8 @@ pub(crate) fn publish_page<S: RefScheme>(
 }
 
 pub(crate) fn publish_table<S: RefScheme>(frame: UniqueFrame<'_, S>) -> FrameNr {
-    // SAFETY: (K) this crate is the user of `Table` blocks in every pool. The entries are zero.
+    // SAFETY: (K) this crate is the user of `Table` blocks in every pool. The caller has zeroed the
+    // entries.
     unsafe { frame.publish_with(FrameKind::Table, (0, 0), [1, 0], 1) }
 }
 
@@ -72,7 +73,8 @@ pub(crate) fn pinned_slice<S: RefScheme>(
     let bytes = unsafe { pool.view().bytes(frame.get(), off, len) };
     // SAFETY: the page contains the range, and stays mapped while the pool exists. The caller drops
     // its reference to the frame after the slice, and until then the bytes do not change: the page
-    // is written in place only through a writable entry. The pin cleared this bit under the entry's
-    // claim, and it is set again only if the reference of the entries is the only one (`cow`).
+    // is written in place only through an entry with the writable bit. The pin cleared this bit
+    // under the entry's claim, and it is set again only if the reference of the entries is the only
+    // one (`cow`).
     unsafe { std::slice::from_raw_parts(bytes.as_ptr(), len) }
 }

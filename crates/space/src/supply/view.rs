@@ -20,6 +20,7 @@ use crate::words::pte::Pte;
 #[derive(Debug)]
 pub(crate) struct PoolView<S: RefScheme> {
     view: FrameView<S>,
+    /// Limit that is greater than each entry that names a frame of the pool.
     limit: u64,
     nr_frames: usize,
     pool: NonNull<FramePool<S>>,

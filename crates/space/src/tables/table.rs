@@ -76,7 +76,8 @@ impl<'s, S: RefScheme> Tables<'s, S> {
         self.shares(table).fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns `true` if the caller's share is the only one, which then holds until a fork.
+    /// Returns `true` if the caller's share is the only one. It then stays so until the caller's
+    /// space is forked.
     pub(crate) fn is_only_share(self, table: FrameNr) -> bool {
         // ORDERING: Acquire; pairs with `drop_share`: the caller sees other spaces' changes.
         self.shares(table).load(Ordering::Acquire) == 1
@@ -124,8 +125,9 @@ impl<'s, S: RefScheme> Tables<'s, S> {
         self.wake(word, before);
     }
 
-    /// Copies a table that has several shares, one of them the caller's. Clears the writable bits
-    /// of the original, which the copy lacks, too; an error may also leave some cleared.
+    /// Copies a table that has several shares, one of them the caller's. Afterwards neither table
+    /// has writable bits. An error may leave some of the original's cleared, and changes nothing
+    /// else.
     pub(crate) fn copy(self, table: FrameNr) -> Result<FrameNr, ErrorKind> {
         let copy = self.make().ok_or(ErrorKind::OutOfFrames)?;
         let words = self.entries(table).iter().zip(self.entries(copy));

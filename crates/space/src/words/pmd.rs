@@ -5,10 +5,11 @@
 //! [0][  frame (30)  ][ version (27) ][order][exclusive][small]
 //! ```
 //!
-//! `order` is that of the pages in the table. `small` marks a table of order 0, so that a read
-//! tests both at once; if it and `order` are zero, there is no table. `exclusive` means that no
-//! other space uses the table, so pages may be mapped in it and written through it. A fork clears
-//! the bit. It is set again when the others have dropped the table, or this space has copied it.
+//! `order` is that of the pages in the table. `small` means that there is a table and its order is
+//! 0, so that a read tests both at once. If `small` and `order` are zero, there is no table.
+//! `exclusive` means that no other space uses the table, so pages may be mapped in it and written
+//! through it. A fork clears the bit. It is set again when the others have dropped the table, or
+//! this space has copied it.
 //!
 //! Every change increments the version, which is never reset. So if a view finds the same word
 //! before and after, the table was its space's throughout. A change needs the unsharing lock, or

@@ -22,7 +22,7 @@ pub struct RacyBytes<'a> {
     memory: PhantomData<&'a [AtomicU64]>,
     #[cfg(loom)]
     words: &'a [AtomicU64],
-    /// Offset of the first byte in the words.
+    /// Offset of the first byte in the words, in bytes.
     #[cfg(loom)]
     start: usize,
     len: usize,
@@ -153,7 +153,7 @@ impl<'a> RacyBytes<'a> {
         Self { ptr, len, ..self }
     }
 
-    /// Returns the words that contain the bytes, and the offset of the first byte in them.
+    /// Returns the words that contain the bytes, and the offset in bytes of the first byte in them.
     #[inline]
     pub(super) fn words(self) -> (&'a [AtomicU64], usize) {
         if self.len == 0 {

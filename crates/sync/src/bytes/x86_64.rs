@@ -33,7 +33,7 @@ use crate::atomic::Ordering;
 /// Source for short ranges.
 static ZEROS: [u8; INLINE] = [0; INLINE];
 
-/// Both must have the same length.
+/// `src` and `dst` must have the same length.
 #[inline(always)]
 pub(super) fn copy_out(src: RacyBytes<'_>, dst: &mut [MaybeUninit<u8>]) {
     assert_eq!(src.len(), dst.len());
@@ -44,7 +44,8 @@ pub(super) fn copy_out(src: RacyBytes<'_>, dst: &mut [MaybeUninit<u8>]) {
 
 /// Safety: (r) the `N` bytes from `off` on are in `src`.
 ///
-/// The moves use base-plus-index addresses, so a caller's addition of the two takes no instruction.
+/// The moves use base-plus-index addresses, so the addition of an offset to the address of a page
+/// takes no instruction.
 #[inline(always)]
 pub(super) unsafe fn load_value<const N: usize>(src: RacyBytes<'_>, off: usize) -> [u8; N] {
     let base = src.as_ptr();
@@ -109,7 +110,7 @@ pub(super) unsafe fn load_value<const N: usize>(src: RacyBytes<'_>, off: usize) 
     bytes
 }
 
-/// Both must have the same length.
+/// `src` and `dst` must have the same length.
 #[inline]
 pub(super) fn copy_in(dst: RacyBytes<'_>, src: &[u8]) {
     assert_eq!(dst.len(), src.len());
@@ -117,7 +118,7 @@ pub(super) fn copy_in(dst: RacyBytes<'_>, src: &[u8]) {
     unsafe { copy(src.as_ptr(), dst.as_ptr(), src.len()) }
 }
 
-/// Both must have the same length.
+/// `src` and `dst` must have the same length.
 #[inline]
 pub(super) fn copy_between(dst: RacyBytes<'_>, src: RacyBytes<'_>) {
     assert_eq!(dst.len(), src.len());
@@ -138,7 +139,7 @@ pub(super) fn zero(dst: RacyBytes<'_>) {
     unsafe { zero_long(variant, dst.as_ptr(), dst.len()) }
 }
 
-/// Both must have the same length, and `variant` must be usable.
+/// `src` and `dst` must have the same length, and `variant` must be usable.
 pub(super) fn copy_with(variant: Variant, dst: RacyBytes<'_>, src: RacyBytes<'_>) {
     assert_eq!(dst.len(), src.len());
     if dst.len() <= INLINE {
@@ -333,7 +334,8 @@ unsafe fn copy_otherwise(src: *const u8, dst: *mut u8, len: usize) {
     }
 }
 
-/// Safety: as for [`copy_long`]. In tail position, so that no function above saves registers.
+/// Safety: as for [`copy_long`]. A separate function in tail position, so that the functions above
+/// need not save registers for it.
 #[cold]
 #[inline(never)]
 unsafe fn choose_and_copy(src: *const u8, dst: *mut u8, len: usize) {

@@ -8,8 +8,8 @@
 //!
 //! - **Waits.** A thread that finds a mutex locked, sleeps, or waits for a condition is not
 //!   runnable. The only operating-system wait of a simulated thread is the one for the baton.
-//! - **Time** ([`Instant`]) advances by less than 20 µs at most switches, and by up to 0.1 s at one
-//!   in 128. If no thread is runnable, it advances to the next deadline.
+//! - **Time** ([`Instant`]) advances by up to 0.1 s at one switch in 128, and by less than 20 µs at
+//!   the others. If no thread is runnable, it advances to the next deadline.
 //! - **Memory.** Each load sees the last store. Models and litmus tests cover reordering.
 //! - **Termination.** A deadlock (no thread is runnable, and no deadline is pending), or too many
 //!   switches, ends the process with an error message ([`STUCK`]).

@@ -63,7 +63,8 @@ impl VolatileDevice {
         self
     }
 
-    /// Makes files with direct transfers end with a whole block. Tests of sizes must fail on it.
+    /// Makes files with direct transfers end with a whole block. Tests that check sizes must fail
+    /// on such a device.
     #[cfg(not(loom))]
     #[must_use]
     pub fn with_padding_kept(self) -> Self {
@@ -71,7 +72,8 @@ impl VolatileDevice {
         self
     }
 
-    /// Makes syncs succeed without effect. Tests of the loss must fail on such a device.
+    /// Makes syncs succeed without effect. Tests that check for a loss of synced data must fail on
+    /// such a device.
     #[must_use]
     pub fn with_sync_stubbed_out(self) -> Self {
         self.state.lock().stub_syncs();

@@ -22,6 +22,7 @@ pub(super) struct UringLane<'p> {
     /// Counts completions of the jobs that were passed to threads.
     group: Arc<Group>,
     nr_handed: usize,
+    /// Number of such jobs that `wait` has returned as completed.
     nr_told: usize,
     panic: Option<Panic>,
     /// The kernel associates requests with the thread that submitted them.
@@ -144,8 +145,9 @@ impl<'p> UringLane<'p> {
         nr_new
     }
 
-    /// In a child forked since, requests in flight are the parent's, and jobs that were not started
-    /// fail. Returns the number of failed jobs, or `None` in the parent.
+    /// Handles a fork since the creation of this context. In the child, requests in flight are the
+    /// parent's, and jobs that were not started fail. Returns the number of failed jobs, or `None`
+    /// in the parent.
     fn leave_to_parent(&mut self) -> Option<usize> {
         self.pool.owner.check().err()?;
         if let Some(ring) = self.ring.take() {

@@ -30,11 +30,11 @@ use crate::engine::job::Job;
 use crate::engine::settings::Refusal;
 use crate::file::MOST_BYTES;
 
-/// Bytes per transfer in the kernel.
+/// Maximum number of bytes per transfer in the kernel.
 const MOST_TRANSFER: usize = 0x7fff_f000;
 
-/// Entries per submission. The kernel passes a batch to the device at the end of the submission, so
-/// in a larger one the first entries would wait for the last.
+/// Maximum number of entries per submission. The kernel passes a batch to the device at the end of
+/// the submission, so in a larger one the first entries would wait for the last.
 const AT_ONCE: usize = 8;
 
 const NOT_A_JOB: u64 = u64::MAX;
@@ -196,7 +196,7 @@ impl Ring {
             Ok(true) => {}
         }
         let number = self.free.pop().expect("no room in the ring");
-        // U1: in its slot before its entry is created.
+        // U1: the job is in its slot before its entry is created.
         self.flights[number as usize] = Some(job);
         self.nr_in_flight += 1;
         self.push_entry_of(number);

@@ -284,7 +284,7 @@ impl Thread {
             if is_over && is_idle && !self.is_listening {
                 return;
             }
-            // Other threads may wait for outcomes that are not settled.
+            // With outcomes to settle, only poll: other threads may wait for them.
             let nr = usize::from(outcomes.is_empty());
             if self.ring.enter(nr).is_err() {
                 self.ring.give_up(|outcome| outcomes.extend(keyed(outcome)));

@@ -33,6 +33,7 @@ static SCRATCH: Mutex<Scratch> = Mutex::new(Scratch([0; SCRATCH_BYTES]));
 
 /// A page.
 const LENGTH: usize = 4096;
+/// Offset of the destination in the scratch memory.
 const TO: usize = LENGTH + 2112;
 const SCRATCH_BYTES: usize = TO + LENGTH;
 
@@ -141,6 +142,7 @@ fn measure(scratch: &mut Scratch) -> Timings {
         for variant in Variant::ALL {
             if variant.check().is_ok() {
                 let nanoseconds = time(variant, scratch);
+                // The first round only warms the caches.
                 if round > 0 {
                     timings.note(variant, nanoseconds);
                 }

@@ -2,7 +2,8 @@
 //!
 //! The instruction has a high startup cost, and on some processors is many times slower than moves
 //! if the destination is a few bytes ahead of the source modulo 4096. In both cases, and for
-//! zeroing, this variant uses moves. Their order: ["Why the assembly keeps P2"](super::super).
+//! zeroing, this variant uses moves. For the order of the instruction's loads and stores, see ["Why
+//! the assembly keeps P2"](super::super).
 
 use std::arch::asm;
 

@@ -4,7 +4,7 @@ use super::*;
 
 type Copy = unsafe fn(*const u8, *mut u8, usize);
 
-/// Tests all lengths of a piece, at all alignments of the destination, some of the source.
+/// Tests all lengths of a piece, at all alignments of the destination and some of the source.
 fn copies(copy: Copy, lengths: std::ops::RangeInclusive<usize>) {
     let src: Vec<u8> = (0..2300).map(|i| (i % 251) as u8).collect();
     for dst_off in 64..128 {

@@ -1,6 +1,7 @@
 //! Page cache: files of any size in a fixed amount of memory.
 //!
-//! Modules, from the bottom up; each imports from those above (`crates/testkit/tests/layers.txt`):
+//! Modules, from the bottom up. Each imports only from those above it in this table
+//! (`crates/testkit/tests/layers.txt`):
 //!
 //! | module | contents |
 //! |---|---|

@@ -13,8 +13,9 @@ impl<S: RefScheme> File<S> {
     /// Starts concurrent reads of the pages in `ranges` (of bytes) that are not cached, without
     /// waiting for them. Returns the number of pages whose read was started.
     ///
-    /// A hint: does not read pages for which it would have to wait, nor those past the end of the
-    /// file, nor more than an eighth of the cache. Errors are left to a later read of the page.
+    /// A hint: the call does not read pages for which it would have to wait, nor those past the end
+    /// of the file, nor more than an eighth of the cache. Errors are left to a later read of the
+    /// page.
     ///
     /// # Errors
     ///

@@ -65,8 +65,8 @@ impl Default for Builder {
 }
 
 impl<S: RefScheme> Builder<S> {
-    /// Sets the memory that the cache may use, in bytes: pages, index and metadata together,
-    /// without a few hundred bytes for each handle and the stacks of the threads. Default: 64 MiB.
+    /// Sets the memory that the cache may use, in bytes: pages, index and metadata together, not
+    /// counting a few hundred bytes for each handle and the stacks of the threads. Default: 64 MiB.
     /// Minimum: 16 frames (65 KiB). Maximum: the memory of the machine, or the limit of the
     /// process's control group (versions 1 and 2) if that is smaller.
     #[must_use]
@@ -105,10 +105,11 @@ impl<S: RefScheme> Builder<S> {
 
     /// Sets the number of bytes of all files together that may be dirty or unsynced (written, and
     /// not known to be durable). Default: half of the capacity. Maximum: three quarters. The quota
-    /// of one file is the part that is still free: a single file gets half of the limit, a second
-    /// file a quarter, so a file that cannot be written back leaves space for others. Each of many
-    /// files may nevertheless have a few such pages, up to three quarters of the capacity together,
-    /// and always one page. At its quota, a write to a file waits until pages of it are durable.
+    /// of one file is the part of this limit that is still free: a single file gets half of the
+    /// limit, a second file a quarter, so a file that cannot be written back leaves space for
+    /// others. Each of many files may nevertheless have a few such pages, up to three quarters of
+    /// the capacity together, and always one page. A write to a file at its quota waits until pages
+    /// of this file are durable.
     #[must_use]
     pub fn dirty_limit(mut self, bytes: u64) -> Self {
         self.dirty_limit = Some(bytes);
@@ -127,9 +128,9 @@ impl<S: RefScheme> Builder<S> {
     /// Sets the time after which a call of a backend or of a writeback callback counts as stalled.
     /// If a file is at its quota of dirty bytes ([`dirty_limit`](Self::dirty_limit)) and a call for
     /// it is stalled, a write to it fails with [`Throttled`](ErrorKind::Throttled). If calls
-    /// return, however slowly, the write waits. So that they do, the cache syncs a file with
-    /// background writeback whenever a sync of what was written would take about a quarter of this
-    /// time. Default: 0.9 seconds.
+    /// return, however slowly, the write waits. So that calls return in time, the cache syncs a
+    /// file with background writeback whenever a sync of what was written would take about a
+    /// quarter of this time. Default: 0.9 seconds.
     #[must_use]
     pub fn stall_timeout(mut self, timeout: Duration) -> Self {
         self.stall_timeout = timeout;

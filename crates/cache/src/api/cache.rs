@@ -433,7 +433,8 @@ impl<S: RefScheme> Cache<S> {
     }
 
     /// Checks the cache's frames, lists and counts, for tests. No other thread of the program may
-    /// use the cache, nor, with background writeback, its own threads ([`quiesce`](Self::quiesce)).
+    /// use the cache. If an open file has background writeback, the threads of the cache must be
+    /// stopped too ([`quiesce`](Self::quiesce)).
     ///
     /// # Errors
     ///

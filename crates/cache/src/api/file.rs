@@ -89,9 +89,10 @@ pub struct FileStats {
     /// Number of unsynced pages: submitted to the backend, and not reported durable.
     pub nr_written: usize,
     /// Lower bound of the log sequence numbers ([`File::write_at_lsn`]) of all writes that have
-    /// returned and are not durable, for recovery; `None` if there is none. Each successful sync of
-    /// the whole file raises it. It may be lower than necessary after [`discard`](File::discard)
-    /// and truncations, and until the next sync if a sync in progress made a write durable.
+    /// returned and are not durable: recovery may begin there. `None` if there is none. Each
+    /// successful sync of the whole file raises it. It may be lower than necessary after
+    /// [`discard`](File::discard) and truncations, and until the next sync if a sync that was
+    /// already in progress at a write made it durable.
     pub oldest_lsn: Option<u64>,
 }
 
@@ -132,7 +133,8 @@ impl<S: RefScheme> File<S> {
     }
 
     /// Reads from byte `offset` on into `buf`. Returns the number of bytes read: the length of
-    /// `buf`, or less if the file ends before. Bytes of `buf` beyond it may have been set to zero.
+    /// `buf`, or less if the file ends before (0 at or past the end). Bytes of `buf` beyond them
+    /// may have been set to zero.
     ///
     /// A read of a cached page acquires no lock. Once the page's accessed bit is set (usually by
     /// its first read), it writes no shared memory, unless the page keeps changing. A missing page

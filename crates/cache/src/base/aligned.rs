@@ -13,6 +13,7 @@ const WORD: usize = size_of::<AtomicU64>();
 #[derive(Debug)]
 pub(crate) struct Aligned {
     words: Vec<AtomicU64>,
+    /// Index of the first aligned word.
     start: usize,
     nr_words: usize,
 }

@@ -12,6 +12,7 @@ use pagewell_sync::bytes::{RacyBytes, RacySource};
 pub(crate) struct Edit<C> {
     pub(crate) off: usize,
     pub(crate) change: C,
+    /// Log sequence number; 0 for none.
     pub(crate) lsn: u64,
 }
 

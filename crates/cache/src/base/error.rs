@@ -192,6 +192,7 @@ struct Inner {
     page: Option<u64>,
     /// `Some` if the error is also reported to each handle of the file, once.
     noted: Option<Cause>,
+    /// For `OutOfFrames`: number of frames that were not clean.
     nr_unclean: usize,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }

@@ -64,8 +64,9 @@ mod imp {
             debug_assert!(range.as_ptr().addr().is_multiple_of(UNIT));
             debug_assert!(bytes.is_multiple_of(UNIT) || first + nr == self.len);
             if self.can_discard && nr != 0 {
-                // SAFETY: pages of this mapping, of zeros before and after; bytes past the end of
-                // the array are unused. On failure the memory stays allocated, which is harmless.
+                // SAFETY: pages of this mapping, which read as zeros before and after the call;
+                // bytes past the end of the array are unused. On failure the memory stays
+                // allocated, which is harmless.
                 let _ = unsafe {
                     libc::madvise(range.as_ptr().cast_mut().cast(), bytes, libc::MADV_DONTNEED)
                 };

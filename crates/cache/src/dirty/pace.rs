@@ -35,6 +35,7 @@ pub(crate) struct Amount {
     requests: u64,
 }
 
+/// Amount written to the backend since the last sync, and its bound before the next one.
 #[derive(Debug)]
 pub(crate) struct Pace {
     given: Amount,

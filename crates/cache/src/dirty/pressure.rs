@@ -31,8 +31,9 @@ use crate::dirty::calls::Calls;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
+    /// Limit of frames that are not clean, in all files.
     pub(crate) nr_frames: usize,
-    /// Upper bound if there are many files.
+    /// Upper bound of these frames if there are many files.
     pub(crate) ceiling: usize,
     /// Age of the oldest write that is not durable at which the flushers sync its file.
     pub(crate) age: Duration,
@@ -50,7 +51,8 @@ impl Limits {
     /// second.
     pub(crate) const STALL: Duration = Duration::from_millis(900);
 
-    /// Long enough for an interrupted call, or for a server that restarts its connection.
+    /// Time for which a failed close is retried: long enough for an interrupted call, or for a
+    /// server that restarts its connection.
     pub(crate) const CLOSE: Duration = Duration::from_secs(1);
 
     /// Returns the defaults for a cache of `nr_frames` frames.
@@ -69,7 +71,7 @@ impl Limits {
     }
 }
 
-/// Divisor of the minimum quota: the part of the frames that are free below the ceiling.
+/// Divisor: the minimum quota is this part of the frames that are free below the ceiling.
 const LEAST: usize = 16;
 
 #[derive(Debug)]

@@ -101,7 +101,7 @@ impl<T: Send + Sync + 'static> Flushers<T> {
     }
 
     pub(crate) fn hold(&self) -> Held<'_> {
-        // Otherwise two threads could stop the requests at the same time.
+        // Acquired first: otherwise two threads could stop the requests at the same time.
         let round = self.rounds.hold();
         Held {
             _stopped: self.calls.stop(),
@@ -196,8 +196,9 @@ fn run_watcher<T: Send + Sync + 'static>(
 fn run_flusher<T>(owner: &Weak<T>, calls: &Calls, serve: fn(&Arc<T>, Call)) {
     while let Some(call) = calls.take(PATIENCE) {
         AT_WORK_FOR.set(std::ptr::from_ref(calls).addr());
-        // A panic of a backend is reported by the panic hook, and leaves a consistent state. The
-        // drop of `owner`, which may be the last reference, runs in this closure too.
+        // A panic of a backend is reported by the panic hook, and leaves a consistent state, so the
+        // thread continues with other files. The drop of `owner`, which may be the last reference,
+        // runs in this closure too.
         let work = || {
             if let Some(owner) = owner.upgrade() {
                 serve(&owner, call);

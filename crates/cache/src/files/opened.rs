@@ -50,8 +50,8 @@
 //!
 //! Verified by `loom_close_vs_evict_leaf`, `loom_close_vs_sync`, `loom_reopen_vs_close_vs_visit`,
 //! `loom_reopen_vs_who_waits_for_a_visitor`; `crates/pagewell/tests/files/closing.rs`. loom does
-//! not see the count of the mapping's `Arc` (it is std's), so that a weak reference cannot be
-//! acquired between steps 2 and 3 is only tested on the word.
+//! not see the count of the mapping's `Arc` (it is std's). That no weak reference can be acquired
+//! between steps 2 and 3 is therefore tested only on the word.
 
 use std::ops::Deref;
 use std::path::PathBuf;

@@ -44,7 +44,8 @@ pub(super) fn serve<S: RefScheme>(files: &Arc<Files<S>>, call: Call) {
 
 /// Writes the dirty pages of a file to the backend. Also makes them durable if another thread waits
 /// for that, if many pages are not clean, if a page has not been clean for long, or if one sync of
-/// the amount would take long. After a failed attempt, pauses unless another thread waits.
+/// the amount would take long. For some time after a failed attempt, does nothing unless another
+/// thread waits.
 #[cfg(not(loom))]
 fn clean<S: RefScheme>(files: &Files<S>, number: u64) {
     use crate::dirty::commits::Sync;

@@ -1,7 +1,7 @@
 //! The claim: the exclusive right to change one slot.
 //!
-//! Place. Only claims change slots, with a new version and a wake-up of waiting threads, except
-//! that the accessed bit and the discard of a ghost need only a compare-and-swap, and that the
+//! Place. Only claims change slots, with a new version and a wake-up of waiting threads.
+//! Exceptions: the accessed bit and the discard of a ghost need only a compare-and-swap, and the
 //! index stores to the slots of a leaf that it installs or removes ([`super::file_index`]).
 //!
 //! Protocol.

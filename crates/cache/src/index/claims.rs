@@ -26,7 +26,8 @@ pub(crate) struct Claims<S: RefScheme> {
     pub(crate) nr_claimed: AtomicU64,
 }
 
-// Readers load `pool`, and ends of claims `waits`. Removals of leaves write `version_floor`.
+// Readers load `pool`; the end of a claim loads `waits`. Removals of leaves write `version_floor`,
+// so it has cache lines of its own.
 const _: () = {
     type C = Claims<LockBit>;
     let floor = offset_of!(C, version_floor);

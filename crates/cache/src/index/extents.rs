@@ -14,7 +14,8 @@
 //!    discard their memory, and return the bytes that the caller uncharges.
 //!
 //! So memory is discarded only while no leaf in it is in use or being created, and no thread stores
-//! to it. Readers always load zeros. The lock orders the discard before a later leaf there.
+//! to it. Readers may load from it at any time: they load zeros before and after the discard. The
+//! lock orders the discard before a later leaf there.
 //!
 //! Locks. The holder of the lock waits for nothing. The caller may hold claims and other locks.
 
@@ -31,6 +32,7 @@ pub(super) const PART_LEAVES: usize = 4096 / size_of::<u64>();
 
 const PART_EXTENTS: usize = PART_LEAVES.div_ceil(EXTENT_LEAVES);
 
+/// Number of bytes charged for the `Part` value of a part.
 const NOTE_BYTES: usize = if cfg!(loom) { 0 } else { 4 * size_of::<Part>() };
 
 /// Leaf counts of one part: leaves that are in use or being created.
@@ -47,6 +49,7 @@ pub(super) struct Extents {
     parts: Mutex<HashMap<usize, Part>>,
     /// One bit for each part in use. Changed with the lock held, and read without it.
     is_used: Reserved,
+    /// Bytes of memory for the bits of one cluster.
     extent_bytes: usize,
     nr_leaves: usize,
 }

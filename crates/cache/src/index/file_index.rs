@@ -12,11 +12,13 @@
 //! - I2: a leaf has one reference for each slot that is not empty (or is claimed), and one for each
 //!   [`Leaf`] handle. A leaf with more than the root's reference stays in place.
 //! - I3: a thread stores to a slot only if it holds a [`Leaf`] handle, the leaf's frozen frame, or
-//!   the claim of a present slot (I2). Loads need no reference: the array exists with the mapping.
+//!   the claim of a present slot (I2). Loads need no reference: the array exists as long as the
+//!   mapping.
 //! - I4: the slots of a leaf that is not in use are zeros, which are empty slots.
 //! - I5: no word of a present slot repeats within one read, even if its leaf is removed: a new leaf
-//!   begins at the *minimum slot version* of the cache (`version_floor`), above those of all slots
-//!   in removed leaves. For longer, a token also has a generation ([`crate::index::lives`]).
+//!   begins at the *minimum slot version* of the cache (`version_floor`), above the versions of all
+//!   slots in removed leaves. A token, which is kept for longer, also has a generation
+//!   ([`crate::index::lives`]).
 //! - I6: a leaf is created by one thread at a time, which holds its leaf-creation lock
 //!   ([`Index::lock_to_make`]) and has entered it ([`Index::enter`]). Only this thread stores to a
 //!   root entry of zero. After a removal or a failed creation, the leaf leaves ([`Index::leave`]).
@@ -99,7 +101,8 @@ impl<'i> Seen<'i> {
     #[inline]
     pub(crate) fn is_unchanged(self) -> bool {
         // ORDERING: Acquire; a thread that relies on an unchanged slot (by a reference, for
-        // example) loads its data after this. The caller's fence orders this load after the copy.
+        // example) must load the slot's data after this. The caller's fence orders this load after
+        // the copy.
         self.word.load(Ordering::Acquire) == self.slot.bits()
     }
 
@@ -218,10 +221,12 @@ impl<S: RefScheme> Index<S> {
         })
     }
 
+    /// Capacity, in pages, of an index for `nr_pages` pages: whole leaves.
     pub(crate) fn capacity_for(nr_pages: u64) -> Option<u64> {
         Some(leaves_for(nr_pages)? as u64 * FRAME_WORDS as u64)
     }
 
+    /// Capacity in pages.
     pub(crate) fn capacity(&self) -> u64 {
         self.slots.len() as u64
     }
@@ -251,7 +256,7 @@ impl<S: RefScheme> Index<S> {
     pub(crate) fn leaf_nr<'s>(&self, claims: &'s Claims<S>, leaf: usize) -> Option<Leaf<'s, S>> {
         let root = self.root.get(leaf)?;
         let mut backoff = Backoff::new();
-        // Another thread creates or removes the leaf for a few steps.
+        // Repeats while another thread creates or removes the leaf, which takes a few steps.
         loop {
             // ORDERING: Acquire; pairs with the release stores of `install_leaf` and
             // `take_empty_leaf`. A thread that finds that the leaf is not in use sees its slots as

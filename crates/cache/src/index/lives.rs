@@ -7,7 +7,8 @@
 //! - when the slot's leaf is removed and created again. New leaves begin at the minimum slot
 //!   version of the cache, which may by then have any of the 2^31 values.
 //!
-//! A token has the word and the *generation*, and is valid only while both are unchanged.
+//! A token has the word of its slot and the *generation*, and is valid only while both are
+//! unchanged.
 //!
 //! ```text
 //! thread that makes a token                    thread that changes the slot
@@ -34,8 +35,9 @@
 //! - Step 1 did not see it. Otherwise step a, or the change of the slot before the leaf was frozen,
 //!   would happen before step 2. Step 2 would then find the slot claimed, or load a later word.
 //!
-//! The generation only increases, in 64 bits, so steps 1 and 4 differ and the token is invalid. For
-//! what precedes step 2, the view checks that the bytes read belong to the slot's word there.
+//! The generation only increases, in 64 bits, so steps 1 and 4 load different values, and the token
+//! is invalid. This covers what happens after step 2. For what precedes it, the view's own checks
+//! show that the bytes read belong to the word of step 2.
 //!
 //! Slots may share a counter, as long as each slot keeps its counter. A cache has [`NR_LIVES`]
 //! counters, selected by the address of the leaf. So a step b also invalidates the tokens of other

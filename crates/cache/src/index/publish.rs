@@ -17,7 +17,8 @@ pub(crate) fn page<S: RefScheme>(
     private: [u64; 2],
     refs: u32,
 ) -> FrameNr {
-    // SAFETY: (K) only the cache publishes pages in its pool, here, with the words above.
+    // SAFETY: (K) only the cache publishes pages in its pool, and only here, with the words
+    // described above.
     unsafe { frame.publish_with(FrameKind::Page, place, private, refs) }
 }
 
@@ -31,7 +32,7 @@ pub(crate) fn leaf<S: RefScheme>(
 ) -> FrameNr {
     debug_assert_eq!(slots.len(), FRAME_WORDS);
     let private = [slots.as_ptr().expose_provenance() as u64, floor];
-    // SAFETY: (K) only the cache publishes leaves in its pool, here. Holders of the leaf rely on
-    // the address of its slots (`raw::leaf_slots`).
+    // SAFETY: (K) only the cache publishes leaves in its pool, and only here. Holders of the leaf
+    // rely on the address of its slots (`raw::leaf_slots`).
     unsafe { frame.publish_with(FrameKind::Leaf, place, private, 2) }
 }

@@ -35,6 +35,7 @@ pub struct Token {
     page: PageNr,
     word: u64,
     life: u64,
+    /// Number of bytes of the page within the file.
     len: u32,
 }
 
@@ -48,7 +49,8 @@ pub enum TokenState {
     /// claim usually lasts as long as a write of a page; for the last page of a file with a page
     /// codec that is opened for writing or extended, up to two transfers and two codec calls.
     Busy,
-    /// The page was, or may have been, written, moved, removed or truncated, or is another file's.
+    /// The page was, or may have been, written, moved, removed or truncated, or the token is
+    /// another file's.
     Changed,
 }
 
@@ -81,6 +83,7 @@ impl fmt::Debug for Token {
 
 #[derive(Debug)]
 pub(crate) struct Origin {
+    /// Number of the mapping, unique within the process, across caches.
     file: u64,
     lives: Arc<Lives>,
 }

@@ -22,9 +22,9 @@ pub(crate) trait Keeper: fmt::Debug + Send + Sync {
     /// reference keeps the cache and its threads.
     fn take_share(self: Arc<Self>, number: u64);
 
-    /// Waits until file `number`, and no other, is below its quota of frames that are not clean.
-    /// The caller holds no lock of the file. It cleans the file itself while the cache's threads
-    /// are paused ([`quiesce`](crate::Cache::quiesce)). Returns
+    /// Waits until file `number` is below its quota of frames that are not clean, and for no other
+    /// file. The caller holds no lock of the file. It cleans the file itself while the cache's
+    /// threads are paused ([`quiesce`](crate::Cache::quiesce)). Returns
     /// [`Throttled`](crate::ErrorKind::Throttled), with the reason, if the file cannot be cleaned.
     fn throttle(&self, number: u64) -> Result<(), Error>;
 

@@ -63,7 +63,8 @@ const ROUNDS_WITHIN_SHARE: usize = if cfg!(loom) { 1 } else { 16 };
 /// Minimum growth of a file, in bytes, that its index covers.
 const HEADROOM_BYTES: u64 = if cfg!(loom) { 0 } else { 64 << 20 };
 
-/// The same for a file open for writing: 1 TiB, for which the index reserves at most 2 GiB.
+/// The same for a file open for writing: 1 TiB, for which the index reserves at most 2 GiB of
+/// addresses.
 const HEADROOM_OF_WRITERS: u64 = if cfg!(loom) { 0 } else { 1 << 40 };
 
 /// The index of one file, and everything else that a read needs. All handles share it; when the
@@ -90,6 +91,7 @@ pub(crate) struct Mapping<S: RefScheme> {
     writes: Option<Box<Writes>>,
     users: pagewell_sync::Arc<Users>,
     hooks: Option<Hooks>,
+    /// Number of bytes charged to the budget for this record and what it owns.
     pub(super) charged: usize,
     shared: pagewell_sync::Arc<Shared<S>>,
 }
@@ -112,6 +114,7 @@ pub(super) struct Growth {
     /// The file's size for fills: the number of bytes of the file that the backend has (the decoded
     /// size, not the stored one). Stored before the size if the file is found to have grown.
     fill_size: AtomicU64,
+    /// Size lock: held while the size changes.
     pub(super) resize: Mutex<()>,
     in_flight: OfFile,
     user: User,
@@ -356,7 +359,8 @@ impl<S: RefScheme> Mapping<S> {
         })
     }
 
-    /// Checks that this is the owning process, which suffices for write hits.
+    /// Checks that this is the owning process, which suffices for write hits; calls that may wait
+    /// use [`check_home`](Self::check_home).
     #[inline]
     pub(crate) fn check_process(&self, op: Op) -> Result<(), Error> {
         self.shared
@@ -396,6 +400,7 @@ impl<S: RefScheme> Mapping<S> {
         self.writes.as_deref()
     }
 
+    /// Maximum size of the file while it is open.
     pub(crate) fn reach(&self) -> u64 {
         (self.hit.index.capacity() << self.hit.page_shift).min(MAX_FILE_BYTES)
     }

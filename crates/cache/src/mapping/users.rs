@@ -5,7 +5,8 @@ use pagewell_sync::atomic::{AtomicU64, Ordering};
 /// One weak reference in the word. Strong references are counted in the bits below.
 const VISITOR: u64 = 1 << 32;
 
-/// Outlives the mapping, whose `Arc` the holder of a weak reference drops before it decrements.
+/// Counts of strong and weak references. They outlive the mapping, whose `Arc` the holder of a weak
+/// reference drops before it decrements.
 #[derive(Debug, Default)]
 pub(crate) struct Users(AtomicU64);
 

@@ -137,7 +137,8 @@ fn circle(v: &View<'_>) -> Result<(), Torn> {
     }
 }
 
-/// A view of a page that is truncated and grows ends where the file ended at these bytes.
+/// A view of a page that is truncated and grows ends where the file ended when the page had these
+/// bytes.
 #[test]
 fn loom_view_vs_cut_and_growth() {
     explore(2, || {

@@ -230,8 +230,8 @@ fn loom_two_fills_vs_whole_write() {
     });
 }
 
-/// A write covers the file's part of a page, so it reads nothing. Concurrently the file grows, and
-/// the added bytes become durable and are evicted. They are not lost.
+/// A write covers the file's part of a page, so it reads nothing. Concurrently the file grows, the
+/// added bytes become durable, and the page is evicted. The added bytes are not lost.
 #[test]
 fn loom_whole_write_vs_growth() {
     explore(1, || {

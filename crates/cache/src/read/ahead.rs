@@ -20,6 +20,7 @@ use pagewell_sync::{Mutex, try_lock};
 
 use crate::base::page::PageNr;
 
+/// Maximum number of bytes that are read ahead together.
 const MOST_TOGETHER: usize = 128 << 10;
 
 /// Maximum number of bytes that are read ahead apart: enough for a few large transfers at once.
@@ -45,7 +46,8 @@ pub enum Advice {
     Sequential,
     /// Random: nothing is read ahead.
     Random,
-    /// The bytes are read once: first reads of pages leave them as likely to be evicted as before.
+    /// The bytes are read once: first reads of pages by this handle leave them as likely to be
+    /// evicted as before.
     Once,
     /// The bytes are needed soon: their reads are submitted
     /// ([`File::prefetch`](crate::File::prefetch)).
@@ -77,6 +79,7 @@ impl Ahead {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
+    /// Number of pages to read in the miss's own transfer.
     pub(crate) now: usize,
     pub(crate) ahead: Option<Ahead>,
 }
@@ -100,6 +103,7 @@ pub(crate) struct Sequence {
 #[derive(Debug)]
 struct Streams {
     all: [Stream; STREAMS],
+    /// Number of misses and of first reads of marked pages so far.
     now: u64,
 }
 
@@ -107,6 +111,7 @@ struct Streams {
 struct Stream {
     /// First page of the last miss; in a step stream, of the last range that was submitted.
     start: PageNr,
+    /// Page after the last one that was read or submitted.
     next: PageNr,
     /// Distance between the last two misses, and number of times that this distance recurred.
     step: i64,

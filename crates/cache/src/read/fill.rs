@@ -350,7 +350,7 @@ impl<'m, S: RefScheme> Batch<'m, S> {
         })
     }
 
-    /// 3.
+    /// 3. Reads all pages by a call of the backend.
     fn read(&self) -> std::io::Result<usize> {
         let (backend, pos) = (self.filler.0.backend(), self.pos());
         if self.more.is_empty()

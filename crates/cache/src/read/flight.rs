@@ -133,8 +133,8 @@ impl<S: RefScheme> Flights<'_, S> {
         let spans =
             spans.unwrap_or_else(|| batch.bufs().map(Span::from).collect::<Vec<_>>().into());
         // SAFETY: only the lifetime differs. The batch borrows from the mapping behind the `Arc` of
-        // `visitor`, which does not move and exists as long as `visitor`. The flight drops the
-        // batch first: by the order of its fields, and in `land`. No function passes on a value
+        // `visitor`. The mapping does not move, and exists as long as `visitor`. The flight drops
+        // the batch first: by the order of its fields, and in `land`. No function passes on a value
         // with the extended lifetime.
         let batch = unsafe { mem::transmute::<Batch<'_, S>, Batch<'static, S>>(batch) };
         let flight = Flight {

@@ -69,7 +69,8 @@ pub struct OfFile<'i> {
 
 #[derive(Clone, Copy, Debug)]
 enum Tokens<'i> {
-    /// Slot of this page, and number of the file's bytes in it.
+    /// Tokens are made from the loaded slot of this page, with this number of the file's bytes in
+    /// it.
     Of(&'i Origin, PageNr, usize),
     Made(&'i Token),
 }
@@ -110,8 +111,9 @@ impl Watch for OfFile<'_> {
 #[derive(Debug)]
 pub(crate) struct Look<W> {
     pub(crate) watch: W,
+    /// Number of accesses left before the next check.
     accesses: Cell<u32>,
-    /// 0 once a check has failed.
+    /// Number of checks left; 0 once one has failed.
     checks: Cell<u32>,
 }
 
@@ -202,7 +204,7 @@ fn checks_left(first: Option<Word<'_>>, second: Option<Word<'_>>, checks: u32, m
     }
 }
 
-/// Whether the page is unchanged since the attempt began, and so were all bytes loaded in between.
+/// Whether the page is unchanged since the attempt began, and with it all bytes loaded in between.
 #[inline(always)]
 fn is_as_it_was(first: Option<Word<'_>>, second: Option<Word<'_>>) -> bool {
     // ORDERING: Acquire fence; as step 5 of the optimistic read ([`crate::read::reader`]): pairs,

@@ -20,7 +20,8 @@ use crate::read::raw;
 /// guard keeps its bytes.
 ///
 /// For C code that reads a little past the end of its input, at least 4 KiB of memory after the
-/// page are readable too. Their contents are unspecified, and other threads may be writing them.
+/// page are readable too as long as the guard exists. Their contents are unspecified, and other
+/// threads may be writing them.
 pub struct PageGuard<'f, S: RefScheme = LockBit> {
     hold: Hold<'f, S>,
     len: usize,

@@ -16,6 +16,7 @@ pub(crate) struct Prefetcher<'m, S: RefScheme> {
     mapping: &'m Arc<Mapping<S>>,
     jobs: Vec<Job>,
     nr_left: u64,
+    /// Number of pages prepared since the last submission.
     nr_begun: usize,
 }
 
@@ -76,8 +77,8 @@ impl<'m, S: RefScheme> Prefetcher<'m, S> {
         std::mem::take(&mut self.nr_begun)
     }
 
-    /// Performs all prepared reads on this thread. Pages of a file with a codec may still be
-    /// decoded, and their slots claimed, when it returns.
+    /// Performs all prepared reads on this thread. When it returns, decoder threads may still be
+    /// decoding pages of a file with a codec, whose slots are claimed.
     pub(crate) fn run(mut self) {
         if !self.jobs.is_empty() {
             self.mapping.engines().engine().run(&mut self.jobs);

@@ -238,7 +238,8 @@ fn copy_any(bytes: RacySource<'_>, buf: &mut [u8]) {
 }
 
 /// Compares all of `bytes` with `other`, which has the same length, by words with the highest byte
-/// first. Only the first word, which decides most comparisons, is compared inline.
+/// first. Only the first word, which decides most comparisons, is compared inline. `None` would
+/// mean that the lengths differ.
 #[inline(always)]
 fn compare_bytes(bytes: RacySource<'_>, other: &[u8]) -> Option<Ordering> {
     if let Some(first) = other.first_chunk() {

@@ -34,7 +34,8 @@ impl<S: RefScheme> CacheFrames<S> {
     /// Recently accessed pages are evicted last, pinned ones and those that are not clean never.
     /// Waits for pages that are being filled at `place`, and for some milliseconds if pages may be
     /// referenced for only a few steps. Returns `None` if nothing can be evicted; at once if
-    /// `place` has no clean page and none is being filled ([`make_clean`](Self::make_clean)).
+    /// `place` has no clean page and none is being filled (then [`make_clean`](Self::make_clean)
+    /// may help).
     pub fn make_room(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
         if let Place::Prefer(node) | Place::Only(node) = place
             && node >= self.pool().nr_nodes()

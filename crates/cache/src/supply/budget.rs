@@ -1,7 +1,7 @@
 //! Memory that the cache uses outside of its frames, counted in frames.
 //!
-//! Charged, in bytes, are the parts of an open file that are not in a frame: the state of the file,
-//! the bounce buffers for its page codec, and the memory that its leaves share
+//! This module charges, in bytes, the parts of an open file that are not in a frame: the state of
+//! the file, the bounce buffers for its page codec, and the memory that its leaves share
 //! ([`crate::index::extents`]). For every [`FRAME_BYTES`] charged, rounded up, one frame of the
 //! pool is *withheld*: allocated, its memory discarded, and not used. So the cache stays within its
 //! capacity.

@@ -18,10 +18,12 @@ pub(crate) enum Stays {
     Locked,
     /// The page has references of pins, of hazard protection, or short-lived ones of readers.
     Held,
+    /// The page was recently accessed, and its accessed bit is now clear.
     Marked,
     /// The frame is a leaf in use.
     Leaf,
     OfSpaces,
+    /// The frame belongs to a range that the program manages.
     Raw,
     /// The frame is being filled, set aside (for a write or a leaf, for example), or withheld.
     Owned,

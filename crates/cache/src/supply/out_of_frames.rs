@@ -9,7 +9,9 @@ pub(crate) enum OutOfFrames {
     InUse(Box<Census>),
     /// Enough frames are free or can be evicted, but they are not contiguous.
     Fragmented {
+        /// Number of contiguous frames requested.
         nr_wanted: u32,
+        /// Number of frames that are free or could be evicted.
         nr_loose: usize,
         census: Box<Census>,
     },

@@ -32,6 +32,7 @@ use pagewell_sync::{Condvar, Mutex, MutexGuard, lock};
 
 #[derive(Debug)]
 pub(crate) struct InFlight {
+    /// Number of frames reserved in each shard.
     shards: Shards<AtomicUsize>,
     most_of_shard: usize,
     stock: Stock,
@@ -78,7 +79,9 @@ pub(crate) struct Permit<'s> {
     in_flight: &'s InFlight,
     of_file: &'s OfFile,
     shard: usize,
+    /// Number of frames reserved in the shard.
     nr_of_shard: usize,
+    /// Number of frames reserved from the shared credit.
     nr_of_stock: usize,
 }
 

@@ -117,7 +117,7 @@ impl Transfers {
         }
     }
 
-    /// Ends with the drop of the guard.
+    /// Counts a transfer to frames of `nodes` as in flight until the guard is dropped.
     pub(crate) fn begin(&self, nodes: NodeSet) -> Transfer<'_> {
         let shard = self.of_nodes.first().map_or(0, Shards::own);
         for counts in self.counts(nodes) {

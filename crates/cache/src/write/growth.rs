@@ -21,8 +21,8 @@
 //!
 //! A thread that waits for a page that is pinned for writing holds no size lock: the thread that
 //! has the guard may extend the file before it drops the guard. No writer is throttled while it
-//! holds the size lock: a flusher that cleans the file acquires the writeback lock, which follows
-//! the size lock, and a callback may write to other files.
+//! holds the size lock: other threads need that lock, and the flusher that cleans the file waits
+//! for the writeback lock and for the callback, which may write to other files.
 //!
 //! Verified by `loom_append_vs_*`, `loom_gap_vs_read`, `loom_create_vs_truncate`,
 //! `loom_read_vs_cut`, `loom_read_vs_failed_cut`; the litmus tests `write-vs-truncate*`,
@@ -143,8 +143,8 @@ impl<S: RefScheme> Grower<'_, S> {
         }
     }
 
-    /// Calls `what`, which acquires the size lock, by [`Mapping::with_room`]. While it finds a page
-    /// locked, waits for that page with no lock held, and calls it again.
+    /// Calls `what`, which acquires the size lock, by [`Mapping::with_room`]. While `what` finds a
+    /// page locked, waits for that page with no lock held, and calls `what` again.
     fn when_unlocked<T>(
         self,
         writes: &Writes,
@@ -346,7 +346,8 @@ impl<S: RefScheme> Grower<'_, S> {
         }
         let is_cut_in_page = self.0.layout().has_part(new) && new < old;
         if is_cut_in_page {
-            // Rewritten after the truncation. If the page cannot be read now, nothing is changed.
+            // The page is rewritten after the truncation. If it cannot be read now, nothing is
+            // changed.
             drop(
                 Lookup(self.0)
                     .get(new >> self.0.page_shift(), || 1)
@@ -393,7 +394,8 @@ impl<S: RefScheme> Grower<'_, S> {
                 .begin_step(&self.0.shared().pressure, Step::Read);
             Remover(self.0).drop_past_end(new);
             drop(step);
-            // The size lock keeps the file from growing again. The file's user may have to wait.
+            // The writeback lock is released, since the file's user may have to wait. The size lock
+            // keeps the file from growing again.
             drop(storage);
             if new < old {
                 self.0.user().tell_cut(new);

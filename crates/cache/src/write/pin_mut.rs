@@ -100,7 +100,7 @@ impl<'f, S: RefScheme> PageGuardMut<'f, S> {
     }
 
     /// Sets the log sequence number of the change. The writeback callback gets the page's highest
-    /// ([`OpenOptions::before_write`](crate::OpenOptions::before_write)).
+    /// number ([`OpenOptions::before_write`](crate::OpenOptions::before_write)).
     pub fn set_lsn(&mut self, lsn: u64) {
         self.locked.lsn = lsn;
     }

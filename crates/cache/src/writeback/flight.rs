@@ -46,22 +46,25 @@ mod imp {
     use crate::writeback::run::Run;
     use crate::writeback::size::StorageSize;
 
+    /// Maximum number of requests in flight.
     const MOST: usize = 32;
 
-    /// Number of completions to wait for at the maximum, so that the ring is entered once for
-    /// several completions, while the other requests stay in flight.
+    /// Number of completions to wait for when the maximum is reached, so that the ring is entered
+    /// once for several completions, while the other requests stay in flight.
     const AT_ONCE: usize = 8;
 
-    /// With the numbers of the page ranges.
+    /// Results of requests, with the numbers of their page ranges.
     type Results = Arc<Mutex<Vec<(usize, io::Result<usize>)>>>;
 
-    /// The owner must call [`finish`](Self::finish). Otherwise the backend's size stays unknown.
+    /// Page ranges in flight to the backend. The owner must call [`finish`](Self::finish).
+    /// Otherwise the backend's size stays unknown.
     pub(in crate::writeback) struct Flight<'m, S: RefScheme> {
         mapping: &'m Mapping<S>,
         /// Dropped before the ranges, which own its requests' memory: the drop waits for these.
         lane: Box<dyn Lane + 'm>,
         runs: Vec<Option<Run<'m, S>>>,
         results: Results,
+        /// `Storage::may_have_dirty` before the first range.
         had_dirty: bool,
         has_failed: bool,
         /// For a file in whole pages: whether the backend's size was known before the first range,
@@ -148,7 +151,8 @@ mod imp {
                 self.wait(usize::MAX, settled);
             }
             self.settle(settled);
-            // Only in a child that was forked in between, where these requests never complete.
+            // Ranges are left only in a child that was forked in between, where these requests
+            // never complete.
             for run in self.runs.drain(..).flatten() {
                 self.has_failed = true;
                 let nr_pages = run.nr_pages();

@@ -55,7 +55,7 @@ impl<S: RefScheme> Flusher<'_, S> {
         let mut lead = match writes.commits.join(what) {
             Role::Lead(lead) => lead,
             Role::Follow(commit) => {
-                // The follower waits for the writeback lock too, by its leader.
+                // A follower waits for its leader, and thereby for the writeback lock.
                 let _order = InOrder::before_lock(self.0);
                 return commit.wait().unwrap_or_else(|Unwound| {
                     Err(Error::from_failure(Op::Sync, panicked().into()).with_path(self.0.path()))

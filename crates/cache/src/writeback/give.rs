@@ -114,7 +114,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         };
         // The flush ends even if a writer keeps extending the file.
         let mut end = self.0.nr_pages().min(pages.end);
-        // Extended first, since a change of size waits for requests in flight.
+        // The backend is extended first, since a change of size waits for requests in flight.
         if self.0.hooks().is_some()
             && writes.dirty().next(from, end).is_some()
             && failures
@@ -127,6 +127,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         let end = end;
         let is_deep = self.0.is_deep();
         let mut flight: Option<Flight<'m, S>> = None;
+        // Last range written, if no sync of it has been started.
         let mut last: Option<Range<u64>> = None;
         let mut changes = Changes::default();
         while let Some(first) = writes.dirty().next(from, end) {
@@ -226,8 +227,8 @@ impl<'m, S: RefScheme> Giver<'m, S> {
     ) -> (Run<'m, S>, Result<(), Failure>) {
         let mut run = Run::new(self.0, writes);
         let size = self.0.size();
-        // With direct I/O, a range with a part of a page would be copied as a whole, since that is
-        // no whole block. So the part gets a range of its own.
+        // With direct I/O, a range with part of a page, which is no whole block, would be copied as
+        // a whole. So the part gets a range of its own.
         let has_parts = is_deep && !self.0.layout().is_of_pages();
         for page in pages.take(most) {
             if has_parts && run.nr_pages() != 0 && self.0.len_of(page, size) < self.0.page_size() {

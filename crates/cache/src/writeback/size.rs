@@ -290,7 +290,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
             // checked.
             storage.is_cut |= storage.may_have_rest;
             if storage.pages_end.max(has) > pages_end {
-                // Otherwise bytes of the removed pages would be left past the last page.
+                // First truncate to whole pages: otherwise bytes of the removed pages would be left
+                // past the last page.
                 storage.pages_end = storage.pages_end.max(has);
                 storage.is_cut = true;
                 self.0.backend().set_size(pages_end)?;
@@ -301,7 +302,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
         self.0.backend().set_size(layout.stored(size))
     }
 
-    /// Sets the backend to at least `size`, an earlier size of the file, and at most the current.
+    /// Sets the backend to at least `size`, an earlier size of the file, and at most the current
+    /// size.
     pub(super) fn tell_size(self, storage: &mut Storage, size: u64) -> io::Result<()> {
         self.know_size(storage)?;
         let fill = self.0.fill_size();

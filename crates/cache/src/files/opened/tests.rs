@@ -78,7 +78,7 @@ impl Drop for ClosedLate {
     }
 }
 
-/// The first mapping of a file that is closed removes only itself from the registry.
+/// Of two mappings of a file, the first that is closed removes only itself from the registry.
 #[test]
 fn a_mapping_forgets_itself_and_no_other_one() {
     bounded("files that are closed", || {

@@ -94,17 +94,21 @@ const MOST_STEPS: usize = 64;
 #[must_use]
 pub(crate) struct Lap<'c> {
     hand: &'c AtomicUsize,
+    /// Number of frames in a place.
     len: usize,
     first: usize,
     nr_places: usize,
     passed_over: Range<u32>,
     marks: Marks,
+    /// Step at which the pass began.
     start: Option<usize>,
     place: usize,
     /// Steps that are not used yet.
     taken: Range<usize>,
+    /// Position of the hand after the steps in `taken` were taken.
     hand_after: usize,
     nr_visited: usize,
+    /// Whether other passes have visited the remaining places.
     is_over: bool,
 }
 

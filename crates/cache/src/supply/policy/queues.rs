@@ -8,6 +8,7 @@ use std::collections::{HashSet, VecDeque};
 
 use pagewell_policy::Policy;
 
+/// Ratio of the pool's frames to the maximum number of leaves without pages.
 const SHARE_OF_EMPTY: usize = 64;
 
 #[derive(Debug)]
@@ -33,7 +34,8 @@ impl Queues {
     }
 }
 
-/// In the order in which they were recorded. A leaf may be in use again, or may have been removed.
+/// Leaves without pages, in the order in which they were recorded. A leaf may be in use again, or
+/// may have been removed.
 #[derive(Debug)]
 pub(crate) struct EmptyLeaves {
     queue: VecDeque<u32>,

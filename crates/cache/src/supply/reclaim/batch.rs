@@ -79,7 +79,7 @@ impl<'s, S: RefScheme> Batches<'s, S> {
         } = &mut *queues;
         let mut hand = Hand::new(self.0, empty_leaves, nr);
         policy.evict(nr, &self.0.claims.notes, &mut hand);
-        // That leaf may be one of those evicted below.
+        // The leaf in `seen` may be one of those evicted below.
         let Hand {
             mut freed, seen, ..
         } = hand;

@@ -16,9 +16,10 @@ pub(super) struct Shortage {
     pub(super) census: Box<Census>,
     /// Whether this pass alone has scanned every frame, or has made its last try for a block.
     pub(super) is_complete: bool,
-    /// In a request for a block: the number of its frames, and of those that are free or could be
-    /// evicted.
+    /// In a request for a block: the number of frames that it needs, and the number of frames that
+    /// are free or could be evicted.
     pub(super) block: Option<(u32, usize)>,
+    /// Whether other threads were changing frames that this pass tried to use.
     pub(super) is_raced: bool,
     /// Whether a later pass may find more after transfers in flight have ended.
     pub(super) until_transfers_end: bool,

@@ -2,8 +2,8 @@
 //!
 //! Policy. A clock hand passes over all frames ([`crate::supply::policy::clock`]), by blocks in a
 //! request for a block ([`super::block`]), or over those of a certain node ([`super::nodes`]). It
-//! clears set accessed bits, and evicts the other pages if they are clean and not referenced, and
-//! leaves whose slots are all empty.
+//! clears set accessed bits. It evicts the other pages if they are clean and not referenced, and
+//! also evicts leaves whose slots are all empty.
 //!
 //! Passes. A request makes passes until it has its block. The first two respect the accessed bits,
 //! and concurrent requests share them: each step of the hand belongs to one request. Later passes
@@ -16,12 +16,13 @@
 //! 1. If the pass has skipped frames that other requests scanned, or has cleared accessed bits, or
 //!    if a pass with more effort may find more, the request makes the next pass. It also does so,
 //!    at most [`LOOKS_AT_MARKS`] times, if pages have lost their hazard protection since.
-//! 2. If frames are being filled, the request sleeps until a transfer ends, or none ends for 0.9 s.
-//!    A request for a block does so only if, in some aligned range of its size, every frame that is
-//!    not being filled is free or can be evicted.
+//! 2. If frames are being filled, the request sleeps until a transfer ends, or none has ended for
+//!    0.9 s. A request for a block does so only if, in some aligned range of its size, every frame
+//!    that is not being filled is free or can be evicted.
 //! 3. If the obstacle may last only a few steps (a frame or slot that another thread is changing, a
 //!    frame allocated for a fill or a write, or pages in at most 1024 frames that are referenced),
-//!    the request makes a bounded number of further passes without sleeping ([`Patience`]).
+//!    the request makes a bounded number of further passes without sleeping ([`Patience`]), and
+//!    then fails.
 //! 4. Otherwise the request fails at once: each frame contains a dirty, unsynced or pinned page,
 //!    belongs to a space or to the program, is a leaf in use, or is withheld. For a block, other
 //!    frames may be free, but they are not contiguous. The numbers in the error are those of the
@@ -51,7 +52,7 @@ use crate::supply::reclaim::nodes::{alloc_free, census_among, laps_for, nodes_fo
 /// a node evicts none: the free frames would attract requests that prefer other nodes.
 const MORE: usize = 15;
 
-/// Maximum number of frames that are scanned for them.
+/// Maximum number of frames that are scanned for the additional pages and leaves.
 const LOOKS_FOR_MORE: usize = 4 * MORE;
 
 /// Maximum number of passes for pages that have lost their hazard protection, since other threads

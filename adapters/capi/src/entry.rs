@@ -69,8 +69,8 @@ fn text_of(payload: Box<dyn Any + Send>) -> String {
     }
 }
 
-/// Performs a part of a request. Returns the message if it panics. The caller drops what a panic
-/// leaves inconsistent.
+/// Calls `work`, and returns the message of its panic. The caller must drop the values that `work`
+/// may have left inconsistent.
 pub(crate) fn caught<R>(work: impl FnOnce() -> R) -> std::result::Result<R, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(text_of)
 }

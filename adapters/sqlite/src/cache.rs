@@ -4,7 +4,7 @@
 //! is open, an open with another `pw_cache` fails. While none is open, such an open replaces the
 //! cache. Before that, it waits for concurrent opens, since each of them may fail and leave no
 //! database, and for last closes in progress. A thread that waits here has neither the cache nor a
-//! claim of the registry, so no open and no close waits for it.
+//! claim of the registry, and is no candidate, so no open and no close waits for it.
 
 use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -10,7 +10,7 @@
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::abi::{sqlite3, sqlite3_vfs};
 
@@ -46,11 +46,12 @@ pub(crate) struct Host {
 const OLDEST: c_int = 3_031_000;
 
 /// The host, or null. It is set before the registration, since SQLite may then call the VFS at any
-/// time, and cleared if the VFS was not registered. A host is never freed.
+/// time, and cleared if the VFS was not registered. A host is never freed. While the registration
+/// in one copy is in progress, other copies are refused, even if it fails later.
 static HOST: AtomicPtr<Host> = AtomicPtr::new(ptr::null_mut());
 
-/// Registrations with the host. Not locked during calls to SQLite, whose initialization may
-/// register the VFS.
+/// State of the registrations with the host. Not locked during calls to SQLite, whose
+/// initialization may register the VFS.
 static REGISTRATIONS: Mutex<Registrations> = Mutex::new(Registrations {
     nr_in_progress: 0,
     has_succeeded: false,
@@ -75,8 +76,17 @@ unsafe impl Sync for Vfs {}
 pub(crate) enum Registration {
     /// SQLite may call the VFS, even if the code is that of a later error.
     Registered(c_int),
-    /// SQLite does not have the VFS.
+    /// This registration failed. An earlier one may have succeeded.
     Failed(c_int),
+}
+
+impl Registration {
+    #[cfg(feature = "linked")]
+    pub(crate) fn code(self) -> c_int {
+        match self {
+            Self::Registered(code) | Self::Failed(code) => code,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,7 +167,7 @@ pub(crate) unsafe fn register_routines(
     routines: *const *const c_void,
     error: *mut *mut c_char,
     register: impl FnOnce(&'static Host) -> Registration,
-) -> Result<c_int, Refusal> {
+) -> Result<Registration, Refusal> {
     if routines.is_null() {
         return Err(Refusal::Old);
     }
@@ -216,7 +226,7 @@ unsafe fn host_of(routines: *const *const c_void) -> Host {
 #[cfg(feature = "linked")]
 pub(crate) fn register_linked(
     register: impl FnOnce(&'static Host) -> Registration,
-) -> Result<c_int, Refusal> {
+) -> Result<Registration, Refusal> {
     mod linked {
         use super::*;
         // SAFETY: declared as in SQLite's header.
@@ -269,34 +279,46 @@ pub(crate) fn register_linked(
 fn register_in(
     host: Host,
     register: impl FnOnce(&'static Host) -> Registration,
-) -> Result<c_int, Refusal> {
-    let lock = || REGISTRATIONS.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut registrations = lock();
+) -> Result<Registration, Refusal> {
+    let mut registrations = registrations();
     let host = match kept() {
         Some(kept) if kept.vfs_find as usize == host.vfs_find as usize => kept,
         Some(_) => return Err(Refusal::Another),
-        None => &*Box::leak(Box::new(host)),
+        None => {
+            // Leaked once for each failed first registration.
+            let host = &*Box::leak(Box::new(host));
+            // ORDERING: Release; pairs with the Acquire of `kept`.
+            HOST.store(ptr::from_ref(host).cast_mut(), Ordering::Release);
+            host
+        }
     };
-    // ORDERING: Release; pairs with the Acquire of `kept`.
-    HOST.store(ptr::from_ref(host).cast_mut(), Ordering::Release);
     registrations.nr_in_progress += 1;
     drop(registrations);
+    let _in_progress = InProgress;
     let registration = register(host);
-    let mut registrations = lock();
-    registrations.nr_in_progress -= 1;
-    Ok(match registration {
-        Registration::Registered(code) => {
-            registrations.has_succeeded = true;
-            code
+    if let Registration::Registered(_) = registration {
+        self::registrations().has_succeeded = true;
+    }
+    Ok(registration)
+}
+
+fn registrations() -> MutexGuard<'static, Registrations> {
+    REGISTRATIONS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A registration that is counted as in progress. The drop of the last one clears the host if no
+/// registration has succeeded.
+struct InProgress;
+
+impl Drop for InProgress {
+    fn drop(&mut self) {
+        let mut registrations = registrations();
+        registrations.nr_in_progress -= 1;
+        if !registrations.has_succeeded && registrations.nr_in_progress == 0 {
+            // ORDERING: Relaxed; a null pointer publishes nothing.
+            HOST.store(ptr::null_mut(), Ordering::Relaxed);
         }
-        Registration::Failed(code) => {
-            if !registrations.has_succeeded && registrations.nr_in_progress == 0 {
-                // ORDERING: Relaxed; a null pointer publishes nothing.
-                HOST.store(ptr::null_mut(), Ordering::Relaxed);
-            }
-            code
-        }
-    })
+    }
 }
 
 fn kept() -> Option<&'static Host> {
@@ -460,12 +482,19 @@ mod tests {
     fn registered(
         routines: &[*const c_void],
         result: Registration,
-    ) -> (Result<c_int, Refusal>, Option<String>) {
+    ) -> (Result<Registration, Refusal>, Option<String>) {
+        registered_by(routines, || result)
+    }
+
+    fn registered_by(
+        routines: &[*const c_void],
+        register: impl FnOnce() -> Registration,
+    ) -> (Result<Registration, Refusal>, Option<String>) {
         let mut error = std::ptr::null_mut();
         // SAFETY: (R) the entries that the call uses are functions with SQLite's types; (E) the
         // error is a local variable.
         let registered =
-            unsafe { register_routines(routines.as_ptr(), &raw mut error, |_| result) };
+            unsafe { register_routines(routines.as_ptr(), &raw mut error, |_| register()) };
         if error.is_null() {
             return (registered, None);
         }
@@ -479,15 +508,31 @@ mod tests {
         (registered, Some(text))
     }
 
+    /// One test, since the host is a variable of the process.
     #[test]
-    fn refused_sqlite_gets_a_text() {
-        let done = |routines: &[_]| registered(routines, Registration::Registered(0));
-        // The first registration fails, so its copy of SQLite is not the host.
-        let failed = registered(&second::routines(), Registration::Failed(1));
-        assert_eq!(failed, (Ok(1), None));
+    fn one_sqlite_becomes_the_host_and_others_get_a_text() {
+        const DONE: Registration = Registration::Registered(0);
+        const FAILED: Registration = Registration::Failed(1);
+        let done = |routines: &[_]| registered(routines, DONE);
+        // A copy in which the registration fails is not the host. While it is in progress, other
+        // copies are refused, also after a nested registration has failed.
         let first = first::routines();
-        assert_eq!(done(&first), (Ok(0), None));
-        assert_eq!(done(&first), (Ok(0), None));
+        let outer = registered_by(&second::routines(), || {
+            assert_eq!(registered(&second::routines(), FAILED), (Ok(FAILED), None));
+            assert_eq!(done(&first).0, Err(Refusal::Another));
+            FAILED
+        });
+        assert_eq!(outer, (Ok(FAILED), None));
+        // A registration that panics fails.
+        let panics = || registered_by(&second::routines(), || panic!("a panic on purpose"));
+        assert!(std::panic::catch_unwind(panics).is_err());
+        // A nested registration has succeeded, so its copy stays the host.
+        let outer = registered_by(&first, || {
+            assert_eq!(done(&first), (Ok(DONE), None));
+            FAILED
+        });
+        assert_eq!(outer, (Ok(FAILED), None));
+        assert_eq!(done(&first), (Ok(DONE), None));
         let (refused, text) = done(&second::routines());
         assert_eq!(refused, Err(Refusal::Another));
         assert!(text.unwrap().contains("another SQLite library"));
@@ -495,9 +540,7 @@ mod tests {
         assert_eq!(refused, Err(Refusal::Old));
         assert!(text.unwrap().contains("3.31"));
         assert_eq!(done(&oldest::routines()), (Err(Refusal::Old), None));
-        // The host stays the host although a later registration fails.
-        let failed = registered(&first, Registration::Failed(1));
-        assert_eq!(failed, (Ok(1), None));
+        assert_eq!(registered(&first, FAILED), (Ok(FAILED), None));
         assert_eq!(done(&second::routines()).0, Err(Refusal::Another));
     }
 }

@@ -52,6 +52,8 @@ mod vfs;
 
 use std::ffi::{c_char, c_int, c_void};
 
+use crate::host::Registration;
+
 /// Entry point of the extension: registers the VFS with the copy of SQLite that loads it, not as
 /// the default. The extension stays loaded.
 ///
@@ -71,8 +73,10 @@ pub unsafe extern "C" fn sqlite3_pagewellsqlite_init(
         // SAFETY: (R) and (E).
         Ok(
             match unsafe { host::register_routines(routines, error, register) } {
-                Ok(abi::OK) => abi::OK_LOAD_PERMANENTLY,
-                Ok(code) => code,
+                // Even if SQLite refused the automatic extension (and copies pages then): SQLite
+                // has the VFS, and unloads a library whose entry point returns another code.
+                Ok(Registration::Registered(_)) => abi::OK_LOAD_PERMANENTLY,
+                Ok(Registration::Failed(code)) => code,
                 Err(_) => abi::ERROR,
             },
         )
@@ -102,7 +106,7 @@ pub fn register(default: AsDefault) -> Result<(), c_int> {
     let code = methods::guarded(|| {
         let registered =
             host::register_linked(|host| vfs::register(host, default == AsDefault::Yes));
-        Ok(registered.unwrap_or(abi::ERROR))
+        Ok(registered.map_or(abi::ERROR, Registration::code))
     });
     match code {
         abi::OK => Ok(()),

@@ -43,7 +43,7 @@
 //! after a short time.
 //!
 //! Calls with other objects than files are all counted. Steps c and the scan of the hazard slots in
-//! d do not apply to them: their close makes no system call.
+//! d do not apply to them: their close executes no heavy fence.
 //!
 //! # Ordering edges
 //!

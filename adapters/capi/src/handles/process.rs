@@ -34,12 +34,12 @@ static LINES: Lines<NR_LINES> = Lines::new();
 
 static FENCES: Raced<Fences> = Raced::new();
 
-/// Treatment of calls with handles of a kind.
+/// Whether calls with handles of a kind are published or counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Calls {
     /// Frequent calls are published, the others are counted. A close executes the heavy fence.
     Published,
-    /// All calls are counted. A close needs no system call.
+    /// All calls are counted. A close executes no heavy fence.
     Counted,
 }
 

@@ -141,12 +141,6 @@ struct State {
     last: u64,
 }
 
-/// Polls a future. If it panics, the panic is the outcome: the request is complete.
-fn polled(work: &mut Work, waker: &Waker) -> Poll<Outcome> {
-    caught(|| work.as_mut().poll(&mut Context::from_waker(waker)))
-        .unwrap_or_else(|message| Poll::Ready(Outcome::Panicked(message)))
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -173,13 +167,25 @@ impl Request {
         }
     }
 
+    /// Polls the future of the request. If it panics, the request is complete.
+    fn poll_work(self: &Arc<Self>, work: &mut Work) -> Poll<Outcome> {
+        let waker = Waker::from(Arc::clone(self));
+        caught(|| work.as_mut().poll(&mut Context::from_waker(&waker)))
+            .unwrap_or_else(|message| Poll::Ready(self.panicked(message)))
+    }
+
+    /// Makes the handle of the file dead, as a call that panics does.
+    fn panicked(&self, message: String) -> Outcome {
+        mark_dead::<OpenFile>(self.program.file);
+        Outcome::Panicked(message)
+    }
+
     /// Polls the request if its future is not complete. Returns the outcome if the request is
     /// ready.
     fn poll(self: &Arc<Self>) -> Option<Outcome> {
         let mut stage = lock(&self.stage);
         if let Stage::Working(work) = &mut *stage {
-            let waker = Waker::from(Arc::clone(self));
-            match polled(work, &waker) {
+            match self.poll_work(work) {
                 Poll::Ready(outcome) => *stage = Stage::Done(outcome),
                 Poll::Pending => return None,
             }
@@ -219,11 +225,7 @@ impl Request {
         };
         let result = match outcome {
             Outcome::Canceled => Err(Failure::Outcome(PW_ERROR_CANCELED)),
-            Outcome::Panicked(message) => {
-                // As after a call that panics.
-                mark_dead::<OpenFile>(program.file);
-                Err(Failure::Ours(PW_ERROR_PANIC, message.into()))
-            }
+            Outcome::Panicked(message) => Err(Failure::Ours(PW_ERROR_PANIC, message.into())),
             Outcome::Written(result) => result.map(|size| completion.size = size),
             Outcome::Appended(result) => {
                 result.map(|(offset, size)| (completion.offset, completion.size) = (offset, size))
@@ -388,10 +390,9 @@ impl Executor {
         });
         state.requests.insert(number, Arc::clone(&request));
         drop(state);
-        let waker = Waker::from(Arc::clone(&request));
         let mut stage = lock(&request.stage);
         if let Stage::Working(work) = &mut *stage
-            && let Poll::Ready(outcome) = polled(work, &waker)
+            && let Poll::Ready(outcome) = request.poll_work(work)
         {
             *stage = Stage::Done(outcome);
             drop(stage);
@@ -446,7 +447,7 @@ impl Executor {
         // which the callback may close.
         let outcome = match caught(|| drop(work)) {
             Ok(()) => Outcome::Canceled,
-            Err(message) => Outcome::Panicked(message),
+            Err(message) => request.panicked(message),
         };
         *lock(&request.stage) = Stage::Done(outcome);
         request.list();

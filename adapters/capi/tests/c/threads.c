@@ -372,7 +372,7 @@ static void signals_that_are_blocked(const char *folder) {
   OK(pw_close(file));
 }
 
-/* Refuses membarrier(2) in this process and its children, from now on. */
+/* Refuses membarrier(2) in this thread, and in threads and processes that it creates from now on. */
 static void refuse_membarrier(void) {
   struct sock_filter steps[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -385,7 +385,7 @@ static void refuse_membarrier(void) {
   CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
 }
 
-/* The last test: the system refuses membarrier(2), which it has granted before. An edit ends all the same. */
+/* The last test: the system refuses membarrier(2), which it has granted before. Edits can still be ended. */
 static void edits_without_membarrier(void) {
   struct pw_cache_options *options;
   struct pw_file *file;

@@ -8,7 +8,8 @@
 //! ```text
 //! 1 enter    closed:  claim the key, open the value without the mutex (2)
 //!            claimed: wait until the claim ends, then repeat this step
-//!            in use:  count in as a candidate; get a reference to the value (3)
+//!            in use:  count in as a candidate; get a reference to the value (3). If the last user
+//!                     waits for candidates (5): wait, then repeat this step
 //! 2 publish  the claim ends, the value is in use by one (4); wake all waiting threads
 //!   release  the open has failed: the claim ends, the key is closed; wake all waiting threads
 //! 3 join     the value is the one that the open wants: count as a user (4)
@@ -17,7 +18,7 @@
 //! 4 leave    drop the reference, then lock the mutex and count out (5)
 //! 5          other users remain: done
 //!            last user, candidates exist: wait until they have joined or withdrawn, then repeat
-//!            this step; threads in step 1 wait, too
+//!            this step
 //!            last user: claim the key, take the value out, close it without the mutex (6)
 //! 6 release  as above, also if the close fails or panics
 //! ```
@@ -196,7 +197,8 @@ impl<K: Copy + Eq + Hash, V> Drop for Claim<'_, K, V> {
 }
 
 /// Reference to an open value, for checks: the caller joins, or withdraws by the drop. The last
-/// user waits for that, so the checks must not wait for other users.
+/// user waits for that, so the checks must not wait for other users. If system calls of a check
+/// take long, so does the close by the last user.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Candidate<'r, K: Copy + Eq + Hash, V> {
@@ -245,9 +247,8 @@ pub(crate) struct User<'r, K: Copy + Eq + Hash, V> {
 }
 
 impl<K: Copy + Eq + Hash, V> User<'_, K, V> {
-    /// Leaves the value. The last user waits for candidates, calls `close` with the value, and
-    /// without the mutex, and returns its result. The claim ends after `close`. Returns `None` if
-    /// other users remain.
+    /// Leaves the value. The last user waits for candidates, calls `close` without the mutex, ends
+    /// the claim, and returns the result of `close`. Returns `None` if other users remain.
     pub(crate) fn leave<R>(self, close: impl FnOnce(V) -> R) -> Option<R> {
         let Self { value, counted } = self;
         // The reference is dropped before the caller counts out (I2).

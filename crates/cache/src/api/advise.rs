@@ -52,7 +52,11 @@ impl<S: RefScheme> File<S> {
     ///
     /// [`Forked`](crate::ErrorKind::Forked); [`Deadlock`](crate::ErrorKind::Deadlock) in a codec.
     pub fn advise(&self, range: Range<u64>, advice: Advice) -> Result<(), Error> {
-        self.mapping().check_home(Op::Read)?;
+        let op = match advice {
+            Advice::NotSoon => Op::Invalidate,
+            _ => Op::Read,
+        };
+        self.mapping().check_home(op)?;
         match advice {
             Advice::Normal | Advice::Sequential | Advice::Random | Advice::Once => {
                 self.sequence().set_advice(advice);

@@ -2,11 +2,8 @@
 //!
 //! - Owns: checks of pointers to arguments and results, buffers, offsets, strings.
 //! - Calls: `error`.
-//! - Promises: the following are reported as errors: a null pointer where an object is required, a
-//!   negative offset, a size above the maximum size of an object (`isize::MAX` bytes), and a
-//!   misaligned structure or array that the call reads. A pointer to memory that the call only
-//!   writes need not be aligned. Other invalid pointers are not detected: as with any C function,
-//!   the calling program must pass pointers that meet the requirements stated in the header.
+//! - Promises: null pointers to objects, negative offsets, sizes above `isize::MAX` bytes, and
+//!   misaligned structures or arrays that a call reads are errors. Other pointers are not checked.
 
 use std::ffi::{CStr, OsStr, c_char, c_void};
 use std::ops::Range;
@@ -30,8 +27,7 @@ pub(crate) unsafe fn answer<T>(place: *mut T, value: T) -> Result<()> {
     Ok(())
 }
 
-/// Fails if the pointer to a result is null. Called before the operation, so that an operation
-/// whose result cannot be stored is not performed.
+/// Fails if the pointer to a result is null. Called before the operation, which then has no effect.
 #[inline(always)]
 pub(crate) fn needed<T>(place: *mut T) -> Result<()> {
     match place.is_null() {
@@ -40,9 +36,6 @@ pub(crate) fn needed<T>(place: *mut T) -> Result<()> {
     }
 }
 
-/// Converts a pointer that the C program passed into an exclusive reference, and checks it for null
-/// and alignment.
-///
 /// # Safety
 ///
 /// (a) `place` is null, misaligned, or valid for reads and writes of a `T` by this call alone, as
@@ -56,9 +49,6 @@ pub(crate) unsafe fn structure<'a, T>(place: *mut T) -> Result<&'a mut T> {
     Ok(unsafe { &mut *place })
 }
 
-/// Converts a pointer that the C program passed into a shared reference, and checks it for null and
-/// alignment.
-///
 /// # Safety
 ///
 /// (a) `place` is null, misaligned, or valid for reads of a `T` as long as the result is used.
@@ -80,9 +70,6 @@ fn check_size<T>(place: *const T, size: usize) -> Result<()> {
     Ok(())
 }
 
-/// Converts the address and size of a buffer that the C program passed into a slice, which the call
-/// fills.
-///
 /// # Safety
 ///
 /// (a) `buf` is null, or valid for writes of `size` bytes, which no other thread uses as long as
@@ -93,14 +80,10 @@ pub(crate) unsafe fn buffer<'a>(buf: *mut c_void, size: usize) -> Result<&'a mut
     if size == 0 {
         return Ok(&mut []);
     }
-    // SAFETY: (a); the pointer is not null, and the size is at most `isize::MAX`, as checked above.
-    // The bytes may be uninitialized: they are written, and not read.
+    // SAFETY: (a); checked above. The bytes may be uninitialized: they are only written.
     Ok(unsafe { std::slice::from_raw_parts_mut(buf.cast(), size) })
 }
 
-/// Converts the address and size of a buffer that the C program passed into a slice, whose bytes
-/// the call writes to the file.
-///
 /// # Safety
 ///
 /// (a) `buf` is null, or valid for reads of `size` bytes, to which no thread writes as long as the
@@ -111,12 +94,10 @@ pub(crate) unsafe fn bytes<'a>(buf: *const c_void, size: usize) -> Result<&'a [u
     if size == 0 {
         return Ok(&[]);
     }
-    // SAFETY: (a); the pointer is not null, and the size is at most `isize::MAX`, as checked above.
+    // SAFETY: (a); checked above.
     Ok(unsafe { std::slice::from_raw_parts(buf.cast(), size) })
 }
 
-/// Converts the address and length of an array that the C program passed into a mutable slice.
-///
 /// # Safety
 ///
 /// (a) `items` is null, misaligned, or valid for reads and writes of `nr` items by this call alone,
@@ -135,12 +116,9 @@ pub(crate) unsafe fn items<'a, T>(items: *mut T, nr: usize) -> Result<&'a mut [T
     Ok(unsafe { std::slice::from_raw_parts_mut(items, nr) })
 }
 
-/// Converts the address and length of an array that the C program passed into a shared slice.
-///
 /// # Safety
 ///
-/// (a) `items` is null, misaligned, or valid for reads of `nr` items, as long as the result is
-/// used.
+/// (a) `items` is null, misaligned, or valid for reads of `nr` items as long as the result is used.
 pub(crate) unsafe fn items_to_read<'a, T>(items: *const T, nr: usize) -> Result<&'a [T]> {
     if nr == 0 {
         return Ok(&[]);
@@ -160,8 +138,7 @@ pub(crate) fn offset(offset: i64) -> Result<u64> {
     u64::try_from(offset).map_err(|_| Failure::argument("an offset or a size is negative"))
 }
 
-/// Converts an offset and a length in a file into a range of bytes. A length of 0 stands for all
-/// bytes up to the end of the file.
+/// Converts offset and length into a range of bytes. A length of 0 extends to the end of the file.
 pub(crate) fn range(start: i64, length: i64) -> Result<Range<u64>> {
     let (start, length) = (offset(start)?, offset(length)?);
     let end = match length {
@@ -171,18 +148,14 @@ pub(crate) fn range(start: i64, length: i64) -> Result<Range<u64>> {
     Ok(start..end)
 }
 
-/// Converts a size or an offset that the library returned into C's signed type. The library's
-/// values are below 2^63.
+/// Converts one of the library's sizes or offsets, which are below 2^63.
 pub(crate) fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// Converts a string that the C program passed.
-///
 /// # Safety
 ///
-/// (a) `text` is null, or ends with a zero, and no thread writes to it as long as the result is
-/// used.
+/// (a) `text` is null, or ends with a zero, and no thread writes to it as long as it is used.
 pub(crate) unsafe fn text<'a>(text: *const c_char) -> Result<&'a CStr> {
     if text.is_null() {
         return Err(Failure::argument("a string is null"));
@@ -191,24 +164,21 @@ pub(crate) unsafe fn text<'a>(text: *const c_char) -> Result<&'a CStr> {
     Ok(unsafe { CStr::from_ptr(text) })
 }
 
-/// Converts a path that the C program passed as a string.
-///
 /// # Safety
 ///
 /// As [`text`].
 pub(crate) unsafe fn path<'a>(path: *const c_char) -> Result<&'a Path> {
-    // SAFETY: the caller's obligations are those of `text`.
+    // SAFETY: as `text`.
     let path = unsafe { text(path) }?;
     Ok(Path::new(OsStr::from_bytes(path.to_bytes())))
 }
 
-/// Stores a structure of statistics for a caller whose header may be older or newer: copies the
-/// bytes that both versions have, and zeros the rest of the caller's structure.
+/// Stores statistics for a caller whose header may be older or newer: copies the bytes that both
+/// versions have, and zeros the rest of the caller's structure.
 ///
 /// # Safety
 ///
-/// (a) `place` is null, or valid for writes of `size` bytes. (b) `T` consists of plain integers,
-/// without padding.
+/// (a) `place` is null, or valid for writes of `size` bytes. (b) `T` is integers without padding.
 pub(crate) unsafe fn answer_sized<T: Copy>(place: *mut T, size: usize, value: T) -> Result<()> {
     needed(place)?;
     if size == 0 || size > 4096 || !size.is_multiple_of(8) {

@@ -64,8 +64,7 @@ pub enum pw_engine {
     PW_ENGINE_SYNC = 3,
 }
 
-/// Contents and counters of a cache: ::pw_cache_stats. Hits are not counted, since a hit writes no
-/// shared memory.
+/// Counters of a cache: ::pw_cache_stats. Hits, which write no shared memory, are not counted.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(non_camel_case_types)]
@@ -97,7 +96,7 @@ fn set(options: *mut pw_cache_options, change: impl FnOnce(Builder) -> Result<Bu
     })
 }
 
-/// Creates options for a cache, with all settings at their defaults.
+/// Creates options for a cache, with default settings.
 ///
 /// `options`: receives the handle; freed with ::pw_cache_options_free.
 ///
@@ -109,7 +108,7 @@ pub unsafe extern "C" fn pw_cache_options_new(options: *mut *mut pw_cache_option
     call(|| {
         needed(options)?;
         let handle = add(CacheOptions(Mutex::new(Cache::builder())))?;
-        // SAFETY: the caller's obligation: null, or valid for writes.
+        // SAFETY: by the header, null, or valid for writes.
         unsafe { answer(options, handle as *mut _) }
     })
 }
@@ -127,9 +126,9 @@ pub unsafe extern "C" fn pw_cache_options_free(options: *mut pw_cache_options) -
     })
 }
 
-/// Sets the capacity in bytes: pages, index and metadata together. The default is 64 MiB. The
-/// minimum is 65 KiB. The maximum is the memory of the machine, or the limit of the process's
-/// control group if that is smaller. ::pw_cache_new checks both.
+/// Sets the capacity in bytes: pages, index and metadata together. The default is 64 MiB.
+/// ::pw_cache_new checks the minimum, 65 KiB, and the maximum: the memory of the machine, or the
+/// limit of the process's control group if that is smaller.
 ///
 /// Errors: ::PW_ERROR_HANDLE.
 ///
@@ -156,10 +155,8 @@ pub unsafe extern "C" fn pw_cache_options_set_page_size(
     set(options, |builder| Ok(builder.page_size(bytes)))
 }
 
-/// Sets the use of huge pages for the cache's memory. They speed up reads at random positions of a
-/// large cache, and use memory in steps of 2 MiB.
-///
-/// `huge_pages`: one of ::pw_huge_pages.
+/// Sets the use of huge pages, one of ::pw_huge_pages, for the cache's memory. They speed up reads
+/// at random positions of a large cache, and use memory in steps of 2 MiB.
 ///
 /// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
 ///
@@ -179,13 +176,12 @@ pub unsafe extern "C" fn pw_cache_options_set_huge_pages(
     })
 }
 
-/// Sets the limit of the bytes of all files together that are dirty, or written and not known
-/// to be durable. The default is half of the capacity. ::pw_cache_new checks the minimum, 4096
-/// bytes, and the maximum, three quarters of the capacity. The quota of a file is the part of
-/// the limit that is still free. Since each file may have a few such pages in any case, many
-/// files may exceed the limit. If a file is at its quota, a write to a clean page waits until
-/// pages of the file were made durable; with ::PW_OPEN_MANUAL, it fails with
-/// ::PW_ERROR_THROTTLED at once.
+/// Sets the limit of the bytes of all files that are dirty, or written and not known to be durable.
+/// The default is half of the capacity. ::pw_cache_new checks the minimum, 4096 bytes, and the
+/// maximum, three quarters of the capacity. The quota of a file is the part of the limit that is
+/// still free. Many files may exceed the limit, since each may have a few such pages in any case.
+/// At the quota, a write to a clean page waits until pages of the file were made durable; with
+/// ::PW_OPEN_MANUAL, it fails with ::PW_ERROR_THROTTLED at once.
 ///
 /// Errors: ::PW_ERROR_HANDLE.
 ///
@@ -198,8 +194,8 @@ pub unsafe extern "C" fn pw_cache_options_set_dirty_limit(
     set(options, |builder| Ok(builder.dirty_limit(bytes)))
 }
 
-/// Sets the age in milliseconds after which the cache makes written data durable by itself, in
-/// files that it writes back in the background. The default is 30000.
+/// Sets the age in milliseconds after which the cache makes data durable by itself, in files that
+/// it writes back in the background. The default is 30000.
 ///
 /// Errors: ::PW_ERROR_HANDLE.
 ///
@@ -214,9 +210,9 @@ pub unsafe extern "C" fn pw_cache_options_set_max_dirty_age(
     })
 }
 
-/// Sets the time in milliseconds after which a call of a file's backend, callback or page codec
-/// counts as stalled. A write to a file that is at its quota of dirty pages then fails with
-/// ::PW_ERROR_THROTTLED. The default is 900.
+/// Sets the time in milliseconds after which a call of a backend, callback or page codec counts as
+/// stalled. A write to a file at its quota of dirty pages then fails with ::PW_ERROR_THROTTLED. The
+/// default is 900.
 ///
 /// Errors: ::PW_ERROR_HANDLE.
 ///
@@ -247,10 +243,8 @@ pub unsafe extern "C" fn pw_cache_options_set_close_timeout(
     })
 }
 
-/// Sets the engine for concurrent transfers: batches of reads, readahead, requests of queues,
-/// writeback. ::pw_cache_engine returns the engine in use.
-///
-/// `engine`: one of ::pw_engine.
+/// Sets the engine, one of ::pw_engine, for concurrent transfers: batches of reads, readahead,
+/// requests of queues, writeback. ::pw_cache_engine returns the engine in use.
 ///
 /// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
 ///
@@ -274,9 +268,8 @@ pub unsafe extern "C" fn pw_cache_options_set_engine(
 
 /// Creates a cache. Its memory is reserved by this call, and used as pages are read.
 ///
-/// `options`: null for the defaults; they may be freed, or used for another cache, afterwards.
-///
-/// `cache`: receives the handle; closed with ::pw_cache_close.
+/// `options`: null for the defaults; may be freed or used again afterwards. `cache`: receives the
+/// handle; closed with ::pw_cache_close.
 ///
 /// Errors: ::PW_ERROR_CONFIG and ::PW_ERROR_PAGE_SIZE if a setting is out of range,
 /// ::PW_ERROR_OUT_OF_MEMORY, ::PW_ERROR_UNAVAILABLE if the engine is unavailable,
@@ -298,12 +291,12 @@ pub unsafe extern "C" fn pw_cache_new(
             builder.clone()
         };
         let handle = add(OpenCache(builder.build()?))?;
-        // SAFETY: the caller's obligation: null, or valid for writes.
+        // SAFETY: by the header, null, or valid for writes.
         unsafe { answer(cache, handle as *mut _) }
     })
 }
 
-/// Closes a cache. No more files can be opened with it. Its open files stay open, and its memory
+/// Closes a cache: no more files can be opened with it. Its open files stay open, and its memory
 /// stays allocated until the last of them is closed.
 ///
 /// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_BUSY while a call with the handle is in progress.
@@ -319,8 +312,8 @@ pub unsafe extern "C" fn pw_cache_close(cache: *mut pw_cache) -> c_int {
 
 /// Returns contents and counters of the cache.
 ///
-/// `stats`: receives them. `size`: `sizeof(struct pw_cache_stats)`, so that a program works with a
-/// later library, whose structure has more fields at its end.
+/// `stats`: receives them. `size`: `sizeof(struct pw_cache_stats)`; a later version may have more
+/// fields at the end.
 ///
 /// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
 ///
@@ -341,19 +334,17 @@ pub unsafe extern "C" fn pw_cache_stats(
             nr_evictions: now.nr_evictions,
             nr_unclean: now.nr_unclean as u64,
         };
-        // SAFETY: the caller's obligation: null, or valid for writes of `size` bytes; the structure
-        // consists of six integers of 64 bits.
+        // SAFETY: by the header, null, or valid for writes of `size` bytes; 64-bit integers.
         unsafe { answer_sized(stats, size, value) }
     })
 }
 
-/// Returns the engine for concurrent transfers, and the reason for its choice. If no engine
-/// exists yet, this call creates one.
+/// Returns the engine for concurrent transfers, and the reason for its choice. Creates the engine
+/// if there is none yet.
 ///
-/// `engine`: receives one of ::pw_engine, never ::PW_ENGINE_AUTO.
-///
-/// `why`: null, or receives the reason as a string of at most `size` bytes including the
-/// terminating zero. A longer reason is truncated.
+/// `engine`: receives one of ::pw_engine, never ::PW_ENGINE_AUTO. `why`: null, or receives the
+/// reason as a string of at most `size` bytes including the terminating zero, truncated if it is
+/// longer.
 ///
 /// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
 ///
@@ -376,19 +367,17 @@ pub unsafe extern "C" fn pw_cache_engine(
         if !why.is_null() && size != 0 {
             let reason = info.engine_reason.to_string();
             let nr = reason.len().min(size - 1);
-            // SAFETY: the caller's obligation: valid for writes of `size` bytes; `nr` is less than
-            // that.
+            // SAFETY: by the header, valid for writes of `size` bytes, which is more than `nr`.
             unsafe { std::ptr::copy_nonoverlapping(reason.as_ptr(), why.cast(), nr) };
             // SAFETY: as above.
             unsafe { why.wrapping_add(nr).write(0) };
         }
-        // SAFETY: the caller's obligation: null, or valid for writes.
+        // SAFETY: by the header, null, or valid for writes.
         unsafe { answer(engine, number as c_int) }
     })
 }
 
-/// Evicts pages that are neither pinned nor dirty nor unsynced, first those that were not accessed
-/// recently.
+/// Evicts pages that are neither pinned nor dirty nor unsynced, least recently accessed ones first.
 ///
 /// `nr_pages`: the maximum number. `nr_evicted`: null, or receives the number of evicted pages.
 ///
@@ -406,7 +395,7 @@ pub unsafe extern "C" fn pw_cache_reclaim(
         if nr_evicted.is_null() {
             return Ok(());
         }
-        // SAFETY: the caller's obligation: valid for writes.
+        // SAFETY: by the header, valid for writes.
         unsafe { answer(nr_evicted, nr) }
     })
 }

@@ -2,8 +2,7 @@
 //!
 //! - Owns: `pw_edit`.
 //! - Calls: `error`, `entry`, `handles`, `arguments`, `file`.
-//! - Promises: an edit ends once, in the thread that began it. While it lasts, its file's handle is
-//!   not closed.
+//! - Promises: an edit ends once, in its thread. Until then, its file's handle is not closed.
 
 use std::ffi::{c_int, c_void};
 use std::mem::transmute;
@@ -19,8 +18,7 @@ use crate::error::{Failure, Result};
 use crate::file::{OpenFile, pw_file};
 use crate::handles::{Counted, Taken, reserve, tables, take, used_counted};
 
-/// Page that is being edited: ::pw_edit_begin. The structure is the program's memory, which it may
-/// copy and move; all copies are the same edit.
+/// Page being edited: ::pw_edit_begin. All copies of the structure are the same edit.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types)]
@@ -40,13 +38,13 @@ pub const PW_EDIT_TRY: c_int = 1;
 
 enum Stage {
     Editing(PageGuardMut<'static>),
-    /// The page is published. The value holds the lock of the page until it is dropped.
+    /// Keeps the page locked until it is dropped.
     Published(PublishedPage<'static>),
     Over,
 }
 
 impl Stage {
-    /// Returns address and size of the copy that is being edited.
+    /// Address and size of the copy that is being edited.
     fn copy(&mut self) -> (*mut c_void, usize) {
         match self {
             Self::Editing(guard) => (guard.as_mut_ptr().cast(), guard.len()),
@@ -66,9 +64,8 @@ tables! {
     Edit: 6, "edit", 16384, Counted;
 }
 
-// SAFETY: other threads access only the thread id and the file. The guard in `Stage` is not `Send`,
-// and only the thread that began the edit accesses and drops it: `taken` compares thread ids before
-// it returns the edit.
+// SAFETY: the guard in `Stage` is not `Send`, and only the thread that began the edit accesses and
+// drops it: `taken` compares thread ids. Other threads access only the thread id and the file.
 unsafe impl Send for Edit {}
 // SAFETY: as above; only `taken` gives access.
 unsafe impl Sync for Edit {}
@@ -89,15 +86,14 @@ fn taken(edit: &pw_edit) -> Result<Taken<Edit>> {
 /// the page. Until then readers see the old page, and other threads that write to it wait. A call
 /// of this thread that would wait for the edit returns ::PW_ERROR_DEADLOCK.
 ///
-/// `page_number`: a page of the file. `flags`: 0 or ::PW_EDIT_TRY.
-///
-/// `edit`: is filled in; ended by ::pw_edit_commit or ::pw_edit_cancel, in the same thread.
+/// `flags`: 0 or ::PW_EDIT_TRY. `edit`: is filled in; ended by ::pw_edit_commit or
+/// ::pw_edit_cancel, in the same thread.
 ///
 /// Errors: ::PW_ERROR_LOCKED with ::PW_EDIT_TRY if any thread edits the page, ::PW_ERROR_DEADLOCK
-/// without it if this thread already edits the page, ::PW_ERROR_READ_ONLY, ::PW_ERROR_THROTTLED,
-/// ::PW_ERROR_LIMIT after 16383 edits, and those of ::pw_pin.
+/// without it if this thread does, ::PW_ERROR_READ_ONLY, ::PW_ERROR_THROTTLED, ::PW_ERROR_LIMIT
+/// after 16383 edits, and those of ::pw_pin.
 ///
-/// Threads: any, several with one file.
+/// Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_edit_begin(
     file: *mut pw_file,
@@ -112,22 +108,20 @@ pub unsafe extern "C" fn pw_edit_begin(
         }
         let counted = used_counted::<OpenFile>(file as u64)?;
         let file = counted.file();
-        // Reserved before the page is locked: on a later failure, the drop of the guard would
-        // publish the copy.
+        // First, since the drop of the guard would publish the copy.
         let slot = reserve::<Edit>()?;
         let guard = match flags {
             PW_EDIT_TRY => file.try_pin_mut(page_number)?,
             _ => file.pin_mut(page_number)?,
         };
-        // SAFETY: only the lifetime changes. The file is counted as in use until the guard is
-        // dropped, so it is not closed.
+        // SAFETY: only the lifetime changes. The file counts as in use until the guard is dropped.
         let guard = unsafe { transmute::<PageGuardMut<'_>, PageGuardMut<'static>>(guard) };
         let mut object = Box::new(Edit {
             stage: Stage::Editing(guard),
             thread: std::thread::current().id(),
             _file: counted,
         });
-        // The box is not moved out of, so the address is final.
+        // The object, and so the address, does not move any more.
         let (data, size) = object.stage.copy();
         let begun = pw_edit {
             data,
@@ -135,17 +129,16 @@ pub unsafe extern "C" fn pw_edit_begin(
             page: page_number,
             opaque: slot.fill(object),
         };
-        // SAFETY: the caller's obligation: valid for writes.
+        // SAFETY: by the header, valid for writes.
         unsafe { answer(edit, begun) }
     })
 }
 
 /// Puts the edited bytes in place of the page, and keeps the page locked: all readers see the
-/// bytes, and other writers wait until ::pw_edit_commit. A program that edits several pages uses
-/// this to define the order in which readers see the changes. From now on `data` may only be read.
+/// bytes, and other writers wait until ::pw_edit_commit. A program that edits several pages can
+/// thus define the order in which readers see the changes. From now on `data` may only be read.
 ///
-/// `edit`: an edit that is not published yet. `lsn`: the log sequence number of the change, 0 for
-/// none.
+/// `lsn`: the log sequence number of the change, 0 for none.
 ///
 /// Errors: ::PW_ERROR_THREAD in another thread, ::PW_ERROR_HANDLE if the edit has ended,
 /// ::PW_ERROR_ARGUMENT if it is already published.
@@ -153,7 +146,7 @@ pub unsafe extern "C" fn pw_edit_begin(
 /// Threads: the one that began the edit.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_edit_publish(edit: *mut pw_edit, lsn: u64) -> c_int {
-    // SAFETY: the caller's obligation: null, or valid for reads and writes by this call alone.
+    // SAFETY: by the header, null, or valid for reads and writes by this call alone.
     unsafe {
         change(edit, |mut taken, _| {
             let object = taken.object();
@@ -173,13 +166,11 @@ pub unsafe extern "C" fn pw_edit_publish(edit: *mut pw_edit, lsn: u64) -> c_int 
 }
 
 /// Ends an edit: puts the edited bytes in place of the page, if ::pw_edit_publish has not, and
-/// unlocks the page for other writers. The bytes are written as by ::pw_write: all readers see
-/// them now, and they are durable after a sync. If the page was truncated (::pw_set_size) or
-/// discarded (::pw_discard) since the edit began, this call drops the edited bytes, and returns
-/// ::PW_OK.
+/// unlocks the page for other writers. All readers then see the bytes, which are durable after a
+/// sync. If the page was truncated (::pw_set_size) or discarded (::pw_discard) since the edit
+/// began, this call drops the edited bytes, and returns ::PW_OK.
 ///
-/// `edit`: is cleared. `lsn`: the log sequence number of the change, 0 for none; ignored after
-/// ::pw_edit_publish.
+/// `edit`: is cleared. `lsn`: as for ::pw_edit_publish, after which it is ignored.
 ///
 /// Errors: ::PW_ERROR_THREAD in another thread, ::PW_ERROR_HANDLE if the edit has ended,
 /// ::PW_ERROR_ARGUMENT.
@@ -187,7 +178,7 @@ pub unsafe extern "C" fn pw_edit_publish(edit: *mut pw_edit, lsn: u64) -> c_int 
 /// Threads: the one that began the edit.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_edit_commit(edit: *mut pw_edit, lsn: u64) -> c_int {
-    // SAFETY: the caller's obligation: null, or valid for reads and writes by this call alone.
+    // SAFETY: by the header, null, or valid for reads and writes by this call alone.
     unsafe {
         change(edit, |taken, edit| {
             // The file is in use until the end of this scope.
@@ -205,9 +196,7 @@ pub unsafe extern "C" fn pw_edit_commit(edit: *mut pw_edit, lsn: u64) -> c_int {
     }
 }
 
-/// Ends an edit without a change of the page.
-///
-/// `edit`: is cleared.
+/// Ends an edit without a change of the page. `edit` is cleared.
 ///
 /// Errors: ::PW_ERROR_THREAD in another thread, ::PW_ERROR_HANDLE if the edit has ended,
 /// ::PW_ERROR_ARGUMENT if it is published, which cannot be undone.
@@ -215,7 +204,7 @@ pub unsafe extern "C" fn pw_edit_commit(edit: *mut pw_edit, lsn: u64) -> c_int {
 /// Threads: the one that began the edit.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_edit_cancel(edit: *mut pw_edit) -> c_int {
-    // SAFETY: the caller's obligation: null, or valid for reads and writes by this call alone.
+    // SAFETY: by the header, null, or valid for reads and writes by this call alone.
     unsafe {
         change(edit, |mut taken, edit| {
             if let Stage::Published(_) = taken.object().stage {
@@ -231,8 +220,6 @@ pub unsafe extern "C" fn pw_edit_cancel(edit: *mut pw_edit) -> c_int {
     }
 }
 
-/// Performs a call with an edit.
-///
 /// # Safety
 ///
 /// (a) `edit` is null, misaligned, or valid for reads and writes by this call alone.

@@ -1,5 +1,5 @@
-//! Wrappers of the exported functions that can fail: they convert panics into errors, and errors
-//! into codes. Fast paths, which cannot panic (`with_shortly`), run outside the wrappers.
+//! Wrappers of the exported functions that can fail: they convert panics and errors into codes.
+//! Fast paths, which cannot panic (`with_shortly`), run outside the wrappers.
 
 use std::any::Any;
 use std::ffi::c_int;
@@ -9,13 +9,12 @@ use crate::error::pw_error::*;
 use crate::error::{Failure, Result};
 use crate::handles::{Kind, mark_dead};
 
-/// Performs a call. Unlike [`call_with`], does not itself mark a handle as dead after a panic: the
-/// call creates or frees an object, ends a pin, or validates or copies a view.
+/// Performs a call that, unlike [`call_with`], marks no handle as dead after a panic: it creates or
+/// frees an object, ends a pin, or validates or copies a view.
 #[inline(always)]
 pub(crate) fn call(work: impl FnOnce() -> Result<()>) -> c_int {
-    // `AssertUnwindSafe` is correct: if a panic leaves an object inconsistent, its handle is then
-    // dead or free, or was not returned yet. The end of a pin and the use of a view only read the
-    // file.
+    // `AssertUnwindSafe` is correct: if a panic leaves an object inconsistent, its handle is dead
+    // or free, or was not returned yet. The end of a pin and the use of a view only read the file.
     match catch_unwind(AssertUnwindSafe(|| {
         panics::due();
         work()
@@ -42,7 +41,7 @@ pub(crate) fn call_with<T: Kind>(handle: u64, work: impl FnOnce() -> Result<()>)
     }
 }
 
-/// Whether tests may request panics. If so, each call takes the general path, which catches them.
+/// Whether tests may request panics. Each call then takes the general path, which catches them.
 pub(crate) const fn is_test() -> bool {
     cfg!(feature = "test-panics")
 }
@@ -53,7 +52,6 @@ fn panicked(payload: Box<dyn Any + Send>) -> c_int {
     Failure::Ours(PW_ERROR_PANIC, text_of(payload).into()).tell()
 }
 
-/// Returns the message of a panic.
 fn text_of(payload: Box<dyn Any + Send>) -> String {
     let payload = match payload.downcast::<&str>() {
         Ok(text) => return (*text).to_owned(),
@@ -93,7 +91,7 @@ mod panics {
         assert!(!IS_DUE.replace(false), "a panic that a test requested");
     }
 
-    /// Makes the next call of this thread panic. This function is for tests, and not in the header.
+    /// Makes the next call of this thread panic. For tests; not in the header.
     #[unsafe(no_mangle)]
     extern "C" fn pw_test_panic() {
         IS_DUE.set(true);

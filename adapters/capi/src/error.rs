@@ -46,15 +46,14 @@ pub enum pw_error {
     /// No such handle, pin, edit or request: it is null, was closed, freed or ended, is of another
     /// kind, or never existed. Nothing was done.
     PW_ERROR_HANDLE = 5001,
-    /// A fault of the library: an internal assertion failed. The handle of the call may be
-    /// dead, and can then only be closed.
+    /// A fault of the library: an internal assertion failed. The handle of the call may be dead.
     PW_ERROR_PANIC = 5002,
     /// An argument is out of range: null where an object is required, a negative offset, an unknown
     /// flag. Nothing was done.
     PW_ERROR_ARGUMENT = 5003,
     /// The handle is in use, and was not closed: it has pinned or edited pages, or requests in
-    /// flight, or a call with it is in progress. A call with the handle also returns this code
-    /// while another thread is closing the handle.
+    /// flight, or a call with it is in progress. Also returned by calls with the handle while
+    /// another thread is closing it.
     PW_ERROR_BUSY = 5004,
     /// Only the thread that began the edit can do this.
     PW_ERROR_THREAD = 5005,
@@ -62,8 +61,7 @@ pub enum pw_error {
     PW_ERROR_LIMIT = 5006,
     /// The request was canceled: ::pw_queue_cancel.
     PW_ERROR_CANCELED = 5007,
-    /// The page has changed since the view began, or was evicted. The bytes that were read are not
-    /// valid; begin another view.
+    /// The page has changed since the view began, or was evicted: the bytes read are not valid.
     PW_ERROR_CHANGED = 5008,
     /// Another thread is about to change the page, or is writing it back. Validate again, or begin
     /// another view.
@@ -103,11 +101,10 @@ pub enum pw_error {
     /// The file is open for reading only.
     PW_ERROR_READ_ONLY = 5115,
     /// The file cannot be opened for writing: another process or cache has it open for writing,
-    /// this cache has it open for reading only, it is being executed, or it was replaced or
-    /// locked during each attempt.
+    /// this cache has it open for reading only, it is being executed, or it was replaced or locked
+    /// during each attempt.
     PW_ERROR_OPEN_ELSEWHERE = 5116,
-    /// The file is at its quota of dirty pages, and they cannot be written back; ::pw_last_error
-    /// gives the reason.
+    /// The file is at its quota of dirty pages, which cannot be written back: see ::pw_last_error.
     PW_ERROR_THROTTLED = 5117,
     // 5118 and 5119 were used by earlier versions and are not assigned again.
     /// A page is being edited.
@@ -119,12 +116,11 @@ pub enum pw_error {
     PW_ERROR_REFUSED = 5122,
     /// This process is a fork of the one that created the object.
     PW_ERROR_FORKED = 5123,
-    /// The requested facility is unavailable and fallback is disabled; ::pw_last_error gives
-    /// the reason. Or the system now refuses `membarrier(2)`, which it has granted before: then
-    /// no handle of a file can be closed.
+    /// The requested facility is unavailable and fallback is disabled: see ::pw_last_error. Or the
+    /// system now refuses `membarrier(2)`, which it has granted before: then no handle of a file
+    /// can be closed.
     PW_ERROR_UNAVAILABLE = 5124,
-    /// The backend failed, for example because the disk is full. ::pw_last_errno returns the
-    /// `errno` of the failed system call.
+    /// The backend failed, for example because the disk is full: see ::pw_last_errno.
     PW_ERROR_IO = 5125,
     /// The program's page codec refused a stored page, or the stored size is not valid for a file
     /// with a page codec: ::pw_open_options_set_page_hooks.
@@ -133,8 +129,7 @@ pub enum pw_error {
     PW_ERROR_EXISTS = 5127,
     /// The path is too long, passes through a file, or has more than 40 symbolic links.
     PW_ERROR_PATH = 5128,
-    /// A limit on open files or threads, of the process or of the system, is reached;
-    /// ::pw_last_error names it.
+    /// A limit of the process or system, on open files or threads: see ::pw_last_error.
     PW_ERROR_SYSTEM_LIMIT = 5129,
     /// The identity of the file is ambiguous: its device and inode number are those of another open
     /// file, or change while the file is open.
@@ -221,7 +216,6 @@ const fn code_of(kind: ErrorKind) -> pw_error {
     }
 }
 
-/// Reason why a call failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Library(Error),
@@ -229,8 +223,7 @@ pub(crate) enum Failure {
     Ours(pw_error, Cow<'static, str>),
     /// A system call that this interface needs failed.
     System(pw_error, &'static str, io::Error),
-    /// Expected result that is reported by a code but is no fault, and has no message except the
-    /// general one of its code.
+    /// Expected result, which is no fault, and has only the general message of its code.
     Outcome(pw_error),
 }
 
@@ -264,8 +257,7 @@ impl Failure {
         }
     }
 
-    /// Returns the `errno` of the system call that caused the error, or the closest `errno` if no
-    /// system call failed.
+    /// Returns the `errno` of the system call that caused the error, or the closest one.
     pub(crate) fn errno(&self) -> c_int {
         match self {
             Self::Library(error) => {
@@ -295,8 +287,8 @@ impl Failure {
         }
     }
 
-    /// Returns the message in one line. An error of the library has the operation, the file, the
-    /// reason and the causes. Another error has the message of its code, and usually a detail.
+    /// Returns the message in one line: of an error of the library, the operation, the file, the
+    /// reason and the causes; otherwise the message of the code, and usually a detail.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Library(error) => {
@@ -320,7 +312,7 @@ impl Failure {
     pub(crate) fn tell(self) -> c_int {
         let code = self.code();
         match self {
-            // These outcomes are frequent, so no message is stored.
+            // Frequent, so no message is stored.
             Self::Outcome(_) => told(code, self.errno(), None),
             _ => {
                 // The message of a cause or of a panic may contain a zero.
@@ -350,8 +342,7 @@ thread_local! {
 }
 
 fn told(code: pw_error, errno: c_int, text: Option<CString>) {
-    // The thread-local variable of a thread that is ending may be destroyed. The thread then gets
-    // only the code.
+    // The variable of an ending thread may be destroyed. The thread then gets only the code.
     let _ = LAST.try_with(|last| {
         if let Ok(mut last) = last.try_borrow_mut() {
             *last = Last {
@@ -363,26 +354,21 @@ fn told(code: pw_error, errno: c_int, text: Option<CString>) {
     });
 }
 
-/// Returns the message of an error code.
+/// Returns the message of an error code, or "not an error code": a string that is never null and
+/// stays valid until the process ends.
 ///
-/// `code`: the result of a call. For any other number, the message is "not an error code".
-///
-/// Returns: a string that is never null and stays valid until the process ends.
-///
-/// Threads: any, at any time.
+/// Threads: any.
 #[unsafe(no_mangle)]
 pub extern "C" fn pw_strerror(code: c_int) -> *const c_char {
     text_of(code).unwrap_or(c"not an error code").as_ptr()
 }
 
-/// Returns the message of this thread's last error in one line. If an operation of a cache or file
-/// failed, the message has the operation, the path, the reason and the causes. If the call was
-/// refused, for example because of an argument, it has only the reason.
-///
-/// Calls that succeed do not change the message.
+/// Returns the message of this thread's last error in one line, or "no error". It has the
+/// operation, the path, the reason and the causes, or, if the call was refused, for example because
+/// of an argument, only the reason. Calls that succeed do not change it.
 ///
 /// Returns: a string that is never null, and stays valid until the next error of this thread, or
-/// until the thread ends. If there was no error, the string is "no error".
+/// until the thread ends.
 ///
 /// Threads: any; each has its own.
 #[unsafe(no_mangle)]

@@ -2,8 +2,7 @@
 //!
 //! - Owns: `pw_file`, `pw_open_options`.
 //! - Calls: `error`, `entry`, `handles`, `arguments`, `cache`, `pins`, `hooks`.
-//! - Promises: a file is closed only when its handle is not in use: no call, pin, edit or request
-//!   uses it.
+//! - Promises: a file is closed only when no call, pin, edit or request uses its handle.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::{self, ManuallyDrop};
@@ -36,8 +35,7 @@ pub struct pw_open_options {
     _opaque: (),
 }
 
-/// The file. It is absent after a close that has succeeded or panicked, and during a close, whose
-/// thread has exclusive access.
+/// The file. Absent after a close that has succeeded or panicked, and during one.
 pub(crate) struct OpenFile(ManuallyDrop<File>, Presence);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,20 +49,19 @@ impl OpenFile {
         Self(ManuallyDrop::new(file), Presence::Here)
     }
 
-    /// Returns the file. The caller has found the handle open, so the file is present: a handle
-    /// whose close has panicked is dead.
+    /// The file is present, since the caller has found the handle open; after a panic it is dead.
     #[inline(always)]
     pub(crate) fn file(&self) -> &File {
         &self.0
     }
 
-    /// Closes the file. Does nothing if it is absent.
+    /// Closes the file, if it is present.
     fn close(&mut self) -> Result<()> {
         if std::mem::replace(&mut self.1, Presence::Gone) == Presence::Gone {
             return Ok(());
         }
-        // SAFETY: the file is present. It is marked absent, so that neither a drop nor another
-        // close takes it again if this one panics. The caller has exclusive access (`&mut self`).
+        // SAFETY: the file is present, and marked absent before, so that no drop or other close
+        // takes it again if this one panics. Exclusive access: `&mut self`.
         let file = unsafe { ManuallyDrop::take(&mut self.0) };
         match file.close() {
             Ok(()) => Ok(()),
@@ -100,9 +97,8 @@ tables! {
     OpenFileOptions: 5, "open options", 4096, Counted;
 }
 
-/// Open for reading and writing. The file is open for reading only if neither a flag nor a
-/// writeback callback (::pw_open_options_set_before_write) opens it for writing. Only one
-/// process, with one cache, can have a file open for writing.
+/// Open for reading and writing: at one time, by one process with one cache. Without a flag or a
+/// writeback callback that opens it for writing, a file is open for reading only.
 pub const PW_OPEN_WRITE: c_int = 1;
 /// Open for writing, and create the file if it does not exist.
 pub const PW_OPEN_CREATE: c_int = 2;
@@ -110,14 +106,12 @@ pub const PW_OPEN_CREATE: c_int = 2;
 pub const PW_OPEN_CREATE_NEW: c_int = 4;
 /// Open for writing, and truncate the file to zero bytes.
 pub const PW_OPEN_TRUNCATE: c_int = 8;
-/// Use direct I/O, bypassing the operating system's cache, if the file system supports it.
-/// ::pw_file_info returns whether the file uses it.
+/// Use direct I/O, bypassing the system's cache, if the file system supports it: ::pw_file_info.
 pub const PW_OPEN_DIRECT: c_int = 16;
 /// Use direct I/O, or fail with ::PW_ERROR_UNAVAILABLE.
 pub const PW_OPEN_DIRECT_ALWAYS: c_int = 32;
-/// Open for writing, and write dirty pages only when the program requests it. Without this
-/// flag, they are written soon, in the background, unless the file is already open with this
-/// flag.
+/// Open for writing, and write dirty pages only when the program requests it. Without this flag,
+/// they are written soon, in the background, unless the file is already open with this flag.
 pub const PW_OPEN_MANUAL: c_int = 64;
 
 const ALL_FLAGS: c_int = PW_OPEN_WRITE
@@ -137,15 +131,15 @@ fn set(options: *mut pw_open_options, change: impl FnOnce(&mut Opening) -> Resul
             change(&mut changed)?;
             mem::replace(&mut *opening, changed)
         };
-        // A callback that was replaced is released here, without the lock and the handle, since the
+        // A callback that was replaced is released without the lock and the handle, since the
         // program's `release` may use the options.
         drop(before);
         Ok(())
     })
 }
 
-/// Creates options for an open, with all settings at their defaults. They may be used for any
-/// number of files, also of several caches.
+/// Creates options for an open, with default settings. They may be used for any number of files,
+/// also of several caches.
 ///
 /// `options`: receives the handle; freed with ::pw_open_options_free.
 ///
@@ -157,13 +151,12 @@ pub unsafe extern "C" fn pw_open_options_new(options: *mut *mut pw_open_options)
     call(|| {
         needed(options)?;
         let handle = add(OpenFileOptions(Mutex::default()))?;
-        // SAFETY: the caller's obligation: null, or valid for writes.
+        // SAFETY: by the header, null, or valid for writes.
         unsafe { answer(options, handle as *mut _) }
     })
 }
 
-/// Frees options. Files that were opened with them are not affected, and keep their callback and
-/// page codec.
+/// Frees options. Files that were opened with them keep their callback and page codec.
 ///
 /// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_BUSY while another thread uses them.
 ///
@@ -193,8 +186,8 @@ pub unsafe extern "C" fn pw_open_options_set_page_size(
     })
 }
 
-/// Sets the permissions of a file that is created, as in `open`: the process's mask (`umask`) is
-/// removed from them. The default is 0666. An existing file keeps its own.
+/// Sets the permissions of a file that is created, as in `open`, from which the process's `umask`
+/// is removed. The default is 0666.
 ///
 /// Errors: ::PW_ERROR_HANDLE.
 ///
@@ -214,20 +207,18 @@ pub unsafe extern "C" fn pw_open_options_set_mode(
 /// written to the backend: it makes the log durable up to the page's log sequence number, or
 /// refuses the page. Files that are opened with these options are open for writing.
 ///
-/// `hook`: the callback, or null for no callback. `user`: the pointer that is passed to it.
-///
-/// `release`: null, or a function that is called with `user` once no thread can call the callback
-/// any more, since neither these options nor a file use it. If `hook` is null, `release` is not
-/// called.
+/// `hook`: the callback, or null for none. `user`: the pointer that is passed to it. `release`:
+/// null, or a function that is called with `user` once no thread can call the callback any more,
+/// since neither these options nor a file use it; not called if `hook` is null.
 ///
 /// The callback is called by threads that make calls for this file (flush, sync, close; with a page
 /// codec also a new size or a write past the end), and by threads of the cache; several threads may
-/// call it at once. Reads never call it. The callback may use other files of the cache, such as a
-/// log. A call with its own file that would wait for writeback returns ::PW_ERROR_DEADLOCK.
+/// call it at once. Reads never call it. It may use other files of the cache, such as a log. A call
+/// with its own file that would wait for writeback returns ::PW_ERROR_DEADLOCK.
 ///
-/// Each call of this function creates another callback. To open a file a second time while it is
-/// open, use the same options, or options without a callback. With another callback, ::pw_open
-/// fails with ::PW_ERROR_OPTIONS_MISMATCH.
+/// Each call of this function creates another callback. To open a file that is already open, use
+/// the same options, or options without a callback; with another one, ::pw_open fails with
+/// ::PW_ERROR_OPTIONS_MISMATCH.
 ///
 /// Errors: ::PW_ERROR_HANDLE. After an error, `release` is not called.
 ///
@@ -253,36 +244,32 @@ pub unsafe extern "C" fn pw_open_options_set_before_write(
 /// checksums, encryption, compression within the page.
 ///
 /// The file is then stored in whole pages and can be read only with a matching codec. Users of the
-/// cache never see the stored form: `after_read` restores the bytes that `before_write` received. A
-/// checksum or a tag is stored in the page itself: the program leaves some bytes of each page
-/// unused, for example zero; `before_write` replaces them, and `after_read` restores them. Unlike a
-/// callback, a codec does not open files for writing, since readers need it, too.
+/// cache never see the stored form: `after_read` restores the bytes that `before_write` received.
+/// For a checksum or a tag, the program leaves some bytes of each page unused, for example zero;
+/// `before_write` replaces them, and `after_read` restores them. Unlike a callback, a codec does
+/// not open files for writing, since readers need it, too.
 ///
-/// `before_write`, `after_read`: the two functions of the codec. If both are null, the file has no
-/// codec. `hole`: null, or the function that is called for pages whose stored bytes are zeros,
-/// since they were never written or were entirely lost; without it such pages read as zeros.
-/// `user`: the pointer that is passed to the functions.
+/// `before_write`, `after_read`: the two functions of the codec, or null for no codec. `hole`:
+/// null, or the function that is called for pages whose stored bytes are zeros, since they were
+/// never written or were entirely lost; without it such pages read as zeros. `user`, `release`: as
+/// for ::pw_open_options_set_before_write; without a codec, `release` is not called.
 ///
-/// `release`: null, or a function that is called with `user` once no thread can call the codec any
-/// more, since neither these options nor a file use it. If the file has no codec, `release` is not
-/// called.
+/// `before_write` is called by the thread that writes the file back, of the program or of the
+/// cache; for one file, by one thread at a time. For a dirty page, the callback
+/// (::pw_open_options_set_before_write), if any, is called first; not for a rewrite of the last
+/// page that only removes bytes past the end of the file. `after_read` and `hole` are called by
+/// threads of the program that need a page that is not cached, and by threads of the cache; several
+/// threads may call them at once. A thread that opens the file for writing or extends it may call
+/// `after_read` and `before_write`, too. Threads that need the page wait until the function has
+/// returned.
 ///
-/// `before_write` is called by the thread that writes the file back, which may be a thread of
-/// the program or of the cache; for one file, by one thread at a time. For a dirty page, the
-/// callback (::pw_open_options_set_before_write), if any, is called first. A rewrite of the
-/// last page that only removes bytes past the end of the file does not call the callback.
-/// `after_read` and `hole` are called by threads of the program that need a page that is not
-/// cached, and by threads of the cache; several threads may call them at once. A thread that
-/// opens the file for writing or extends it may call `after_read` and `before_write`, too.
-/// Threads that need the page wait until the function has returned. None of these functions may
-/// make a call with any cache that might wait: such a call returns ::PW_ERROR_DEADLOCK. A read
-/// or view within one page is allowed if the page is cached, its accessed bit is set, and no
-/// thread is changing it. A pin of such a page may succeed. ::pw_close returns ::PW_ERROR_BUSY
-/// for the handle whose call needs the page.
+/// None of these functions may make a call with any cache that might wait: such a call returns
+/// ::PW_ERROR_DEADLOCK. A read or view within one page is allowed if the page is cached, its
+/// accessed bit is set, and no thread is changing it. A pin of such a page may succeed. ::pw_close
+/// returns ::PW_ERROR_BUSY for the handle whose call needs the page.
 ///
-/// Each call of this function creates another codec. To open a file a second time while it is open,
-/// use the same options, or options without a codec. With another codec, ::pw_open fails with
-/// ::PW_ERROR_OPTIONS_MISMATCH.
+/// Each call of this function creates another codec. For another open of a file that is open, the
+/// rule of callbacks applies: another codec gives ::PW_ERROR_OPTIONS_MISMATCH.
 ///
 /// Errors: ::PW_ERROR_HANDLE; ::PW_ERROR_ARGUMENT if only one of `before_write` and `after_read` is
 /// null, or both are null and `hole` is not. After an error, `release` is not called.
@@ -317,7 +304,6 @@ pub unsafe extern "C" fn pw_open_options_set_page_hooks(
     })
 }
 
-/// Converts flags and options into the library's options.
 fn open_options(flags: c_int, opening: Opening) -> Result<OpenOptions> {
     if flags & !ALL_FLAGS != 0 {
         return Err(Failure::unknown("flags", flags));
@@ -368,19 +354,14 @@ fn open_options(flags: c_int, opening: Opening) -> Result<OpenOptions> {
 /// Opens a file. All handles of one file share its pages, whatever name the file was opened by.
 ///
 /// `path`: as for `open`, in any encoding. `flags`: 0 for reading only, or any of `PW_OPEN_...`.
-/// `options`: null for the defaults.
-///
-/// `file`: receives the handle; closed with ::pw_close.
+/// `options`: null for the defaults. `file`: receives the handle; closed with ::pw_close.
 ///
 /// Errors: ::PW_ERROR_NOT_FOUND, ::PW_ERROR_PERMISSION, ::PW_ERROR_PATH, ::PW_ERROR_NOT_A_FILE,
-/// ::PW_ERROR_SYSTEM_LIMIT, ::PW_ERROR_OUT_OF_MEMORY and ::PW_ERROR_IO as the system reports
-/// them; ::PW_ERROR_EXISTS with ::PW_OPEN_CREATE_NEW; ::PW_ERROR_AMBIGUOUS_FILE if the file
-/// system reports the identity of another open file for this file, or changes the identity of
-/// an open file; ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_PAGE_SIZE; ::PW_ERROR_CONFIG if the
-/// cache is too small for the page size; ::PW_ERROR_OUT_OF_FRAMES if the cache has no memory
-/// left for the data of an open file; ::PW_ERROR_PAGE_SIZE_MISMATCH and
-/// ::PW_ERROR_OPTIONS_MISMATCH if the file is already open with another page size or other
-/// options; ::PW_ERROR_OPEN_ELSEWHERE if the file cannot be opened for writing (see there);
+/// ::PW_ERROR_SYSTEM_LIMIT, ::PW_ERROR_OUT_OF_MEMORY and ::PW_ERROR_IO as the system reports them;
+/// ::PW_ERROR_EXISTS with ::PW_OPEN_CREATE_NEW; ::PW_ERROR_AMBIGUOUS_FILE,
+/// ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_PAGE_SIZE; ::PW_ERROR_CONFIG if the cache is too small for
+/// the page size; ::PW_ERROR_OUT_OF_FRAMES if the cache has no memory left for the data of an open
+/// file; ::PW_ERROR_PAGE_SIZE_MISMATCH, ::PW_ERROR_OPTIONS_MISMATCH, ::PW_ERROR_OPEN_ELSEWHERE;
 /// ::PW_ERROR_CORRUPT if the stored size is not valid for a file with a page codec;
 /// ::PW_ERROR_DEADLOCK in a page codec, or with ::PW_OPEN_TRUNCATE in a callback of the file;
 /// ::PW_ERROR_UNAVAILABLE, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 65535
@@ -398,7 +379,7 @@ pub unsafe extern "C" fn pw_open(
     call_with::<OpenCache>(cache as u64, || {
         needed(file)?;
         let cache = used_counted::<OpenCache>(cache as u64)?;
-        // SAFETY: the caller's obligation: null, or a string.
+        // SAFETY: by the header, null, or a string.
         let path = unsafe { checked_path(path) }?;
         let opening = if options.is_null() {
             Opening::default()
@@ -412,7 +393,7 @@ pub unsafe extern "C" fn pw_open(
         let slot = reserve::<OpenFile>()?;
         let opened = cache.0.open_with(path, &options)?;
         let handle = slot.fill(Box::new(OpenFile::new(opened)));
-        // SAFETY: the caller's obligation: null, or valid for writes.
+        // SAFETY: by the header, null, or valid for writes.
         unsafe { answer(file, handle as *mut _) }
     })
 }
@@ -420,7 +401,7 @@ pub unsafe extern "C" fn pw_open(
 /// Creates another handle of the same open file, with the same access mode. Each handle has its own
 /// readahead streams and its own advice, and gets each writeback failure reported.
 ///
-/// `file`: the first handle. `other`: receives the new one; closed with ::pw_close.
+/// `other`: receives the handle; closed with ::pw_close.
 ///
 /// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT.
 ///
@@ -431,22 +412,21 @@ pub unsafe extern "C" fn pw_dup(file: *mut pw_file, other: *mut *mut pw_file) ->
         needed(other)?;
         let file = used_counted::<OpenFile>(file as u64)?;
         let handle = add(OpenFile::new(file.file().clone()))?;
-        // SAFETY: the caller's obligation: null, or valid for writes.
+        // SAFETY: by the header, null, or valid for writes.
         unsafe { answer(other, handle as *mut _) }
     })
 }
 
-/// Closes the handle. If the handle is open for writing, or is the last handle of the file, all
-/// writes to the file are first made durable. If the backend, callback or page codec fails, the
-/// close is retried for a second (::pw_cache_options_set_close_timeout).
+/// Closes the handle. If it is open for writing, or is the last handle of the file, all writes to
+/// the file are first made durable. If the backend, callback or page codec fails, the close is
+/// retried for a second (::pw_cache_options_set_close_timeout).
 ///
 /// After an error the handle is unchanged, and nothing is lost: close it again when the backend
-/// works. A program that ends without closing may lose what was not synced.
+/// works.
 ///
-/// Errors: ::PW_ERROR_BUSY at once, and nothing was done, if pages are pinned or edited by this
-/// handle, requests with it are in flight, or a call with it is in progress; those of
-/// ::pw_sync_all; ::PW_ERROR_UNAVAILABLE if the system now refuses `membarrier(2)`, which it has
-/// granted before; ::PW_ERROR_HANDLE.
+/// Errors: ::PW_ERROR_BUSY at once if pages are pinned or edited by this handle, requests with it
+/// are in flight, or a call with it is in progress; those of ::pw_sync_all; ::PW_ERROR_UNAVAILABLE
+/// if the system now refuses `membarrier(2)`, which it has granted before; ::PW_ERROR_HANDLE.
 ///
 /// Threads: any. A call that another thread makes concurrently with the handle takes effect, or
 /// returns ::PW_ERROR_BUSY or ::PW_ERROR_HANDLE.
@@ -484,15 +464,14 @@ pub struct pw_file_info {
     /// Reserved; always 0.
     pub reserved: u64,
     /// Lower bound of the log sequence numbers of all writes that have returned and are not
-    /// durable: recovery may begin here. Writes without a number do not count. `UINT64_MAX` if
+    /// durable, where recovery may begin. Writes without a number do not count. `UINT64_MAX` if
     /// there is no such write.
     pub oldest_lsn: u64,
 }
 
 /// Returns information about a file, including the number of pages that are not durable.
 ///
-/// `info`: receives it. `size`: `sizeof(struct pw_file_info)`, so that a program works with a later
-/// library, whose structure has more fields at its end.
+/// `info`: receives it. `size`: `sizeof(struct pw_file_info)`, as for ::pw_cache_stats.
 ///
 /// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
 ///
@@ -519,15 +498,12 @@ pub unsafe extern "C" fn pw_file_info(
             reserved: 0,
             oldest_lsn: stats.oldest_lsn.unwrap_or(u64::MAX),
         };
-        // SAFETY: the caller's obligation: null, or valid for writes of `size` bytes; the structure
-        // consists of seven integers of 64 bits.
+        // SAFETY: by the header, null, or valid for writes of `size` bytes; 64-bit integers.
         unsafe { answer_sized(info, size, value) }
     })
 }
 
-/// Returns the size of the file in bytes, as the cache knows it.
-///
-/// `size`: receives it.
+/// Returns in `size` the size of the file in bytes, as the cache knows it.
 ///
 /// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
 ///
@@ -536,19 +512,19 @@ pub unsafe extern "C" fn pw_file_info(
 pub unsafe extern "C" fn pw_size(file: *mut pw_file, size: *mut i64) -> c_int {
     call_with::<OpenFile>(file as u64, || {
         let now = with(file as u64, |file: &OpenFile| Ok(file.file().size()))?;
-        // SAFETY: the caller's obligation: null, or valid for writes.
+        // SAFETY: by the header, null, or valid for writes.
         unsafe { answer(size, signed(now)) }
     })
 }
 
 /// Queries the backend for the present size of a file that was changed outside the cache, and uses
-/// this size from then on. Removes the cached pages that the change of size has made invalid. Does
-/// nothing but return the size if this cache has the file open for writing.
+/// this size from then on. Removes the cached pages that the change has made invalid. Only returns
+/// the size if this cache has the file open for writing.
 ///
 /// `size`: null, or receives the size.
 ///
-/// Errors: ::PW_ERROR_IO, ::PW_ERROR_FILE_TOO_LARGE if the file is now larger than four times
-/// the size that it was opened with plus 64 MiB (close all its handles, and open it again);
+/// Errors: ::PW_ERROR_IO, ::PW_ERROR_FILE_TOO_LARGE if the file is now larger than four times the
+/// size that it was opened with plus 64 MiB (close all its handles, and open it again);
 /// ::PW_ERROR_CORRUPT if the stored size is not valid for a file with a page codec;
 /// ::PW_ERROR_DEADLOCK in a page codec, ::PW_ERROR_HANDLE.
 ///
@@ -560,7 +536,7 @@ pub unsafe extern "C" fn pw_refresh(file: *mut pw_file, size: *mut i64) -> c_int
         if size.is_null() {
             return Ok(());
         }
-        // SAFETY: the caller's obligation: valid for writes.
+        // SAFETY: by the header, valid for writes.
         unsafe { answer(size, signed(now)) }
     })
 }

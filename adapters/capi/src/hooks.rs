@@ -1,11 +1,8 @@
 //! Functions of the program that files call: the writeback callback and the page codec.
 //!
-//! - Owns: the C types of these functions and of their arguments (such as `pw_before_write` and
-//!   `pw_outgoing_page`), and the type `pw_release_user` of the function that releases their `user`
-//!   pointer.
+//! - Owns: the C types of these functions, of their arguments, and of a `user` pointer's release.
 //! - Calls: nothing of this crate.
-//! - Promises: a function's pointer is released once, when no thread can call the function any
-//!   more.
+//! - Promises: a `user` pointer is released once, when no thread can use it any more.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -15,13 +12,10 @@ use library::{OutgoingPage, PageHooks};
 /// Writeback callback, called before a page is written to the backend:
 /// ::pw_open_options_set_before_write.
 ///
-/// `user`: the pointer that the program passed with it. `page`: the number of the page. `lsn`: the
-/// highest log sequence number of a write to the page, 0 for none.
+/// `page`: the number of the page. `lsn`: the highest log sequence number of a write to the page, 0
+/// for none.
 ///
 /// Returns: 0, or an `errno`: then the page is not written, and stays dirty.
-///
-/// The function must return: it must not be left by an exception or `longjmp`, and must not end the
-/// thread.
 #[allow(non_camel_case_types)]
 pub type pw_before_write =
     Option<unsafe extern "C" fn(user: *mut c_void, page: u64, lsn: u64) -> c_int>;
@@ -31,12 +25,11 @@ pub type pw_before_write =
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types)]
 pub struct pw_outgoing_page {
-    /// Copy of all bytes of the page. The codec may change it. All of the copy is stored.
+    /// Copy of all bytes of the page, which the codec may change, and which is stored entirely.
     pub data: *mut c_void,
     /// Number of bytes: the page size.
     pub size: usize,
-    /// Number of bytes that are within the file: the page size, or less in the last page of the
-    /// file, which is padded with zeros.
+    /// Number of bytes within the file: `size`, or less in the last page, padded with zeros.
     pub nr_used: usize,
     /// Number of the page.
     pub page: u64,
@@ -46,19 +39,16 @@ pub struct pw_outgoing_page {
 
 /// Encodes pages before they are written to the backend: ::pw_open_options_set_page_hooks.
 ///
-/// `user`: the pointer that the program passed with it. `pages`: `count` consecutive pages in
-/// ascending order, which are about to be written in one request; valid only during the call.
+/// `pages`: `count` consecutive pages in ascending order, which are about to be written in one
+/// request; valid only during the call.
 ///
-/// If a page has a nonzero byte, the encoded page must have one, too; otherwise the library refuses
-/// the page. A stored page of zeros means that the page was never written. The same page may be
-/// passed several times, with different bytes, and not every page that was passed is stored.
+/// If a page has a nonzero byte, the encoded page must have one, too, or the library refuses the
+/// page: a stored page of zeros means that the page was never written. The same page may be passed
+/// several times, with different bytes, and not every page that was passed is stored.
 ///
-/// Returns: 0 to write the pages, or an `errno` to refuse them. If the function refuses several
-/// pages, none of them is written, and the library calls the function again for each page alone. A
-/// page that is refused alone stays dirty, and the writeback fails with ::PW_ERROR_REFUSED.
-///
-/// The function must return: it must not be left by an exception or `longjmp`, and must not end the
-/// thread.
+/// Returns: 0 to write the pages, or an `errno` to refuse them. If several are refused, none of
+/// them is written, and the library passes each page alone. A page that is refused alone stays
+/// dirty, and the writeback fails with ::PW_ERROR_REFUSED.
 #[allow(non_camel_case_types)]
 pub type pw_before_write_pages = Option<
     unsafe extern "C" fn(user: *mut c_void, pages: *const pw_outgoing_page, count: usize) -> c_int,
@@ -67,31 +57,21 @@ pub type pw_before_write_pages = Option<
 /// Decodes a page after it was read from the backend, before any reader sees it:
 /// ::pw_open_options_set_page_hooks.
 ///
-/// `user`: the pointer that the program passed with it. `page`: the number of the page. `data`: the
-/// stored bytes of the whole page, `size` of them. Readers get the bytes that the function leaves
-/// there, up to the end of the file.
+/// `page`: the number of the page. `data`: the `size` stored bytes of the whole page. Readers get
+/// the bytes that the function leaves there, up to the end of the file.
 ///
 /// Returns: 0, or an `errno`, for example `EBADMSG`: then no reader sees the page, and the reader
 /// that needed it gets ::PW_ERROR_CORRUPT, with that number in ::pw_last_errno. The next reader
 /// causes another read.
-///
-/// The function must return: it must not be left by an exception or `longjmp`, and must not end the
-/// thread.
 #[allow(non_camel_case_types)]
 pub type pw_after_read = Option<
     unsafe extern "C" fn(user: *mut c_void, page: u64, data: *mut c_void, size: usize) -> c_int,
 >;
 
-/// Called for a page whose stored bytes are zeros: ::pw_open_options_set_page_hooks. Not called
-/// for a page past the end of the stored file, which reads as zeros.
+/// Called for a page whose stored bytes are zeros: ::pw_open_options_set_page_hooks. Not called for
+/// a page past the end of the stored file, which reads as zeros.
 ///
-/// `user`: the pointer that the program passed with it. `page`: the number of the page.
-///
-/// Returns: 0 if the page was never written, so that it reads as zeros; or an `errno`, as for
-/// ::pw_after_read.
-///
-/// The function must return: it must not be left by an exception or `longjmp`, and must not end the
-/// thread.
+/// Returns: 0 if the page was never written, and so reads as zeros; else as ::pw_after_read.
 #[allow(non_camel_case_types)]
 pub type pw_hole = Option<unsafe extern "C" fn(user: *mut c_void, page: u64) -> c_int>;
 
@@ -99,7 +79,6 @@ pub type pw_hole = Option<unsafe extern "C" fn(user: *mut c_void, page: u64) -> 
 #[allow(non_camel_case_types)]
 pub type pw_release_user = Option<unsafe extern "C" fn(user: *mut c_void)>;
 
-/// Pointer that the program passed with a function.
 struct User {
     user: *mut c_void,
     release: pw_release_user,
@@ -107,7 +86,7 @@ struct User {
 
 // SAFETY: the header requires functions that any thread may call, with this pointer.
 unsafe impl Send for User {}
-// SAFETY: as above; the header requires that several threads may call them at once.
+// SAFETY: as above; several threads may call them at once.
 unsafe impl Sync for User {}
 
 impl Drop for User {
@@ -120,7 +99,6 @@ impl Drop for User {
     }
 }
 
-/// Converts the result of a function of the program.
 fn answer(number: c_int) -> io::Result<()> {
     match number {
         0 => Ok(()),
@@ -129,7 +107,6 @@ fn answer(number: c_int) -> io::Result<()> {
     }
 }
 
-/// Writeback callback.
 pub(crate) struct Hook {
     function: unsafe extern "C" fn(*mut c_void, u64, u64) -> c_int,
     user: User,
@@ -146,13 +123,12 @@ impl Hook {
     }
 
     pub(crate) fn call(&self, page: u64, lsn: u64) -> io::Result<()> {
-        // SAFETY: the header requires a function that may be called with this pointer until it is
-        // released, and that returns.
+        // SAFETY: the header requires a function that accepts this pointer until its release, and
+        // returns.
         answer(unsafe { (self.function)(self.user.user, page, lsn) })
     }
 }
 
-/// Page codec.
 pub(crate) struct HooksOnBytes {
     before_write: unsafe extern "C" fn(*mut c_void, *const pw_outgoing_page, usize) -> c_int,
     after_read: unsafe extern "C" fn(*mut c_void, u64, *mut c_void, usize) -> c_int,
@@ -191,8 +167,8 @@ impl PageHooks for HooksOnBytes {
             lsn: page.lsn(),
             data: page.bytes_mut().as_mut_ptr().cast(),
         }));
-        // SAFETY: the header requires a function that may be called with this pointer until it is
-        // released, and that returns. Only this call accesses the bytes.
+        // SAFETY: the header requires a function that accepts this pointer until its release, and
+        // returns. Only this call accesses the bytes.
         answer(unsafe { (self.before_write)(self.user.user, given.as_ptr(), given.len()) })
     }
 

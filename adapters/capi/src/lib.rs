@@ -1,8 +1,5 @@
-//! C interface of Pagewell: `pagewell.h`, which cbindgen generates from this crate, and the
-//! functions behind it.
-//!
-//! The header is the documentation: its comments are those of the functions in this crate. The
-//! module `handles` describes why handles are safe, `pins` describes pins, and `queue` requests.
+//! C interface of Pagewell: functions, and `pagewell.h`, which cbindgen generates from them and
+//! their comments.
 //!
 //! | module | contents |
 //! |---|---|
@@ -19,14 +16,11 @@
 //! | `edit` | pages pinned for writing |
 //! | `queue` | asynchronous requests |
 //!
-//! A module calls only modules above it in this table. `modelled.rs` is the root of another crate,
-//! which contains the modules that have models (`models/capi`).
+//! A module calls only modules above it in this table. `modelled.rs` is the root of `models/capi`.
 
 // The obligations of the callers, which are C programs, are in the header.
 #![allow(clippy::missing_safety_doc)]
-// The exported calls have many parameters.
 #![allow(clippy::too_many_arguments)]
-// The types have their names in C, such as `struct pw_file`.
 #![allow(non_camel_case_types)]
 
 #[cfg(not(target_pointer_width = "64"))]
@@ -55,11 +49,10 @@ pub use self::queue::*;
 pub use self::read::*;
 pub use self::write::*;
 
-/// Returns the version of the library, for example "0.1.0".
+/// Returns the version of the library, for example "0.1.0": a string that is never null and stays
+/// valid until the process ends.
 ///
-/// Returns: a string that is never null and stays valid until the process ends.
-///
-/// Threads: any, at any time.
+/// Threads: any.
 #[unsafe(no_mangle)]
 pub extern "C" fn pw_version() -> *const std::ffi::c_char {
     const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");

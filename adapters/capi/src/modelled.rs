@@ -1,5 +1,4 @@
-//! Root of the crate `models/capi`: the modules of this crate that have models, compiled with
-//! loom's atomics.
+//! Root of the crate `models/capi`: the modules that have models, compiled with loom's atomics.
 
 mod handles;
 #[cfg(test)]

@@ -22,12 +22,10 @@ use crate::file::{OpenFile, pw_file};
 use crate::handles::{check_process, with, with_shortly};
 use crate::pins::{self, Pinned, pw_page};
 
-/// Reads bytes of a file. Reads of cached pages acquire no lock. Once the accessed bit of a
-/// page is set, they write no shared memory, unless the page keeps changing, more than 1024
-/// threads use files, or the system lacks `membarrier(2)`.
-///
-/// A read within one page is atomic: it returns the bytes that the page had at one moment. A read
-/// of several pages is atomic for each page.
+/// Reads bytes of a file. Reads of cached pages acquire no lock. Once the accessed bit of a page is
+/// set, they write no shared memory, unless the page keeps changing, more than 1024 threads use
+/// files, or the system lacks `membarrier(2)`. For each page, a read is atomic: it returns the
+/// bytes that the page had at one moment.
 ///
 /// `buf`: receives the bytes; may be null if `size` is 0. `offset`: the position in the file.
 ///
@@ -36,12 +34,12 @@ use crate::pins::{self, Pinned, pw_page};
 /// begins at the failed page reports the failure. The remaining bytes of `buf` are unspecified,
 /// also after an error.
 ///
-/// Errors: ::PW_ERROR_IO, ::PW_ERROR_CORRUPT if the page codec refuses a page,
-/// ::PW_ERROR_TRUNCATED if the file was truncated outside the cache, ::PW_ERROR_OUT_OF_FRAMES
-/// if every page is pinned or cannot be written back, ::PW_ERROR_TOO_MANY_PINS,
-/// ::PW_ERROR_DEADLOCK in a page codec, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
+/// Errors: ::PW_ERROR_IO, ::PW_ERROR_CORRUPT if the page codec refuses a page, ::PW_ERROR_TRUNCATED
+/// if the file was truncated outside the cache, ::PW_ERROR_OUT_OF_FRAMES if every page is pinned or
+/// cannot be written back, ::PW_ERROR_TOO_MANY_PINS, ::PW_ERROR_DEADLOCK in a page codec,
+/// ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
 ///
-/// Threads: any, several with one file.
+/// Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_read(
     file: *mut pw_file,
@@ -50,16 +48,16 @@ pub unsafe extern "C" fn pw_read(
     offset: i64,
     nr_read: *mut usize,
 ) -> c_int {
-    // A hit only publishes its call in the thread's hazard slot, and cannot panic. Cast to an
-    // unsigned number, a negative offset is past the end of any file, and so no hit.
+    // A hit only publishes its call in the thread's hazard slot, and cannot panic. A negative
+    // offset, cast to an unsigned one, is past the end of any file, and so no hit.
     if size != 0 && size <= SHORT && !buf.is_null() && !nr_read.is_null() {
-        // SAFETY: the caller's obligation: valid for writes of `size` bytes by this call alone.
+        // SAFETY: by the header, valid for writes of `size` bytes by this call alone.
         let short = unsafe { std::slice::from_raw_parts_mut(buf.cast::<u8>(), size) };
         let is_hit = with_shortly(file as u64, |file: &OpenFile, _| {
             file.file().try_read_at(short, offset as u64)
         });
         if is_hit == Some(true) && !is_test() {
-            // SAFETY: the caller's obligation: valid for writes.
+            // SAFETY: by the header, valid for writes.
             unsafe { nr_read.write_unaligned(size) };
             return PW_OK as c_int;
         }
@@ -71,7 +69,6 @@ pub unsafe extern "C" fn pw_read(
 /// Maximum length of a read that is first tried as a hit.
 const SHORT: usize = 64;
 
-/// [`pw_read`] of any length, a hit or not.
 #[inline(never)]
 unsafe fn read_any(
     file: *mut pw_file,
@@ -82,14 +79,13 @@ unsafe fn read_any(
 ) -> c_int {
     call_with::<OpenFile>(file as u64, || {
         needed(nr_read)?;
-        // SAFETY: the caller's obligation: null, or valid for writes of `size` bytes by this call
-        // alone.
+        // SAFETY: by the header, null, or valid for writes of `size` bytes by this call alone.
         let buf = unsafe { buffer(buf, size) }?;
         let offset = checked_offset(offset)?;
         let nr = with(file as u64, |file: &OpenFile| {
             Ok(file.file().read_at(buf, offset)?)
         })?;
-        // SAFETY: the caller's obligation: valid for writes.
+        // SAFETY: by the header, valid for writes.
         unsafe { answer(nr_read, nr) }
     })
 }
@@ -130,18 +126,17 @@ fn overlap(requests: &[pw_read_request]) -> bool {
     ranges.windows(2).any(|two| two[0].1 > two[1].0)
 }
 
-/// Performs many reads, each as ::pw_read, in any order. Reads of cached pages overlap their
-/// memory accesses, sixteen at a time. Missing pages are read from the file concurrently, as
-/// many at once as the engine accepts, and at most as many as fit in an eighth of the cache.
+/// Performs many reads, each as ::pw_read, in any order. Reads of cached pages overlap their memory
+/// accesses, sixteen at a time. Missing pages are read from the file concurrently, as many at once
+/// as the engine accepts and fit in an eighth of the cache.
 ///
 /// `requests`: `count` of them; `nr_read` and `error` of each are filled in.
 ///
-/// Errors: the first error of a request, whose message ::pw_last_error returns; the other
-/// requests are performed nevertheless. ::PW_ERROR_ARGUMENT if `requests` or a buffer is null
-/// or too large, two buffers overlap, or an offset is negative, and ::PW_ERROR_HANDLE: then
-/// nothing was done.
+/// Errors: the first error of a request, whose message ::pw_last_error returns; the other requests
+/// are performed nevertheless. ::PW_ERROR_ARGUMENT if `requests` or a buffer is null or too large,
+/// two buffers overlap, or an offset is negative, and ::PW_ERROR_HANDLE: then nothing was done.
 ///
-/// Threads: any, several with one file.
+/// Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_read_many(
     file: *mut pw_file,
@@ -149,11 +144,10 @@ pub unsafe extern "C" fn pw_read_many(
     count: usize,
 ) -> c_int {
     call_with::<OpenFile>(file as u64, || {
-        // SAFETY: the caller's obligation: null, or valid for reads and writes of `count` items by
-        // this call alone.
+        // SAFETY: by the header, null, or `count` items that only this call uses.
         let requests = unsafe { items(requests, count) }?;
         for request in &*requests {
-            // SAFETY: the buffer is only checked here, and not accessed.
+            // SAFETY: only checked here, and not accessed.
             unsafe { buffer(request.buf, request.size) }?;
             checked_offset(request.offset)?;
         }
@@ -162,8 +156,7 @@ pub unsafe extern "C" fn pw_read_many(
         }
         let mut reads = Vec::with_capacity(requests.len());
         for request in &*requests {
-            // SAFETY: the caller's obligation: valid for writes of `size` bytes. No two buffers
-            // overlap.
+            // SAFETY: by the header, valid for writes of `size` bytes. No two buffers overlap.
             let buf = unsafe { buffer(request.buf, request.size) }?;
             reads.push(ReadRequest::new(checked_offset(request.offset)?, buf));
         }
@@ -190,17 +183,15 @@ pub unsafe extern "C" fn pw_read_many(
 /// Pins a page, so that its bytes can be read in place. While the page is pinned, its bytes stay in
 /// memory and do not change, whatever is written to the file.
 ///
-/// `page_number`: the page; its first byte is the number times the page size.
-///
 /// `page`: is filled in; released with ::pw_unpin.
 ///
-/// Errors: ::PW_ERROR_OUT_OF_RANGE, ::PW_ERROR_LIMIT if this thread has no free slot for a pin
-/// and all 1048576 are allocated, and those of ::pw_read.
+/// Errors: ::PW_ERROR_OUT_OF_RANGE, ::PW_ERROR_LIMIT if this thread has no free slot for a pin and
+/// all 1048576 are allocated, and those of ::pw_read.
 ///
-/// Threads: any, several with one file.
+/// Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_pin(file: *mut pw_file, page_number: u64, page: *mut pw_page) -> c_int {
-    // A hit only publishes its call in the thread's hazard slot, and cannot panic.
+    // As in `pw_read`.
     if !page.is_null() && !is_test() {
         let handle = file as u64;
         let kept = with_shortly(handle, |file: &OpenFile, line| {
@@ -209,12 +200,11 @@ pub unsafe extern "C" fn pw_pin(file: *mut pw_file, page_number: u64, page: *mut
                 // SAFETY: as in `pin_any`.
                 Some(unsafe { transmute::<PageGuard<'_>, PageGuard<'static>>(guard) })
             };
-            // SAFETY: (a) the guard is of this file, with which this call is in progress; (b)
-            // `with_shortly` passes this thread's hazard slot.
+            // SAFETY: (a) a guard of this file, in a call with it; (b) `line` is this thread's.
             unsafe { pins::keep_shortly(line, handle, page_number, pin) }
         });
         if let Some(Some(kept)) = kept {
-            // SAFETY: the caller's obligation: valid for writes.
+            // SAFETY: by the header, valid for writes.
             unsafe { page.write_unaligned(kept) };
             return PW_OK as c_int;
         }
@@ -230,22 +220,21 @@ unsafe fn pin_any(file: *mut pw_file, page_number: u64, page: *mut pw_page) -> c
         let handle = file as u64;
         let kept = with(handle, |file: &OpenFile| {
             let guard = file.file().pin(page_number)?;
-            // SAFETY: only the lifetime changes. The guard borrows from the file. A pin slot
-            // contains the guard until it is dropped, and a thread that closes the file gives up if
-            // it finds a pin of the file in a slot.
+            // SAFETY: only the lifetime changes. A pin slot contains the guard until it is dropped,
+            // and a thread that closes the file gives up if it finds a pin of the file in a slot.
             let guard = unsafe { transmute::<PageGuard<'_>, PageGuard<'static>>(guard) };
             // SAFETY: (a) the guard is of this file, with which this call is in progress.
             unsafe { pins::keep(handle, page_number, Pinned::OfFile(guard)) }
         })?;
-        // SAFETY: the caller's obligation: valid for writes.
+        // SAFETY: by the header, valid for writes.
         unsafe { answer(page, kept) }
     })
 }
 
 /// Releases a pinned page. Its bytes must not be used any more.
 ///
-/// `page`: the structure that ::pw_pin has filled in, or a copy of it or of the page of a
-/// completion (::pw_submit_pin); is cleared.
+/// `page`: the structure that ::pw_pin has filled in, or the page of a completion
+/// (::pw_submit_pin), or a copy; is cleared.
 ///
 /// Errors: ::PW_ERROR_HANDLE if the pin was already released, by this copy or another;
 /// ::PW_ERROR_ARGUMENT.
@@ -254,13 +243,12 @@ unsafe fn pin_any(file: *mut pw_file, page_number: u64, page: *mut pw_page) -> c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_unpin(page: *mut pw_page) -> c_int {
     call(|| {
-        // SAFETY: the caller's obligation: null, or valid for reads and writes by this call alone.
+        // SAFETY: by the header, null, or valid for reads and writes by this call alone.
         pins::end::<OpenFile>(unsafe { structure(page) }?)
     })
 }
 
-/// View of a page in place, without a pin: ::pw_view_begin. The structure is the program's memory,
-/// which it may copy and keep.
+/// View of a page in place, without a pin: ::pw_view_begin. The program may copy and keep it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types)]
@@ -296,16 +284,14 @@ impl pw_view {
     }
 
     fn token(&self) -> Token {
-        // SAFETY: a token consists of integers, so any bits are valid. The program may have changed
-        // them. The library checks whether the page exists and the token is of this file.
+        // SAFETY: any bits are valid for the integers of a token, which the program may have
+        // changed. The library checks whether the page exists and the token is of this file.
         unsafe { (&raw const self.opaque).cast::<Token>().read() }
     }
 
-    /// Returns an error if the page may have changed since the start of the view.
     #[inline(always)]
     fn validate(&self) -> Result<()> {
-        // ORDERING: Acquire; the program's loads from the page come before the loads that validate
-        // them, as in every optimistic read.
+        // ORDERING: Acquire; the program's loads from the page come before the validating loads.
         fence(Ordering::Acquire);
         let state = with(self.file as u64, |file: &OpenFile| {
             Ok(file.file().token_state(&self.token()))
@@ -313,8 +299,7 @@ impl pw_view {
         match state {
             TokenState::Unchanged => Ok(()),
             TokenState::Busy => {
-                // In a child of `fork`, the thread that was changing the page does not exist, and
-                // no retry would succeed.
+                // In a child of `fork`, no thread completes the change, and no retry would succeed.
                 check_process::<OpenFile>(|| self.file as u64)?;
                 Err(Failure::Outcome(PW_ERROR_CHANGING))
             }
@@ -323,9 +308,9 @@ impl pw_view {
     }
 }
 
-/// Begins a view of a page in place, without a pin. Copies nothing. Once the accessed bit of
-/// the page is set, writes no shared memory, with the exceptions of ::pw_read.
-/// ::pw_view_validate afterwards checks whether the bytes that were read are the page's.
+/// Begins a view of a page in place, without a pin. Copies nothing, and writes no shared memory
+/// under the conditions of ::pw_read. ::pw_view_validate afterwards checks whether the bytes that
+/// were read are the page's.
 ///
 /// Between the two calls, other threads may write to the bytes at any time, or put another page in
 /// their place. Therefore:
@@ -338,27 +323,27 @@ impl pw_view {
 /// - Do not let a loaded value have an effect outside the view (a result, a write, a free) before
 ///   ::pw_view_validate has returned ::PW_OK.
 ///
-/// As long as the handle is open, the memory is readable, whatever happens to the page. After that
+/// The memory is readable as long as the handle is open, whatever happens to the page; after that
 /// it must not be read. A view need not be released.
 ///
-/// `page_number`: as for ::pw_pin. `view`: is filled in.
+/// `view`: is filled in.
 ///
 /// Errors: as ::pw_pin, except ::PW_ERROR_LIMIT.
 ///
-/// Threads: any, several with one file.
+/// Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_view_begin(
     file: *mut pw_file,
     page_number: u64,
     view: *mut pw_view,
 ) -> c_int {
-    // A hit only publishes its call in the thread's hazard slot, and cannot panic.
+    // As in `pw_read`.
     if !view.is_null() && !is_test() {
         let seen = with_shortly(file as u64, |file: &OpenFile, _| {
             file.file().try_view(page_number, place_and_token)
         });
         if let Some(Some(seen)) = seen {
-            // SAFETY: the caller's obligation: valid for writes.
+            // SAFETY: by the header, valid for writes.
             unsafe { view.write_unaligned(pw_view::new(file, seen)) };
             return PW_OK as c_int;
         }
@@ -367,7 +352,6 @@ pub unsafe extern "C" fn pw_view_begin(
     unsafe { view_any(file, page_number, view) }
 }
 
-/// Returns the address and the number of a page's bytes, and the page's token.
 #[inline(always)]
 fn place_and_token(view: &View<'_>) -> std::result::Result<(*const u8, usize, Token), Torn> {
     Ok((view.as_ptr(), view.len(), view.token()))
@@ -380,7 +364,7 @@ unsafe fn view_any(file: *mut pw_file, page_number: u64, view: *mut pw_view) -> 
         let seen = with(file as u64, |file: &OpenFile| {
             Ok(file.file().view(page_number, place_and_token)?)
         })?;
-        // SAFETY: the caller's obligation: valid for writes.
+        // SAFETY: by the header, valid for writes.
         unsafe { answer(view, pw_view::new(file, seen)) }
     })
 }
@@ -389,25 +373,22 @@ unsafe fn view_any(file: *mut pw_file, page_number: u64, view: *mut pw_view) -> 
 /// from the view are bytes that the page had at the same moment.
 ///
 /// A view may be validated any number of times, and after any time: a program can follow pages of a
-/// tree and afterwards check that its path was valid. A page that has changed is never reported as
+/// tree and afterwards check that its path was valid. A changed page is never reported as
 /// unchanged; an unchanged one is occasionally reported as changed. Writes, eviction, truncation
 /// and moves are changes; reads, pins and writeback are not.
 ///
-/// `view`: is not modified.
-///
 /// Returns: ::PW_OK if the page is unchanged.
 ///
-/// Errors: ::PW_ERROR_CHANGED if the page has changed; ::PW_ERROR_CHANGING if another thread has
-/// exclusive access to the page for a short time and may be changing it, so that the program may
-/// try again; ::PW_ERROR_HANDLE if the file was closed since ::pw_view_begin; ::PW_ERROR_ARGUMENT.
+/// Errors: ::PW_ERROR_CHANGED; ::PW_ERROR_CHANGING if another thread has exclusive access to the
+/// page for a short time and may be changing it: try again; ::PW_ERROR_HANDLE if the file was
+/// closed since ::pw_view_begin; ::PW_ERROR_ARGUMENT.
 ///
-/// Threads: any, several with one view.
+/// Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_view_validate(view: *const pw_view) -> c_int {
-    // For an unchanged page, the common case, the call is only published in the thread's hazard
-    // slot, and cannot panic.
+    // For an unchanged page, the call is as a hit in `pw_read`.
     if !view.is_null() && view.is_aligned() && !is_test() {
-        // SAFETY: the caller's obligation: valid for reads.
+        // SAFETY: by the header, valid for reads.
         let view = unsafe { &*view };
         // ORDERING: Acquire, as in `validate`.
         fence(Ordering::Acquire);
@@ -425,23 +406,23 @@ pub unsafe extern "C" fn pw_view_validate(view: *const pw_view) -> c_int {
 #[inline(never)]
 unsafe fn validate_any(view: *const pw_view) -> c_int {
     call(|| {
-        // SAFETY: the caller's obligation: null, or valid for reads.
+        // SAFETY: by the header, null, or valid for reads.
         let view = unsafe { structure_to_read(view) }?;
         view.validate()
     })
 }
 
-/// Copies bytes of a view, and validates it. If this returns ::PW_OK, the page had these bytes at
-/// the start of the view, and still has them when the copy is validated.
+/// Copies bytes of a view, and validates it. After ::PW_OK, the page had these bytes at the start
+/// of the view, and still had them when the copy was validated.
 ///
-/// `offset`: position in the page. `buf`: receives `size` bytes. After an error its contents are
-/// unspecified.
+/// `offset`: position in the page. `buf`: receives `size` bytes, which are unspecified after an
+/// error.
 ///
 /// Errors: ::PW_ERROR_ARGUMENT if the bytes are not all in the view; those of ::pw_view_validate;
-/// and those of ::pw_view_begin, since the call looks the page up again instead of using the
-/// address in the view: it never copies memory that no longer belongs to the page.
+/// and those of ::pw_view_begin, since the call looks the page up again: it never copies memory
+/// that no longer belongs to the page.
 ///
-/// Threads: any, several with one view.
+/// Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_view_copy(
     view: *const pw_view,
@@ -450,24 +431,22 @@ pub unsafe extern "C" fn pw_view_copy(
     size: usize,
 ) -> c_int {
     call(|| {
-        // SAFETY: the caller's obligation: null, or valid for reads.
+        // SAFETY: by the header, null, or valid for reads.
         let view = unsafe { structure_to_read(view) }?;
-        // SAFETY: the caller's obligation: null, or valid for writes of `size` bytes by this call
-        // alone.
+        // SAFETY: by the header, null, or valid for writes of `size` bytes by this call alone.
         let buf = unsafe { buffer(buf, size) }?;
         let token = view.token();
         let is_within = offset.checked_add(size).is_some_and(|end| end <= view.size);
         if !is_within {
             return Err(Failure::argument("the bytes are not all in the view"));
         }
-        // The token is checked before the lookup, so that no evicted page is filled for a view that
-        // is invalid.
+        // Before the lookup, which would fill an evicted page for an invalid view.
         view.validate()?;
         let copied = with(view.file as u64, |file: &OpenFile| {
             let copy = |v: &View<'_>| v.copy_to(offset, buf);
             Ok(file.file().view(token.page(), copy)?)
         });
-        // A change of the page, such as a truncation, may also be the reason why the copy failed.
+        // A change of the page, such as a truncation, may also be why the copy failed.
         view.validate()?;
         copied
     })
@@ -489,21 +468,17 @@ pub struct pw_range {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(non_camel_case_types)]
 pub enum pw_advice {
-    /// No particular pattern, the default: the cache reads ahead when it detects misses at a
-    /// constant distance.
+    /// No particular pattern, the default: readahead after misses at a constant distance.
     PW_ADVICE_NORMAL = 0,
     /// Sequential: twice as much is read ahead, from the first miss on.
     PW_ADVICE_SEQUENTIAL = 1,
     /// Random: nothing is read ahead.
     PW_ADVICE_RANDOM = 2,
-    /// Once: if this handle reads a page for the first time, the page remains as likely to be
-    /// evicted as if it had not been read.
+    /// Once: the first read of a page by this handle does not make its eviction less likely.
     PW_ADVICE_ONCE = 3,
-    /// Needed soon: the call submits reads of the pages that are not cached, and does not wait for
-    /// them.
+    /// Needed soon: submits reads of the pages that are not cached, without waiting for them.
     PW_ADVICE_SOON = 4,
-    /// Not needed soon: the pages are removed from the cache, except those that ::pw_invalidate
-    /// keeps.
+    /// Not needed soon: removes the pages from the cache, except those that ::pw_invalidate keeps.
     PW_ADVICE_NOT_SOON = 5,
 }
 
@@ -514,7 +489,7 @@ pub enum pw_advice {
 ///
 /// Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_HANDLE, ::PW_ERROR_DEADLOCK in a page codec.
 ///
-/// Threads: any, several with one file.
+/// Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_advise(
     file: *mut pw_file,
@@ -540,15 +515,15 @@ pub unsafe extern "C" fn pw_advise(
 }
 
 /// Submits reads of the missing pages of several ranges, all at once, without waiting for them. The
-/// call is a hint. It reads neither pages for which it would have to wait, nor pages past the end
-/// of the file. One call reads at most as many pages as fit in an eighth of the cache.
+/// call is a hint: it skips pages for which it would have to wait, or past the end of the file, and
+/// reads at most as many as fit in an eighth of the cache.
 ///
 /// `ranges`: `count` of them. `nr_pages`: null, or receives the number of pages whose reads were
 /// submitted.
 ///
 /// Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_HANDLE, ::PW_ERROR_DEADLOCK in a page codec.
 ///
-/// Threads: any, several with one file.
+/// Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_prefetch(
     file: *mut pw_file,
@@ -557,8 +532,7 @@ pub unsafe extern "C" fn pw_prefetch(
     nr_pages: *mut usize,
 ) -> c_int {
     call_with::<OpenFile>(file as u64, || {
-        // SAFETY: the caller's obligation: null, or valid for reads of `count` items, to which
-        // nothing is written.
+        // SAFETY: by the header, null, or valid for reads of `count` items; none is written to.
         let given = unsafe { items_to_read(ranges, count) }?;
         let ranges = given.iter().map(|given| range(given.offset, given.length));
         let ranges = ranges.collect::<Result<Vec<_>>>()?;
@@ -568,26 +542,25 @@ pub unsafe extern "C" fn pw_prefetch(
         if nr_pages.is_null() {
             return Ok(());
         }
-        // SAFETY: the caller's obligation: valid for writes.
+        // SAFETY: by the header, valid for writes.
         unsafe { answer(nr_pages, nr) }
     })
 }
 
-/// Removes pages from the cache, so that the next read fetches them from the file. Programs call
-/// this after a file was changed outside the cache. Pins of removed pages keep their bytes. Three
-/// kinds of pages stay in the cache: pages with writes that the backend does not have yet, pages
-/// with writes that are not yet durable, and pages that are locked (::pw_edit_begin).
+/// Removes pages from the cache, so that the next read fetches them from the file, for files that
+/// were changed outside the cache. Pins of removed pages keep their bytes. Pages stay if they have
+/// writes that the backend does not have or that are not durable, or are locked (::pw_edit_begin).
 ///
 /// `offset`, `length`: the bytes; whole pages are removed. A length of 0 extends to the end.
 ///
 /// Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_HANDLE, ::PW_ERROR_DEADLOCK in a page codec.
 ///
-/// Threads: any, several with one file.
+/// Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_invalidate(file: *mut pw_file, offset: i64, length: i64) -> c_int {
     call_with::<OpenFile>(file as u64, || {
         let range = range(offset, length)?;
-        // This advice invalidates. Unlike `invalidate`, it reports a refusal.
+        // This advice invalidates; unlike `invalidate`, it reports a refusal.
         with(file as u64, |file: &OpenFile| {
             Ok(file.file().advise(range, Advice::NotSoon)?)
         })

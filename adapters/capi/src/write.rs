@@ -2,8 +2,7 @@
 //!
 //! - Owns: only the functions.
 //! - Calls: `error`, `entry`, `handles`, `arguments`, `file`.
-//! - Promises: calls that may call the writeback callback of the program are counted (see
-//!   `handles`).
+//! - Promises: calls that may call the writeback callback are counted (see `handles`).
 
 use std::ffi::{c_int, c_void};
 
@@ -22,23 +21,20 @@ fn with(file: *mut pw_file, work: impl FnOnce(&File) -> Result<()>) -> c_int {
 }
 
 /// Writes bytes to a file. All readers of the cache see them after the call; they are durable after
-/// ::pw_sync_data.
-///
-/// A write within one page is atomic: readers see all of it or nothing. A write past the end
-/// extends the file, and the gap reads as zeros.
+/// ::pw_sync_data. A write within one page is atomic: readers see all of it or nothing. A write
+/// past the end extends the file, and the gap reads as zeros.
 ///
 /// `buf`: `size` bytes; may be null if `size` is 0. `offset`: the position in the file.
 ///
 /// `nr_written`: receives the number of bytes written: `size`, or fewer if a page after the first
 /// failed. A write that begins at the failed page then reports the error.
 ///
-/// Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_THROTTLED if the file is at
-/// its quota of dirty pages, and they cannot be written back; ::PW_ERROR_OUT_OF_FRAMES if every
-/// page is pinned or cannot be written back; ::PW_ERROR_REFUSED if a page codec refuses the last
-/// page of a file that is extended; ::PW_ERROR_DEADLOCK, and those of ::pw_read, since a write to a
-/// part of a page reads the page first.
+/// Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_THROTTLED,
+/// ::PW_ERROR_OUT_OF_FRAMES; ::PW_ERROR_REFUSED if a page codec refuses the last page of a file
+/// that is extended; ::PW_ERROR_DEADLOCK, and those of ::pw_read, since a write to a part of a page
+/// reads the page first.
 ///
-/// Threads: any, several with one file.
+/// Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_write(
     file: *mut pw_file,
@@ -52,12 +48,12 @@ pub unsafe extern "C" fn pw_write(
 }
 
 /// As ::pw_write, with the log sequence number of the write; 0 for none. Before a page is written
-/// to the backend, the writeback callback gets the highest number of that page
-/// (::pw_open_options_set_before_write): the log must then be durable up to this number.
+/// to the backend, the writeback callback (::pw_open_options_set_before_write) gets the highest
+/// number of the page: the log must then be durable up to this number.
 ///
 /// Errors: as ::pw_write.
 ///
-/// Threads: any, several with one file.
+/// Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_write_lsn(
     file: *mut pw_file,
@@ -69,11 +65,10 @@ pub unsafe extern "C" fn pw_write_lsn(
 ) -> c_int {
     with(file, |file| {
         needed(nr_written)?;
-        // SAFETY: the caller's obligation: null, or valid for reads of `size` bytes, to which no
-        // thread writes.
+        // SAFETY: by the header, null, or `size` readable bytes, to which no thread writes.
         let buf = unsafe { bytes(buf, size) }?;
         let nr = file.write_at_lsn(buf, checked_offset(offset)?, lsn)?;
-        // SAFETY: the caller's obligation: valid for writes.
+        // SAFETY: by the header, valid for writes.
         unsafe { answer(nr_written, nr) }
     })
 }
@@ -86,7 +81,7 @@ pub unsafe extern "C" fn pw_write_lsn(
 /// Errors: as ::pw_write; ::PW_ERROR_OUT_OF_FRAMES at once if `size` exceeds the maximum of one
 /// call, by default a quarter of the cache; ::pw_last_error states the maximum.
 ///
-/// Threads: any, several with one file.
+/// Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_append(
     file: *mut pw_file,
@@ -102,7 +97,7 @@ pub unsafe extern "C" fn pw_append(
 ///
 /// Errors: as ::pw_append.
 ///
-/// Threads: any, several with one file.
+/// Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_append_lsn(
     file: *mut pw_file,
@@ -112,41 +107,38 @@ pub unsafe extern "C" fn pw_append_lsn(
     offset: *mut i64,
 ) -> c_int {
     with(file, |file| {
-        // SAFETY: the caller's obligation: null, or valid for reads of `size` bytes, to which no
-        // thread writes.
+        // SAFETY: by the header, null, or `size` readable bytes, to which no thread writes.
         let buf = unsafe { bytes(buf, size) }?;
         let place = file.append_lsn(buf, lsn)?;
         if offset.is_null() {
             return Ok(());
         }
-        // SAFETY: the caller's obligation: valid for writes.
+        // SAFETY: by the header, valid for writes.
         unsafe { answer(offset, signed(place.start)) }
     })
 }
 
-/// Sets the size of a file, as `ftruncate`. Bytes past the new size are removed, and new bytes are
-/// zeros. Pinned pages keep their bytes.
+/// Sets the size of a file, as `ftruncate`. New bytes are zeros. Pinned pages keep their bytes.
 ///
-/// Errors: as ::pw_write, since the last page before the old or new end may have to be read and
-/// changed.
+/// Errors: as ::pw_write: the last page before the old or new end may have to be read and changed.
 ///
-/// Threads: any, several with one file.
+/// Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_set_size(file: *mut pw_file, size: i64) -> c_int {
     with(file, |file| Ok(file.set_size(checked_offset(size)?)?))
 }
 
-/// Writes dirty pages to the backend. The pages are not durable before a sync.
+/// Writes dirty pages to the backend. They are not durable before a sync.
 ///
 /// `offset`, `length`: pages with any of these bytes are written; a length of 0 extends to the end.
 /// `nr_pages`: null, or receives the number of pages.
 ///
-/// Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_IO, ::PW_ERROR_REFUSED, ::PW_ERROR_TOO_MANY_PINS;
-/// the pages that could not be written are then still dirty. Any writeback failure that was not
-/// reported to the handle yet, even if this call has written the pages. ::PW_ERROR_DEADLOCK,
-/// ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
+/// Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_IO, ::PW_ERROR_REFUSED, ::PW_ERROR_TOO_MANY_PINS; pages
+/// that could not be written are then still dirty. Any writeback failure that was not reported to
+/// the handle yet, even if this call has written the pages. ::PW_ERROR_DEADLOCK, ::PW_ERROR_HANDLE,
+/// ::PW_ERROR_ARGUMENT.
 ///
-/// Threads: any, several with one file.
+/// Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_flush(
     file: *mut pw_file,
@@ -159,7 +151,7 @@ pub unsafe extern "C" fn pw_flush(
         if nr_pages.is_null() {
             return Ok(());
         }
-        // SAFETY: the caller's obligation: valid for writes.
+        // SAFETY: by the header, valid for writes.
         unsafe { answer(nr_pages, nr) }
     })
 }
@@ -168,8 +160,8 @@ pub unsafe extern "C" fn pw_flush(
 /// needed to read it, as `fdatasync`.
 ///
 /// After an error the state of everything written since the last successful sync is unknown. All of
-/// it is dirty again, and the next sync writes it again. Each failure, also one in the background,
-/// is reported once to every handle of the file.
+/// it is dirty again, for the next sync. Each failure, also one in the background, is reported once
+/// to every handle of the file.
 ///
 /// Errors: ::PW_ERROR_READ_ONLY; ::PW_ERROR_IO (with `ENOSPC` in ::pw_last_errno for a full disk);
 /// ::PW_ERROR_REFUSED by the callback or page codec; ::PW_ERROR_TOO_MANY_PINS, ::PW_ERROR_DEADLOCK,
@@ -185,21 +177,20 @@ pub unsafe extern "C" fn pw_sync_data(file: *mut pw_file) -> c_int {
 ///
 /// Errors: as ::pw_sync_data.
 ///
-/// Threads: any, several with one file.
+/// Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_sync_all(file: *mut pw_file) -> c_int {
     with(file, |file| Ok(file.sync_all()?))
 }
 
 /// Makes durable everything that was written before the call to the pages of a range, and the size
-/// that is needed to read these pages.
+/// that is needed to read them.
 ///
-/// `offset`, `length`: the range is all pages with any of these bytes; a length of 0 extends to the
-/// end.
+/// `offset`, `length`: all pages with any of these bytes; a length of 0 extends to the end.
 ///
 /// Errors: as ::pw_sync_data, and ::PW_ERROR_ARGUMENT.
 ///
-/// Threads: any, several with one file.
+/// Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_sync_range(file: *mut pw_file, offset: i64, length: i64) -> c_int {
     with(file, |file| Ok(file.sync_range(range(offset, length)?)?))
@@ -214,7 +205,7 @@ pub unsafe extern "C" fn pw_sync_range(file: *mut pw_file, offset: i64, length: 
 /// the handle yet; nothing is then removed. ::PW_ERROR_DEADLOCK, ::PW_ERROR_HANDLE,
 /// ::PW_ERROR_ARGUMENT.
 ///
-/// Threads: any, several with one file.
+/// Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_discard(file: *mut pw_file, offset: i64, length: i64) -> c_int {
     with(file, |file| Ok(file.discard(range(offset, length)?)?))

@@ -17,13 +17,13 @@ impl<T> UnsafeCell<T> {
         Self(std::cell::UnsafeCell::new(value))
     }
 
-    /// Accesses the value, which no thread may be changing.
+    /// The caller ensures that no thread changes the value.
     #[inline(always)]
     pub(crate) fn with<R>(&self, work: impl FnOnce(*const T) -> R) -> R {
         work(self.0.get())
     }
 
-    /// Accesses the value, which no other thread may be using.
+    /// The caller ensures that no other thread uses the value.
     #[inline(always)]
     pub(crate) fn with_mut<R>(&self, work: impl FnOnce(*mut T) -> R) -> R {
         work(self.0.get())

@@ -1,9 +1,5 @@
-//! Calls that threads are in: one hazard slot (`Line`) per thread. The protocol is in the
-//! documentation of the parent module.
-//!
-//! A hazard slot is assigned to a thread until the thread ends, and then to another one. A thread
-//! has no hazard slot if all of them are assigned, if the thread is ending, or if the system lacks
-//! `membarrier(2)`. It then counts its calls.
+//! Calls that threads are in: one hazard slot (`Line`) per thread, until the thread ends. A thread
+//! counts its calls if all slots are assigned, it is ending, or the system lacks `membarrier(2)`.
 
 // `std`'s atomic even in models: it is accessed under a lock.
 use std::sync::atomic::AtomicUsize;
@@ -15,16 +11,15 @@ use pagewell_sync::thread::Backoff;
 
 use super::per_process::PerProcess;
 
-/// Maximum number of times that a closing thread reloads a hazard slot with its handle. A call that
+/// Maximum number of reloads of a hazard slot with the handle that is being closed. A call that
 /// only reads cached pages normally ends before that.
 const PATIENCE: u32 = if cfg!(loom) { 1 } else { 20 };
 
-/// Light fence, paired with the closing thread's `membarrier(2)`. Hazard slots are assigned only if
-/// that system call is available.
+/// Light fence, paired with the closing thread's `membarrier(2)`.
 #[inline(always)]
 fn light() {
-    // ORDERING: prevents the compiler from moving the store to the hazard slot behind the load of
-    // the word; the heavy fence makes the processor keep them in order (E1).
+    // ORDERING: keeps the compiler from moving the store to the hazard slot behind the load of the
+    // word; the heavy fence keeps them in order in the processor (E1).
     #[cfg(not(loom))]
     std::sync::atomic::compiler_fence(Ordering::SeqCst);
     // ORDERING: SeqCst, E1; in models, the heavy fence is a SeqCst fence, too.
@@ -35,22 +30,19 @@ fn light() {
 pub(crate) struct Line {
     /// Handle of the call that the thread is in, or 0.
     handle: AtomicU64,
-    /// Number of the hazard slot, once it was assigned.
     number: AtomicU64,
 }
 
 impl Line {
     #[inline(always)]
     pub(crate) fn number(&self) -> usize {
-        // ORDERING: Relaxed; the thread of the hazard slot has stored the number itself.
+        // ORDERING: Relaxed; the thread of the hazard slot has stored it.
         self.number.load(Ordering::Relaxed) as usize
     }
 }
 
-/// Numbers of the hazard slots that were assigned and are unused now, and of the first one that was
-/// never assigned. In a child of `fork`, those of the parent's other threads stay assigned, and
-/// those in the parent's list are lost: a thread of the child may find no hazard slot after many
-/// forks, and then counts its calls.
+/// Numbers of the hazard slots that are unused again, and the first never-assigned one. A child of
+/// `fork` loses those in the parent's list and of its other threads, and may run out of them.
 struct Numbers {
     free: PerProcess<Vec<usize>>,
     /// Stored under the lock of `free`. A child inherits the value.
@@ -95,7 +87,7 @@ impl<const N: usize> Lines<N> {
         }
     }
 
-    /// Assigns a hazard slot to a thread. Returns `None` if all are in use.
+    /// Assigns a hazard slot to a thread, unless all are in use.
     pub(super) fn lend(&self) -> Option<&Line> {
         let mut free = self.numbers.free.lock(Vec::new);
         // ORDERING: Relaxed, also of the store below; both are under the lock.
@@ -110,13 +102,12 @@ impl<const N: usize> Lines<N> {
         };
         drop(free);
         let line = &self.lines[number].0;
-        // ORDERING: Relaxed; only this thread uses the number, and the mutex orders the store after
-        // the accesses of the previous thread.
+        // ORDERING: Relaxed; the mutex orders the store after the accesses of the previous thread.
         line.number.store(number as u64, Ordering::Relaxed);
         Some(line)
     }
 
-    /// Makes the hazard slot of a thread, which is in no call, available to other threads.
+    /// Makes the hazard slot of a thread, which is in no call, available.
     pub(super) fn take_back(&self, line: &Line) {
         let number = line.number();
         self.numbers.free.lock(Vec::new).push(number);
@@ -125,16 +116,15 @@ impl<const N: usize> Lines<N> {
     /// Steps c and d: returns whether a call with `handle`, which is being closed, is published.
     pub(super) fn is_announced(&self, handle: u64, fences: Fences) -> Result<bool, Refused> {
         fences.heavy()?;
-        // If a never-used hazard slot is assigned later, its thread acquires the mutex after this
-        // thread, and so sees that the word of the table slot has changed.
+        // The thread of a never-used hazard slot that is assigned later acquires the mutex after
+        // this thread, and so sees the changed word.
         let free = self.numbers.free.lock(Vec::new);
         // ORDERING: Relaxed; under the lock.
         let nr = self.numbers.next.load(Ordering::Relaxed);
         drop(free);
         for Padded(line) in &self.lines[..nr] {
             let mut backoff = Backoff::new();
-            // ORDERING: Acquire, E2, also if the value that has replaced the handle is that of the
-            // next call.
+            // ORDERING: Acquire, E2, also if the next call's handle has replaced the handle.
             while line.handle.load(Ordering::Acquire) == handle {
                 if backoff.rounds() >= PATIENCE {
                     return Ok(true);
@@ -146,15 +136,14 @@ impl<const N: usize> Lines<N> {
     }
 }
 
-/// Published call: a hazard slot contains the handle as long as this value exists.
+/// Published call: its hazard slot contains the handle.
 pub(super) struct Announced<'l> {
     line: &'l Line,
     handle: u64,
 }
 
 impl<'l> Announced<'l> {
-    /// Steps 1 and 2, by the thread of the hazard slot. Returns `None` if that thread is already in
-    /// a call; the new call must then be counted.
+    /// Steps 1 and 2, by the slot's thread. `None` if it is in a call: the new one must be counted.
     #[inline(always)]
     pub(super) fn begin(line: &'l Line, handle: u64) -> Option<Self> {
         // ORDERING: Relaxed; only this thread stores to its hazard slot.
@@ -162,7 +151,7 @@ impl<'l> Announced<'l> {
             return None;
         }
         // ORDERING: Release, E2: a thread that closes the handle of an earlier call may load this
-        // handle instead of the zero that ended that call. The fence ensures E1.
+        // handle instead of that call's zero. The fence ensures E1.
         line.handle.store(handle, Ordering::Release);
         light();
         Some(Self { line, handle })

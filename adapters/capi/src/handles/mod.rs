@@ -2,15 +2,15 @@
 //!
 //! - Owns: the tables of handles, the hazard slots, the permission to close an object.
 //! - Calls: `error`.
-//! - Promises: any 64 bits may be passed as a handle. A handle that was closed is never taken for
-//!   an open one, however often its table slot was reused since. While a call uses an object, no
-//!   other thread takes the object out.
+//! - Promises: any 64 bits may be passed as a handle. A closed handle is never taken for an open
+//!   one, however often its table slot was reused. While a call uses an object, no other thread
+//!   takes it out.
 //!
 //! # Concepts
 //!
 //! A handle is a number, and not an address: the number of a slot in a static table, a generation,
-//! and a kind. Table slots are never freed, so a load from the slot of a handle that was closed
-//! long ago is well defined.
+//! and a kind. Table slots are never freed, so a load from the slot of a closed handle is well
+//! defined.
 //!
 //! | module | contents |
 //! |---|---|
@@ -36,32 +36,27 @@
 //! ```
 //!
 //! Frequent calls with files that call no function of the program except the page codec (reads,
-//! pins, views, advice, `pw_prefetch`, `pw_invalidate`, `pw_size`) are published, by two stores to
-//! the thread's hazard slot. All other calls are counted. So are a call within a call (in a
-//! callback), and a call of a thread without a hazard slot. No thread waits for the end of a call:
-//! a closing thread that finds a counted call gives up at once, and one that finds a published call
-//! after a short time.
+//! pins, views, advice, `pw_prefetch`, `pw_invalidate`, `pw_size`) are published. All other calls
+//! are counted, as are a call within a call (in a callback), and a call of a thread without a
+//! hazard slot. No thread waits for the end of a call: a closing thread that finds a counted call
+//! gives up at once, and one that finds a published call after a short time.
 //!
-//! Calls with other objects than files are all counted. Steps c and the scan of the hazard slots in
-//! d do not apply to them: their close executes no heavy fence.
+//! Calls with other objects than files are all counted: their close skips step c and the scan of d.
 //!
 //! # Ordering edges
 //!
 //! - E1. Either the call sees that the word has changed, or the closing thread sees the call. For a
 //!   published call, the light and the heavy fence exclude store buffering between steps 1, 3 and
-//!   a, d. For a counted call, steps 1 and b are read-modify-writes of one word, so one of them
-//!   comes first. If step 1 comes first, step b sees the count. If step b comes first, step 1
-//!   acquires the change of step a.
+//!   a, d. For a counted call, steps 1 and b are read-modify-writes of one word. If step 1 comes
+//!   first, step b sees the count; otherwise step 1 acquires the change of step a.
 //! - E2. Step 5 (or 4, release) to d (acquire): the effects of the call happen before the object is
-//!   taken. The hazard slot may contain the *next* call's handle by then, so step 1 is a release,
-//!   too.
-//! - E3. The object is stored before the word (release) when a table slot is filled; step 3
-//!   (acquire) loads the word before the object.
+//!   taken. Step 1 is a release, too: the hazard slot may contain the *next* call's handle by then.
+//! - E3. A fill stores the object before the word (release); step 3 (acquire) loads the word before
+//!   the object.
 //!
-//! Verified by: the models in `models`, one for each race:
-//! `cd models && cargo test --profile loom -p pagewell-capi-handles`, from the root of the
-//! repository. Each of the edges and steps has a mutant that a model rejects: `handle-*` in
-//! `verify/mutants/capi.mutants`.
+//! Verified by the models in `models`, one for each race; from the root of the repository:
+//! `cd models && cargo test --profile loom -p pagewell-capi-handles`. They reject a mutant of each
+//! edge and step: `handle-*` in `verify/mutants/capi.mutants`.
 
 pub(crate) mod cell;
 mod hazards;

@@ -1,9 +1,5 @@
-//! Models of the races of handles, explored by loom. loom also checks that no thread uses an object
-//! while another thread takes it out.
-//!
-//! `cd models && cargo test --profile loom -p pagewell-capi-handles`
-//!
-//! `verify/mutants/capi.mutants` has changes that these models reject (`handle-*`).
+//! Loom models of the races of handles. They also check that no thread uses an object while another
+//! thread takes it out. The parent module has the command and names the mutants.
 
 // Not loom's `Arc`: sharing of the table is not part of the model.
 use std::sync::Arc;
@@ -16,10 +12,9 @@ use pagewell_sync::asymmetric::Fences;
 use super::hazards::{Announced, Line, Lines};
 use super::table::{Free, Refusal, Slot, Table};
 
-/// Object with the number of its owner, whose accesses loom checks.
+/// Object whose accesses loom checks, with the number of its owner.
 struct Object(Watched<u32>);
 
-/// Table, and hazard slots for two threads.
 struct World {
     slots: Vec<Slot<Object>>,
     free: Free,
@@ -98,13 +93,12 @@ fn is_told(seen: Result<u32, Refusal>) -> bool {
 
 fn model(work: impl Fn() + Sync + Send + 'static) {
     let mut model = Builder::new();
-    // The exploration is exhaustive within this bound. Without a bound, some models take minutes.
+    // Exhaustive within this bound. Without a bound, some models take minutes.
     model.preemption_bound = model.preemption_bound.or(Some(3));
     model.check(work);
 }
 
-/// A published call races with a close: at least one of them sees the other, and one thread at a
-/// time uses the object.
+/// A published call races with a close: at least one of them sees the other.
 #[test]
 fn loom_announced_call_vs_close() {
     model(|| {
@@ -130,7 +124,7 @@ fn loom_announced_call_vs_close() {
     });
 }
 
-/// A counted call races with a close. The call may be refused even if the close fails in the end,
+/// A counted call races with a close. The call may be refused although the close fails in the end,
 /// since the handle counts as closed during the attempt.
 #[test]
 fn loom_counted_call_vs_close() {
@@ -175,7 +169,7 @@ fn loom_counted_call_vs_close_without_fence() {
     });
 }
 
-/// A count that was copied from another one keeps the object, even after the first has ended.
+/// A count copied from another one keeps the object, even after the first has ended.
 #[test]
 fn loom_count_taken_over_vs_close() {
     model(|| {
@@ -220,8 +214,7 @@ fn loom_close_vs_close() {
     });
 }
 
-/// Two closes race with the end of a counted call: at most one of them succeeds. If both fail, the
-/// handle stays open.
+/// Two closes race with the end of a counted call: one succeeds, or the handle stays open.
 #[test]
 fn loom_close_vs_close_and_call() {
     model(|| {
@@ -243,9 +236,8 @@ fn loom_close_vs_close_and_call() {
     });
 }
 
-/// A close takes the object, changes it, fails, and returns the object to the table, like the close
-/// of a file whose last writes fail. A concurrent call uses the object as it was before or after
-/// the close, or is refused.
+/// A close changes the object, fails, and puts it back, as that of a file whose last writes fail. A
+/// concurrent call is refused, or uses the object as it was before or after the close.
 #[test]
 fn loom_close_in_vain_vs_call() {
     model(|| {
@@ -270,8 +262,8 @@ fn loom_close_in_vain_vs_call() {
     });
 }
 
-/// Two threads close, change the object and put it back: at least one of them succeeds, and no
-/// change is lost.
+/// Two threads close, change the object and put it back: at least one succeeds, and no change is
+/// lost.
 #[test]
 fn loom_closes_in_vain() {
     model(|| {
@@ -287,8 +279,7 @@ fn loom_closes_in_vain() {
     });
 }
 
-/// A published call uses a stale handle while the slot has another handle, and does not get the
-/// current object.
+/// A published call with a stale handle does not get the current object of the slot.
 #[test]
 fn loom_stale_handle_vs_reuse() {
     model(|| {
@@ -311,7 +302,7 @@ fn loom_stale_handle_vs_reuse() {
     });
 }
 
-/// A counted call has a stale handle, and may briefly make a close of the current handle fail.
+/// A counted call with a stale handle may briefly make a close of the current handle fail.
 #[test]
 fn loom_stale_handle_counted_vs_reuse() {
     model(|| {
@@ -341,7 +332,7 @@ fn loom_stale_handle_counted_vs_reuse() {
     });
 }
 
-/// A handle that is passed to another thread without synchronization: its object is present.
+/// A handle is passed to another thread without synchronization: its object is present.
 #[test]
 fn loom_new_handle_vs_call() {
     model(|| {
@@ -356,8 +347,7 @@ fn loom_new_handle_vs_call() {
             }
         });
         assert_eq!(world.close(first), Ok(101));
-        // The number may be known before the handle exists, as in a program that stores both
-        // handles in one variable.
+        // The number may be known early, as in a program that stores both handles in one variable.
         assert_eq!(world.add(2), next);
         let (announced, counted) = call.join().unwrap();
         assert!(
@@ -372,8 +362,8 @@ fn loom_new_handle_vs_call() {
     });
 }
 
-/// A thread makes a call during another call, for example from a callback. The inner call is not
-/// published, and the outer call stays published until the inner one has returned.
+/// A call during another call, for example from a callback, is not published, and the outer call
+/// stays published until the inner one has returned.
 #[test]
 fn loom_call_in_a_call_vs_close() {
     model(|| {
@@ -400,9 +390,8 @@ fn loom_call_in_a_call_vs_close() {
     });
 }
 
-/// A thread makes calls with two handles, one after the other. If another thread closes the first
-/// handle and finds the second handle in the caller's hazard slot, the first call's accesses to the
-/// object happen before the close.
+/// A thread closes the first handle of two calls, and finds the second one in the caller's hazard
+/// slot: the first call's accesses happen before the close.
 #[test]
 fn loom_next_call_vs_close() {
     model(|| {
@@ -426,8 +415,7 @@ fn loom_next_call_vs_close() {
     });
 }
 
-/// A thread ends, and its hazard slot is assigned to another thread: a closing thread misses the
-/// call of neither thread.
+/// A hazard slot is assigned to two threads in turn: a closing thread misses the call of neither.
 #[test]
 fn loom_end_of_thread_vs_close() {
     model(|| {
@@ -454,8 +442,7 @@ fn loom_end_of_thread_vs_close() {
     });
 }
 
-/// Threads that run concurrently have different hazard slots, and at most as many are assigned as
-/// exist.
+/// Concurrent threads have different hazard slots, and no more are assigned than exist.
 #[test]
 fn loom_lines_are_lent_to_one_at_a_time() {
     model(|| {
@@ -474,8 +461,7 @@ fn loom_lines_are_lent_to_one_at_a_time() {
     });
 }
 
-/// A call panics while another thread tries to close: the handle is dead or closed, and a dead one
-/// can be closed.
+/// A call panics during a close: the handle is dead or closed, and a dead one can be closed.
 #[test]
 fn loom_panic_vs_close() {
     model(|| {

@@ -1,8 +1,7 @@
-//! Numbers of processes, and values that each process has for itself.
+//! Numbers of processes, and values with one instance in each process.
 //!
-//! A child of `fork` has a copy of its parent's memory, but none of its other threads: a lock that
-//! such a thread held at the fork is never released, and a value that it was changing stays
-//! inconsistent. Therefore each process has its own instance of a value under a lock.
+//! After a fork, a lock that another thread of the parent held is never released in the child, and
+//! a value that it was changing stays inconsistent.
 
 #[cfg(not(loom))]
 mod imp {
@@ -14,15 +13,13 @@ mod imp {
     use pagewell_sync::raced::Raced;
     use pagewell_sync::wiped::{WipedOnFork, Word};
 
-    /// Number of this process, or 0 if none was assigned yet. The system zeros it in a child of
-    /// `fork`. `None` if the system cannot do so: process ids are then used instead.
+    /// Number of this process, 0 before its assignment, also in a child of `fork`, where the system
+    /// zeros it. `None` if the system cannot do so: process ids are then used instead.
     static NUMBER: Raced<Option<WipedOnFork>> = Raced::new();
 
-    /// Last assigned number. A child inherits the value, so it never assigns a number of its
-    /// ancestors.
+    /// Last assigned number. A child inherits it, so it never assigns a number of its ancestors.
     static LAST: Word = Word::new(0);
 
-    /// First number assigned.
     const FIRST: u64 = 1;
 
     /// Returns the number of this process, which differs from those of its ancestors.
@@ -31,27 +28,25 @@ mod imp {
             return std::process::id().into();
         };
         let word = number.word();
-        // ORDERING: Relaxed, here and below; the number orders no other data, and the
-        // compare-and-swap makes it the same for all threads.
+        // ORDERING: Relaxed, here and below; it orders no other data, and the swap below decides.
         let number = word.load(Ordering::Relaxed);
         if number != 0 {
             return number;
         }
         // Threads that race here may propose different numbers; then `is_first` may be `false` in
-        // the first process. Each number is in `LAST` before any thread uses it, so a child does
-        // not get it. ORDERING: Relaxed, as above; the same for the store.
+        // the first process. Each number is in `LAST` before its use, so a child does not get it.
+        // ORDERING: Relaxed, as above; the same for the store.
         let new = LAST.load(Ordering::Relaxed) + 1;
         LAST.fetch_max(new, Ordering::Relaxed);
         // ORDERING: Release, after the store to `LAST`: a child that inherits a handle with this
-        // process number also inherits a `LAST` that is at least this number.
+        // number also inherits a `LAST` that is at least as large.
         match word.compare_exchange(0, new, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => new,
             Err(others) => others,
         }
     }
 
-    /// Whether this process is known to have no ancestor that has created a handle. `false` if that
-    /// is not known, which may happen in the first process, too.
+    /// Whether no ancestor has created a handle. May be `false` in the first process, too.
     #[inline(always)]
     pub(crate) fn is_first() -> bool {
         match NUMBER.get() {
@@ -61,7 +56,6 @@ mod imp {
         }
     }
 
-    /// Value under a lock, one for each process.
     pub(crate) struct PerProcess<T>(AtomicPtr<Own<T>>);
 
     /// Value of one process. It is never freed: other threads may use it until the process ends.
@@ -80,7 +74,7 @@ mod imp {
             Self(AtomicPtr::new(ptr::null_mut()))
         }
 
-        /// Locks the value of this process. `make` creates the value for the first lock.
+        /// Locks the value of this process, which `make` creates for the first lock.
         pub(crate) fn lock(&self, make: impl FnOnce() -> T) -> MutexGuard<'_, T> {
             let process = this();
             // ORDERING: Acquire; pairs with the Release below, which follows the initialization.
@@ -93,7 +87,6 @@ mod imp {
             own.value.lock().unwrap_or_else(PoisonError::into_inner)
         }
 
-        /// Puts a new value in place of `parents`, unless another thread has done so.
         #[cold]
         fn publish(&self, parents: *mut Own<T>, process: u64, value: T) -> &Own<T> {
             let new = Box::into_raw(Box::new(Own {
@@ -101,8 +94,7 @@ mod imp {
                 value: Mutex::new(value),
                 _parents: parents,
             }));
-            // ORDERING: Release on success, so that a thread that loads the address sees the value.
-            // Acquire on failure, because the caller then uses the other thread's value.
+            // ORDERING: Release, to publish the value; Acquire, to use the other thread's.
             let published =
                 self.0
                     .compare_exchange(parents, new, Ordering::Release, Ordering::Acquire);
@@ -114,8 +106,7 @@ mod imp {
                     others
                 }
             };
-            // SAFETY: not null, and never freed: this thread's value, or that of another thread of
-            // this process.
+            // SAFETY: not null, and never freed.
             unsafe { &*own }
         }
     }
@@ -125,12 +116,11 @@ mod imp {
 mod imp {
     use loom::sync::{Mutex, MutexGuard};
 
-    /// Returns the number of the only process.
     pub(crate) fn this() -> u64 {
         1
     }
 
-    /// Value under a lock. In a model, there is only one process.
+    /// Value under a lock. A model has only one process.
     pub(crate) struct PerProcess<T>(Mutex<T>);
 
     impl<T: Default> PerProcess<T> {

@@ -1,20 +1,15 @@
-//! Handle state of the process: a table for each kind, a set of hazard slots, and each thread's own
-//! hazard slot. The protocol is in the documentation of the parent module.
+//! Handle state of the process: a table for each kind, hazard slots, and each thread's own slot.
 //!
-//! A thread-local variable has the address of the thread's hazard slot, from the thread's first
-//! published call until the thread ends.
-//!
-//! On x86-64 Linux with glibc the variable uses the initial-exec model, in which an access takes
-//! two loads. With the default model of shared libraries, each access takes a function call. If
-//! `dlopen` loads the library, the eight bytes of the variable are in the space that the loader
-//! reserves for such variables.
+//! On x86-64 Linux with glibc the thread-local variable uses the initial-exec model: an access
+//! takes two loads, and not a function call. With `dlopen`, its eight bytes are in the space that
+//! the loader reserves for such variables.
 //!
 //! # Fork
 //!
 //! A handle belongs to the process that created it. In a child of `fork`, [`used_counted`],
 //! [`take`] and [`check_process`] refuse the handles of its ancestors. [`with`] and
-//! [`with_shortly`] accept them: the library decides whether the call is a hit. The table in the
-//! header lists the calls. No lock of this module is shared with the parent ([`PerProcess`]).
+//! [`with_shortly`] accept them: the library decides whether the call is a hit. No lock is shared
+//! with the parent ([`PerProcess`]).
 //!
 //! [`PerProcess`]: super::per_process::PerProcess
 
@@ -43,13 +38,10 @@ pub(crate) enum Calls {
     Counted,
 }
 
-/// Kind of handles: the type of their objects.
 pub(crate) trait Kind: Sized + 'static {
-    /// Name in errors.
     const NAME: &'static str;
     /// Number of table slots.
     const NR: usize;
-    /// Treatment of calls.
     const CALLS: Calls;
     fn table() -> Table<'static, Self>;
 }
@@ -58,8 +50,7 @@ pub(crate) type Counted<T> = table::Counted<'static, T>;
 pub(crate) type Taken<T> = table::Taken<'static, T>;
 pub(crate) type Reserved<T> = table::Reserved<'static, T>;
 
-/// Declares tables, each with the type, number and name of its kind, its number of slots and the
-/// treatment of calls.
+/// Declares tables: type, number and name of the kind, number of slots, treatment of calls.
 macro_rules! tables {
     ($($kind:ty: $number:literal, $name:literal, $nr:expr, $calls:ident;)*) => {$(
         impl $crate::handles::Kind for $kind {
@@ -87,8 +78,7 @@ pub(crate) use tables;
 #[inline(never)]
 fn failure<T: Kind>(handle: u64, refusal: Refusal) -> Failure {
     let name = T::NAME;
-    // In a child of `fork`, a handle of an ancestor is refused as such first: it may be in the
-    // state "closing" forever, since the thread that was closing it exists only in the ancestor.
+    // First, since an ancestor's handle may be "closing" forever, without its closing thread.
     if let Err(forked) = check_process::<T>(|| handle) {
         return forked;
     }
@@ -120,9 +110,9 @@ fn failure<T: Kind>(handle: u64, refusal: Refusal) -> Failure {
     Failure::Ours(code, detail.into())
 }
 
-/// Reserves a slot for an object whose creation has effects: they do not occur if no slot is free.
-/// The process is registered for the heavy fence before its first handle exists, so before any call
-/// can be published.
+/// Reserves a slot for an object whose creation has effects: none occur if no slot is free.
+/// Registers the process for the heavy fence before its first handle exists, so before a call is
+/// published.
 pub(crate) fn reserve<T: Kind>() -> Result<Reserved<T>> {
     FENCES.get_or_make(Fences::new);
     T::table()
@@ -130,7 +120,6 @@ pub(crate) fn reserve<T: Kind>() -> Result<Reserved<T>> {
         .map_err(|refusal| failure::<T>(0, refusal))
 }
 
-/// Creates a handle of `object`.
 pub(crate) fn add<T: Kind>(object: T) -> Result<u64> {
     Ok(reserve::<T>()?.fill(Box::new(object)))
 }
@@ -262,7 +251,7 @@ fn assign() -> Option<&'static Line> {
     Some(line)
 }
 
-/// Publishes a call with a handle. Returns `None` if the call must be counted.
+/// `None` if the call must be counted.
 #[inline(always)]
 fn announce(handle: u64) -> Option<Announced<'static>> {
     let line = match own_line() {
@@ -272,8 +261,7 @@ fn announce(handle: u64) -> Option<Announced<'static>> {
     Announced::begin(line, handle)
 }
 
-/// Calls `work` with the object of a handle, for calls that call no function of the program except
-/// the page codec.
+/// Calls `work` with the object of a handle. `work` may call only the page codec of the program.
 #[inline(always)]
 pub(crate) fn with<T: Kind, R>(handle: u64, work: impl FnOnce(&T) -> Result<R>) -> Result<R> {
     const { assert!(matches!(T::CALLS, Calls::Published)) };
@@ -288,8 +276,7 @@ pub(crate) fn with<T: Kind, R>(handle: u64, work: impl FnOnce(&T) -> Result<R>) 
 }
 
 /// Calls `work`, which neither waits nor panics, with the object of a handle and this thread's
-/// hazard slot. Returns `None` without calling `work` in three cases: the handle is not open, the
-/// thread has no hazard slot, or the hazard slot already publishes another call of this thread.
+/// hazard slot. `None` if the handle is not open, or the thread has no hazard slot or is in a call.
 #[inline(always)]
 pub(crate) fn with_shortly<T: Kind, R>(
     handle: u64,
@@ -303,8 +290,7 @@ pub(crate) fn with_shortly<T: Kind, R>(
     Some(answer)
 }
 
-/// Returns the object of a handle for a counted call. Unlike a published call, it needs no hazard
-/// slot, and may be made during another call.
+/// Returns the object for a counted call, which may be made during another call.
 #[inline(never)]
 pub(crate) fn used_counted<T: Kind>(handle: u64) -> Result<Counted<T>> {
     check_process::<T>(|| handle)?;

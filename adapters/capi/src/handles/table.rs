@@ -1,5 +1,4 @@
-//! Table of handles: slots that contain objects. The protocol is in the documentation of the parent
-//! module.
+//! Table of handles: slots that contain objects. The parent module describes the protocol.
 
 use std::collections::VecDeque;
 use std::mem::forget;
@@ -24,8 +23,8 @@ const CLOSING: u64 = 1 << HANDLE_BITS;
 /// A call with the handle has panicked.
 const DEAD: u64 = 1 << 62;
 const FREE: u64 = 1 << 63;
-/// Minimum number of free slots before one of them is reused, so that slots use up their
-/// generations slowly. Does not apply once every slot of the table was used.
+/// Minimum number of free slots before one is reused, so that generations are used up slowly. Does
+/// not apply once every slot was used.
 const REST: usize = if cfg!(loom) { 1 } else { 64 };
 
 /// Returns a handle. Kinds are 1 to 31, slots below 2^16.
@@ -33,28 +32,23 @@ const fn handle_of(kind: u64, generation: u64, slot: usize) -> u64 {
     kind << KIND_SHIFT | generation << SLOT_BITS | slot as u64
 }
 
-/// Returns the generation of a handle, or of a word.
 const fn generation_of(word: u64) -> u64 {
     (word >> SLOT_BITS) % GENERATIONS
 }
 
-/// Whether a number can be a handle: not zero, which is the word of a slot that was never used, and
-/// without the bits that only words have. Otherwise a program could pass the word of a slot that is
-/// free or being closed, and match it. (`CLOSING` alone passes, but selects slot 0, whose word is
-/// always zero.)
+/// Whether a number can be a handle: not zero, the word of a never-used slot, and without the bits
+/// that only words have. Otherwise a program could match the word of a slot that is free or being
+/// closed. (`CLOSING` alone passes, but selects slot 0, whose word is always zero.)
 #[inline(always)]
 const fn may_be(handle: u64) -> bool {
     handle.wrapping_sub(1) >> HANDLE_BITS == 0
 }
 
-/// Whether the slot has a generation left for another handle after this one.
 const fn has_more(handle: u64) -> bool {
     generation_of(handle) + 1 < GENERATIONS
 }
 
-/// Returns the reason why `handle` does not match its slot. `word` is the word of the slot that the
-/// caller compared with the handle. It is not loaded again, since the handle may be open again by
-/// now.
+/// `word`: as the caller compared it. It is not loaded again: the handle may be open again by now.
 const fn refusal(handle: u64, word: u64) -> Refusal {
     if handle == 0 {
         Refusal::Null
@@ -69,15 +63,12 @@ const fn refusal(handle: u64, word: u64) -> Refusal {
     }
 }
 
-/// Reason why a handle cannot be used, closed or created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Null,
     /// The handle is not open, or never existed.
     Closed,
-    /// A call with the handle has panicked.
     Dead,
-    /// Another thread is closing the handle.
     Closing,
     /// A call with the handle is published.
     InCall,
@@ -85,12 +76,10 @@ pub(crate) enum Refusal {
     InUse,
     /// The system refused the heavy fence.
     NoFence,
-    /// All slots are in use.
     Full,
 }
 
-/// Free slots that were used before, in the order in which they were freed, and the first slot that
-/// was never used.
+/// Free slots that were used before, oldest first, and the first never-used slot.
 pub(crate) struct Free {
     used: PerProcess<VecDeque<usize>>,
     /// Stored under the lock of `used`. A child inherits the value.
@@ -98,7 +87,7 @@ pub(crate) struct Free {
 }
 
 impl Free {
-    // This constant only initializes static tables.
+    // Only initializes static tables.
     #[cfg(not(loom))]
     #[allow(clippy::declare_interior_mutable_const)]
     pub(crate) const NEW: Self = Self {
@@ -116,7 +105,7 @@ impl Free {
     }
 }
 
-/// Slot of a table. It is initially all zeros, so that a table uses memory only as it is filled.
+/// Slot of a table. Initially all zeros, so that a table uses memory only as it is filled.
 #[repr(C, align(128))]
 pub(crate) struct Slot<T> {
     /// 0 before the first use; the handle, possibly with `CLOSING`, `DEAD` or both; or the last
@@ -126,8 +115,7 @@ pub(crate) struct Slot<T> {
     object: UnsafeCell<*mut T>,
     /// Number of the process that created the last handle.
     process: AtomicU64,
-    /// Number of calls in progress that are counted here instead of being published in a hazard
-    /// slot, plus the number of other users of the object. A handle with users cannot be closed.
+    /// Number of counted calls and other users. A handle with users cannot be closed.
     users: Apart,
 }
 
@@ -135,14 +123,13 @@ pub(crate) struct Slot<T> {
 #[repr(align(64))]
 struct Apart(AtomicU64);
 
-// SAFETY: the object is accessed only by the protocol, which passes it between threads and shares
-// it.
+// SAFETY: the protocol passes the object between threads and shares it; nothing else accesses it.
 unsafe impl<T: Send + Sync> Sync for Slot<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Send for Slot<T> {}
 
 impl<T> Slot<T> {
-    // This constant only initializes static tables.
+    // Only initializes static tables.
     #[cfg(not(loom))]
     #[allow(clippy::declare_interior_mutable_const)]
     pub(crate) const NEW: Self = Self {
@@ -162,15 +149,12 @@ impl<T> Slot<T> {
         }
     }
 
-    /// Returns the object.
-    ///
     /// # Safety
     ///
     /// (a) The slot is not free, and no thread takes the object out as long as the result is used.
     #[inline(always)]
     unsafe fn object<'o>(&self) -> &'o T {
-        // SAFETY: (a); only the thread that fills a slot or takes the object out stores to the
-        // cell.
+        // SAFETY: (a); only a thread that fills the slot or takes the object out stores there.
         let object = self.object.with(|object| unsafe { *object });
         // SAFETY: (a); the object was made by `Box::into_raw` in `fill`.
         unsafe { &*object }
@@ -192,26 +176,23 @@ impl<T> Clone for Table<'_, T> {
 impl<T> Copy for Table<'_, T> {}
 
 impl<'t, T> Table<'t, T> {
-    /// Creates a table. The number of slots is a power of two, at most 2^16.
+    /// The number of slots is a power of two, at most 2^16.
     #[inline(always)]
     pub(crate) fn new(kind: u64, slots: &'t [Slot<T>], free: &'t Free) -> Self {
         Self { kind, slots, free }
     }
 
-    /// Returns the slot that `handle`, which may be any number, selects. The caller compares the
-    /// slot's word with the number.
+    /// Returns the slot that any number selects. The caller compares the slot's word with `handle`.
     #[inline(always)]
     fn slot(self, handle: u64) -> &'t Slot<T> {
         &self.slots[handle as usize & (self.slots.len() - 1)]
     }
 
-    /// Creates a handle of `object`.
     #[cfg(test)]
     pub(super) fn add(self, object: T) -> Result<u64, Refusal> {
         Ok(self.reserve()?.fill(Box::new(object)))
     }
 
-    /// Reserves a slot for an object that the caller is about to create.
     pub(super) fn reserve(self) -> Result<Reserved<'t, T>, Refusal> {
         let mut used = self.free.used.lock(|| self.freed());
         // ORDERING: Relaxed, also of the store below; both are under the lock.
@@ -234,13 +215,12 @@ impl<'t, T> Table<'t, T> {
         })
     }
 
-    /// Returns the free slots that were used before: the initial list of a process. In a child of
-    /// `fork`, they are those that its ancestors have freed. A slot that another thread had
-    /// reserved or was filling at the fork is free, too; the child leaks the object. A slot in
-    /// which another thread counted a call stays unused, since the count never ends.
+    /// Returns a process's initial list of free slots: in a child of `fork`, those that its
+    /// ancestors have freed. A slot that another thread had reserved or was filling at the fork is
+    /// free, too; the child leaks the object. A slot with a counted call of another thread stays
+    /// unused: the count never ends.
     fn freed(self) -> VecDeque<usize> {
-        // ORDERING: Relaxed, all; the list is used only if this process has not stored to any of
-        // them yet.
+        // ORDERING: Relaxed, all; this process has stored to none of them if the list is used.
         let is_free = |slot: &Slot<T>| {
             let word = slot.word.load(Ordering::Relaxed);
             let is_unused = slot.users.0.load(Ordering::Relaxed) == 0;
@@ -250,20 +230,18 @@ impl<'t, T> Table<'t, T> {
         (1..next).filter(|nr| is_free(&self.slots[*nr])).collect()
     }
 
-    /// Returns the number of the process that created the handle if the handle is open, dead or
-    /// being closed. Otherwise returns `None`.
+    /// Returns the number of the process that created the handle, if open, dead or being closed.
     #[cfg(not(loom))]
     pub(super) fn process_of(self, handle: u64) -> Option<u64> {
         let slot = self.slot(handle);
         // ORDERING: Acquire, E3.
         let word = slot.word.load(Ordering::Acquire);
         let is_in_slot = may_be(handle) && word & !(CLOSING | DEAD) == handle;
-        // ORDERING: Relaxed; ordered by the load of the word. If the slot is reused in between, the
-        // value is the number of this process.
+        // ORDERING: Relaxed; ordered by the load of the word. A reuse stores this process's number.
         is_in_slot.then(|| slot.process.load(Ordering::Relaxed))
     }
 
-    /// Step 3: returns the object of a published call, for as long as the call is published.
+    /// Step 3: returns the object for as long as the call is published.
     #[inline(always)]
     pub(super) fn announced<'a>(self, announced: &'a Announced<'_>) -> Result<&'a T, Refusal> {
         let handle = announced.handle();
@@ -274,28 +252,24 @@ impl<'t, T> Table<'t, T> {
             return Err(refusal(handle, word));
         }
         // SAFETY: (a) the slot had the handle after this thread published the call, so the object
-        // was present and no thread had closed the handle. A thread that closes the handle later
-        // finds the published call (E1) and does not free the object. The call stays published as
-        // long as the returned reference exists.
+        // was present. A thread that closes the handle later finds the published call (E1), which
+        // lasts as long as the returned reference, and does not free the object.
         Ok(unsafe { slot.object() })
     }
 
-    /// Returns the object of a handle, for a counted call.
     pub(super) fn counted(self, handle: u64) -> Result<Counted<'t, T>, Refusal> {
         let slot = self.slot(handle);
-        // The word is checked first, so that stale handles do not increment the count of the slot's
-        // current handle.
+        // Checked first, so that stale handles do not increment the count of another handle.
         // ORDERING: Relaxed; the word is loaded again.
         let word = slot.word.load(Ordering::Relaxed);
         if !may_be(handle) || word != handle {
             return Err(refusal(handle, word));
         }
-        // ORDERING: AcqRel, E1: if a closing thread has executed step b before, this acquires its
-        // step a. This thread has nothing to release, but the read-modify-write continues what
-        // other threads have released (E2).
+        // ORDERING: AcqRel, E1: acquires step a if step b came first. Nothing is released, but the
+        // read-modify-write continues other threads' releases (E2).
         slot.users.0.fetch_add(1, Ordering::AcqRel);
         let counted = Counted { slot };
-        // ORDERING: Acquire, E3; the load comes after the increment above, which acquires (E1).
+        // ORDERING: Acquire, E3; comes after the increment above, which acquires (E1).
         let word = slot.word.load(Ordering::Acquire);
         if word != handle {
             return Err(refusal(handle, word));
@@ -303,24 +277,21 @@ impl<'t, T> Table<'t, T> {
         Ok(counted)
     }
 
-    /// Marks the handle of a call that has panicked as dead, even while another thread tries to
-    /// close it. A handle that is not open any more is not changed.
+    /// Marks the handle of a call that has panicked as dead, if it is open, also during a close.
     #[cold]
     pub(super) fn mark_dead(self, handle: u64) {
         let mark = |word: u64| (may_be(handle) && word & !CLOSING == handle).then_some(word | DEAD);
-        // ORDERING: Relaxed, both; the mark publishes nothing, and a read-modify-write continues
-        // the release sequence of the word.
+        // ORDERING: Relaxed, both; the mark publishes nothing, and continues the release sequence.
         let marked =
             self.slot(handle)
                 .word
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, mark);
-        // The handle was closed, or is already dead.
+        // Otherwise the handle was closed, or is already dead.
         let _ = marked.is_err();
     }
 
-    /// Steps a to d: takes the object out, if no call uses it. `is_announced` executes the heavy
-    /// fence, and returns whether a hazard slot contains the handle. After an error, the handle is
-    /// open or dead as before.
+    /// Steps a to d: takes the object out, if no call uses it. `is_announced` executes steps c and
+    /// d. An error leaves the handle as it was.
     pub(super) fn take(
         self,
         handle: u64,
@@ -332,8 +303,7 @@ impl<'t, T> Table<'t, T> {
         }
         let swap = |before| {
             // ORDERING: AcqRel: acquires earlier changes of the object, and is ordered before step
-            // b and the heavy fence (E1). (For the acquire, the heavy fence would suffice, too.)
-            // Relaxed on failure: the call only reports the word.
+            // b and the heavy fence (E1). Relaxed on failure: the word is only reported.
             slot.word.compare_exchange(
                 before,
                 before | CLOSING,
@@ -353,9 +323,8 @@ impl<'t, T> Table<'t, T> {
             handle,
             was_panicking: std::thread::panicking(),
         };
-        // ORDERING: AcqRel, E1: this is a read-modify-write, and not a load, so that a call that is
-        // counted later acquires step a. It also acquires the ends of calls that were counted
-        // earlier (E2).
+        // ORDERING: AcqRel, E1: a read-modify-write, and not a load, so that a call that is counted
+        // later acquires step a. It also acquires the ends of calls that were counted earlier (E2).
         if slot.users.0.fetch_add(0, Ordering::AcqRel) != 0 {
             return Err(Refusal::InUse);
         }
@@ -367,9 +336,8 @@ impl<'t, T> Table<'t, T> {
     }
 }
 
-/// Slot that is reserved for an object. A drop of this value without [`fill`](Self::fill) frees the
-/// slot. The thread that has this value does not continue in a child of `fork`, where the slot
-/// counts as free: the header forbids callbacks to return there.
+/// Slot reserved for an object; a drop without [`fill`](Self::fill) frees it. Its thread does not
+/// continue in a child of `fork`, where the slot counts as free: callbacks may not return there.
 pub(crate) struct Reserved<'t, T> {
     table: Table<'t, T>,
     number: usize,
@@ -377,14 +345,13 @@ pub(crate) struct Reserved<'t, T> {
 }
 
 impl<T> Reserved<'_, T> {
-    /// Stores the object, and returns its handle. The address of the object stays the same.
+    /// Stores the object, whose address stays the same, and returns its handle.
     pub(crate) fn fill(self, object: Box<T>) -> u64 {
         let handle = handle_of(self.table.kind, self.generation, self.number);
         let slot = &self.table.slots[self.number];
         forget(self);
         let object = Box::into_raw(object);
-        // SAFETY: the slot is free, and this thread has taken its number off the list: no other
-        // thread uses the cell before the word permits it.
+        // SAFETY: off the list, so only this thread uses the cell before the word permits it.
         slot.object.with_mut(|place| unsafe { *place = object });
         // ORDERING: Relaxed; E3 orders it as the object.
         slot.process.store(this(), Ordering::Relaxed);
@@ -402,13 +369,12 @@ impl<T> Drop for Reserved<'_, T> {
     }
 }
 
-/// Object in use by a counted call. The handle is not closed as long as this value exists.
+/// The handle is not closed as long as this value exists.
 pub(crate) struct Counted<'t, T> {
     slot: &'t Slot<T>,
 }
 
 impl<T> Counted<'_, T> {
-    /// Counts another use.
     pub(crate) fn again(&self) -> Self {
         // ORDERING: Relaxed; one use is already counted.
         self.slot.users.0.fetch_add(1, Ordering::Relaxed);
@@ -427,33 +393,27 @@ impl<T> Deref for Counted<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: (a) the slot had the handle after the count was incremented, so the object was
-        // present and no thread had closed the handle. A thread that closes it later finds the
-        // count (E1), and leaves the object in place.
+        // SAFETY: (a) the slot had the handle after the increment, so the object was present. A
+        // thread that closes it later finds the count (E1), and leaves the object in place.
         unsafe { self.slot.object() }
     }
 }
 
-/// Object to which no other thread has access. Until [`end`](Self::end), the slot keeps the object;
-/// a drop of this value without `end` clears `CLOSING`, so that the handle is open or dead as
-/// before.
-///
-/// If the thread unwinds, the handle is marked as dead before the object returns: the work that has
-/// panicked may have dropped a part of the object.
+/// Object to which no other thread has access. A drop without [`end`](Self::end) clears `CLOSING`,
+/// so that the handle is open or dead as before. If the thread unwinds, the handle is marked as
+/// dead first: the work that has panicked may have dropped a part of the object.
 pub(crate) struct Taken<'t, T> {
     table: Table<'t, T>,
     slot: &'t Slot<T>,
     handle: u64,
-    /// Whether the thread was unwinding already when the object was taken.
     was_panicking: bool,
 }
 
 impl<T> Taken<'_, T> {
-    /// Returns the object, which no other thread uses.
     pub(crate) fn object(&mut self) -> &mut T {
         self.slot.object.with_mut(|object| {
             // SAFETY: the word is `CLOSING`, so no other thread passes step a, and no call is
-            // counted or published (steps a to d). So only this value accesses the cell.
+            // counted or published (steps a to d).
             let object = unsafe { *object };
             // SAFETY: as above, for the object.
             unsafe { &mut *object }
@@ -467,15 +427,12 @@ impl<T> Taken<'_, T> {
             .slot
             .object
             .with_mut(|object| unsafe { ptr::replace(object, ptr::null_mut()) });
-        // SAFETY: as in `object`; the object was made by `Box::into_raw` in `fill`, and the slot no
-        // longer has it.
+        // SAFETY: as in `object`; made by `Box::into_raw` in `fill`, and no longer in the slot.
         let object = unsafe { Box::from_raw(object) };
-        // The list is locked first: the first lock of a process makes the list of all free slots,
-        // and this slot must not be in it twice.
+        // Locked before the slot is free: the first lock of a process lists all free slots.
         let is_reusable = has_more(self.handle);
         let used = is_reusable.then(|| self.table.free.used.lock(|| self.table.freed()));
-        // This is a swap and not a store, since a call that has panicked may concurrently mark the
-        // word.
+        // A swap and not a store, since a call that has panicked may concurrently mark the word.
         // ORDERING: Relaxed; the thread that fills the slot next acquires the mutex first.
         self.slot.word.swap(self.handle | FREE, Ordering::Relaxed);
         if let Some(mut used) = used {
@@ -491,8 +448,7 @@ impl<T> Drop for Taken<'_, T> {
         if std::thread::panicking() && !self.was_panicking {
             self.table.mark_dead(self.handle);
         }
-        // ORDERING: Release; changes of the object come before (E3), and so does the mark above.
-        // `fetch_and` keeps the mark of a call that has panicked concurrently.
+        // ORDERING: Release, E3, also for the mark. `fetch_and` keeps a concurrent mark.
         self.slot.word.fetch_and(!CLOSING, Ordering::Release);
     }
 }
@@ -515,7 +471,6 @@ mod tests {
         assert_eq!(generation_of(all | FREE), GENERATIONS - 1);
     }
 
-    /// The word of a slot that is unused, free, closing or dead is not accepted as a handle.
     #[test]
     fn no_word_that_is_not_a_handle_is_taken_for_one() {
         let slots = [const { Slot::NEW }; 4];
@@ -549,8 +504,6 @@ mod tests {
         assert_eq!(table.take(open, |_| Ok(false)).unwrap().end(), 6);
     }
 
-    /// A reserved slot counts as used. A reservation that is dropped frees the slot, whose next
-    /// handle is new.
     #[test]
     fn slot_that_was_reserved_and_not_filled_is_free() {
         let slots = [const { Slot::NEW }; 4];
@@ -574,7 +527,6 @@ mod tests {
         assert_eq!(*table.counted(third).unwrap(), 3);
     }
 
-    /// A slot whose generations are used up is never reused: its handles would repeat.
     #[test]
     fn generations_do_not_repeat() {
         let slots = [const { Slot::NEW }; 2];
@@ -583,7 +535,7 @@ mod tests {
         let first = table.add(()).unwrap();
         assert_eq!(generation_of(first), 1);
         table.take(first, |_| Ok(false)).unwrap().end();
-        // Sets the slot to the state that it has after all generations but one were used.
+        // The state after all generations but one were used.
         let last = handle_of(1, GENERATIONS - 2, 1);
         slots[1].word.store(last | FREE, Ordering::Relaxed);
         let last = table.add(()).unwrap();

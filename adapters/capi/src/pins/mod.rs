@@ -2,49 +2,42 @@
 //!
 //! - Owns: `pw_page`, the slots that contain pins.
 //! - Calls: `error`, `handles`.
-//! - Promises: a pin is released once. A second release, by the same `pw_page` or a copy of it, is
-//!   an error, and so is a `pw_page` that names no live pin. A handle through which a page is
-//!   pinned is not closed.
+//! - Promises: a pin is released once; a release without a live pin is an error. A handle with
+//!   pinned pages is not closed.
 //!
 //! # Concepts
 //!
 //! A pin is stored in a *slot*, which is never freed; the program has the slot's number and its
 //! *serial*, which does not repeat. A thread takes slots from a list of its own, so storing a pin
-//! writes no memory that other threads write, except when they return its slots. Any thread may
-//! release a pin, and puts a slot of another thread on that thread's second list. A release is a
-//! compare-and-swap of the serial, so exactly one of several attempts succeeds.
+//! writes no memory that other threads write, except when they return slots. Any thread may release
+//! a pin, by a compare-and-swap of the serial; the slot returns to its owner's second list.
 //!
 //! # Invariants
 //!
 //! - I1. A slot's serial ends with its state: free (0), live (1), ending (2). Only the thread that
-//!   took the slot makes it live, and only the thread that swapped live for ending accesses the
-//!   pin.
-//! - I2. A thread owns two lists. Only the owner accesses its first list, from which it takes
-//!   slots. The number of a thread's hazard slot selects the lists, and is passed on under a mutex.
-//!   Threads without a hazard slot share two lists, whose owner is the thread that holds a mutex.
-//!   Other threads push single slots to the second list, and the owner takes the list as a whole.
-//!   So it does no harm if the first slot leaves the list and returns during a push (ABA). A child
-//!   of `fork` inherits all lists, and has a mutex of its own. Each change of a list is one store,
-//!   so the lists are consistent at the fork. The child loses the slots that other threads were
-//!   taking or giving back, and those on the lists of other threads, whose hazard slots are not
-//!   assigned again.
+//!   took the slot makes it live, and only the one that swapped live for ending accesses the pin.
+//! - I2. A thread owns two lists, selected by its hazard slot's number, which is passed on under a
+//!   mutex. Threads without a hazard slot share two lists, whose owner is the holder of a mutex.
+//!   Only the owner accesses the first list, and takes slots from it. Other threads push single
+//!   slots to the second list, and the owner takes it as a whole, so ABA does no harm. A child of
+//!   `fork` inherits the lists, which are consistent, since each change is one store, and has a
+//!   mutex of its own. It loses the slots that other threads were taking or giving back, or have on
+//!   their lists: their hazard slots are not assigned again.
 //!
 //! # Ordering edges
 //!
-//! - E1. The thread that makes a pin stores the pin and its file in the slot, and then the live
-//!   serial (release). The thread that ends the pin reads the serial by the swap (acquire), and a
-//!   thread that closes the file reads it by a load (acquire), so both see the pin and its file.
-//! - E2. A free serial is stored (release) after the pin was dropped: a closing thread that sees it
-//!   (acquire) may close the file. If the slot is live for another file by then, that file's handle
-//!   was stored by a release, too: a closing thread that finds it there (acquire) has seen the end
-//!   of the earlier pin.
-//! - E3. A closing thread checks the slots after it has found that no call with the file is in
-//!   progress. So it sees the pins that earlier calls have made: the store that ends a call in the
-//!   hazard slot is a release, and comes after the store of the serial.
+//! - E1. The thread that makes a pin stores the pin and its file, and then the live serial
+//!   (release). The thread that ends the pin swaps the serial (acquire), and a thread that closes
+//!   the file loads it (acquire), so both see the pin and its file.
+//! - E2. A free serial is stored (release) after the drop of the pin: a closing thread that sees it
+//!   (acquire) may close the file. If the slot is live for another file by then, that handle was
+//!   stored by a release, too: a closing thread that loads it (acquire) has seen the end of the
+//!   earlier pin.
+//! - E3. A closing thread checks the slots after it has found no call in progress with the file. So
+//!   it sees the pins of earlier calls: the release that ends a call follows the store of the
+//!   serial.
 //!
-//! Verified by: the models in `models`, one for each race
-//! (`cd models && cargo test --profile loom -p pagewell-capi-handles`, from the root of the
-//! repository). They reject the mutants `pin-slot-*` of `verify/mutants/capi.mutants`.
+//! The models in `models` (command: `handles`) reject the mutants `pin-slot-*` of `capi.mutants`.
 
 mod slots;
 
@@ -60,8 +53,7 @@ use crate::error::pw_error::*;
 use crate::error::{Failure, Result};
 use crate::handles::{Kind, Line, NR_LINES, PerProcess, check_process, own_line};
 
-/// Pinned page: ::pw_pin. The structure is the program's memory, which it may copy and move; all
-/// copies are the same pin.
+/// Pinned page: ::pw_pin. All copies of the structure are the same pin.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types)]
@@ -85,12 +77,10 @@ impl pw_page {
     };
 }
 
-/// Guard of a pinned page.
 pub(crate) enum Pinned {
-    /// Guard that borrows from the file. The slot contains the handle of this file.
+    /// The slot contains the handle of the file.
     OfFile(PageGuard<'static>),
-    /// Guard of a request. It is in a separate allocation, so that a slot is one cache line.
-    /// Requests allocate in any case.
+    /// Guard of a request, boxed so that a slot is one cache line.
     Owned(Box<OwnedPageGuard>),
 }
 
@@ -109,13 +99,11 @@ static CHUNKS: [AtomicPtr<Chunk>; NR_CHUNKS] =
 static NR_USED_CHUNKS: AtomicUsize = AtomicUsize::new(0);
 
 const NR_THREADS: usize = NR_LINES;
-/// Lists of each thread, by the number of its hazard slot; and those shared by threads without one.
+/// Lists of each thread, by the number of its hazard slot; and those of threads without one.
 static LISTS: [Padded<Lists>; NR_THREADS + 1] = [const { Padded(Lists::new()) }; NR_THREADS + 1];
-/// Guards the shared lists.
 static OF_NOBODY: PerProcess<()> = PerProcess::new();
 
-/// Returns the index in `LISTS` of this thread's lists, and the guard of the shared lists if they
-/// are this thread's.
+/// Returns the index in `LISTS` of this thread's lists, and the guard if they are the shared ones.
 #[inline(always)]
 fn own_lists() -> (usize, Option<MutexGuard<'static, ()>>) {
     match own_line() {
@@ -128,15 +116,13 @@ fn own_lists() -> (usize, Option<MutexGuard<'static, ()>>) {
 #[inline(always)]
 fn slot(number: u64) -> Option<&'static Slot> {
     let index = usize::try_from(number.wrapping_sub(1)).ok()?;
-    // ORDERING: Acquire; pairs with the release of the thread that initialized the slots of the
-    // chunk.
+    // ORDERING: Acquire; pairs with the release in `refill`, after the initialization of the slots.
     let chunk = CHUNKS.get(index / CHUNK)?.load(Ordering::Acquire);
     // SAFETY: null, or a chunk, which is never freed.
     let chunk = unsafe { chunk.as_ref() }?;
     Some(&chunk[index % CHUNK])
 }
 
-/// Takes a free slot of this thread.
 fn claim() -> Result<&'static Slot> {
     let (number, _guard) = own_lists();
     let lists = &LISTS[number].0;
@@ -148,7 +134,7 @@ fn claim() -> Result<&'static Slot> {
     Ok(slot)
 }
 
-/// Puts the slots of a new chunk on this thread's first list, which is empty.
+/// Puts a new chunk on this thread's first list, which is empty.
 #[cold]
 #[inline(never)]
 fn refill(lists: &Lists, owner: usize) -> Result<()> {
@@ -185,13 +171,9 @@ fn give_back(slot: &'static Slot) {
     }
 }
 
-/// Stores a pin of page number `page`, made by the file with handle `file`. Returns the structure
-/// for the program.
-///
 /// # Safety
 ///
-/// (a) If the pin borrows, it borrows from the file with handle `file`, and the caller is in a call
-/// with that handle.
+/// (a) If the pin borrows, then from the file with handle `file`, in a call with that handle.
 pub(crate) unsafe fn keep(file: u64, page: u64, pinned: Pinned) -> Result<pw_page> {
     let slot = claim()?;
     let bytes: &[u8] = match &pinned {
@@ -209,16 +191,12 @@ pub(crate) unsafe fn keep(file: u64, page: u64, pinned: Pinned) -> Result<pw_pag
     })
 }
 
-/// Stores a pin as [`keep`] does, on a thread whose list has a free slot. Calls `pin` only after
-/// the slot was found. Returns `None` if the list has no slot, or if `pin` returns `None`.
-///
-/// Moves the pin only once. A move loads by one wide instruction what several narrower stores have
-/// just written, and the processor stalls on such a load (failed store forwarding).
+/// Stores a pin as [`keep`], but moves it only once: a wide load of what narrower stores have just
+/// written stalls the processor (failed store forwarding). Calls `pin` only if the list has a slot.
 ///
 /// # Safety
 ///
-/// (a) The pin borrows from the file with handle `file`, and the caller is in a call with it. (b)
-/// `line` is this thread's.
+/// (a) As [`keep`]. (b) `line` is this thread's.
 #[inline(always)]
 pub(crate) unsafe fn keep_shortly(
     line: &Line,
@@ -242,8 +220,7 @@ pub(crate) unsafe fn keep_shortly(
     })
 }
 
-/// Ends the pin that the program's words identify. Fails if they identify none, or if an ancestor
-/// of this process created the handle, of kind `F`, through which the page was pinned.
+/// Fails if the words identify no pin, or an ancestor of this process created the file's handle.
 #[inline(always)]
 pub(crate) fn end<F: Kind>(page: &mut pw_page) -> Result<()> {
     let [number, serial] = page.opaque;
@@ -269,23 +246,19 @@ pub(crate) fn end<F: Kind>(page: &mut pw_page) -> Result<()> {
     Ok(())
 }
 
-/// Separate function that is not inlined, so that only the drop of the more frequent kind,
-/// `Pinned::OfFile`, is inlined into the caller.
+/// Not inlined, so that callers inline only the drop of the frequent `OfFile`.
 #[inline(never)]
 fn drop_owned(guard: Box<OwnedPageGuard>) {
     drop(guard);
 }
 
-/// Whether any page is pinned through the handle `file`. No call with this handle may be in
-/// progress.
+/// Whether any page is pinned through the handle `file`, with which no call is in progress.
 pub(crate) fn is_pinned(file: u64) -> bool {
-    // ORDERING: Relaxed; the number counts the chunks of all pins that this thread must find, since
-    // the additions happen before this load (E3).
+    // ORDERING: Relaxed; the additions for all pins that this thread must find happen before (E3).
     let nr_used = NR_USED_CHUNKS.load(Ordering::Relaxed);
     (1..=(nr_used * CHUNK) as u64)
         .filter_map(slot)
         .any(|slot| slot.is_of(file))
 }
-// Any thread may release a pin.
 const fn may_be_sent<T: Send>() {}
 const _: () = may_be_sent::<Pinned>();

@@ -1,9 +1,5 @@
-//! Models of the races of pins, explored by loom. loom also checks that no thread uses a pin while
-//! another thread ends it.
-//!
-//! `cd models && cargo test --profile loom -p pagewell-capi-handles`
-//!
-//! `verify/mutants/capi.mutants` has changes that these models reject (`pin-slot-*`).
+//! Loom models of the races of pins. They also check that no thread uses a pin while another thread
+//! ends it. `pins` names the mutants, `handles` has the command.
 
 // Not loom's `Arc`: sharing of the slots is not part of the model.
 use std::sync::Arc;
@@ -14,10 +10,8 @@ use loom::thread;
 
 use crate::pin_slots::{Lists, Slot};
 
-/// File that pins access. A close has exclusive access to it.
 struct File(Watched<u32>);
 
-/// Pin that accesses its file when it ends.
 struct Pin(Arc<File>);
 
 impl Pin {
@@ -41,7 +35,6 @@ impl World {
     /// Creates `nr` slots on the list of thread 0.
     fn new(nr: usize) -> Arc<Self> {
         let file = || Arc::new(File(Watched::new(1)));
-        // Slots are never freed.
         let slots: Vec<&'static Slot<Pin>> = (1..=nr)
             .map(|number| &*Box::leak(Box::new(Slot::new(0, number))))
             .collect();
@@ -57,7 +50,6 @@ impl World {
         })
     }
 
-    /// Pins, on thread 0.
     fn pin(&self, handle: u64) -> Option<[u64; 2]> {
         if self.lists.first().is_none() {
             self.lists.take_over();
@@ -84,8 +76,7 @@ impl World {
         ended
     }
 
-    /// Closes the file, with which no call is in progress, unless it is pinned. Returns whether it
-    /// was closed.
+    /// Closes the file, with which no call is in progress, unless it is pinned.
     fn close(&self) -> bool {
         let is_pinned = self.slots.iter().any(|slot| slot.is_of(FILE));
         if !is_pinned {
@@ -98,7 +89,7 @@ impl World {
 
 fn model(work: impl Fn() + Sync + Send + 'static) {
     let mut model = Builder::new();
-    // The exploration is exhaustive within this bound. Without a bound, some models take minutes.
+    // Exhaustive within this bound. Without a bound, some models take minutes.
     model.preemption_bound = model.preemption_bound.or(Some(3));
     model.check(work);
 }
@@ -116,14 +107,12 @@ fn loom_unpin_vs_unpin() {
         let nr = u32::from(world.unpin(pin, 0)) + u32::from(other.join().unwrap());
         assert_eq!(nr, 1);
         assert!(!world.unpin(pin, 0));
-        // The slot is available again, with another serial.
         let again = world.pin(FILE).unwrap();
         assert_ne!(again, pin);
         assert!(world.unpin(again, 0));
     });
 }
 
-/// A file is closed while its last pin is released.
 #[test]
 fn loom_unpin_vs_close() {
     model(|| {
@@ -139,8 +128,7 @@ fn loom_unpin_vs_close() {
     });
 }
 
-/// When the closing thread checks the slot of the last pin of its file, the slot may contain a pin
-/// of another file.
+/// A closing thread may find a pin of another file in the slot of the last pin of its file.
 #[test]
 fn loom_pin_of_another_file_vs_close() {
     model(|| {
@@ -160,8 +148,7 @@ fn loom_pin_of_another_file_vs_close() {
     });
 }
 
-/// A pin is passed to another thread, which releases it; the owner of the slot concurrently takes
-/// the slot again, if it can.
+/// Another thread releases a pin, while the slot's owner takes the slot again, if it can.
 #[test]
 fn loom_unpin_elsewhere_vs_pin() {
     model(|| {
@@ -176,7 +163,7 @@ fn loom_unpin_elsewhere_vs_pin() {
         for other in others {
             other.join().unwrap();
         }
-        // There are two slots in total, and each is found once.
+        // Each of the two slots is found once.
         let mut live: Vec<[u64; 2]> = early.into_iter().collect();
         while let Some(pin) = world.pin(OTHER) {
             live.push(pin);

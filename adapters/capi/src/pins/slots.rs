@@ -1,5 +1,4 @@
-//! Slots that contain pins, and the lists of free ones. Invariants and ordering edges are in the
-//! documentation of the parent module.
+//! Slots that contain pins, and the lists of free ones. The parent module has invariants and edges.
 
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -12,16 +11,12 @@ const STATES: u64 = 4;
 const LIVE: u64 = 1;
 const ENDING: u64 = 2;
 
-/// Slot for a `P`. It is never freed.
 #[repr(align(64))]
 pub(crate) struct Slot<P: 'static> {
     serial: AtomicU64,
-    /// Handle of the file.
     file: AtomicU64,
     pinned: UnsafeCell<MaybeUninit<P>>,
-    /// Next slot of the list that contains this slot, or null.
     next: AtomicPtr<Slot<P>>,
-    /// Number of the owner's lists.
     owner: u32,
     number: u32,
 }
@@ -30,7 +25,7 @@ pub(crate) struct Slot<P: 'static> {
 unsafe impl<P: Send> Sync for Slot<P> {}
 
 impl<P> Slot<P> {
-    /// Creates a free slot of a thread's lists. Numbers are counted from 1.
+    /// Creates a free slot. Numbers are counted from 1.
     pub(crate) fn new(owner: usize, number: usize) -> Self {
         Self {
             serial: AtomicU64::new(0),
@@ -47,7 +42,6 @@ impl<P> Slot<P> {
         self.owner as usize
     }
 
-    /// Returns the handle of the file of the last pin.
     #[cfg(not(loom))]
     #[inline(always)]
     pub(crate) fn file(&self) -> u64 {
@@ -56,8 +50,7 @@ impl<P> Slot<P> {
         self.file.load(Ordering::Relaxed)
     }
 
-    /// Stores a pin of the file with the handle `file`, and makes the slot live. Returns the words
-    /// by which the program identifies the pin: the slot's number and its serial.
+    /// Stores a pin, and makes the slot live. Returns the slot's number and serial for the program.
     ///
     /// # Safety
     ///
@@ -68,8 +61,7 @@ impl<P> Slot<P> {
             // SAFETY: (a); so no other thread accesses the cell (I1).
             unsafe { (*cell).write(pinned) };
         });
-        // ORDERING: Release, E2: a thread that closes the file of an earlier pin in this slot, and
-        // finds this file instead, has seen the end of that pin.
+        // ORDERING: Release, E2: a closing thread that loads it has seen the earlier pin's end.
         self.file.store(file, Ordering::Release);
         // ORDERING: Relaxed; no other thread stores the serial while the slot is free.
         let serial = self.serial.load(Ordering::Relaxed) + LIVE;
@@ -78,9 +70,8 @@ impl<P> Slot<P> {
         [self.number.into(), serial]
     }
 
-    /// Ends the pin with this serial, which may be arbitrary, by a call of `end`. Returns `false`
-    /// if there is no such pin. Otherwise the slot is free, and the caller must put it back on a
-    /// list.
+    /// Ends the pin with this serial, which may be arbitrary, by a call of `end`. Returns whether
+    /// it existed: the caller must then put the slot, which is free, on a list.
     #[inline(always)]
     pub(crate) fn empty(&self, serial: u64, end: impl FnOnce(P)) -> bool {
         if serial % STATES != LIVE {
@@ -95,8 +86,7 @@ impl<P> Slot<P> {
             return false;
         }
         let pinned = self.pinned.with_mut(|cell| {
-            // SAFETY: the slot was live, so it contains a pin. This thread has swapped live for
-            // ending, so only this thread accesses the cell (I1).
+            // SAFETY: the slot was live, so it contains a pin. Only this thread accesses it (I1).
             let cell = unsafe { &mut *cell };
             // SAFETY: as above; no thread reads the pin again.
             unsafe { cell.assume_init_read() }
@@ -107,8 +97,7 @@ impl<P> Slot<P> {
         true
     }
 
-    /// Whether the slot has a pin of the file with this handle. No call with the handle may be in
-    /// progress.
+    /// Whether the slot has a pin of this file, with whose handle no call is in progress.
     pub(crate) fn is_of(&self, file: u64) -> bool {
         // ORDERING: Acquire, E1 and E2.
         let state = self.serial.load(Ordering::Acquire) % STATES;
@@ -117,21 +106,19 @@ impl<P> Slot<P> {
     }
 }
 
-/// Lists of a thread: its own, and one for slots that other threads return.
+/// Lists of a thread, their owner. Other threads may only call `give`.
 pub(crate) struct Lists<P: 'static> {
     mine: AtomicPtr<Slot<P>>,
     from_others: AtomicPtr<Slot<P>>,
 }
 
-/// Returns the first slot of a list, or `None`.
 #[inline(always)]
 fn at<P>(slot: *mut Slot<P>) -> Option<&'static Slot<P>> {
     // SAFETY: lists contain addresses of slots that are never freed, and null at their ends.
     unsafe { slot.as_ref() }
 }
 
-/// Returns the address of a slot for a list. Through that address only its atomics and its cell are
-/// written.
+/// Only the slot's atomics and its cell are written through this address.
 #[inline(always)]
 fn address<P>(slot: &'static Slot<P>) -> *mut Slot<P> {
     ptr::from_ref(slot).cast_mut()
@@ -154,14 +141,13 @@ impl<P> Lists<P> {
         }
     }
 
-    /// Returns the first slot of the first list. Called by the thread that owns the lists.
     #[inline(always)]
     pub(crate) fn first(&self) -> Option<&'static Slot<P>> {
         // ORDERING: Relaxed; only this thread accesses the list (I2).
         at(self.mine.load(Ordering::Relaxed))
     }
 
-    /// Takes `first`, the first slot, off the first list. Called by the thread that owns the lists.
+    /// `first` is the first slot of the first list.
     #[inline(always)]
     pub(crate) fn take_off(&self, first: &'static Slot<P>) {
         // ORDERING: Relaxed, both; only this thread accesses them (I2).
@@ -169,7 +155,6 @@ impl<P> Lists<P> {
             .store(first.next.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Puts a free slot on the first list. Called by the thread that owns the lists.
     #[inline(always)]
     pub(crate) fn put(&self, slot: &'static Slot<P>) {
         // ORDERING: Relaxed, all; only this thread accesses them (I2).
@@ -178,7 +163,6 @@ impl<P> Lists<P> {
         self.mine.store(address(slot), Ordering::Relaxed);
     }
 
-    /// Puts a free slot on the second list. Called by any thread.
     #[inline(never)]
     pub(crate) fn give(&self, slot: &'static Slot<P>) {
         // ORDERING: Relaxed; the swap fails if the value has changed.
@@ -186,9 +170,8 @@ impl<P> Lists<P> {
         loop {
             // ORDERING: Relaxed; the swap publishes it.
             slot.next.store(first, Ordering::Relaxed);
-            // ORDERING: Release: pairs with the owner's swap, so that the owner sees the store of
-            // `next` and all earlier accesses to the slot. Retried only if another thread has put a
-            // slot there.
+            // ORDERING: Release: pairs with the owner's swap, which then sees the store of `next`
+            // and all earlier accesses. Retried only if another thread has put a slot there.
             match self.from_others.compare_exchange_weak(
                 first,
                 address(slot),
@@ -201,11 +184,10 @@ impl<P> Lists<P> {
         }
     }
 
-    /// Moves all slots of the second list to the first list, which must be empty. Called by the
-    /// thread that owns the lists. Returns whether the list has any slot.
+    /// Moves the second list to the first, which must be empty. Returns whether there are slots.
     pub(crate) fn take_over(&self) -> bool {
-        // ORDERING: Acquire; pairs with the releases that put the slots on the list. Each of these
-        // is a read-modify-write, and so continues the release sequences of the earlier ones.
+        // ORDERING: Acquire; pairs with the releases that put the slots on the list:
+        // read-modify-writes that continue the earlier release sequences.
         let given_back = self.from_others.swap(ptr::null_mut(), Ordering::Acquire);
         // ORDERING: Relaxed; only this thread accesses the list (I2).
         self.mine.store(given_back, Ordering::Relaxed);

@@ -1,5 +1,4 @@
-//! Requests, from future to completion, and the list of requests to be polled. The protocol is in
-//! the documentation of the parent module.
+//! Requests, from future to completion, and the list of those to be polled.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{c_int, c_void};
@@ -35,10 +34,9 @@ pub struct pw_completion {
     pub error_errno: c_int,
     /// Number of bytes read or written; for ::pw_submit_pin, that of the page.
     pub size: usize,
-    /// For ::pw_submit_append, the position of the first byte. Otherwise the requested position, or
-    /// 0.
+    /// For ::pw_submit_append, the position of the first byte. Otherwise the requested one, or 0.
     pub offset: i64,
-    /// For ::pw_submit_pin, the page, which the program releases with ::pw_unpin. Otherwise empty.
+    /// For ::pw_submit_pin, the page, to be released with ::pw_unpin. Otherwise empty.
     pub page: pw_page,
 }
 
@@ -46,11 +44,7 @@ pub struct pw_completion {
 /// make any call, including submissions, ::pw_queue_cancel and ::pw_queue_run, except
 /// ::pw_queue_close of this queue.
 ///
-/// `completion`: the result; valid only during the call. `user`: the pointer that was passed to the
-/// submission.
-///
-/// The function must return: it must not be left by an exception or `longjmp`, and must not end the
-/// thread.
+/// `completion`: the result; valid only during the call.
 #[allow(non_camel_case_types)]
 pub type pw_callback =
     Option<unsafe extern "C" fn(completion: *const pw_completion, user: *mut c_void)>;
@@ -62,7 +56,6 @@ pub(super) enum Outcome {
     Synced(Result<()>),
     Pinned(Result<OwnedPageGuard>),
     Canceled,
-    /// The future has panicked, with this message.
     Panicked(String),
 }
 
@@ -97,23 +90,19 @@ impl Asked {
     };
 }
 
-/// The program's part of a request.
 #[derive(Clone, Copy)]
 pub(super) struct Program {
     pub(super) callback: unsafe extern "C" fn(*const pw_completion, *mut c_void),
     pub(super) user: *mut c_void,
     pub(super) asked: Asked,
-    /// Handle of the file.
     pub(super) file: u64,
 }
 
-// SAFETY: the header requires a function that any thread which runs the queue may call, and a
-// buffer that belongs to the library until then.
+// SAFETY: the header requires a function for any thread, and a buffer that the library may use.
 unsafe impl Send for Program {}
 // SAFETY: as above; threads only copy the value.
 unsafe impl Sync for Program {}
 
-/// Request, which is its own waker.
 struct Request {
     number: u64,
     program: Program,
@@ -141,6 +130,12 @@ struct State {
     last: u64,
 }
 
+/// Polls a future. A panic is the outcome: the request is complete.
+fn polled(work: &mut Work, waker: &Waker) -> Poll<Outcome> {
+    caught(|| work.as_mut().poll(&mut Context::from_waker(waker)))
+        .unwrap_or_else(|message| Poll::Ready(Outcome::Panicked(message)))
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -152,36 +147,21 @@ impl Wake for Request {
 }
 
 impl Request {
-    /// Step 2: puts the request on the list, at most once. A request whose callback was called is
-    /// not listed: the list would keep the request, which keeps the queue with the list.
+    /// Step 2: lists the request, at most once. A request whose callback was called is not listed:
+    /// the list would keep it, and it keeps the queue with the list.
     fn list(self: &Arc<Self>) {
-        // ORDERING: AcqRel: earlier operations of the waker are visible to the poll that follows a
-        // cleared flag, and vice versa.
+        // ORDERING: AcqRel: the poll after a cleared flag sees what the waker did, and vice versa.
         if !self.is_listed.swap(true, Ordering::AcqRel) {
             let mut state = lock(&self.queue.state);
             if state.requests.contains_key(&self.number) {
                 state.listed.push_back(Arc::clone(self));
-                // The lock is held, so that the descriptor agrees with the list.
+                // Under the lock, so that the descriptor agrees with the list.
                 self.queue.signal();
             }
         }
     }
 
-    /// Polls the future of the request. If it panics, the request is complete.
-    fn poll_work(self: &Arc<Self>, work: &mut Work) -> Poll<Outcome> {
-        let waker = Waker::from(Arc::clone(self));
-        caught(|| work.as_mut().poll(&mut Context::from_waker(&waker)))
-            .unwrap_or_else(|message| Poll::Ready(self.panicked(message)))
-    }
-
-    /// Makes the handle of the file dead, as a call that panics does.
-    fn panicked(&self, message: String) -> Outcome {
-        mark_dead::<OpenFile>(self.program.file);
-        Outcome::Panicked(message)
-    }
-
-    /// Polls the request if its future is not complete. Returns the outcome if the request is
-    /// ready.
+    /// Polls the request if its future is not complete. Returns the outcome once it is.
     fn poll(self: &Arc<Self>) -> Option<Outcome> {
         let mut stage = lock(&self.stage);
         if let Stage::Working(work) = &mut *stage {
@@ -199,20 +179,17 @@ impl Request {
         }
     }
 
-    /// Calls the callback. The caller holds no lock, since the callback may use the file and the
-    /// queue.
+    /// Calls the callback, which may use the file and the queue, so the caller holds no lock.
     fn finish(&self, outcome: Outcome) {
         let (completion, failure) = self.completion(outcome);
         if let Some(failure) = failure {
             failure.tell();
         }
         drop(lock(&self.file).take());
-        // SAFETY: the header requires a function that may be called with these arguments, and that
-        // returns.
+        // SAFETY: the header requires a function that accepts these arguments and returns.
         unsafe { (self.program.callback)(&raw const completion, self.program.user) };
     }
 
-    /// Returns the result for the program, and the failure.
     fn completion(&self, outcome: Outcome) -> (pw_completion, Option<Failure>) {
         let program = self.program;
         let mut completion = pw_completion {
@@ -233,8 +210,7 @@ impl Request {
             Outcome::Synced(result) => result,
             Outcome::Read(bytes, result) => result.map(|size| {
                 // SAFETY: the submission has checked the buffer, which belongs to the library until
-                // the callback begins. The bytes are at most as many as its size, and are in other
-                // memory.
+                // the callback. The bytes are at most as many as its size, and in other memory.
                 unsafe {
                     std::ptr::copy_nonoverlapping(
                         bytes.as_ptr(),
@@ -299,8 +275,8 @@ impl Executor {
         lock(&self.state).requests.len()
     }
 
-    /// Empties the list of a queue whose table has no requests. The list may have requests that a
-    /// waker has listed shortly before their callback was called, and that keep the queue.
+    /// Empties the list of a queue without requests in its table. A waker may have listed some
+    /// shortly before their callbacks were called; they keep the queue.
     pub(super) fn close(&self) {
         let listed = take(&mut lock(&self.state).listed);
         drop(listed);
@@ -313,25 +289,22 @@ impl Executor {
         unsafe { libc::write(self.event.as_raw_fd(), (&raw const one).cast(), 8) };
     }
 
-    /// Takes a request off the list. If the list is then empty, makes the descriptor unreadable.
+    /// Takes a request off the list, and makes the descriptor unreadable if that was the last one.
     fn next(&self) -> Option<Arc<Request>> {
         let mut state = lock(&self.state);
         let request = state.listed.pop_front()?;
         if state.listed.is_empty() {
             let mut count = 0_u64;
-            // SAFETY: the descriptor belongs to this value and does not block, and the buffer has
-            // eight bytes.
+            // SAFETY: this value's descriptor, which does not block; the buffer has eight bytes.
             unsafe { libc::read(self.event.as_raw_fd(), (&raw mut count).cast(), 8) };
         }
         drop(state);
-        // ORDERING: AcqRel, as in `list`: a waker that is called from now on puts the request on
-        // the list again.
+        // ORDERING: AcqRel, as in `list`: a waker that is called from now on lists it again.
         request.is_listed.swap(false, Ordering::AcqRel);
         Some(request)
     }
 
-    /// Waits until the list is not empty, a signal interrupts the wait, or the deadline has passed.
-    /// Returns `false` in the last case.
+    /// Waits for a listed request, a signal, or the deadline. Returns `false` for the deadline.
     fn wait(&self, until: Option<Instant>) -> Result<bool> {
         let mut event = libc::pollfd {
             fd: self.event.as_raw_fd(),
@@ -342,7 +315,7 @@ impl Executor {
             None => -1,
             Some(until) => {
                 let rest = until.saturating_duration_since(Instant::now());
-                // The time is rounded up, so that the deadline has passed when `poll` returns.
+                // Rounded up, so that the deadline has passed when `poll` returns.
                 c_int::try_from(rest.as_nanos().div_ceil(1_000_000)).unwrap_or(c_int::MAX)
             }
         };
@@ -401,8 +374,8 @@ impl Executor {
         number
     }
 
-    /// Step 3: calls up to `max` callbacks, and waits for the first one until the deadline. Returns
-    /// the number of callbacks called.
+    /// Step 3: waits until the deadline for a first callback, calls up to `max`, and returns their
+    /// number.
     pub(super) fn run(&self, max: usize, until: Option<Instant>) -> Result<usize> {
         let mut nr = 0;
         while nr < max {
@@ -443,8 +416,8 @@ impl Executor {
             }
         };
         drop(stage);
-        // The request has an outcome only after the drop: the future counts as a use of the file,
-        // which the callback may close.
+        // Dropped before the request has an outcome: the future counts as a use of the file, which
+        // the callback may close.
         let outcome = match caught(|| drop(work)) {
             Ok(()) => Outcome::Canceled,
             Err(message) => request.panicked(message),
@@ -486,7 +459,6 @@ mod tests {
         }
     }
 
-    /// A request whose future panics, at the submission or later, completes with this error.
     /// Symptom of the fault: the callback was not called, and the queue could not be closed.
     #[test]
     fn request_that_panics_completes() {
@@ -534,8 +506,7 @@ mod tests {
         }
     }
 
-    /// A callback may close the file, so a canceled request calls it after the drop of the future,
-    /// which counts as a use of the file.
+    /// The callback may close the file, which the future uses.
     #[test]
     fn canceled_future_is_dropped_before_the_callback() {
         let executor = Arc::new(Executor::new().unwrap());

@@ -1,5 +1,4 @@
-//! Handles of queues, and the calls with them. The protocol is in the documentation of the parent
-//! module.
+//! Handles of queues, and the calls with them. Protocol: parent module.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -37,15 +36,15 @@ pub unsafe extern "C" fn pw_queue_new(queue: *mut *mut pw_queue) -> c_int {
     call(|| {
         needed(queue)?;
         let handle = add(Queue(Arc::new(Executor::new()?)))?;
-        // SAFETY: the caller's obligation: null, or valid for writes.
+        // SAFETY: by the header, null, or valid for writes.
         unsafe { answer(queue, handle as *mut _) }
     })
 }
 
 /// Closes a queue.
 ///
-/// Errors: ::PW_ERROR_BUSY, and nothing was done, if it has requests whose callback was not called
-/// yet, or a thread is in a call with it; ::PW_ERROR_HANDLE.
+/// Errors: ::PW_ERROR_BUSY if a callback of a request was not called yet, or a thread is in a call
+/// with the queue; ::PW_ERROR_HANDLE.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -64,10 +63,8 @@ pub unsafe extern "C" fn pw_queue_close(queue: *mut pw_queue) -> c_int {
     })
 }
 
-/// Returns a descriptor that is readable when ::pw_queue_run has work to do: for `poll` and
-/// `epoll`. The descriptor belongs to the queue, and the program must not use it in any other way.
-///
-/// `fd`: receives the descriptor.
+/// Returns in `fd` a descriptor for `poll` and `epoll`, which is readable when ::pw_queue_run has
+/// work to do. It belongs to the queue, and the program must not use it in any other way.
 ///
 /// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
 ///
@@ -76,13 +73,12 @@ pub unsafe extern "C" fn pw_queue_close(queue: *mut pw_queue) -> c_int {
 pub unsafe extern "C" fn pw_queue_fd(queue: *mut pw_queue, fd: *mut c_int) -> c_int {
     call_with::<Queue>(queue as u64, || {
         let event = used_counted::<Queue>(queue as u64)?.0.fd();
-        // SAFETY: the caller's obligation: null, or valid for writes.
+        // SAFETY: by the header, null, or valid for writes.
         unsafe { answer(fd, event) }
     })
 }
 
-/// Keeps the calling thread from being cancelled until this value is dropped: a cancellation would
-/// unwind the library, and end the process.
+/// Keeps the thread from being cancelled, which would unwind the library, and end the process.
 struct Uncancelled(c_int);
 
 impl Uncancelled {
@@ -90,7 +86,7 @@ impl Uncancelled {
         /// `PTHREAD_CANCEL_DISABLE`.
         const DISABLE: c_int = 1;
         let mut before = 0;
-        // SAFETY: the state is a valid one, and the place for the old state is valid for writes.
+        // SAFETY: a valid state, and a place that is valid for writes.
         let _ = unsafe { pthread_setcancelstate(DISABLE, &raw mut before) };
         Self(before)
     }
@@ -105,22 +101,20 @@ impl Drop for Uncancelled {
 }
 
 unsafe extern "C" {
-    /// Sets whether the calling thread can be cancelled.
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
 /// Continues requests, and calls the callbacks of those that are complete.
 ///
 /// `max`: the maximum number of callbacks. `timeout`: the time in milliseconds to wait for the
-/// first one; 0 for no wait, -1 for no limit.
+/// first one; 0 for no wait, -1 for no limit. `nr_done`: null, or receives the number of callbacks
+/// called; 0 after a timeout.
 ///
-/// `nr_done`: null, or receives the number of callbacks called; 0 after a timeout.
+/// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_IO. Callbacks get the errors of
+/// requests.
 ///
-/// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_IO. Errors of requests are passed to
-/// their callbacks.
-///
-/// Threads: any, several with one queue. The call and its callbacks are no cancellation points: a
-/// thread that is cancelled (`pthread_cancel`, deferred) continues to the end of the call.
+/// Threads: any. The call and its callbacks are no cancellation points: a thread that is cancelled
+/// (`pthread_cancel`, deferred) continues to the end of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_queue_run(
     queue: *mut pw_queue,
@@ -130,7 +124,6 @@ pub unsafe extern "C" fn pw_queue_run(
 ) -> c_int {
     call_with::<Queue>(queue as u64, || {
         let used = used_counted::<Queue>(queue as u64)?;
-        // A callback may use the handle in any way, except closing it.
         let executor = Arc::clone(&used.0);
         let until = match timeout {
             -1 => None,
@@ -144,20 +137,19 @@ pub unsafe extern "C" fn pw_queue_run(
         if nr_done.is_null() {
             return Ok(());
         }
-        // SAFETY: the caller's obligation: valid for writes.
+        // SAFETY: by the header, valid for writes.
         unsafe { answer(nr_done, nr) }
     })
 }
 
 /// Cancels a request: its callback gets ::PW_ERROR_CANCELED. If the backend or a thread of the
-/// cache has started the operation, the operation continues: a write, an append or a sync may still
-/// be performed, entirely or in part. A read's buffer belongs to the library until the callback.
+/// cache has started the operation, it continues: a write, an append or a sync may still be
+/// performed, entirely or in part. A read's buffer belongs to the library until the callback.
 ///
 /// `request`: the number that the submission returned.
 ///
-/// Errors: ::PW_ERROR_HANDLE if the handle of the queue is not open, there is no such request, or
-/// the request is complete. In the last case, the callback gets the result of the request, or has
-/// got it.
+/// Errors: ::PW_ERROR_HANDLE if the queue is not open, or the request does not exist or is
+/// complete: the callback of a complete request gets its result, or has got it.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

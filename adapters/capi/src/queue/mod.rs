@@ -3,16 +3,14 @@
 //! - Owns: `pw_queue`, `pw_completion`.
 //! - Calls: `error`, `entry`, `handles`, `arguments`, `file`, `pins`.
 //! - Promises: each accepted request has one callback, in a call of `pw_queue_run`, with no lock
-//!   held. The library uses a read's buffer from the submission until the callback begins. It
-//!   copies the bytes of a write or append during the submission.
+//!   held. The library uses a read's buffer until the callback begins, and copies the bytes of a
+//!   write or append during the submission.
 //!
 //! # Concepts
 //!
-//! A request contains a future of the library and all that the future needs. A queue is the
-//! executor of these futures, on threads of the program. A waker puts its request on the queue's
-//! list and makes the queue's descriptor readable, and `pw_queue_run` polls the requests on the
-//! list. So callbacks run on threads that the program chooses, and a queue has no thread of its
-//! own.
+//! A queue is the executor of the library's futures, on threads of the program. A waker puts its
+//! request on the queue's list and makes the queue's descriptor readable, and `pw_queue_run` polls
+//! the requests on the list. So callbacks run on threads that the program chooses.
 //!
 //! | module | contents |
 //! |---|---|
@@ -20,18 +18,16 @@
 //! | `handle` | handles of queues, and the calls with them |
 //! | `submit` | requests of each kind |
 //!
-//! A module calls only modules above it in this table.
-//!
 //! # Protocol
 //!
 //! 1. A submission polls its future once, so that the backend request starts. A hit is then ready.
-//! 2. A waker sets `is_listed`. The first waker to set it puts the request on the list.
+//! 2. A waker sets `is_listed`. The first to set it puts the request on the list.
 //! 3. A run takes a request off the list, clears `is_listed`, polls under the request's own mutex,
-//!    and, if the request is ready, removes it from the queue's table: only one run can do that.
-//!    Then it calls the callback. A request whose future has panicked is ready, with this error.
-//! 4. A cancellation takes the future under the request's mutex, and releases the mutex. It drops
-//!    the future, which counts as a use of the file; then it stores the outcome, and lists the
-//!    request. It fails if another thread cancels the request, or the request has an outcome.
+//!    and, if the request is ready, removes it from the queue's table, as only one run can, and
+//!    calls the callback. A request whose future has panicked is ready, with this error.
+//! 4. A cancellation takes the future under the request's mutex, releases the mutex, and drops the
+//!    future, which counts as a use of the file; then it stores the outcome, and lists the request.
+//!    It fails if another thread cancels the request, or the request has an outcome.
 //! 5. A close requires that the table is empty, and empties the list: a waker may have listed a
 //!    request shortly before its callback was called. Afterwards no waker lists a request.
 

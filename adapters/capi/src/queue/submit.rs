@@ -1,4 +1,4 @@
-//! Requests of each kind. The protocol is in the documentation of the parent module.
+//! Requests of each kind.
 
 use std::ffi::{c_int, c_void};
 use std::future::Future;
@@ -12,7 +12,6 @@ use crate::error::{Failure, Result};
 use crate::file::{OpenFile, pw_file};
 use crate::handles::{Counted, used_counted};
 
-/// Arguments that the submissions of all kinds have in common.
 struct Submission {
     queue: *mut pw_queue,
     file: *mut pw_file,
@@ -22,8 +21,8 @@ struct Submission {
 }
 
 impl Submission {
-    /// Checks the submission and submits its request. `prepare` checks and takes the arguments; it
-    /// returns the request's parameters and the constructor of its future.
+    /// `prepare` checks and takes the arguments, and returns the parameters of the request and the
+    /// constructor of its future.
     ///
     /// # Safety
     ///
@@ -82,16 +81,15 @@ fn copied(given: &[u8]) -> Result<Vec<u8>> {
 
 /// Reads as ::pw_read, without waiting. The callback gets the number of bytes read.
 ///
-/// `buf`: receives the bytes; it belongs to the library until the callback. `request`: null, or
-/// receives the number of the request; another thread may call the callback before that.
-/// `callback`, `user`: the function that is called on completion, and its argument.
+/// `buf`: receives the bytes; it belongs to the library until the callback. `callback`, `user`: the
+/// function that is called on completion, and its argument. `request`: null, or receives the number
+/// of the request, perhaps after the callback was called.
 ///
 /// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_OUT_OF_MEMORY, ::PW_ERROR_FORKED, and
 /// ::PW_ERROR_BUSY while another thread is closing the queue or the file. If the call returns an
 /// error, the callback is not called. Errors of the operation are passed to the callback.
 ///
-/// Threads: any, several with one queue and one file. Until the callback begins, ::pw_close of the
-/// file returns ::PW_ERROR_BUSY.
+/// Threads: any. Until the callback begins, ::pw_close of the file returns ::PW_ERROR_BUSY.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_submit_read(
     queue: *mut pw_queue,
@@ -131,8 +129,7 @@ pub unsafe extern "C" fn pw_submit_read(
 
 /// Writes as ::pw_write, without waiting. The callback gets the number of bytes written.
 ///
-/// `buf`: is copied; the program may reuse it when this call returns. `request`, `callback`,
-/// `user`: as for ::pw_submit_read.
+/// `buf`: is copied by this call. `request`, `callback`, `user`: as for ::pw_submit_read.
 ///
 /// Errors: as ::pw_submit_read.
 ///
@@ -156,8 +153,7 @@ pub unsafe extern "C" fn pw_submit_write(
         request,
     };
     let prepare = || {
-        // SAFETY: the caller's obligation: null, or valid for reads of `size` bytes, to which no
-        // thread writes.
+        // SAFETY: by the header, null, or `size` readable bytes, to which no thread writes.
         let (vec, at) = (
             copied(unsafe { bytes(buf, size) }?)?,
             checked_offset(offset)?,
@@ -176,11 +172,10 @@ pub unsafe extern "C" fn pw_submit_write(
     unsafe { to.make(prepare) }
 }
 
-/// Appends as ::pw_append, without waiting. The callback gets the position of the first byte. If
-/// several appends are in flight at once, the library may perform them in any order.
+/// Appends as ::pw_append, without waiting. The callback gets the position of the first byte.
+/// Appends that are in flight at once may be performed in any order.
 ///
-/// `buf`: is copied; the program may reuse it when this call returns. `request`, `callback`,
-/// `user`: as for ::pw_submit_read.
+/// `buf`: is copied by this call. `request`, `callback`, `user`: as for ::pw_submit_read.
 ///
 /// Errors: as ::pw_submit_read.
 ///
@@ -203,8 +198,7 @@ pub unsafe extern "C" fn pw_submit_append(
         request,
     };
     let prepare = || {
-        // SAFETY: the caller's obligation: null, or valid for reads of `size` bytes, to which no
-        // thread writes.
+        // SAFETY: by the header, null, or `size` readable bytes, to which no thread writes.
         let vec = copied(unsafe { bytes(buf, size) }?)?;
         let asked = Asked {
             size,
@@ -220,8 +214,8 @@ pub unsafe extern "C" fn pw_submit_append(
     unsafe { to.make(prepare) }
 }
 
-/// Syncs as ::pw_sync_data, without waiting. The sync covers all writes that were complete
-/// before this call; a submitted write is complete at the latest when its callback begins.
+/// Syncs as ::pw_sync_data, without waiting: all writes that were complete before this call. A
+/// submitted write is complete at the latest when its callback begins.
 ///
 /// `request`, `callback`, `user`: as for ::pw_submit_read.
 ///

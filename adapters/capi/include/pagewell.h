@@ -7,9 +7,9 @@
  * @section form Calls
  *
  * Each call that can fail returns ::PW_OK, which is 0, or an error code of ::pw_error.
- * pw_strerror() returns the message of a code. pw_last_error() returns the message of the calling
- * thread's last error, and pw_last_errno() the `errno`. Results are written to locations that the
- * program passes; after an error they are unchanged, unless a function says otherwise.
+ * pw_strerror() returns the message of a code, pw_last_error() that of the calling thread's last
+ * error, and pw_last_errno() its `errno`. Results are written to locations that the program passes;
+ * after an error they are unchanged, unless a function says otherwise.
  *
  * Sizes of buffers and structures are `size_t`. Offsets and sizes of files are signed 64-bit
  * integers, as `off_t` of POSIX. Pages have numbers, and begin at their number times the page size.
@@ -18,36 +18,41 @@
  *
  * Caches, files, options and queues are *handles*: pointers that do not point to memory, and that
  * only this library can use. In any thread, a call with a handle that is null, was closed or never
- * existed returns ::PW_ERROR_HANDLE and does nothing. (Options may be null, for the defaults.) Such
- * a handle is never mistaken for another one that is open. Closing a handle that is in use returns
+ * existed returns ::PW_ERROR_HANDLE and does nothing; no such handle is mistaken for one that is
+ * open. (Options may be null, for the defaults.) Closing a handle that is in use returns
  * ::PW_ERROR_BUSY and does nothing. After ::PW_ERROR_PANIC, a fault of the library, the handle of
- * the call may be dead. A dead handle can be closed; all other calls with it return
- * ::PW_ERROR_PANIC, too.
+ * the call may be dead: it can be closed, and all other calls with it return ::PW_ERROR_PANIC, too.
  *
- * Structures that a call fills in (such as pw_page, pw_edit and pw_view) are the program's memory.
- * Two threads may not use the same structure at the same time, unless both only read it.
+ * Structures that a call fills in (such as pw_page, pw_edit and pw_view) are the program's memory,
+ * which it may copy and move. Two threads may not use the same structure at the same time, unless
+ * both only read it.
  *
  * Other pointers are checked only for null, and those to structures and arrays that a call reads
- * also for alignment. A buffer must have the stated number of bytes, as for any function of C.
+ * also for alignment. A buffer must have the stated number of bytes.
  *
  * @section threads Threads, signals
  *
- * All functions may be called by any thread, several at once, unless a function says otherwise.
- * None may be called in a signal handler. A thread must not be cancelled (`pthread_cancel`) in a
- * call other than ::pw_queue_run: disable cancellation before.
+ * All functions may be called by any thread, several at once, also with the same handle, unless a
+ * function says otherwise. None may be called in a signal handler. A thread must not be cancelled
+ * (`pthread_cancel`) in a call other than ::pw_queue_run: disable cancellation before.
  *
  * Threads of the library have all signals blocked but SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP and
- * SIGSYS: handlers of the program run in its own threads. Callbacks and page codecs may run in
- * threads of the library, with the same signals blocked.
+ * SIGSYS, also when they run callbacks and page codecs: handlers of the program run in its own
+ * threads.
  *
  * A program that exits without ::pw_close does not sync: the writes of the last 0.2 seconds, and
  * earlier ones that were not synced, may be lost.
+ *
+ * @section callbacks Functions of the program
+ *
+ * A function that the program passes gets the pointer `user` that was passed with it. It must
+ * return: it must not be left by an exception or `longjmp`, and must not end the thread.
  *
  * @section fork Fork
  *
  * An object belongs to the process that created it: a cache, file, queue or options, and a pin,
  * edit or request. In a child of `fork`, and in its children, a function does the following with an
- * object of an ancestor. The descriptions of the functions do not repeat it.
+ * object of an ancestor.
  *
  * | functions | in a child, with an object of an ancestor |
  * |---|---|
@@ -56,18 +61,17 @@
  * | pw_read, pw_read_many, pw_view_begin, pw_view_validate, pw_view_copy, pw_size | hits only |
  * | all others | ::PW_ERROR_FORKED |
  *
- * - *Use no object*: as in any process.
- * - *Create an object*: the object belongs to the child, which uses it as any process does. With
- *   options of an ancestor, ::pw_cache_new returns ::PW_ERROR_FORKED.
+ * - *Create an object*: the object belongs to the child. With options of an ancestor,
+ *   ::pw_cache_new returns ::PW_ERROR_FORKED.
  * - *Hits only*: the child has a copy of the cached pages and of the sizes at the fork. A read or
  *   view within one page succeeds if, at the fork, the page was cached, its accessed bit was set
  *   (an earlier read or view had found it in the cache), no thread was changing it, and no thread
  *   was closing the file. A view of a page that changed before the fork returns ::PW_ERROR_CHANGED.
  *   Otherwise the call returns ::PW_ERROR_FORKED.
- * - ::PW_ERROR_FORKED: nothing is changed, in the child or in an ancestor. This includes the
- *   functions that close or free. The child keeps memory and descriptors of the object, and locks
- *   of files that the ancestor has not closed, until it calls `exec` or exits. While the child
- *   keeps such a lock, other processes get ::PW_ERROR_OPEN_ELSEWHERE, even if the ancestor exits.
+ * - ::PW_ERROR_FORKED: nothing is changed, in the child or in an ancestor, also by functions that
+ *   close or free. Until it calls `exec` or exits, the child keeps memory and descriptors of the
+ *   object, and locks of files that the ancestor has not closed: other processes then get
+ *   ::PW_ERROR_OPEN_ELSEWHERE, even if the ancestor exits.
  *
  * A callback of a request may fork, and may return in the child; ::pw_queue_run then returns
  * ::PW_ERROR_FORKED there. A child that was forked in another callback or in a page codec must not
@@ -101,9 +105,8 @@
 #define PW_EDIT_TRY 1
 
 /**
- * Open for reading and writing. The file is open for reading only if neither a flag nor a
- * writeback callback (::pw_open_options_set_before_write) opens it for writing. Only one
- * process, with one cache, can have a file open for writing.
+ * Open for reading and writing: at one time, by one process with one cache. Without a flag or a
+ * writeback callback that opens it for writing, a file is open for reading only.
  */
 #define PW_OPEN_WRITE 1
 
@@ -123,8 +126,7 @@
 #define PW_OPEN_TRUNCATE 8
 
 /**
- * Use direct I/O, bypassing the operating system's cache, if the file system supports it.
- * ::pw_file_info returns whether the file uses it.
+ * Use direct I/O, bypassing the system's cache, if the file system supports it: ::pw_file_info.
  */
 #define PW_OPEN_DIRECT 16
 
@@ -134,9 +136,8 @@
 #define PW_OPEN_DIRECT_ALWAYS 32
 
 /**
- * Open for writing, and write dirty pages only when the program requests it. Without this
- * flag, they are written soon, in the background, unless the file is already open with this
- * flag.
+ * Open for writing, and write dirty pages only when the program requests it. Without this flag,
+ * they are written soon, in the background, unless the file is already open with this flag.
  */
 #define PW_OPEN_MANUAL 64
 
@@ -157,8 +158,7 @@ enum pw_error {
    */
   PW_ERROR_HANDLE = 5001,
   /**
-   * A fault of the library: an internal assertion failed. The handle of the call may be
-   * dead, and can then only be closed.
+   * A fault of the library: an internal assertion failed. The handle of the call may be dead.
    */
   PW_ERROR_PANIC = 5002,
   /**
@@ -168,8 +168,8 @@ enum pw_error {
   PW_ERROR_ARGUMENT = 5003,
   /**
    * The handle is in use, and was not closed: it has pinned or edited pages, or requests in
-   * flight, or a call with it is in progress. A call with the handle also returns this code
-   * while another thread is closing the handle.
+   * flight, or a call with it is in progress. Also returned by calls with the handle while
+   * another thread is closing it.
    */
   PW_ERROR_BUSY = 5004,
   /**
@@ -185,8 +185,7 @@ enum pw_error {
    */
   PW_ERROR_CANCELED = 5007,
   /**
-   * The page has changed since the view began, or was evicted. The bytes that were read are not
-   * valid; begin another view.
+   * The page has changed since the view began, or was evicted: the bytes read are not valid.
    */
   PW_ERROR_CHANGED = 5008,
   /**
@@ -259,13 +258,12 @@ enum pw_error {
   PW_ERROR_READ_ONLY = 5115,
   /**
    * The file cannot be opened for writing: another process or cache has it open for writing,
-   * this cache has it open for reading only, it is being executed, or it was replaced or
-   * locked during each attempt.
+   * this cache has it open for reading only, it is being executed, or it was replaced or locked
+   * during each attempt.
    */
   PW_ERROR_OPEN_ELSEWHERE = 5116,
   /**
-   * The file is at its quota of dirty pages, and they cannot be written back; ::pw_last_error
-   * gives the reason.
+   * The file is at its quota of dirty pages, which cannot be written back: see ::pw_last_error.
    */
   PW_ERROR_THROTTLED = 5117,
   /**
@@ -286,14 +284,13 @@ enum pw_error {
    */
   PW_ERROR_FORKED = 5123,
   /**
-   * The requested facility is unavailable and fallback is disabled; ::pw_last_error gives
-   * the reason. Or the system now refuses `membarrier(2)`, which it has granted before: then
-   * no handle of a file can be closed.
+   * The requested facility is unavailable and fallback is disabled: see ::pw_last_error. Or the
+   * system now refuses `membarrier(2)`, which it has granted before: then no handle of a file
+   * can be closed.
    */
   PW_ERROR_UNAVAILABLE = 5124,
   /**
-   * The backend failed, for example because the disk is full. ::pw_last_errno returns the
-   * `errno` of the failed system call.
+   * The backend failed, for example because the disk is full: see ::pw_last_errno.
    */
   PW_ERROR_IO = 5125,
   /**
@@ -310,8 +307,7 @@ enum pw_error {
    */
   PW_ERROR_PATH = 5128,
   /**
-   * A limit on open files or threads, of the process or of the system, is reached;
-   * ::pw_last_error names it.
+   * A limit of the process or system, on open files or threads: see ::pw_last_error.
    */
   PW_ERROR_SYSTEM_LIMIT = 5129,
   /**
@@ -370,8 +366,7 @@ enum pw_engine {
  */
 enum pw_advice {
   /**
-   * No particular pattern, the default: the cache reads ahead when it detects misses at a
-   * constant distance.
+   * No particular pattern, the default: readahead after misses at a constant distance.
    */
   PW_ADVICE_NORMAL = 0,
   /**
@@ -383,18 +378,15 @@ enum pw_advice {
    */
   PW_ADVICE_RANDOM = 2,
   /**
-   * Once: if this handle reads a page for the first time, the page remains as likely to be
-   * evicted as if it had not been read.
+   * Once: the first read of a page by this handle does not make its eviction less likely.
    */
   PW_ADVICE_ONCE = 3,
   /**
-   * Needed soon: the call submits reads of the pages that are not cached, and does not wait for
-   * them.
+   * Needed soon: submits reads of the pages that are not cached, without waiting for them.
    */
   PW_ADVICE_SOON = 4,
   /**
-   * Not needed soon: the pages are removed from the cache, except those that ::pw_invalidate
-   * keeps.
+   * Not needed soon: removes the pages from the cache, except those that ::pw_invalidate keeps.
    */
   PW_ADVICE_NOT_SOON = 5,
 };
@@ -425,8 +417,7 @@ struct pw_open_options;
 struct pw_queue;
 
 /**
- * Contents and counters of a cache: ::pw_cache_stats. Hits are not counted, since a hit writes no
- * shared memory.
+ * Counters of a cache: ::pw_cache_stats. Hits, which write no shared memory, are not counted.
  */
 struct pw_cache_stats {
   /**
@@ -456,8 +447,7 @@ struct pw_cache_stats {
 };
 
 /**
- * Page that is being edited: ::pw_edit_begin. The structure is the program's memory, which it may
- * copy and move; all copies are the same edit.
+ * Page being edited: ::pw_edit_begin. All copies of the structure are the same edit.
  */
 struct pw_edit {
   /**
@@ -482,13 +472,10 @@ struct pw_edit {
  * Writeback callback, called before a page is written to the backend:
  * ::pw_open_options_set_before_write.
  *
- * `user`: the pointer that the program passed with it. `page`: the number of the page. `lsn`: the
- * highest log sequence number of a write to the page, 0 for none.
+ * `page`: the number of the page. `lsn`: the highest log sequence number of a write to the page, 0
+ * for none.
  *
  * Returns: 0, or an `errno`: then the page is not written, and stays dirty.
- *
- * The function must return: it must not be left by an exception or `longjmp`, and must not end the
- * thread.
  */
 typedef int (*pw_before_write)(void *user, uint64_t page, uint64_t lsn);
 
@@ -502,7 +489,7 @@ typedef void (*pw_release_user)(void *user);
  */
 struct pw_outgoing_page {
   /**
-   * Copy of all bytes of the page. The codec may change it. All of the copy is stored.
+   * Copy of all bytes of the page, which the codec may change, and which is stored entirely.
    */
   void *data;
   /**
@@ -510,8 +497,7 @@ struct pw_outgoing_page {
    */
   size_t size;
   /**
-   * Number of bytes that are within the file: the page size, or less in the last page of the
-   * file, which is padded with zeros.
+   * Number of bytes within the file: `size`, or less in the last page, padded with zeros.
    */
   size_t nr_used;
   /**
@@ -527,19 +513,16 @@ struct pw_outgoing_page {
 /**
  * Encodes pages before they are written to the backend: ::pw_open_options_set_page_hooks.
  *
- * `user`: the pointer that the program passed with it. `pages`: `count` consecutive pages in
- * ascending order, which are about to be written in one request; valid only during the call.
+ * `pages`: `count` consecutive pages in ascending order, which are about to be written in one
+ * request; valid only during the call.
  *
- * If a page has a nonzero byte, the encoded page must have one, too; otherwise the library refuses
- * the page. A stored page of zeros means that the page was never written. The same page may be
- * passed several times, with different bytes, and not every page that was passed is stored.
+ * If a page has a nonzero byte, the encoded page must have one, too, or the library refuses the
+ * page: a stored page of zeros means that the page was never written. The same page may be passed
+ * several times, with different bytes, and not every page that was passed is stored.
  *
- * Returns: 0 to write the pages, or an `errno` to refuse them. If the function refuses several
- * pages, none of them is written, and the library calls the function again for each page alone. A
- * page that is refused alone stays dirty, and the writeback fails with ::PW_ERROR_REFUSED.
- *
- * The function must return: it must not be left by an exception or `longjmp`, and must not end the
- * thread.
+ * Returns: 0 to write the pages, or an `errno` to refuse them. If several are refused, none of
+ * them is written, and the library passes each page alone. A page that is refused alone stays
+ * dirty, and the writeback fails with ::PW_ERROR_REFUSED.
  */
 typedef int (*pw_before_write_pages)(void *user, const struct pw_outgoing_page *pages, size_t count);
 
@@ -547,30 +530,20 @@ typedef int (*pw_before_write_pages)(void *user, const struct pw_outgoing_page *
  * Decodes a page after it was read from the backend, before any reader sees it:
  * ::pw_open_options_set_page_hooks.
  *
- * `user`: the pointer that the program passed with it. `page`: the number of the page. `data`: the
- * stored bytes of the whole page, `size` of them. Readers get the bytes that the function leaves
- * there, up to the end of the file.
+ * `page`: the number of the page. `data`: the `size` stored bytes of the whole page. Readers get
+ * the bytes that the function leaves there, up to the end of the file.
  *
  * Returns: 0, or an `errno`, for example `EBADMSG`: then no reader sees the page, and the reader
  * that needed it gets ::PW_ERROR_CORRUPT, with that number in ::pw_last_errno. The next reader
  * causes another read.
- *
- * The function must return: it must not be left by an exception or `longjmp`, and must not end the
- * thread.
  */
 typedef int (*pw_after_read)(void *user, uint64_t page, void *data, size_t size);
 
 /**
- * Called for a page whose stored bytes are zeros: ::pw_open_options_set_page_hooks. Not called
- * for a page past the end of the stored file, which reads as zeros.
+ * Called for a page whose stored bytes are zeros: ::pw_open_options_set_page_hooks. Not called for
+ * a page past the end of the stored file, which reads as zeros.
  *
- * `user`: the pointer that the program passed with it. `page`: the number of the page.
- *
- * Returns: 0 if the page was never written, so that it reads as zeros; or an `errno`, as for
- * ::pw_after_read.
- *
- * The function must return: it must not be left by an exception or `longjmp`, and must not end the
- * thread.
+ * Returns: 0 if the page was never written, and so reads as zeros; else as ::pw_after_read.
  */
 typedef int (*pw_hole)(void *user, uint64_t page);
 
@@ -604,15 +577,14 @@ struct pw_file_info {
   uint64_t reserved;
   /**
    * Lower bound of the log sequence numbers of all writes that have returned and are not
-   * durable: recovery may begin here. Writes without a number do not count. `UINT64_MAX` if
+   * durable, where recovery may begin. Writes without a number do not count. `UINT64_MAX` if
    * there is no such write.
    */
   uint64_t oldest_lsn;
 };
 
 /**
- * Pinned page: ::pw_pin. The structure is the program's memory, which it may copy and move; all
- * copies are the same pin.
+ * Pinned page: ::pw_pin. All copies of the structure are the same pin.
  */
 struct pw_page {
   /**
@@ -654,12 +626,11 @@ struct pw_completion {
    */
   size_t size;
   /**
-   * For ::pw_submit_append, the position of the first byte. Otherwise the requested position, or
-   * 0.
+   * For ::pw_submit_append, the position of the first byte. Otherwise the requested one, or 0.
    */
   int64_t offset;
   /**
-   * For ::pw_submit_pin, the page, which the program releases with ::pw_unpin. Otherwise empty.
+   * For ::pw_submit_pin, the page, to be released with ::pw_unpin. Otherwise empty.
    */
   struct pw_page page;
 };
@@ -669,11 +640,7 @@ struct pw_completion {
  * make any call, including submissions, ::pw_queue_cancel and ::pw_queue_run, except
  * ::pw_queue_close of this queue.
  *
- * `completion`: the result; valid only during the call. `user`: the pointer that was passed to the
- * submission.
- *
- * The function must return: it must not be left by an exception or `longjmp`, and must not end the
- * thread.
+ * `completion`: the result; valid only during the call.
  */
 typedef void (*pw_callback)(const struct pw_completion *completion, void *user);
 
@@ -704,8 +671,7 @@ struct pw_read_request {
 };
 
 /**
- * View of a page in place, without a pin: ::pw_view_begin. The structure is the program's memory,
- * which it may copy and keep.
+ * View of a page in place, without a pin: ::pw_view_begin. The program may copy and keep it.
  */
 struct pw_view {
   /**
@@ -749,16 +715,15 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * Returns the version of the library, for example "0.1.0".
+ * Returns the version of the library, for example "0.1.0": a string that is never null and stays
+ * valid until the process ends.
  *
- * Returns: a string that is never null and stays valid until the process ends.
- *
- * Threads: any, at any time.
+ * Threads: any.
  */
 const char *pw_version(void);
 
 /**
- * Creates options for a cache, with all settings at their defaults.
+ * Creates options for a cache, with default settings.
  *
  * `options`: receives the handle; freed with ::pw_cache_options_free.
  *
@@ -778,9 +743,9 @@ int pw_cache_options_new(struct pw_cache_options **options);
 int pw_cache_options_free(struct pw_cache_options *options);
 
 /**
- * Sets the capacity in bytes: pages, index and metadata together. The default is 64 MiB. The
- * minimum is 65 KiB. The maximum is the memory of the machine, or the limit of the process's
- * control group if that is smaller. ::pw_cache_new checks both.
+ * Sets the capacity in bytes: pages, index and metadata together. The default is 64 MiB.
+ * ::pw_cache_new checks the minimum, 65 KiB, and the maximum: the memory of the machine, or the
+ * limit of the process's control group if that is smaller.
  *
  * Errors: ::PW_ERROR_HANDLE.
  *
@@ -799,10 +764,8 @@ int pw_cache_options_set_capacity(struct pw_cache_options *options, uint64_t byt
 int pw_cache_options_set_page_size(struct pw_cache_options *options, size_t bytes);
 
 /**
- * Sets the use of huge pages for the cache's memory. They speed up reads at random positions of a
- * large cache, and use memory in steps of 2 MiB.
- *
- * `huge_pages`: one of ::pw_huge_pages.
+ * Sets the use of huge pages, one of ::pw_huge_pages, for the cache's memory. They speed up reads
+ * at random positions of a large cache, and use memory in steps of 2 MiB.
  *
  * Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
  *
@@ -811,13 +774,12 @@ int pw_cache_options_set_page_size(struct pw_cache_options *options, size_t byte
 int pw_cache_options_set_huge_pages(struct pw_cache_options *options, int huge_pages);
 
 /**
- * Sets the limit of the bytes of all files together that are dirty, or written and not known
- * to be durable. The default is half of the capacity. ::pw_cache_new checks the minimum, 4096
- * bytes, and the maximum, three quarters of the capacity. The quota of a file is the part of
- * the limit that is still free. Since each file may have a few such pages in any case, many
- * files may exceed the limit. If a file is at its quota, a write to a clean page waits until
- * pages of the file were made durable; with ::PW_OPEN_MANUAL, it fails with
- * ::PW_ERROR_THROTTLED at once.
+ * Sets the limit of the bytes of all files that are dirty, or written and not known to be durable.
+ * The default is half of the capacity. ::pw_cache_new checks the minimum, 4096 bytes, and the
+ * maximum, three quarters of the capacity. The quota of a file is the part of the limit that is
+ * still free. Many files may exceed the limit, since each may have a few such pages in any case.
+ * At the quota, a write to a clean page waits until pages of the file were made durable; with
+ * ::PW_OPEN_MANUAL, it fails with ::PW_ERROR_THROTTLED at once.
  *
  * Errors: ::PW_ERROR_HANDLE.
  *
@@ -826,8 +788,8 @@ int pw_cache_options_set_huge_pages(struct pw_cache_options *options, int huge_p
 int pw_cache_options_set_dirty_limit(struct pw_cache_options *options, uint64_t bytes);
 
 /**
- * Sets the age in milliseconds after which the cache makes written data durable by itself, in
- * files that it writes back in the background. The default is 30000.
+ * Sets the age in milliseconds after which the cache makes data durable by itself, in files that
+ * it writes back in the background. The default is 30000.
  *
  * Errors: ::PW_ERROR_HANDLE.
  *
@@ -836,9 +798,9 @@ int pw_cache_options_set_dirty_limit(struct pw_cache_options *options, uint64_t 
 int pw_cache_options_set_max_dirty_age(struct pw_cache_options *options, uint64_t milliseconds);
 
 /**
- * Sets the time in milliseconds after which a call of a file's backend, callback or page codec
- * counts as stalled. A write to a file that is at its quota of dirty pages then fails with
- * ::PW_ERROR_THROTTLED. The default is 900.
+ * Sets the time in milliseconds after which a call of a backend, callback or page codec counts as
+ * stalled. A write to a file at its quota of dirty pages then fails with ::PW_ERROR_THROTTLED. The
+ * default is 900.
  *
  * Errors: ::PW_ERROR_HANDLE.
  *
@@ -857,10 +819,8 @@ int pw_cache_options_set_stall_timeout(struct pw_cache_options *options, uint64_
 int pw_cache_options_set_close_timeout(struct pw_cache_options *options, uint64_t milliseconds);
 
 /**
- * Sets the engine for concurrent transfers: batches of reads, readahead, requests of queues,
- * writeback. ::pw_cache_engine returns the engine in use.
- *
- * `engine`: one of ::pw_engine.
+ * Sets the engine, one of ::pw_engine, for concurrent transfers: batches of reads, readahead,
+ * requests of queues, writeback. ::pw_cache_engine returns the engine in use.
  *
  * Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
  *
@@ -871,9 +831,8 @@ int pw_cache_options_set_engine(struct pw_cache_options *options, int engine);
 /**
  * Creates a cache. Its memory is reserved by this call, and used as pages are read.
  *
- * `options`: null for the defaults; they may be freed, or used for another cache, afterwards.
- *
- * `cache`: receives the handle; closed with ::pw_cache_close.
+ * `options`: null for the defaults; may be freed or used again afterwards. `cache`: receives the
+ * handle; closed with ::pw_cache_close.
  *
  * Errors: ::PW_ERROR_CONFIG and ::PW_ERROR_PAGE_SIZE if a setting is out of range,
  * ::PW_ERROR_OUT_OF_MEMORY, ::PW_ERROR_UNAVAILABLE if the engine is unavailable,
@@ -884,7 +843,7 @@ int pw_cache_options_set_engine(struct pw_cache_options *options, int engine);
 int pw_cache_new(const struct pw_cache_options *options, struct pw_cache **cache);
 
 /**
- * Closes a cache. No more files can be opened with it. Its open files stay open, and its memory
+ * Closes a cache: no more files can be opened with it. Its open files stay open, and its memory
  * stays allocated until the last of them is closed.
  *
  * Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_BUSY while a call with the handle is in progress.
@@ -896,8 +855,8 @@ int pw_cache_close(struct pw_cache *cache);
 /**
  * Returns contents and counters of the cache.
  *
- * `stats`: receives them. `size`: `sizeof(struct pw_cache_stats)`, so that a program works with a
- * later library, whose structure has more fields at its end.
+ * `stats`: receives them. `size`: `sizeof(struct pw_cache_stats)`; a later version may have more
+ * fields at the end.
  *
  * Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
  *
@@ -906,13 +865,12 @@ int pw_cache_close(struct pw_cache *cache);
 int pw_cache_stats(struct pw_cache *cache, struct pw_cache_stats *stats, size_t size);
 
 /**
- * Returns the engine for concurrent transfers, and the reason for its choice. If no engine
- * exists yet, this call creates one.
+ * Returns the engine for concurrent transfers, and the reason for its choice. Creates the engine
+ * if there is none yet.
  *
- * `engine`: receives one of ::pw_engine, never ::PW_ENGINE_AUTO.
- *
- * `why`: null, or receives the reason as a string of at most `size` bytes including the
- * terminating zero. A longer reason is truncated.
+ * `engine`: receives one of ::pw_engine, never ::PW_ENGINE_AUTO. `why`: null, or receives the
+ * reason as a string of at most `size` bytes including the terminating zero, truncated if it is
+ * longer.
  *
  * Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
  *
@@ -921,8 +879,7 @@ int pw_cache_stats(struct pw_cache *cache, struct pw_cache_stats *stats, size_t 
 int pw_cache_engine(struct pw_cache *cache, int *engine, char *why, size_t size);
 
 /**
- * Evicts pages that are neither pinned nor dirty nor unsynced, first those that were not accessed
- * recently.
+ * Evicts pages that are neither pinned nor dirty nor unsynced, least recently accessed ones first.
  *
  * `nr_pages`: the maximum number. `nr_evicted`: null, or receives the number of evicted pages.
  *
@@ -937,25 +894,23 @@ int pw_cache_reclaim(struct pw_cache *cache, size_t nr_pages, size_t *nr_evicted
  * the page. Until then readers see the old page, and other threads that write to it wait. A call
  * of this thread that would wait for the edit returns ::PW_ERROR_DEADLOCK.
  *
- * `page_number`: a page of the file. `flags`: 0 or ::PW_EDIT_TRY.
- *
- * `edit`: is filled in; ended by ::pw_edit_commit or ::pw_edit_cancel, in the same thread.
+ * `flags`: 0 or ::PW_EDIT_TRY. `edit`: is filled in; ended by ::pw_edit_commit or
+ * ::pw_edit_cancel, in the same thread.
  *
  * Errors: ::PW_ERROR_LOCKED with ::PW_EDIT_TRY if any thread edits the page, ::PW_ERROR_DEADLOCK
- * without it if this thread already edits the page, ::PW_ERROR_READ_ONLY, ::PW_ERROR_THROTTLED,
- * ::PW_ERROR_LIMIT after 16383 edits, and those of ::pw_pin.
+ * without it if this thread does, ::PW_ERROR_READ_ONLY, ::PW_ERROR_THROTTLED, ::PW_ERROR_LIMIT
+ * after 16383 edits, and those of ::pw_pin.
  *
- * Threads: any, several with one file.
+ * Threads: any.
  */
 int pw_edit_begin(struct pw_file *file, uint64_t page_number, int flags, struct pw_edit *edit);
 
 /**
  * Puts the edited bytes in place of the page, and keeps the page locked: all readers see the
- * bytes, and other writers wait until ::pw_edit_commit. A program that edits several pages uses
- * this to define the order in which readers see the changes. From now on `data` may only be read.
+ * bytes, and other writers wait until ::pw_edit_commit. A program that edits several pages can
+ * thus define the order in which readers see the changes. From now on `data` may only be read.
  *
- * `edit`: an edit that is not published yet. `lsn`: the log sequence number of the change, 0 for
- * none.
+ * `lsn`: the log sequence number of the change, 0 for none.
  *
  * Errors: ::PW_ERROR_THREAD in another thread, ::PW_ERROR_HANDLE if the edit has ended,
  * ::PW_ERROR_ARGUMENT if it is already published.
@@ -966,13 +921,11 @@ int pw_edit_publish(struct pw_edit *edit, uint64_t lsn);
 
 /**
  * Ends an edit: puts the edited bytes in place of the page, if ::pw_edit_publish has not, and
- * unlocks the page for other writers. The bytes are written as by ::pw_write: all readers see
- * them now, and they are durable after a sync. If the page was truncated (::pw_set_size) or
- * discarded (::pw_discard) since the edit began, this call drops the edited bytes, and returns
- * ::PW_OK.
+ * unlocks the page for other writers. All readers then see the bytes, which are durable after a
+ * sync. If the page was truncated (::pw_set_size) or discarded (::pw_discard) since the edit
+ * began, this call drops the edited bytes, and returns ::PW_OK.
  *
- * `edit`: is cleared. `lsn`: the log sequence number of the change, 0 for none; ignored after
- * ::pw_edit_publish.
+ * `edit`: is cleared. `lsn`: as for ::pw_edit_publish, after which it is ignored.
  *
  * Errors: ::PW_ERROR_THREAD in another thread, ::PW_ERROR_HANDLE if the edit has ended,
  * ::PW_ERROR_ARGUMENT.
@@ -982,9 +935,7 @@ int pw_edit_publish(struct pw_edit *edit, uint64_t lsn);
 int pw_edit_commit(struct pw_edit *edit, uint64_t lsn);
 
 /**
- * Ends an edit without a change of the page.
- *
- * `edit`: is cleared.
+ * Ends an edit without a change of the page. `edit` is cleared.
  *
  * Errors: ::PW_ERROR_THREAD in another thread, ::PW_ERROR_HANDLE if the edit has ended,
  * ::PW_ERROR_ARGUMENT if it is published, which cannot be undone.
@@ -994,25 +945,20 @@ int pw_edit_commit(struct pw_edit *edit, uint64_t lsn);
 int pw_edit_cancel(struct pw_edit *edit);
 
 /**
- * Returns the message of an error code.
+ * Returns the message of an error code, or "not an error code": a string that is never null and
+ * stays valid until the process ends.
  *
- * `code`: the result of a call. For any other number, the message is "not an error code".
- *
- * Returns: a string that is never null and stays valid until the process ends.
- *
- * Threads: any, at any time.
+ * Threads: any.
  */
 const char *pw_strerror(int code);
 
 /**
- * Returns the message of this thread's last error in one line. If an operation of a cache or file
- * failed, the message has the operation, the path, the reason and the causes. If the call was
- * refused, for example because of an argument, it has only the reason.
- *
- * Calls that succeed do not change the message.
+ * Returns the message of this thread's last error in one line, or "no error". It has the
+ * operation, the path, the reason and the causes, or, if the call was refused, for example because
+ * of an argument, only the reason. Calls that succeed do not change it.
  *
  * Returns: a string that is never null, and stays valid until the next error of this thread, or
- * until the thread ends. If there was no error, the string is "no error".
+ * until the thread ends.
  *
  * Threads: any; each has its own.
  */
@@ -1036,8 +982,8 @@ int pw_last_code(void);
 int pw_last_errno(void);
 
 /**
- * Creates options for an open, with all settings at their defaults. They may be used for any
- * number of files, also of several caches.
+ * Creates options for an open, with default settings. They may be used for any number of files,
+ * also of several caches.
  *
  * `options`: receives the handle; freed with ::pw_open_options_free.
  *
@@ -1048,8 +994,7 @@ int pw_last_errno(void);
 int pw_open_options_new(struct pw_open_options **options);
 
 /**
- * Frees options. Files that were opened with them are not affected, and keep their callback and
- * page codec.
+ * Frees options. Files that were opened with them keep their callback and page codec.
  *
  * Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_BUSY while another thread uses them.
  *
@@ -1068,8 +1013,8 @@ int pw_open_options_free(struct pw_open_options *options);
 int pw_open_options_set_page_size(struct pw_open_options *options, size_t bytes);
 
 /**
- * Sets the permissions of a file that is created, as in `open`: the process's mask (`umask`) is
- * removed from them. The default is 0666. An existing file keeps its own.
+ * Sets the permissions of a file that is created, as in `open`, from which the process's `umask`
+ * is removed. The default is 0666.
  *
  * Errors: ::PW_ERROR_HANDLE.
  *
@@ -1082,20 +1027,18 @@ int pw_open_options_set_mode(struct pw_open_options *options, uint32_t bits);
  * written to the backend: it makes the log durable up to the page's log sequence number, or
  * refuses the page. Files that are opened with these options are open for writing.
  *
- * `hook`: the callback, or null for no callback. `user`: the pointer that is passed to it.
- *
- * `release`: null, or a function that is called with `user` once no thread can call the callback
- * any more, since neither these options nor a file use it. If `hook` is null, `release` is not
- * called.
+ * `hook`: the callback, or null for none. `user`: the pointer that is passed to it. `release`:
+ * null, or a function that is called with `user` once no thread can call the callback any more,
+ * since neither these options nor a file use it; not called if `hook` is null.
  *
  * The callback is called by threads that make calls for this file (flush, sync, close; with a page
  * codec also a new size or a write past the end), and by threads of the cache; several threads may
- * call it at once. Reads never call it. The callback may use other files of the cache, such as a
- * log. A call with its own file that would wait for writeback returns ::PW_ERROR_DEADLOCK.
+ * call it at once. Reads never call it. It may use other files of the cache, such as a log. A call
+ * with its own file that would wait for writeback returns ::PW_ERROR_DEADLOCK.
  *
- * Each call of this function creates another callback. To open a file a second time while it is
- * open, use the same options, or options without a callback. With another callback, ::pw_open
- * fails with ::PW_ERROR_OPTIONS_MISMATCH.
+ * Each call of this function creates another callback. To open a file that is already open, use
+ * the same options, or options without a callback; with another one, ::pw_open fails with
+ * ::PW_ERROR_OPTIONS_MISMATCH.
  *
  * Errors: ::PW_ERROR_HANDLE. After an error, `release` is not called.
  *
@@ -1111,36 +1054,32 @@ int pw_open_options_set_before_write(struct pw_open_options *options,
  * checksums, encryption, compression within the page.
  *
  * The file is then stored in whole pages and can be read only with a matching codec. Users of the
- * cache never see the stored form: `after_read` restores the bytes that `before_write` received. A
- * checksum or a tag is stored in the page itself: the program leaves some bytes of each page
- * unused, for example zero; `before_write` replaces them, and `after_read` restores them. Unlike a
- * callback, a codec does not open files for writing, since readers need it, too.
+ * cache never see the stored form: `after_read` restores the bytes that `before_write` received.
+ * For a checksum or a tag, the program leaves some bytes of each page unused, for example zero;
+ * `before_write` replaces them, and `after_read` restores them. Unlike a callback, a codec does
+ * not open files for writing, since readers need it, too.
  *
- * `before_write`, `after_read`: the two functions of the codec. If both are null, the file has no
- * codec. `hole`: null, or the function that is called for pages whose stored bytes are zeros,
- * since they were never written or were entirely lost; without it such pages read as zeros.
- * `user`: the pointer that is passed to the functions.
+ * `before_write`, `after_read`: the two functions of the codec, or null for no codec. `hole`:
+ * null, or the function that is called for pages whose stored bytes are zeros, since they were
+ * never written or were entirely lost; without it such pages read as zeros. `user`, `release`: as
+ * for ::pw_open_options_set_before_write; without a codec, `release` is not called.
  *
- * `release`: null, or a function that is called with `user` once no thread can call the codec any
- * more, since neither these options nor a file use it. If the file has no codec, `release` is not
- * called.
+ * `before_write` is called by the thread that writes the file back, of the program or of the
+ * cache; for one file, by one thread at a time. For a dirty page, the callback
+ * (::pw_open_options_set_before_write), if any, is called first; not for a rewrite of the last
+ * page that only removes bytes past the end of the file. `after_read` and `hole` are called by
+ * threads of the program that need a page that is not cached, and by threads of the cache; several
+ * threads may call them at once. A thread that opens the file for writing or extends it may call
+ * `after_read` and `before_write`, too. Threads that need the page wait until the function has
+ * returned.
  *
- * `before_write` is called by the thread that writes the file back, which may be a thread of
- * the program or of the cache; for one file, by one thread at a time. For a dirty page, the
- * callback (::pw_open_options_set_before_write), if any, is called first. A rewrite of the
- * last page that only removes bytes past the end of the file does not call the callback.
- * `after_read` and `hole` are called by threads of the program that need a page that is not
- * cached, and by threads of the cache; several threads may call them at once. A thread that
- * opens the file for writing or extends it may call `after_read` and `before_write`, too.
- * Threads that need the page wait until the function has returned. None of these functions may
- * make a call with any cache that might wait: such a call returns ::PW_ERROR_DEADLOCK. A read
- * or view within one page is allowed if the page is cached, its accessed bit is set, and no
- * thread is changing it. A pin of such a page may succeed. ::pw_close returns ::PW_ERROR_BUSY
- * for the handle whose call needs the page.
+ * None of these functions may make a call with any cache that might wait: such a call returns
+ * ::PW_ERROR_DEADLOCK. A read or view within one page is allowed if the page is cached, its
+ * accessed bit is set, and no thread is changing it. A pin of such a page may succeed. ::pw_close
+ * returns ::PW_ERROR_BUSY for the handle whose call needs the page.
  *
- * Each call of this function creates another codec. To open a file a second time while it is open,
- * use the same options, or options without a codec. With another codec, ::pw_open fails with
- * ::PW_ERROR_OPTIONS_MISMATCH.
+ * Each call of this function creates another codec. For another open of a file that is open, the
+ * rule of callbacks applies: another codec gives ::PW_ERROR_OPTIONS_MISMATCH.
  *
  * Errors: ::PW_ERROR_HANDLE; ::PW_ERROR_ARGUMENT if only one of `before_write` and `after_read` is
  * null, or both are null and `hole` is not. After an error, `release` is not called.
@@ -1158,19 +1097,14 @@ int pw_open_options_set_page_hooks(struct pw_open_options *options,
  * Opens a file. All handles of one file share its pages, whatever name the file was opened by.
  *
  * `path`: as for `open`, in any encoding. `flags`: 0 for reading only, or any of `PW_OPEN_...`.
- * `options`: null for the defaults.
- *
- * `file`: receives the handle; closed with ::pw_close.
+ * `options`: null for the defaults. `file`: receives the handle; closed with ::pw_close.
  *
  * Errors: ::PW_ERROR_NOT_FOUND, ::PW_ERROR_PERMISSION, ::PW_ERROR_PATH, ::PW_ERROR_NOT_A_FILE,
- * ::PW_ERROR_SYSTEM_LIMIT, ::PW_ERROR_OUT_OF_MEMORY and ::PW_ERROR_IO as the system reports
- * them; ::PW_ERROR_EXISTS with ::PW_OPEN_CREATE_NEW; ::PW_ERROR_AMBIGUOUS_FILE if the file
- * system reports the identity of another open file for this file, or changes the identity of
- * an open file; ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_PAGE_SIZE; ::PW_ERROR_CONFIG if the
- * cache is too small for the page size; ::PW_ERROR_OUT_OF_FRAMES if the cache has no memory
- * left for the data of an open file; ::PW_ERROR_PAGE_SIZE_MISMATCH and
- * ::PW_ERROR_OPTIONS_MISMATCH if the file is already open with another page size or other
- * options; ::PW_ERROR_OPEN_ELSEWHERE if the file cannot be opened for writing (see there);
+ * ::PW_ERROR_SYSTEM_LIMIT, ::PW_ERROR_OUT_OF_MEMORY and ::PW_ERROR_IO as the system reports them;
+ * ::PW_ERROR_EXISTS with ::PW_OPEN_CREATE_NEW; ::PW_ERROR_AMBIGUOUS_FILE,
+ * ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_PAGE_SIZE; ::PW_ERROR_CONFIG if the cache is too small for
+ * the page size; ::PW_ERROR_OUT_OF_FRAMES if the cache has no memory left for the data of an open
+ * file; ::PW_ERROR_PAGE_SIZE_MISMATCH, ::PW_ERROR_OPTIONS_MISMATCH, ::PW_ERROR_OPEN_ELSEWHERE;
  * ::PW_ERROR_CORRUPT if the stored size is not valid for a file with a page codec;
  * ::PW_ERROR_DEADLOCK in a page codec, or with ::PW_OPEN_TRUNCATE in a callback of the file;
  * ::PW_ERROR_UNAVAILABLE, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 65535
@@ -1188,7 +1122,7 @@ int pw_open(struct pw_cache *cache,
  * Creates another handle of the same open file, with the same access mode. Each handle has its own
  * readahead streams and its own advice, and gets each writeback failure reported.
  *
- * `file`: the first handle. `other`: receives the new one; closed with ::pw_close.
+ * `other`: receives the handle; closed with ::pw_close.
  *
  * Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT.
  *
@@ -1197,17 +1131,16 @@ int pw_open(struct pw_cache *cache,
 int pw_dup(struct pw_file *file, struct pw_file **other);
 
 /**
- * Closes the handle. If the handle is open for writing, or is the last handle of the file, all
- * writes to the file are first made durable. If the backend, callback or page codec fails, the
- * close is retried for a second (::pw_cache_options_set_close_timeout).
+ * Closes the handle. If it is open for writing, or is the last handle of the file, all writes to
+ * the file are first made durable. If the backend, callback or page codec fails, the close is
+ * retried for a second (::pw_cache_options_set_close_timeout).
  *
  * After an error the handle is unchanged, and nothing is lost: close it again when the backend
- * works. A program that ends without closing may lose what was not synced.
+ * works.
  *
- * Errors: ::PW_ERROR_BUSY at once, and nothing was done, if pages are pinned or edited by this
- * handle, requests with it are in flight, or a call with it is in progress; those of
- * ::pw_sync_all; ::PW_ERROR_UNAVAILABLE if the system now refuses `membarrier(2)`, which it has
- * granted before; ::PW_ERROR_HANDLE.
+ * Errors: ::PW_ERROR_BUSY at once if pages are pinned or edited by this handle, requests with it
+ * are in flight, or a call with it is in progress; those of ::pw_sync_all; ::PW_ERROR_UNAVAILABLE
+ * if the system now refuses `membarrier(2)`, which it has granted before; ::PW_ERROR_HANDLE.
  *
  * Threads: any. A call that another thread makes concurrently with the handle takes effect, or
  * returns ::PW_ERROR_BUSY or ::PW_ERROR_HANDLE.
@@ -1217,8 +1150,7 @@ int pw_close(struct pw_file *file);
 /**
  * Returns information about a file, including the number of pages that are not durable.
  *
- * `info`: receives it. `size`: `sizeof(struct pw_file_info)`, so that a program works with a later
- * library, whose structure has more fields at its end.
+ * `info`: receives it. `size`: `sizeof(struct pw_file_info)`, as for ::pw_cache_stats.
  *
  * Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
  *
@@ -1227,9 +1159,7 @@ int pw_close(struct pw_file *file);
 int pw_file_info(struct pw_file *file, struct pw_file_info *info, size_t size);
 
 /**
- * Returns the size of the file in bytes, as the cache knows it.
- *
- * `size`: receives it.
+ * Returns in `size` the size of the file in bytes, as the cache knows it.
  *
  * Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
  *
@@ -1239,13 +1169,13 @@ int pw_size(struct pw_file *file, int64_t *size);
 
 /**
  * Queries the backend for the present size of a file that was changed outside the cache, and uses
- * this size from then on. Removes the cached pages that the change of size has made invalid. Does
- * nothing but return the size if this cache has the file open for writing.
+ * this size from then on. Removes the cached pages that the change has made invalid. Only returns
+ * the size if this cache has the file open for writing.
  *
  * `size`: null, or receives the size.
  *
- * Errors: ::PW_ERROR_IO, ::PW_ERROR_FILE_TOO_LARGE if the file is now larger than four times
- * the size that it was opened with plus 64 MiB (close all its handles, and open it again);
+ * Errors: ::PW_ERROR_IO, ::PW_ERROR_FILE_TOO_LARGE if the file is now larger than four times the
+ * size that it was opened with plus 64 MiB (close all its handles, and open it again);
  * ::PW_ERROR_CORRUPT if the stored size is not valid for a file with a page codec;
  * ::PW_ERROR_DEADLOCK in a page codec, ::PW_ERROR_HANDLE.
  *
@@ -1268,18 +1198,16 @@ int pw_queue_new(struct pw_queue **queue);
 /**
  * Closes a queue.
  *
- * Errors: ::PW_ERROR_BUSY, and nothing was done, if it has requests whose callback was not called
- * yet, or a thread is in a call with it; ::PW_ERROR_HANDLE.
+ * Errors: ::PW_ERROR_BUSY if a callback of a request was not called yet, or a thread is in a call
+ * with the queue; ::PW_ERROR_HANDLE.
  *
  * Threads: any.
  */
 int pw_queue_close(struct pw_queue *queue);
 
 /**
- * Returns a descriptor that is readable when ::pw_queue_run has work to do: for `poll` and
- * `epoll`. The descriptor belongs to the queue, and the program must not use it in any other way.
- *
- * `fd`: receives the descriptor.
+ * Returns in `fd` a descriptor for `poll` and `epoll`, which is readable when ::pw_queue_run has
+ * work to do. It belongs to the queue, and the program must not use it in any other way.
  *
  * Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
  *
@@ -1291,28 +1219,26 @@ int pw_queue_fd(struct pw_queue *queue, int *fd);
  * Continues requests, and calls the callbacks of those that are complete.
  *
  * `max`: the maximum number of callbacks. `timeout`: the time in milliseconds to wait for the
- * first one; 0 for no wait, -1 for no limit.
+ * first one; 0 for no wait, -1 for no limit. `nr_done`: null, or receives the number of callbacks
+ * called; 0 after a timeout.
  *
- * `nr_done`: null, or receives the number of callbacks called; 0 after a timeout.
+ * Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_IO. Callbacks get the errors of
+ * requests.
  *
- * Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_IO. Errors of requests are passed to
- * their callbacks.
- *
- * Threads: any, several with one queue. The call and its callbacks are no cancellation points: a
- * thread that is cancelled (`pthread_cancel`, deferred) continues to the end of the call.
+ * Threads: any. The call and its callbacks are no cancellation points: a thread that is cancelled
+ * (`pthread_cancel`, deferred) continues to the end of the call.
  */
 int pw_queue_run(struct pw_queue *queue, size_t max, int timeout, size_t *nr_done);
 
 /**
  * Cancels a request: its callback gets ::PW_ERROR_CANCELED. If the backend or a thread of the
- * cache has started the operation, the operation continues: a write, an append or a sync may still
- * be performed, entirely or in part. A read's buffer belongs to the library until the callback.
+ * cache has started the operation, it continues: a write, an append or a sync may still be
+ * performed, entirely or in part. A read's buffer belongs to the library until the callback.
  *
  * `request`: the number that the submission returned.
  *
- * Errors: ::PW_ERROR_HANDLE if the handle of the queue is not open, there is no such request, or
- * the request is complete. In the last case, the callback gets the result of the request, or has
- * got it.
+ * Errors: ::PW_ERROR_HANDLE if the queue is not open, or the request does not exist or is
+ * complete: the callback of a complete request gets its result, or has got it.
  *
  * Threads: any.
  */
@@ -1321,16 +1247,15 @@ int pw_queue_cancel(struct pw_queue *queue, uint64_t request);
 /**
  * Reads as ::pw_read, without waiting. The callback gets the number of bytes read.
  *
- * `buf`: receives the bytes; it belongs to the library until the callback. `request`: null, or
- * receives the number of the request; another thread may call the callback before that.
- * `callback`, `user`: the function that is called on completion, and its argument.
+ * `buf`: receives the bytes; it belongs to the library until the callback. `callback`, `user`: the
+ * function that is called on completion, and its argument. `request`: null, or receives the number
+ * of the request, perhaps after the callback was called.
  *
  * Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_OUT_OF_MEMORY, ::PW_ERROR_FORKED, and
  * ::PW_ERROR_BUSY while another thread is closing the queue or the file. If the call returns an
  * error, the callback is not called. Errors of the operation are passed to the callback.
  *
- * Threads: any, several with one queue and one file. Until the callback begins, ::pw_close of the
- * file returns ::PW_ERROR_BUSY.
+ * Threads: any. Until the callback begins, ::pw_close of the file returns ::PW_ERROR_BUSY.
  */
 int pw_submit_read(struct pw_queue *queue,
                    struct pw_file *file,
@@ -1344,8 +1269,7 @@ int pw_submit_read(struct pw_queue *queue,
 /**
  * Writes as ::pw_write, without waiting. The callback gets the number of bytes written.
  *
- * `buf`: is copied; the program may reuse it when this call returns. `request`, `callback`,
- * `user`: as for ::pw_submit_read.
+ * `buf`: is copied by this call. `request`, `callback`, `user`: as for ::pw_submit_read.
  *
  * Errors: as ::pw_submit_read.
  *
@@ -1361,11 +1285,10 @@ int pw_submit_write(struct pw_queue *queue,
                     uint64_t *request);
 
 /**
- * Appends as ::pw_append, without waiting. The callback gets the position of the first byte. If
- * several appends are in flight at once, the library may perform them in any order.
+ * Appends as ::pw_append, without waiting. The callback gets the position of the first byte.
+ * Appends that are in flight at once may be performed in any order.
  *
- * `buf`: is copied; the program may reuse it when this call returns. `request`, `callback`,
- * `user`: as for ::pw_submit_read.
+ * `buf`: is copied by this call. `request`, `callback`, `user`: as for ::pw_submit_read.
  *
  * Errors: as ::pw_submit_read.
  *
@@ -1380,8 +1303,8 @@ int pw_submit_append(struct pw_queue *queue,
                      uint64_t *request);
 
 /**
- * Syncs as ::pw_sync_data, without waiting. The sync covers all writes that were complete
- * before this call; a submitted write is complete at the latest when its callback begins.
+ * Syncs as ::pw_sync_data, without waiting: all writes that were complete before this call. A
+ * submitted write is complete at the latest when its callback begins.
  *
  * `request`, `callback`, `user`: as for ::pw_submit_read.
  *
@@ -1412,12 +1335,10 @@ int pw_submit_pin(struct pw_queue *queue,
                   uint64_t *request);
 
 /**
- * Reads bytes of a file. Reads of cached pages acquire no lock. Once the accessed bit of a
- * page is set, they write no shared memory, unless the page keeps changing, more than 1024
- * threads use files, or the system lacks `membarrier(2)`.
- *
- * A read within one page is atomic: it returns the bytes that the page had at one moment. A read
- * of several pages is atomic for each page.
+ * Reads bytes of a file. Reads of cached pages acquire no lock. Once the accessed bit of a page is
+ * set, they write no shared memory, unless the page keeps changing, more than 1024 threads use
+ * files, or the system lacks `membarrier(2)`. For each page, a read is atomic: it returns the
+ * bytes that the page had at one moment.
  *
  * `buf`: receives the bytes; may be null if `size` is 0. `offset`: the position in the file.
  *
@@ -1426,28 +1347,27 @@ int pw_submit_pin(struct pw_queue *queue,
  * begins at the failed page reports the failure. The remaining bytes of `buf` are unspecified,
  * also after an error.
  *
- * Errors: ::PW_ERROR_IO, ::PW_ERROR_CORRUPT if the page codec refuses a page,
- * ::PW_ERROR_TRUNCATED if the file was truncated outside the cache, ::PW_ERROR_OUT_OF_FRAMES
- * if every page is pinned or cannot be written back, ::PW_ERROR_TOO_MANY_PINS,
- * ::PW_ERROR_DEADLOCK in a page codec, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
+ * Errors: ::PW_ERROR_IO, ::PW_ERROR_CORRUPT if the page codec refuses a page, ::PW_ERROR_TRUNCATED
+ * if the file was truncated outside the cache, ::PW_ERROR_OUT_OF_FRAMES if every page is pinned or
+ * cannot be written back, ::PW_ERROR_TOO_MANY_PINS, ::PW_ERROR_DEADLOCK in a page codec,
+ * ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
  *
- * Threads: any, several with one file.
+ * Threads: any.
  */
 int pw_read(struct pw_file *file, void *buf, size_t size, int64_t offset, size_t *nr_read);
 
 /**
- * Performs many reads, each as ::pw_read, in any order. Reads of cached pages overlap their
- * memory accesses, sixteen at a time. Missing pages are read from the file concurrently, as
- * many at once as the engine accepts, and at most as many as fit in an eighth of the cache.
+ * Performs many reads, each as ::pw_read, in any order. Reads of cached pages overlap their memory
+ * accesses, sixteen at a time. Missing pages are read from the file concurrently, as many at once
+ * as the engine accepts and fit in an eighth of the cache.
  *
  * `requests`: `count` of them; `nr_read` and `error` of each are filled in.
  *
- * Errors: the first error of a request, whose message ::pw_last_error returns; the other
- * requests are performed nevertheless. ::PW_ERROR_ARGUMENT if `requests` or a buffer is null
- * or too large, two buffers overlap, or an offset is negative, and ::PW_ERROR_HANDLE: then
- * nothing was done.
+ * Errors: the first error of a request, whose message ::pw_last_error returns; the other requests
+ * are performed nevertheless. ::PW_ERROR_ARGUMENT if `requests` or a buffer is null or too large,
+ * two buffers overlap, or an offset is negative, and ::PW_ERROR_HANDLE: then nothing was done.
  *
- * Threads: any, several with one file.
+ * Threads: any.
  */
 int pw_read_many(struct pw_file *file, struct pw_read_request *requests, size_t count);
 
@@ -1455,22 +1375,20 @@ int pw_read_many(struct pw_file *file, struct pw_read_request *requests, size_t 
  * Pins a page, so that its bytes can be read in place. While the page is pinned, its bytes stay in
  * memory and do not change, whatever is written to the file.
  *
- * `page_number`: the page; its first byte is the number times the page size.
- *
  * `page`: is filled in; released with ::pw_unpin.
  *
- * Errors: ::PW_ERROR_OUT_OF_RANGE, ::PW_ERROR_LIMIT if this thread has no free slot for a pin
- * and all 1048576 are allocated, and those of ::pw_read.
+ * Errors: ::PW_ERROR_OUT_OF_RANGE, ::PW_ERROR_LIMIT if this thread has no free slot for a pin and
+ * all 1048576 are allocated, and those of ::pw_read.
  *
- * Threads: any, several with one file.
+ * Threads: any.
  */
 int pw_pin(struct pw_file *file, uint64_t page_number, struct pw_page *page);
 
 /**
  * Releases a pinned page. Its bytes must not be used any more.
  *
- * `page`: the structure that ::pw_pin has filled in, or a copy of it or of the page of a
- * completion (::pw_submit_pin); is cleared.
+ * `page`: the structure that ::pw_pin has filled in, or the page of a completion
+ * (::pw_submit_pin), or a copy; is cleared.
  *
  * Errors: ::PW_ERROR_HANDLE if the pin was already released, by this copy or another;
  * ::PW_ERROR_ARGUMENT.
@@ -1480,9 +1398,9 @@ int pw_pin(struct pw_file *file, uint64_t page_number, struct pw_page *page);
 int pw_unpin(struct pw_page *page);
 
 /**
- * Begins a view of a page in place, without a pin. Copies nothing. Once the accessed bit of
- * the page is set, writes no shared memory, with the exceptions of ::pw_read.
- * ::pw_view_validate afterwards checks whether the bytes that were read are the page's.
+ * Begins a view of a page in place, without a pin. Copies nothing, and writes no shared memory
+ * under the conditions of ::pw_read. ::pw_view_validate afterwards checks whether the bytes that
+ * were read are the page's.
  *
  * Between the two calls, other threads may write to the bytes at any time, or put another page in
  * their place. Therefore:
@@ -1495,14 +1413,14 @@ int pw_unpin(struct pw_page *page);
  * - Do not let a loaded value have an effect outside the view (a result, a write, a free) before
  *   ::pw_view_validate has returned ::PW_OK.
  *
- * As long as the handle is open, the memory is readable, whatever happens to the page. After that
+ * The memory is readable as long as the handle is open, whatever happens to the page; after that
  * it must not be read. A view need not be released.
  *
- * `page_number`: as for ::pw_pin. `view`: is filled in.
+ * `view`: is filled in.
  *
  * Errors: as ::pw_pin, except ::PW_ERROR_LIMIT.
  *
- * Threads: any, several with one file.
+ * Threads: any.
  */
 int pw_view_begin(struct pw_file *file, uint64_t page_number, struct pw_view *view);
 
@@ -1511,34 +1429,32 @@ int pw_view_begin(struct pw_file *file, uint64_t page_number, struct pw_view *vi
  * from the view are bytes that the page had at the same moment.
  *
  * A view may be validated any number of times, and after any time: a program can follow pages of a
- * tree and afterwards check that its path was valid. A page that has changed is never reported as
+ * tree and afterwards check that its path was valid. A changed page is never reported as
  * unchanged; an unchanged one is occasionally reported as changed. Writes, eviction, truncation
  * and moves are changes; reads, pins and writeback are not.
  *
- * `view`: is not modified.
- *
  * Returns: ::PW_OK if the page is unchanged.
  *
- * Errors: ::PW_ERROR_CHANGED if the page has changed; ::PW_ERROR_CHANGING if another thread has
- * exclusive access to the page for a short time and may be changing it, so that the program may
- * try again; ::PW_ERROR_HANDLE if the file was closed since ::pw_view_begin; ::PW_ERROR_ARGUMENT.
+ * Errors: ::PW_ERROR_CHANGED; ::PW_ERROR_CHANGING if another thread has exclusive access to the
+ * page for a short time and may be changing it: try again; ::PW_ERROR_HANDLE if the file was
+ * closed since ::pw_view_begin; ::PW_ERROR_ARGUMENT.
  *
- * Threads: any, several with one view.
+ * Threads: any.
  */
 int pw_view_validate(const struct pw_view *view);
 
 /**
- * Copies bytes of a view, and validates it. If this returns ::PW_OK, the page had these bytes at
- * the start of the view, and still has them when the copy is validated.
+ * Copies bytes of a view, and validates it. After ::PW_OK, the page had these bytes at the start
+ * of the view, and still had them when the copy was validated.
  *
- * `offset`: position in the page. `buf`: receives `size` bytes. After an error its contents are
- * unspecified.
+ * `offset`: position in the page. `buf`: receives `size` bytes, which are unspecified after an
+ * error.
  *
  * Errors: ::PW_ERROR_ARGUMENT if the bytes are not all in the view; those of ::pw_view_validate;
- * and those of ::pw_view_begin, since the call looks the page up again instead of using the
- * address in the view: it never copies memory that no longer belongs to the page.
+ * and those of ::pw_view_begin, since the call looks the page up again: it never copies memory
+ * that no longer belongs to the page.
  *
- * Threads: any, several with one view.
+ * Threads: any.
  */
 int pw_view_copy(const struct pw_view *view, size_t offset, void *buf, size_t size);
 
@@ -1550,21 +1466,21 @@ int pw_view_copy(const struct pw_view *view, size_t offset, void *buf, size_t si
  *
  * Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_HANDLE, ::PW_ERROR_DEADLOCK in a page codec.
  *
- * Threads: any, several with one file.
+ * Threads: any.
  */
 int pw_advise(struct pw_file *file, int64_t offset, int64_t length, int advice);
 
 /**
  * Submits reads of the missing pages of several ranges, all at once, without waiting for them. The
- * call is a hint. It reads neither pages for which it would have to wait, nor pages past the end
- * of the file. One call reads at most as many pages as fit in an eighth of the cache.
+ * call is a hint: it skips pages for which it would have to wait, or past the end of the file, and
+ * reads at most as many as fit in an eighth of the cache.
  *
  * `ranges`: `count` of them. `nr_pages`: null, or receives the number of pages whose reads were
  * submitted.
  *
  * Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_HANDLE, ::PW_ERROR_DEADLOCK in a page codec.
  *
- * Threads: any, several with one file.
+ * Threads: any.
  */
 int pw_prefetch(struct pw_file *file,
                 const struct pw_range *ranges,
@@ -1572,38 +1488,34 @@ int pw_prefetch(struct pw_file *file,
                 size_t *nr_pages);
 
 /**
- * Removes pages from the cache, so that the next read fetches them from the file. Programs call
- * this after a file was changed outside the cache. Pins of removed pages keep their bytes. Three
- * kinds of pages stay in the cache: pages with writes that the backend does not have yet, pages
- * with writes that are not yet durable, and pages that are locked (::pw_edit_begin).
+ * Removes pages from the cache, so that the next read fetches them from the file, for files that
+ * were changed outside the cache. Pins of removed pages keep their bytes. Pages stay if they have
+ * writes that the backend does not have or that are not durable, or are locked (::pw_edit_begin).
  *
  * `offset`, `length`: the bytes; whole pages are removed. A length of 0 extends to the end.
  *
  * Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_HANDLE, ::PW_ERROR_DEADLOCK in a page codec.
  *
- * Threads: any, several with one file.
+ * Threads: any.
  */
 int pw_invalidate(struct pw_file *file, int64_t offset, int64_t length);
 
 /**
  * Writes bytes to a file. All readers of the cache see them after the call; they are durable after
- * ::pw_sync_data.
- *
- * A write within one page is atomic: readers see all of it or nothing. A write past the end
- * extends the file, and the gap reads as zeros.
+ * ::pw_sync_data. A write within one page is atomic: readers see all of it or nothing. A write
+ * past the end extends the file, and the gap reads as zeros.
  *
  * `buf`: `size` bytes; may be null if `size` is 0. `offset`: the position in the file.
  *
  * `nr_written`: receives the number of bytes written: `size`, or fewer if a page after the first
  * failed. A write that begins at the failed page then reports the error.
  *
- * Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_THROTTLED if the file is at
- * its quota of dirty pages, and they cannot be written back; ::PW_ERROR_OUT_OF_FRAMES if every
- * page is pinned or cannot be written back; ::PW_ERROR_REFUSED if a page codec refuses the last
- * page of a file that is extended; ::PW_ERROR_DEADLOCK, and those of ::pw_read, since a write to a
- * part of a page reads the page first.
+ * Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_THROTTLED,
+ * ::PW_ERROR_OUT_OF_FRAMES; ::PW_ERROR_REFUSED if a page codec refuses the last page of a file
+ * that is extended; ::PW_ERROR_DEADLOCK, and those of ::pw_read, since a write to a part of a page
+ * reads the page first.
  *
- * Threads: any, several with one file.
+ * Threads: any.
  */
 int pw_write(struct pw_file *file,
              const void *buf,
@@ -1613,12 +1525,12 @@ int pw_write(struct pw_file *file,
 
 /**
  * As ::pw_write, with the log sequence number of the write; 0 for none. Before a page is written
- * to the backend, the writeback callback gets the highest number of that page
- * (::pw_open_options_set_before_write): the log must then be durable up to this number.
+ * to the backend, the writeback callback (::pw_open_options_set_before_write) gets the highest
+ * number of the page: the log must then be durable up to this number.
  *
  * Errors: as ::pw_write.
  *
- * Threads: any, several with one file.
+ * Threads: any.
  */
 int pw_write_lsn(struct pw_file *file,
                  const void *buf,
@@ -1636,7 +1548,7 @@ int pw_write_lsn(struct pw_file *file,
  * Errors: as ::pw_write; ::PW_ERROR_OUT_OF_FRAMES at once if `size` exceeds the maximum of one
  * call, by default a quarter of the cache; ::pw_last_error states the maximum.
  *
- * Threads: any, several with one file.
+ * Threads: any.
  */
 int pw_append(struct pw_file *file, const void *buf, size_t size, int64_t *offset);
 
@@ -1645,7 +1557,7 @@ int pw_append(struct pw_file *file, const void *buf, size_t size, int64_t *offse
  *
  * Errors: as ::pw_append.
  *
- * Threads: any, several with one file.
+ * Threads: any.
  */
 int pw_append_lsn(struct pw_file *file,
                   const void *buf,
@@ -1654,28 +1566,26 @@ int pw_append_lsn(struct pw_file *file,
                   int64_t *offset);
 
 /**
- * Sets the size of a file, as `ftruncate`. Bytes past the new size are removed, and new bytes are
- * zeros. Pinned pages keep their bytes.
+ * Sets the size of a file, as `ftruncate`. New bytes are zeros. Pinned pages keep their bytes.
  *
- * Errors: as ::pw_write, since the last page before the old or new end may have to be read and
- * changed.
+ * Errors: as ::pw_write: the last page before the old or new end may have to be read and changed.
  *
- * Threads: any, several with one file.
+ * Threads: any.
  */
 int pw_set_size(struct pw_file *file, int64_t size);
 
 /**
- * Writes dirty pages to the backend. The pages are not durable before a sync.
+ * Writes dirty pages to the backend. They are not durable before a sync.
  *
  * `offset`, `length`: pages with any of these bytes are written; a length of 0 extends to the end.
  * `nr_pages`: null, or receives the number of pages.
  *
- * Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_IO, ::PW_ERROR_REFUSED, ::PW_ERROR_TOO_MANY_PINS;
- * the pages that could not be written are then still dirty. Any writeback failure that was not
- * reported to the handle yet, even if this call has written the pages. ::PW_ERROR_DEADLOCK,
- * ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
+ * Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_IO, ::PW_ERROR_REFUSED, ::PW_ERROR_TOO_MANY_PINS; pages
+ * that could not be written are then still dirty. Any writeback failure that was not reported to
+ * the handle yet, even if this call has written the pages. ::PW_ERROR_DEADLOCK, ::PW_ERROR_HANDLE,
+ * ::PW_ERROR_ARGUMENT.
  *
- * Threads: any, several with one file.
+ * Threads: any.
  */
 int pw_flush(struct pw_file *file, int64_t offset, int64_t length, size_t *nr_pages);
 
@@ -1684,8 +1594,8 @@ int pw_flush(struct pw_file *file, int64_t offset, int64_t length, size_t *nr_pa
  * needed to read it, as `fdatasync`.
  *
  * After an error the state of everything written since the last successful sync is unknown. All of
- * it is dirty again, and the next sync writes it again. Each failure, also one in the background,
- * is reported once to every handle of the file.
+ * it is dirty again, for the next sync. Each failure, also one in the background, is reported once
+ * to every handle of the file.
  *
  * Errors: ::PW_ERROR_READ_ONLY; ::PW_ERROR_IO (with `ENOSPC` in ::pw_last_errno for a full disk);
  * ::PW_ERROR_REFUSED by the callback or page codec; ::PW_ERROR_TOO_MANY_PINS, ::PW_ERROR_DEADLOCK,
@@ -1700,20 +1610,19 @@ int pw_sync_data(struct pw_file *file);
  *
  * Errors: as ::pw_sync_data.
  *
- * Threads: any, several with one file.
+ * Threads: any.
  */
 int pw_sync_all(struct pw_file *file);
 
 /**
  * Makes durable everything that was written before the call to the pages of a range, and the size
- * that is needed to read these pages.
+ * that is needed to read them.
  *
- * `offset`, `length`: the range is all pages with any of these bytes; a length of 0 extends to the
- * end.
+ * `offset`, `length`: all pages with any of these bytes; a length of 0 extends to the end.
  *
  * Errors: as ::pw_sync_data, and ::PW_ERROR_ARGUMENT.
  *
- * Threads: any, several with one file.
+ * Threads: any.
  */
 int pw_sync_range(struct pw_file *file, int64_t offset, int64_t length);
 
@@ -1727,7 +1636,7 @@ int pw_sync_range(struct pw_file *file, int64_t offset, int64_t length);
  * the handle yet; nothing is then removed. ::PW_ERROR_DEADLOCK, ::PW_ERROR_HANDLE,
  * ::PW_ERROR_ARGUMENT.
  *
- * Threads: any, several with one file.
+ * Threads: any.
  */
 int pw_discard(struct pw_file *file, int64_t offset, int64_t length);
 

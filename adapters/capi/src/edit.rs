@@ -108,7 +108,8 @@ pub unsafe extern "C" fn pw_edit_begin(
         }
         let counted = used_counted::<OpenFile>(file as u64)?;
         let file = counted.file();
-        // First, since the drop of the guard would publish the copy.
+        // Reserved before the page is locked: on a later failure, the drop of the guard would
+        // publish the copy.
         let slot = reserve::<Edit>()?;
         let guard = match flags {
             PW_EDIT_TRY => file.try_pin_mut(page_number)?,
@@ -121,7 +122,7 @@ pub unsafe extern "C" fn pw_edit_begin(
             thread: std::thread::current().id(),
             _file: counted,
         });
-        // The object, and so the address, does not move any more.
+        // The box is not moved out of, so the address is final.
         let (data, size) = object.stage.copy();
         let begun = pw_edit {
             data,

@@ -130,12 +130,6 @@ struct State {
     last: u64,
 }
 
-/// Polls a future. A panic is the outcome: the request is complete.
-fn polled(work: &mut Work, waker: &Waker) -> Poll<Outcome> {
-    caught(|| work.as_mut().poll(&mut Context::from_waker(waker)))
-        .unwrap_or_else(|message| Poll::Ready(Outcome::Panicked(message)))
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -159,6 +153,19 @@ impl Request {
                 self.queue.signal();
             }
         }
+    }
+
+    /// Polls the future of the request. If it panics, the request is complete.
+    fn poll_work(self: &Arc<Self>, work: &mut Work) -> Poll<Outcome> {
+        let waker = Waker::from(Arc::clone(self));
+        caught(|| work.as_mut().poll(&mut Context::from_waker(&waker)))
+            .unwrap_or_else(|message| Poll::Ready(self.panicked(message)))
+    }
+
+    /// Makes the handle of the file dead, as a call that panics does.
+    fn panicked(&self, message: String) -> Outcome {
+        mark_dead::<OpenFile>(self.program.file);
+        Outcome::Panicked(message)
     }
 
     /// Polls the request if its future is not complete. Returns the outcome once it is.

@@ -157,8 +157,9 @@ fn nothing_is_left_in_the_folder_for_temporary_files() {
 #[test]
 fn writes_leave_no_file_behind() {
     let folder = pagewell_testkit::scratch::dir();
+    let cases = "write-random,write-beside-waiters,append,writeback";
     let mut command = pagewell(&format!(
-        "bench write --quick --size 64K --case write-random,append,writeback {SHORT} --dir"
+        "bench write --quick --size 64K --case {cases} {SHORT} --dir"
     ));
     command.arg(folder.path());
     run(&mut command).succeeded();

@@ -497,6 +497,7 @@ fn a_full_run_writes_and_syncs_in_every_way() {
         for case in [
             "write-hot",
             "write-random",
+            "write-beside-waiters",
             "write-commit-1",
             "write-commit-64",
             "append",

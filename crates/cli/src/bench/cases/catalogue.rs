@@ -11,6 +11,7 @@ pub(in crate::bench) fn engines(case: Case) -> &'static [&'static str] {
         Bench::Read if case == Case::MissBuffered => &read::MISS_ENGINES,
         Bench::Read => &read::ENGINES,
         Bench::Write if case == Case::Writeback => &write::WRITEBACK_ENGINES,
+        Bench::Write if case == Case::WriteBesideWaiters => &write::WAITERS_ENGINES,
         Bench::Write => &write::ENGINES,
         Bench::Contig if case == Case::Fragmentation => &contig::STRATEGIES,
         Bench::Contig => &contig::ENGINES,
@@ -33,6 +34,7 @@ pub(in crate::bench) fn ratios(case: Case) -> &'static [(&'static str, &'static 
         Bench::Read if case == Case::MissBuffered => &read::MISS_RATIOS,
         Bench::Read => &read::RATIOS,
         Bench::Write if case == Case::Writeback => &write::WRITEBACK_RATIOS,
+        Bench::Write if case == Case::WriteBesideWaiters => &write::WAITERS_RATIOS,
         Bench::Write => &write::RATIOS,
         // Shares are no speeds.
         Bench::Contig if case == Case::Fragmentation => &[],

@@ -67,6 +67,7 @@ impl Bench {
             Bench::Write => &[
                 Case::WriteHot,
                 Case::WriteRandom,
+                Case::WriteBesideWaiters,
                 Case::WriteCommit1,
                 Case::WriteCommit64,
                 Case::Append,
@@ -141,6 +142,8 @@ pub(crate) enum Case {
     WriteHot,
     /// Each thread writes blocks at random positions of its part of one file
     WriteRandom,
+    /// As write-random, alone and beside 20 000 tasks that wait for another file
+    WriteBesideWaiters,
     /// As write-random, and a sync after each write
     #[value(name = "write-commit-1")]
     WriteCommit1,
@@ -255,6 +258,7 @@ impl Case {
             Case::MissBuffered => "miss-buffered",
             Case::WriteHot => "write-hot",
             Case::WriteRandom => "write-random",
+            Case::WriteBesideWaiters => "write-beside-waiters",
             Case::WriteCommit1 => "write-commit-1",
             Case::WriteCommit64 => "write-commit-64",
             Case::Append => "append",
@@ -318,6 +322,9 @@ impl Case {
             Case::WriteRandom => {
                 "each thread writes blocks at random positions of its part of one file"
             }
+            Case::WriteBesideWaiters => {
+                "as write-random, alone and beside 20 000 tasks that wait for another file"
+            }
             Case::WriteCommit1 => "as write-random, and a sync after each write",
             Case::WriteCommit64 => "as write-random, and a sync after 64 writes",
             Case::Append => "each thread writes records at the end of a file of its own",
@@ -379,6 +386,7 @@ impl Case {
             | Case::MissBuffered => Bench::Read,
             Case::WriteHot
             | Case::WriteRandom
+            | Case::WriteBesideWaiters
             | Case::WriteCommit1
             | Case::WriteCommit64
             | Case::Append
@@ -433,7 +441,8 @@ impl Case {
     pub(in crate::bench) const fn is_only_in_full_run(self) -> bool {
         matches!(
             self,
-            Case::WriteCommit1
+            Case::WriteBesideWaiters
+                | Case::WriteCommit1
                 | Case::AppendCommit1
                 | Case::Order0Burst
                 | Case::Order9Burst

@@ -59,6 +59,8 @@ const FULL_COMMITS: [u64; 2] = [64, 4096];
 const QUICK_COMMITS: [u64; 1] = [64];
 const FULL_RECORDS: [u64; 2] = [128, 4096];
 const QUICK_RECORDS: [u64; 1] = [128];
+/// Bytes of the writes beside tasks that wait.
+const WAITERS_WRITES: [u64; 1] = [64];
 /// Bytes of the writes of a file from end to end.
 const WRITEBACK_BLOCK: u64 = 1 << 20;
 /// A file that is appended to is cut when it has that many bytes.
@@ -534,6 +536,7 @@ fn add_cases(files: &mut Vec<(u64, Vec<Case>)>, size: u64, cases: &[Case]) {
 fn blocks_to_write(case: Case, is_quick: bool) -> &'static [u64] {
     match (case, is_quick) {
         (Case::Writeback, _) => &[WRITEBACK_BLOCK],
+        (Case::WriteBesideWaiters, _) => &WAITERS_WRITES,
         (case, true) if case.appends() => &QUICK_RECORDS,
         (case, false) if case.appends() => &FULL_RECORDS,
         (case, true) if case.group().is_some() => &QUICK_COMMITS,

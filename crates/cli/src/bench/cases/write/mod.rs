@@ -14,10 +14,11 @@ mod cache;
 mod engines;
 mod parts;
 mod stage;
+mod waiters;
 mod writeback;
 mod writer;
 
 pub(in crate::bench) use self::engines::{
-    ENGINES, LEGEND, RATIOS, WRITEBACK_ENGINES, WRITEBACK_RATIOS,
+    ENGINES, LEGEND, RATIOS, WAITERS_ENGINES, WAITERS_RATIOS, WRITEBACK_ENGINES, WRITEBACK_RATIOS,
 };
 pub(in crate::bench) use self::stage::Stage;

@@ -6,6 +6,7 @@ use super::append::Log;
 use super::cache::{Dirty, new_cache};
 use super::engines::{ENGINES, MMAP};
 use super::parts::{Part, Tally};
+use super::waiters::BesideWaiters;
 use super::writeback::Throughput;
 use super::writer::{Cached, Mapping, Pwrite};
 use crate::bench::crew::{Lane, Schedule, Speeds, Watch, run_threads};
@@ -22,6 +23,7 @@ pub(in crate::bench) struct Stage<'a> {
     parts: Option<Subject>,
     /// The files that are appended to, for each worker.
     logs: Vec<Subject>,
+    waiters: Option<BesideWaiters>,
     throughput: Option<Throughput>,
     /// How many cells were measured: each writes other bytes than those before.
     nr_cells: u64,
@@ -80,6 +82,15 @@ impl<'a> Stage<'a> {
         let logs = (0..nr_logs)
             .map(|worker| subject(log_bytes, 4 + u64::from(worker) * 3))
             .collect::<Result<_, _>>()?;
+        let waiters = match plan.has(Case::WriteBesideWaiters) {
+            true => Some(BesideWaiters::new(
+                plan.file_bytes,
+                settings,
+                scratch,
+                &mut note,
+            )?),
+            false => None,
+        };
         let throughput = match plan.has(Case::Writeback) {
             true => {
                 let data = scratch.make_named(plan.file_bytes, 0, &mut note)?;
@@ -92,6 +103,7 @@ impl<'a> Stage<'a> {
             cache,
             parts,
             logs,
+            waiters,
             throughput,
             nr_cells: 0,
         })
@@ -102,7 +114,8 @@ impl<'a> Stage<'a> {
         let throughput = self.throughput.as_ref().map(Throughput::data);
         let parts = self.parts.as_ref().map(|subject| &subject.ours);
         let log = self.logs.first().map(|subject| &subject.ours);
-        parts.or(throughput).or(log).map_or_else(
+        let waiters = self.waiters.as_ref().map(BesideWaiters::data);
+        parts.or(throughput).or(log).or(waiters).map_or_else(
             || "nothing".to_owned(),
             |data| format!("{} in {}", Bytes(data.bytes), data.label),
         )
@@ -120,6 +133,11 @@ impl<'a> Stage<'a> {
         if cell.case == Case::Writeback {
             let throughput = self.throughput.as_mut().ok_or_else(|| no_file(cell))?;
             return throughput.run(cell.block as usize, schedule);
+        }
+        if cell.case == Case::WriteBesideWaiters {
+            let waiters = self.waiters.as_ref().ok_or_else(|| no_file(cell))?;
+            let parts = self.parts_of(cell);
+            return waiters.run(&parts, self.settings, schedule, cpus, watch);
         }
         let speeds = if cell.case.appends() {
             self.run_logs(cell, schedule, cpus, watch)
@@ -141,16 +159,7 @@ impl<'a> Stage<'a> {
         watch: Watch<'_>,
     ) -> Result<Speeds, Failure> {
         let subject = self.parts.as_ref().ok_or_else(|| no_file(cell))?;
-        let len = part_of(cell.file_bytes, cell.threads, self.settings.page_size);
-        let parts: Vec<Part> = (0..u64::from(cell.threads))
-            .map(|worker| Part {
-                case: cell.case,
-                start: worker * len,
-                len,
-                block: cell.block,
-                seed: self.seed(worker),
-            })
-            .collect();
+        let parts = self.parts_of(cell);
         let tallies: Vec<[Tally; ENGINES.len()]> =
             parts.iter().map(|_| Default::default()).collect();
         let mut workers: Vec<Vec<Box<dyn Lane + '_>>> = Vec::new();
@@ -173,6 +182,20 @@ impl<'a> Stage<'a> {
             }
         }
         Ok(speeds)
+    }
+
+    /// The part of each worker.
+    fn parts_of(&self, cell: &Cell) -> Vec<Part> {
+        let len = part_of(cell.file_bytes, cell.threads, self.settings.page_size);
+        (0..u64::from(cell.threads))
+            .map(|worker| Part {
+                case: cell.case,
+                start: worker * len,
+                len,
+                block: cell.block,
+                seed: self.seed(worker),
+            })
+            .collect()
     }
 
     fn run_logs(
@@ -259,7 +282,7 @@ impl Subject {
 
 /// What a cache needs to hold `written` bytes of dirty pages, of one file maybe, which may have a third of it ([`Dirty::Most`]): three
 /// times that, and room for its own records.
-fn capacity_for(written: u64) -> u64 {
+pub(super) fn capacity_for(written: u64) -> u64 {
     const ROOM: u64 = 32 << 20;
     written.saturating_mul(3).saturating_add(ROOM)
 }

@@ -48,6 +48,13 @@ impl NodeSet {
     const fn has(self, node: usize) -> bool {
         self.0 & 1 << node != 0
     }
+
+    /// Returns the sum of the numbers of these nodes.
+    fn sum(self, numbers: &[u64]) -> u64 {
+        let of_these = numbers.iter().enumerate();
+        let of_these = of_these.filter(|(node, _)| self.has(*node));
+        of_these.map(|(_, nr)| nr).sum()
+    }
 }
 
 /// Number of transfers that fill frames of each node.
@@ -57,8 +64,8 @@ pub(crate) struct Transfers {
     of_nodes: Box<[Shards<AtomicUsize>]>,
     /// Number of threads that wait for the end of a transfer, or will do so after their next scan.
     nr_waiters: AtomicUsize,
-    /// Number of transfers that have ended while a thread was waiting.
-    nr_ended: Mutex<u64>,
+    /// Number of transfers to frames of each node that have ended while a thread was waiting.
+    nr_ended: Mutex<Box<[u64]>>,
     ended: Condvar,
 }
 
@@ -75,6 +82,8 @@ const LONGEST: Duration = Duration::from_millis(900);
 #[derive(Debug)]
 pub(crate) struct Waiter<'t> {
     transfers: &'t Transfers,
+    /// Nodes for whose transfers the thread waits.
+    nodes: NodeSet,
     nr_seen: u64,
     #[cfg(not(loom))]
     nap: Duration,
@@ -97,19 +106,21 @@ impl Transfers {
         Self {
             of_nodes: (0..nr_nodes).map(|_| Shards::new()).collect(),
             nr_waiters: AtomicUsize::new(0),
-            nr_ended: Mutex::new(0),
+            nr_ended: Mutex::new((0..nr_nodes).map(|_| 0).collect()),
             ended: Condvar::new(),
         }
     }
 
-    /// Registers this thread as waiting. The caller then scans the frames once more; otherwise it
-    /// would detect a transfer that ended between the scan and this call only after a whole sleep.
-    pub(crate) fn waiter(&self) -> Waiter<'_> {
+    /// Registers this thread as waiting for transfers to frames of `nodes`. The caller then scans
+    /// the frames once more; otherwise it would detect a transfer that ended between the scan and
+    /// this call only after a whole sleep.
+    pub(crate) fn waiter(&self, nodes: NodeSet) -> Waiter<'_> {
         // ORDERING: Relaxed; a waiter that is not seen yet sleeps one interval longer.
         self.nr_waiters.fetch_add(1, Ordering::Relaxed);
         Waiter {
             transfers: self,
-            nr_seen: *lock(&self.nr_ended),
+            nodes,
+            nr_seen: nodes.sum(&lock(&self.nr_ended)),
             #[cfg(not(loom))]
             nap: *NAPS.start(),
             #[cfg(not(loom))]
@@ -155,16 +166,20 @@ impl Drop for Transfer<'_> {
         // A model has no timeouts, so no waiter may be missed there.
         // ORDERING: Relaxed; see `waiter`.
         if cfg!(loom) || self.transfers.nr_waiters.load(Ordering::Relaxed) != 0 {
-            *lock(&self.transfers.nr_ended) += 1;
+            let mut nr_ended = lock(&self.transfers.nr_ended);
+            for (node, nr) in nr_ended.iter_mut().enumerate() {
+                *nr += u64::from(self.nodes.has(node));
+            }
+            drop(nr_ended);
             self.transfers.ended.notify_all();
         }
     }
 }
 
 impl Waiter<'_> {
-    /// Sleeps until a transfer has ended since the last call, or until a timeout. Each expired
-    /// timeout doubles the next one, within [`NAPS`]. Returns `false` at once if none has ended for
-    /// [`LONGEST`].
+    /// Sleeps until a transfer to the nodes has ended since the last call, or until a timeout. Each
+    /// expired timeout doubles the next one, within [`NAPS`]. Returns `false` at once if none has
+    /// ended for [`LONGEST`].
     #[cfg(not(loom))]
     #[must_use]
     pub(crate) fn wait(&mut self) -> bool {
@@ -172,13 +187,13 @@ impl Waiter<'_> {
             return false;
         }
         let nr_ended = lock(&self.transfers.nr_ended);
-        let seen = self.nr_seen;
+        let (nodes, seen) = (self.nodes, self.nr_seen);
         let waited = self
             .transfers
             .ended
-            .wait_timeout_while(nr_ended, self.nap, |nr| *nr == seen);
+            .wait_timeout_while(nr_ended, self.nap, |nr| nodes.sum(nr) == seen);
         let (nr_ended, timed_out) = waited.unwrap_or_else(PoisonError::into_inner);
-        self.nr_seen = *nr_ended;
+        self.nr_seen = nodes.sum(&nr_ended);
         if timed_out.timed_out() {
             self.nap = (self.nap * 2).min(*NAPS.end());
         } else {
@@ -191,10 +206,10 @@ impl Waiter<'_> {
     #[must_use]
     pub(crate) fn wait(&mut self) -> bool {
         let mut nr_ended = lock(&self.transfers.nr_ended);
-        while *nr_ended == self.nr_seen {
+        while self.nodes.sum(&nr_ended) == self.nr_seen {
             nr_ended = self.transfers.ended.wait(nr_ended).expect("a model");
         }
-        self.nr_seen = *nr_ended;
+        self.nr_seen = self.nodes.sum(&nr_ended);
         true
     }
 }
@@ -229,7 +244,7 @@ mod tests {
         let transfers = Transfers::new(1);
         let first = transfers.begin(NodeSet::ALL);
         let second = transfers.begin(NodeSet::ALL);
-        let mut waiter = transfers.waiter();
+        let mut waiter = transfers.waiter(NodeSet::ALL);
         waiter.nap = Duration::from_secs(600);
         drop(first);
         assert!(waiter.wait());
@@ -240,6 +255,23 @@ mod tests {
         });
         assert_eq!(transfers.nr_waiters.load(Ordering::Relaxed), 0);
         drop(transfers.begin(NodeSet::ALL));
-        assert_eq!(*lock(&transfers.nr_ended), 2, "nobody was to be told");
+        assert_eq!(**lock(&transfers.nr_ended), [2], "nobody was to be told");
+    }
+
+    /// Regression test: a transfer to another node ended the sleep, and so extended the time limit
+    /// of the request, for ever if transfers to that node never ceased.
+    #[test]
+    fn a_waiter_for_one_node_does_not_see_the_end_of_a_transfer_to_another() {
+        let transfers = Transfers::new(2);
+        let hangs = transfers.begin(NodeSet::only(0));
+        let mut waiter = transfers.waiter(NodeSet::only(0));
+        let since = waiter.since;
+        drop(transfers.begin(NodeSet::only(1)));
+        assert!(waiter.wait(), "it is not too late");
+        assert!(waiter.since == since && waiter.nap > *NAPS.start());
+        drop(transfers.begin(NodeSet(0b11)));
+        assert!(waiter.wait());
+        assert!(waiter.since > since);
+        drop(hangs);
     }
 }

@@ -104,7 +104,7 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
             if shortage.until_transfers_end && self.0.transfers.are_any(nodes_for(place)) {
                 let goes_on = match &mut waiter {
                     None => {
-                        waiter = Some(self.0.transfers.waiter());
+                        waiter = Some(self.0.transfers.waiter(nodes_for(place)));
                         true
                     }
                     Some(waiter) => waiter.wait(),

@@ -121,6 +121,8 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         let mut has_used_leaves = false;
         let mut nr_loose = 0;
         for (frame, stays, _, len) in self.heads(first, order) {
+            // The place of the block's head decides about a larger block.
+            is_fit &= frame >= first || stays == Some(Stays::Free);
             match stays {
                 None | Some(Stays::Free) => {
                     nr_loose += len;
@@ -161,7 +163,7 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
 
     /// Returns the blocks that overlap the place at `first`: the block's head, the reason why it
     /// cannot be evicted (`None` if an eviction may succeed), its kind, and the number of its
-    /// frames in the place.
+    /// frames in the place. The head is before the place if the place is in a larger block.
     fn heads(
         self,
         first: FrameNr,
@@ -173,12 +175,33 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
             if nr >= end {
                 return None;
             }
-            let frame = FrameNr::new(nr);
-            let (stays, kind, order) = Stays::of(self.0.pool().meta(frame));
-            let len = order.frames().min(end - nr);
-            nr += len;
-            Some((frame, stays, kind, len))
+            let mut head = FrameNr::new(nr);
+            let mut found = Stays::of(self.0.pool().meta(head));
+            if head == first
+                && found.1 == FrameKind::Tail
+                && let Some(of_larger) = self.head_of_larger(first, order)
+            {
+                head = of_larger;
+                found = Stays::of(self.0.pool().meta(head));
+            }
+            let (stays, kind, order) = found;
+            let next = (head.get() + order.frames()).clamp(nr + 1, end);
+            let len = next - nr;
+            nr = next;
+            Some((head, stays, kind, len))
         })
+    }
+
+    /// Returns the head of the larger block that contains the place for a block of `order` at
+    /// `first`.
+    fn head_of_larger(self, first: FrameNr, order: Order) -> Option<FrameNr> {
+        let orders = order.get() + 1..=Order::MAX.get();
+        let heads = orders.map(|order| (order, FrameNr::new(first.get() >> order << order)));
+        let kinds = heads.map(|(order, head)| (order, head, self.0.pool().meta(head).kind()));
+        // Blocks are aligned to their size, so the first head found is that of the block.
+        let mut of_heads = kinds.filter(|(.., (kind, _))| *kind != FrameKind::Tail);
+        let (order, head, (_, found)) = of_heads.next()?;
+        (found.get() >= order).then_some(head)
     }
 
     /// Returns `true` if an accessed bit of a page in the place was set. Clears them.

@@ -196,12 +196,12 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
     /// `first`.
     fn head_of_larger(self, first: FrameNr, order: Order) -> Option<FrameNr> {
         let orders = order.get() + 1..=Order::MAX.get();
-        let heads = orders.map(|order| (order, FrameNr::new(first.get() >> order << order)));
-        let kinds = heads.map(|(order, head)| (order, head, self.0.pool().meta(head).kind()));
-        // Blocks are aligned to their size, so the first head found is that of the block.
-        let mut of_heads = kinds.filter(|(.., (kind, _))| *kind != FrameKind::Tail);
-        let (order, head, (_, found)) = of_heads.next()?;
-        (found.get() >= order).then_some(head)
+        let mut heads = orders.map(|order| (order, FrameNr::new(first.get() >> order << order)));
+        // Blocks are aligned to their size, so a block of at least this order at this head contains
+        // `first`. A frame that heads no block has order 0.
+        let of_block =
+            heads.find(|(order, head)| self.0.pool().meta(*head).kind().1.get() >= *order)?;
+        Some(of_block.1)
     }
 
     /// Returns `true` if an accessed bit of a page in the place was set. Clears them.

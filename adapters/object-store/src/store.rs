@@ -34,6 +34,8 @@ use crate::objects::changing::Changing;
 use crate::objects::closer::Closer;
 use crate::objects::known::Known;
 use crate::objects::open::{MAX_OPENS, Opener};
+#[cfg(test)]
+use crate::objects::table::Look;
 use crate::objects::table::Table;
 use crate::read::answer::Answers;
 use crate::read::pieces::{end_of_piece, pieces, whole};
@@ -467,6 +469,15 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
     /// wrapper.
     pub fn forget(&self, location: &Path) {
         self.opener.table.forget(location);
+    }
+
+    /// Returns an object that is known and trusted.
+    #[cfg(test)]
+    pub(crate) fn known(&self, location: &Path) -> Arc<Known> {
+        match self.opener.table.look(location) {
+            Look::Known(known) => known,
+            _ => panic!("{location} is not known"),
+        }
     }
 
     /// Reads the start of `range`. If the object was replaced, repeats the read.

@@ -40,10 +40,10 @@ pub(crate) struct Object(Arc<Inner>);
 struct Inner {
     store: Arc<dyn ObjectStore>,
     traffic: Arc<Traffic>,
-    /// Runtime of the last reader, for cache requests that a thread outside of all runtimes begins.
+    /// Runtime of the last reader that waited for pages, for cache requests that a thread outside
+    /// of all runtimes begins.
     last: Mutex<Handle>,
-    /// Path by which the object is requested. That of the metadata may be spelled
-    /// differently.
+    /// Path by which the object is requested. That of the metadata may be spelled differently.
     location: Path,
     state: State,
     /// Whether the store has returned a part of this object for a range.
@@ -138,11 +138,26 @@ impl Object {
         self.0.has_ranges.load(Ordering::Relaxed)
     }
 
-    /// Records that a reader on the current runtime is about to request pages.
+    /// Records that a reader on the current runtime waits for pages.
     pub(crate) fn enter(&self) {
-        if let Ok(runtime) = Handle::try_current() {
-            *self.0.last.lock().unwrap_or_else(PoisonError::into_inner) = runtime;
+        let Ok(runtime) = Handle::try_current() else {
+            return;
+        };
+        let previous = std::mem::replace(&mut *self.0.last(), runtime);
+        // The previous handle is dropped after the lock is released, since it may be the last one
+        // of its runtime.
+        drop(previous);
+        // A thread of the cache may have queued the reader's request before, for the previous
+        // runtime, which may be idle.
+        let waiting = self.0.waiting();
+        if !waiting.requests.is_empty() {
+            self.0.start_collector(waiting);
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn last_runtime(&self) -> runtime::Id {
+        self.0.last().id()
     }
 
     pub(crate) fn readers(&self) -> &Readers {
@@ -192,23 +207,28 @@ impl Inner {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn last(&self) -> MutexGuard<'_, Handle> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns the runtime for a request: the one that the user has set, or that of the calling
     /// reader, or that of the last reader if the cache calls on a thread of its own.
     fn runtime(&self) -> Handle {
-        let last = || {
-            self.last
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clone()
-        };
-        self.traffic.runtime().unwrap_or_else(|_| last())
+        self.traffic
+            .runtime()
+            .unwrap_or_else(|_| self.last().clone())
     }
 
     /// Queues a cache request, so that it can be merged with concurrent ones.
     fn collect(self: &Arc<Self>, filling: Filling) {
-        let runtime = self.runtime();
         let mut waiting = self.waiting();
         waiting.requests.push(filling);
+        self.start_collector(waiting);
+    }
+
+    /// Starts a task that serves the queued requests, unless the runtime has one.
+    fn start_collector(self: &Arc<Self>, mut waiting: MutexGuard<'_, Waiting>) {
+        let runtime = self.runtime();
         if waiting.collector.replace(runtime.id()) != Some(runtime.id()) {
             drop(waiting);
             let collected = Collected(Some(Arc::clone(self)));
@@ -298,7 +318,12 @@ impl Inner {
         let Some(inner) = collected.0.take() else {
             return;
         };
-        let fillings = inner.waiting().take();
+        let fillings = inner.waiting().take().into_iter();
+        let (on_disk, fillings): (Vec<_>, Vec<_>) =
+            fillings.partition(|filling| inner.is_on_disk(filling));
+        for filling in on_disk {
+            tokio::spawn(Arc::clone(&inner).fill_from_disk(filling));
+        }
         let pieces: Vec<_> = fillings.iter().map(Filling::range).collect();
         let runs = merge::runs(&pieces, inner.traffic.gap(), inner.traffic.most_bytes());
         let counters = &inner.traffic.counters;
@@ -501,12 +526,6 @@ impl Deferred for Object {
             drop(waiting);
             self.0.keep_on_disk(&filling);
             filling.done();
-            return;
-        }
-        if self.0.is_on_disk(&filling) {
-            drop(waiting);
-            let fill = Arc::clone(&self.0).fill_from_disk(filling);
-            self.0.runtime().spawn(fill);
             return;
         }
         drop(waiting);

@@ -51,11 +51,11 @@ impl Answers {
         let mut nr_tries = 0;
         loop {
             nr_tries += 1;
-            known.object.enter();
             let mut read = std::pin::pin!(self.read_once(known, range.clone()));
             let result = match poll!(&mut read) {
                 Poll::Ready(result) => result,
                 Poll::Pending => {
+                    known.object.enter();
                     let readers = known.object.readers();
                     readers.unless_timed_out(range.clone(), read).await
                 }
@@ -156,5 +156,47 @@ impl Answers {
                 return Ok(all.into());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use futures_util::FutureExt as _;
+    use object_store::ObjectStoreExt as _;
+    use object_store::memory::InMemory;
+    use object_store::path::Path;
+    use tokio::runtime::Runtime;
+
+    use crate::PagewellStore;
+
+    fn runtime() -> Runtime {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all().build().unwrap()
+    }
+
+    #[test]
+    fn only_a_read_that_waits_records_its_runtime() {
+        let (first, second) = (runtime(), runtime());
+        let memory = Arc::new(InMemory::new());
+        let path = Path::from("a");
+        let put = memory.put(&path, vec![7; 3 * 4096].into());
+        first.block_on(put).unwrap();
+        let store = PagewellStore::builder(memory).page_size(4096);
+        let store = store.trust(Duration::MAX).build().unwrap();
+        let read = |page: u64| store.get_range(&path, page * 4096..(page + 1) * 4096);
+        first.block_on(read(0)).unwrap();
+        let known = store.known(&path);
+        assert_eq!(known.object.last_runtime(), first.handle().id());
+        // A hit.
+        second
+            .block_on(async { read(0).now_or_never() })
+            .unwrap()
+            .unwrap();
+        assert_eq!(known.object.last_runtime(), first.handle().id());
+        second.block_on(read(2)).unwrap();
+        assert_eq!(known.object.last_runtime(), second.handle().id());
     }
 }

@@ -74,13 +74,14 @@
 //! | `fetch` | requests to the store: merged, bounded, timed | `tier` and those it calls, `error` |
 //! | `tier` | pages in a file on a local disk | `identity`, `metrics` |
 //! | `identity` | comparison of states of an object | |
-//! | `error`, [`metrics`] | errors shared by several readers; counters | |
+//! | `error`, `permits`, [`metrics`] | errors shared by several readers; limits; counters | |
 
 mod error;
 mod fetch;
 mod identity;
 pub mod metrics;
 mod objects;
+mod permits;
 mod read;
 pub mod store;
 mod tier;

@@ -37,6 +37,7 @@ use crate::objects::open::{MAX_OPENS, Opener};
 #[cfg(test)]
 use crate::objects::table::Look;
 use crate::objects::table::Table;
+use crate::permits::Permits;
 use crate::read::answer::Answers;
 use crate::read::pieces::{end_of_piece, pieces, whole};
 use crate::tier::Namespace;
@@ -169,7 +170,10 @@ impl<T: Wrapped + ?Sized> Builder<T> {
         self
     }
 
-    /// Sets the maximum number of concurrent requests for pages. Default: 64.
+    /// Sets the maximum number of concurrent requests for metadata and pages. Default: 64. Each
+    /// runtime on which requests run has its own limit, since a runtime that does not run must not
+    /// block the readers on others; a program with several runtimes has one limit if it sets
+    /// [`runtime`](Self::runtime). Requests that are passed on to the store do not count.
     #[must_use]
     pub fn most_requests(mut self, nr: usize) -> Self {
         self.most_requests = nr;
@@ -186,7 +190,8 @@ impl<T: Wrapped + ?Sized> Builder<T> {
     }
 
     /// Sets whether a request is sent a second time if it has no answer after three times the usual
-    /// latency, but not before 5 ms. Default: no.
+    /// latency, but not before 5 ms, and if fewer than [`most_requests`](Self::most_requests) are
+    /// in flight then. Default: no.
     #[must_use]
     pub fn hedge(mut self, hedge: bool) -> Self {
         self.hedge = hedge;
@@ -196,8 +201,9 @@ impl<T: Wrapped + ?Sized> Builder<T> {
     /// Sets the maximum duration of a request for pages, from the time when it is sent to its last
     /// byte, and of all requests together by which an object becomes known or is revalidated.
     /// Default: 30 seconds. A request that takes longer is dropped, and all readers that wait for
-    /// it get an error. Retries in the store count, too, so the limit should be longer than the
-    /// store's own. Requests that are passed on to the store have no limit.
+    /// it get an error. The time for which a request waits before it is sent does not count.
+    /// Retries in the store count, so the limit should be longer than the store's own. Requests
+    /// that are passed on to the store have no limit.
     #[must_use]
     pub fn request_timeout(mut self, limit: Duration) -> Self {
         self.request_timeout = limit;
@@ -296,9 +302,8 @@ impl<T: Wrapped + ?Sized> Builder<T> {
                 .build()
                 .map_err(generic)?,
         };
-        let most_requests = self.most_requests.min(Semaphore::MAX_PERMITS);
         let traffic = Arc::new(Traffic::new(
-            most_requests,
+            self.most_requests,
             self.hedge,
             self.request_timeout,
             self.runtime,
@@ -335,7 +340,7 @@ impl<T: Wrapped + ?Sized> Builder<T> {
             closer: Closer::new()?,
             tier,
             namespace,
-            opens: Semaphore::new(MAX_OPENS),
+            opens: Permits::new(MAX_OPENS),
             distrusts_heads: AtomicBool::new(false),
         };
         Ok(PagewellStore {

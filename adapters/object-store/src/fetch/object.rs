@@ -178,7 +178,7 @@ impl Object {
 
     async fn fetch(&self, range: Range<u64>) -> Result<Bytes, Shared> {
         let inner = &self.0;
-        let _permit = inner.traffic.permits.acquire().await;
+        let permit = inner.traffic.permits.acquire().await;
         let len = range.end - range.start;
         let bytes = async {
             let result = inner.answer(&range).await?;
@@ -187,6 +187,7 @@ impl Object {
             Ok((bytes, is_encoded))
         };
         let (bytes, is_encoded) = inner.traffic.limited(&inner.location, bytes).await?;
+        drop(permit);
         inner.traffic.counters.bytes_fetched.add(bytes.len() as u64);
         if bytes.len() as u64 != len {
             return Err(inner.cut(&range, range.start + bytes.len() as u64, is_encoded));
@@ -264,8 +265,7 @@ impl Inner {
         let Some(tier) = &self.tier else {
             return self.collect(filling);
         };
-        // (The result is always a permit, since the semaphore is never closed.)
-        let permit = Arc::clone(&tier.tier.reads).acquire_owned().await;
+        let permit = tier.tier.reads.acquire().await;
         let inner = Arc::clone(&self);
         let read = tokio::task::spawn_blocking(move || {
             // The thread keeps the permit, since this task may be dropped before the read ends.
@@ -374,7 +374,6 @@ impl Inner {
         range: Range<u64>,
         fillings: &mut std::vec::IntoIter<Filling>,
     ) -> Result<(), Shared> {
-        // (The result is always a permit, since the semaphore is never closed.)
         let _permit = self.traffic.permits.acquire().await;
         let transfer = self.transfer(range, fillings);
         self.traffic.limited(&self.location, transfer).await
@@ -471,8 +470,8 @@ impl Inner {
     }
 
     /// Requests `range` of the known state from the store; the whole object without a range, since
-    /// some servers do not answer such a range as other ranges. If the answer is late and hedging
-    /// is enabled, sends a second request, and returns the first success.
+    /// some servers do not answer such a range as other ranges. If the answer is late, hedging is
+    /// enabled and another permit is free, sends a second request, and returns the first success.
     async fn request(&self, range: &Range<u64>) -> Result<GetResult, Shared> {
         let options = GetOptions {
             range: (!self.is_all(range)).then(|| GetRange::Bounded(range.clone())),
@@ -489,6 +488,9 @@ impl Inner {
             first = match select(first, std::pin::pin!(late)).await {
                 Either::Left((answer, _)) => return answer.map_err(Shared::of_known),
                 Either::Right(((), first)) => first,
+            };
+            let Some(_permit) = self.traffic.permits.try_acquire() else {
+                return first.await.map_err(Shared::of_known);
             };
             self.traffic.counters.nr_hedged.add(1);
             return match select(first, ask()).await {

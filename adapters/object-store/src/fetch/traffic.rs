@@ -1,15 +1,16 @@
-//! Limit of concurrent requests, and estimates of their duration.
+//! Limits of requests, and estimates of their duration.
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::{Handle, TryCurrentError};
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::error::{Shared, generic};
 use crate::metrics::Counters;
+use crate::permits::Permits;
 
 /// Initial estimate, for a store in the same region.
 const FIRST: Pace = Pace {
@@ -27,7 +28,7 @@ const MOST_BYTES: [u64; 2] = [1 << 20, 8 << 20];
 #[derive(Debug)]
 pub(crate) struct Traffic {
     /// One permit for each concurrent request.
-    pub(crate) permits: Semaphore,
+    pub(crate) permits: Permits,
     pub(crate) counters: Arc<Counters>,
     pub(crate) hedge: bool,
     /// Maximum duration of a request, and of the opening of an object.
@@ -44,8 +45,8 @@ struct Pace {
 }
 
 tokio::task_local! {
-    /// End of the requests of the current opening.
-    static DEADLINE: Option<Instant>;
+    /// Maximum duration of the further requests of the current opening.
+    static LEFT: Cell<Duration>;
 }
 
 impl Traffic {
@@ -56,7 +57,7 @@ impl Traffic {
         runtime: Option<Handle>,
     ) -> Self {
         Self {
-            permits: Semaphore::new(most),
+            permits: Permits::new(most),
             counters: Arc::default(),
             hedge,
             request_timeout,
@@ -71,37 +72,38 @@ impl Traffic {
         self.runtime.clone().map_or_else(Handle::try_current, Ok)
     }
 
-    /// Executes an opening, whose requests all end within the maximum duration of one, by
+    /// Executes an opening, whose requests together take at most the maximum duration of one, by
     /// [`timed`](Self::timed).
     pub(crate) async fn opening<F: Future>(&self, opening: F) -> F::Output {
-        // A later end than the clock has is none.
-        let deadline = Instant::now().checked_add(self.request_timeout);
-        DEADLINE.scope(deadline, opening).await
+        LEFT.scope(Cell::new(self.request_timeout), opening).await
     }
 
     /// Drives a request of an opening, and drops it with an error when the maximum duration of the
-    /// opening has passed.
+    /// requests of the opening has passed. After that, no further request is polled.
     pub(crate) async fn timed<T>(
         &self,
         what: impl fmt::Display,
         request: impl Future<Output = object_store::Result<T>>,
     ) -> object_store::Result<T> {
-        let Some(deadline) = DEADLINE.try_with(|deadline| *deadline).ok().flatten() else {
+        let Ok(left) = LEFT.try_with(Cell::get) else {
             return request.await;
         };
-        // After the deadline, no further request of the opening is sent.
-        if Instant::now() < deadline
-            && let Ok(result) = tokio::time::timeout_at(deadline, request).await
-        {
-            return result;
+        let begun = Instant::now();
+        let mut result = None;
+        if !left.is_zero() {
+            result = tokio::time::timeout(left, request).await.ok();
         }
-        Err(generic(self.late_text(what)))
+        let left = match result {
+            Some(_) => left.saturating_sub(begun.elapsed()),
+            None => Duration::ZERO,
+        };
+        LEFT.with(|cell| cell.set(left));
+        result.unwrap_or_else(|| Err(generic(self.late_text(what))))
     }
 
-    /// Whether the maximum duration of the current opening has passed.
+    /// Whether the maximum duration of the requests of the current opening has passed.
     pub(crate) fn is_late(&self) -> bool {
-        let deadline = DEADLINE.try_with(|deadline| *deadline).ok().flatten();
-        deadline.is_some_and(|deadline| Instant::now() >= deadline)
+        LEFT.try_with(Cell::get).is_ok_and(|left| left.is_zero())
     }
 
     fn late_text(&self, what: impl fmt::Display) -> String {

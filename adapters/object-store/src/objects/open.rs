@@ -12,7 +12,7 @@ use object_store::path::Path;
 use object_store::{Attributes, Error, GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore};
 use pagewell::{Advice, Cache, ErrorKind, File, OpenOptions};
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::task::spawn_blocking;
 
 use super::closer::Closer;
@@ -24,6 +24,7 @@ use crate::fetch::context;
 use crate::fetch::object::{Object, OfTier};
 use crate::fetch::traffic::Traffic;
 use crate::identity::{State, Verdict};
+use crate::permits::Permits;
 use crate::tier::disk::Tier;
 use crate::tier::{Namespace, StateHash};
 
@@ -35,7 +36,7 @@ pub(crate) const MOST_AT_FIRST: u64 = 4 << 20;
 const FORGOTTEN_AT_ONCE: usize = 64;
 const MOST_TRIES: u32 = 16;
 
-/// Maximum number of concurrent calls that open a file of the cache.
+/// Maximum number of concurrent calls of a runtime that open a file of the cache.
 pub(crate) const MAX_OPENS: usize = 8;
 
 /// Maximum number of attempts of a reader to open an object or to fetch a page, if the tasks of all
@@ -54,9 +55,19 @@ pub(crate) struct Opener {
     /// Name of the store in the tier.
     pub(crate) namespace: Namespace,
     /// Permits for calls that open a file of the cache, and may wait for free memory.
-    pub(crate) opens: Semaphore,
+    pub(crate) opens: Permits,
     /// Whether checks send no head, since one has failed or proved nothing and a get did not.
     pub(crate) distrusts_heads: AtomicBool,
+}
+
+/// Answer to a request of an opening.
+struct Received {
+    /// Time when the request was sent.
+    requested: SystemTime,
+    result: GetResult,
+    /// Permit of the request. It is dropped with the end of the body, before the opener waits for
+    /// memory or sends another request: the reads for which it then waits need permits, too.
+    permit: OwnedSemaphorePermit,
 }
 
 /// Opening that this process performs. If it is dropped before the end, because the task of the
@@ -192,8 +203,8 @@ impl Opener {
             ..GetOptions::default()
         };
         let answer = self.store.get_opts(location, options);
-        let result = self.traffic.timed(location, answer).await?;
-        Ok(result.meta)
+        let received = self.send(location, answer).await?;
+        Ok(received.result.meta)
     }
 
     /// Requests one byte of an object of `size` bytes, for its metadata.
@@ -204,9 +215,9 @@ impl Opener {
             ..GetOptions::default()
         };
         let answer = self.store.get_opts(location, options);
-        let result = self.traffic.timed(location, answer).await?;
+        let received = self.send(location, answer).await?;
         self.distrust_heads();
-        Ok(result.meta)
+        Ok(received.result.meta)
     }
 
     fn trusts_heads(&self) -> bool {
@@ -229,17 +240,15 @@ impl Opener {
     ) -> Outcome {
         let mut wanted = self.first_range(range);
         loop {
-            let (requested, answer) = self.request(location, Some(wanted.clone())).await;
-            let error = match answer {
-                Ok(result) => {
+            let error = match self.request(location, Some(wanted.clone())).await {
+                Ok(received) => {
+                    let result = &received.result;
                     let size = result.meta.size;
                     let expected = wanted.as_range(size).ok();
                     if result.range == (0..size) && expected.as_ref() != Some(&result.range) {
                         let why = format!("{location}: the store returned all for {wanted}");
                         let why = Some(Shared::uncacheable(generic(why)));
-                        return self
-                            .take_all(location, requested, result, before, why)
-                            .await;
+                        return self.take_all(location, received, before, why).await;
                     }
                     if expected.as_ref() != Some(&result.range) {
                         return Err(Shared::broken(format!(
@@ -249,9 +258,7 @@ impl Opener {
                     }
                     // A whole object does not prove that the store has ranges.
                     let is_part = result.range != (0..size);
-                    return self
-                        .take(location, requested, result, before, is_part)
-                        .await;
+                    return self.take(location, received, before, is_part).await;
                 }
                 Err(error) => error,
             };
@@ -273,32 +280,44 @@ impl Opener {
                 _ => {
                     let has_none = matches!(error, Error::NotSupported { .. });
                     let why = has_none.then(|| Shared::uncacheable(error));
-                    let (requested, answer) = self.request(location, None).await;
-                    let result = answer.map_err(Shared::new)?;
-                    return self
-                        .take_all(location, requested, result, before, why)
-                        .await;
+                    let received = self.request(location, None).await.map_err(Shared::new)?;
+                    return self.take_all(location, received, before, why).await;
                 }
             }
         }
     }
 
-    /// Sends a request for an object that is not known. Returns the time before it and the answer.
-    /// (The request takes no permit: permits limit requests for pages.)
+    /// Requests bytes of an object that is not known.
     async fn request(
         &self,
         location: &Path,
         range: Option<GetRange>,
-    ) -> (SystemTime, object_store::Result<GetResult>) {
+    ) -> object_store::Result<Received> {
         let options = GetOptions {
             range,
             extensions: context::extensions(),
             ..GetOptions::default()
         };
-        self.traffic.counters.nr_requests.add(1);
+        let answer = async {
+            self.traffic.counters.nr_requests.add(1);
+            self.store.get_opts(location, options).await
+        };
+        self.send(location, answer).await
+    }
+
+    /// Sends a request of an opening when there is a permit for it, by polling `answer`.
+    async fn send(
+        &self,
+        location: &Path,
+        answer: impl Future<Output = object_store::Result<GetResult>>,
+    ) -> object_store::Result<Received> {
+        let permit = self.traffic.permits.acquire().await;
         let requested = SystemTime::now();
-        let answer = self.store.get_opts(location, options);
-        (requested, self.traffic.timed(location, answer).await)
+        Ok(Received {
+            requested,
+            result: self.traffic.timed(location, answer).await?,
+            permit,
+        })
     }
 
     /// Opens the object with the answer to a request without a range. The bytes of a large object
@@ -306,11 +325,11 @@ impl Opener {
     async fn take_all(
         &self,
         location: &Path,
-        requested: SystemTime,
-        result: GetResult,
+        received: Received,
         before: Option<Arc<Known>>,
         uncacheable: Option<Shared>,
     ) -> Outcome {
+        let result = &received.result;
         let size = result.meta.size;
         if result.range != (0..size) {
             return Err(Shared::broken(format!(
@@ -319,13 +338,14 @@ impl Opener {
             )));
         }
         if size <= MOST_AT_FIRST {
-            return self.take(location, requested, result, before, false).await;
+            return self.take(location, received, before, false).await;
         }
         if let Some(error) = uncacheable {
             return Err(error);
         }
         let (meta, attributes) = (result.meta.clone(), result.attributes.clone());
-        drop(result);
+        let requested = received.requested;
+        drop(received);
         if let Some(before) = self.still(before, &meta) {
             return Ok(before);
         }
@@ -337,11 +357,15 @@ impl Opener {
     async fn take(
         &self,
         location: &Path,
-        requested: SystemTime,
-        result: GetResult,
+        received: Received,
         before: Option<Arc<Known>>,
         has_ranges: bool,
     ) -> Outcome {
+        let Received {
+            requested,
+            result,
+            permit,
+        } = received;
         let (meta, attributes, range) = (
             result.meta.clone(),
             result.attributes.clone(),
@@ -352,6 +376,7 @@ impl Opener {
         }
         let len = range.end - range.start;
         let bytes = self.traffic.timed(location, collect(result, len)).await;
+        drop(permit);
         let bytes = bytes.map_err(Shared::new)?;
         if len != bytes.len() as u64 {
             let error = generic(format!(
@@ -472,15 +497,13 @@ impl Opener {
             let (cache, options) = (self.cache.clone(), self.options.clone());
             // Without free memory, the call waits for reads in flight, which need the threads of
             // the runtime. So it may not block one of them.
-            let turn = self
-                .opens
-                .acquire()
-                .await
-                .map_err(generic)
-                .map_err(Shared::new)?;
-            let opened = spawn_blocking(move || cache.open_backend_with(object, name, &options));
+            let permit = self.opens.acquire().await;
+            let opened = spawn_blocking(move || {
+                let opened = cache.open_backend_with(object, name, &options);
+                drop(permit);
+                opened
+            });
             let opened = opened.await.map_err(generic).map_err(Shared::new)?;
-            drop(turn);
             match opened {
                 Ok(file) => return Ok(file),
                 Err(error) if error.kind() == ErrorKind::OutOfFrames => {

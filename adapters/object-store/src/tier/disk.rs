@@ -8,21 +8,21 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use pagewell_sync::thread::spawn;
-use tokio::sync::Semaphore;
 
 use super::files::{Entry, Log, PageFile, read_log};
 use super::slots::Slots;
 use super::{Key, Stored, Sum};
 use crate::metrics::Counters;
+use crate::permits::Permits;
 
-/// Maximum number of concurrent reads, the usual queue depth of a disk.
+/// Maximum number of concurrent reads of a runtime, the usual queue depth of a disk.
 const MAX_READS: usize = 32;
 
 #[derive(Debug)]
 pub(crate) struct Tier {
     inner: Arc<Inner>,
     /// One permit for each concurrent read. A read blocks a thread of the runtime.
-    pub(crate) reads: Arc<Semaphore>,
+    pub(crate) reads: Permits,
     /// `None` during the drop.
     sender: Option<SyncSender<(Key, Vec<u8>)>>,
     writer: Option<JoinHandle<()>>,
@@ -180,7 +180,7 @@ impl Tier {
         let writer = spawn("pagewell-tier", run)?;
         Ok(Self {
             inner,
-            reads: Arc::new(Semaphore::new(MAX_READS)),
+            reads: Permits::new(MAX_READS),
             sender: Some(sender),
             writer: Some(writer),
         })

@@ -10,6 +10,7 @@ mod identity;
 mod lifetimes;
 mod misses;
 mod odd;
+mod permits;
 mod probe;
 mod servers;
 mod storms;

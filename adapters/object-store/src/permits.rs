@@ -1,0 +1,97 @@
+//! Limits of concurrent operations, one for each runtime.
+//!
+//! A runtime may not run for a time, as a current-thread runtime outside of `block_on`. Its tasks
+//! then keep their permits, and also those that they get while they wait. So tasks of different
+//! runtimes share no permits: readers of one runtime never wait for another runtime.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::runtime::{self, Handle};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Maximum number of concurrent operations of each runtime.
+#[derive(Debug)]
+pub(crate) struct Permits {
+    max: usize,
+    /// Semaphores of the runtimes. One that no task uses is dropped, since it has all permits.
+    semaphores: Mutex<HashMap<runtime::Id, Weak<Semaphore>>>,
+}
+
+impl Permits {
+    pub(crate) fn new(max: usize) -> Self {
+        Self {
+            max: max.min(Semaphore::MAX_PERMITS),
+            semaphores: Mutex::default(),
+        }
+    }
+
+    /// Waits for a permit of the current runtime. A task that has one must not wait for another
+    /// one.
+    pub(crate) async fn acquire(&self) -> OwnedSemaphorePermit {
+        let permit = self.semaphore().acquire_owned().await;
+        permit.expect("the semaphore is never closed")
+    }
+
+    /// Returns a permit of the current runtime if one is free.
+    pub(crate) fn try_acquire(&self) -> Option<OwnedSemaphorePermit> {
+        self.semaphore().try_acquire_owned().ok()
+    }
+
+    /// Returns the semaphore of the current runtime.
+    fn semaphore(&self) -> Arc<Semaphore> {
+        let id = Handle::current().id();
+        let mut semaphores = self
+            .semaphores
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(semaphore) = semaphores.get(&id).and_then(Weak::upgrade) {
+            return semaphore;
+        }
+        semaphores.retain(|_, semaphore| semaphore.strong_count() > 0);
+        let semaphore = Arc::new(Semaphore::new(self.max));
+        semaphores.insert(id, Arc::downgrade(&semaphore));
+        semaphore
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+    use tokio::runtime::Runtime;
+
+    use super::*;
+
+    fn runtime() -> Runtime {
+        tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap()
+    }
+
+    #[test]
+    fn each_runtime_has_all_permits() {
+        let permits = Permits::new(2);
+        let (one, two) = (runtime(), runtime());
+        let acquire =
+            |runtime: &Runtime| runtime.block_on(async { permits.acquire().now_or_never() });
+        let of_one = [acquire(&one), acquire(&one)];
+        assert!(of_one.iter().all(Option::is_some));
+        assert!(acquire(&one).is_none());
+        assert!(one.block_on(async { permits.try_acquire() }).is_none());
+        let of_two = [acquire(&two), acquire(&two)];
+        assert!(of_two.iter().all(Option::is_some));
+        assert!(acquire(&two).is_none());
+        drop(of_one);
+        assert!(acquire(&one).is_some());
+        assert!(acquire(&two).is_none());
+    }
+
+    #[test]
+    fn semaphores_of_ended_runtimes_are_dropped() {
+        let permits = Permits::new(1);
+        for _ in 0..9 {
+            assert!(runtime().block_on(permits.acquire()).num_permits() == 1);
+            assert_eq!(permits.semaphores.lock().unwrap().len(), 1);
+        }
+    }
+}

@@ -33,7 +33,7 @@ use crate::metrics::Metrics;
 use crate::objects::changing::Changing;
 use crate::objects::closer::Closer;
 use crate::objects::known::Known;
-use crate::objects::open::{MAX_OPENS, Opener};
+use crate::objects::open::{MAX_OPENS, Opener, Source};
 #[cfg(test)]
 use crate::objects::table::Look;
 use crate::objects::table::Table;
@@ -223,10 +223,11 @@ impl<T: Wrapped + ?Sized> Builder<T> {
 
     /// Adds a second tier: fetched pages are also stored in `folder`, at most `bytes` bytes of
     /// them. An object with a strong entity tag is read there when it is opened again, in a later
-    /// process if the store has a [`namespace`](Self::namespace). No other process may use the
-    /// folder at the same time. Default: none.
+    /// process if the store has a [`namespace`](Self::namespace). It is then opened by a head, and
+    /// by a request for bytes only if the first pages of the read are not in the folder. No other
+    /// process may use the folder at the same time. Default: none.
     ///
-    /// The tables of these pages take 75 to 100 bytes of memory for each page of `bytes`. They are
+    /// The tables of these pages take 90 to 120 bytes of memory for each page of `bytes`. They are
     /// part of the capacity, and at most half of it, so a larger tier needs a larger
     /// [`capacity`](Self::capacity) or [`page_size`](Self::page_size). If the cache was given by
     /// [`cache`](Self::cache), they are additional, and at most half of its capacity.
@@ -367,6 +368,14 @@ enum Next {
     Fail,
 }
 
+/// Returns the source of pages for a try to read an object.
+fn source(nr_tries: u32) -> Source {
+    match nr_tries {
+        1 => Source::Any,
+        _ => Source::Store,
+    }
+}
+
 /// Returns the answer with a body that ends with an error if it has another length than declared.
 /// The length of encoded bytes is not checked.
 fn checked(result: GetResult) -> GetResult {
@@ -490,7 +499,7 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
         let mut nr_tries = 0;
         loop {
             nr_tries += 1;
-            let known = match self.opener.open(location, range).await {
+            let known = match self.opener.open(location, range, source(nr_tries)).await {
                 Ok(known) => known,
                 Err(error) if error.is_for_store() => {
                     return self.pass_on(location, range).await;
@@ -633,7 +642,8 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
         let mut nr_tries = 0;
         loop {
             nr_tries += 1;
-            let known = match self.opener.open(location, first.as_ref()).await {
+            let opened = self.opener.open(location, first.as_ref(), source(nr_tries));
+            let known = match opened.await {
                 Ok(known) => known,
                 Err(error) if error.is_for_store() => {
                     return self.store.get_ranges(location, ranges).await;

@@ -26,7 +26,7 @@ use crate::fetch::traffic::Traffic;
 use crate::identity::{State, Verdict};
 use crate::permits::Permits;
 use crate::tier::disk::Tier;
-use crate::tier::{Namespace, StateHash};
+use crate::tier::{LocationHash, Namespace, StateHash};
 
 /// Maximum size of the first request for an object.
 pub(crate) const MOST_AT_FIRST: u64 = 4 << 20;
@@ -42,6 +42,16 @@ pub(crate) const MAX_OPENS: usize = 8;
 /// Maximum number of attempts of a reader to open an object or to fetch a page, if the tasks of all
 /// are dropped.
 pub(crate) const MAX_ABANDONED: u32 = 4;
+
+/// Source of the first pages of an object that is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The tier if it has them, or else the store.
+    Any,
+    /// The store, for a try after the first: pages that are missing in the tier may be unavailable
+    /// by themselves, since the store has no ranges.
+    Store,
+}
 
 pub(crate) struct Opener {
     pub(crate) store: Arc<dyn ObjectStore>,
@@ -68,6 +78,25 @@ struct Received {
     /// Permit of the request. It is dropped with the end of the body, before the opener waits for
     /// memory or sends another request: the reads for which it then waits need permits, too.
     permit: OwnedSemaphorePermit,
+}
+
+/// Description of an object without its bytes.
+struct Described {
+    /// Time when the request was sent.
+    requested: SystemTime,
+    meta: ObjectMeta,
+    attributes: Attributes,
+}
+
+impl From<Received> for Described {
+    /// Drops the body and the permit.
+    fn from(received: Received) -> Self {
+        Self {
+            requested: received.requested,
+            meta: received.result.meta,
+            attributes: received.result.attributes,
+        }
+    }
 }
 
 /// Opening that this process performs. If it is dropped before the end, because the task of the
@@ -103,11 +132,13 @@ impl Drop for Turn {
 }
 
 impl Opener {
-    /// Returns the object at `location`. If it is not known, opens it by a request for `range`.
+    /// Returns the object at `location`. If it is not known, opens it by a request for `range`, or
+    /// with pages of `source`.
     pub(crate) async fn open(
         self: &Arc<Self>,
         location: &Path,
         range: Option<&GetRange>,
+        source: Source,
     ) -> Outcome {
         let mut nr_tries = 0;
         loop {
@@ -118,7 +149,7 @@ impl Opener {
                 Look::Uncacheable(error) => return Err(error),
             };
             if let Some(duty) = duty {
-                self.begin(location, range, duty);
+                self.begin(location, range, source, duty);
             }
             match opening.await {
                 Err(error) if error.is_abandoned() && nr_tries < MAX_ABANDONED => {}
@@ -130,7 +161,13 @@ impl Opener {
     }
 
     /// Begins an opening as a separate task, so that it continues if the first reader is dropped.
-    fn begin(self: &Arc<Self>, location: &Path, range: Option<&GetRange>, duty: Duty) {
+    fn begin(
+        self: &Arc<Self>,
+        location: &Path,
+        range: Option<&GetRange>,
+        source: Source,
+        duty: Duty,
+    ) {
         let (location, range, before) = (location.clone(), range.cloned(), duty.before);
         let mut turn = Turn {
             opener: Arc::clone(self),
@@ -147,6 +184,7 @@ impl Opener {
             let outcome = async {
                 match before {
                     Some(before) => opener.check(&location, range, before).await,
+                    None if source == Source::Any => opener.learn_from_tier(&location, range).await,
                     None => opener.learn(&location, range, None).await,
                 }
             };
@@ -164,7 +202,7 @@ impl Opener {
         let mut verdict = Verdict::Unproven;
         if self.trusts_heads() {
             match self.head(location).await {
-                Ok(meta) => verdict = before.state.compare(&meta),
+                Ok(described) => verdict = before.state.compare(&described.meta),
                 // A failed head is no evidence: a server may refuse the method, also with the
                 // status of a missing object, or be down.
                 Err(error) => {
@@ -196,15 +234,14 @@ impl Opener {
         outcome
     }
 
-    async fn head(&self, location: &Path) -> object_store::Result<ObjectMeta> {
+    async fn head(&self, location: &Path) -> object_store::Result<Described> {
         let options = GetOptions {
             head: true,
             extensions: context::extensions(),
             ..GetOptions::default()
         };
         let answer = self.store.get_opts(location, options);
-        let received = self.send(location, answer).await?;
-        Ok(received.result.meta)
+        self.send(location, answer).await.map(Described::from)
     }
 
     /// Requests one byte of an object of `size` bytes, for its metadata.
@@ -228,6 +265,61 @@ impl Opener {
     fn distrust_heads(&self) {
         // ORDERING: Relaxed; as in `trusts_heads`.
         self.distrusts_heads.store(true, Ordering::Relaxed);
+    }
+
+    /// Opens an object of which the tier may have pages: if it has those for `range` in the state
+    /// that a head describes, no bytes are requested. If the tier has no pages of the object, sends
+    /// no head.
+    async fn learn_from_tier(&self, location: &Path, range: Option<GetRange>) -> Outcome {
+        let has_pages = |tier: &Arc<Tier>| {
+            self.trusts_heads() && tier.has_location(LocationHash::new(&self.namespace, location))
+        };
+        let Some(tier) = self.tier.as_ref().filter(|tier| has_pages(tier)) else {
+            return self.learn(location, range, None).await;
+        };
+        let has_failed = match self.head(location).await {
+            Ok(now) => {
+                if self.is_in_tier(tier, location, &now.meta, range.as_ref()) {
+                    // Pages of a large object were received by ranges.
+                    let has_ranges = now.meta.size > MOST_AT_FIRST;
+                    let state = State::new(now.meta, now.requested);
+                    return self
+                        .know(location, state, now.attributes, has_ranges, None)
+                        .await;
+                }
+                false
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a head failed");
+                true
+            }
+        };
+        let is_late = self.traffic.is_late();
+        let outcome = self.learn(location, range, None).await;
+        if has_failed && (is_late || outcome.is_ok()) {
+            // As in `check`.
+            self.distrust_heads();
+        }
+        outcome
+    }
+
+    /// Whether the tier has the first pages of `range`, in the state that `meta` describes. A state
+    /// without a strong tag never has pages.
+    fn is_in_tier(
+        &self,
+        tier: &Tier,
+        location: &Path,
+        meta: &ObjectMeta,
+        range: Option<&GetRange>,
+    ) -> bool {
+        let all = 0..meta.size;
+        let Ok(range) = range.map_or(Ok(all), |range| range.as_range(meta.size)) else {
+            return false;
+        };
+        let end = range.end.min(range.start.saturating_add(MOST_AT_FIRST));
+        let mut pages = range.start / self.page_size..end.div_ceil(self.page_size);
+        let state = StateHash::new(&self.namespace, location, meta);
+        !pages.is_empty() && pages.all(|page| tier.has(state.key(page)))
     }
 
     /// Requests the first bytes that are needed, and takes the object's metadata from the answer.

@@ -11,7 +11,7 @@ use pagewell_sync::thread::spawn;
 
 use super::files::{Entry, Log, PageFile, read_log};
 use super::slots::Slots;
-use super::{Key, Stored, Sum};
+use super::{Key, LocationHash, Stored, Sum};
 use crate::metrics::Counters;
 use crate::permits::Permits;
 
@@ -194,6 +194,12 @@ impl Tier {
 
     pub(crate) fn has(&self, key: Key) -> bool {
         self.inner.slots().is_some_and(|slots| slots.has(key))
+    }
+
+    /// Whether the tier has pages of the object at a location, in any state. The result is a hint.
+    pub(crate) fn has_location(&self, location: LocationHash) -> bool {
+        let slots = self.inner.slots();
+        slots.is_some_and(|slots| slots.has_location(location))
     }
 
     /// Whether a page would be stored by [`keep`](Self::keep), to which the caller must pass a

@@ -21,7 +21,7 @@ use pagewell::io::{Backend as _, Direct, FileBackend, FileOptions, RacyBytes};
 use super::{Key, Sum};
 
 /// First bytes of a log, with the version of its format.
-const MAGIC: [u8; 16] = *b"pagewell tier 2\n";
+const MAGIC: [u8; 16] = *b"pagewell tier 3\n";
 
 /// Name of the log in its folder.
 const LOG: &str = "log";

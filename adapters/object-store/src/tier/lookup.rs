@@ -1,11 +1,16 @@
-//! Hash tables of a fixed size from the keys of pages. Keys are hashes, so parts of them are used
-//! as hash values.
+//! Hash tables of a fixed size: places by the keys of pages, evicted pages by key, and numbers of
+//! pages by location. Keys and locations are hashes, so parts of them are used as hash values.
 
 use pagewell_policy::Ghost;
 
-use super::Key;
+use super::{Key, LocationHash};
 
 impl Key {
+    pub(super) fn location(self) -> LocationHash {
+        let [.., a, b, c, d] = self.0;
+        LocationHash([a, b, c, d])
+    }
+
     fn halves(self) -> [u64; 2] {
         let half = |at: usize| {
             let mut half = [0; 8];
@@ -87,6 +92,80 @@ impl Index {
         let mut at = self.after(hole);
         while let Some(place) = self.slots[at].checked_sub(1) {
             let home = key_of(place).map_or(at, |key| self.home(key));
+            if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
+                self.slots[hole] = self.slots[at];
+                hole = at;
+            }
+            at = self.after(at);
+        }
+        self.slots[hole] = 0;
+    }
+}
+
+/// Number of pages of each location that has any, with linear probing.
+///
+/// As in [`Index`], at least a quarter of the slots is empty.
+#[derive(Debug)]
+pub(super) struct Locations {
+    /// For each slot, 0 if it is empty, or else the hash of the location (the high half) and its
+    /// number of pages (the low half, which is not 0).
+    slots: Vec<u64>,
+}
+
+impl Locations {
+    pub(super) const fn bytes(nr_places: usize) -> usize {
+        Index::nr_slots(nr_places) * size_of::<u64>()
+    }
+
+    /// Creates a table for at most `nr_places` pages.
+    pub(super) fn new(nr_places: usize) -> Self {
+        Self {
+            // As in `Index::new`.
+            slots: vec![0; Index::nr_slots(nr_places)],
+        }
+    }
+
+    /// Returns the slot of a location, or the empty slot for it.
+    fn slot(&self, location: u32) -> usize {
+        let mut at = self.home(location);
+        while self.slots[at] != 0 && (self.slots[at] >> 32) as u32 != location {
+            at = self.after(at);
+        }
+        at
+    }
+
+    fn home(&self, location: u32) -> usize {
+        location as usize & (self.slots.len() - 1)
+    }
+
+    fn after(&self, at: usize) -> usize {
+        (at + 1) & (self.slots.len() - 1)
+    }
+
+    /// Whether a location with this hash has pages.
+    pub(super) fn has(&self, location: LocationHash) -> bool {
+        self.slots[self.slot(u32::from_le_bytes(location.0))] != 0
+    }
+
+    /// Counts a page.
+    pub(super) fn add(&mut self, location: LocationHash) {
+        let location = u32::from_le_bytes(location.0);
+        let at = self.slot(location);
+        self.slots[at] = (self.slots[at] | u64::from(location) << 32) + 1;
+    }
+
+    /// Counts a page less. The location must have one.
+    pub(super) fn remove(&mut self, location: LocationHash) {
+        let mut hole = self.slot(u32::from_le_bytes(location.0));
+        self.slots[hole] -= 1;
+        if self.slots[hole] as u32 != 0 {
+            return;
+        }
+        // As in `Index::remove`.
+        let mask = self.slots.len() - 1;
+        let mut at = self.after(hole);
+        while self.slots[at] != 0 {
+            let home = self.home((self.slots[at] >> 32) as u32);
             if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
                 self.slots[hole] = self.slots[at];
                 hole = at;
@@ -196,6 +275,37 @@ mod tests {
                         let key = self::key(home, nr);
                         let found = index.find(key, |place| places[place as usize]);
                         prop_assert_eq!(found, model.get(&key).copied());
+                    }
+                }
+            }
+        }
+    }
+
+    proptest! {
+        /// Few slots and homes, as above.
+        #[test]
+        fn locations_have_pages_until_the_last_is_removed(
+            steps in prop::collection::vec((0_u8..16, 0_u8..3, any::<bool>()), 0..200),
+        ) {
+            const NR_PLACES: usize = 10;
+            let mut locations = Locations::new(NR_PLACES);
+            let mut model: HashMap<_, usize> = HashMap::new();
+            for (home, nr, is_added) in steps {
+                // The first byte has the lowest bits. The hash of one location is 0.
+                let location = [home, 0, 0, nr];
+                let nr_pages = model.entry(location).or_default();
+                if !is_added && *nr_pages > 0 {
+                    *nr_pages -= 1;
+                    locations.remove(LocationHash(location));
+                } else if is_added && model.values().sum::<usize>() < NR_PLACES {
+                    *model.entry(location).or_default() += 1;
+                    locations.add(LocationHash(location));
+                }
+                for home in 0..16 {
+                    for nr in 0..3 {
+                        let location = [home, 0, 0, nr];
+                        let has = model.get(&location).is_some_and(|nr_pages| *nr_pages > 0);
+                        prop_assert_eq!(locations.has(LocationHash(location)), has);
                     }
                 }
             }

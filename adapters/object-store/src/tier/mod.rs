@@ -26,9 +26,14 @@ use object_store::path::Path;
 
 use crate::identity::strong_tag;
 
-/// Key of a page: a hash of the state of the object and of the page number.
+/// Key of a page: 12 bytes of a hash of the state of the object and of the page number, and the
+/// hash of the location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key([u8; 16]);
+
+/// Hash of the namespace and the location of an object, which is equal for all its states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LocationHash([u8; 4]);
 
 /// Checksum of a page and its key, which also verifies that the page is the requested one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +60,13 @@ impl Namespace {
         name.map_or_else(|| Self::OfWrapper(nonce()), Self::Named)
     }
 
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Named(name) => name.as_bytes(),
+            Self::OfWrapper(nonce) => nonce,
+        }
+    }
+
     /// Whether pages of an earlier process may be used.
     pub(crate) fn stored(&self) -> Stored {
         match self {
@@ -64,9 +76,32 @@ impl Namespace {
     }
 }
 
+/// Adds fields to a hash. The lengths are hashed, too, so that different lists of fields have
+/// different hashes.
+fn add(hasher: &mut blake3::Hasher, fields: &[&[u8]]) {
+    for field in fields {
+        hasher.update(&(field.len() as u64).to_le_bytes());
+        hasher.update(field);
+    }
+}
+
+impl LocationHash {
+    pub(crate) fn new(namespace: &Namespace, location: &Path) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        add(
+            &mut hasher,
+            &[namespace.bytes(), location.as_ref().as_bytes()],
+        );
+        Self(start(hasher.finalize()))
+    }
+}
+
 /// Hash of the state of an object, from which the keys of its pages are derived.
 #[derive(Clone)]
-pub(crate) struct StateHash(blake3::Hasher);
+pub(crate) struct StateHash {
+    hasher: blake3::Hasher,
+    location: LocationHash,
+}
 
 impl StateHash {
     /// Returns the hash of the state that `meta` describes. The hash is equal for all openings of
@@ -74,30 +109,27 @@ impl StateHash {
     /// proves that a later opening finds the same state, so the hash is of this call only.
     pub(crate) fn new(namespace: &Namespace, location: &Path, meta: &ObjectMeta) -> Self {
         let mut hasher = blake3::Hasher::new();
-        let mut add = |bytes: &[u8]| {
-            // The lengths are hashed, too, so that different lists of fields have different hashes.
-            hasher.update(&(bytes.len() as u64).to_le_bytes());
-            hasher.update(bytes);
+        let Some(tag) = strong_tag(meta) else {
+            add(&mut hasher, &[&nonce()]);
+            let location = LocationHash(start(hasher.finalize()));
+            return Self { hasher, location };
         };
-        match strong_tag(meta) {
-            Some(tag) => {
-                match namespace {
-                    Namespace::Named(name) => add(name.as_bytes()),
-                    Namespace::OfWrapper(nonce) => add(nonce),
-                }
-                add(location.as_ref().as_bytes());
-                add(&meta.size.to_le_bytes());
-                add(tag.as_bytes());
-            }
-            None => add(&nonce()),
+        let (size, path) = (meta.size.to_le_bytes(), location.as_ref().as_bytes());
+        add(
+            &mut hasher,
+            &[namespace.bytes(), path, &size, tag.as_bytes()],
+        );
+        Self {
+            hasher,
+            location: LocationHash::new(namespace, location),
         }
-        Self(hasher)
     }
 
     pub(crate) fn key(&self, page: u64) -> Key {
-        Key(first_half(
-            self.0.clone().update(&page.to_le_bytes()).finalize(),
-        ))
+        let hash = self.hasher.clone().update(&page.to_le_bytes()).finalize();
+        let mut key = start::<16>(hash);
+        key[12..].copy_from_slice(&self.location.0);
+        Key(key)
     }
 }
 
@@ -106,7 +138,7 @@ impl Sum {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&key.0);
         hasher.update(bytes);
-        Self(first_half(hasher.finalize()))
+        Self(start(hasher.finalize()))
     }
 }
 
@@ -126,8 +158,9 @@ fn nonce() -> [u8; NONCE_BYTES] {
     nonce
 }
 
-fn first_half(hash: blake3::Hash) -> [u8; 16] {
-    let mut half = [0; 16];
-    half.copy_from_slice(&hash.as_bytes()[..16]);
-    half
+/// Returns the first bytes of a hash.
+fn start<const LEN: usize>(hash: blake3::Hash) -> [u8; LEN] {
+    let mut start = [0; LEN];
+    start.copy_from_slice(&hash.as_bytes()[..LEN]);
+    start
 }

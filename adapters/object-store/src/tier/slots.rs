@@ -8,8 +8,8 @@
 use pagewell_policy::{Content, Ghost, Notes, Pages, Policy, Stays};
 
 use super::files::Entry;
-use super::lookup::{Ghosts, Index};
-use super::{Key, Sum};
+use super::lookup::{Ghosts, Index, Locations};
+use super::{Key, LocationHash, Sum};
 
 const BATCH: usize = 16;
 
@@ -26,6 +26,7 @@ struct Table {
     places: Vec<Option<Kept>>,
     nr_places: usize,
     by_key: Index,
+    locations: Locations,
     /// Free places among those that were used.
     free: Vec<u32>,
     /// Records of evicted pages, which the policy uses when a page is stored again.
@@ -46,6 +47,7 @@ impl Slots {
     pub(super) const fn bytes(nr_places: usize) -> usize {
         nr_places * (size_of::<Option<Kept>>() + size_of::<u32>())
             + Index::bytes(nr_places)
+            + Locations::bytes(nr_places)
             + Ghosts::bytes(nr_places)
             + Policy::bytes(nr_places)
     }
@@ -59,6 +61,7 @@ impl Slots {
                 places: Vec::with_capacity(nr_places),
                 nr_places,
                 by_key: Index::new(nr_places),
+                locations: Locations::new(nr_places),
                 free: Vec::with_capacity(nr_places),
                 ghosts: Ghosts::new(nr_places),
             },
@@ -108,6 +111,11 @@ impl Slots {
 
     pub(super) fn has(&self, key: Key) -> bool {
         self.table.find(key).is_some()
+    }
+
+    /// Whether a location has pages, in any state.
+    pub(super) fn has_location(&self, location: LocationHash) -> bool {
+        self.table.locations.has(location)
     }
 
     /// Returns a place for a new page. Lookups do not find the page before the caller calls
@@ -176,6 +184,7 @@ impl Table {
             is_used: false,
         });
         self.by_key.insert(entry.key, entry.place);
+        self.locations.add(entry.key.location());
     }
 
     /// Removes the page of a place, and returns its key.
@@ -184,6 +193,7 @@ impl Table {
         let places = &self.places;
         self.by_key
             .remove(key, |place| Some(places.get(place as usize)?.as_ref()?.key));
+        self.locations.remove(key.location());
         self.places[place as usize] = None;
         Some(key)
     }
@@ -279,6 +289,7 @@ mod tests {
             let bytes = table.places.capacity() * size_of::<Option<Kept>>()
                 + table.free.capacity() * size_of::<u32>()
                 + Index::bytes(nr_places)
+                + Locations::bytes(nr_places)
                 + Ghosts::bytes(nr_places)
                 + Policy::bytes(nr_places);
             assert_eq!(bytes, Slots::bytes(nr_places));

@@ -12,6 +12,7 @@ mod misses;
 mod odd;
 mod permits;
 mod probe;
+mod restart;
 mod servers;
 mod storms;
 

@@ -25,7 +25,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Requested ranges. Each piece of a stream counts as one.
+    /// Ranges that were read. Each piece of a stream counts as one.
     nr_reads,
     /// Bytes of these ranges.
     bytes_read,

@@ -352,14 +352,11 @@ impl Inner {
     /// fail too.
     async fn fetch(self: Arc<Self>, range: Range<u64>, fillings: Vec<Filling>) {
         let mut fillings = fillings.into_iter();
-        let end = range.end;
         if let Err(error) = self.fill(range, &mut fillings).await {
-            if error.is_timeout()
-                && let Some(first) = fillings.as_slice().first()
-            {
+            if error.is_timeout() {
                 // Before the requests of the cache fail, since readers repeat these then.
-                self.readers
-                    .report_timeout(&(first.range().start..end), &error);
+                let ranges = fillings.as_slice().iter().map(Filling::range).collect();
+                self.readers.report_timeout(ranges, &error);
             }
             self.traffic.counters.nr_failed.add(1);
             tracing::debug!(%error, "a request failed");

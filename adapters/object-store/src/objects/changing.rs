@@ -1,7 +1,7 @@
 //! Objects that a write through the wrapper changes.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use object_store::path::Path;
 
@@ -12,15 +12,22 @@ use super::open::Opener;
 /// and after an error the store may have either.
 pub(crate) struct Changing {
     opener: Arc<Opener>,
+    writes: Mutex<Writes>,
+}
+
+#[derive(Default)]
+struct Writes {
     /// Numbers of writes in progress.
-    locations: Mutex<HashMap<Path, usize>>,
+    locations: HashMap<Path, usize>,
+    /// Number of openings before the last call of [`Changing::forget_all`].
+    nr_openings: u64,
 }
 
 impl Changing {
     pub(crate) fn new(opener: &Arc<Opener>) -> Self {
         Self {
             opener: Arc::clone(opener),
-            locations: Mutex::default(),
+            writes: Mutex::default(),
         }
     }
 
@@ -33,40 +40,40 @@ impl Changing {
         changing
     }
 
+    fn writes(&self) -> MutexGuard<'_, Writes> {
+        self.writes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Begins a write of the object at `location`.
     pub(crate) fn begin(&self, location: &Path) {
-        let mut locations = self
-            .locations
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *locations.entry(location.clone()).or_default() += 1;
-        drop(locations);
+        let mut writes = self.writes();
+        *writes.locations.entry(location.clone()).or_default() += 1;
+        drop(writes);
         self.opener.table.forget(location);
     }
 
     /// Ends a write of the object at `location`.
     pub(crate) fn end(&self, location: &Path) {
         self.opener.table.forget(location);
-        let mut locations = self
-            .locations
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(nr) = locations.get_mut(location) {
+        let mut writes = self.writes();
+        if let Some(nr) = writes.locations.get_mut(location) {
             *nr -= 1;
             if *nr == 0 {
-                locations.remove(location);
+                writes.locations.remove(location);
             }
         }
     }
 
-    /// Forgets all objects with writes in progress, after one write has failed.
+    /// Forgets all objects with writes in progress, after one write has failed. If no opening has
+    /// begun since the last call, none of them is known.
     pub(crate) fn forget_all(&self) {
-        let locations = self
-            .locations
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let all: Vec<_> = locations.keys().cloned().collect();
-        drop(locations);
+        let nr_openings = self.opener.table.nr_openings();
+        let mut writes = self.writes();
+        if std::mem::replace(&mut writes.nr_openings, nr_openings) == nr_openings {
+            return;
+        }
+        let all: Vec<_> = writes.locations.keys().cloned().collect();
+        drop(writes);
         all.iter()
             .for_each(|location| self.opener.table.forget(location));
     }
@@ -74,8 +81,9 @@ impl Changing {
 
 impl Drop for Changing {
     fn drop(&mut self) {
-        let locations = self.locations.get_mut();
-        for location in locations.unwrap_or_else(PoisonError::into_inner).keys() {
+        let writes = self.writes.get_mut();
+        let writes = writes.unwrap_or_else(PoisonError::into_inner);
+        for location in writes.locations.keys() {
             self.opener.table.forget(location);
         }
     }

@@ -49,8 +49,8 @@ struct Pending {
 pub(crate) struct Seen {
     /// Previous state that was found to be replaced.
     replaced: Option<Weak<Known>>,
-    /// Metadata that the store has returned last.
-    observed: Option<ObjectMeta>,
+    /// All different metadata that the store has returned.
+    observed: Vec<ObjectMeta>,
 }
 
 impl Seen {
@@ -59,8 +59,7 @@ impl Seen {
     pub(crate) fn is_outdated(&self, known: &Arc<Known>) -> bool {
         let is_replaced = |replaced: &Weak<Known>| replaced.as_ptr() == Arc::as_ptr(known);
         let is_other = |meta: &ObjectMeta| known.state.compare(meta) == Verdict::Different;
-        self.replaced.as_ref().is_some_and(is_replaced)
-            || self.observed.as_ref().is_some_and(is_other)
+        self.replaced.as_ref().is_some_and(is_replaced) || self.observed.iter().any(is_other)
     }
 }
 
@@ -273,7 +272,9 @@ impl Table {
         let mut entries = self.entries();
         let gone = match entries.by_location.peek_mut(location) {
             Some(Entry::Opening(now)) => {
-                now.seen.observed = Some(meta.clone());
+                if !now.seen.observed.contains(meta) {
+                    now.seen.observed.push(meta.clone());
+                }
                 now.take_replaced(|before| before.state.compare(meta) == Verdict::Different)
             }
             Some(Entry::Known(known)) => match known.state.compare(meta) {
@@ -297,6 +298,11 @@ impl Table {
         // The entry is dropped after the lock is released. If the object is unused, the drop queues
         // its file to be closed.
         drop(gone);
+    }
+
+    /// Returns the number of openings that have begun so far.
+    pub(crate) fn nr_openings(&self) -> u64 {
+        self.entries().nr_openings
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -48,29 +48,35 @@ impl Answers {
         known: &Arc<Known>,
         range: Range<u64>,
     ) -> Result<Bytes, Shared> {
+        let readers = known.object.readers();
         let mut nr_tries = 0;
         loop {
             nr_tries += 1;
+            let nr_timeouts = readers.nr_timeouts();
             let mut read = std::pin::pin!(self.read_once(known, range.clone()));
             let result = match poll!(&mut read) {
                 Poll::Ready(result) => result,
                 Poll::Pending => {
                     known.object.enter();
-                    let readers = known.object.readers();
-                    readers.unless_timed_out(range.clone(), read).await
+                    readers
+                        .unless_timed_out(range.clone(), nr_timeouts, read)
+                        .await
                 }
             };
             match result {
                 Err(error) if error.is_abandoned() && nr_tries < MAX_ABANDONED => {}
-                result => return result,
+                Ok(bytes) => {
+                    let counters = &self.traffic.counters;
+                    counters.nr_reads.add(1);
+                    counters.bytes_read.add(bytes.len() as u64);
+                    return Ok(bytes);
+                }
+                Err(error) => return Err(error),
             }
         }
     }
 
     async fn read_once(&self, known: &Arc<Known>, range: Range<u64>) -> Result<Bytes, Shared> {
-        let counters = &self.traffic.counters;
-        counters.nr_reads.add(1);
-        counters.bytes_read.add(range.end - range.start);
         match self.pin(known, &range).await? {
             Some(bytes) => Ok(bytes),
             None => self.copy(known, range).await,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::TryStreamExt as _;
 use object_store::path::Path;
 use object_store::{Error, ObjectStore as _, ObjectStoreExt as _};
 use pagewell_object_store::PagewellStore;
@@ -373,4 +374,67 @@ async fn state_observed_during_opening_counts() {
         assert_eq!(read, expected);
         assert_eq!(probe.nr_gets(), 1 + usize::from(is_replaced));
     }
+}
+
+/// The last of several observations replaced the earlier ones.
+#[tokio::test]
+async fn earlier_observation_during_opening_counts() {
+    let probe = Probe::new();
+    let store = PagewellStore::builder(Arc::clone(&probe)).trust(Duration::MAX);
+    let store = store.page_size(PAGE).build().unwrap();
+    let path = Path::from("a");
+    probe.inner.put(&path, "old".into()).await.unwrap();
+    // The listing has the old state, and returns it late.
+    let listing = store.list(None);
+    let gate = Arc::new(Semaphore::new(0));
+    let waits = Arc::clone(&gate);
+    probe.script(move |nr, _| match nr {
+        0 => Act::Stall(Arc::clone(&waits)),
+        _ => Act::Pass,
+    });
+    let reader = {
+        let (store, path) = (store.clone(), path.clone());
+        tokio::spawn(async move { store.get(&path).await?.bytes().await })
+    };
+    while probe.nr_gets() == 0 {
+        tokio::task::yield_now().await;
+    }
+    probe.inner.put(&path, "new".into()).await.unwrap();
+    let now = store.head(&path).await.unwrap();
+    let listed: Vec<_> = listing.try_collect().await.unwrap();
+    assert_ne!(listed[0].e_tag, now.e_tag);
+    gate.add_permits(1);
+    assert_eq!(reader.await.unwrap().unwrap(), "old");
+    let read = store.get(&path).await.unwrap().bytes().await.unwrap();
+    assert_eq!(read, "new");
+}
+
+/// All readers of pages between the first and the last page of the request got its error.
+#[tokio::test(start_paused = true)]
+async fn timeout_of_merged_request_is_no_error_for_reader_of_its_gap() {
+    let probe = Probe::new();
+    let store = PagewellStore::builder(Arc::clone(&probe))
+        .page_size(PAGE)
+        .request_timeout(Duration::from_secs(7))
+        .build()
+        .unwrap();
+    let (path, bytes) = (Path::from("a"), content(50 * PAGE, 3));
+    probe.inner.put(&path, bytes.clone().into()).await.unwrap();
+    store.get_range(&path, 0..1).await.unwrap();
+    let never = Arc::new(Semaphore::new(0));
+    probe.script(move |nr, _| match nr {
+        0 => Act::Wait(Arc::clone(&never)),
+        _ => Act::Late(Duration::from_secs(3)),
+    });
+    let page = PAGE as u64;
+    let merged = [10 * page..30 * page, 31 * page..50 * page];
+    let gap = async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        store.get_range(&path, 30 * page..31 * page).await
+    };
+    let (merged, gap) = futures_util::join!(store.get_ranges(&path, &merged), gap);
+    let error = merged.unwrap_err().to_string();
+    assert!(error.contains("request_timeout"), "{error}");
+    assert!(same(gap.unwrap(), &bytes[30 * PAGE..31 * PAGE]));
+    assert_eq!(probe.nr_gets(), 2);
 }

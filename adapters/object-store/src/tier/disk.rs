@@ -37,6 +37,8 @@ struct Inner {
     counters: Arc<Counters>,
     /// Whether the disk has failed, so that no more pages are written.
     has_failed: AtomicBool,
+    /// Whether the tier is being dropped, so that the rest of the log is not read.
+    is_closing: AtomicBool,
 }
 
 /// Number of entries that are copied while the table is locked once.
@@ -53,18 +55,25 @@ fn entries(slots: &Mutex<Slots>, nr_places: u32) -> impl Iterator<Item = Vec<Ent
 }
 
 /// Returns the table of `nr_places` places in `folder`. It is empty if `stored` is
-/// [`Stored::Removed`].
+/// [`Stored::Removed`]. Fails with [`io::ErrorKind::Interrupted`] when `stops` returns `true`.
 pub(super) fn restore(
     folder: &Path,
     pages: &PageFile,
     nr_places: u32,
     stored: Stored,
+    stops: impl Fn() -> bool,
 ) -> io::Result<Slots> {
     let mut slots = Slots::new(nr_places as usize);
     match stored {
         Stored::Used => {
             pages.truncate(nr_places)?;
-            read_log(folder, pages.page_size(), |entry| slots.restore(entry))?;
+            read_log(folder, pages.page_size(), |entry| {
+                if stops() {
+                    return Err(io::ErrorKind::Interrupted.into());
+                }
+                slots.restore(entry);
+                Ok(())
+            })?;
         }
         Stored::Removed => pages.truncate(0)?,
     }
@@ -77,17 +86,20 @@ impl Inner {
         self.slots.get().map(lock)
     }
 
-    /// Reads the log, and then writes received pages until the last sender is dropped.
+    /// Reads the log, and then writes received pages until the last sender is dropped. If the tier
+    /// is dropped before the log was read, leaves the log as it is.
     fn run(&self, folder: &Path, stored: Stored, pages: &Receiver<(Key, Vec<u8>)>) {
         match self.load(folder, stored) {
             Ok((slots, log)) => self.write_all(slots, log, pages),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => self.fail(&error),
         }
     }
 
     /// Reads the log in `folder`, serves lookups from then on, and replaces the log by a new one.
     fn load(&self, folder: &Path, stored: Stored) -> io::Result<(&Mutex<Slots>, Log)> {
-        let slots = restore(folder, &self.pages, self.nr_places, stored)?;
+        let stops = || self.is_closing();
+        let slots = restore(folder, &self.pages, self.nr_places, stored, stops)?;
         let slots = self.slots.get_or_init(|| Mutex::new(slots));
         self.counters.nr_disk_loads.add(1);
         let entries = entries(slots, self.nr_places);
@@ -124,6 +136,11 @@ impl Inner {
                 }
             }
         }
+    }
+
+    fn is_closing(&self) -> bool {
+        // ORDERING: Relaxed; the flag is a hint, and orders no other data.
+        self.is_closing.load(Ordering::Relaxed)
     }
 
     fn has_failed(&self) -> bool {
@@ -173,6 +190,7 @@ impl Tier {
             slots: OnceLock::new(),
             counters,
             has_failed: AtomicBool::new(false),
+            is_closing: AtomicBool::new(false),
         });
         let (sender, waiting) = sync_channel(most_waiting);
         let (of_thread, folder) = (Arc::clone(&inner), folder.to_owned());
@@ -246,8 +264,10 @@ impl Tier {
 
 impl Drop for Tier {
     fn drop(&mut self) {
-        // Without a sender, the thread reads the log to its end, writes the queued pages, whose
-        // number is bounded, and ends. The files can then be opened again.
+        // If the thread reads the log, it stops. Otherwise it writes the queued pages, whose number
+        // is bounded, and ends without a sender. The files can then be opened again.
+        // ORDERING: Relaxed; as in `is_closing`.
+        self.inner.is_closing.store(true, Ordering::Relaxed);
         self.sender = None;
         if let Some(writer) = self.writer.take() {
             let _ = writer.join();
@@ -257,6 +277,7 @@ impl Drop for Tier {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
     use std::time::Duration;
 
     use super::*;
@@ -363,6 +384,38 @@ mod tests {
         assert_eq!(tier.read(key(2)), Some(vec![2; 4096]));
     }
 
+    /// The log is a pipe here that always has another entry. The drop waited for its end.
+    #[test]
+    fn drop_of_a_tier_does_not_wait_for_its_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let tier = loaded(dir.path(), 8);
+        tier.keep(key(1), vec![1; 4096]);
+        drop(tier);
+        let log = dir.path().join("log");
+        let bytes = std::fs::read(&log).unwrap();
+        std::fs::remove_file(&log).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&log).status();
+        assert!(made.unwrap().success());
+        let tier = self::tier(dir.path(), 8);
+        let inner = Arc::clone(&tier.inner);
+        let mut pipe = std::fs::OpenOptions::new().write(true).open(&log).unwrap();
+        let dropper = std::thread::spawn(move || drop(tier));
+        pipe.write_all(&bytes).unwrap();
+        let entry = &bytes[32..];
+        assert_eq!(entry.len(), 48);
+        let mut nr_entries = 0;
+        // The write fails when the thread has closed the log.
+        while pipe.write_all(entry).is_ok() {
+            nr_entries += 1;
+            assert!(nr_entries < 10_000_000, "the log is read on");
+        }
+        dropper.join().unwrap();
+        let metrics = inner.counters.read();
+        assert_eq!((metrics.nr_disk_loads, metrics.nr_disk_failures), (0, 0));
+        // The log was not replaced.
+        assert!(!std::fs::metadata(&log).unwrap().is_file());
+    }
+
     #[test]
     fn a_log_that_cannot_be_read_ends_the_keeping() {
         let dir = tempfile::tempdir().unwrap();
@@ -389,6 +442,7 @@ mod tests {
             slots: OnceLock::new(),
             counters: Arc::default(),
             has_failed: AtomicBool::new(false),
+            is_closing: AtomicBool::new(false),
         };
         let (sender, waiting) = sync_channel(4);
         for nr in 0..4 {

@@ -196,12 +196,13 @@ fn header(page_size: u32) -> [u8; HEADER] {
     header
 }
 
-/// Calls `each` with the entries of the log in `folder`, up to an incomplete or damaged one. There
-/// are none if the log is missing or has another page size or version.
+/// Calls `each` with the entries of the log in `folder`, up to an incomplete or damaged one, or
+/// until `each` returns an error. There are none if the log is missing or has another page size or
+/// version.
 pub(super) fn read_log(
     folder: &Path,
     page_size: u32,
-    mut each: impl FnMut(Entry),
+    mut each: impl FnMut(Entry) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut file = match File::open(folder.join(LOG)) {
         Ok(file) => io::BufReader::new(file),
@@ -224,8 +225,8 @@ pub(super) fn read_log(
         }
         match Entry::decode(&bytes) {
             // The length is that of an empty place if no page can have it.
-            Some(entry) if entry.len > page_size => each(Entry { len: 0, ..entry }),
-            Some(entry) => each(entry),
+            Some(entry) if entry.len > page_size => each(Entry { len: 0, ..entry })?,
+            Some(entry) => each(entry)?,
             None => return Ok(()),
         }
     }
@@ -275,7 +276,7 @@ mod tests {
         stored: Stored,
     ) -> io::Result<(PageFile, Log, Vec<Option<Entry>>)> {
         let pages = PageFile::open(folder, page_size)?;
-        let slots = restore(folder, &pages, nr_places, stored)?;
+        let slots = restore(folder, &pages, nr_places, stored, || false)?;
         let entries = slots.entries(0, usize::MAX);
         let mut places = vec![None; nr_places as usize];
         for entry in &entries {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::future::{Either, select};
 use object_store::path::Path;
-use object_store::{GetOptions, GetRange, GetResult, ObjectStore};
+use object_store::{Error, GetOptions, GetRange, GetResult, ObjectStore};
 use pagewell::io::engine::{Deferred, Kind, Request};
 use pagewell::io::{Backend, FileId, RacyBytes};
 use tokio::runtime::{self, Handle};
@@ -467,38 +467,59 @@ impl Inner {
     }
 
     /// Requests `range` of the known state from the store; the whole object without a range, since
-    /// some servers do not answer such a range as other ranges. If the answer is late, hedging is
-    /// enabled and another permit is free, sends a second request, and returns the first success.
+    /// some servers do not answer such a range as other ranges. If the store supports no
+    /// conditions, repeats the request without one: the caller compares the answer with the state.
     async fn request(&self, range: &Range<u64>) -> Result<GetResult, Shared> {
-        let options = GetOptions {
+        let plain = GetOptions {
             range: (!self.is_all(range)).then(|| GetRange::Bounded(range.clone())),
             extensions: context::extensions(),
-            ..condition(&self.state.meta)
+            ..GetOptions::default()
         };
+        if self.traffic.lacks_conditions() {
+            return self.send(plain).await.map_err(Shared::of_known);
+        }
+        let condition = condition(&self.state.meta);
+        let has_condition = condition.if_match.is_some() || condition.version.is_some();
+        let conditional = GetOptions {
+            if_match: condition.if_match,
+            version: condition.version,
+            ..plain.clone()
+        };
+        match self.send(conditional).await {
+            Err(Error::NotSupported { .. } | Error::NotImplemented { .. }) if has_condition => {
+                let result = self.send(plain).await.map_err(Shared::of_known)?;
+                self.traffic.note_no_conditions();
+                Ok(result)
+            }
+            result => result.map_err(Shared::of_known),
+        }
+    }
+
+    /// Sends a request. If the answer is late, hedging is enabled and another permit is free, sends
+    /// a second one, and returns the first success.
+    async fn send(&self, options: GetOptions) -> object_store::Result<GetResult> {
         let ask = || {
             self.traffic.counters.nr_requests.add(1);
             self.store.get_opts(&self.location, options.clone())
         };
         let mut first = ask();
-        if self.traffic.hedge {
-            let late = tokio::time::sleep(self.traffic.late());
-            first = match select(first, std::pin::pin!(late)).await {
-                Either::Left((answer, _)) => return answer.map_err(Shared::of_known),
-                Either::Right(((), first)) => first,
-            };
-            let Some(_permit) = self.traffic.permits.try_acquire() else {
-                return first.await.map_err(Shared::of_known);
-            };
-            self.traffic.counters.nr_hedged.add(1);
-            return match select(first, ask()).await {
-                Either::Left((Ok(answer), _)) | Either::Right((Ok(answer), _)) => Ok(answer),
-                // The other request may succeed nevertheless.
-                Either::Left((Err(_), other)) | Either::Right((Err(_), other)) => {
-                    other.await.map_err(Shared::of_known)
-                }
-            };
+        if !self.traffic.hedge {
+            return first.await;
         }
-        first.await.map_err(Shared::of_known)
+        let late = tokio::time::sleep(self.traffic.late());
+        first = match select(first, std::pin::pin!(late)).await {
+            Either::Left((answer, _)) => return answer,
+            Either::Right(((), first)) => first,
+        };
+        let Some(_permit) = self.traffic.permits.try_acquire() else {
+            return first.await;
+        };
+        self.traffic.counters.nr_hedged.add(1);
+        match select(first, ask()).await {
+            Either::Left((Ok(answer), _)) | Either::Right((Ok(answer), _)) => Ok(answer),
+            // The other request may succeed nevertheless.
+            Either::Left((Err(_), other)) | Either::Right((Err(_), other)) => other.await,
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ pub(crate) struct Traffic {
     request_timeout: Duration,
     /// Runtime that the user has set.
     runtime: Option<Handle>,
+    /// Whether the store has refused a condition, and answered without it.
+    lacks_conditions: AtomicBool,
     pace: Mutex<Pace>,
 }
 
@@ -62,6 +65,7 @@ impl Traffic {
             hedge,
             request_timeout,
             runtime,
+            lacks_conditions: AtomicBool::new(false),
             pace: Mutex::new(FIRST),
         }
     }
@@ -121,6 +125,17 @@ impl Traffic {
             Ok(result) => result,
             Err(_) => Err(Shared::timeout(self.late_text(what))),
         }
+    }
+
+    /// Whether requests with a condition are known to fail.
+    pub(crate) fn lacks_conditions(&self) -> bool {
+        // ORDERING: Relaxed; the flag orders no other data.
+        self.lacks_conditions.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_no_conditions(&self) {
+        // ORDERING: Relaxed; as in `lacks_conditions`.
+        self.lacks_conditions.store(true, Ordering::Relaxed);
     }
 
     fn pace(&self) -> Pace {

@@ -323,6 +323,34 @@ async fn encoded_bytes_of_another_length_are_passed_on() {
 }
 
 #[tokio::test]
+async fn store_without_conditions_gets_requests_without_them() {
+    let errors: [fn() -> Error; 2] = [not_supported, || Error::NotImplemented {
+        operation: "`if_match`".into(),
+        implementer: "a store".into(),
+    }];
+    for error in errors {
+        let odd = plain();
+        odd.refuse(move |get| get.if_match.is_some().then(error));
+        let store = cached(&odd, Duration::MAX);
+        let (path, bytes) = (Path::from("a"), content(20 * PAGE, 1));
+        odd.inner.put(&path, bytes.clone().into()).await.unwrap();
+        store.get_range(&path, 0..1).await.unwrap();
+        odd.take_gets();
+        // Only the first request has a condition.
+        for (page, nr_gets) in [(5, 2), (9, 1)] {
+            let range = page * PAGE..(page + 1) * PAGE;
+            let got = store.get_range(&path, range.start as u64..range.end as u64);
+            assert!(same(got.await.unwrap(), &bytes[range]));
+            assert_eq!(odd.take_gets().len(), nr_gets);
+        }
+        // The answer for a page is compared with the known state.
+        let bytes = content(20 * PAGE, 2);
+        odd.inner.put(&path, bytes.clone().into()).await.unwrap();
+        assert!(same(read(&store, &path).await, &bytes));
+    }
+}
+
+#[tokio::test]
 async fn servers_that_disagree_about_the_tag_are_read() {
     // Each of many servers has its own tag for the same object.
     let nr = AtomicU64::new(0);

@@ -124,6 +124,20 @@ impl State {
         }
     }
 
+    /// Returns this state as `now` describes it, if its time has changed: an object was written
+    /// again with the same bytes, so it has the same tag. The spelling of the tag stays.
+    pub(crate) fn rewritten(&self, now: &ObjectMeta) -> Option<Self> {
+        let time = time(now).filter(|time| *time != SystemTime::from(self.meta.last_modified))?;
+        Some(Self {
+            meta: ObjectMeta {
+                last_modified: time.into(),
+                ..self.meta.clone()
+            },
+            // Only a state with a tag or a version is the same at another time.
+            has_distinct_time: false,
+        })
+    }
+
     /// Whether an answer that `now` describes may have bytes of this state. Another version with
     /// the same strong tag and size has the same bytes.
     pub(crate) fn may_have_bytes_of(&self, now: &ObjectMeta) -> bool {
@@ -249,6 +263,16 @@ mod tests {
                 expected == same || are_strong,
                 "{state:?} {now:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_rewritten_state_has_another_time() {
+        let known = State::new(meta(Some("\"x\""), None, 9, 5), SystemTime::now());
+        for (time, expected) in [(5, None), (0, None), (6, Some(6))] {
+            let rewritten = known.rewritten(&meta(Some("x"), Some("1"), 9, time));
+            let expected = expected.map(|time| meta(Some("\"x\""), None, 9, time));
+            assert_eq!(rewritten.map(|state| state.meta), expected);
         }
     }
 

@@ -743,7 +743,11 @@ impl<T: ObjectStore + ?Sized> ObjectStore for PagewellStore<T> {
             let is_of_now = options.version.is_none();
             let result = self.store.get_opts(location, options).await;
             match &result {
-                Ok(result) if is_of_now => self.opener.table.observe(location, &result.meta),
+                Ok(result) if is_of_now => {
+                    let (meta, attributes) = (&result.meta, &result.attributes);
+                    let table = &self.opener.table;
+                    table.observe(location, meta, Some(attributes));
+                }
                 Err(Error::NotFound { .. }) if is_of_now => self.forget(location),
                 _ => {}
             }
@@ -780,7 +784,7 @@ impl<T: ObjectStore + ?Sized> ObjectStore for PagewellStore<T> {
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
         let opener = Arc::clone(&self.opener);
         let list = self.store.list(prefix);
-        list.inspect_ok(move |meta| opener.table.observe(&meta.location, meta))
+        list.inspect_ok(move |meta| opener.table.observe(&meta.location, meta, None))
             .boxed()
     }
 
@@ -791,14 +795,14 @@ impl<T: ObjectStore + ?Sized> ObjectStore for PagewellStore<T> {
     ) -> BoxStream<'static, Result<ObjectMeta>> {
         let opener = Arc::clone(&self.opener);
         let list = self.store.list_with_offset(prefix, offset);
-        list.inspect_ok(move |meta| opener.table.observe(&meta.location, meta))
+        list.inspect_ok(move |meta| opener.table.observe(&meta.location, meta, None))
             .boxed()
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
         let list = self.store.list_with_delimiter(prefix).await?;
         for meta in &list.objects {
-            self.opener.table.observe(&meta.location, meta);
+            self.opener.table.observe(&meta.location, meta, None);
         }
         Ok(list)
     }

@@ -132,6 +132,11 @@ impl Object {
         }))
     }
 
+    /// Whether both are clones of one backend.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Whether the store has returned a part of this object for a range.
     pub(crate) fn has_ranges(&self) -> bool {
         // ORDERING: Relaxed; the flag orders no other data.

@@ -1,11 +1,11 @@
 //! Known objects.
 
 use std::ops::Deref;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use object_store::Attributes;
 use object_store::path::Path;
+use object_store::{Attributes, ObjectMeta};
 use pagewell::File;
 
 use super::closer::Closer;
@@ -22,7 +22,7 @@ pub(crate) struct Known {
     /// differently: a `PrefixStore` returns that of the store behind it.
     pub(crate) state: State,
     pub(crate) attributes: Attributes,
-    pub(crate) file: Opened,
+    pub(crate) file: Arc<Opened>,
     /// Backend of the file.
     pub(crate) object: Object,
     /// Time when the store last confirmed this state.
@@ -41,10 +41,29 @@ impl Known {
             location,
             state,
             attributes,
-            file,
+            file: Arc::new(file),
             object,
             seen: Mutex::new(Instant::now()),
         }
+    }
+
+    /// Whether both are the same state of the object, with the same pages.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.object.is(&other.object)
+    }
+
+    /// Records that the store confirmed this state by `meta`. If the object was written again with
+    /// the same bytes, returns the value that replaces this one, with `attributes`.
+    pub(crate) fn confirmed(&self, meta: &ObjectMeta, attributes: &Attributes) -> Option<Self> {
+        self.touch();
+        Some(Self {
+            location: self.location.clone(),
+            state: self.state.rewritten(meta)?,
+            attributes: attributes.clone(),
+            file: Arc::clone(&self.file),
+            object: self.object.clone(),
+            seen: Mutex::new(Instant::now()),
+        })
     }
 
     /// Records that the store confirmed this state.

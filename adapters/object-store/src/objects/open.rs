@@ -131,6 +131,12 @@ impl Drop for Turn {
     }
 }
 
+/// Returns the state as the metadata that have confirmed it describe it.
+fn confirmed(known: Arc<Known>, meta: &ObjectMeta, attributes: &Attributes) -> Arc<Known> {
+    let rewritten = known.confirmed(meta, attributes);
+    rewritten.map_or(known, Arc::new)
+}
+
 impl Opener {
     /// Returns the object at `location`. If it is not known, opens it by a request for `range`, or
     /// with pages of `source`.
@@ -200,9 +206,13 @@ impl Opener {
         }
         self.traffic.counters.nr_checked.add(1);
         let mut verdict = Verdict::Unproven;
+        let mut now = None;
         if self.trusts_heads() {
             match self.head(location).await {
-                Ok(described) => verdict = before.state.compare(&described.meta),
+                Ok(described) => {
+                    verdict = before.state.compare(&described.meta);
+                    now = Some(described);
+                }
                 // A failed head is no evidence: a server may refuse the method, also with the
                 // status of a missing object, or be down.
                 Err(error) => {
@@ -216,18 +226,22 @@ impl Opener {
         }
         if verdict == Verdict::Unproven {
             match self.probe(location, before.state.meta.size).await {
-                Ok(meta) => verdict = before.state.compare(&meta),
+                Ok(described) => {
+                    verdict = before.state.compare(&described.meta);
+                    now = Some(described);
+                }
                 Err(error @ Error::NotFound { .. }) => return Err(Shared::new(error)),
                 // The object may be empty now, or the server has no ranges.
                 Err(error) => tracing::debug!(%error, "a probe failed"),
             }
         }
-        if verdict == Verdict::Same {
-            before.touch();
-            return Ok(before);
+        if verdict == Verdict::Same
+            && let Some(now) = now
+        {
+            return Ok(confirmed(before, &now.meta, &now.attributes));
         }
         let outcome = self.learn(location, range, Some(Arc::clone(&before))).await;
-        if matches!(&outcome, Ok(now) if Arc::ptr_eq(now, &before)) {
+        if matches!(&outcome, Ok(now) if now.is(&before)) {
             // The head, if there was one, has described another state, or none.
             self.distrust_heads();
         }
@@ -245,7 +259,7 @@ impl Opener {
     }
 
     /// Requests one byte of an object of `size` bytes, for its metadata.
-    async fn probe(&self, location: &Path, size: u64) -> object_store::Result<ObjectMeta> {
+    async fn probe(&self, location: &Path, size: u64) -> object_store::Result<Described> {
         let options = GetOptions {
             range: (size > 0).then_some(GetRange::Bounded(0..1)),
             extensions: context::extensions(),
@@ -254,7 +268,7 @@ impl Opener {
         let answer = self.store.get_opts(location, options);
         let received = self.send(location, answer).await?;
         self.distrust_heads();
-        Ok(received.result.meta)
+        Ok(received.into())
     }
 
     fn trusts_heads(&self) -> bool {
@@ -435,12 +449,12 @@ impl Opener {
         if let Some(error) = uncacheable {
             return Err(error);
         }
+        if let Some(before) = self.still(before, result) {
+            return Ok(before);
+        }
         let (meta, attributes) = (result.meta.clone(), result.attributes.clone());
         let requested = received.requested;
         drop(received);
-        if let Some(before) = self.still(before, &meta) {
-            return Ok(before);
-        }
         let state = State::new(meta, requested);
         self.know(location, state, attributes, false, None).await
     }
@@ -458,14 +472,14 @@ impl Opener {
             result,
             permit,
         } = received;
+        if let Some(before) = self.still(before, &result) {
+            return Ok(before);
+        }
         let (meta, attributes, range) = (
             result.meta.clone(),
             result.attributes.clone(),
             result.range.clone(),
         );
-        if let Some(before) = self.still(before, &meta) {
-            return Ok(before);
-        }
         let len = range.end - range.start;
         let bytes = self.traffic.timed(location, collect(result, len)).await;
         drop(permit);
@@ -491,13 +505,10 @@ impl Opener {
 
     /// Returns the previous state if the object still has it. Forgets it if the object has another
     /// one.
-    fn still(&self, before: Option<Arc<Known>>, now: &ObjectMeta) -> Option<Arc<Known>> {
+    fn still(&self, before: Option<Arc<Known>>, now: &GetResult) -> Option<Arc<Known>> {
         let before = before?;
-        match before.state.compare(now) {
-            Verdict::Same => {
-                before.touch();
-                return Some(before);
-            }
+        match before.state.compare(&now.meta) {
+            Verdict::Same => return Some(confirmed(before, &now.meta, &now.attributes)),
             Verdict::Different => self.table.forget_state(&before),
             Verdict::Unproven => {}
         }

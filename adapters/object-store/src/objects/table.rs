@@ -1,17 +1,18 @@
 //! Table of objects that are known or being opened.
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::future::{BoxFuture, FutureExt as _, Shared as SharedFuture};
 use lru::LruCache;
-use object_store::ObjectMeta;
 use object_store::path::Path;
+use object_store::{Attributes, ObjectMeta};
 use tokio::sync::oneshot;
 
 use super::known::Known;
 use crate::error::Shared;
+use crate::fetch::object::Object;
 use crate::fetch::traffic::Traffic;
 use crate::identity::Verdict;
 
@@ -47,8 +48,8 @@ struct Pending {
 /// What other requests have shown since an opening began.
 #[derive(Clone, Default)]
 pub(crate) struct Seen {
-    /// Previous state that was found to be replaced.
-    replaced: Option<Weak<Known>>,
+    /// Backend of the previous state, if it was found to be replaced.
+    replaced: Option<Object>,
     /// All different metadata that the store has returned.
     observed: Vec<ObjectMeta>,
 }
@@ -57,7 +58,7 @@ impl Seen {
     /// Whether the outcome of the opening is known to be replaced. Which of two different states is
     /// newer is not known, so an observed one counts as newer.
     pub(crate) fn is_outdated(&self, known: &Arc<Known>) -> bool {
-        let is_replaced = |replaced: &Weak<Known>| replaced.as_ptr() == Arc::as_ptr(known);
+        let is_replaced = |replaced: &Object| replaced.is(&known.object);
         let is_other = |meta: &ObjectMeta| known.state.compare(meta) == Verdict::Different;
         self.replaced.as_ref().is_some_and(is_replaced) || self.observed.iter().any(is_other)
     }
@@ -67,7 +68,7 @@ impl Pending {
     /// Takes the previous state, which was found to be replaced, if `is_it` returns `true` for it.
     fn take_replaced(&mut self, is_it: impl Fn(&Arc<Known>) -> bool) -> Option<Entry> {
         let before = self.before.take_if(|before| is_it(before))?;
-        self.seen.replaced = Some(Arc::downgrade(&before));
+        self.seen.replaced = Some(before.object.clone());
         Some(Entry::Known(before))
     }
 }
@@ -219,8 +220,8 @@ impl Table {
         let location = &known.location;
         let mut entries = self.entries();
         let gone = match entries.by_location.peek_mut(location) {
-            Some(Entry::Known(now)) if Arc::ptr_eq(now, known) => entries.by_location.pop(location),
-            Some(Entry::Opening(now)) => now.take_replaced(|before| Arc::ptr_eq(before, known)),
+            Some(Entry::Known(now)) if now.is(known) => entries.by_location.pop(location),
+            Some(Entry::Opening(now)) => now.take_replaced(|before| before.is(known)),
             _ => None,
         };
         drop(entries);
@@ -232,7 +233,7 @@ impl Table {
     pub(crate) fn pass_on(&self, known: &Arc<Known>, error: Shared) {
         let mut entries = self.entries();
         let entry = entries.by_location.peek(&known.location);
-        let is_known = matches!(entry, Some(Entry::Known(now)) if Arc::ptr_eq(now, known));
+        let is_known = matches!(entry, Some(Entry::Known(now)) if now.is(known));
         let gone = if is_known {
             let entry = Entry::Uncacheable(Instant::now(), error);
             entries.by_location.push(known.location.clone(), entry)
@@ -267,8 +268,14 @@ impl Table {
 
     /// Compares metadata that the store has returned for `location` with the known state: confirms
     /// the state, or forgets it, or does nothing if the metadata are no evidence. If the object is
-    /// being opened, keeps the metadata for a comparison with the outcome.
-    pub(crate) fn observe(&self, location: &Path, meta: &ObjectMeta) {
+    /// being opened, keeps the metadata for a comparison with the outcome. A listing returns no
+    /// `attributes`, and may spell the time in another precision than a get.
+    pub(crate) fn observe(
+        &self,
+        location: &Path,
+        meta: &ObjectMeta,
+        attributes: Option<&Attributes>,
+    ) {
         let mut entries = self.entries();
         let gone = match entries.by_location.peek_mut(location) {
             Some(Entry::Opening(now)) => {
@@ -279,7 +286,11 @@ impl Table {
             }
             Some(Entry::Known(known)) => match known.state.compare(meta) {
                 Verdict::Same => {
-                    known.touch();
+                    match attributes.map(|attributes| known.confirmed(meta, attributes)) {
+                        Some(Some(rewritten)) => *known = Arc::new(rewritten),
+                        Some(None) => {}
+                        None => known.touch(),
+                    }
                     None
                 }
                 Verdict::Unproven => None,

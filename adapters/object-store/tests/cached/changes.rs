@@ -6,9 +6,12 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
 use object_store::path::Path;
-use object_store::{Error, GetOptions, ObjectStore as _, ObjectStoreExt as _};
+use object_store::{
+    Attribute, Attributes, Error, GetOptions, ObjectStore as _, ObjectStoreExt as _, PutOptions,
+};
 use pagewell_object_store::PagewellStore;
 
+use crate::odd::Odd;
 use crate::probe::{Act, Probe};
 use crate::{PAGE, content, same};
 
@@ -215,4 +218,36 @@ async fn what_was_forgotten_while_it_was_opened_is_not_known_afterwards() {
         "two"
     );
     assert_eq!(probe.nr_gets(), 1);
+}
+
+/// The state had the time and the attributes of its first read until it was forgotten.
+#[tokio::test]
+async fn attributes_of_an_object_that_was_written_again_are_those_of_the_next_check() {
+    // A tag of the bytes, as that of S3.
+    let odd = Odd::new(|_, meta| meta.e_tag = Some("\"of these bytes\"".into()));
+    let (path, bytes) = (Path::from("a"), content(3 * PAGE, 1));
+    let put = async |kind: &'static str| {
+        let attributes = Attributes::from_iter([(Attribute::ContentType, kind)]);
+        let options = PutOptions::from(attributes);
+        let payload = bytes.clone().into();
+        odd.inner.put_opts(&path, payload, options).await.unwrap();
+    };
+    for (trust, checks) in [(Duration::ZERO, "by itself"), (Duration::MAX, "by a head")] {
+        let store = PagewellStore::builder(Arc::clone(&odd)).page_size(PAGE);
+        let store = store.trust(trust).build().unwrap();
+        for kind in ["text/plain", "text/csv", "text/csv"] {
+            put(kind).await;
+            if trust == Duration::MAX {
+                store.head(&path).await.unwrap();
+            }
+            let (expected, got) = (odd.get(&path).await.unwrap(), store.get(&path).await);
+            let got = got.unwrap();
+            assert_eq!(got.meta, expected.meta, "{checks}");
+            assert_eq!(got.attributes, expected.attributes, "{checks}");
+            assert!(same(got.bytes().await.unwrap(), &bytes));
+        }
+        // The pages stay.
+        let metrics = store.metrics();
+        assert_eq!((metrics.nr_opened, metrics.nr_forgotten), (1, 0));
+    }
 }

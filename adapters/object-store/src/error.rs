@@ -19,6 +19,8 @@ pub(crate) struct Shared {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
     Changed,
+    /// The object was found to be replaced at each try.
+    Disputed,
     /// The cache cannot serve the object. The store may be able to.
     Uncacheable,
     /// The cache has no memory for the object at present.
@@ -81,6 +83,19 @@ impl Shared {
         }
     }
 
+    /// Converts the error to one of an object that was found to be replaced at each try.
+    pub(crate) fn into_disputed(self) -> Self {
+        Self {
+            why: Why::Disputed,
+            ..self
+        }
+    }
+
+    /// Whether the object was found to be replaced at each try.
+    pub(crate) fn is_disputed(&self) -> bool {
+        self.why == Why::Disputed
+    }
+
     /// Converts the error to one of an object that the cache cannot serve.
     pub(crate) fn into_uncacheable(self) -> Self {
         Self {
@@ -136,7 +151,7 @@ impl Shared {
 
     /// Whether the caller must pass its request on to the store.
     pub(crate) fn is_for_store(&self) -> bool {
-        matches!(self.why, Why::Uncacheable | Why::Full)
+        matches!(self.why, Why::Disputed | Why::Uncacheable | Why::Full)
     }
 
     /// Converts the error to an error of a backend, which all readers that wait for the page

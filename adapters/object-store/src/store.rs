@@ -546,12 +546,13 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
     fn after(&self, known: &Arc<Known>, error: &Shared, nr_tries: u32) -> Next {
         let table = &self.opener.table;
         if error.is_of_change() {
-            table.forget_state(known);
-            return if nr_tries < TRIES {
-                Next::Repeat
-            } else {
-                Next::PassOn
-            };
+            if nr_tries < TRIES {
+                table.forget_state(known);
+                return Next::Repeat;
+            }
+            // Servers may disagree about the tag.
+            table.pass_on(known, error.clone().into_disputed());
+            return Next::PassOn;
         }
         if !error.is_uncacheable() {
             if known.object.has_ranges() || error.is_abandoned() || error.is_timeout() {
@@ -645,7 +646,12 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
             let opened = self.opener.open(location, first.as_ref(), source(nr_tries));
             let known = match opened.await {
                 Ok(known) => known,
-                Err(error) if error.is_for_store() => {
+                // The separate requests of the store may be answered from several states.
+                Err(error) if error.is_disputed() && nr_tries < TRIES => {
+                    self.opener.table.forget(location);
+                    continue;
+                }
+                Err(error) if error.is_for_store() && !error.is_disputed() => {
                     return self.store.get_ranges(location, ranges).await;
                 }
                 Err(error) => return Err(error.into_store_error()),
@@ -667,7 +673,7 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
             };
             match self.after(&known, &error, nr_tries) {
                 Next::Repeat => {}
-                // The separate requests of the store may be answered from several states.
+                // As above.
                 Next::PassOn if error.is_of_change() => return Err(error.into_store_error()),
                 Next::PassOn => return self.store.get_ranges(location, ranges).await,
                 Next::Fail => return Err(error.into_store_error()),

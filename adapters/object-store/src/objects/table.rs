@@ -228,20 +228,21 @@ impl Table {
         self.note_forgotten(gone);
     }
 
-    /// Forgets this state of an object, if it is still the known one, and records that the cache
-    /// cannot serve the object.
+    /// Forgets this state of an object, if it is still the known one or is being checked. In the
+    /// first case, records that the cache cannot serve the object.
     pub(crate) fn pass_on(&self, known: &Arc<Known>, error: Shared) {
         let mut entries = self.entries();
-        let entry = entries.by_location.peek(&known.location);
-        let is_known = matches!(entry, Some(Entry::Known(now)) if now.is(known));
-        let gone = if is_known {
-            let entry = Entry::Uncacheable(Instant::now(), error);
-            entries.by_location.push(known.location.clone(), entry)
-        } else {
-            None
+        let gone = match entries.by_location.peek_mut(&known.location) {
+            Some(Entry::Known(now)) if now.is(known) => {
+                let entry = Entry::Uncacheable(Instant::now(), error);
+                let gone = entries.by_location.push(known.location.clone(), entry);
+                gone.map(|(_, entry)| entry)
+            }
+            Some(Entry::Opening(now)) => now.take_replaced(|before| before.is(known)),
+            _ => None,
         };
         drop(entries);
-        self.note_forgotten(gone.map(|(_, entry)| entry));
+        self.note_forgotten(gone);
     }
 
     /// Forgets up to `nr` known objects, the least recently used first. Returns their number.

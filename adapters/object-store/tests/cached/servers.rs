@@ -366,6 +366,18 @@ async fn servers_that_disagree_about_the_tag_are_read() {
         store.get_range(&path, 0..1).await.unwrap();
         assert!(same(read(&store, &path).await, &bytes));
     }
+    // Each read had nine requests: eight in four tries, and one that was passed on.
+    odd.take_gets();
+    assert!(same(read(&store, &path).await, &bytes));
+    store.get_range(&path, 0..1).await.unwrap();
+    assert_eq!(odd.take_gets().len(), 2);
+    // Ranges of one state are not to be had, also of an object that is passed on.
+    let far = [0..1, (3 << 20) - 1..3 << 20];
+    for _ in 0..2 {
+        let error = store.get_ranges(&path, &far).await.unwrap_err();
+        assert!(matches!(error, Error::Precondition { .. }), "{error:?}");
+        assert!(odd.take_gets().len() <= 8);
+    }
 }
 
 #[tokio::test]

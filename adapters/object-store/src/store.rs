@@ -202,8 +202,11 @@ impl<T: Wrapped + ?Sized> Builder<T> {
     /// byte, and of all requests together by which an object becomes known or is revalidated.
     /// Default: 30 seconds. A request that takes longer is dropped, and all readers that wait for
     /// it get an error. The time for which a request waits before it is sent does not count.
-    /// Retries in the store count, so the limit should be longer than the store's own. Requests
-    /// that are passed on to the store have no limit.
+    /// Requests that are passed on to the store have no limit.
+    ///
+    /// Retries in the store count. The clients of `object_store` have a limit of 30 seconds for
+    /// each try, too (`ClientOptions::with_timeout`). So with both defaults, an answer that does
+    /// not come is not requested again: for that, set a shorter limit there or a longer one here.
     #[must_use]
     pub fn request_timeout(mut self, limit: Duration) -> Self {
         self.request_timeout = limit;

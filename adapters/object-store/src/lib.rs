@@ -68,14 +68,16 @@
 //!
 //! | module | owns | calls |
 //! |---|---|---|
-//! | [`store`] | the wrapper and its settings | all below |
-//! | `read` | answers: bytes from pins, copies, streams | `objects`, `fetch`, `error`, `metrics` |
+//! | `builder` | settings of the wrapper, and its creation | all below |
+//! | [`store`] | the wrapper: operations of a store | all below |
+//! | `read` | gets: repeats, pins, copies, streams | `objects`, `fetch`, `error`, `metrics` |
 //! | `objects` | known objects, and checks of their state | `fetch` and those it calls |
 //! | `fetch` | requests to the store: merged, bounded, timed | `tier` and those it calls, `error` |
 //! | `tier` | pages in a file on a local disk | `identity`, `metrics` |
 //! | `identity` | comparison of states of an object | |
 //! | `error`, `permits`, [`metrics`] | errors shared by several readers; limits; counters | |
 
+mod builder;
 mod error;
 mod fetch;
 mod identity;
@@ -86,5 +88,6 @@ mod read;
 pub mod store;
 mod tier;
 
+pub use builder::Builder;
 pub use metrics::Metrics;
-pub use store::{Builder, PagewellStore, Wrapped};
+pub use store::{PagewellStore, Wrapped};

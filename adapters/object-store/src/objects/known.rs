@@ -9,9 +9,11 @@ use object_store::{Attributes, ObjectMeta};
 use pagewell::File;
 
 use super::closer::Closer;
-use super::open::MOST_AT_FIRST;
 use crate::fetch::object::Object;
 use crate::identity::State;
+
+/// Maximum size of the first request for an object.
+pub(super) const MAX_FIRST_BYTES: u64 = 4 << 20;
 
 /// State of an object, with its pages in the cache.
 #[derive(Debug)]
@@ -73,7 +75,7 @@ impl Known {
 
     /// Whether the first request of a reader brings the whole object.
     pub(crate) fn is_small(&self) -> bool {
-        self.state.meta.size <= MOST_AT_FIRST
+        self.state.meta.size <= MAX_FIRST_BYTES
     }
 
     /// Whether the state may be used without a check by the store.

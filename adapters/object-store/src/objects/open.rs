@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::task::spawn_blocking;
 
 use super::closer::Closer;
-use super::known::{Known, Opened};
+use super::known::{Known, MAX_FIRST_BYTES, Opened};
 use super::table::{Duty, Look, Outcome, Table};
 use crate::error::{Shared, generic};
 use crate::fetch::answer::{collect, is_encoded};
@@ -27,9 +27,6 @@ use crate::identity::{State, Verdict};
 use crate::permits::Permits;
 use crate::tier::disk::Tier;
 use crate::tier::{LocationHash, Namespace, StateHash};
-
-/// Maximum size of the first request for an object.
-pub(crate) const MOST_AT_FIRST: u64 = 4 << 20;
 
 /// If the cache has no memory left for another object, the opener forgets this number of least
 /// recently used objects and tries again, at most `MOST_TRIES` times.
@@ -295,7 +292,7 @@ impl Opener {
             Ok(now) => {
                 if self.is_in_tier(tier, location, &now.meta, range.as_ref()) {
                     // Pages of a large object were received by ranges.
-                    let has_ranges = now.meta.size > MOST_AT_FIRST;
+                    let has_ranges = now.meta.size > MAX_FIRST_BYTES;
                     let state = State::new(now.meta, now.requested);
                     return self
                         .know(location, state, now.attributes, has_ranges, None)
@@ -330,7 +327,7 @@ impl Opener {
         let Ok(range) = range.map_or(Ok(all), |range| range.as_range(meta.size)) else {
             return false;
         };
-        let end = range.end.min(range.start.saturating_add(MOST_AT_FIRST));
+        let end = range.end.min(range.start.saturating_add(MAX_FIRST_BYTES));
         let mut pages = range.start / self.page_size..end.div_ceil(self.page_size);
         let state = StateHash::new(&self.namespace, location, meta);
         !pages.is_empty() && pages.all(|page| tier.has(state.key(page)))
@@ -443,7 +440,7 @@ impl Opener {
                 result.range
             )));
         }
-        if size <= MOST_AT_FIRST {
+        if size <= MAX_FIRST_BYTES {
             return self.take(location, received, before, false).await;
         }
         if let Some(error) = uncacheable {
@@ -521,7 +518,7 @@ impl Opener {
         let page = self.page_size;
         let from = |start: u64| {
             let start = start - start % page;
-            start..start.saturating_add(MOST_AT_FIRST)
+            start..start.saturating_add(MAX_FIRST_BYTES)
         };
         match range {
             Some(GetRange::Bounded(range)) => {
@@ -535,8 +532,8 @@ impl Opener {
             Some(GetRange::Offset(start)) => GetRange::Bounded(from(start)),
             // One page more than the suffix is requested: the suffix may begin anywhere in a page,
             // and the whole page must be included.
-            Some(GetRange::Suffix(len)) if len <= MOST_AT_FIRST => GetRange::Suffix(len + page),
-            Some(GetRange::Suffix(_)) => GetRange::Suffix(MOST_AT_FIRST),
+            Some(GetRange::Suffix(len)) if len <= MAX_FIRST_BYTES => GetRange::Suffix(len + page),
+            Some(GetRange::Suffix(_)) => GetRange::Suffix(MAX_FIRST_BYTES),
             None => GetRange::Bounded(from(0)),
         }
     }

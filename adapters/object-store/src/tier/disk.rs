@@ -18,6 +18,9 @@ use crate::permits::Permits;
 /// Maximum number of concurrent reads of a runtime, the usual queue depth of a disk.
 const MAX_READS: usize = 32;
 
+/// Maximum share of the capacity for the tables: one half.
+const MAX_TABLES: u64 = 2;
+
 #[derive(Debug)]
 pub(crate) struct Tier {
     inner: Arc<Inner>,
@@ -164,10 +167,14 @@ fn nr_places(bytes: u64, page_size: u32) -> io::Result<u32> {
         .ok()
         .filter(|nr| (1..1 << 30).contains(nr))
         .ok_or_else(|| {
-            let text =
-                format!("a tier of {bytes} bytes is not 1 to 2^30 pages of {page_size} bytes");
-            io::Error::new(io::ErrorKind::InvalidInput, text)
+            invalid(format!(
+                "a tier of {bytes} bytes is not 1 to 2^30 pages of {page_size} bytes"
+            ))
         })
+}
+
+fn invalid(text: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, text)
 }
 
 impl Tier {
@@ -204,10 +211,17 @@ impl Tier {
         })
     }
 
-    /// Returns the maximum memory of the tables of a tier, in bytes. Fails if such a tier is not
-    /// possible.
-    pub(crate) fn table_bytes(bytes: u64, page_size: u32) -> io::Result<u64> {
-        Ok(Slots::bytes(nr_places(bytes, page_size)? as usize) as u64)
+    /// Returns the memory of the tables of a tier, in bytes. Fails if such a tier is not possible,
+    /// or if the tables exceed their share of `capacity`.
+    pub(crate) fn table_bytes(bytes: u64, page_size: u32, capacity: u64) -> io::Result<u64> {
+        let table_bytes = Slots::bytes(nr_places(bytes, page_size)? as usize) as u64;
+        if table_bytes > capacity / MAX_TABLES {
+            return Err(invalid(format!(
+                "the tables of {bytes} bytes of pages of {page_size} bytes take {table_bytes} \
+                 bytes, more than half of the capacity of {capacity} bytes"
+            )));
+        }
+        Ok(table_bytes)
     }
 
     pub(crate) fn has(&self, key: Key) -> bool {

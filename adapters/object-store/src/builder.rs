@@ -1,0 +1,305 @@
+//! Settings of the wrapper.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::path::{Path as FilePath, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use object_store::{Error, Result};
+use pagewell::frame::FRAME_BYTES;
+use pagewell::{Cache, OpenOptions};
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+
+use crate::error::generic;
+use crate::fetch::traffic::Traffic;
+use crate::objects::closer::Closer;
+use crate::objects::open::{MAX_OPENS, Opener};
+use crate::objects::table::Table;
+use crate::permits::Permits;
+use crate::read::answer::Answers;
+use crate::read::gets::Gets;
+use crate::store::{PagewellStore, Wrapped};
+use crate::tier::Namespace;
+use crate::tier::disk::Tier;
+
+/// Settings of a [`PagewellStore`].
+#[derive(Debug)]
+pub struct Builder<T: ?Sized> {
+    store: Arc<T>,
+    cache: Option<Cache>,
+    capacity: u64,
+    page_size: usize,
+    trust: Duration,
+    most_objects: usize,
+    most_requests: usize,
+    most_pinned: Option<u64>,
+    hedge: bool,
+    request_timeout: Duration,
+    runtime: Option<Handle>,
+    disk: Option<(PathBuf, u64)>,
+    namespace: Option<String>,
+}
+
+impl<T: Wrapped + ?Sized> Builder<T> {
+    /// Returns the default settings for a cache in front of `store`.
+    pub(crate) fn new(store: Arc<T>) -> Self {
+        Self {
+            store,
+            cache: None,
+            capacity: 256 << 20,
+            page_size: 64 << 10,
+            trust: Duration::from_mins(1),
+            most_objects: 16 << 10,
+            most_requests: 64,
+            most_pinned: None,
+            hedge: false,
+            request_timeout: Duration::from_secs(30),
+            runtime: None,
+            disk: None,
+            namespace: None,
+        }
+    }
+
+    /// Sets the memory of the cache in bytes, for pages and metadata, and for the tables of a
+    /// second tier ([`disk`](Self::disk)). Default: 256 MiB. Each known object takes some 8 KiB
+    /// more (see [`most_objects`](Self::most_objects)). The setting has no effect on a cache given
+    /// by [`cache`](Self::cache).
+    #[must_use]
+    pub fn capacity(mut self, bytes: u64) -> Self {
+        self.capacity = bytes;
+        self
+    }
+
+    /// Uses an existing cache, so that several stores, files and spaces share one capacity.
+    #[must_use]
+    pub fn cache(mut self, cache: Cache) -> Self {
+        self.cache = Some(cache);
+        self
+    }
+
+    /// Sets the page size, the unit in which bytes are read and evicted: 4, 8, 16, 32 or 64 KiB.
+    /// Default: 64 KiB, since requests cost more than bytes.
+    #[must_use]
+    pub fn page_size(mut self, bytes: usize) -> Self {
+        self.page_size = bytes;
+        self
+    }
+
+    /// Sets the time for which the identity of an object is trusted. After that, the next read
+    /// requests from the store whether the object is unchanged. Default: a minute. Use
+    /// [`Duration::MAX`] for immutable objects, such as the data files of most table formats.
+    #[must_use]
+    pub fn trust(mut self, trust: Duration) -> Self {
+        self.trust = trust;
+        self
+    }
+
+    /// Sets the maximum number of known objects. If there are more, the least recently used ones
+    /// are forgotten, with their pages. Default: 16384. Each object takes some 8 KiB outside the
+    /// capacity, about 1.3 KiB of the capacity, and at most one memory mapping of the process. If
+    /// the capacity has no space for another object, objects are forgotten, too.
+    #[must_use]
+    pub fn most_objects(mut self, nr: usize) -> Self {
+        self.most_objects = nr;
+        self
+    }
+
+    /// Sets the maximum number of concurrent requests for metadata and pages. Default: 64. Each
+    /// runtime on which requests run has its own limit, since a runtime that does not run must not
+    /// block the readers on others; a program with several runtimes has one limit if it sets
+    /// [`runtime`](Self::runtime). Requests that are passed on to the store do not count.
+    #[must_use]
+    pub fn most_requests(mut self, nr: usize) -> Self {
+        self.most_requests = nr;
+        self
+    }
+
+    /// Sets the maximum number of bytes of pages that answers may pin. Answers beyond this limit
+    /// are copies. Default: an eighth of the capacity, or 0 with a cache given by
+    /// [`cache`](Self::cache).
+    #[must_use]
+    pub fn most_pinned(mut self, bytes: u64) -> Self {
+        self.most_pinned = Some(bytes);
+        self
+    }
+
+    /// Sets whether a request is sent a second time if it has no answer after three times the usual
+    /// latency, but not before 5 ms, and if fewer than [`most_requests`](Self::most_requests) are
+    /// in flight then. Default: no.
+    #[must_use]
+    pub fn hedge(mut self, hedge: bool) -> Self {
+        self.hedge = hedge;
+        self
+    }
+
+    /// Sets the maximum duration of a request for pages, from the time when it is sent to its last
+    /// byte, and of all requests together by which an object becomes known or is revalidated.
+    /// Default: 30 seconds. A request that takes longer is dropped, and all readers that wait for
+    /// it get an error. The time for which a request waits before it is sent does not count.
+    /// Requests that are passed on to the store have no limit.
+    ///
+    /// Retries in the store count. The clients of `object_store` have a limit of 30 seconds for
+    /// each try, too (`ClientOptions::with_timeout`). So with both defaults, an answer that does
+    /// not come is not requested again: for that, set a shorter limit there or a longer one here.
+    #[must_use]
+    pub fn request_timeout(mut self, limit: Duration) -> Self {
+        self.request_timeout = limit;
+        self
+    }
+
+    /// Sets the runtime on which requests for metadata and pages run. It must have a timer.
+    /// Default: none, so a request runs on the runtime of the reader that begins it. If that
+    /// runtime is shut down, other readers repeat the request on theirs. If it is idle, as a
+    /// current-thread runtime is outside of `block_on`, they wait until it runs again. So a program
+    /// with several runtimes should set one that always runs.
+    #[must_use]
+    pub fn runtime(mut self, runtime: Handle) -> Self {
+        self.runtime = Some(runtime);
+        self
+    }
+
+    /// Adds a second tier: fetched pages are also stored in `folder`, at most `bytes` bytes of
+    /// them. An object with a strong entity tag is read there when it is opened again, in a later
+    /// process if the store has a [`namespace`](Self::namespace). It is then opened by a head, and
+    /// by a request for bytes only if the first pages of the read are not in the folder. No other
+    /// process may use the folder at the same time. Default: none.
+    ///
+    /// The tables of these pages take 90 to 120 bytes of memory for each page of `bytes`. They are
+    /// part of the capacity, and at most half of it, so a larger tier needs a larger
+    /// [`capacity`](Self::capacity) or [`page_size`](Self::page_size). If the cache was given by
+    /// [`cache`](Self::cache), they are additional, and at most half of its capacity.
+    ///
+    /// A thread reads which pages are in the folder. Until it has
+    /// ([`nr_disk_loads`](Metrics::nr_disk_loads)), they are requested from the store.
+    ///
+    /// Copies of the pages to be written use memory in addition to that of the cache: at most a
+    /// sixteenth of [`capacity`](Self::capacity), within the bounds of 64 and 65536 pages. Pages
+    /// beyond this limit are not stored.
+    #[must_use]
+    pub fn disk(mut self, folder: impl Into<PathBuf>, bytes: u64) -> Self {
+        self.disk = Some((folder.into(), bytes));
+        self
+    }
+
+    /// Names the wrapped store in the second tier, so that a later process can use the pages that
+    /// this one stored. The name must be different for stores with different objects, such as two
+    /// buckets, two prefixes of a bucket, and the same bucket of two services: answers of the
+    /// store do not distinguish them. A store that gives a tag again to other bytes after a
+    /// restart, as [`InMemory`](object_store::memory::InMemory) does, must have no name. Default:
+    /// none. Without a name, the folder of the second tier is emptied when it is opened, so no
+    /// store gets pages of another.
+    #[must_use]
+    pub fn namespace(mut self, name: impl Into<String>) -> Self {
+        self.namespace = Some(name.into());
+        self
+    }
+
+    /// Creates the wrapper.
+    ///
+    /// # Errors
+    ///
+    /// A setting is out of range, the namespace is empty, there is not enough memory for the cache,
+    /// the folder of the second tier cannot be used or is used by another process, or the tables of
+    /// the second tier take more than half of the capacity.
+    pub fn build(self) -> Result<PagewellStore<T>> {
+        let zero = |what: &str| generic(format!("{what} must not be 0"));
+        let most_objects =
+            NonZeroUsize::new(self.most_objects).ok_or_else(|| zero("the number of objects"))?;
+        if self.most_requests == 0 {
+            return Err(zero("the number of requests"));
+        }
+        if self.request_timeout.is_zero() {
+            return Err(zero("the maximum duration of a request"));
+        }
+        if self.namespace.as_deref() == Some("") {
+            return Err(generic("the namespace must not be empty"));
+        }
+        let most_pinned = match (self.most_pinned, &self.cache) {
+            (Some(bytes), _) => bytes,
+            (None, Some(_)) => 0,
+            (None, None) => self.capacity / 8,
+        };
+        let page_size = self.page_size as u64;
+        if !self.page_size.is_power_of_two() || !(4096..=65536).contains(&self.page_size) {
+            return Err(generic(format!(
+                "invalid page size of {page_size} bytes: must be 4, 8, 16, 32 or 64 KiB"
+            )));
+        }
+        let capacity = match &self.cache {
+            Some(cache) => cache.stats().nr_frames as u64 * FRAME_BYTES as u64,
+            None => self.capacity,
+        };
+        let table_bytes = match &self.disk {
+            Some((folder, bytes)) => Tier::table_bytes(*bytes, page_size as u32, capacity)
+                .map_err(|error| unusable(folder, error))?,
+            None => 0,
+        };
+        let cache = match self.cache {
+            Some(cache) => cache,
+            None => Cache::builder()
+                .capacity(capacity - table_bytes)
+                .build()
+                .map_err(generic)?,
+        };
+        let traffic = Arc::new(Traffic::new(
+            self.most_requests,
+            self.hedge,
+            self.request_timeout,
+            self.runtime,
+        ));
+        let nr_pins = usize::try_from(most_pinned / page_size).unwrap_or(usize::MAX);
+        let answers = Answers {
+            traffic: Arc::clone(&traffic),
+            pins: Arc::new(Semaphore::new(nr_pins.min(Semaphore::MAX_PERMITS))),
+        };
+        let namespace = Namespace::new(self.namespace);
+        let tier = match &self.disk {
+            Some((folder, bytes)) => {
+                let counters = Arc::clone(&traffic.counters);
+                let most_waiting = most_waiting(self.capacity, page_size);
+                let tier = Tier::open(
+                    folder,
+                    *bytes,
+                    page_size as u32,
+                    namespace.stored(),
+                    most_waiting,
+                    counters,
+                );
+                Some(Arc::new(tier.map_err(|error| unusable(folder, error))?))
+            }
+            None => None,
+        };
+        let opener = Opener {
+            store: T::any(Arc::clone(&self.store)),
+            cache,
+            options: OpenOptions::new().page_size(self.page_size),
+            page_size,
+            table: Table::new(most_objects, self.trust, Arc::clone(&traffic)),
+            traffic,
+            closer: Closer::new()?,
+            tier,
+            namespace,
+            opens: Permits::new(MAX_OPENS),
+            distrusts_heads: AtomicBool::new(false),
+        };
+        let opener = Arc::new(opener);
+        Ok(PagewellStore::new(self.store, Gets { opener, answers }))
+    }
+}
+
+fn unusable(folder: &FilePath, error: impl fmt::Display) -> Error {
+    let folder = folder.display();
+    generic(format!(
+        "cannot use folder {folder} as second tier: {error}"
+    ))
+}
+
+/// Returns the maximum number of pages that may wait to be written to the second tier, for a cache
+/// of this capacity.
+fn most_waiting(capacity: u64, page_size: u64) -> usize {
+    let pages = capacity / 16 / page_size;
+    usize::try_from(pages.clamp(64, 1 << 16)).unwrap_or(64)
+}

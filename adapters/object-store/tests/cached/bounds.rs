@@ -14,7 +14,7 @@ use object_store::{
 use pagewell_object_store::PagewellStore;
 
 use crate::disk::{opened_with, written};
-use crate::odd::Odd;
+use crate::probe::Probe;
 use crate::{PAGE, content, same};
 
 /// Length of the pieces in which a long answer is streamed.
@@ -46,15 +46,15 @@ async fn a_stream_over_a_replaced_object_is_of_one_state_and_the_next_get_of_the
             (4, old.len()),
         ] {
             let new = content(len, 2);
-            let odd = Odd::new(move |_, meta| describe(meta));
-            odd.inner.put(&path, old.clone().into()).await.unwrap();
-            let store = store(&odd);
+            let probe = Probe::describing(move |_, meta| describe(meta));
+            probe.inner.put(&path, old.clone().into()).await.unwrap();
+            let store = store(&probe);
             let mut stream = store.get(&path).await.unwrap().into_stream();
             let mut got = Vec::new();
             for _ in 0..nr_pieces {
                 got.extend_from_slice(&stream.next().await.unwrap().unwrap());
             }
-            odd.inner.put(&path, new.clone().into()).await.unwrap();
+            probe.inner.put(&path, new.clone().into()).await.unwrap();
             let mut has_failed = false;
             while let Some(bytes) = stream.next().await {
                 match bytes {
@@ -81,11 +81,11 @@ async fn a_stream_over_a_replaced_object_is_of_one_state_and_the_next_get_of_the
 
 #[tokio::test]
 async fn empty_ranges_and_ranges_past_the_end_are_answered_as_by_the_bare_store() {
-    // `InMemory` has a `get_ranges` of its own, `Odd` has the default one.
+    // `InMemory` has a `get_ranges` of its own, `Probe` has the default one.
     let memory = Arc::new(InMemory::new());
     ranges_are_answered_as_by(&memory, &memory).await;
-    let odd = Odd::new(|_, _| {});
-    ranges_are_answered_as_by(&odd, &odd.inner).await;
+    let probe = Probe::new();
+    ranges_are_answered_as_by(&probe, &probe.inner).await;
 }
 
 async fn ranges_are_answered_as_by<T: ObjectStore>(bare: &Arc<T>, inner: &InMemory) {
@@ -136,10 +136,14 @@ async fn ranges_are_answered_as_by<T: ObjectStore>(bare: &Arc<T>, inner: &InMemo
 /// The default `get_ranges` of `object_store` panics for these ranges.
 #[tokio::test]
 async fn ranges_past_the_end_beside_others_fail() {
-    let odd = Odd::new(|_, _| {});
+    let probe = Probe::new();
     let (path, size) = (Path::from("a"), 200_000);
-    odd.inner.put(&path, content(size, 3).into()).await.unwrap();
-    let (store, size) = (store(&odd), size as u64);
+    probe
+        .inner
+        .put(&path, content(size, 3).into())
+        .await
+        .unwrap();
+    let (store, size) = (store(&probe), size as u64);
     let reversed = Range { start: 7, end: 3 };
     for past in [size + 5..size + 6, size + 5..size + 5, reversed] {
         for ranges in [[0..10, past.clone()], [past.clone(), 0..10]] {
@@ -161,17 +165,17 @@ fn of_reader(nr: u32, range: Option<GetRange>) -> GetOptions {
 }
 
 /// The readers of all gets and heads since the last call.
-fn take_readers(odd: &Odd) -> Vec<Option<u32>> {
+fn take_readers(probe: &Probe) -> Vec<Option<u32>> {
     let reader = |get: &GetOptions| get.extensions.get::<Reader>().map(|reader| reader.0);
-    odd.take_gets().iter().map(reader).collect()
+    probe.take_gets().iter().map(reader).collect()
 }
 
 #[tokio::test]
 async fn requests_have_the_extensions_of_their_get() {
-    let odd = Odd::new(|_, _| {});
+    let probe = Probe::new();
     let (path, bytes) = (Path::from("a"), content(5 * PIECE, 5));
-    odd.inner.put(&path, bytes.clone().into()).await.unwrap();
-    let store = PagewellStore::builder(Arc::clone(&odd))
+    probe.inner.put(&path, bytes.clone().into()).await.unwrap();
+    let store = PagewellStore::builder(Arc::clone(&probe))
         .capacity(48 << 20)
         .trust(Duration::ZERO)
         .build()
@@ -179,7 +183,7 @@ async fn requests_have_the_extensions_of_their_get() {
     let get = |nr, range| store.get_opts(&path, of_reader(nr, range));
     let got = get(1, None).await.unwrap().bytes().await.unwrap();
     assert!(same(got, &bytes));
-    let readers = take_readers(&odd);
+    let readers = take_readers(&probe);
     assert!(readers.len() >= 3, "{readers:?}");
     assert!(
         readers.iter().all(|reader| *reader == Some(1)),
@@ -187,23 +191,23 @@ async fn requests_have_the_extensions_of_their_get() {
     );
     // Checks the object.
     get(2, Some((0..10).into())).await.unwrap();
-    assert_eq!(take_readers(&odd), [Some(2)]);
+    assert_eq!(take_readers(&probe), [Some(2)]);
     // Checks it, and requests the range.
     let size = bytes.len() as u64;
     get(3, Some((size..size + 1).into())).await.unwrap_err();
-    assert_eq!(take_readers(&odd), [Some(3), Some(3)]);
+    assert_eq!(take_readers(&probe), [Some(3), Some(3)]);
     store.get_range(&path, 0..10).await.unwrap();
-    assert_eq!(take_readers(&odd), [None]);
+    assert_eq!(take_readers(&probe), [None]);
 }
 
 #[tokio::test]
 async fn a_request_for_several_gets_has_the_extensions_of_the_first_in_the_object() {
-    let odd = Odd::new(|_, _| {});
+    let probe = Probe::new();
     let (path, bytes) = (Path::from("a"), content(2 * PIECE, 5));
-    odd.inner.put(&path, bytes.clone().into()).await.unwrap();
-    let store = store(&odd);
+    probe.inner.put(&path, bytes.clone().into()).await.unwrap();
+    let store = store(&probe);
     store.get_range(&path, 0..1).await.unwrap();
-    odd.take_gets();
+    probe.take_gets();
     // Pages of 64 KiB.
     let get = |nr, page: u64| {
         let range = page * 65536..(page + 1) * 65536;
@@ -211,10 +215,10 @@ async fn a_request_for_several_gets_has_the_extensions_of_the_first_in_the_objec
     };
     let (one, two) = tokio::join!(get(1, 5), get(2, 4));
     assert!(one.is_ok() && two.is_ok());
-    assert_eq!(take_readers(&odd), [Some(2)]);
+    assert_eq!(take_readers(&probe), [Some(2)]);
     let (one, two) = tokio::join!(get(1, 20), get(2, 90));
     assert!(one.is_ok() && two.is_ok());
-    let mut readers = take_readers(&odd);
+    let mut readers = take_readers(&probe);
     readers.sort();
     assert_eq!(readers, [Some(1), Some(2)]);
 }
@@ -227,17 +231,17 @@ fn reads_from_the_disk_leave_threads_to_other_calls() {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().max_blocking_threads(1).build();
     runtime.unwrap().block_on(async {
-        let (odd, dir) = (Odd::new(|_, _| {}), tempfile::tempdir().unwrap());
+        let (probe, dir) = (Probe::new(), tempfile::tempdir().unwrap());
         let (path, bytes) = (Path::from("a"), content(NR_READS * READ, 6));
-        odd.inner.put(&path, bytes.clone().into()).await.unwrap();
-        let first = opened_with(&odd, dir.path(), Some("odd"), 32 << 20).await;
+        probe.inner.put(&path, bytes.clone().into()).await.unwrap();
+        let first = opened_with(&probe, dir.path(), Some("odd"), 32 << 20).await;
         for start in (0..bytes.len()).step_by(READ) {
             let range = start as u64..(start + READ) as u64;
             first.get_range(&path, range.clone()).await.unwrap();
             written(&first, range.end).await;
         }
         drop(first);
-        let second = opened_with(&odd, dir.path(), Some("odd"), 32 << 20).await;
+        let second = opened_with(&probe, dir.path(), Some("odd"), 32 << 20).await;
         second.get_range(&path, 0..1).await.unwrap();
         // The only thread waits, while calls are queued.
         let (gate, is_open) = std::sync::mpsc::channel::<()>();

@@ -11,21 +11,13 @@ use object_store::{
 };
 use pagewell_object_store::PagewellStore;
 
-use crate::odd::Odd;
 use crate::probe::{Act, Probe};
-use crate::{PAGE, content, same};
-
-fn store(probe: &Arc<Probe>, trust: Duration) -> PagewellStore<Probe> {
-    let builder = PagewellStore::builder(Arc::clone(probe))
-        .capacity(16 << 20)
-        .page_size(PAGE);
-    builder.trust(trust).build().unwrap()
-}
+use crate::{PAGE, cached, content, same};
 
 #[tokio::test]
 async fn changes_through_the_wrapper_are_seen_at_once() {
     let probe = Probe::new();
-    let store = store(&probe, Duration::MAX);
+    let store = cached(&probe, Duration::MAX);
     let (a, b) = (Path::from("a"), Path::from("b"));
     let read = |path: &Path| {
         let (store, path) = (store.clone(), path.clone());
@@ -57,7 +49,7 @@ async fn a_change_behind_the_wrapper_is_seen_when_trust_ends_and_when_it_is_list
     let probe = Probe::new();
     let path = Path::from("a");
     for (trust, is_listed) in [(Duration::ZERO, false), (Duration::MAX, true)] {
-        let store = store(&probe, trust);
+        let store = cached(&probe, trust);
         probe.inner.put(&path, "one".into()).await.unwrap();
         assert_eq!(
             store.get(&path).await.unwrap().bytes().await.unwrap(),
@@ -101,7 +93,7 @@ async fn a_change_behind_the_wrapper_is_seen_when_trust_ends_and_when_it_is_list
 #[tokio::test]
 async fn an_object_that_changes_between_two_pages_is_read_again() {
     let probe = Probe::new();
-    let store = store(&probe, Duration::MAX);
+    let store = cached(&probe, Duration::MAX);
     let path = Path::from("a");
     let [old, new] = [1, 2].map(|seed| content(20 * PAGE, seed));
     probe.inner.put(&path, old.clone().into()).await.unwrap();
@@ -134,7 +126,7 @@ async fn an_object_that_changes_between_two_pages_is_read_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_answer_is_a_mixture_of_two_states() {
     let probe = Probe::new();
-    let store = store(&probe, Duration::from_millis(2));
+    let store = cached(&probe, Duration::from_millis(2));
     let path = Path::from("a");
     let states: Vec<_> = (0..4).map(|seed| content(30 * PAGE, seed * 16)).collect();
     probe
@@ -194,7 +186,7 @@ async fn no_answer_is_a_mixture_of_two_states() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_forgotten_while_it_was_opened_is_not_known_afterwards() {
     let probe = Probe::new();
-    let store = store(&probe, Duration::MAX);
+    let store = cached(&probe, Duration::MAX);
     let path = Path::from("a");
     probe.inner.put(&path, "one".into()).await.unwrap();
     let gate = Arc::new(tokio::sync::Semaphore::new(0));
@@ -226,23 +218,23 @@ async fn what_was_forgotten_while_it_was_opened_is_not_known_afterwards() {
 #[tokio::test]
 async fn attributes_of_an_object_that_was_written_again_are_those_of_the_next_check() {
     // A tag of the bytes, as that of S3.
-    let odd = Odd::new(|_, meta| meta.e_tag = Some("\"of these bytes\"".into()));
+    let probe = Probe::describing(|_, meta| meta.e_tag = Some("\"of these bytes\"".into()));
     let (path, bytes) = (Path::from("a"), content(3 * PAGE, 1));
     let put = async |kind: &'static str| {
         let attributes = Attributes::from_iter([(Attribute::ContentType, kind)]);
         let options = PutOptions::from(attributes);
         let payload = bytes.clone().into();
-        odd.inner.put_opts(&path, payload, options).await.unwrap();
+        probe.inner.put_opts(&path, payload, options).await.unwrap();
     };
     for (trust, checks) in [(Duration::ZERO, "by itself"), (Duration::MAX, "by a head")] {
-        let store = PagewellStore::builder(Arc::clone(&odd)).page_size(PAGE);
+        let store = PagewellStore::builder(Arc::clone(&probe)).page_size(PAGE);
         let store = store.trust(trust).build().unwrap();
         for kind in ["text/plain", "text/csv", "text/csv"] {
             put(kind).await;
             if trust == Duration::MAX {
                 store.head(&path).await.unwrap();
             }
-            let (expected, got) = (odd.get(&path).await.unwrap(), store.get(&path).await);
+            let (expected, got) = (probe.get(&path).await.unwrap(), store.get(&path).await);
             let got = got.unwrap();
             assert_eq!(got.meta, expected.meta, "{checks}");
             assert_eq!(got.attributes, expected.attributes, "{checks}");

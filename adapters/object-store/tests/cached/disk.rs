@@ -8,9 +8,8 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _};
 use pagewell_object_store::PagewellStore;
 
-use crate::odd::Odd;
 use crate::probe::{Act, Probe};
-use crate::{PAGE, content, same};
+use crate::{PAGE, content, read_in_two, same};
 
 /// A cache of 1 MiB with a tier of 16 MiB. The files of the one before may just be closed.
 async fn store(probe: &Arc<Probe>, folder: &FilePath) -> PagewellStore<Probe> {
@@ -175,14 +174,6 @@ async fn a_damaged_tier_gives_nothing_wrong() {
     );
 }
 
-/// Reads an object in two requests: by the first it becomes known, by the second come pages, from
-/// the disk if it has them.
-async fn read_in_two<T: ObjectStore>(store: &PagewellStore<T>, path: &Path, len: usize) -> Vec<u8> {
-    let mut bytes = store.get_range(path, 0..1).await.unwrap().to_vec();
-    bytes.extend_from_slice(&store.get_range(path, 1..len as u64).await.unwrap());
-    bytes
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pages_of_one_store_are_not_used_for_another_with_the_same_name_and_tags() {
     let path = Path::from("a");
@@ -215,11 +206,11 @@ async fn pages_of_one_store_are_not_used_for_another_with_the_same_name_and_tags
             tag_two.unwrap().unwrap().e_tag
         );
         let first = opened(&store_one, dir.path(), namespaces[0]).await;
-        assert!(same(read_in_two(&first, &path, one.len()).await, &one));
+        assert!(same(read_in_two(&first, &path).await, &one));
         written(&first, 18 * PAGE as u64).await;
         drop(first);
         let second = opened(&store_two, dir.path(), namespaces[1]).await;
-        assert!(same(read_in_two(&second, &path, two.len()).await, of_two));
+        assert!(same(read_in_two(&second, &path).await, of_two));
         let from_disk = second.metrics().bytes_from_disk;
         assert_eq!(from_disk > 0, is_shared, "{namespaces:?}: {from_disk}");
     }
@@ -243,11 +234,11 @@ async fn pages_of_a_forgotten_object_are_read_from_the_disk_without_a_namespace(
         .disk(dir.path(), 16 << 20)
         .build()
         .unwrap();
-    assert!(same(read_in_two(&store, &a, bytes.len()).await, &bytes));
+    assert!(same(read_in_two(&store, &a).await, &bytes));
     written(&store, 18 * PAGE as u64).await;
     assert!(same(store.get_range(&b, 0..1).await.unwrap(), &bytes[..1]));
     assert_eq!(store.metrics().bytes_from_disk, 0);
-    assert!(same(read_in_two(&store, &a, bytes.len()).await, &bytes));
+    assert!(same(read_in_two(&store, &a).await, &bytes));
     assert!(store.metrics().bytes_from_disk > 0);
 }
 
@@ -261,15 +252,15 @@ async fn only_pages_of_states_with_a_strong_tag_are_used_after_a_restart() {
         (None, false),
     ] {
         let dir = tempfile::tempdir().unwrap();
-        let odd = Odd::new(move |_, meta| meta.e_tag = tag.map(Into::into));
+        let probe = Probe::describing(move |_, meta| meta.e_tag = tag.map(Into::into));
         let bytes = content(20 * PAGE, 3);
-        odd.inner.put(&path, bytes.clone().into()).await.unwrap();
-        let first = opened(&odd, dir.path(), Some("odd")).await;
-        assert!(same(read_in_two(&first, &path, bytes.len()).await, &bytes));
+        probe.inner.put(&path, bytes.clone().into()).await.unwrap();
+        let first = opened(&probe, dir.path(), Some("odd")).await;
+        assert!(same(read_in_two(&first, &path).await, &bytes));
         written(&first, 18 * PAGE as u64).await;
         drop(first);
-        let second = opened(&odd, dir.path(), Some("odd")).await;
-        assert!(same(read_in_two(&second, &path, bytes.len()).await, &bytes));
+        let second = opened(&probe, dir.path(), Some("odd")).await;
+        assert!(same(read_in_two(&second, &path).await, &bytes));
         let from_disk = second.metrics().bytes_from_disk;
         assert_eq!(from_disk > 0, lasts, "{tag:?}: {from_disk}");
     }

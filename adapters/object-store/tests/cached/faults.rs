@@ -153,7 +153,7 @@ async fn a_request_that_is_late_is_made_again_by_choice() {
 }
 
 #[tokio::test]
-async fn a_runtime_that_ends_fails_what_it_had_under_way() {
+async fn reader_repeats_requests_of_ended_runtime() {
     let probe = Probe::new();
     let store = PagewellStore::builder(Arc::clone(&probe))
         .capacity(16 << 20)
@@ -185,7 +185,7 @@ async fn a_runtime_that_ends_fails_what_it_had_under_way() {
     });
     thread.join().unwrap();
     probe.script(|_, _| Act::Pass);
-    // The reader repeats the request on its own runtime.
+    // The request for these pages was dropped with its runtime.
     assert!(store.get_range(&path, range(5)).await.is_ok());
     assert!(store.get_range(&path, range(9)).await.is_ok());
 }

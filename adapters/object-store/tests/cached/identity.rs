@@ -7,28 +7,9 @@ use futures_util::TryStreamExt as _;
 use object_store::path::Path;
 use object_store::prefix::PrefixStore;
 use object_store::{Error, ObjectStore, ObjectStoreExt as _};
-use pagewell_object_store::PagewellStore;
 
-use crate::odd::{Odd, Op};
-use crate::probe::Probe;
-use crate::{PAGE, content, same};
-
-fn cached<T: ObjectStore>(store: &Arc<T>, trust: Duration) -> PagewellStore<T> {
-    let builder = PagewellStore::builder(Arc::clone(store));
-    let builder = builder.capacity(16 << 20).page_size(PAGE).trust(trust);
-    builder.build().unwrap()
-}
-
-async fn read<T: ObjectStore>(store: &T, path: &Path) -> Vec<u8> {
-    let bytes = store.get(path).await.unwrap().bytes().await;
-    bytes.unwrap().to_vec()
-}
-
-/// Reads an object by one request for its first page, and others for the rest.
-async fn read_in_two<T: ObjectStore>(store: &PagewellStore<T>, path: &Path) -> Vec<u8> {
-    store.get_range(path, 0..1).await.unwrap();
-    read(store, path).await
-}
+use crate::probe::{Op, Probe};
+use crate::{PAGE, cached, content, read, read_in_two, same};
 
 #[tokio::test]
 async fn objects_behind_a_prefix_are_read_and_described_as_by_the_bare_store() {
@@ -62,19 +43,19 @@ async fn objects_behind_a_prefix_are_read_and_described_as_by_the_bare_store() {
 #[tokio::test]
 async fn tags_are_compared_without_quotes_and_sent_as_the_store_spells_them() {
     // As Azure does.
-    let odd = Odd::new(|op, meta| {
+    let probe = Probe::describing(|op, meta| {
         let tag = meta.e_tag.take().unwrap();
         meta.e_tag = Some(match op {
             Op::List => format!("0x8D{tag}"),
             _ => format!("\"0x8D{tag}\""),
         });
     });
-    let store = cached(&odd, Duration::MAX);
+    let store = cached(&probe, Duration::MAX);
     let path = Path::from("a");
     let [one, two] = [1, 2].map(|seed| content(20 * PAGE, seed));
-    odd.inner.put(&path, one.clone().into()).await.unwrap();
+    probe.inner.put(&path, one.clone().into()).await.unwrap();
     assert!(same(read_in_two(&store, &path).await, &one));
-    let tags: Vec<_> = odd
+    let tags: Vec<_> = probe
         .take_gets()
         .into_iter()
         .map(|get| get.if_match)
@@ -84,9 +65,9 @@ async fn tags_are_compared_without_quotes_and_sent_as_the_store_spells_them() {
     list().await.unwrap();
     store.list_with_delimiter(None).await.unwrap();
     assert!(same(read(&store, &path).await, &one));
-    assert_eq!(odd.take_gets().len(), 0);
+    assert_eq!(probe.take_gets().len(), 0);
     assert_eq!(store.metrics().nr_forgotten, 0);
-    odd.inner.put(&path, two.clone().into()).await.unwrap();
+    probe.inner.put(&path, two.clone().into()).await.unwrap();
     list().await.unwrap();
     assert!(same(read(&store, &path).await, &two));
     assert_eq!(store.metrics().nr_forgotten, 1);
@@ -95,20 +76,20 @@ async fn tags_are_compared_without_quotes_and_sent_as_the_store_spells_them() {
 #[tokio::test]
 async fn weak_and_empty_tags_are_no_condition_and_time_shows_changes() {
     for tag in ["W/\"same\"", "W/same", "", "\"\"", "*"] {
-        let odd = Odd::new(move |_, meta| meta.e_tag = Some(tag.into()));
-        let store = cached(&odd, Duration::MAX);
+        let probe = Probe::describing(move |_, meta| meta.e_tag = Some(tag.into()));
+        let store = cached(&probe, Duration::MAX);
         let path = Path::from("a");
         let [one, two] = [1, 2].map(|seed| content(20 * PAGE, seed));
-        odd.inner.put(&path, one.clone().into()).await.unwrap();
+        probe.inner.put(&path, one.clone().into()).await.unwrap();
         assert!(same(read_in_two(&store, &path).await, &one), "{tag}");
-        let gets = odd.take_gets();
+        let gets = probe.take_gets();
         assert!(gets.iter().all(|get| get.if_match.is_none()), "{gets:?}");
         assert_eq!(store.metrics().nr_forgotten, 0);
         // Of the new state, the answer for the missing pages has another time.
         store.forget(&path);
         store.get_range(&path, 0..1).await.unwrap();
         tokio::time::sleep(Duration::from_millis(2)).await;
-        odd.inner.put(&path, two.clone().into()).await.unwrap();
+        probe.inner.put(&path, two.clone().into()).await.unwrap();
         assert!(same(read(&store, &path).await, &two), "{tag}");
     }
 }
@@ -118,23 +99,27 @@ async fn a_version_is_requested_only_without_a_strong_tag() {
     let path = Path::from("a");
     let bytes = content(20 * PAGE, 1);
     for (tag, is_sent) in [("\"strong\"", false), ("W/\"weak\"", true), ("", true)] {
-        let odd = Odd::new(move |_, meta| {
+        let probe = Probe::describing(move |_, meta| {
             meta.e_tag = Some(tag.into());
             meta.version = Some("v1".into());
         });
-        odd.inner.put(&path, bytes.clone().into()).await.unwrap();
+        probe.inner.put(&path, bytes.clone().into()).await.unwrap();
         if !is_sent {
             // A reader that may get objects, and not versions of objects.
-            odd.refuse(|get| {
+            probe.refuse(|get| {
                 get.version.is_some().then(|| Error::PermissionDenied {
                     path: "a".into(),
                     source: "s3:GetObjectVersion".into(),
                 })
             });
         }
-        let store = cached(&odd, Duration::MAX);
+        let store = cached(&probe, Duration::MAX);
         assert!(same(read_in_two(&store, &path).await, &bytes), "{tag}");
-        let versions: Vec<_> = odd.take_gets().into_iter().map(|get| get.version).collect();
+        let versions: Vec<_> = probe
+            .take_gets()
+            .into_iter()
+            .map(|get| get.version)
+            .collect();
         assert_eq!(versions, [None, is_sent.then(|| "v1".into())], "{tag}");
     }
 }

@@ -51,30 +51,32 @@ fn reader_opens_again_after_panic_of_opening() {
     assert!(same(got, &bytes[..9]));
 }
 
-#[test]
-fn opening_of_ended_runtime_is_taken_over() {
+/// Checks that a reader repeats a request of another runtime that it waits for, when that runtime
+/// ends. The request opens the object unless `is_known`.
+fn request_of_ended_runtime_is_repeated(is_known: bool) {
     let (ended, runtime) = (self::runtime(), runtime());
     let (probe, store, path, bytes) = filled(&runtime, Duration::MAX);
+    if is_known {
+        runtime.block_on(store.get_range(&path, 0..9)).unwrap();
+    }
     let never = Arc::new(Semaphore::new(0));
     probe.script(move |nr, _| match nr {
         0 => Act::Wait(Arc::clone(&never)),
         _ => Act::Pass,
     });
-    let reader = {
+    let range = 9 * PAGE..10 * PAGE;
+    let read = || {
         let (store, path) = (store.clone(), path.clone());
-        async move { store.get_range(&path, 0..9).await }
+        let range = range.start as u64..range.end as u64;
+        async move { store.get_range(&path, range).await }
     };
-    ended.spawn(reader);
+    ended.spawn(read());
     ended.block_on(async {
         while probe.nr_gets() == 0 {
             tokio::task::yield_now().await;
         }
     });
-    // A reader of the other runtime waits for this opening.
-    let waiting = {
-        let (store, path) = (store.clone(), path.clone());
-        runtime.spawn(async move { store.get_range(&path, 0..9).await })
-    };
+    let waiting = runtime.spawn(read());
     runtime.block_on(async {
         for _ in 0..9 {
             tokio::task::yield_now().await;
@@ -83,8 +85,18 @@ fn opening_of_ended_runtime_is_taken_over() {
     assert_eq!(probe.nr_gets(), 1);
     drop(ended);
     let got = runtime.block_on(waiting).unwrap().unwrap();
-    assert!(same(got, &bytes[..9]));
+    assert!(same(got, &bytes[range]));
     assert_eq!(probe.nr_gets(), 2);
+}
+
+#[test]
+fn opening_of_ended_runtime_is_taken_over() {
+    request_of_ended_runtime_is_repeated(false);
+}
+
+#[test]
+fn page_request_of_ended_runtime_is_repeated() {
+    request_of_ended_runtime_is_repeated(true);
 }
 
 #[test]
@@ -210,43 +222,6 @@ fn pages_are_requested_on_runtime_of_reader() {
     drop(first);
     read(&runtime, 40);
     assert_eq!(probe.nr_gets(), 4);
-}
-
-#[test]
-fn request_of_ended_runtime_is_repeated() {
-    let (ended, runtime) = (self::runtime(), runtime());
-    let (probe, store, path, bytes) = filled(&runtime, Duration::MAX);
-    runtime.block_on(store.get_range(&path, 0..9)).unwrap();
-    let never = Arc::new(Semaphore::new(0));
-    probe.script(move |nr, _| match nr {
-        0 => Act::Wait(Arc::clone(&never)),
-        _ => Act::Pass,
-    });
-    let read = || {
-        let (store, path) = (store.clone(), path.clone());
-        async move {
-            store
-                .get_range(&path, 9 * PAGE as u64..10 * PAGE as u64)
-                .await
-        }
-    };
-    ended.spawn(read());
-    ended.block_on(async {
-        while probe.nr_gets() == 0 {
-            tokio::task::yield_now().await;
-        }
-    });
-    let waiting = runtime.spawn(read());
-    runtime.block_on(async {
-        for _ in 0..9 {
-            tokio::task::yield_now().await;
-        }
-    });
-    assert_eq!(probe.nr_gets(), 1);
-    drop(ended);
-    let got = runtime.block_on(waiting).unwrap().unwrap();
-    assert!(same(got, &bytes[9 * PAGE..10 * PAGE]));
-    assert_eq!(probe.nr_gets(), 2);
 }
 
 #[test]

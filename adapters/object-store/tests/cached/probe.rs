@@ -1,4 +1,4 @@
-//! A store in memory that counts its gets, and does with each as a test says.
+//! Store in memory that records its gets, and answers each as a test sets.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
@@ -92,31 +92,67 @@ impl MultipartUpload for HeldUpload {
     }
 }
 
+/// The operation that describes an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    Get,
+    Head,
+    List,
+}
+
+type Describe = dyn Fn(Op, &mut ObjectMeta) + Send + Sync;
+type Refuse = dyn Fn(&GetOptions) -> Option<Error> + Send + Sync;
 type Script = dyn Fn(usize, &GetOptions) -> Act + Send + Sync;
 
-/// The store, and the gets that it has had.
 pub(crate) struct Probe {
     pub(crate) inner: InMemory,
+    describe: Arc<Describe>,
+    refuse: Mutex<Arc<Refuse>>,
+    ignores_ranges: AtomicBool,
     script: Mutex<Arc<Script>>,
-    gets: Mutex<Vec<Option<GetRange>>>,
+    /// Gets and heads.
+    gets: Mutex<Vec<GetOptions>>,
     replaced: Mutex<Vec<(Path, Vec<u8>)>>,
-    fails_heads: AtomicBool,
     holds: Mutex<Holds>,
 }
 
 impl Probe {
     pub(crate) fn new() -> Arc<Self> {
+        Self::describing(|_, _| {})
+    }
+
+    /// Creates a store whose descriptions of objects `describe` changes. It has conditions on tags
+    /// as RFC 9110 has them, for tags spelled as in its answers: a weak tag matches nothing.
+    pub(crate) fn describing(
+        describe: impl Fn(Op, &mut ObjectMeta) + Send + Sync + 'static,
+    ) -> Arc<Self> {
         Arc::new(Self {
             inner: InMemory::new(),
+            describe: Arc::new(describe),
+            refuse: Mutex::new(Arc::new(|_| None)),
+            ignores_ranges: AtomicBool::new(false),
             script: Mutex::new(Arc::new(|_, _| Act::Pass)),
             gets: Mutex::default(),
             replaced: Mutex::default(),
-            fails_heads: AtomicBool::new(false),
             holds: Mutex::default(),
         })
     }
 
-    /// From now on `script` decides; it gets the number of the get, from 0 on, and its options.
+    /// From now on `refuse` decides which gets and heads fail.
+    pub(crate) fn refuse(
+        &self,
+        refuse: impl Fn(&GetOptions) -> Option<Error> + Send + Sync + 'static,
+    ) {
+        *self.refuse.lock().unwrap() = Arc::new(refuse);
+    }
+
+    /// From now on each answer is of the whole object.
+    pub(crate) fn ignore_ranges(&self) {
+        self.ignores_ranges.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on `script` decides about gets; it receives the number of the get, from 0 on, and
+    /// its options.
     pub(crate) fn script(
         &self,
         script: impl Fn(usize, &GetOptions) -> Act + Send + Sync + 'static,
@@ -125,14 +161,23 @@ impl Probe {
         *self.script.lock().unwrap() = Arc::new(script);
     }
 
-    /// The ranges of the gets for bytes since the script was given.
+    /// Returns the gets and heads since the last call, or since the script was set.
+    pub(crate) fn take_gets(&self) -> Vec<GetOptions> {
+        std::mem::take(&mut self.gets.lock().unwrap())
+    }
+
+    /// Returns the ranges of the gets since the script was set.
     pub(crate) fn ranges(&self) -> Vec<Option<Range<u64>>> {
         let gets = self.gets.lock().unwrap();
-        let range = |get: &Option<GetRange>| match get {
+        let range = |get: &GetOptions| match &get.range {
             Some(GetRange::Bounded(range)) => Some(range.clone()),
             _ => None,
         };
-        gets.iter().map(range).collect()
+        gets.iter().filter(|get| !get.head).map(range).collect()
+    }
+
+    pub(crate) fn nr_gets(&self) -> usize {
+        self.ranges().len()
     }
 
     /// What was put by acts since the last call, in its order.
@@ -160,11 +205,44 @@ impl Probe {
 
     /// From now on heads fail, or pass.
     pub(crate) fn fail_heads(&self, fails: bool) {
-        self.fails_heads.store(fails, Ordering::Relaxed);
+        self.refuse(move |get| (fails && get.head).then(|| failure("no connection")));
     }
 
-    pub(crate) fn nr_gets(&self) -> usize {
-        self.gets.lock().unwrap().len()
+    /// Returns the answer of the store, with its description changed.
+    async fn answer(&self, location: &Path, mut options: GetOptions) -> Result<GetResult> {
+        let op = if options.head { Op::Head } else { Op::Get };
+        let (if_match, _) = (options.if_match.take(), options.version.take());
+        if self.ignores_ranges.load(Ordering::Relaxed) {
+            options.range = None;
+        }
+        let has_range = options.range.is_some();
+        let matches = |meta: &ObjectMeta| {
+            let tag = meta.e_tag.as_deref().unwrap_or_default();
+            let is_weak = tag.starts_with("W/");
+            let wanted = if_match.as_deref();
+            wanted.is_none_or(|wanted| wanted == tag && !is_weak)
+        };
+        let other_tag = || Error::Precondition {
+            path: location.to_string(),
+            source: "another tag".into(),
+        };
+        let mut result = match self.inner.get_opts(location, options).await {
+            Ok(result) => result,
+            // A condition is evaluated before a range.
+            Err(error) => {
+                let mut meta = self.inner.head(location).await?;
+                (self.describe)(op, &mut meta);
+                return Err(if matches(&meta) { error } else { other_tag() });
+            }
+        };
+        (self.describe)(op, &mut result.meta);
+        if !has_range {
+            result.range = 0..result.meta.size;
+        }
+        if !matches(&result.meta) {
+            return Err(other_tag());
+        }
+        Ok(result)
     }
 }
 
@@ -204,25 +282,26 @@ impl ObjectStore for Probe {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        if options.head && self.fails_heads.load(Ordering::Relaxed) {
-            return Err(failure("no connection"));
-        }
-        if options.head {
-            return self.inner.get_opts(location, options).await;
-        }
         let nr = {
             let mut gets = self.gets.lock().unwrap();
-            gets.push(options.range.clone());
-            gets.len() - 1
+            gets.push(options.clone());
+            gets.iter().filter(|get| !get.head).count()
         };
+        let refuse = Arc::clone(&self.refuse.lock().unwrap());
+        if let Some(error) = refuse(&options) {
+            return Err(error);
+        }
+        if options.head {
+            return self.answer(location, options).await;
+        }
         let script = Arc::clone(&self.script.lock().unwrap());
-        let act = script(nr, &options);
+        let act = script(nr - 1, &options);
         match act {
             Act::Fail(error) => return Err(error),
             Act::Wait(gate) => gate.acquire().await.unwrap().forget(),
             Act::Late(time) => tokio::time::sleep(time).await,
             Act::Stall(gate) => {
-                let result = self.inner.get_opts(location, options).await?;
+                let result = self.answer(location, options).await?;
                 gate.acquire().await.unwrap().forget();
                 return Ok(result);
             }
@@ -232,13 +311,13 @@ impl ObjectStore for Probe {
             }
             Act::ReplaceBefore(bytes) => self.replace(location, bytes).await?,
             Act::ReplaceAfter(bytes) => {
-                let result = self.inner.get_opts(location, options).await?;
+                let result = self.answer(location, options).await?;
                 self.replace(location, bytes).await?;
                 return Ok(result);
             }
-            _ => return act_on(self.inner.get_opts(location, options).await?, act).await,
+            _ => return act_on(self.answer(location, options).await?, act).await,
         }
-        self.inner.get_opts(location, options).await
+        self.answer(location, options).await
     }
 
     fn delete_stream(
@@ -255,11 +334,21 @@ impl ObjectStore for Probe {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.inner.list(prefix)
+        let describe = Arc::clone(&self.describe);
+        let list = self.inner.list(prefix);
+        list.map_ok(move |mut meta| {
+            describe(Op::List, &mut meta);
+            meta
+        })
+        .boxed()
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.inner.list_with_delimiter(prefix).await
+        let mut list = self.inner.list_with_delimiter(prefix).await?;
+        for meta in &mut list.objects {
+            (self.describe)(Op::List, meta);
+        }
+        Ok(list)
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {

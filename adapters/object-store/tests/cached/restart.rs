@@ -8,35 +8,30 @@ use object_store::{Error, GetOptions, GetRange, ObjectStore as _, ObjectStoreExt
 use pagewell_object_store::PagewellStore;
 
 use crate::disk::{opened_with, written};
-use crate::odd::Odd;
-use crate::{PAGE, content, same};
+use crate::probe::{Probe, failure};
+use crate::{PAGE, content, read, same};
 
 const LEN: usize = 20 * PAGE + 77;
 
-async fn opened(odd: &Arc<Odd>, folder: &FilePath) -> PagewellStore<Odd> {
-    opened_with(odd, folder, Some("odd"), 4 << 20).await
-}
-
-async fn get(store: &PagewellStore<Odd>, path: &Path) -> Vec<u8> {
-    let bytes = store.get(path).await.unwrap().bytes().await;
-    bytes.unwrap().to_vec()
+async fn opened(probe: &Arc<Probe>, folder: &FilePath) -> PagewellStore<Probe> {
+    opened_with(probe, folder, Some("odd"), 4 << 20).await
 }
 
 /// A store with an object, and a folder with all its pages.
-async fn stored(path: &Path, bytes: &[u8]) -> (Arc<Odd>, tempfile::TempDir) {
-    let (odd, dir) = (Odd::new(|_, _| {}), tempfile::tempdir().unwrap());
-    odd.inner.put(path, bytes.to_vec().into()).await.unwrap();
-    let store = opened(&odd, dir.path()).await;
-    assert!(same(get(&store, path).await, bytes));
+async fn stored(path: &Path, bytes: &[u8]) -> (Arc<Probe>, tempfile::TempDir) {
+    let (probe, dir) = (Probe::new(), tempfile::tempdir().unwrap());
+    probe.inner.put(path, bytes.to_vec().into()).await.unwrap();
+    let store = opened(&probe, dir.path()).await;
+    assert!(same(read(&store, path).await, bytes));
     written(&store, bytes.len() as u64).await;
     assert_eq!(store.metrics().nr_disk_skipped, 0);
     drop(store);
-    odd.take_gets();
-    (odd, dir)
+    probe.take_gets();
+    (probe, dir)
 }
 
-fn heads_and_gets(odd: &Odd) -> [usize; 2] {
-    let gets = odd.take_gets();
+fn heads_and_gets(probe: &Probe) -> [usize; 2] {
+    let gets = probe.take_gets();
     let nr_heads = gets.iter().filter(|get| get.head).count();
     [nr_heads, gets.len() - nr_heads]
 }
@@ -45,18 +40,22 @@ fn heads_and_gets(odd: &Odd) -> [usize; 2] {
 #[tokio::test]
 async fn first_read_takes_pages_from_the_tier_after_a_head() {
     let (path, bytes) = (Path::from("a"), content(LEN, 1));
-    let (odd, dir) = stored(&path, &bytes).await;
+    let (probe, dir) = stored(&path, &bytes).await;
     for range in [
         None,
         Some(GetRange::Bounded(5..9 * PAGE as u64)),
         Some(GetRange::Offset(3 * PAGE as u64 + 9)),
         Some(GetRange::Suffix(2 * PAGE as u64)),
     ] {
-        let store = opened(&odd, dir.path()).await;
+        let store = opened(&probe, dir.path()).await;
         let options = GetOptions::default().with_range(range.clone());
         let result = store.get_opts(&path, options.clone()).await.unwrap();
-        let expected = odd.get_opts(&path, options).await.unwrap();
-        assert_eq!(heads_and_gets(&odd), [1, 1], "the bare get is one of them");
+        let expected = probe.get_opts(&path, options).await.unwrap();
+        assert_eq!(
+            heads_and_gets(&probe),
+            [1, 1],
+            "the bare get is one of them"
+        );
         assert_eq!(result.meta, expected.meta);
         assert_eq!(result.attributes, expected.attributes);
         assert_eq!(result.range, expected.range);
@@ -66,27 +65,32 @@ async fn first_read_takes_pages_from_the_tier_after_a_head() {
         assert_eq!((metrics.bytes_fetched, metrics.nr_requests), (0, 0));
         assert!(metrics.bytes_from_disk >= wanted.len() as u64);
         // All pages are there, and the state is trusted.
-        assert!(same(get(&store, &path).await, &bytes));
-        assert_eq!(heads_and_gets(&odd), [0, 0]);
+        assert!(same(read(&store, &path).await, &bytes));
+        assert_eq!(heads_and_gets(&probe), [0, 0]);
     }
 }
 
 #[tokio::test]
 async fn first_read_of_another_state_or_object_is_of_the_store() {
     let (path, bytes) = (Path::from("a"), content(LEN, 1));
-    let (odd, dir) = stored(&path, &bytes).await;
-    let store = opened(&odd, dir.path()).await;
+    let (probe, dir) = stored(&path, &bytes).await;
+    let store = opened(&probe, dir.path()).await;
     let (path_b, bytes_b) = (Path::from("b"), content(LEN, 2));
-    odd.inner
+    probe
+        .inner
         .put(&path_b, bytes_b.clone().into())
         .await
         .unwrap();
-    assert!(same(get(&store, &path_b).await, &bytes_b));
-    assert_eq!(heads_and_gets(&odd), [0, 1], "the tier has no pages of it");
+    assert!(same(read(&store, &path_b).await, &bytes_b));
+    assert_eq!(
+        heads_and_gets(&probe),
+        [0, 1],
+        "the tier has no pages of it"
+    );
     let bytes = content(LEN, 3);
-    odd.inner.put(&path, bytes.clone().into()).await.unwrap();
-    assert!(same(get(&store, &path).await, &bytes));
-    assert_eq!(heads_and_gets(&odd), [1, 1]);
+    probe.inner.put(&path, bytes.clone().into()).await.unwrap();
+    assert!(same(read(&store, &path).await, &bytes));
+    assert_eq!(heads_and_gets(&probe), [1, 1]);
     assert_eq!(store.metrics().bytes_from_disk, 0);
 }
 
@@ -94,74 +98,74 @@ async fn first_read_of_another_state_or_object_is_of_the_store() {
 async fn refused_head_costs_one_request_of_the_first_read() {
     let [a, b] = ["a", "b"].map(Path::from);
     let bytes = content(LEN, 1);
-    let (odd, dir) = stored(&a, &bytes).await;
-    odd.inner.put(&b, bytes.clone().into()).await.unwrap();
-    let store = opened(&odd, dir.path()).await;
-    assert!(same(get(&store, &b).await, &bytes));
+    let (probe, dir) = stored(&a, &bytes).await;
+    probe.inner.put(&b, bytes.clone().into()).await.unwrap();
+    let store = opened(&probe, dir.path()).await;
+    assert!(same(read(&store, &b).await, &bytes));
     written(&store, bytes.len() as u64).await;
     drop(store);
-    odd.take_gets();
-    odd.refuse(|get| {
+    probe.take_gets();
+    probe.refuse(|get| {
         get.head.then(|| Error::NotFound {
             path: "a".into(),
             source: "405 Method Not Allowed".into(),
         })
     });
-    let store = opened(&odd, dir.path()).await;
-    assert!(same(get(&store, &a).await, &bytes));
-    assert_eq!(heads_and_gets(&odd), [1, 1]);
+    let store = opened(&probe, dir.path()).await;
+    assert!(same(read(&store, &a).await, &bytes));
+    assert_eq!(heads_and_gets(&probe), [1, 1]);
     // No further head is sent.
-    assert!(same(get(&store, &b).await, &bytes));
-    assert_eq!(heads_and_gets(&odd), [0, 1]);
+    assert!(same(read(&store, &b).await, &bytes));
+    assert_eq!(heads_and_gets(&probe), [0, 1]);
 }
 
 /// The pages that the tier lacks cannot be requested alone.
 #[tokio::test]
 async fn object_of_a_store_without_ranges_is_requested_whole_if_a_page_is_damaged() {
     let (path, bytes) = (Path::from("a"), content(LEN, 1));
-    let (odd, dir) = stored(&path, &bytes).await;
+    let (probe, dir) = stored(&path, &bytes).await;
     let file = dir.path().join("pages");
     let mut pages = std::fs::read(&file).unwrap();
     pages[7 * PAGE + 5] ^= 1;
     // The file is unlocked when the tier is closed, soon after its last use.
-    drop(opened(&odd, dir.path()).await);
+    drop(opened(&probe, dir.path()).await);
     std::fs::write(&file, pages).unwrap();
-    odd.refuse(|get| {
+    probe.refuse(|get| {
         let source = "Range request not supported".into();
         get.range
             .is_some()
             .then_some(Error::NotSupported { source })
     });
-    let store = opened(&odd, dir.path()).await;
-    assert!(same(get(&store, &path).await, &bytes));
+    let store = opened(&probe, dir.path()).await;
+    assert!(same(read(&store, &path).await, &bytes));
     assert_eq!(store.metrics().nr_disk_damaged, 1);
-    let [nr_heads, nr_gets] = heads_and_gets(&odd);
+    let [nr_heads, nr_gets] = heads_and_gets(&probe);
     assert!(nr_heads == 1 && nr_gets <= 4, "{nr_heads} {nr_gets}");
-    assert!(same(get(&store, &path).await, &bytes));
-    assert_eq!(heads_and_gets(&odd), [0, 0]);
+    assert!(same(read(&store, &path).await, &bytes));
+    assert_eq!(heads_and_gets(&probe), [0, 0]);
 }
 
 /// The store is known to have ranges, so a failure of it is returned.
 #[tokio::test]
 async fn large_object_of_the_tier_stays_known_after_a_failed_request() {
     let (path, bytes) = (Path::from("a"), content((4 << 20) + 9 * PAGE, 1));
-    let (odd, dir) = (Odd::new(|_, _| {}), tempfile::tempdir().unwrap());
-    odd.inner.put(&path, bytes.clone().into()).await.unwrap();
+    let (probe, dir) = (Probe::new(), tempfile::tempdir().unwrap());
+    probe.inner.put(&path, bytes.clone().into()).await.unwrap();
     let page = |nr: usize| (nr * PAGE) as u64..((nr + 1) * PAGE) as u64;
-    let store = opened(&odd, dir.path()).await;
+    let store = opened(&probe, dir.path()).await;
     let range = page(0).start..page(9).end;
     store.get_range(&path, range.clone()).await.unwrap();
     written(&store, range.end).await;
     drop(store);
-    odd.take_gets();
-    let store = opened(&odd, dir.path()).await;
+    probe.take_gets();
+    let store = opened(&probe, dir.path()).await;
     store.get_range(&path, page(3)).await.unwrap();
-    assert_eq!(heads_and_gets(&odd), [1, 0]);
-    odd.refuse(|_| Some(crate::probe::failure("503 Slow Down")));
+    assert_eq!(heads_and_gets(&probe), [1, 0]);
+    probe.refuse(|_| Some(failure("503 Slow Down")));
     store.get_range(&path, page(500)).await.unwrap_err();
-    odd.refuse(|_| None);
-    odd.take_gets();
+    probe.refuse(|_| None);
+    probe.take_gets();
     let got = store.get_range(&path, page(4)).await.unwrap();
     assert!(same(got, &bytes[4 * PAGE..5 * PAGE]));
-    assert_eq!(heads_and_gets(&odd), [0, 0]);
+    assert_eq!(heads_and_gets(&probe), [0, 0]);
 }

@@ -1,4 +1,4 @@
-//! Servers without validators, ranges or HEAD: what the bare store serves, the wrapper serves.
+//! Servers without validators, ranges or HEAD. The wrapper serves what the bare store serves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,20 +12,8 @@ use object_store::{
 };
 use pagewell_object_store::PagewellStore;
 
-use crate::odd::{Odd, Op};
-use crate::probe::{Act, Probe, failure};
-use crate::{PAGE, content, same};
-
-fn cached<T: ObjectStore>(store: &Arc<T>, trust: Duration) -> PagewellStore<T> {
-    let builder = PagewellStore::builder(Arc::clone(store));
-    let builder = builder.capacity(16 << 20).page_size(PAGE).trust(trust);
-    builder.build().unwrap()
-}
-
-async fn read<T: ObjectStore>(store: &T, path: &Path) -> Vec<u8> {
-    let bytes = store.get(path).await.unwrap().bytes().await;
-    bytes.unwrap().to_vec()
-}
+use crate::probe::{Act, Op, Probe, failure};
+use crate::{PAGE, cached, content, read, same};
 
 #[tokio::test]
 async fn without_a_validator_an_object_is_fetched_again_after_trust() {
@@ -38,29 +26,29 @@ async fn without_a_validator_an_object_is_fetched_again_after_trust() {
         ("an empty tag", Some(""), SystemTime::UNIX_EPOCH),
         ("a weak tag", Some("W/\"same\""), SystemTime::UNIX_EPOCH),
     ] {
-        let odd = Odd::new(move |_, meta| {
+        let probe = Probe::describing(move |_, meta| {
             meta.e_tag = tag.map(Into::into);
             meta.last_modified = time.into();
         });
         let path = Path::from("a");
         let [one, two] = [1, 2].map(|seed| content(3 * PAGE, seed));
-        odd.inner.put(&path, one.clone().into()).await.unwrap();
-        let [trusting, asking] = [Duration::MAX, Duration::ZERO].map(|trust| cached(&odd, trust));
+        probe.inner.put(&path, one.clone().into()).await.unwrap();
+        let [trusting, asking] = [Duration::MAX, Duration::ZERO].map(|trust| cached(&probe, trust));
         for store in [&trusting, &asking] {
             assert!(same(read(store, &path).await, &one), "{what}");
         }
         // The same size: nothing in its description shows the change.
-        odd.inner.put(&path, two.clone().into()).await.unwrap();
-        odd.take_gets();
+        probe.inner.put(&path, two.clone().into()).await.unwrap();
+        probe.take_gets();
         assert!(same(read(&asking, &path).await, &two), "{what}");
         // No request for a description, which proves nothing.
-        let gets = odd.take_gets();
+        let gets = probe.take_gets();
         assert!(matches!(&gets[..], [get] if !get.head), "{what}: {gets:?}");
         assert!(same(read(&trusting, &path).await, &one), "{what}");
         // A listing proves as little, also the contrary.
         let _: Vec<_> = trusting.list(None).try_collect().await.unwrap();
         assert!(same(read(&trusting, &path).await, &one), "{what}");
-        assert_eq!(odd.take_gets().len(), 0, "{what}");
+        assert_eq!(probe.take_gets().len(), 0, "{what}");
         // Missing pages of an object that is trusted are read.
         asking.forget(&path);
         for range in [0..1, PAGE as u64..PAGE as u64 + 9, 0..3 * PAGE as u64] {
@@ -76,23 +64,18 @@ async fn without_a_validator_an_object_is_fetched_again_after_trust() {
 #[tokio::test]
 async fn a_time_that_was_past_at_the_read_is_a_validator() {
     let modified = SystemTime::now() - Duration::from_secs(3600);
-    let odd = Odd::new(move |_, meta| {
+    let probe = Probe::describing(move |_, meta| {
         meta.e_tag = None;
         meta.last_modified = modified.into();
     });
     let (path, bytes) = (Path::from("a"), content(3 * PAGE, 1));
-    odd.inner.put(&path, bytes.clone().into()).await.unwrap();
-    let store = cached(&odd, Duration::ZERO);
+    probe.inner.put(&path, bytes.clone().into()).await.unwrap();
+    let store = cached(&probe, Duration::ZERO);
     assert!(same(read(&store, &path).await, &bytes));
-    odd.take_gets();
+    probe.take_gets();
     assert!(same(read(&store, &path).await, &bytes));
-    let gets = odd.take_gets();
+    let gets = probe.take_gets();
     assert!(matches!(&gets[..], [get] if get.head), "{gets:?}");
-}
-
-/// A store as InMemory, but for what a test has it refuse.
-fn plain() -> Arc<Odd> {
-    Odd::new(|_, _| ())
 }
 
 /// The error of `HttpStore` for an answer with the status 200 to a request for a range.
@@ -110,14 +93,14 @@ async fn without_ranges_small_objects_are_cached_and_large_ones_are_passed_on() 
     // The clients of S3, Azure and GCS have no kind of error for it.
     let errors: [fn() -> Error; 2] = [not_supported, || failure("non-partial response")];
     for (nr, error) in errors.into_iter().enumerate() {
-        let odd = plain();
-        odd.refuse(move |get| get.range.is_some().then(error));
-        let store = cached(&odd, Duration::MAX);
+        let probe = Probe::new();
+        probe.refuse(move |get| get.range.is_some().then(error));
+        let store = cached(&probe, Duration::MAX);
         for len in [0, 1, 3 * PAGE, 3 * PAGE + 5, 4 << 20] {
             let (path, bytes) = (Path::from(format!("{len}")), content(len, 1));
-            odd.inner.put(&path, bytes.clone().into()).await.unwrap();
+            probe.inner.put(&path, bytes.clone().into()).await.unwrap();
             assert!(same(read(&store, &path).await, &bytes), "{len}");
-            assert_eq!(odd.take_gets().len(), 2, "{len}");
+            assert_eq!(probe.take_gets().len(), 2, "{len}");
             // From the cache, also the ranges that the bare store does not serve.
             assert!(same(read(&store, &path).await, &bytes), "{len}");
             if len > 5 {
@@ -126,18 +109,18 @@ async fn without_ranges_small_objects_are_cached_and_large_ones_are_passed_on() 
                 let got = store.get_ranges(&path, &[0..3, 1..9]).await.unwrap();
                 assert!(same(&got[0], &bytes[..3]) && same(&got[1], &bytes[1..9]));
             }
-            assert_eq!(odd.take_gets().len(), 0, "{len}");
+            assert_eq!(probe.take_gets().len(), 0, "{len}");
         }
         let (path, bytes) = (Path::from("large"), content(LARGE, 1));
-        odd.inner.put(&path, bytes.clone().into()).await.unwrap();
+        probe.inner.put(&path, bytes.clone().into()).await.unwrap();
         for _ in 0..2 {
             assert!(same(read(&store, &path).await, &bytes), "{nr}");
         }
-        odd.take_gets();
+        probe.take_gets();
         // It is known by now that the cache is of no use.
         assert!(same(read(&store, &path).await, &bytes), "{nr}");
-        assert_eq!(odd.take_gets().len(), 1, "{nr}");
-        let expected = odd.get_range(&path, 0..9).await.unwrap_err().to_string();
+        assert_eq!(probe.take_gets().len(), 1, "{nr}");
+        let expected = probe.get_range(&path, 0..9).await.unwrap_err().to_string();
         for _ in 0..2 {
             let got = store.get_range(&path, 0..9).await.unwrap_err();
             assert_eq!(got.to_string(), expected);
@@ -146,31 +129,31 @@ async fn without_ranges_small_objects_are_cached_and_large_ones_are_passed_on() 
         // An object that replaces it is looked at again.
         store.put(&path, "small".into()).await.unwrap();
         assert_eq!(read(&store, &path).await, b"small");
-        odd.take_gets();
+        probe.take_gets();
         assert_eq!(read(&store, &path).await, b"small");
-        assert_eq!(odd.take_gets().len(), 0, "{nr}");
+        assert_eq!(probe.take_gets().len(), 0, "{nr}");
     }
 }
 
 #[tokio::test]
 async fn without_ranges_objects_that_leave_the_cache_are_read_again() {
     for ranges in ["refused", "ignored", "refused if they cover all"] {
-        let odd = plain();
+        let probe = Probe::new();
         match ranges {
-            "refused" => odd.refuse(|get| get.range.is_some().then(not_supported)),
-            "ignored" => odd.ignore_ranges(),
-            _ => odd.refuse(|get| {
+            "refused" => probe.refuse(|get| get.range.is_some().then(not_supported)),
+            "ignored" => probe.ignore_ranges(),
+            _ => probe.refuse(|get| {
                 let all = GetRange::Bounded(0..800 << 10);
                 (get.range.as_ref() == Some(&all)).then(not_supported)
             }),
         }
         // Two of the objects have room.
-        let builder = PagewellStore::builder(Arc::clone(&odd)).capacity(2 << 20);
+        let builder = PagewellStore::builder(Arc::clone(&probe)).capacity(2 << 20);
         let store = builder.page_size(PAGE).build().unwrap();
         let path = |nr: u8| Path::from(format!("{nr}"));
         for nr in 0..4 {
             let bytes = content(800 << 10, nr);
-            odd.inner.put(&path(nr), bytes.into()).await.unwrap();
+            probe.inner.put(&path(nr), bytes.into()).await.unwrap();
             let got = store.get_range(&path(nr), 0..1).await.unwrap();
             assert!(same(got, content(1, nr)), "{ranges}");
         }
@@ -186,12 +169,12 @@ async fn without_ranges_objects_that_leave_the_cache_are_read_again() {
 #[tokio::test]
 async fn ranges_that_cover_all_may_be_refused_or_ignored() {
     for is_ignored in [false, true] {
-        let odd = plain();
+        let probe = Probe::new();
         let len = 2 * PAGE as u64 - 9;
         if is_ignored {
-            odd.ignore_ranges();
+            probe.ignore_ranges();
         } else {
-            odd.refuse(move |get| {
+            probe.refuse(move |get| {
                 let covers_all = match get.range.as_ref()? {
                     GetRange::Bounded(range) => range.start == 0 && range.end >= len,
                     GetRange::Offset(start) => *start == 0,
@@ -201,14 +184,14 @@ async fn ranges_that_cover_all_may_be_refused_or_ignored() {
             });
         }
         let (path, bytes) = (Path::from("a"), content(len as usize, 1));
-        odd.inner.put(&path, bytes.clone().into()).await.unwrap();
+        probe.inner.put(&path, bytes.clone().into()).await.unwrap();
         for range in [
             None,
             Some(GetRange::Bounded(5..PAGE as u64 + 9)),
             Some(GetRange::Offset(7)),
             Some(GetRange::Suffix(len - 1)),
         ] {
-            let store = cached(&odd, Duration::MAX);
+            let store = cached(&probe, Duration::MAX);
             for nr_gets in [1..4, 0..1] {
                 let options = GetOptions::default().with_range(range.clone());
                 let got = store.get_opts(&path, options).await.unwrap();
@@ -216,7 +199,7 @@ async fn ranges_that_cover_all_may_be_refused_or_ignored() {
                 let expected = range.as_ref().map(|range| range.as_range(len).unwrap());
                 assert_eq!(got.range, expected.unwrap_or(0..len));
                 assert!(same(got.bytes().await.unwrap(), &bytes[wanted]));
-                let nr = odd.take_gets().len();
+                let nr = probe.take_gets().len();
                 assert!(nr_gets.contains(&nr), "{is_ignored} {range:?}: {nr}");
             }
         }
@@ -226,15 +209,15 @@ async fn ranges_that_cover_all_may_be_refused_or_ignored() {
 #[tokio::test]
 async fn a_store_without_suffixes_is_asked_for_the_first_page() {
     // As Azure's.
-    let odd = plain();
-    odd.refuse(|get| matches!(get.range, Some(GetRange::Suffix(_))).then(not_supported));
-    let store = cached(&odd, Duration::MAX);
+    let probe = Probe::new();
+    probe.refuse(|get| matches!(get.range, Some(GetRange::Suffix(_))).then(not_supported));
+    let store = cached(&probe, Duration::MAX);
     let (path, bytes) = (Path::from("a"), content(LARGE, 1));
-    odd.inner.put(&path, bytes.clone().into()).await.unwrap();
+    probe.inner.put(&path, bytes.clone().into()).await.unwrap();
     let options = GetOptions::default().with_range(Some(GetRange::Suffix(9)));
     let got = store.get_opts(&path, options).await.unwrap().bytes().await;
     assert!(same(got.unwrap(), &bytes[LARGE - 9..]));
-    let gets = odd.take_gets();
+    let gets = probe.take_gets();
     assert!(gets.iter().all(|get| get.range.is_some()), "{gets:?}");
     assert_eq!(gets.len(), 3);
 }
@@ -254,28 +237,28 @@ async fn a_refused_head_says_nothing_about_the_object() {
         || failure("501 Not Implemented"),
     ];
     for refusal in refusals {
-        let odd = plain();
-        odd.refuse(move |get| get.head.then(refusal));
-        let store = cached(&odd, Duration::ZERO);
+        let probe = Probe::new();
+        probe.refuse(move |get| get.head.then(refusal));
+        let store = cached(&probe, Duration::ZERO);
         let path = Path::from("a");
         for len in [3 * PAGE, 0, 5, 0, LARGE, 2 * PAGE] {
             let bytes = content(len, 1);
-            odd.inner.put(&path, bytes.clone().into()).await.unwrap();
+            probe.inner.put(&path, bytes.clone().into()).await.unwrap();
             for _ in 0..3 {
                 assert!(same(read(&store, &path).await, &bytes), "{len}");
             }
         }
         // Unchanged, it is asked for by a byte, and comes from the cache.
-        odd.take_gets();
+        probe.take_gets();
         let bytes = content(2 * PAGE, 1);
         assert!(same(read(&store, &path).await, &bytes));
-        let gets = odd.take_gets();
+        let gets = probe.take_gets();
         let byte = GetRange::Bounded(0..1);
         assert!(
             matches!(&gets[..], [get] if get.range.as_ref() == Some(&byte)),
             "{gets:?}"
         );
-        odd.inner.delete(&path).await.unwrap();
+        probe.inner.delete(&path).await.unwrap();
         let gone = store.get(&path).await.unwrap_err();
         assert!(matches!(gone, Error::NotFound { .. }), "{gone:?}");
     }
@@ -283,7 +266,7 @@ async fn a_refused_head_says_nothing_about_the_object() {
 
 #[tokio::test]
 async fn a_head_without_size_or_validators_is_no_change() {
-    let odd = Odd::new(|op, meta| {
+    let probe = Probe::describing(|op, meta| {
         if op == Op::Head {
             meta.size = 0;
             meta.e_tag = None;
@@ -291,8 +274,8 @@ async fn a_head_without_size_or_validators_is_no_change() {
         }
     });
     let (path, bytes) = (Path::from("a"), content(3 * PAGE, 1));
-    odd.inner.put(&path, bytes.clone().into()).await.unwrap();
-    let store = cached(&odd, Duration::ZERO);
+    probe.inner.put(&path, bytes.clone().into()).await.unwrap();
+    let store = cached(&probe, Duration::ZERO);
     for _ in 0..3 {
         assert!(same(read(&store, &path).await, &bytes));
     }
@@ -303,17 +286,17 @@ async fn a_head_without_size_or_validators_is_no_change() {
 #[tokio::test]
 async fn encoded_bytes_of_another_length_are_passed_on() {
     // The size is that of the compressed bytes.
-    let odd = Odd::new(|_, meta| meta.size = 100);
-    odd.ignore_ranges();
+    let probe = Probe::describing(|_, meta| meta.size = 100);
+    probe.ignore_ranges();
     let (path, bytes) = (Path::from("a"), content(3 * PAGE, 1));
     let attributes = Attributes::from_iter([(Attribute::ContentEncoding, "gzip")]);
     let options = PutOptions::from(attributes);
     let payload = bytes.clone().into();
-    odd.inner.put_opts(&path, payload, options).await.unwrap();
-    let store = cached(&odd, Duration::MAX);
+    probe.inner.put_opts(&path, payload, options).await.unwrap();
+    let store = cached(&probe, Duration::MAX);
     for _ in 0..3 {
         let (expected, got) = (
-            odd.get(&path).await.unwrap(),
+            probe.get(&path).await.unwrap(),
             store.get(&path).await.unwrap(),
         );
         assert_eq!(got.meta, expected.meta);
@@ -329,23 +312,23 @@ async fn store_without_conditions_gets_requests_without_them() {
         implementer: "a store".into(),
     }];
     for error in errors {
-        let odd = plain();
-        odd.refuse(move |get| get.if_match.is_some().then(error));
-        let store = cached(&odd, Duration::MAX);
+        let probe = Probe::new();
+        probe.refuse(move |get| get.if_match.is_some().then(error));
+        let store = cached(&probe, Duration::MAX);
         let (path, bytes) = (Path::from("a"), content(20 * PAGE, 1));
-        odd.inner.put(&path, bytes.clone().into()).await.unwrap();
+        probe.inner.put(&path, bytes.clone().into()).await.unwrap();
         store.get_range(&path, 0..1).await.unwrap();
-        odd.take_gets();
+        probe.take_gets();
         // Only the first request has a condition.
         for (page, nr_gets) in [(5, 2), (9, 1)] {
             let range = page * PAGE..(page + 1) * PAGE;
             let got = store.get_range(&path, range.start as u64..range.end as u64);
             assert!(same(got.await.unwrap(), &bytes[range]));
-            assert_eq!(odd.take_gets().len(), nr_gets);
+            assert_eq!(probe.take_gets().len(), nr_gets);
         }
         // The answer for a page is compared with the known state.
         let bytes = content(20 * PAGE, 2);
-        odd.inner.put(&path, bytes.clone().into()).await.unwrap();
+        probe.inner.put(&path, bytes.clone().into()).await.unwrap();
         assert!(same(read(&store, &path).await, &bytes));
     }
 }
@@ -354,29 +337,29 @@ async fn store_without_conditions_gets_requests_without_them() {
 async fn servers_that_disagree_about_the_tag_are_read() {
     // Each of many servers has its own tag for the same object.
     let nr = AtomicU64::new(0);
-    let odd = Odd::new(move |_, meta| {
+    let probe = Probe::describing(move |_, meta| {
         meta.e_tag = Some(format!("\"{}\"", nr.fetch_add(1, Ordering::Relaxed)));
     });
     // The object has no room in the cache, so each try needs more than one answer.
-    let builder = PagewellStore::builder(Arc::clone(&odd)).capacity(1 << 20);
+    let builder = PagewellStore::builder(Arc::clone(&probe)).capacity(1 << 20);
     let store = builder.page_size(PAGE).build().unwrap();
     let (path, bytes) = (Path::from("a"), content(3 << 20, 1));
-    odd.inner.put(&path, bytes.clone().into()).await.unwrap();
+    probe.inner.put(&path, bytes.clone().into()).await.unwrap();
     for _ in 0..3 {
         store.get_range(&path, 0..1).await.unwrap();
         assert!(same(read(&store, &path).await, &bytes));
     }
     // Each read had nine requests: eight in four tries, and one that was passed on.
-    odd.take_gets();
+    probe.take_gets();
     assert!(same(read(&store, &path).await, &bytes));
     store.get_range(&path, 0..1).await.unwrap();
-    assert_eq!(odd.take_gets().len(), 2);
+    assert_eq!(probe.take_gets().len(), 2);
     // Ranges of one state are not to be had, also of an object that is passed on.
     let far = [0..1, (3 << 20) - 1..3 << 20];
     for _ in 0..2 {
         let error = store.get_ranges(&path, &far).await.unwrap_err();
         assert!(matches!(error, Error::Precondition { .. }), "{error:?}");
-        assert!(odd.take_gets().len() <= 8);
+        assert!(probe.take_gets().len() <= 8);
     }
 }
 

@@ -1,32 +1,29 @@
-//! Opening of objects. The first request for bytes of an object also opens it, so that opening
-//! takes no request of its own.
+//! Openings of objects: tasks that readers share, and files of the cache.
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::SystemTime;
+use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
 use object_store::path::Path;
-use object_store::{Attributes, Error, GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore};
+use object_store::{Attributes, GetRange, ObjectStore};
 use pagewell::{Advice, Cache, ErrorKind, File, OpenOptions};
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
 use super::closer::Closer;
-use super::known::{Known, MAX_FIRST_BYTES, Opened};
+use super::known::{Known, Opened};
 use super::table::{Duty, Look, Outcome, Table};
 use crate::error::{Shared, generic};
-use crate::fetch::answer::{collect, is_encoded};
 use crate::fetch::context;
 use crate::fetch::object::{Object, OfTier};
 use crate::fetch::traffic::Traffic;
-use crate::identity::{State, Verdict};
+use crate::identity::State;
 use crate::permits::Permits;
 use crate::tier::disk::Tier;
-use crate::tier::{LocationHash, Namespace, StateHash};
+use crate::tier::{Namespace, StateHash};
 
 /// If the cache has no memory left for another object, the opener forgets this number of least
 /// recently used objects and tries again, at most `MOST_TRIES` times.
@@ -67,35 +64,6 @@ pub(crate) struct Opener {
     pub(crate) distrusts_heads: AtomicBool,
 }
 
-/// Answer to a request of an opening.
-struct Received {
-    /// Time when the request was sent.
-    requested: SystemTime,
-    result: GetResult,
-    /// Permit of the request. It is dropped with the end of the body, before the opener waits for
-    /// memory or sends another request: the reads for which it then waits need permits, too.
-    permit: OwnedSemaphorePermit,
-}
-
-/// Description of an object without its bytes.
-struct Described {
-    /// Time when the request was sent.
-    requested: SystemTime,
-    meta: ObjectMeta,
-    attributes: Attributes,
-}
-
-impl From<Received> for Described {
-    /// Drops the body and the permit.
-    fn from(received: Received) -> Self {
-        Self {
-            requested: received.requested,
-            meta: received.result.meta,
-            attributes: received.result.attributes,
-        }
-    }
-}
-
 /// Opening that this process performs. If it is dropped before the end, because the task of the
 /// opening panicked or its runtime was shut down, the table gets an error that makes readers open
 /// the object again.
@@ -126,12 +94,6 @@ impl Drop for Turn {
             self.end(Err(error));
         }
     }
-}
-
-/// Returns the state as the metadata that have confirmed it describe it.
-fn confirmed(known: Arc<Known>, meta: &ObjectMeta, attributes: &Attributes) -> Arc<Known> {
-    let rewritten = known.confirmed(meta, attributes);
-    rewritten.map_or(known, Arc::new)
 }
 
 impl Opener {
@@ -195,352 +157,9 @@ impl Opener {
         }));
     }
 
-    /// Returns `before` if the object still has this state, and otherwise opens the object again. A
-    /// state that nothing can prove is always opened again.
-    async fn check(&self, location: &Path, range: Option<GetRange>, before: Arc<Known>) -> Outcome {
-        if !before.state.is_provable() {
-            return self.learn(location, range, None).await;
-        }
-        self.traffic.counters.nr_checked.add(1);
-        let mut verdict = Verdict::Unproven;
-        let mut now = None;
-        if self.trusts_heads() {
-            match self.head(location).await {
-                Ok(described) => {
-                    verdict = before.state.compare(&described.meta);
-                    now = Some(described);
-                }
-                // A failed head is no evidence: a server may refuse the method, also with the
-                // status of a missing object, or be down.
-                Err(error) => {
-                    tracing::debug!(%error, "a head failed");
-                    if self.traffic.is_late() {
-                        // The server may ignore heads. The next check sends none.
-                        self.distrust_heads();
-                    }
-                }
-            }
-        }
-        if verdict == Verdict::Unproven {
-            match self.probe(location, before.state.meta.size).await {
-                Ok(described) => {
-                    verdict = before.state.compare(&described.meta);
-                    now = Some(described);
-                }
-                Err(error @ Error::NotFound { .. }) => return Err(Shared::new(error)),
-                // The object may be empty now, or the server has no ranges.
-                Err(error) => tracing::debug!(%error, "a probe failed"),
-            }
-        }
-        if verdict == Verdict::Same
-            && let Some(now) = now
-        {
-            return Ok(confirmed(before, &now.meta, &now.attributes));
-        }
-        let outcome = self.learn(location, range, Some(Arc::clone(&before))).await;
-        if matches!(&outcome, Ok(now) if now.is(&before)) {
-            // The head, if there was one, has described another state, or none.
-            self.distrust_heads();
-        }
-        outcome
-    }
-
-    async fn head(&self, location: &Path) -> object_store::Result<Described> {
-        let options = GetOptions {
-            head: true,
-            extensions: context::extensions(),
-            ..GetOptions::default()
-        };
-        let answer = self.store.get_opts(location, options);
-        self.send(location, answer).await.map(Described::from)
-    }
-
-    /// Requests one byte of an object of `size` bytes, for its metadata.
-    async fn probe(&self, location: &Path, size: u64) -> object_store::Result<Described> {
-        let options = GetOptions {
-            range: (size > 0).then_some(GetRange::Bounded(0..1)),
-            extensions: context::extensions(),
-            ..GetOptions::default()
-        };
-        let answer = self.store.get_opts(location, options);
-        let received = self.send(location, answer).await?;
-        self.distrust_heads();
-        Ok(received.into())
-    }
-
-    fn trusts_heads(&self) -> bool {
-        // ORDERING: Relaxed; the flag orders no other data.
-        !self.distrusts_heads.load(Ordering::Relaxed)
-    }
-
-    fn distrust_heads(&self) {
-        // ORDERING: Relaxed; as in `trusts_heads`.
-        self.distrusts_heads.store(true, Ordering::Relaxed);
-    }
-
-    /// Opens an object of which the tier may have pages: if it has those for `range` in the state
-    /// that a head describes, no bytes are requested. If the tier has no pages of the object, sends
-    /// no head.
-    async fn learn_from_tier(&self, location: &Path, range: Option<GetRange>) -> Outcome {
-        let has_pages = |tier: &Arc<Tier>| {
-            self.trusts_heads() && tier.has_location(LocationHash::new(&self.namespace, location))
-        };
-        let Some(tier) = self.tier.as_ref().filter(|tier| has_pages(tier)) else {
-            return self.learn(location, range, None).await;
-        };
-        let has_failed = match self.head(location).await {
-            Ok(now) => {
-                if self.is_in_tier(tier, location, &now.meta, range.as_ref()) {
-                    // Pages of a large object were received by ranges.
-                    let has_ranges = now.meta.size > MAX_FIRST_BYTES;
-                    let state = State::new(now.meta, now.requested);
-                    return self
-                        .know(location, state, now.attributes, has_ranges, None)
-                        .await;
-                }
-                false
-            }
-            Err(error) => {
-                tracing::debug!(%error, "a head failed");
-                true
-            }
-        };
-        let is_late = self.traffic.is_late();
-        let outcome = self.learn(location, range, None).await;
-        if has_failed && (is_late || outcome.is_ok()) {
-            // As in `check`.
-            self.distrust_heads();
-        }
-        outcome
-    }
-
-    /// Whether the tier has the first pages of `range`, in the state that `meta` describes. A state
-    /// without a strong tag never has pages.
-    fn is_in_tier(
-        &self,
-        tier: &Tier,
-        location: &Path,
-        meta: &ObjectMeta,
-        range: Option<&GetRange>,
-    ) -> bool {
-        let all = 0..meta.size;
-        let Ok(range) = range.map_or(Ok(all), |range| range.as_range(meta.size)) else {
-            return false;
-        };
-        let end = range.end.min(range.start.saturating_add(MAX_FIRST_BYTES));
-        let mut pages = range.start / self.page_size..end.div_ceil(self.page_size);
-        let state = StateHash::new(&self.namespace, location, meta);
-        !pages.is_empty() && pages.all(|page| tier.has(state.key(page)))
-    }
-
-    /// Requests the first bytes that are needed, and takes the object's metadata from the answer.
-    /// If the request fails, or the store ignores the range, the whole object is requested.
-    async fn learn(
-        &self,
-        location: &Path,
-        range: Option<GetRange>,
-        before: Option<Arc<Known>>,
-    ) -> Outcome {
-        let mut wanted = self.first_range(range);
-        loop {
-            let error = match self.request(location, Some(wanted.clone())).await {
-                Ok(received) => {
-                    let result = &received.result;
-                    let size = result.meta.size;
-                    let expected = wanted.as_range(size).ok();
-                    if result.range == (0..size) && expected.as_ref() != Some(&result.range) {
-                        let why = format!("{location}: the store returned all for {wanted}");
-                        let why = Some(Shared::uncacheable(generic(why)));
-                        return self.take_all(location, received, before, why).await;
-                    }
-                    if expected.as_ref() != Some(&result.range) {
-                        return Err(Shared::broken(format!(
-                            "{location}: a request for {wanted} returned bytes {:?} of {size}",
-                            result.range
-                        )));
-                    }
-                    // A whole object does not prove that the store has ranges.
-                    let is_part = result.range != (0..size);
-                    return self.take(location, received, before, is_part).await;
-                }
-                Err(error) => error,
-            };
-            match (&error, &wanted) {
-                (
-                    Error::NotFound { .. }
-                    | Error::PermissionDenied { .. }
-                    | Error::Unauthenticated { .. }
-                    | Error::InvalidPath { .. },
-                    _,
-                ) => return Err(Shared::new(error)),
-                // Azure has no suffixes. The first page has the size, too.
-                (Error::NotSupported { .. }, GetRange::Suffix(_)) => {
-                    wanted = GetRange::Bounded(0..self.page_size);
-                }
-                // The object may be empty or end before the range, or the server has no ranges. If
-                // ranges are not supported, a large object cannot be cached. Another error may be
-                // a temporary one.
-                _ => {
-                    let has_none = matches!(error, Error::NotSupported { .. });
-                    let why = has_none.then(|| Shared::uncacheable(error));
-                    let received = self.request(location, None).await.map_err(Shared::new)?;
-                    return self.take_all(location, received, before, why).await;
-                }
-            }
-        }
-    }
-
-    /// Requests bytes of an object that is not known.
-    async fn request(
-        &self,
-        location: &Path,
-        range: Option<GetRange>,
-    ) -> object_store::Result<Received> {
-        let options = GetOptions {
-            range,
-            extensions: context::extensions(),
-            ..GetOptions::default()
-        };
-        let answer = async {
-            self.traffic.counters.nr_requests.add(1);
-            self.store.get_opts(location, options).await
-        };
-        self.send(location, answer).await
-    }
-
-    /// Sends a request of an opening when there is a permit for it, by polling `answer`.
-    async fn send(
-        &self,
-        location: &Path,
-        answer: impl Future<Output = object_store::Result<GetResult>>,
-    ) -> object_store::Result<Received> {
-        let permit = self.traffic.permits.acquire().await;
-        let requested = SystemTime::now();
-        Ok(Received {
-            requested,
-            result: self.traffic.timed(location, answer).await?,
-            permit,
-        })
-    }
-
-    /// Opens the object with the answer to a request without a range. The bytes of a large object
-    /// are not received: its pages are requested later, unless `uncacheable` has an error.
-    async fn take_all(
-        &self,
-        location: &Path,
-        received: Received,
-        before: Option<Arc<Known>>,
-        uncacheable: Option<Shared>,
-    ) -> Outcome {
-        let result = &received.result;
-        let size = result.meta.size;
-        if result.range != (0..size) {
-            return Err(Shared::broken(format!(
-                "{location}: a request for all bytes returned bytes {:?} of {size}",
-                result.range
-            )));
-        }
-        if size <= MAX_FIRST_BYTES {
-            return self.take(location, received, before, false).await;
-        }
-        if let Some(error) = uncacheable {
-            return Err(error);
-        }
-        if let Some(before) = self.still(before, result) {
-            return Ok(before);
-        }
-        let (meta, attributes) = (result.meta.clone(), result.attributes.clone());
-        let requested = received.requested;
-        drop(received);
-        let state = State::new(meta, requested);
-        self.know(location, state, attributes, false, None).await
-    }
-
-    /// Opens the object with the bytes of an answer.
-    async fn take(
-        &self,
-        location: &Path,
-        received: Received,
-        before: Option<Arc<Known>>,
-        has_ranges: bool,
-    ) -> Outcome {
-        let Received {
-            requested,
-            result,
-            permit,
-        } = received;
-        if let Some(before) = self.still(before, &result) {
-            return Ok(before);
-        }
-        let (meta, attributes, range) = (
-            result.meta.clone(),
-            result.attributes.clone(),
-            result.range.clone(),
-        );
-        let len = range.end - range.start;
-        let bytes = self.traffic.timed(location, collect(result, len)).await;
-        drop(permit);
-        let bytes = bytes.map_err(Shared::new)?;
-        if len != bytes.len() as u64 {
-            let error = generic(format!(
-                "{location}: a request for bytes {range:?} returned {} bytes",
-                bytes.len()
-            ));
-            // The size may be that before or after the compression.
-            return Err(if is_encoded(&attributes) {
-                Shared::uncacheable(error)
-            } else {
-                Shared::new(error)
-            });
-        }
-        self.traffic.counters.bytes_fetched.add(bytes.len() as u64);
-        let state = State::new(meta, requested);
-        let come = Some((range.start, bytes));
-        self.know(location, state, attributes, has_ranges, come)
-            .await
-    }
-
-    /// Returns the previous state if the object still has it. Forgets it if the object has another
-    /// one.
-    fn still(&self, before: Option<Arc<Known>>, now: &GetResult) -> Option<Arc<Known>> {
-        let before = before?;
-        match before.state.compare(&now.meta) {
-            Verdict::Same => return Some(confirmed(before, &now.meta, &now.attributes)),
-            Verdict::Different => self.table.forget_state(&before),
-            Verdict::Unproven => {}
-        }
-        None
-    }
-
-    /// Returns `range`, extended to whole pages as far as this is possible without the size of the
-    /// object, and limited to the maximum size of the first request.
-    fn first_range(&self, range: Option<GetRange>) -> GetRange {
-        let page = self.page_size;
-        let from = |start: u64| {
-            let start = start - start % page;
-            start..start.saturating_add(MAX_FIRST_BYTES)
-        };
-        match range {
-            Some(GetRange::Bounded(range)) => {
-                let all = from(range.start);
-                let end = range
-                    .end
-                    .checked_next_multiple_of(page)
-                    .unwrap_or(range.end);
-                GetRange::Bounded(all.start..end.min(all.end).max(all.start + 1))
-            }
-            Some(GetRange::Offset(start)) => GetRange::Bounded(from(start)),
-            // One page more than the suffix is requested: the suffix may begin anywhere in a page,
-            // and the whole page must be included.
-            Some(GetRange::Suffix(len)) if len <= MAX_FIRST_BYTES => GetRange::Suffix(len + page),
-            Some(GetRange::Suffix(_)) => GetRange::Suffix(MAX_FIRST_BYTES),
-            None => GetRange::Bounded(from(0)),
-        }
-    }
-
     /// Opens the object that the store has described. `come` has bytes that were received already,
     /// and their position.
-    async fn know(
+    pub(super) async fn know(
         &self,
         location: &Path,
         state: State,

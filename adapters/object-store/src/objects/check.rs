@@ -1,0 +1,203 @@
+//! Checks of the state of an object by requests for its metadata.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::SystemTime;
+
+use object_store::path::Path;
+use object_store::{Attributes, Error, GetOptions, GetRange, GetResult, ObjectMeta};
+
+use super::known::{Known, MAX_FIRST_BYTES};
+use super::learn::Received;
+use super::open::Opener;
+use super::table::Outcome;
+use crate::error::Shared;
+use crate::fetch::context;
+use crate::identity::{State, Verdict};
+use crate::tier::disk::Tier;
+use crate::tier::{LocationHash, StateHash};
+
+/// Description of an object without its bytes.
+struct Described {
+    /// Time when the request was sent.
+    requested: SystemTime,
+    meta: ObjectMeta,
+    attributes: Attributes,
+}
+
+impl From<Received> for Described {
+    /// Drops the body and the permit.
+    fn from(received: Received) -> Self {
+        Self {
+            requested: received.requested,
+            meta: received.result.meta,
+            attributes: received.result.attributes,
+        }
+    }
+}
+
+/// Returns the state as the metadata that have confirmed it describe it.
+fn confirmed(known: Arc<Known>, meta: &ObjectMeta, attributes: &Attributes) -> Arc<Known> {
+    let rewritten = known.confirmed(meta, attributes);
+    rewritten.map_or(known, Arc::new)
+}
+
+impl Opener {
+    /// Returns `before` if the object still has this state, and otherwise opens the object again. A
+    /// state that nothing can prove is always opened again.
+    pub(super) async fn check(
+        &self,
+        location: &Path,
+        range: Option<GetRange>,
+        before: Arc<Known>,
+    ) -> Outcome {
+        if !before.state.is_provable() {
+            return self.learn(location, range, None).await;
+        }
+        self.traffic.counters.nr_checked.add(1);
+        let mut verdict = Verdict::Unproven;
+        let mut now = None;
+        if self.trusts_heads() {
+            match self.head(location).await {
+                Ok(described) => {
+                    verdict = before.state.compare(&described.meta);
+                    now = Some(described);
+                }
+                // A failed head is no evidence: a server may refuse the method, also with the
+                // status of a missing object, or be down.
+                Err(error) => {
+                    tracing::debug!(%error, "a head failed");
+                    if self.traffic.is_late() {
+                        // The server may ignore heads. The next check sends none.
+                        self.distrust_heads();
+                    }
+                }
+            }
+        }
+        if verdict == Verdict::Unproven {
+            match self.probe(location, before.state.meta.size).await {
+                Ok(described) => {
+                    verdict = before.state.compare(&described.meta);
+                    now = Some(described);
+                }
+                Err(error @ Error::NotFound { .. }) => return Err(Shared::new(error)),
+                // The object may be empty now, or the server has no ranges.
+                Err(error) => tracing::debug!(%error, "a probe failed"),
+            }
+        }
+        if verdict == Verdict::Same
+            && let Some(now) = now
+        {
+            return Ok(confirmed(before, &now.meta, &now.attributes));
+        }
+        let outcome = self.learn(location, range, Some(Arc::clone(&before))).await;
+        if matches!(&outcome, Ok(now) if now.is(&before)) {
+            // The head, if there was one, has described another state, or none.
+            self.distrust_heads();
+        }
+        outcome
+    }
+
+    async fn head(&self, location: &Path) -> object_store::Result<Described> {
+        let options = GetOptions {
+            head: true,
+            extensions: context::extensions(),
+            ..GetOptions::default()
+        };
+        let answer = self.store.get_opts(location, options);
+        self.send(location, answer).await.map(Described::from)
+    }
+
+    /// Requests one byte of an object of `size` bytes, for its metadata.
+    async fn probe(&self, location: &Path, size: u64) -> object_store::Result<Described> {
+        let options = GetOptions {
+            range: (size > 0).then_some(GetRange::Bounded(0..1)),
+            extensions: context::extensions(),
+            ..GetOptions::default()
+        };
+        let answer = self.store.get_opts(location, options);
+        let received = self.send(location, answer).await?;
+        self.distrust_heads();
+        Ok(received.into())
+    }
+
+    fn trusts_heads(&self) -> bool {
+        // ORDERING: Relaxed; the flag orders no other data.
+        !self.distrusts_heads.load(Ordering::Relaxed)
+    }
+
+    fn distrust_heads(&self) {
+        // ORDERING: Relaxed; as in `trusts_heads`.
+        self.distrusts_heads.store(true, Ordering::Relaxed);
+    }
+
+    /// Opens an object. If the tier has pages of the object, sends a head first, and requests no
+    /// bytes if the first pages for `range` are in the tier in the state that the head describes.
+    pub(super) async fn learn_from_tier(
+        &self,
+        location: &Path,
+        range: Option<GetRange>,
+    ) -> Outcome {
+        let has_pages = |tier: &Arc<Tier>| {
+            self.trusts_heads() && tier.has_location(LocationHash::new(&self.namespace, location))
+        };
+        let Some(tier) = self.tier.as_ref().filter(|tier| has_pages(tier)) else {
+            return self.learn(location, range, None).await;
+        };
+        let has_failed = match self.head(location).await {
+            Ok(now) => {
+                if self.is_in_tier(tier, location, &now.meta, range.as_ref()) {
+                    // Pages of a large object were received by ranges.
+                    let has_ranges = now.meta.size > MAX_FIRST_BYTES;
+                    let state = State::new(now.meta, now.requested);
+                    return self
+                        .know(location, state, now.attributes, has_ranges, None)
+                        .await;
+                }
+                false
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a head failed");
+                true
+            }
+        };
+        let is_late = self.traffic.is_late();
+        let outcome = self.learn(location, range, None).await;
+        if has_failed && (is_late || outcome.is_ok()) {
+            // As in `check`.
+            self.distrust_heads();
+        }
+        outcome
+    }
+
+    /// Whether the tier has the first pages of `range`, in the state that `meta` describes. A state
+    /// without a strong tag never has pages.
+    fn is_in_tier(
+        &self,
+        tier: &Tier,
+        location: &Path,
+        meta: &ObjectMeta,
+        range: Option<&GetRange>,
+    ) -> bool {
+        let all = 0..meta.size;
+        let Ok(range) = range.map_or(Ok(all), |range| range.as_range(meta.size)) else {
+            return false;
+        };
+        let end = range.end.min(range.start.saturating_add(MAX_FIRST_BYTES));
+        let mut pages = range.start / self.page_size..end.div_ceil(self.page_size);
+        let state = StateHash::new(&self.namespace, location, meta);
+        !pages.is_empty() && pages.all(|page| tier.has(state.key(page)))
+    }
+
+    /// Returns the previous state if the object still has it. Forgets it if the object has another
+    /// one.
+    pub(super) fn still(&self, before: Option<Arc<Known>>, now: &GetResult) -> Option<Arc<Known>> {
+        let before = before?;
+        match before.state.compare(&now.meta) {
+            Verdict::Same => return Some(confirmed(before, &now.meta, &now.attributes)),
+            Verdict::Different => self.table.forget_state(&before),
+            Verdict::Unproven => {}
+        }
+        None
+    }
+}

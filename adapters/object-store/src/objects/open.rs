@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
-use futures_util::future::join_all;
 use object_store::path::Path;
 use object_store::{Attributes, GetRange, ObjectStore};
 use pagewell::{Advice, Cache, ErrorKind, File, OpenOptions};
@@ -199,8 +198,15 @@ impl Opener {
             let pages = self.whole_pages(pos..pos + bytes.len() as u64, known.state.meta.size);
             object.keep(Some((pos, bytes)));
             // This moves the bytes into the cache. If no frame is available for a page, its readers
-            // request it again.
-            join_all(pages.map(|page| known.file.pin_async(page))).await;
+            // request it and the later ones again. The pages stay pinned until then, so that they
+            // do not evict each other.
+            let mut pinned = Vec::new();
+            for page in pages {
+                match known.file.pin_async(page).await {
+                    Ok(page) => pinned.push(page),
+                    Err(_) => break,
+                }
+            }
             object.keep(None);
         }
         Ok(known)

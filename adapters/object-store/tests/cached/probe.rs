@@ -38,6 +38,10 @@ pub(crate) enum Act {
     TimeOut(Duration),
     /// The body breaks off with an error after so many bytes.
     Break(usize),
+    /// The body stops after this number of bytes, and breaks off with an error so much later.
+    Hang(usize, Duration),
+    /// The store panics.
+    Panic,
     /// The answer says that the object has so many bytes more than it has.
     Larger(u64),
     /// The object is put anew before the answer, which is as the store gives it then.
@@ -298,6 +302,7 @@ impl ObjectStore for Probe {
         let act = script(nr - 1, &options);
         match act {
             Act::Fail(error) => return Err(error),
+            Act::Panic => panic!("a test makes the store panic"),
             Act::Wait(gate) => gate.acquire().await.unwrap().forget(),
             Act::Late(time) => tokio::time::sleep(time).await,
             Act::Stall(gate) => {
@@ -368,11 +373,19 @@ async fn act_on(result: GetResult, act: Act) -> Result<GetResult> {
     );
     let mut bytes = result.bytes().await?.to_vec();
     let mut said = range.clone();
-    let mut end = None;
+    let mut end = stream::iter(None).boxed();
     match act {
         Act::Break(len) => {
             bytes.truncate(len);
-            end = Some(Err(failure("connection reset")));
+            end = stream::iter([Err(failure("connection reset"))]).boxed();
+        }
+        Act::Hang(len, time) => {
+            bytes.truncate(len);
+            let late = async move {
+                tokio::time::sleep(time).await;
+                Err(failure("connection reset"))
+            };
+            end = stream::once(late).boxed();
         }
         Act::Larger(more) => meta.size += more,
         Act::Cut(len) => bytes.truncate(len),
@@ -382,7 +395,7 @@ async fn act_on(result: GetResult, act: Act) -> Result<GetResult> {
     }
     // In two parts, as bodies come.
     let second = bytes.split_off(bytes.len() / 2);
-    let parts = stream::iter([Ok(bytes.into()), Ok(second.into())]).chain(stream::iter(end));
+    let parts = stream::iter([Ok(bytes.into()), Ok(second.into())]).chain(end);
     Ok(GetResult {
         payload: GetResultPayload::Stream(parts.boxed()),
         meta,

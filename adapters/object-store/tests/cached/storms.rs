@@ -1,9 +1,14 @@
-//! Random histories over a store that fails, breaks off, is late, lies about lengths, and changes under its readers.
+//! Random histories over a store that fails, breaks off, is late, never answers, panics, returns
+//! wrong lengths, and changes during reads. Readers are cancelled, runtimes end with their readers
+//! and requests, and the clock of timeouts jumps.
 //!
-//! What may be read is known at each step: the states that an object has had since the last change through the wrapper, or since the step began if nothing is
-//! believed. An answer is the range of one of them. A read fails only if a fault came in the same step, or one of these states has no such range.
+//! The states that may be read are known at each step: those that an object has had since the last
+//! change through the wrapper, or since the step began if no state is trusted. An answer is the
+//! range of one of them. A read fails only if a fault occurred in the same step, or one of these
+//! states has no such range. Readers of a runtime that continues do not notice the end of another
+//! one.
 //!
-//! `PAGEWELL_STORMS` says how many histories are run; 2000 by default.
+//! `PAGEWELL_STORMS` sets the number of histories; 2000 by default.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -16,6 +21,8 @@ use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore as _, ObjectStoreExt as _};
 use pagewell_object_store::PagewellStore;
 use proptest::prelude::*;
+use tokio::runtime::Runtime;
+use tokio::time::timeout;
 
 use crate::probe::{Act, Probe, failure};
 use crate::{PAGE, content};
@@ -32,6 +39,9 @@ enum Fault {
     SlowDown,
     TimeOut,
     Late,
+    Stall,
+    Hang(usize),
+    Panic,
     Cut(usize),
     Break(usize),
     Long(usize),
@@ -49,29 +59,34 @@ enum Read {
     Ranges(Vec<Range<u64>>),
 }
 
+/// End of a reader.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    Awaited,
+    /// It is dropped after the request was sent, and before a body was read.
+    Cancelled,
+    /// It executes on another runtime, which ends during the step.
+    Ended,
+}
+
 #[derive(Clone, Debug)]
 enum Step {
-    Put {
-        to: u8,
-        len: usize,
-        is_behind: bool,
-    },
-    Delete {
-        at: u8,
-        is_behind: bool,
-    },
-    Copy {
-        from: u8,
-        to: u8,
-    },
-    Forget {
-        at: u8,
-    },
-    /// Reads at the same time; of each, whether it is given up before it has its answer. The faults are those of the gets that the step comes to, one after the other.
-    Reads {
-        reads: Vec<(u8, Read, bool)>,
-        faults: Vec<Fault>,
-    },
+    Put { to: u8, len: usize, is_behind: bool },
+    Delete { at: u8, is_behind: bool },
+    Copy { from: u8, to: u8 },
+    Forget { at: u8 },
+    Reads(Reads),
+}
+
+/// Concurrent reads.
+#[derive(Clone, Debug)]
+struct Reads {
+    reads: Vec<(u8, Read, Fate)>,
+    /// Faults of the gets that the step causes, in their order.
+    faults: Vec<Fault>,
+    /// Numbers of turns of the tasks of both runtimes before one ends, and the time in seconds by
+    /// which the clock jumps between them.
+    turns: Vec<(usize, usize, u64)>,
 }
 
 #[derive(Clone, Debug)]
@@ -117,6 +132,9 @@ fn faults() -> impl Strategy<Value = Fault> {
         1 => Just(Fault::SlowDown),
         1 => Just(Fault::TimeOut),
         1 => Just(Fault::Late),
+        1 => Just(Fault::Stall),
+        1 => (0..2 * PAGE).prop_map(Fault::Hang),
+        1 => Just(Fault::Panic),
         1 => (0..2 * PAGE).prop_map(Fault::Cut),
         1 => (0..2 * PAGE).prop_map(Fault::Break),
         1 => (1..2 * PAGE).prop_map(Fault::Long),
@@ -128,15 +146,22 @@ fn faults() -> impl Strategy<Value = Fault> {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let name = || 0..3_u8;
-    let reads = prop::collection::vec((name(), reads(), prop::bool::weighted(0.2)), 1..5);
+    let fate = prop_oneof![
+        6 => Just(Fate::Awaited),
+        2 => Just(Fate::Cancelled),
+        2 => Just(Fate::Ended),
+    ];
+    let reads = prop::collection::vec((name(), reads(), fate), 1..5);
+    let jump = prop_oneof![4 => Just(0), 1 => 1..100_u64];
+    let turns = prop::collection::vec((0..12_usize, 0..12_usize, jump), 0..4);
     let step = prop_oneof![
         3 => (name(), lens(), any::<bool>())
             .prop_map(|(to, len, is_behind)| Step::Put { to, len, is_behind }),
         1 => (name(), any::<bool>()).prop_map(|(at, is_behind)| Step::Delete { at, is_behind }),
         1 => (name(), name()).prop_map(|(from, to)| Step::Copy { from, to }),
         1 => name().prop_map(|at| Step::Forget { at }),
-        8 => (reads, prop::collection::vec(faults(), 0..5))
-            .prop_map(|(reads, faults)| Step::Reads { reads, faults }),
+        8 => (reads, prop::collection::vec(faults(), 0..5), turns)
+            .prop_map(|(reads, faults, turns)| Step::Reads(Reads { reads, faults, turns })),
     ];
     prop::collection::vec(step, 1..25)
 }
@@ -165,6 +190,10 @@ fn act_of(fault: Fault, nr: usize) -> Act {
         Fault::SlowDown => Act::Fail(failure("503 Slow Down")),
         Fault::TimeOut => Act::TimeOut(Duration::from_secs(30)),
         Fault::Late => Act::Late(Duration::from_secs(2)),
+        // Longer than the maximum duration of a request. (Requests that are passed on have none.)
+        Fault::Stall => Act::Late(Duration::from_secs(200)),
+        Fault::Hang(len) => Act::Hang(len, Duration::from_secs(200)),
+        Fault::Panic => Act::Panic,
         Fault::Cut(len) => Act::Cut(len),
         Fault::Break(len) => Act::Break(len),
         Fault::Long(more) => Act::Long(more),
@@ -181,10 +210,11 @@ fn act_of(fault: Fault, nr: usize) -> Act {
     }
 }
 
-/// What the objects are and were.
+/// States of the objects.
 #[derive(Default)]
 struct Model {
-    /// By object, the states that may be read, the last one being that of now. Nothing is an object that is not there.
+    /// By object, the states that may be read; the last one is the current one. `None` is the state
+    /// of a missing object.
     states: HashMap<Path, Vec<Option<Bytes>>>,
 }
 
@@ -203,15 +233,15 @@ impl Model {
         states.push(state);
     }
 
-    /// Only what is now may be read.
-    fn is_asked(&mut self) {
+    /// Only the last state of each object may be read.
+    fn distrust(&mut self) {
         for states in self.states.values_mut() {
             states.drain(..states.len() - 1);
         }
     }
 }
 
-/// What `read` gives of an object in this state; none if it is an error.
+/// Returns the answer to `read` of an object in this state, or `None` if it is an error.
 fn expected(read: &Read, state: Option<&Bytes>) -> Option<Vec<Bytes>> {
     let bytes = state?;
     let size = bytes.len() as u64;
@@ -243,13 +273,58 @@ async fn do_read(
     }
 }
 
-/// What was begun by reads that were given up comes to its end.
-async fn settle() {
-    // Nothing takes longer; the clock goes on when all wait for it.
-    tokio::time::sleep(Duration::from_secs(100)).await;
+fn runtime() -> Runtime {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().start_paused(true).build().unwrap()
 }
 
-async fn run(settings: Settings, steps: Vec<Step>) -> Result<(), TestCaseError> {
+/// Executes the tasks of a runtime for a time.
+fn turn(runtime: &Runtime, nr: usize) {
+    runtime.block_on(async {
+        for _ in 0..nr {
+            tokio::task::yield_now().await;
+        }
+    });
+}
+
+/// Executes reads. Returns the answers of those that are awaited; an answer is `None` if the store
+/// panicked in the reader's own task.
+fn do_reads(
+    runtime: &Runtime,
+    store: &PagewellStore<Probe>,
+    step: &Reads,
+) -> Vec<Option<object_store::Result<Vec<Bytes>>>> {
+    let other = self::runtime();
+    let mut awaited = Vec::new();
+    for (at, read, fate) in &step.reads {
+        let answer = do_read(store.clone(), path(*at), read.clone());
+        match fate {
+            Fate::Awaited => awaited.push(runtime.spawn(answer)),
+            Fate::Cancelled => {
+                runtime.spawn(async { timeout(Duration::from_millis(1), answer).await.is_ok() });
+            }
+            Fate::Ended => {
+                other.spawn(answer);
+            }
+        }
+    }
+    for (of_other, of_this, jump) in &step.turns {
+        turn(&other, *of_other);
+        turn(runtime, *of_this);
+        runtime.block_on(tokio::time::advance(Duration::from_secs(*jump)));
+    }
+    // A call that blocks one of its threads may wait for requests of this runtime.
+    other.shutdown_background();
+    runtime.block_on(async {
+        let answers = join_all(awaited).await;
+        // Requests of cancelled readers end, too. The clock advances when all tasks wait.
+        tokio::time::sleep(Duration::from_secs(1000)).await;
+        answers.into_iter().map(Result::ok).collect()
+    })
+}
+
+fn run(settings: Settings, steps: Vec<Step>) -> Result<(), TestCaseError> {
+    let runtime = runtime();
     let probe = Probe::new();
     let folder = settings.has_disk.then(|| tempfile::tempdir().unwrap());
     let mut builder = PagewellStore::builder(Arc::clone(&probe))
@@ -272,31 +347,35 @@ async fn run(settings: Settings, steps: Vec<Step>) -> Result<(), TestCaseError> 
     let mut model = Model::default();
     for (nr, step) in steps.into_iter().enumerate() {
         if !settings.is_trusted {
-            model.is_asked();
+            model.distrust();
         }
         match step {
             Step::Put { to, len, is_behind } => {
                 let bytes = Bytes::from(content(len, nr as u8));
                 let payload = bytes.clone().into();
-                if is_behind {
-                    probe.inner.put(&path(to), payload).await.unwrap();
-                } else {
-                    store.put(&path(to), payload).await.unwrap();
-                }
+                runtime
+                    .block_on(async {
+                        match is_behind {
+                            true => probe.inner.put(&path(to), payload).await,
+                            false => store.put(&path(to), payload).await,
+                        }
+                    })
+                    .unwrap();
                 model.change(&path(to), Some(bytes), is_behind);
             }
             Step::Delete { at, is_behind } => {
-                // (In memory, what is not there is deleted too.)
-                if is_behind {
-                    let _ = probe.inner.delete(&path(at)).await;
-                } else {
-                    let _ = store.delete(&path(at)).await;
-                }
+                // (`InMemory` deletes a missing object without an error.)
+                let _ = runtime.block_on(async {
+                    match is_behind {
+                        true => probe.inner.delete(&path(at)).await,
+                        false => store.delete(&path(at)).await,
+                    }
+                });
                 model.change(&path(at), None, is_behind);
             }
             Step::Copy { from, to } => {
                 let of = model.states(&path(from)).last().cloned().flatten();
-                let copied = store.copy(&path(from), &path(to)).await;
+                let copied = runtime.block_on(store.copy(&path(from), &path(to)));
                 prop_assert_eq!(copied.is_ok(), of.is_some());
                 if of.is_some() {
                     model.change(&path(to), of, false);
@@ -307,42 +386,31 @@ async fn run(settings: Settings, steps: Vec<Step>) -> Result<(), TestCaseError> 
                 let states = model.states(&path(at));
                 states.drain(..states.len() - 1);
             }
-            Step::Reads { reads, faults } => {
+            Step::Reads(step) => {
                 let nr_faults = Arc::new(Mutex::new(0));
-                let (counted, faults) =
-                    (Arc::clone(&nr_faults), Mutex::new(VecDeque::from(faults)));
+                let (counted, faults) = (
+                    Arc::clone(&nr_faults),
+                    Mutex::new(VecDeque::from(step.faults.clone())),
+                );
                 probe.script(move |of_step, _| {
                     let fault = faults.lock().unwrap().pop_front().unwrap_or(Fault::None);
                     *counted.lock().unwrap() +=
                         usize::from(!matches!(fault, Fault::None | Fault::Late));
                     act_of(fault, nr * 5 + of_step)
                 });
-                let answers = join_all(reads.iter().map(|(at, read, is_given_up)| {
-                    let answer = do_read(store.clone(), path(*at), read.clone());
-                    async move {
-                        if *is_given_up {
-                            // After the store was asked, and before a body was read.
-                            let _ = tokio::time::timeout(Duration::from_millis(1), answer).await;
-                            return None;
-                        }
-                        Some(answer.await)
-                    }
-                }))
-                .await;
-                settle().await;
+                let answers = do_reads(&runtime, &store, &step);
                 probe.script(|_, _| Act::Pass);
                 for (path, bytes) in probe.take_replaced() {
                     model.change(&path, Some(bytes.into()), true);
                 }
                 let nr_faults = *nr_faults.lock().unwrap();
-                for ((at, read, _), answer) in reads.iter().zip(answers) {
-                    let Some(answer) = answer else {
-                        continue;
-                    };
+                let awaited = step.reads.iter();
+                let awaited = awaited.filter(|(.., fate)| matches!(fate, Fate::Awaited));
+                for ((at, read, _), answer) in awaited.zip(answers) {
                     let states = model.states(&path(*at)).clone();
                     let mut possible = states.iter().map(|state| expected(read, state.as_ref()));
                     match answer {
-                        Ok(got) => prop_assert!(
+                        Some(Ok(got)) => prop_assert!(
                             possible.any(|state| state.as_ref() == Some(&got)),
                             "step {}: {:?} of {} is of none of {} states: {:?}",
                             nr,
@@ -351,32 +419,35 @@ async fn run(settings: Settings, steps: Vec<Step>) -> Result<(), TestCaseError> 
                             states.len(),
                             got.iter().map(Bytes::len).collect::<Vec<_>>()
                         ),
-                        Err(error) => prop_assert!(
+                        failed => prop_assert!(
                             nr_faults > 0 || possible.any(|state| state.is_none()),
-                            "step {}: {:?} of {}: {}",
+                            "step {}: {:?} of {}: {:?}",
                             nr,
                             read,
                             at,
-                            error
+                            failed
                         ),
                     }
                 }
             }
         }
     }
-    // When nothing fails any more and nothing is believed, all is as in the bare store.
-    for nr in 0..3 {
-        store.forget(&path(nr));
-        let bytes = async |object: object_store::Result<object_store::GetResult>| match object {
-            Ok(object) => Some(object.bytes().await.unwrap()),
-            Err(_) => None,
-        };
-        let expected = bytes(probe.inner.get(&path(nr)).await).await;
-        let got = bytes(store.get(&path(nr)).await).await;
-        prop_assert!(expected == got, "{}: at the end", nr);
-        prop_assert!(&expected == model.states(&path(nr)).last().unwrap());
-    }
-    Ok(())
+    // When the store does not fail any more and no state is trusted, the wrapper returns the same
+    // as the bare store.
+    runtime.block_on(async {
+        for nr in 0..3 {
+            store.forget(&path(nr));
+            let bytes = async |object: object_store::Result<object_store::GetResult>| match object {
+                Ok(object) => Some(object.bytes().await.unwrap()),
+                Err(_) => None,
+            };
+            let expected = bytes(probe.inner.get(&path(nr)).await).await;
+            let got = bytes(store.get(&path(nr)).await).await;
+            prop_assert!(expected == got, "{}: at the end", nr);
+            prop_assert!(&expected == model.states(&path(nr)).last().unwrap());
+        }
+        Ok(())
+    })
 }
 
 fn nr_histories() -> u32 {
@@ -390,12 +461,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: nr_histories(), ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_read_in_a_storm_is_one_state_or_an_error(settings in settings(), steps in steps()) {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .start_paused(true)
-            .build()
-            .unwrap();
-        runtime.block_on(run(settings, steps))?;
+    fn read_in_a_storm_returns_one_state_or_an_error(settings in settings(), steps in steps()) {
+        run(settings, steps)?;
     }
 }

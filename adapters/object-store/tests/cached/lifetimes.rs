@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::TryStreamExt as _;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use object_store::path::Path;
 use object_store::{Error, ObjectStore as _, ObjectStoreExt as _};
 use pagewell_object_store::PagewellStore;
@@ -190,6 +190,38 @@ async fn dropped_write_leaves_no_stale_read() {
         match write {
             "delete" => assert!(matches!(read().await, Err(Error::NotFound { .. }))),
             _ => assert_eq!(read().await.unwrap(), "new", "{write}"),
+        }
+    }
+}
+
+/// The store does not report which of the deletes in progress has failed.
+#[tokio::test]
+async fn failed_deletes_leave_no_stale_read() {
+    let probe = Probe::new();
+    let store = PagewellStore::builder(Arc::clone(&probe)).trust(Duration::MAX);
+    let store = store.build().unwrap();
+    let paths = ["a", "b", "c"].map(Path::from);
+    for path in &paths {
+        probe.inner.put(path, "old".into()).await.unwrap();
+    }
+    let (before, after) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    probe.hold_writes(Arc::clone(&before), Arc::clone(&after));
+    probe.fail_deletes();
+    let locations = stream::iter(paths.clone().map(Ok)).boxed();
+    let mut deleted = store.delete_stream(locations);
+    let read = async |path: &Path| store.get(path).await?.bytes().await;
+    for nr in 0..paths.len() {
+        let mut next = deleted.next();
+        assert!(futures_util::poll!(&mut next).is_pending());
+        // Reads make the old states of this object and of the later ones known.
+        for path in &paths[nr..] {
+            assert_eq!(read(path).await.unwrap(), "old");
+        }
+        before.add_permits(1);
+        after.add_permits(1);
+        next.await.unwrap().unwrap_err();
+        for path in &paths[..=nr] {
+            assert!(matches!(read(path).await, Err(Error::NotFound { .. })));
         }
     }
 }

@@ -113,6 +113,7 @@ pub(crate) struct Probe {
     describe: Arc<Describe>,
     refuse: Mutex<Arc<Refuse>>,
     ignores_ranges: AtomicBool,
+    fails_deletes: AtomicBool,
     script: Mutex<Arc<Script>>,
     /// Gets and heads.
     gets: Mutex<Vec<GetOptions>>,
@@ -135,6 +136,7 @@ impl Probe {
             describe: Arc::new(describe),
             refuse: Mutex::new(Arc::new(|_| None)),
             ignores_ranges: AtomicBool::new(false),
+            fails_deletes: AtomicBool::new(false),
             script: Mutex::new(Arc::new(|_, _| Act::Pass)),
             gets: Mutex::default(),
             replaced: Mutex::default(),
@@ -153,6 +155,11 @@ impl Probe {
     /// From now on each answer is of the whole object.
     pub(crate) fn ignore_ranges(&self) {
         self.ignores_ranges.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on each delete returns an error after it was performed.
+    pub(crate) fn fail_deletes(&self) {
+        self.fails_deletes.store(true, Ordering::Relaxed);
     }
 
     /// From now on `script` decides about gets; it receives the number of the get, from 0 on, and
@@ -333,9 +340,11 @@ impl ObjectStore for Probe {
         let (before, after) = holds.unzip();
         let locations = locations.then(move |location| wait(before.clone(), location));
         let deleted = self.inner.delete_stream(locations.boxed());
-        deleted
-            .then(move |deleted| wait(after.clone(), deleted))
-            .boxed()
+        let deleted = deleted.then(move |deleted| wait(after.clone(), deleted));
+        match self.fails_deletes.load(Ordering::Relaxed) {
+            true => deleted.map(|_| Err(failure("a delete failed"))).boxed(),
+            false => deleted.boxed(),
+        }
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {

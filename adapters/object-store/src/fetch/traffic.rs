@@ -105,6 +105,22 @@ impl Traffic {
         result.unwrap_or_else(|| Err(generic(self.late_text(what))))
     }
 
+    /// Executes optional requests of an opening, which together take at most a quarter of the
+    /// duration that remains for it.
+    pub(crate) async fn optional<T>(
+        &self,
+        requests: impl Future<Output = object_store::Result<T>>,
+    ) -> object_store::Result<T> {
+        let Ok(left) = LEFT.try_with(Cell::get) else {
+            return requests.await;
+        };
+        let part = left / 4;
+        let timed = async { (requests.await, LEFT.with(Cell::get)) };
+        let (result, rest) = LEFT.scope(Cell::new(part), timed).await;
+        LEFT.with(|cell| cell.set(left.saturating_sub(part.saturating_sub(rest))));
+        result
+    }
+
     /// Whether the maximum duration of the requests of the current opening has passed.
     pub(crate) fn is_late(&self) -> bool {
         LEFT.try_with(Cell::get).is_ok_and(|left| left.is_zero())

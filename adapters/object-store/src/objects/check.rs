@@ -131,41 +131,43 @@ impl Opener {
         self.distrusts_heads.store(true, Ordering::Relaxed);
     }
 
-    /// Opens an object. If the tier has pages of the object, sends a head first, and requests no
-    /// bytes if the first pages for `range` are in the tier in the state that the head describes.
+    /// Opens an object. If the tier has pages of the object, requests its metadata first, and no
+    /// bytes if the first pages for `range` are in the tier in the state that the metadata
+    /// describe.
     pub(super) async fn learn_from_tier(
         &self,
         location: &Path,
         range: Option<GetRange>,
     ) -> Outcome {
-        let has_pages = |tier: &Arc<Tier>| {
-            self.trusts_heads() && tier.has_location(LocationHash::new(&self.namespace, location))
-        };
+        let hash = LocationHash::new(&self.namespace, location);
+        let has_pages = |tier: &Arc<Tier>| tier.has_location(hash);
         let Some(tier) = self.tier.as_ref().filter(|tier| has_pages(tier)) else {
             return self.learn(location, range, None).await;
         };
-        let has_failed = match self.head(location).await {
-            Ok(now) => {
-                if self.is_in_tier(tier, location, &now.meta, range.as_ref()) {
-                    // Pages of a large object were received by ranges.
-                    let has_ranges = now.meta.size > MAX_FIRST_BYTES;
-                    let state = State::new(now.meta, now.requested);
-                    return self
-                        .know(location, state, now.attributes, has_ranges, None)
-                        .await;
-                }
-                false
+        let described = if self.trusts_heads() {
+            self.traffic.optional(self.head(location)).await
+        } else {
+            self.traffic.optional(self.probe(location, 1)).await
+        };
+        let before = match described {
+            Ok(now) if self.is_in_tier(tier, location, &now.meta, range.as_ref()) => {
+                let state = State::new(now.meta, now.requested);
+                return self.know_from_tier(location, state, now.attributes).await;
             }
+            Ok(now) => Some(now.meta),
             Err(error) => {
-                tracing::debug!(%error, "a head failed");
-                true
+                tracing::debug!(%error, "a request for metadata failed");
+                None
             }
         };
-        let is_late = self.traffic.is_late();
         let outcome = self.learn(location, range, None).await;
-        if has_failed && (is_late || outcome.is_ok()) {
-            // As in `check`.
-            self.distrust_heads();
+        if let Ok(now) = &outcome {
+            // A head that fails or proves nothing although the object exists is replaced by a
+            // probe from now on.
+            let is_same = |meta| now.state.compare(&meta) == Verdict::Same;
+            if !before.is_some_and(is_same) {
+                self.distrust_heads();
+            }
         }
         outcome
     }

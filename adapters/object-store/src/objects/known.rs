@@ -27,6 +27,9 @@ pub(crate) struct Known {
     pub(crate) file: Arc<Opened>,
     /// Backend of the file.
     pub(crate) object: Object,
+    /// Whether the object was opened without a request for bytes, since the tier has them. So it is
+    /// not known whether the store has ranges.
+    pub(crate) is_from_tier: bool,
     /// Time when the store last confirmed this state.
     seen: Mutex<Instant>,
 }
@@ -38,6 +41,7 @@ impl Known {
         attributes: Attributes,
         object: Object,
         file: Opened,
+        is_from_tier: bool,
     ) -> Self {
         Self {
             location,
@@ -45,6 +49,7 @@ impl Known {
             attributes,
             file: Arc::new(file),
             object,
+            is_from_tier,
             seen: Mutex::new(Instant::now()),
         }
     }
@@ -64,6 +69,7 @@ impl Known {
             attributes: attributes.clone(),
             file: Arc::clone(&self.file),
             object: self.object.clone(),
+            is_from_tier: self.is_from_tier,
             seen: Mutex::new(Instant::now()),
         })
     }

@@ -156,6 +156,17 @@ impl Opener {
         }));
     }
 
+    /// Opens the object that the store has described, and whose pages the tier has.
+    pub(super) async fn know_from_tier(
+        &self,
+        location: &Path,
+        state: State,
+        attributes: Attributes,
+    ) -> Outcome {
+        let known = self.described(location, state, attributes, false, true);
+        known.await.map(Arc::new)
+    }
+
     /// Opens the object that the store has described. `come` has bytes that were received already,
     /// and their position.
     pub(super) async fn know(
@@ -166,6 +177,34 @@ impl Opener {
         has_ranges: bool,
         come: Option<(u64, Bytes)>,
     ) -> Outcome {
+        let known = self.described(location, state, attributes, has_ranges, false);
+        let known = Arc::new(known.await?);
+        if let Some((pos, bytes)) = come {
+            let pages = self.whole_pages(pos..pos + bytes.len() as u64, known.state.meta.size);
+            known.object.keep(Some((pos, bytes)));
+            // This moves the bytes into the cache. If no frame is available for a page, its readers
+            // request it and the later ones again. The pages stay pinned until then, so that they
+            // do not evict each other.
+            let mut pinned = Vec::new();
+            for page in pages {
+                match known.file.pin_async(page).await {
+                    Ok(page) => pinned.push(page),
+                    Err(_) => break,
+                }
+            }
+            known.object.keep(None);
+        }
+        Ok(known)
+    }
+
+    async fn described(
+        &self,
+        location: &Path,
+        state: State,
+        attributes: Attributes,
+        has_ranges: bool,
+        is_from_tier: bool,
+    ) -> Result<Known, Shared> {
         let tier = self.tier.as_ref().map(|tier| OfTier {
             tier: Arc::clone(tier),
             state: StateHash::new(&self.namespace, location, &state.meta),
@@ -187,29 +226,15 @@ impl Opener {
         file.advise(0..0, Advice::Random)
             .map_err(Shared::of_cache)?;
         let file = Opened::new(file, self.closer.clone());
-        let known = Arc::new(Known::new(
-            location.clone(),
+        let location = location.clone();
+        Ok(Known::new(
+            location,
             state,
             attributes,
-            object.clone(),
+            object,
             file,
-        ));
-        if let Some((pos, bytes)) = come {
-            let pages = self.whole_pages(pos..pos + bytes.len() as u64, known.state.meta.size);
-            object.keep(Some((pos, bytes)));
-            // This moves the bytes into the cache. If no frame is available for a page, its readers
-            // request it and the later ones again. The pages stay pinned until then, so that they
-            // do not evict each other.
-            let mut pinned = Vec::new();
-            for page in pages {
-                match known.file.pin_async(page).await {
-                    Ok(page) => pinned.push(page),
-                    Err(_) => break,
-                }
-            }
-            object.keep(None);
-        }
-        Ok(known)
+            is_from_tier,
+        ))
     }
 
     /// Opens the object as a file of the cache. If the metadata of objects uses all memory, forgets

@@ -215,6 +215,16 @@ impl Table {
         self.note_forgotten(gone);
     }
 
+    /// Forgets that the object is disputed, so that the next read opens it.
+    pub(crate) fn forget_disputed(&self, location: &Path) {
+        let mut entries = self.entries();
+        if let Some(Entry::Uncacheable(_, error)) = entries.by_location.peek(location)
+            && error.is_disputed()
+        {
+            entries.by_location.pop(location);
+        }
+    }
+
     /// Forgets this state of an object, if it is still the known one or is being checked.
     pub(crate) fn forget_state(&self, known: &Arc<Known>) {
         let location = &known.location;
@@ -229,11 +239,12 @@ impl Table {
     }
 
     /// Forgets this state of an object, if it is still the known one or is being checked. In the
-    /// first case, records that the cache cannot serve the object.
+    /// first case, records that the cache cannot serve the object. A disputed state makes it so for
+    /// any known one: concurrent readers see the states of different servers.
     pub(crate) fn pass_on(&self, known: &Arc<Known>, error: Shared) {
         let mut entries = self.entries();
         let gone = match entries.by_location.peek_mut(&known.location) {
-            Some(Entry::Known(now)) if now.is(known) => {
+            Some(Entry::Known(now)) if now.is(known) || error.is_disputed() => {
                 let entry = Entry::Uncacheable(Instant::now(), error);
                 let gone = entries.by_location.push(known.location.clone(), entry);
                 gone.map(|(_, entry)| entry)

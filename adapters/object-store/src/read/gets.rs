@@ -153,6 +153,14 @@ impl Gets {
             table.pass_on(known, error.clone().into_disputed());
             return Next::PassOn;
         }
+        let is_unproven = known.is_from_tier && !known.object.has_ranges();
+        if is_unproven && !error.is_abandoned() && !error.is_timeout() {
+            // The next opening requests bytes, and so shows whether the store has ranges.
+            table.forget_state(known);
+            if nr_tries < TRIES {
+                return Next::Repeat;
+            }
+        }
         if !error.is_uncacheable() {
             if known.object.has_ranges() || error.is_abandoned() || error.is_timeout() {
                 return Next::Fail;
@@ -255,7 +263,7 @@ impl Gets {
                 Ok(known) => known,
                 // The separate requests of the store may be answered from several states.
                 Err(error) if error.is_disputed() && nr_tries < TRIES => {
-                    self.opener.table.forget(location);
+                    self.opener.table.forget_disputed(location);
                     continue;
                 }
                 Err(error) if error.is_for_store() && !error.is_disputed() => {

@@ -95,7 +95,7 @@ async fn first_read_of_another_state_or_object_is_of_the_store() {
 }
 
 #[tokio::test]
-async fn refused_head_costs_one_request_of_the_first_read() {
+async fn probe_of_one_byte_replaces_a_refused_head() {
     let [a, b] = ["a", "b"].map(Path::from);
     let bytes = content(LEN, 1);
     let (probe, dir) = stored(&a, &bytes).await;
@@ -114,9 +114,12 @@ async fn refused_head_costs_one_request_of_the_first_read() {
     let store = opened(&probe, dir.path()).await;
     assert!(same(read(&store, &a).await, &bytes));
     assert_eq!(heads_and_gets(&probe), [1, 1]);
-    // No further head is sent.
+    // No further head is sent, and the pages of the next object are taken from the tier.
+    let nr_bytes = store.metrics().bytes_fetched;
     assert!(same(read(&store, &b).await, &bytes));
+    assert_eq!(probe.ranges(), [Some(0..1)]);
     assert_eq!(heads_and_gets(&probe), [0, 1]);
+    assert_eq!(store.metrics().bytes_fetched, nr_bytes);
 }
 
 /// The pages that the tier lacks cannot be requested alone.
@@ -145,9 +148,10 @@ async fn object_of_a_store_without_ranges_is_requested_whole_if_a_page_is_damage
     assert_eq!(heads_and_gets(&probe), [0, 0]);
 }
 
-/// The store is known to have ranges, so a failure of it is returned.
+/// A failed request may be due to a store without ranges, so the object is opened again by a request
+/// for bytes. Its pages stay in the tier.
 #[tokio::test]
-async fn large_object_of_the_tier_stays_known_after_a_failed_request() {
+async fn large_object_of_the_tier_is_opened_again_after_a_failed_request() {
     let (path, bytes) = (Path::from("a"), content((4 << 20) + 9 * PAGE, 1));
     let (probe, dir) = (Probe::new(), tempfile::tempdir().unwrap());
     probe.inner.put(&path, bytes.clone().into()).await.unwrap();
@@ -167,5 +171,13 @@ async fn large_object_of_the_tier_stays_known_after_a_failed_request() {
     probe.take_gets();
     let got = store.get_range(&path, page(4)).await.unwrap();
     assert!(same(got, &bytes[4 * PAGE..5 * PAGE]));
-    assert_eq!(heads_and_gets(&probe), [0, 0]);
+    assert_eq!(heads_and_gets(&probe), [1, 0]);
+    // The tier proves no ranges: of a store without them, the whole object is read.
+    probe.refuse(|get| {
+        let source = "Range request not supported".into();
+        get.range
+            .is_some()
+            .then_some(Error::NotSupported { source })
+    });
+    assert!(same(read(&store, &path).await, &bytes));
 }

@@ -16,7 +16,9 @@
 //! reservation alone is larger (`dirty::pressure` divides dirty frames likewise). If a backend
 //! hangs, the readers of its file may use up their shards and the file's quota. Readers of other
 //! files use the shared credit, unless a single fill needs more than is left of it (as in a small
-//! pool).
+//! pool, or beside many backends that hang). If a file has reserved no shared credit, its fill
+//! therefore exceeds the limit after a wait of 0.9 s, as long as all such fills together exceed it
+//! by an eighth of the pool at most. Its allocations then find a frame, or fail.
 //!
 //! Locks. A thread waits for a reservation ([`InFlight::permit`]) with no claim held, but possibly
 //! with locks of files. The lock of the shared credit is a short lock, which a fill with claims
@@ -28,7 +30,12 @@ use std::time::Duration;
 
 use pagewell_sync::atomic::{AtomicUsize, Ordering};
 use pagewell_sync::shard::Shards;
+#[cfg(not(loom))]
+use pagewell_sync::time::Instant;
 use pagewell_sync::{Condvar, Mutex, MutexGuard, lock};
+
+#[cfg(not(loom))]
+use crate::supply::transfers::LONGEST;
 
 #[derive(Debug)]
 pub(crate) struct InFlight {
@@ -51,12 +58,34 @@ struct Stock {
     state: Mutex<State>,
     returned: Condvar,
     most: usize,
+    /// Number of frames by which fills that have waited for too long may exceed `most`.
+    most_excess: usize,
 }
 
 #[derive(Debug, Default)]
 struct State {
     nr_frames: usize,
     nr_waiters: usize,
+}
+
+/// Wait for shared credit. A model has no time limit.
+#[derive(Debug, Default)]
+struct Wait {
+    #[cfg(not(loom))]
+    began: Option<Instant>,
+}
+
+impl Wait {
+    /// Returns `true` if [`LONGEST`] has passed since the first call.
+    #[cfg(not(loom))]
+    fn is_too_long(&mut self) -> bool {
+        self.began.get_or_insert_with(Instant::now).elapsed() >= LONGEST
+    }
+
+    #[cfg(loom)]
+    fn is_too_long(&mut self) -> bool {
+        false
+    }
 }
 
 /// Frames of shared credit that one file has reserved.
@@ -101,6 +130,7 @@ impl InFlight {
                 state: Mutex::default(),
                 returned: Condvar::default(),
                 most,
+                most_excess: nr_frames / 8,
             },
         }
     }
@@ -114,31 +144,21 @@ impl InFlight {
     #[cfg(all(test, not(loom)))]
     pub(crate) fn all<'s>(&'s self, of_file: &'s OfFile) -> Vec<Permit<'s>> {
         let of_shards = (0..self.shards.iter().len()).map(|shard| {
-            let mut permit = Permit {
-                in_flight: self,
-                of_file,
-                shard,
-                nr_of_shard: 0,
-                nr_of_stock: 0,
-            };
+            let mut permit = self.empty_permit(of_file, shard);
             permit.try_extend_in_shard(self.most_of_shard);
             permit
         });
         let mut all: Vec<_> = of_shards.collect();
-        all.push(self.permit(of_file, self.stock.most));
+        // A wait for too long must not help either.
+        all.push(self.permit(of_file, self.stock.most + self.stock.most_excess));
         all
     }
 
-    /// Waits until `nr_frames` are within the limits, or until no shared credit is reserved. The
-    /// caller holds no claim.
+    /// Waits until `nr_frames` are within the limits, or until no shared credit is reserved. If the
+    /// file has reserved none, the wait ends after 0.9 s, within an eighth of the pool. The caller
+    /// holds no claim.
     pub(crate) fn permit<'s>(&'s self, of_file: &'s OfFile, nr_frames: usize) -> Permit<'s> {
-        let mut permit = Permit {
-            in_flight: self,
-            of_file,
-            shard: self.shards.own(),
-            nr_of_shard: 0,
-            nr_of_stock: 0,
-        };
+        let mut permit = self.empty_permit(of_file, self.shards.own());
         let in_shard = || permit.try_extend_in_shard(nr_frames);
         if self.stock.take_unless(in_shard, of_file, nr_frames) {
             permit.nr_of_stock = nr_frames;
@@ -153,18 +173,30 @@ impl InFlight {
         of_file: &'s OfFile,
         nr_frames: usize,
     ) -> Option<Permit<'s>> {
-        let mut permit = Permit {
-            in_flight: self,
-            of_file,
-            shard: self.shards.own(),
-            nr_of_shard: 0,
-            nr_of_stock: 0,
-        };
+        let mut permit = self.empty_permit(of_file, self.shards.own());
         permit.try_extend(nr_frames).then_some(permit)
     }
 }
 
+impl InFlight {
+    fn empty_permit<'s>(&'s self, of_file: &'s OfFile, shard: usize) -> Permit<'s> {
+        Permit {
+            in_flight: self,
+            of_file,
+            shard,
+            nr_of_shard: 0,
+            nr_of_stock: 0,
+        }
+    }
+}
+
 impl Stock {
+    /// Whether a fill may exceed the limit after its wait: its file has reserved no shared credit,
+    /// and all such fills exceed the limit by an eighth of the pool at most.
+    fn may_exceed(&self, state: &State, of_file: &OfFile, nr_frames: usize) -> bool {
+        of_file.nr() == 0 && state.nr_frames + nr_frames <= self.most + self.most_excess
+    }
+
     /// The file's quota does not apply while the file has reserved no shared credit.
     fn fits(&self, state: &State, of_file: &OfFile, nr_frames: usize) -> bool {
         let free = self.most.saturating_sub(state.nr_frames);
@@ -183,8 +215,12 @@ impl Stock {
         if elsewhere() {
             return false;
         }
+        let mut wait = Wait::default();
         let mut state = lock(&self.state);
-        while state.nr_frames != 0 && !self.fits(&state, of_file, nr_frames) {
+        while state.nr_frames != 0
+            && !self.fits(&state, of_file, nr_frames)
+            && !(self.may_exceed(&state, of_file, nr_frames) && wait.is_too_long())
+        {
             state.nr_waiters += 1;
             state = self.wait(state);
             state.nr_waiters -= 1;
@@ -349,5 +385,34 @@ mod tests {
             drop(first);
             second.join().unwrap();
         });
+    }
+
+    /// Regression test: readers of seven files whose backends hang used up the shared credit of a
+    /// small cache, and readers of other files waited for ever.
+    #[test]
+    fn only_a_file_without_a_reservation_exceeds_the_limit() {
+        let in_flight = InFlight::new(256);
+        let files: [OfFile; 8] = Default::default();
+        let [other, hung @ ..] = &files;
+        let mut permits = Vec::new();
+        for of_file in hung {
+            while let Some(permit) = in_flight.try_permit(of_file, 4) {
+                permits.push(permit);
+            }
+        }
+        assert!(
+            in_flight.try_permit(other, 4).is_none(),
+            "no credit is left"
+        );
+        let stock = &in_flight.stock;
+        let may_exceed = |file, nr| stock.may_exceed(&lock(&stock.state), file, nr);
+        assert!(may_exceed(other, 4) && !may_exceed(other, 4 + 256 / 8));
+        assert!(!may_exceed(&hung[0], 4));
+        let reserved = lock(&stock.state).nr_frames;
+        let beyond = in_flight.permit(other, 4);
+        assert_eq!(lock(&stock.state).nr_frames, reserved + 4);
+        drop(beyond);
+        assert_eq!(lock(&stock.state).nr_frames, reserved);
+        assert_eq!(lock(&stock.state).nr_waiters, 0);
     }
 }

@@ -77,7 +77,7 @@ const NAPS: RangeInclusive<Duration> = Duration::from_millis(2)..=Duration::from
 /// Time without the end of a transfer after which a thread does not sleep again, so that a backend
 /// that hangs does not stop requests for other files. The last sleep may exceed it.
 #[cfg(not(loom))]
-const LONGEST: Duration = Duration::from_millis(900);
+pub(super) const LONGEST: Duration = Duration::from_millis(900);
 
 #[derive(Debug)]
 pub(crate) struct Waiter<'t> {

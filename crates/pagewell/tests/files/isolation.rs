@@ -147,10 +147,60 @@ fn readers_of_a_storage_that_hangs_stop_no_others() {
             }
             // Each reads several pages ahead.
             until("they hang", || gate.nr_arrived() >= 4);
+            // Longer than a fill waits for its budget, if it may exceed that.
+            thread::sleep(Duration::from_millis(1100));
             use_as_if_alone(&cache);
             drop(open_at_end);
         });
         drop(file);
+        assert_all_free(&cache);
+    });
+}
+
+/// Regression test: together, files whose backends hang had all frames that may be in flight, and
+/// readers of other files waited for ever.
+#[test]
+fn a_file_is_read_while_backends_that_hang_have_the_whole_budget() {
+    bounded_by(LIMIT, "reads that hang", || {
+        const NR_HUNG: usize = 8;
+        const NR_PAGES: usize = 40;
+        let cache = cache::<LockBit>(FRAMES);
+        let gate = Arc::new(Gate::new());
+        let open = |nr| {
+            let held = Arc::clone(&gate);
+            let script = move |_, _| {
+                held.pass();
+                Fault::None
+            };
+            let bytes = MemoryBackend::new(vec![nr; NR_PAGES * PAGE]);
+            let file = cache.open_backend(FaultBackend::new(bytes, script), "hangs");
+            file.unwrap()
+        };
+        let hung: Vec<_> = (0..NR_HUNG as u8).map(open).collect();
+        let file = cache
+            .open_backend(MemoryBackend::new(vec![9; 10 * PAGE]), "file")
+            .unwrap();
+        thread::scope(|scope| {
+            let open_at_end = OpenAtEnd(&gate);
+            for (nr, file) in (0..).zip(&hung) {
+                for page in (0..NR_PAGES).step_by(2) {
+                    scope.spawn(move || {
+                        let mut buf = [0; 8];
+                        file.read_at(&mut buf, (page * PAGE) as u64).unwrap();
+                        assert_eq!(buf, [nr; 8]);
+                    });
+                }
+            }
+            until("a read of each hangs", || gate.nr_arrived() >= NR_HUNG);
+            for page in 0..3 {
+                let mut buf = [0; 8];
+                file.read_at(&mut buf, page * PAGE as u64).unwrap();
+                assert_eq!(buf, [9; 8]);
+            }
+            drop(open_at_end);
+        });
+        drop(file);
+        drop(hung);
         assert_all_free(&cache);
     });
 }

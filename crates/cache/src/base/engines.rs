@@ -33,13 +33,16 @@ mod imp {
 
     const RETRY: Duration = Duration::from_secs(1);
 
-    /// Maximum number of threads that make offloaded calls, in total and for one file. The limit
-    /// for one file also bounds how many offloaded syncs can share one group commit.
-    const CALLERS: usize = 128;
+    /// Maximum number of threads that make offloaded calls, in total and for one file that is
+    /// alone ([`WorkerEngine::for_calls`]). The limit for one file also bounds how many offloaded
+    /// syncs can share one group commit. If the calls of 16 files hang, each of which has 64, a
+    /// thread is left for another file.
+    const CALLERS: usize = 256;
     const CALLERS_OF_FILE: usize = 64;
 
-    /// Maximum number of decoder threads. Blocked codecs delay other files only if they occupy all.
-    const RESTORERS: usize = 64;
+    /// Maximum number of decoder threads, in total and for one file that is alone. Blocked codecs
+    /// delay other files only if they occupy all.
+    const RESTORERS: usize = 128;
     const RESTORERS_OF_FILE: usize = 8;
 
     impl Engines {
@@ -98,7 +101,7 @@ mod imp {
         pub(crate) fn call(&self, key: usize, call: Box<dyn FnOnce() + Send>) {
             let callers = self.callers.get_or_init(|| {
                 // Takes no lock, so no other thread of a simulation runs during it.
-                WorkerEngine::new(WorkerSettings {
+                WorkerEngine::for_calls(WorkerSettings {
                     threads: CALLERS,
                     per_storage: CALLERS_OF_FILE,
                     ..WorkerSettings::default()
@@ -110,7 +113,7 @@ mod imp {
         /// Submits a call of a page codec, which waits for nothing else. `key` identifies the file.
         pub(crate) fn restore(&self, key: usize, call: Box<dyn FnOnce() + Send>) {
             let restorers = self.restorers.get_or_init(|| {
-                WorkerEngine::new(WorkerSettings {
+                WorkerEngine::for_calls(WorkerSettings {
                     threads: RESTORERS,
                     per_storage: RESTORERS_OF_FILE,
                     ..WorkerSettings::default()

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
+use pagewell_io::engine::WakerThreads;
+use pagewell_sync::parking::Courier;
 use pagewell_sync::{Mutex, lock};
 
 use crate::base::engines::Engines;
@@ -22,18 +24,22 @@ enum State<T> {
     Done(Option<thread::Result<T>>),
 }
 
-struct Caller<T>(Arc<Mutex<State<T>>>);
+struct Caller<T> {
+    state: Arc<Mutex<State<T>>>,
+    /// Calls the task's waker, which may block.
+    waking: WakerThreads,
+}
 
 impl<T> Caller<T> {
     fn finish(&self, outcome: Option<thread::Result<T>>) {
-        let mut state = lock(&self.0);
+        let mut state = lock(&self.state);
         let before = match &*state {
             State::Begun(_) => mem::replace(&mut *state, State::Done(outcome)),
             State::Done(_) => return,
         };
         drop(state);
         if let State::Begun(Some(waker)) = before {
-            waker.wake();
+            self.waking.deliver(vec![waker]);
         }
     }
 }
@@ -54,7 +60,10 @@ impl<T: Send + 'static> Errand<T> {
         call: impl FnOnce() -> T + Send + 'static,
     ) -> Self {
         let state = Arc::new(Mutex::new(State::Begun(None)));
-        let caller = Caller(Arc::clone(&state));
+        let caller = Caller {
+            state: Arc::clone(&state),
+            waking: engines.waking().clone(),
+        };
         let call = move || caller.finish(Some(catch_unwind(AssertUnwindSafe(call))));
         engines.call(key, Box::new(call));
         Self(state)
@@ -108,6 +117,9 @@ fn told<T>(outcome: Option<thread::Result<T>>) -> Option<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::task::Wake;
+
     use super::*;
 
     fn poll<T: Send + 'static>(errand: &Errand<T>) -> Poll<Option<T>> {
@@ -132,6 +144,28 @@ mod tests {
         assert!(panic.is_err());
     }
 
+    /// A waker may block, so the thread that has made the call does not call it.
+    #[test]
+    fn the_waker_of_a_call_is_called_by_a_waker_thread() {
+        struct Tell(Mutex<mpsc::Sender<Option<String>>>);
+        impl Wake for Tell {
+            fn wake(self: Arc<Self>) {
+                let name = thread::current().name().map(str::to_owned);
+                lock(&self.0).send(name).unwrap();
+            }
+        }
+        let engines = Engines::default();
+        let (begin, is_begun) = mpsc::channel::<()>();
+        let errand = Errand::begin(&engines, 1, move || is_begun.recv());
+        let (tell, is_told) = mpsc::channel();
+        let waker = Waker::from(Arc::new(Tell(Mutex::new(tell))));
+        assert!(errand.poll(&Context::from_waker(&waker)).is_pending());
+        begin.send(()).unwrap();
+        let name = is_told.recv().unwrap();
+        assert_eq!(name.as_deref(), Some("pagewell-wakers"));
+        assert_eq!(poll(&errand), Poll::Ready(Some(Ok(()))));
+    }
+
     fn engines_are_none() -> bool {
         std::hint::black_box(false)
     }
@@ -140,7 +174,8 @@ mod tests {
     fn a_call_that_is_never_made_is_told_too() {
         let state = Arc::new(Mutex::new(State::<u32>::Begun(None)));
         let errand = Errand(Arc::clone(&state));
-        let caller = Caller(state);
+        let waking = WakerThreads::new();
+        let caller = Caller { state, waking };
         assert!(poll(&errand).is_pending());
         drop(caller);
         assert_eq!(poll(&errand), Poll::Ready(None));

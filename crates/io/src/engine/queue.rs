@@ -1,4 +1,11 @@
 //! Jobs that wait to be started, with turns and a limit of jobs in progress for each backend.
+//!
+//! The limit is a fixed number, or, with [`Queue::sharing`], a quota of the free threads. Let a
+//! backend that is alone have at most `P` jobs in progress, of `T` in total. Then a backend may
+//! have `P / (T - P)` times as many jobs in progress as there are free threads (dynamic thresholds:
+//! Choudhury and Hahne, 1998). So each backend whose jobs do not end takes the fraction `P / T` of
+//! what the earlier ones have left, and the last thread starts only a job of a backend that has
+//! none in progress.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -10,11 +17,14 @@ pub(super) trait OfStorage {
 #[derive(Debug)]
 pub(super) struct Queue<J> {
     storages: HashMap<usize, Storage<J>>,
-    /// Keys of the backends with a job that may be started, each once.
+    /// Keys of the backends with a job that may be started within the fixed limit, each once.
     turns: VecDeque<usize>,
-    /// Number of jobs that may be started within the bounds of their backends.
+    /// Number of jobs that may be started within the fixed limits.
     nr_ready: usize,
     per_storage: usize,
+    /// Maximum number of jobs in progress, if backends have a quota.
+    nr_threads: Option<usize>,
+    nr_begun: usize,
 }
 
 #[derive(Debug)]
@@ -49,11 +59,52 @@ impl<J: OfStorage> Queue<J> {
             turns: VecDeque::new(),
             nr_ready: 0,
             per_storage,
+            nr_threads: None,
+            nr_begun: 0,
         }
     }
 
+    /// Creates a queue for `nr_threads` threads. One backend may occupy `per_storage` of them if it
+    /// is alone, and otherwise a quota (see the module).
+    pub(super) fn sharing(nr_threads: usize, per_storage: usize) -> Self {
+        let nr_threads = nr_threads.min(1 << 16);
+        Self {
+            nr_threads: Some(nr_threads),
+            ..Self::new(per_storage.min(nr_threads))
+        }
+    }
+
+    pub(super) fn is_sharing(&self) -> bool {
+        self.nr_threads.is_some()
+    }
+
+    /// Returns the number of jobs that may be started: 0 exactly if none may, and perhaps too many
+    /// if jobs of several backends may.
     pub(super) fn nr_ready(&self) -> usize {
-        self.nr_ready
+        let Some(nr_threads) = self.nr_threads else {
+            return self.nr_ready;
+        };
+        let free = nr_threads.saturating_sub(self.nr_begun);
+        let mut nr_ready = 0;
+        let mut keys = self.turns.iter();
+        while nr_ready < free
+            && let Some(key) = keys.next()
+        {
+            nr_ready += self.nr_startable(*key, nr_threads);
+        }
+        nr_ready.min(free)
+    }
+
+    /// Returns the number of jobs of a backend that may be started while no other one is.
+    fn nr_startable(&self, key: usize, nr_threads: usize) -> usize {
+        let free = nr_threads.saturating_sub(self.nr_begun);
+        self.storages.get(&key).map_or(0, |storage| {
+            // With `b` jobs in progress, another may start if `b * (T - P) < P * free`. Each start
+            // adds 1 to `b` and takes 1 from `free`.
+            let used = storage.nr_begun * (nr_threads - self.per_storage);
+            let left = (self.per_storage * free).saturating_sub(used);
+            left.div_ceil(nr_threads).min(storage.waiting.len())
+        })
     }
 
     pub(super) fn is_at_rest(&self) -> bool {
@@ -70,12 +121,22 @@ impl<J: OfStorage> Queue<J> {
 
     /// Removes the next job that may be started, and counts it as in progress.
     pub(super) fn pop(&mut self) -> Option<J> {
-        let key = self.turns.pop_front()?;
+        let turn = match self.nr_threads {
+            None => 0,
+            Some(_) if self.nr_ready() == 0 => return None,
+            Some(nr_threads) => {
+                let mut keys = self.turns.iter();
+                keys.position(|key| self.nr_startable(*key, nr_threads) != 0)?
+            }
+        };
+        let key = self.turns.remove(turn)?;
         let storage = self.storages.get_mut(&key)?;
         let before = storage.nr_ready(self.per_storage);
         storage.has_turn = false;
         let job = storage.waiting.pop_front();
-        storage.nr_begun += usize::from(job.is_some());
+        let begun = usize::from(job.is_some());
+        storage.nr_begun += begun;
+        self.nr_begun += begun;
         self.recount(key, before);
         job
     }
@@ -86,6 +147,7 @@ impl<J: OfStorage> Queue<J> {
         };
         let before = storage.nr_ready(self.per_storage);
         storage.nr_begun -= 1;
+        self.nr_begun -= 1;
         if storage.nr_begun == 0 && storage.waiting.is_empty() {
             self.storages.remove(&key);
             return;
@@ -149,5 +211,49 @@ mod tests {
             drop(queue.pop());
         }
         assert!(queue.is_at_rest() && queue.nr_ready() == 0);
+    }
+
+    /// Pushes 100 jobs of a new backend, which is added to `files`, and starts those that may be.
+    /// Returns their number.
+    fn hang(queue: &mut Queue<Job>, files: &mut Vec<Arc<dyn Backend>>) -> usize {
+        let hung = file();
+        for _ in 0..100 {
+            queue.push(job(&hung));
+        }
+        // The key of the backend must not be reused.
+        files.push(hung);
+        let nr_ready = queue.nr_ready();
+        let nr_begun = std::iter::from_fn(|| queue.pop()).count();
+        assert_eq!((nr_ready, queue.nr_ready()), (nr_begun, 0));
+        nr_begun
+    }
+
+    #[test]
+    fn backends_share_what_earlier_ones_have_left() {
+        let mut queue = Queue::sharing(256, 64);
+        let mut files = Vec::new();
+        let begun: Vec<_> = (0..17).map(|_| hang(&mut queue, &mut files)).collect();
+        let expected = [64, 48, 36, 27, 21, 15, 12, 9, 6, 5, 4, 3, 2, 1, 1, 1, 1];
+        assert_eq!(begun, expected);
+        // The end of a job lets a job of a backend start that has none in progress.
+        let last = file();
+        queue.push(job(&last));
+        queue.push(job(&last));
+        assert!(queue.pop().is_none());
+        let first = queue.storages.iter().find(|(_, at)| at.nr_begun == 64);
+        let key = *first.unwrap().0;
+        queue.done(key);
+        assert_eq!(queue.nr_ready(), 1);
+        assert_eq!(queue.pop().map(|job| job.key()), Some(job(&last).key()));
+        assert!(queue.pop().is_none());
+    }
+
+    #[test]
+    fn a_backend_that_is_alone_may_have_its_share_or_everything() {
+        for (most, per_storage) in [(1, 1), (4, 4), (4, 3), (64, 16), (128, 64), (2, 9)] {
+            let mut queue = Queue::sharing(most, per_storage);
+            let mut files = Vec::new();
+            assert_eq!(hang(&mut queue, &mut files), per_storage.min(most));
+        }
     }
 }

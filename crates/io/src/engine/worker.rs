@@ -7,6 +7,7 @@
 //! function except `nr_threads` therefore checks the process before it locks.
 
 use std::fmt;
+use std::io;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
@@ -111,6 +112,21 @@ impl WorkerEngine {
     /// Creates an engine, which starts threads on demand.
     #[must_use]
     pub fn new(settings: WorkerSettings) -> Self {
+        Self::with(settings, |settings| Queue::new(settings.per_storage))
+    }
+
+    /// Creates an engine for [`call`](Self::call). If calls with several keys are in progress, each
+    /// key may occupy fewer threads than [`per_storage`](WorkerSettings::per_storage): a quota of
+    /// those that the others leave. So calls that hang leave threads to other keys, although many
+    /// keys have such calls.
+    #[must_use]
+    pub fn for_calls(settings: WorkerSettings) -> Self {
+        Self::with(settings, |settings| {
+            Queue::sharing(settings.threads, settings.per_storage)
+        })
+    }
+
+    fn with(settings: WorkerSettings, queue: impl FnOnce(&WorkerSettings) -> Queue<Task>) -> Self {
         let settings = WorkerSettings {
             threads: settings.threads.max(1),
             per_storage: settings.per_storage.max(1),
@@ -121,7 +137,7 @@ impl WorkerEngine {
                 owner: Owner::this_process(),
                 settings,
                 state: Mutex::new(State {
-                    queue: Queue::new(settings.per_storage),
+                    queue: queue(&settings),
                     nr_threads: 0,
                     nr_idle: 0,
                     is_closed: false,
@@ -151,26 +167,21 @@ impl WorkerEngine {
         let shared = &self.shared;
         let mut state = shared.lock();
         state.queue.push(job);
-        if state.queue.nr_ready() <= state.nr_idle {
-            drop(state);
-            shared.changed.notify_one();
-            return;
-        }
-        if state.nr_threads == shared.settings.threads {
-            return;
-        }
-        let for_thread = Arc::clone(shared);
-        match spawn_named("pagewell-io", move || for_thread.work()) {
-            Ok(()) => state.nr_threads += 1,
-            // The existing threads perform the task. If no thread exists, this thread performs it.
-            Err(_) if state.nr_threads != 0 => {}
-            Err(_) => {
-                let job = state.queue.pop();
+        if shared.add_thread(&mut state).is_err() && state.nr_threads == 0 {
+            // No thread exists, so this one performs the tasks.
+            while state.nr_threads == 0
+                && let Some(job) = state.queue.pop()
+            {
                 drop(state);
-                if let Some(job) = job {
-                    shared.perform(job);
-                }
+                shared.perform(job);
+                state = shared.lock();
             }
+            return;
+        }
+        let has_idle = state.nr_idle != 0;
+        drop(state);
+        if has_idle {
+            shared.changed.notify_one();
         }
     }
 }
@@ -180,21 +191,39 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn work(&self) {
+    /// Starts a thread if more tasks are ready than threads are idle, unless all exist.
+    fn add_thread(self: &Arc<Self>, state: &mut State) -> io::Result<()> {
+        let suffice = state.queue.nr_ready() <= state.nr_idle;
+        if suffice || state.nr_threads == self.settings.threads {
+            return Ok(());
+        }
+        let shared = Arc::clone(self);
+        spawn_named("pagewell-io", move || shared.work())?;
+        state.nr_threads += 1;
+        Ok(())
+    }
+
+    fn work(self: &Arc<Self>) {
         while let Next::Perform(job) = self.next() {
             self.perform(job);
         }
     }
 
-    fn perform(&self, job: Task) {
+    fn perform(self: &Arc<Self>, job: Task) {
         let key = job.key();
         job.perform();
         let mut state = self.lock();
         state.queue.done(key);
-        // This thread takes one ready task. Wake another thread for a second one.
-        let wakes = state.queue.nr_ready() > 1 && state.nr_idle != 0;
+        // This thread takes one ready task. A second one needs another thread.
+        let has_more = state.queue.nr_ready() > 1;
+        let has_idle = state.nr_idle != 0;
+        if has_more && !has_idle && state.queue.is_sharing() {
+            // Two tasks may start now, one of which had no thread when it was pushed. If none can
+            // be started, the next thread that is done takes the task.
+            let _ = self.add_thread(&mut state);
+        }
         drop(state);
-        if wakes {
+        if has_more && has_idle {
             self.changed.notify_one();
         }
     }

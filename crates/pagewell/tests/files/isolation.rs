@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use pagewell::refcount::LockBit;
 use pagewell::{Cache, Error, ErrorKind, File, OpenOptions, Writeback};
 use pagewell_crash::{EIO, Script, errno, stored};
 use pagewell_testkit::content;
-use pagewell_testkit::wait::{Gate, OpenAtEnd, bounded_by, until};
+use pagewell_testkit::wait::{Gate, OpenAtEnd, block_on, bounded_by, until};
 
 use crate::support::{PAGE, assert_all_free, builder, cache};
 
@@ -202,6 +203,61 @@ fn a_file_is_read_while_backends_that_hang_have_the_whole_budget() {
         drop(file);
         drop(hung);
         assert_all_free(&cache);
+    });
+}
+
+/// Regression test: 64 offloaded syncs each of two files that hang were all calls of tasks that the
+/// cache made at a time.
+#[test]
+fn tasks_use_a_file_while_all_calls_of_other_files_hang() {
+    bounded_by(LIMIT, "syncs that hang", || {
+        const NR_CALLS: usize = 70;
+        let cache = cache::<LockBit>(FRAMES);
+        let gate = Arc::new(Gate::new());
+        let open_at_end = OpenAtEnd(&gate);
+        let hung = [(); 3].map(|()| {
+            let (file, _, script) = open(&cache, &background());
+            let held = Arc::clone(&gate);
+            script.set(move |operation| {
+                if let Operation::SyncData = operation {
+                    held.pass();
+                }
+                Fault::None
+            });
+            file.append(&[1; PAGE]).unwrap();
+            file
+        });
+        let context = &mut Context::from_waker(Waker::noop());
+        let mut syncs: Vec<_> = (0..NR_CALLS)
+            .flat_map(|_| hung.each_ref().map(|file| Box::pin(file.sync_data_async())))
+            .collect();
+        for sync in &mut syncs {
+            assert!(sync.as_mut().poll(context).is_pending());
+        }
+        gate.wait_for(hung.len());
+
+        let (file, backend, _) = open(&cache, &background());
+        for nr in 0..10 {
+            let (page, range) = block_on(file.append_async(content(nr, PAGE)));
+            assert_eq!(range.unwrap(), nr * PAGE as u64..(nr + 1) * PAGE as u64);
+            block_on(file.sync_data_async()).unwrap();
+            let (_, wrote) = block_on(file.write_at_async(page, nr * PAGE as u64));
+            assert_eq!(wrote.unwrap(), PAGE);
+        }
+        file.invalidate(0..u64::MAX);
+        let (bytes, read) = block_on(file.read_at_async(vec![0; 10 * PAGE], 0));
+        assert_eq!(read.unwrap(), 10 * PAGE);
+        check(&bytes, 10);
+        file.close().map_err(|(_, error)| error).unwrap();
+        check(&stored(backend).unwrap(), 10);
+
+        for sync in &mut syncs {
+            assert!(sync.as_mut().poll(context).is_pending());
+        }
+        drop(open_at_end);
+        for sync in syncs {
+            block_on(sync).unwrap();
+        }
     });
 }
 

@@ -16,6 +16,7 @@ pub mod bytes;
 pub mod cell;
 #[cfg(all(pagewell_counted, not(loom)))]
 pub mod counted;
+pub mod ledger;
 pub mod parking;
 pub mod per_thread;
 pub mod prefetch;

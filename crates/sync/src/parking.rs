@@ -53,6 +53,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use crate::atomic::{AtomicU64, Ordering, fence};
+use crate::ledger::{self, Resource};
 use crate::shard::Padded;
 use crate::{Condvar, Mutex, MutexGuard, lock};
 
@@ -216,8 +217,20 @@ impl Batch {
 }
 
 /// Calls `waker`, and returns even if the call panics: the panic hook has then reported the panic.
-/// The payload is leaked, because its drop could panic again.
+/// The payload is leaked, because its drop could panic again. In debug builds, panics if this
+/// thread holds anything ([`ledger`]).
 pub fn call_waker(waker: Waker) {
+    call_waker_with(waker, &[]);
+}
+
+/// Calls `waker` as [`call_waker`] does, although this thread may hold anything: for the case that
+/// no other thread can call it.
+pub fn call_waker_unchecked(waker: Waker) {
+    call_waker_with(waker, &Resource::ALL);
+}
+
+fn call_waker_with(waker: Waker, allowed: &[Resource]) {
+    let _in_program = ledger::enter("a waker", allowed);
     let call = AssertUnwindSafe(|| waker.wake());
     catch_unwind(call).unwrap_or_else(std::mem::forget);
 }

@@ -7,6 +7,8 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use pagewell_sync::ledger::{self, Resource};
+
 use crate::base::page::PageNr;
 
 /// Page codec: transforms the bytes of a file's pages on the way to the backend and back, for
@@ -176,6 +178,8 @@ pub(crate) fn call_page_hook(hook: impl FnOnce() -> io::Result<()>) -> io::Resul
             IS_IN_HOOK.set(false);
         }
     }
+    // An exception (`docs/LOCKING.md`): readers of a page wait for its codec.
+    let _in_program = ledger::enter("a page codec", &Resource::ALL);
     IS_IN_HOOK.set(true);
     let _leaving = Leaving;
     // Unwind safe: the bytes that the codec was changing are dropped or overwritten.

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use pagewell_sync::atomic::{AtomicUsize, Ordering};
+use pagewell_sync::ledger::{self, InProgram, Resource};
 
 use crate::base::page_hooks::is_in_page_hook;
 use crate::dirty::order::HookEntered;
@@ -47,16 +48,19 @@ impl ThreadMark {
 pub(crate) struct InHook<'w> {
     mark: &'w ThreadMark,
     _entered: HookEntered,
+    _in_program: InProgram,
 }
 
 impl<'w> InHook<'w> {
     /// The thread holds the writeback lock of the file with the given `mark`.
     pub(crate) fn enter(mark: &'w ThreadMark) -> Self {
+        let in_program = ledger::enter("a writeback callback", &[Resource::FileLock]);
         NR_HOOKS.set(NR_HOOKS.get() + 1);
         mark.set();
         Self {
             mark,
             _entered: HookEntered::now(),
+            _in_program: in_program,
         }
     }
 

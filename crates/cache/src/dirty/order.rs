@@ -5,6 +5,8 @@
 //! backend or callback that blocks for one file would stop another file, and two threads could
 //! deadlock.
 
+use pagewell_sync::ledger::{self, Resource};
+
 /// Record of a file lock that this thread holds or is about to acquire.
 #[derive(Debug)]
 #[must_use]
@@ -58,6 +60,7 @@ impl InOrder {
     /// debug builds, panics if it holds a lock of another file, which is a defect of this crate.
     #[track_caller]
     pub(crate) fn before_lock<T>(file: &T) -> Self {
+        ledger::acquired(Resource::FileLock, 1);
         #[cfg(all(debug_assertions, not(loom)))]
         if notes::add(notes::Note::Lock(std::ptr::from_ref(file).addr())).is_some() {
             let order = Self(());
@@ -79,6 +82,7 @@ impl HookEntered {
 
 impl Drop for InOrder {
     fn drop(&mut self) {
+        ledger::released(Resource::FileLock, 1);
         #[cfg(all(debug_assertions, not(loom)))]
         notes::take_back();
     }

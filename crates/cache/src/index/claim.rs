@@ -29,6 +29,7 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FrameRef, UniqueFrame};
 use pagewell_policy::Ghost;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
+use pagewell_sync::ledger::{self, Resource};
 
 use crate::base::page_state::PageState;
 use crate::base::slot::{Slot, State};
@@ -92,11 +93,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         #[cfg(all(test, not(loom)))]
         claims.nr_claimed.fetch_add(1, Ordering::Relaxed);
         match swap_for_claimed(leaf.slot(position), seen) {
-            Ok(()) => Ok(Self {
-                claims,
-                place: Some(Place::InLeaf(leaf, position)),
-                before: seen,
-            }),
+            Ok(()) => Ok(Self::held(claims, Place::InLeaf(leaf, position), seen)),
             Err(Lost) => Err(leaf),
         }
     }
@@ -116,12 +113,18 @@ impl<'s, S: RefScheme> Claim<'s, S> {
     ) -> Option<Self> {
         debug_assert!(matches!(seen.state(), State::Present(_)));
         match swap_for_claimed(word, seen) {
-            Ok(()) => Some(Self {
-                claims,
-                place: Some(Place::Present(word)),
-                before: seen,
-            }),
+            Ok(()) => Some(Self::held(claims, Place::Present(word), seen)),
             Err(Lost) => None,
+        }
+    }
+
+    #[inline(always)]
+    fn held(claims: &'s Claims<S>, place: Place<'s, S>, before: Slot) -> Self {
+        ledger::acquired(Resource::SlotClaim, 1);
+        Self {
+            claims,
+            place: Some(place),
+            before,
         }
     }
 
@@ -294,6 +297,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
     #[inline(always)]
     fn end(&mut self, after: Slot) -> Option<Place<'s, S>> {
         let place = self.place.take()?;
+        ledger::released(Resource::SlotClaim, 1);
         let word = place.word();
         if after.starts_over(self.before) {
             // L1 of `index::lives`: the version is about to start over.

@@ -16,6 +16,7 @@ use pagewell_frame::{FRAME_BYTES, FramePool, Order};
 use pagewell_io::engine::{Job, Request, Target};
 use pagewell_io::{Backend, FileId};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
+use pagewell_sync::ledger::{self, Resource};
 #[cfg(not(loom))]
 use pagewell_sync::shard::LINES;
 use pagewell_sync::shard::Padded;
@@ -488,6 +489,12 @@ impl<S: RefScheme> Mapping<S> {
 
     pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
         &self.backend
+    }
+
+    /// Calls the backend, which may be code of the program.
+    pub(crate) fn call_backend<R>(&self, call: impl FnOnce(&dyn Backend) -> R) -> R {
+        let _in_program = ledger::enter("a backend", &Resource::ALL);
+        call(&*self.backend)
     }
 
     #[cfg(not(loom))]

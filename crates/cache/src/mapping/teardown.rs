@@ -1,6 +1,7 @@
 //! Teardown of an open file.
 
 use pagewell_frame::refcount::RefScheme;
+use pagewell_sync::ledger;
 use pagewell_sync::thread::Backoff;
 
 use crate::index::leaf::Leaf;
@@ -16,6 +17,10 @@ impl<S: RefScheme> Drop for Mapping<S> {
         if !self.shared().home.is_here() {
             // In a fork, changes by threads of the parent will never be completed.
             return;
+        }
+        if !std::thread::panicking() {
+            // The backend, the callback and the codec are the program's, and are dropped next.
+            drop(ledger::enter("the drop of a file", &[]));
         }
         let mut from = 0;
         while let Some(leaf) = self.index().next_leaf(from) {

@@ -352,13 +352,14 @@ impl<'m, S: RefScheme> Batch<'m, S> {
 
     /// 3. Reads all pages by a call of the backend.
     fn read(&self) -> std::io::Result<usize> {
-        let (backend, pos) = (self.filler.0.backend(), self.pos());
+        let (mapping, pos) = (self.filler.0, self.pos());
         if self.more.is_empty()
             && let Some(buf) = self.bufs().next()
         {
-            return backend.read_at(&[buf], pos);
+            return mapping.call_backend(|backend| backend.read_at(&[buf], pos));
         }
-        backend.read_at(&self.bufs().collect::<Vec<_>>(), pos)
+        let bufs: Vec<_> = self.bufs().collect();
+        mapping.call_backend(|backend| backend.read_at(&bufs, pos))
     }
 
     /// Processes the result of a transfer of `read` bytes: decodes the pages, and zeros their bytes

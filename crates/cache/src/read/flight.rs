@@ -30,6 +30,7 @@ use std::mem;
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_io::engine::{Completion, Job, Request, Span, Spans};
+use pagewell_sync::ledger::{self, Resource};
 use pagewell_sync::parking::keep_wakers;
 use pagewell_sync::{Arc, Mutex, lock};
 
@@ -137,6 +138,9 @@ impl<S: RefScheme> Flights<'_, S> {
         // the batch first: by the order of its fields, and in `land`. No function passes on a value
         // with the extended lifetime.
         let batch = unsafe { mem::transmute::<Batch<'_, S>, Batch<'static, S>>(batch) };
+        // The thread that completes the request takes these over.
+        ledger::released(Resource::SlotClaim, nr_pages);
+        ledger::released(Resource::Reservation, 1);
         let flight = Flight {
             batch: Some(batch),
             visitor,
@@ -167,18 +171,28 @@ impl<S: RefScheme> Completion for Flight<S> {
 }
 
 impl<S: RefScheme> Flight<S> {
-    fn land(self: Box<Self>, result: io::Result<usize>) {
+    fn land(mut self: Box<Self>, result: io::Result<usize>) {
         keep_wakers(move || {
-            let Self {
-                batch,
-                visitor,
-                report,
-            } = *self;
-            if let Some(batch) = batch {
-                land(batch, result, report.as_deref(), visitor.mapping());
+            if let Some(batch) = self.take_over() {
+                let (report, mapping) = (self.report.as_deref(), self.visitor.mapping());
+                land(batch, result, report, mapping);
             }
-            drop(visitor);
+            drop(self);
         });
+    }
+
+    /// Returns the batch, whose claims and reservation this thread holds from now on.
+    fn take_over(&mut self) -> Option<Batch<'static, S>> {
+        let batch = self.batch.take()?;
+        ledger::acquired(Resource::SlotClaim, batch.nr_pages());
+        ledger::acquired(Resource::Reservation, 1);
+        Some(batch)
+    }
+}
+
+impl<S: RefScheme> Drop for Flight<S> {
+    fn drop(&mut self) {
+        drop(self.take_over());
     }
 }
 

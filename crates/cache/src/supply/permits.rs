@@ -29,6 +29,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use pagewell_sync::atomic::{AtomicUsize, Ordering};
+use pagewell_sync::ledger::{self, Resource};
 use pagewell_sync::shard::Shards;
 #[cfg(not(loom))]
 use pagewell_sync::time::Instant;
@@ -180,6 +181,7 @@ impl InFlight {
 
 impl InFlight {
     fn empty_permit<'s>(&'s self, of_file: &'s OfFile, shard: usize) -> Permit<'s> {
+        ledger::acquired(Resource::Reservation, 1);
         Permit {
             in_flight: self,
             of_file,
@@ -307,6 +309,7 @@ impl Permit<'_> {
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
+        ledger::released(Resource::Reservation, 1);
         if self.nr_of_shard != 0 {
             // ORDERING: Relaxed; as in `try_extend_in_shard`.
             self.count().fetch_sub(self.nr_of_shard, Ordering::Relaxed);

@@ -219,7 +219,7 @@ impl<S: RefScheme> Grower<'_, S> {
         };
         let check = |size| {
             let stored = layout.pages_end(size).max(size) + rest;
-            self.0.backend().check_size(stored)
+            self.0.call_backend(|backend| backend.check_size(stored))
         };
         let reach = self.0.reach();
         // Near a limit, many appends share one request.

@@ -62,8 +62,8 @@ impl<S: RefScheme> Durable<'_, S> {
         };
         let was_doubtful = std::mem::replace(&mut storage.is_doubtful, true);
         match what {
-            Sync::Data => self.0.backend().sync_data()?,
-            Sync::All => self.0.backend().sync_all()?,
+            Sync::Data => self.0.call_backend(|backend| backend.sync_data())?,
+            Sync::All => self.0.call_backend(|backend| backend.sync_all())?,
         }
         #[cfg(not(loom))]
         storage.pace.learn(
@@ -120,7 +120,7 @@ impl<S: RefScheme> Durable<'_, S> {
         let step = writes
             .service
             .begin_step(&self.0.shared().pressure, Step::Sync);
-        self.0.backend().begin_sync(bytes)?;
+        self.0.call_backend(|backend| backend.begin_sync(bytes))?;
         drop(step);
         settle.after = None;
         storage.may_have_dirty = had_dirty;

@@ -171,7 +171,7 @@ mod imp {
                 storage.is_size_known = self.was_known && is_same && !self.has_failed;
             } else if !self.has_failed {
                 storage.is_size_known = true;
-            } else if let Ok(size) = self.mapping.backend().size() {
+            } else if let Ok(size) = self.mapping.call_backend(|backend| backend.size()) {
                 let fill_size = self.mapping.fill_size().max(size);
                 self.mapping.store_fill_size(fill_size);
                 storage.is_size_known = true;

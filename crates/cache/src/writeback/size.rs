@@ -110,7 +110,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
         // Stays `true` unless the call succeeds, also on unwind.
         let had_dirty = std::mem::replace(&mut storage.may_have_dirty, true);
         let _step = self.begin_step(Step::Write);
-        match self.0.backend().write_at(bufs, start) {
+        match self.0.call_backend(|backend| backend.write_at(bufs, start)) {
             Ok(()) => {
                 let has = self.0.fill_size();
                 self.0.store_fill_size(has.max(end));
@@ -126,7 +126,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
             Err(error) => {
                 if layout.is_of_pages() {
                     // The space in the backend and the size for fills are unchanged.
-                } else if let Ok(size) = self.0.backend().size() {
+                } else if let Ok(size) = self.0.call_backend(|backend| backend.size()) {
                     self.0.store_fill_size(self.0.fill_size().max(size));
                     storage.is_size_known = true;
                 }
@@ -238,7 +238,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
         storage.is_size_known = false;
         storage.pages_end = storage.pages_end.max(wanted);
         let _step = self.begin_step(Step::Resize);
-        self.0.backend().set_size(wanted)
+        self.0.call_backend(|backend| backend.set_size(wanted))
     }
 
     /// Prepares a file in whole pages for growth (P2): checks the bytes past the last page, and
@@ -265,7 +265,9 @@ impl<S: RefScheme> StorageSize<'_, S> {
         let bytes = memory
             .bytes()
             .slice(0, (layout.stored(size) - start) as usize);
-        let nr = self.0.backend().read_at(&[bytes], start)?;
+        let nr = self
+            .0
+            .call_backend(|backend| backend.read_at(&[bytes], start))?;
         let mut rest = vec![0; nr];
         memory.bytes().copy_to(0, &mut rest);
         if !is_zeros(&rest) {
@@ -294,12 +296,13 @@ impl<S: RefScheme> StorageSize<'_, S> {
                 // past the last page.
                 storage.pages_end = storage.pages_end.max(has);
                 storage.is_cut = true;
-                self.0.backend().set_size(pages_end)?;
+                self.0.call_backend(|backend| backend.set_size(pages_end))?;
                 storage.may_have_rest = false;
             }
             storage.pages_end = pages_end;
         }
-        self.0.backend().set_size(layout.stored(size))
+        self.0
+            .call_backend(|backend| backend.set_size(layout.stored(size)))
     }
 
     /// Sets the backend to at least `size`, an earlier size of the file, and at most the current

@@ -112,8 +112,7 @@ impl<S: RefScheme> TailKeeper<'_, S> {
         let pos = page << self.0.page_shift();
         let nr = self
             .0
-            .backend()
-            .read_at(&[memory.bytes()], pos)
+            .call_backend(|backend| backend.read_at(&[memory.bytes()], pos))
             .map_err(|error| Error::from_io(op, error).with_path(self.0.path()))?;
         if nr < self.0.page_size() {
             return Err(self.0.error(ErrorKind::Truncated, op));

@@ -6,6 +6,8 @@ use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use pagewell_sync::ledger::{self, Resource};
+
 use super::queue::OfStorage;
 use crate::backend::{Backend, Group, Kind, Panic, RawFile, Request};
 
@@ -185,6 +187,7 @@ impl OfStorage for Job {
 
 /// Converts a panic of the backend to an error. The engine's state must be consistent.
 fn caught<T>(call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let _in_program = ledger::enter("a backend", &Resource::ALL);
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
         // The panic hook has reported the panic. Leak its payload, whose drop could panic again.
         std::mem::forget(panic);

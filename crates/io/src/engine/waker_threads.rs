@@ -32,7 +32,7 @@ use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use pagewell_sync::parking::{Courier, call_waker};
+use pagewell_sync::parking::{Courier, call_waker, call_waker_unchecked};
 use pagewell_sync::thread::{sleep, spawn_named};
 use pagewell_sync::{Condvar, Mutex, MutexGuard, lock};
 
@@ -250,7 +250,7 @@ impl Shared {
                 if !state.roles.has_watcher {
                     let wakers = mem::take(&mut state.roles.queue);
                     drop(state);
-                    wakers.into_iter().for_each(call_waker);
+                    wakers.into_iter().for_each(call_waker_unchecked);
                 }
             }
         }

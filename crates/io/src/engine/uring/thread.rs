@@ -29,6 +29,7 @@ use std::thread;
 use std::time::Duration;
 
 use io_uring::{opcode, types};
+use pagewell_sync::ledger::{self, Resource};
 use pagewell_sync::parking::keep_wakers;
 use pagewell_sync::thread::spawn;
 
@@ -213,6 +214,7 @@ pub(super) fn start(settings: UringSettings, pool: &Arc<Pool>) -> Result<Handle,
     let work = move || {
         // Dropped after the ring.
         let _over = over;
+        ledger::acquired(Resource::CompletionThread, 1);
         // Only the thread that creates this ring may enter it.
         match Ring::new(settings.depth, Use::OneThread) {
             Ok(ring) => {

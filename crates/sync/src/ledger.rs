@@ -1,0 +1,146 @@
+//! Ledger: what each thread holds that other threads wait for, checked in debug builds before the
+//! thread runs code of the program.
+//!
+//! Wakers, callbacks, page codecs and drops of the program's values may block, or call the library.
+//! `docs/LOCKING.md` ("Code of the program") states what a thread may hold while it runs such code.
+//! Each thread counts what it acquires and releases ([`acquired`], [`released`]). Before it runs
+//! code of the program, the thread enters it ([`enter`]): it must hold nothing but what is allowed
+//! there. Within that code, the ledger begins anew, since the program's calls hold nothing yet.
+//!
+//! In release builds, and in models, nothing is counted or checked.
+
+/// Kind of thing that a thread holds, or is, and that other threads wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// Claim of a slot.
+    SlotClaim,
+    /// Reservation of in-flight frames.
+    Reservation,
+    /// Size lock or writeback lock of a file.
+    FileLock,
+    /// The thread itself, on which the completions of all files' requests depend.
+    CompletionThread,
+}
+
+impl Resource {
+    /// All kinds.
+    pub const ALL: [Self; 4] = [
+        Self::SlotClaim,
+        Self::Reservation,
+        Self::FileLock,
+        Self::CompletionThread,
+    ];
+}
+
+/// Numbers of things that a thread holds.
+#[cfg_attr(any(not(debug_assertions), loom), allow(dead_code))]
+type Held = [usize; Resource::ALL.len()];
+
+/// Record that this thread runs code of the program. Dropping it restores the thread's ledger.
+#[derive(Debug)]
+#[must_use = "the thread leaves the program's code when this is dropped"]
+pub struct InProgram(#[cfg(all(debug_assertions, not(loom)))] Held);
+
+#[cfg(all(debug_assertions, not(loom)))]
+thread_local! {
+    // No destructor, so the ledger exists as long as the thread.
+    static HELD: std::cell::Cell<Held> = const { std::cell::Cell::new([0; Resource::ALL.len()]) };
+}
+
+/// Counts `nr` things as held by this thread: acquired, or taken over from another thread.
+#[inline]
+pub fn acquired(resource: Resource, nr: usize) {
+    #[cfg(all(debug_assertions, not(loom)))]
+    change(resource, |held| held + nr);
+    let _ = (resource, nr);
+}
+
+/// Counts `nr` things as released by this thread, or handed over to another thread.
+#[inline]
+pub fn released(resource: Resource, nr: usize) {
+    #[cfg(all(debug_assertions, not(loom)))]
+    change(resource, |held| {
+        held.checked_sub(nr).unwrap_or_else(|| {
+            assert!(
+                std::thread::panicking(),
+                "a thread releases {nr} of {resource:?}, and holds {held}"
+            );
+            0
+        })
+    });
+    let _ = (resource, nr);
+}
+
+#[cfg(all(debug_assertions, not(loom)))]
+fn change(resource: Resource, to: impl FnOnce(usize) -> usize) {
+    let mut held = HELD.get();
+    let nr = &mut held[resource as usize];
+    *nr = to(*nr);
+    HELD.set(held);
+}
+
+/// Records that this thread is about to run code of the program, and will have left it when the
+/// result is dropped.
+///
+/// # Panics
+///
+/// In debug builds, if the thread holds anything but `allowed`, which is a defect of the library.
+#[inline]
+#[track_caller]
+pub fn enter(what: &str, allowed: &[Resource]) -> InProgram {
+    #[cfg(all(debug_assertions, not(loom)))]
+    {
+        let held = HELD.get();
+        for resource in Resource::ALL {
+            assert!(
+                held[resource as usize] == 0 || allowed.contains(&resource),
+                "{what} would run in a thread that holds {resource:?}"
+            );
+        }
+        HELD.set([0; Resource::ALL.len()]);
+        InProgram(held)
+    }
+    #[cfg(not(all(debug_assertions, not(loom))))]
+    {
+        let _ = (what, allowed);
+        InProgram()
+    }
+}
+
+impl Drop for InProgram {
+    #[inline]
+    fn drop(&mut self) {
+        #[cfg(all(debug_assertions, not(loom)))]
+        HELD.set(self.0);
+    }
+}
+
+#[cfg(all(test, debug_assertions, not(loom)))]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use super::*;
+
+    #[test]
+    fn code_of_the_program_runs_only_with_what_is_allowed() {
+        let both = [Resource::SlotClaim, Resource::FileLock];
+        for resource in both {
+            acquired(resource, 2);
+            released(resource, 1);
+        }
+        catch_unwind(|| enter("a waker", &[])).expect_err("it holds a claim");
+        catch_unwind(|| enter("a callback", &[Resource::FileLock])).expect_err("it holds a claim");
+        let in_codec = enter("a codec", &both);
+        // What the program's calls hold is theirs.
+        drop(enter("a waker in a codec", &[]));
+        acquired(Resource::Reservation, 1);
+        catch_unwind(|| enter("a waker in a codec", &[])).expect_err("it holds a reservation");
+        released(Resource::Reservation, 1);
+        drop(in_codec);
+        catch_unwind(|| enter("a waker", &[])).expect_err("it holds a claim again");
+        for resource in both {
+            released(resource, 1);
+        }
+        drop(enter("a waker", &[]));
+    }
+}

@@ -100,7 +100,7 @@ fn set(options: *mut pw_cache_options, change: impl FnOnce(Builder) -> Result<Bu
 ///
 /// `options`: receives the handle; freed with ::pw_cache_options_free.
 ///
-/// Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 1023 of them.
+/// Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT if 1023 of them exist.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -273,7 +273,7 @@ pub unsafe extern "C" fn pw_cache_options_set_engine(
 ///
 /// Errors: ::PW_ERROR_CONFIG and ::PW_ERROR_PAGE_SIZE if a setting is out of range,
 /// ::PW_ERROR_OUT_OF_MEMORY, ::PW_ERROR_UNAVAILABLE if the engine is unavailable,
-/// ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 1023 caches.
+/// ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT if 1023 caches exist.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

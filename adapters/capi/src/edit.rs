@@ -89,9 +89,9 @@ fn taken(edit: &pw_edit) -> Result<Taken<Edit>> {
 /// `flags`: 0 or ::PW_EDIT_TRY. `edit`: is filled in; ended by ::pw_edit_commit or
 /// ::pw_edit_cancel, in the same thread.
 ///
-/// Errors: ::PW_ERROR_LOCKED with ::PW_EDIT_TRY if any thread edits the page, ::PW_ERROR_DEADLOCK
-/// without it if this thread does, ::PW_ERROR_READ_ONLY, ::PW_ERROR_THROTTLED, ::PW_ERROR_LIMIT
-/// after 16383 edits, and those of ::pw_pin.
+/// Errors: ::PW_ERROR_LOCKED if ::PW_EDIT_TRY is set and any thread edits the page;
+/// ::PW_ERROR_DEADLOCK if it is not set and this thread edits the page; ::PW_ERROR_READ_ONLY,
+/// ::PW_ERROR_THROTTLED, ::PW_ERROR_LIMIT if 16383 edits exist, and those of ::pw_pin.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

@@ -143,7 +143,7 @@ fn set(options: *mut pw_open_options, change: impl FnOnce(&mut Opening) -> Resul
 ///
 /// `options`: receives the handle; freed with ::pw_open_options_free.
 ///
-/// Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 4095 of them.
+/// Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT if 4095 of them exist.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -364,8 +364,8 @@ fn open_options(flags: c_int, opening: Opening) -> Result<OpenOptions> {
 /// file; ::PW_ERROR_PAGE_SIZE_MISMATCH, ::PW_ERROR_OPTIONS_MISMATCH, ::PW_ERROR_OPEN_ELSEWHERE;
 /// ::PW_ERROR_CORRUPT if the stored size is not valid for a file with a page codec;
 /// ::PW_ERROR_DEADLOCK in a page codec, or with ::PW_OPEN_TRUNCATE in a callback of the file;
-/// ::PW_ERROR_UNAVAILABLE, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 65535
-/// files.
+/// ::PW_ERROR_UNAVAILABLE, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT if 65535
+/// handles of files are open.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

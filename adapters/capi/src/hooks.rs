@@ -71,7 +71,8 @@ pub type pw_after_read = Option<
 /// Called for a page whose stored bytes are zeros: ::pw_open_options_set_page_hooks. Not called for
 /// a page past the end of the stored file, which reads as zeros.
 ///
-/// Returns: 0 if the page was never written, and so reads as zeros; else as ::pw_after_read.
+/// Returns: 0 if the page was never written, and so reads as zeros. Otherwise an `errno`, with the
+/// consequences described at ::pw_after_read.
 #[allow(non_camel_case_types)]
 pub type pw_hole = Option<unsafe extern "C" fn(user: *mut c_void, page: u64) -> c_int>;
 

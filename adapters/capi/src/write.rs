@@ -48,8 +48,9 @@ pub unsafe extern "C" fn pw_write(
 }
 
 /// As ::pw_write, with the log sequence number of the write; 0 for none. Before a page is written
-/// to the backend, the writeback callback (::pw_open_options_set_before_write) gets the highest
-/// number of the page: the log must then be durable up to this number.
+/// to the backend, the writeback callback (::pw_open_options_set_before_write) gets the highest log
+/// sequence number of the page's writes. When the callback returns, the log must be durable up to
+/// this number.
 ///
 /// Errors: as ::pw_write.
 ///
@@ -134,9 +135,9 @@ pub unsafe extern "C" fn pw_set_size(file: *mut pw_file, size: i64) -> c_int {
 /// `nr_pages`: null, or receives the number of pages.
 ///
 /// Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_IO, ::PW_ERROR_REFUSED, ::PW_ERROR_TOO_MANY_PINS; pages
-/// that could not be written are then still dirty. Any writeback failure that was not reported to
-/// the handle yet, even if this call has written the pages. ::PW_ERROR_DEADLOCK, ::PW_ERROR_HANDLE,
-/// ::PW_ERROR_ARGUMENT.
+/// that could not be written are then still dirty. A call that has written all pages nevertheless
+/// returns an earlier writeback failure that was not yet reported to the handle. Also
+/// ::PW_ERROR_DEADLOCK, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

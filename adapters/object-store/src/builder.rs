@@ -126,9 +126,9 @@ impl<T: Wrapped + ?Sized> Builder<T> {
         self
     }
 
-    /// Sets whether a request is sent a second time if it has no answer after three times the usual
-    /// latency, but not before 5 ms, and if fewer than [`most_requests`](Self::most_requests) are
-    /// in flight then. Default: no.
+    /// Sets whether a late request is sent a second time. A request is late if it has no answer
+    /// after three times the usual latency, and at least 5 ms. It is sent again only if fewer than
+    /// [`most_requests`](Self::most_requests) are in flight at that time. Default: no.
     #[must_use]
     pub fn hedge(mut self, hedge: bool) -> Self {
         self.hedge = hedge;
@@ -141,9 +141,10 @@ impl<T: Wrapped + ?Sized> Builder<T> {
     /// it get an error. The time for which a request waits before it is sent does not count.
     /// Requests that are passed on to the store have no limit.
     ///
-    /// Retries in the store count. The clients of `object_store` have a limit of 30 seconds for
-    /// each try, too (`ClientOptions::with_timeout`). So with both defaults, an answer that does
-    /// not come is not requested again: for that, set a shorter limit there or a longer one here.
+    /// Retries in the store count. The clients of `object_store` limit each try to 30 seconds by
+    /// default, too (`ClientOptions::with_timeout`). So with both defaults, a request without an
+    /// answer is not retried. To allow retries, set a shorter limit in the client, or a longer one
+    /// by this function.
     #[must_use]
     pub fn request_timeout(mut self, limit: Duration) -> Self {
         self.request_timeout = limit;

@@ -19,7 +19,8 @@ pub(crate) struct Shared {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
     Changed,
-    /// The object was found to be replaced at each try.
+    /// The object was found to be replaced at each try: it is *disputed*, for example between
+    /// servers that return different tags.
     Disputed,
     /// The cache cannot serve the object. The store may be able to.
     Uncacheable,
@@ -178,7 +179,8 @@ impl Shared {
         Self::new(generic(error))
     }
 
-    /// Returns a new error of the same kind, with the shared error as its source.
+    /// Returns a new error of the same kind, with the shared error as its source. The rarer kinds
+    /// become [`Error::Generic`].
     pub(crate) fn into_store_error(self) -> Error {
         let error = Arc::clone(&self.error);
         let source = Box::new(Cause(Arc::clone(&error)));

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use object_store::{GetOptions, ObjectMeta};
 
-/// Entity tag without quotes. Azure lists tags without them, and sends them with quotes.
+/// Entity tag without quotes. Azure omits the quotes in listings, but not in other answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tag<'t> {
     Strong(&'t str),

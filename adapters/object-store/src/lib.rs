@@ -52,8 +52,9 @@
 //! - larger than 4 MiB, from a server without ranges, for a minute without another try. (Smaller
 //!   ones are requested whole.)
 //! - with a content encoding, and another number of bytes than the size in the metadata.
-//! - found to be replaced at each of four tries of a get, for a minute. (`get_ranges` tries again,
-//!   and returns an error after four tries, since the store's answer may mix states.)
+//! - found to be replaced at each of four tries of a get, for a minute. (`get_ranges` does not go
+//!   to the store then, since the store's answer may mix states: it opens the object again, and
+//!   fails after four tries.)
 //! - for which no memory was found.
 //!
 //! `get_ranges` of an object that is passed on sends separate requests, which may see two states.

@@ -2,9 +2,10 @@
 //!
 //! The options of the first open determine the capacity, even if that open fails. While a database
 //! is open, an open with another `pw_cache` fails. While none is open, such an open replaces the
-//! cache. Before that, it waits for concurrent opens, since each of them may fail and leave no
-//! database, and for last closes in progress. A thread that waits here has neither the cache nor a
-//! claim of the registry, and is no candidate, so no open and no close waits for it.
+//! cache. If other opens or last closes are in progress, it first waits until one of the opens has
+//! succeeded, or all have ended: only then is it known whether a database is open. A thread that
+//! waits here has neither the cache nor a claim of the registry, and is no candidate, so no open
+//! and no close waits for it.
 
 use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

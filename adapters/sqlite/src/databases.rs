@@ -35,9 +35,9 @@
 //! - A thread that joins at step 3 has one descriptor too many. It closes that descriptor if the
 //!   file is locked exclusively, since this process then has no POSIX locks on it
 //!   ([`Databases::give_up`]).
-//! - A retry begins with step 1. Retries are counted if the path led to two files during the
-//!   attempt, which opens and closes never cause. Retries because the process forked during the
-//!   attempt ([`crate::fork`]) are counted apart ([`MAX_FORKED`]).
+//! - A retry begins with step 1. The number of retries is limited, separately for each cause: the
+//!   path led to two files during the attempt, which opens and closes never cause; or the process
+//!   forked during the attempt ([`crate::fork`], [`MAX_FORKED`]).
 //!
 //! # Fork
 //!
@@ -142,7 +142,8 @@ fn retry<T>(path: &Path, mut attempt: impl FnMut() -> Result<T, NotOpened>) -> R
 /// Result of an attempt to open a database.
 #[derive(Debug)]
 enum NotOpened {
-    /// The path led to several files during the attempt. The caller retries some times.
+    /// The path led to several files during the attempt. The caller retries a limited number of
+    /// times.
     Replaced,
     /// The process has forked during the attempt, and a child may have inherited the descriptor.
     /// The caller retries.
@@ -187,8 +188,9 @@ impl Databases {
     }
 
     fn try_open(&'static self, path: &Path, wish: &Wish) -> Result<DatabaseUser, NotOpened> {
-        // An error drops the variables of this function in the reverse order of their declaration:
-        // the descriptors or the database before the claim.
+        // On an error, the descriptors or the database are dropped before the claim ends:
+        // `open_claimed` owns them, and this function has the claim until `open_claimed` has
+        // returned.
         let cache = self.cache.begin_to_open(wish.options.cache, path)?;
         let claim = match identity::id_at(path) {
             Ok(_) if wish.must_be_new => return Err(cannot(path, "it already exists").into()),

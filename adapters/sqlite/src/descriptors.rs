@@ -15,9 +15,9 @@
 //! ([`Kept::keep`]). A file that was only read is kept open until no other process or VFS has a
 //! lock on it ([`Kept::close_unused`]).
 //!
-//! A lock that SQLite's own VFS acquires in the last moment is released all the same: between the
+//! One race remains: the close also releases a lock that SQLite's own VFS acquires between the
 //! unlock and the close of a writable file, or between the query and the close of one that was only
-//! read. A close without the unlock would not have this gap, since Linux releases the locks of the
+//! read. A close without the unlock would not have this race, since Linux releases the locks of the
 //! process before that of the open file description. But the exclusive lock would then last until
 //! all children that share the description have closed it or called `exec`.
 //!
@@ -57,8 +57,9 @@ pub(crate) struct Wish {
 const PERMISSIONS: u32 = 0o644;
 
 impl Wish {
-    /// Returns the mode in which to open the file. `Always` is not passed on, since an open that
-    /// fails would close the file: the caller checks it after the open.
+    /// Returns the setting of direct I/O with which to open the file. `Always` becomes `Auto`,
+    /// since a failed open would close the file: the caller checks after the open that I/O is
+    /// direct.
     fn direct(&self) -> Direct {
         match self.options.direct {
             None | Some(Direct::Never) => Direct::Never,

@@ -78,8 +78,8 @@ struct Slot {
 
 static SLOTS: Slots = Slots::new();
 
-/// Numbers of forks that have begun and ended. In a prepare handler a fork has begun, in a parent
-/// handler it has ended.
+/// Number of forks that have begun, and (`ENDED`) of those that have ended. The prepare handler
+/// increments the first, the parent handler the second.
 static BEGUN: AtomicUsize = AtomicUsize::new(0);
 static ENDED: AtomicUsize = AtomicUsize::new(0);
 
@@ -160,7 +160,8 @@ unsafe extern "C" fn begin_fork() {
 }
 
 unsafe extern "C" fn end_fork() {
-    // If BEGUN has not counted the fork, ENDED may be equal to it, and then stays so.
+    // A fork that began before the handlers were installed is not in BEGUN. If ENDED equals BEGUN,
+    // it is therefore not incremented.
     // ORDERING: SeqCst, step c, with `Forks::now`.
     let _ = ENDED.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |ended| {
         // ORDERING: SeqCst, as above. BEGUN only grows, so an older value is a lower bound.

@@ -155,7 +155,7 @@ unsafe fn function<F: Copy>(routines: *const *const c_void, slot: usize) -> F {
 }
 
 /// Sets the host to the copy of SQLite that passed this table of functions, and calls `register`.
-/// Returns the code of the registration. If the copy is refused, writes the reason to `error`, in
+/// Returns the result of `register`. If the copy is refused, writes the reason to `error`, in
 /// memory that SQLite frees. Writes none if `error` is null, or if the copy is older than
 /// [`FIRST_WITH_MALLOC64`].
 ///

@@ -58,7 +58,8 @@ impl Rings {
     pub(crate) fn new(nr_frames: usize) -> Self {
         let nr_chunks = Self::nr_chunks(nr_frames);
         Self {
-            // The system provides these zeros, and allocates their memory only when they are used.
+            // Only `next` is zeroed memory of the system, which is used where it is written. For
+            // other types than integers, `vec!` stores the zeros.
             entries: vec![Entry::default(); nr_chunks * CHUNK],
             next: vec![0; nr_chunks],
             since: vec![Epoch::default(); nr_chunks],

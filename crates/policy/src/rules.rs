@@ -70,7 +70,8 @@ impl Share {
 
 #[derive(Debug)]
 pub(crate) struct Rules {
-    /// Target size of the probation queue, in 1 / [`STEPS`] frames. `None` before the first return.
+    /// Target size of the probation queue, in units of 1 / [`STEPS`] frame. `None` before the first
+    /// return.
     target: Option<u64>,
     /// Set while the protected queue accepts pages that were not accessed again.
     is_filling: bool,

@@ -41,8 +41,9 @@ impl Line {
     }
 }
 
-/// Numbers of the hazard slots that are unused again, and the first never-assigned one. A child of
-/// `fork` loses those in the parent's list and of its other threads, and may run out of them.
+/// Numbers of the hazard slots that were returned, and the lowest number that was never assigned. A
+/// child of `fork` cannot assign the slots that are in its parent's list or belong to other threads
+/// of its parent, so it may run out of slots.
 struct Numbers {
     free: PerProcess<Vec<usize>>,
     /// Stored under the lock of `free`. A child inherits the value.

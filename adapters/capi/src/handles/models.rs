@@ -347,7 +347,8 @@ fn loom_new_handle_vs_call() {
             }
         });
         assert_eq!(world.close(first), Ok(101));
-        // The number may be known early, as in a program that stores both handles in one variable.
+        // The other thread may use `next` before this call returns it: a C program may load the
+        // handle from a variable that is concurrently overwritten.
         assert_eq!(world.add(2), next);
         let (announced, counted) = call.join().unwrap();
         assert!(

@@ -48,7 +48,8 @@ const fn has_more(handle: u64) -> bool {
     generation_of(handle) + 1 < GENERATIONS
 }
 
-/// `word`: as the caller compared it. It is not loaded again: the handle may be open again by now.
+/// `word`: the value that the caller compared with `handle`. It is not loaded again, since the
+/// handle may be open again by now.
 const fn refusal(handle: u64, word: u64) -> Refusal {
     if handle == 0 {
         Refusal::Null
@@ -182,7 +183,8 @@ impl<'t, T> Table<'t, T> {
         Self { kind, slots, free }
     }
 
-    /// Returns the slot that any number selects. The caller compares the slot's word with `handle`.
+    /// Returns the slot that `handle`, which may be any number, selects. The caller compares the
+    /// slot's word with `handle`.
     #[inline(always)]
     fn slot(self, handle: u64) -> &'t Slot<T> {
         &self.slots[handle as usize & (self.slots.len() - 1)]

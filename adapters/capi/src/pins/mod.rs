@@ -37,7 +37,8 @@
 //!   it sees the pins of earlier calls: the release that ends a call follows the store of the
 //!   serial.
 //!
-//! The models in `models` (command: `handles`) reject the mutants `pin-slot-*` of `capi.mutants`.
+//! Verified by the models in `models`, which reject the mutants `pin-slot-*` of
+//! `verify/mutants/capi.mutants`. The command is that of the models of `handles`.
 
 mod slots;
 
@@ -99,7 +100,8 @@ static CHUNKS: [AtomicPtr<Chunk>; NR_CHUNKS] =
 static NR_USED_CHUNKS: AtomicUsize = AtomicUsize::new(0);
 
 const NR_THREADS: usize = NR_LINES;
-/// Lists of each thread, by the number of its hazard slot; and those of threads without one.
+/// Lists of free pin slots: two for each thread, by the number of its hazard slot, and at the last
+/// index two for all threads without a hazard slot (I2).
 static LISTS: [Padded<Lists>; NR_THREADS + 1] = [const { Padded(Lists::new()) }; NR_THREADS + 1];
 static OF_NOBODY: PerProcess<()> = PerProcess::new();
 

@@ -1,5 +1,5 @@
 //! Loom models of the races of pins. They also check that no thread uses a pin while another thread
-//! ends it. `pins` names the mutants, `handles` has the command.
+//! ends it. The documentation of `pins` names the mutants, that of `handles` has the command.
 
 // Not loom's `Arc`: sharing of the slots is not part of the model.
 use std::sync::Arc;

@@ -106,7 +106,7 @@ impl<P> Slot<P> {
     }
 }
 
-/// Lists of a thread, their owner. Other threads may only call `give`.
+/// The two lists of free slots of one thread, their owner (I2). Other threads may only call `give`.
 pub(crate) struct Lists<P: 'static> {
     mine: AtomicPtr<Slot<P>>,
     from_others: AtomicPtr<Slot<P>>,

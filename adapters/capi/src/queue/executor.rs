@@ -142,7 +142,8 @@ impl Wake for Request {
 
 impl Request {
     /// Step 2: lists the request, at most once. A request whose callback was called is not listed:
-    /// the list would keep it, and it keeps the queue with the list.
+    /// the list and the request would be a cycle of references, since each request refers to its
+    /// queue.
     fn list(self: &Arc<Self>) {
         // ORDERING: AcqRel: the poll after a cleared flag sees what the waker did, and vice versa.
         if !self.is_listed.swap(true, Ordering::AcqRel) {
@@ -282,8 +283,9 @@ impl Executor {
         lock(&self.state).requests.len()
     }
 
-    /// Empties the list of a queue without requests in its table. A waker may have listed some
-    /// shortly before their callbacks were called; they keep the queue.
+    /// Empties the list of a queue whose table is empty. A waker may have listed a request shortly
+    /// before its callback was called. A listed request has a reference to the queue, so the queue
+    /// would never be freed.
     pub(super) fn close(&self) {
         let listed = take(&mut lock(&self.state).listed);
         drop(listed);

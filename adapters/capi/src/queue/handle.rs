@@ -28,7 +28,7 @@ tables! {
 /// `queue`: receives the handle; closed with ::pw_queue_close.
 ///
 /// Errors: ::PW_ERROR_SYSTEM_LIMIT if no descriptor is left, ::PW_ERROR_IO, ::PW_ERROR_ARGUMENT,
-/// ::PW_ERROR_LIMIT after 1023 queues.
+/// ::PW_ERROR_LIMIT if 1023 queues exist.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -148,8 +148,9 @@ pub unsafe extern "C" fn pw_queue_run(
 ///
 /// `request`: the number that the submission returned.
 ///
-/// Errors: ::PW_ERROR_HANDLE if the queue is not open, or the request does not exist or is
-/// complete: the callback of a complete request gets its result, or has got it.
+/// Errors: ::PW_ERROR_HANDLE if the queue is not open, or if the request does not exist, is
+/// complete, or was canceled already. The callback of a complete or canceled request gets its
+/// result, or has got it.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

@@ -76,8 +76,8 @@ impl Traffic {
         self.runtime.clone().map_or_else(Handle::try_current, Ok)
     }
 
-    /// Executes an opening, whose requests together take at most the maximum duration of one, by
-    /// [`timed`](Self::timed).
+    /// Executes an opening. All its requests that are driven by [`timed`](Self::timed) together may
+    /// take the maximum duration of a single request.
     pub(crate) async fn opening<F: Future>(&self, opening: F) -> F::Output {
         LEFT.scope(Cell::new(self.request_timeout), opening).await
     }

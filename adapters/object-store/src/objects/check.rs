@@ -92,7 +92,8 @@ impl Opener {
         }
         let outcome = self.learn(location, range, Some(Arc::clone(&before))).await;
         if matches!(&outcome, Ok(now) if now.is(&before)) {
-            // The head, if there was one, has described another state, or none.
+            // The get has proved the state. A head did not: it failed, described another state, or
+            // was no proof. Or heads are distrusted already.
             self.distrust_heads();
         }
         outcome

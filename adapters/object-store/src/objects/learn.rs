@@ -117,8 +117,10 @@ impl Opener {
         })
     }
 
-    /// Opens the object with the answer to a request without a range. The bytes of a large object
-    /// are not received: its pages are requested later, unless `uncacheable` has an error.
+    /// Opens the object with an answer that is the whole object. The bytes of an object larger than
+    /// [`MAX_FIRST_BYTES`] are not received. For such an object, returns the error in
+    /// `uncacheable`, which is present if the store has ignored a range or supports none. If there
+    /// is no error, the pages are requested later.
     async fn take_all(
         &self,
         location: &Path,

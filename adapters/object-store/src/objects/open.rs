@@ -32,8 +32,8 @@ const MOST_TRIES: u32 = 16;
 /// Maximum number of concurrent calls of a runtime that open a file of the cache.
 pub(crate) const MAX_OPENS: usize = 8;
 
-/// Maximum number of attempts of a reader to open an object or to fetch a page, if the tasks of all
-/// are dropped.
+/// Maximum number of attempts of a reader to open an object or to read a range. An attempt is
+/// repeated if its task was dropped or, for an opening, if its outcome was outdated.
 pub(crate) const MAX_ABANDONED: u32 = 4;
 
 /// Source of the first pages of an object that is not known.
@@ -182,9 +182,9 @@ impl Opener {
         if let Some((pos, bytes)) = come {
             let pages = self.whole_pages(pos..pos + bytes.len() as u64, known.state.meta.size);
             known.object.keep(Some((pos, bytes)));
-            // This moves the bytes into the cache. If no frame is available for a page, its readers
-            // request it and the later ones again. The pages stay pinned until then, so that they
-            // do not evict each other.
+            // This moves the bytes into the cache. All pages stay pinned until the last is moved,
+            // so that they do not evict each other. If no frame is available for a page, readers
+            // request it and the later ones again.
             let mut pinned = Vec::new();
             for page in pages {
                 match known.file.pin_async(page).await {

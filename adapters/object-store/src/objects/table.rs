@@ -45,7 +45,7 @@ struct Pending {
     seen: Seen,
 }
 
-/// What other requests have shown since an opening began.
+/// Results of other requests since an opening began.
 #[derive(Clone, Default)]
 pub(crate) struct Seen {
     /// Backend of the previous state, if it was found to be replaced.
@@ -172,9 +172,10 @@ impl Table {
     }
 
     /// Ends opening `nr`. If the opening succeeded, its object becomes known, unless it was
-    /// forgotten or found in another state concurrently. If it failed, the previous state stays in
-    /// the table, to be checked again by the next reader, unless the object is missing or the state
-    /// is known to be replaced.
+    /// forgotten or found in another state concurrently. If it found that the cache cannot serve
+    /// the object, the table records that. After another failure, the previous state stays in the
+    /// table, to be checked again by the next reader. It is removed if the object is missing, or if
+    /// the state is known to be replaced.
     pub(crate) fn opened(&self, location: &Path, nr: u64, outcome: &Outcome) {
         let mut entries = self.entries();
         let (before, is_outdated) = match entries.by_location.peek_mut(location) {
@@ -215,7 +216,8 @@ impl Table {
         self.note_forgotten(gone);
     }
 
-    /// Forgets that the object is disputed, so that the next read opens it.
+    /// Removes the object if it is recorded as disputed ([`Shared::is_disputed`]), so that the next
+    /// read opens it again.
     pub(crate) fn forget_disputed(&self, location: &Path) {
         let mut entries = self.entries();
         if let Some(Entry::Uncacheable(_, error)) = entries.by_location.peek(location)
@@ -239,8 +241,9 @@ impl Table {
     }
 
     /// Forgets this state of an object, if it is still the known one or is being checked. In the
-    /// first case, records that the cache cannot serve the object. A disputed state makes it so for
-    /// any known one: concurrent readers see the states of different servers.
+    /// first case, records that the cache cannot serve the object. If `error` is that of a disputed
+    /// object, records this even if another state is known: servers disagree about the state, so
+    /// concurrent readers may have made any of them the known one.
     pub(crate) fn pass_on(&self, known: &Arc<Known>, error: Shared) {
         let mut entries = self.entries();
         let gone = match entries.by_location.peek_mut(&known.location) {

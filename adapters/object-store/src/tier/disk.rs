@@ -398,7 +398,8 @@ mod tests {
         assert_eq!(tier.read(key(2)), Some(vec![2; 4096]));
     }
 
-    /// The log is a pipe here that always has another entry. The drop waited for its end.
+    /// The log is a pipe here that always has another entry, so a drop that reads the log to its
+    /// end does not return.
     #[test]
     fn drop_of_a_tier_does_not_wait_for_its_log() {
         let dir = tempfile::tempdir().unwrap();

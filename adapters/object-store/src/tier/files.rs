@@ -224,7 +224,7 @@ pub(super) fn read_log(
             Err(error) => return Err(error),
         }
         match Entry::decode(&bytes) {
-            // The length is that of an empty place if no page can have it.
+            // A length above the page size is invalid, so the place counts as empty.
             Some(entry) if entry.len > page_size => each(Entry { len: 0, ..entry })?,
             Some(entry) => each(entry)?,
             None => return Ok(()),

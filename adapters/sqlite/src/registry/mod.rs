@@ -38,8 +38,8 @@
 //! - I5. A wait ends only with a change of the entry, and each end of a claim, and of the last
 //!   user's wait, wakes all threads. One condition variable serves all keys, so waking one thread
 //!   would not suffice: it may wait for another key.
-//! - I6. A thread that has not joined closes nothing. When the last user has left, the value is
-//!   closed, although opens that fail may have entered.
+//! - I6. Only a user closes the value, never a candidate. So the value is closed when the last user
+//!   has left, even if candidates existed whose opens then failed.
 //!
 //! A claim ends when its guard is dropped ([`Claim`]), so a panic ends it, too.
 //!

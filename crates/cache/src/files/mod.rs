@@ -7,8 +7,8 @@
 //! `write`.
 //!
 //! Guarantees. All handles of an inode share one open file. Once the last handle is closed,
-//! everything is durable or an error was reported; once the last strong reference is dropped, the
-//! file is closed (in a callback or a codec, a flusher may do this later: see [`opened`]). No
+//! everything is durable or an error was reported. The drop of the last strong reference closes the
+//! file; if a callback or a codec drops it, a flusher may close the file later ([`opened`]). No
 //! operation on one file waits without a time limit for the backend or callback of another, unless
 //! these use up a resource that all files share: budget reservations (`supply::permits`), and
 //! threads for offloaded calls and for codecs.

@@ -86,8 +86,9 @@ fn loom_reopen_vs_close_vs_visit() {
     });
 }
 
-/// As the previous model, but the thread that drops the first strong reference waits for the weak
-/// one. It continues when the file is opened again, even if the weak one is dropped then.
+/// As the previous model, but the thread that drops the first strong reference waits for the drop
+/// of the weak reference. Opening the file again ends this wait, even if the weak reference is
+/// dropped concurrently.
 #[test]
 fn loom_reopen_vs_who_waits_for_a_visitor() {
     explore(3, || {

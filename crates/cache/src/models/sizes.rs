@@ -76,7 +76,8 @@ fn loom_read_vs_shrink_and_growth() {
     });
 }
 
-/// No thread sees the zeros past the old end that the fill of the last page has seen.
+/// A fill of the last page zeros the bytes past the old end. No thread reads these zeros once the
+/// refresh has raised the size.
 #[test]
 fn loom_fill_vs_refresh() {
     explore(3, || {

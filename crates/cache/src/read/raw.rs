@@ -26,7 +26,7 @@ pub(super) fn copy_page<S: RefScheme>(view: FrameView<S>, frame: u32, off: usize
     unsafe { view.copy_to(frame, off, dst.as_mut_ptr(), dst.len()) };
 }
 
-/// The requirements of [`copy_page`] apply.
+/// Prefetches bytes of a page. The requirements of [`copy_page`] apply.
 #[cfg(not(loom))]
 #[inline]
 pub(super) fn prefetch_page<S: RefScheme>(view: FrameView<S>, frame: u32, off: usize, len: usize) {

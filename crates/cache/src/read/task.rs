@@ -46,7 +46,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// The previous waker has been removed.
+    /// Stores the registration of a waker. The caller has removed the previous one.
     pub(crate) fn leave(&mut self, left: Left) {
         self.left = Some(left);
     }

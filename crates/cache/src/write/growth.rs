@@ -354,7 +354,8 @@ impl<S: RefScheme> Grower<'_, S> {
                     .map_err(|error| error.with_op(Op::Resize))?,
             );
         }
-        // With this lock, no page in flight to the backend extends the file there again.
+        // While this thread holds the lock, no write is in flight that could extend the backend's
+        // file after the truncation.
         let mut storage = self.0.lock_storage(writes, Op::Resize)?;
         // A truncation is passed to the backend only if the backend has the bytes. Growth is passed
         // on at once, so that this call returns an error of the backend.

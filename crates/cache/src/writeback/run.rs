@@ -101,7 +101,8 @@ impl<'m, S: RefScheme> Run<'m, S> {
         self.start() + lens.sum::<u64>()
     }
 
-    /// Returns the byte range in the backend. In a file in whole pages the last page is whole.
+    /// Returns the byte range in the backend. It ends with a whole page if the file is stored in
+    /// whole pages.
     pub(super) fn stored(&self) -> Range<u64> {
         self.start()..self.mapping.layout().pages_end(self.end())
     }

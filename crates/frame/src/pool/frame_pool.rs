@@ -143,8 +143,8 @@ impl<S: RefScheme> FramePool<S> {
         self.lists().meta(frame)
     }
 
-    /// Returns `len` bytes from `frame` on, read-only, whoever owns the frames. To write, use a
-    /// handle ([`UniqueFrame::bytes`](crate::UniqueFrame::bytes)).
+    /// Returns `len` bytes from `frame` on, read-only. The caller need not own the frames. To
+    /// write, use a handle ([`UniqueFrame::bytes`](crate::UniqueFrame::bytes)).
     ///
     /// # Panics
     ///

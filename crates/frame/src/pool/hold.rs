@@ -65,7 +65,8 @@ impl<'p, S: RefScheme> From<FrameRef<'p, S>> for Hold<'p, S> {
 }
 
 impl<S: RefScheme> Drop for Hold<'_, S> {
-    // Only the end of a hazard that is not awaited is inline, so a reference stays in registers.
+    // Only the end of a hazard whose slot is not awaited is inlined. The other cases call functions
+    // that take no reference to `self`, so a `Hold` can stay in registers.
     #[inline(always)]
     fn drop(&mut self) {
         let ended = match self.slot {

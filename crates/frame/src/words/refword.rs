@@ -224,9 +224,10 @@ impl LockBitWord {
         }
     }
 
-    /// Returns the word that the repair after an excess put stores, for the word before that put:
-    /// the remaining references, or else the lock, which leaks the page. (A `try_get` can acquire a
-    /// page whose word is zero, and the put that produced the zero may have given up since.)
+    /// Returns the word that the repair after an excess put stores. `self` is the word before that
+    /// put. If it has references, they remain. Otherwise the result is the bare lock, and a page
+    /// whose word was zero is leaked. (A `try_get` can acquire a page whose word is zero, and the
+    /// put that produced the zero may have given up since.)
     #[inline]
     pub const fn repaired(self) -> Self {
         if self.is_locked() || self.0 == 0 {

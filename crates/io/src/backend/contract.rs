@@ -27,8 +27,8 @@ pub struct FileId {
 ///
 /// - `read_at` fills `bufs` in order with the bytes from any `pos` on, and returns their number. A
 ///   smaller number than requested always means that the file ends there; the rest of `bufs` is
-///   unspecified. A hole reads as zeros. After an error `bufs` may contain any bytes, which no
-///   reader may get.
+///   unspecified. A hole reads as zeros. After an error `bufs` may contain any bytes; the cache
+///   discards them.
 /// - `write_at` writes all bytes of `bufs` in order from any `pos` on. A write past the end extends
 ///   the file to the last byte written, and a gap reads as zeros. A write without bytes changes
 ///   nothing, not even the size. A write that would end past the maximum file offset fails with

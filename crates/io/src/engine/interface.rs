@@ -9,8 +9,8 @@ use crate::backend::Sealed;
 /// Executor of requests to backends. Only this crate can implement engines, because unsafe code
 /// relies on their contract and on the drop of [`Lane`].
 ///
-/// [`submit`](Self::submit) is for readahead, writeback and futures, [`run`](Self::run) and
-/// [`lane`](Self::lane) for blocking calls: their requests complete by the end of the wait.
+/// [`submit`](Self::submit) is for readahead and futures. [`run`](Self::run) and
+/// [`lane`](Self::lane) are for threads that wait for their requests: blocking reads, writeback.
 ///
 /// # Contract
 ///

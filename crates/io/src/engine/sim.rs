@@ -334,7 +334,8 @@ impl SimEngine {
         }
     }
 
-    /// Makes steps until no request is in flight.
+    /// Makes steps until none is possible: each request is completed, or is being performed by
+    /// another thread.
     pub fn finish(&self) {
         while self.step() {}
     }

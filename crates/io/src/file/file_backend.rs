@@ -189,7 +189,7 @@ impl FileBackend {
         }
     }
 
-    /// Also syncs the directory if that may not be durable yet.
+    /// Syncs the file by `sync`, then its directory, if the file's name may not be durable yet.
     fn sync_by(&self, sync: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
         self.check_writable()?;
         // The sync waits for the ranges in flight.

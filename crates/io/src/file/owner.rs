@@ -15,7 +15,7 @@ use pagewell_sync::wiped::{WipedOnFork, Word};
 pub(crate) struct Owner {
     id: u32,
     /// Name of the process, in a word that is zero in forked children. `None` if the system has no
-    /// such word: comparing process ids takes a system call for each transfer.
+    /// such word. Process ids are compared then, which takes a system call for each transfer.
     name: Option<u64>,
 }
 

@@ -6,7 +6,7 @@ use std::io::{self, Seek, SeekFrom};
 use pagewell_sync::system::Resource;
 
 pub(super) fn check(mut file: &File, size: u64) -> io::Result<()> {
-    // The kernel sends SIGXFSZ at a write past it.
+    // The kernel sends SIGXFSZ at a write past this limit.
     if let Some(limit) = Resource::FileSize.limit()
         && size > limit
     {

@@ -27,8 +27,8 @@ pub(super) fn begin(file: &File, range: &Range<u64>) -> io::Result<bool> {
 }
 
 /// Waits until the device has received the started writes in `range`, which need not be durable
-/// then. Returns the error, with any error number, of any writeback of the file since the last
-/// reported error. The next sync does not report that error again.
+/// then. Returns a writeback error of any part of the file that was not reported before, with any
+/// error number. The next sync does not report that error again.
 pub(super) fn await_begun(file: &File, range: &Range<u64>) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     return by_range(file, range, libc::SYNC_FILE_RANGE_WAIT_BEFORE);

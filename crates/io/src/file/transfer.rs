@@ -126,7 +126,7 @@ fn read_some(
     nr_bytes(n)
 }
 
-/// Writes once the bytes of `bufs` in `range` or a first part of them.
+/// Writes the bytes of `bufs` in `range`, or a prefix of them, by one system call.
 fn write_some(
     file: &File,
     bufs: &[RacySource<'_>],

@@ -8,7 +8,7 @@
 //! Ids ascend, so among equal starts areas of forks come after those of their parents.
 //!
 //! Sources: Seidel and Aragon, "Randomized Search Trees", Algorithmica 16 (1996); Cormen et al.,
-//! "Introduction to Algorithms", chapter 17, for the augmentation.
+//! "Introduction to Algorithms", 4th edition, chapter 17, for the augmentation.
 
 use std::ops::ControlFlow;
 

@@ -188,8 +188,9 @@ impl<'s, S: RefScheme> Tables<'s, S> {
     ///
     /// The directory is checked because the table may be freed before the waiter loads the word,
     /// and the frame's next user may store an equal word and wakes no waiter. A change of the
-    /// directory needs no wake of its own. After it, a walk wakes the waiters if another space
-    /// still uses the table, otherwise the thread that empties it, and waiters check both words.
+    /// directory needs no wake of its own: waiters check both words, and are woken later. If
+    /// another space still uses the table, a walk wakes them; otherwise the thread that empties the
+    /// table.
     pub(crate) fn wait_for_migration(
         self,
         (pmd_word, pmd): (&AtomicU64, Pmd),

@@ -55,8 +55,8 @@ impl<'s, S: RefScheme> Batches<'s, S> {
     }
 
     /// Evicts pages until `nr` frames are free, as far as possible, and the empty leaves in excess
-    /// of their limit. Returns the freed blocks and the number of evicted pages, or `None` without
-    /// queues.
+    /// of their limit. Returns the freed blocks and the number of evicted pages, or `None` under
+    /// CLOCK, which has no queues.
     ///
     /// Afterwards, one scan of the hazard slots ends the protection of queried pages that no slot
     /// names. If the batch freed nothing and the scan ended any protection, the batch is repeated

@@ -19,10 +19,10 @@
 //! 2. If frames are being filled, the request sleeps until a transfer ends, or none has ended for
 //!    0.9 s. A request for a block does so only if, in some aligned range of its size, every frame
 //!    that is not being filled is free or can be evicted.
-//! 3. If the obstacle may last only a few steps (a frame or slot that another thread is changing, a
-//!    frame allocated for a fill or a write, or pages in at most 1024 frames that are referenced),
-//!    the request makes a bounded number of further passes without sleeping ([`Patience`]), and
-//!    then fails.
+//! 3. If the obstacle may last only a few steps, the request makes a bounded number of further
+//!    passes without sleeping ([`Patience`]), and then fails. Such obstacles are a frame or slot
+//!    that another thread is changing, a frame allocated for a fill or a write, and referenced
+//!    pages in at most 1024 frames.
 //! 4. Otherwise the request fails at once: each frame contains a dirty, unsynced or pinned page,
 //!    belongs to a space or to the program, is a leaf in use, or is withheld. For a block, other
 //!    frames may be free, but they are not contiguous. The numbers in the error are those of the

@@ -9,7 +9,8 @@
 //! - **A crash** leaves the durable state and any part of the later changes. Each sector,
 //!   independently of the others, has its durable bytes or its bytes after any one of the later
 //!   writes, as the system may have written back sectors in any order. A change of the size or of
-//!   names survives or not, but the latter only with all earlier changes of the same names.
+//!   names survives or does not. A change of names survives only with all earlier changes of the
+//!   same names.
 //! - **A direct transfer** ([`VolatileDevice::with_direct_transfers`]) is no more durable than
 //!   another, since a device has a cache too. The size is a separate change: the size of a padded
 //!   tail may survive without its correction.

@@ -543,7 +543,8 @@ typedef int (*pw_after_read)(void *user, uint64_t page, void *data, size_t size)
  * Called for a page whose stored bytes are zeros: ::pw_open_options_set_page_hooks. Not called for
  * a page past the end of the stored file, which reads as zeros.
  *
- * Returns: 0 if the page was never written, and so reads as zeros; else as ::pw_after_read.
+ * Returns: 0 if the page was never written, and so reads as zeros. Otherwise an `errno`, with the
+ * consequences described at ::pw_after_read.
  */
 typedef int (*pw_hole)(void *user, uint64_t page);
 
@@ -727,7 +728,7 @@ const char *pw_version(void);
  *
  * `options`: receives the handle; freed with ::pw_cache_options_free.
  *
- * Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 1023 of them.
+ * Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT if 1023 of them exist.
  *
  * Threads: any.
  */
@@ -836,7 +837,7 @@ int pw_cache_options_set_engine(struct pw_cache_options *options, int engine);
  *
  * Errors: ::PW_ERROR_CONFIG and ::PW_ERROR_PAGE_SIZE if a setting is out of range,
  * ::PW_ERROR_OUT_OF_MEMORY, ::PW_ERROR_UNAVAILABLE if the engine is unavailable,
- * ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 1023 caches.
+ * ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT if 1023 caches exist.
  *
  * Threads: any.
  */
@@ -897,9 +898,9 @@ int pw_cache_reclaim(struct pw_cache *cache, size_t nr_pages, size_t *nr_evicted
  * `flags`: 0 or ::PW_EDIT_TRY. `edit`: is filled in; ended by ::pw_edit_commit or
  * ::pw_edit_cancel, in the same thread.
  *
- * Errors: ::PW_ERROR_LOCKED with ::PW_EDIT_TRY if any thread edits the page, ::PW_ERROR_DEADLOCK
- * without it if this thread does, ::PW_ERROR_READ_ONLY, ::PW_ERROR_THROTTLED, ::PW_ERROR_LIMIT
- * after 16383 edits, and those of ::pw_pin.
+ * Errors: ::PW_ERROR_LOCKED if ::PW_EDIT_TRY is set and any thread edits the page;
+ * ::PW_ERROR_DEADLOCK if it is not set and this thread edits the page; ::PW_ERROR_READ_ONLY,
+ * ::PW_ERROR_THROTTLED, ::PW_ERROR_LIMIT if 16383 edits exist, and those of ::pw_pin.
  *
  * Threads: any.
  */
@@ -987,7 +988,7 @@ int pw_last_errno(void);
  *
  * `options`: receives the handle; freed with ::pw_open_options_free.
  *
- * Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 4095 of them.
+ * Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT if 4095 of them exist.
  *
  * Threads: any.
  */
@@ -1107,8 +1108,8 @@ int pw_open_options_set_page_hooks(struct pw_open_options *options,
  * file; ::PW_ERROR_PAGE_SIZE_MISMATCH, ::PW_ERROR_OPTIONS_MISMATCH, ::PW_ERROR_OPEN_ELSEWHERE;
  * ::PW_ERROR_CORRUPT if the stored size is not valid for a file with a page codec;
  * ::PW_ERROR_DEADLOCK in a page codec, or with ::PW_OPEN_TRUNCATE in a callback of the file;
- * ::PW_ERROR_UNAVAILABLE, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT after 65535
- * files.
+ * ::PW_ERROR_UNAVAILABLE, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT if 65535
+ * handles of files are open.
  *
  * Threads: any.
  */
@@ -1189,7 +1190,7 @@ int pw_refresh(struct pw_file *file, int64_t *size);
  * `queue`: receives the handle; closed with ::pw_queue_close.
  *
  * Errors: ::PW_ERROR_SYSTEM_LIMIT if no descriptor is left, ::PW_ERROR_IO, ::PW_ERROR_ARGUMENT,
- * ::PW_ERROR_LIMIT after 1023 queues.
+ * ::PW_ERROR_LIMIT if 1023 queues exist.
  *
  * Threads: any.
  */
@@ -1237,8 +1238,9 @@ int pw_queue_run(struct pw_queue *queue, size_t max, int timeout, size_t *nr_don
  *
  * `request`: the number that the submission returned.
  *
- * Errors: ::PW_ERROR_HANDLE if the queue is not open, or the request does not exist or is
- * complete: the callback of a complete request gets its result, or has got it.
+ * Errors: ::PW_ERROR_HANDLE if the queue is not open, or if the request does not exist, is
+ * complete, or was canceled already. The callback of a complete or canceled request gets its
+ * result, or has got it.
  *
  * Threads: any.
  */
@@ -1525,8 +1527,9 @@ int pw_write(struct pw_file *file,
 
 /**
  * As ::pw_write, with the log sequence number of the write; 0 for none. Before a page is written
- * to the backend, the writeback callback (::pw_open_options_set_before_write) gets the highest
- * number of the page: the log must then be durable up to this number.
+ * to the backend, the writeback callback (::pw_open_options_set_before_write) gets the highest log
+ * sequence number of the page's writes. When the callback returns, the log must be durable up to
+ * this number.
  *
  * Errors: as ::pw_write.
  *
@@ -1581,9 +1584,9 @@ int pw_set_size(struct pw_file *file, int64_t size);
  * `nr_pages`: null, or receives the number of pages.
  *
  * Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_IO, ::PW_ERROR_REFUSED, ::PW_ERROR_TOO_MANY_PINS; pages
- * that could not be written are then still dirty. Any writeback failure that was not reported to
- * the handle yet, even if this call has written the pages. ::PW_ERROR_DEADLOCK, ::PW_ERROR_HANDLE,
- * ::PW_ERROR_ARGUMENT.
+ * that could not be written are then still dirty. A call that has written all pages nevertheless
+ * returns an earlier writeback failure that was not yet reported to the handle. Also
+ * ::PW_ERROR_DEADLOCK, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
  *
  * Threads: any.
  */

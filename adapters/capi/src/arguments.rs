@@ -2,8 +2,9 @@
 //!
 //! - Owns: checks of pointers to arguments and results, buffers, offsets, strings.
 //! - Calls: `error`.
-//! - Promises: null pointers to objects, negative offsets, sizes above `isize::MAX` bytes, and
-//!   misaligned structures or arrays that a call reads are errors. Other pointers are not checked.
+//! - Promises: a call fails if a pointer to an object is null, an offset is negative, a size is
+//!   above `isize::MAX` bytes, or a structure or array that it reads is misaligned. Pointers are
+//!   not checked in any other way.
 
 use std::ffi::{CStr, OsStr, c_char, c_void};
 use std::ops::Range;
@@ -12,7 +13,7 @@ use std::path::Path;
 
 use crate::error::{Failure, Result};
 
-/// Stores a result where the C program requested it, or fails if that pointer is null.
+/// Stores a result at the address that the C program passed. Fails if the address is null.
 ///
 /// # Safety
 ///
@@ -27,7 +28,8 @@ pub(crate) unsafe fn answer<T>(place: *mut T, value: T) -> Result<()> {
     Ok(())
 }
 
-/// Fails if the pointer to a result is null. Called before the operation, which then has no effect.
+/// Fails if the pointer to a result is null. Called before an operation, so that the operation has
+/// no effect if its result cannot be stored.
 #[inline(always)]
 pub(crate) fn needed<T>(place: *mut T) -> Result<()> {
     match place.is_null() {
@@ -63,7 +65,7 @@ pub(crate) unsafe fn structure_to_read<'a, T>(place: *const T) -> Result<&'a T> 
 
 #[inline(always)]
 fn check_size<T>(place: *const T, size: usize) -> Result<()> {
-    // A null pointer to no bytes is valid.
+    // A buffer of size 0 may be null.
     if (place.is_null() && size != 0) || size > isize::MAX as usize {
         return Err(Failure::argument("a buffer is null or its size is invalid"));
     }
@@ -72,8 +74,8 @@ fn check_size<T>(place: *const T, size: usize) -> Result<()> {
 
 /// # Safety
 ///
-/// (a) `buf` is null, or valid for writes of `size` bytes, which no other thread uses as long as
-/// the result is used.
+/// (a) `buf` is null, or valid for writes of `size` bytes. No other thread uses them as long as the
+/// result is used.
 #[inline(always)]
 pub(crate) unsafe fn buffer<'a>(buf: *mut c_void, size: usize) -> Result<&'a mut [u8]> {
     check_size(buf, size)?;
@@ -155,7 +157,8 @@ pub(crate) fn signed(value: u64) -> i64 {
 
 /// # Safety
 ///
-/// (a) `text` is null, or ends with a zero, and no thread writes to it as long as it is used.
+/// (a) `text` is null, or a string that ends with a zero byte. No thread writes to the string as
+/// long as the result is used.
 pub(crate) unsafe fn text<'a>(text: *const c_char) -> Result<&'a CStr> {
     if text.is_null() {
         return Err(Failure::argument("a string is null"));
@@ -173,12 +176,13 @@ pub(crate) unsafe fn path<'a>(path: *const c_char) -> Result<&'a Path> {
     Ok(Path::new(OsStr::from_bytes(path.to_bytes())))
 }
 
-/// Stores statistics for a caller whose header may be older or newer: copies the bytes that both
-/// versions have, and zeros the rest of the caller's structure.
+/// Stores statistics for a caller whose header may be older or newer than the library: copies the
+/// bytes that both versions of `T` have, and zeros the rest of the caller's structure.
 ///
 /// # Safety
 ///
-/// (a) `place` is null, or valid for writes of `size` bytes. (b) `T` is integers without padding.
+/// (a) `place` is null, or valid for writes of `size` bytes. (b) `T` consists of integers without
+/// padding.
 pub(crate) unsafe fn answer_sized<T: Copy>(place: *mut T, size: usize, value: T) -> Result<()> {
     needed(place)?;
     if size == 0 || size > 4096 || !size.is_multiple_of(8) {

@@ -100,7 +100,7 @@ fn set(options: *mut pw_cache_options, change: impl FnOnce(Builder) -> Result<Bu
 ///
 /// `options`: receives the handle; freed with ::pw_cache_options_free.
 ///
-/// Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT if 1023 of them exist.
+/// Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT if 1023 options of caches exist.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -176,12 +176,12 @@ pub unsafe extern "C" fn pw_cache_options_set_huge_pages(
     })
 }
 
-/// Sets the limit of the bytes of all files that are dirty, or written and not known to be durable.
-/// The default is half of the capacity. ::pw_cache_new checks the minimum, 4096 bytes, and the
-/// maximum, three quarters of the capacity. The quota of a file is the part of the limit that is
-/// still free. Many files may exceed the limit, since each may have a few such pages in any case.
-/// At the quota, a write to a clean page waits until pages of the file were made durable; with
-/// ::PW_OPEN_MANUAL, it fails with ::PW_ERROR_THROTTLED at once.
+/// Sets the limit, for all files together, of bytes that are dirty, or written and not known to be
+/// durable. The default is half of the capacity. ::pw_cache_new checks the minimum, 4096 bytes, and
+/// the maximum, three quarters of the capacity. The quota of a file is the part of the limit that
+/// is still free. Many files together may exceed the limit, since each may have a few such pages in
+/// any case. If a file is at its quota, a write to one of its clean pages waits until pages of the
+/// file are durable; with ::PW_OPEN_MANUAL, it fails with ::PW_ERROR_THROTTLED at once.
 ///
 /// Errors: ::PW_ERROR_HANDLE.
 ///
@@ -266,7 +266,7 @@ pub unsafe extern "C" fn pw_cache_options_set_engine(
     })
 }
 
-/// Creates a cache. Its memory is reserved by this call, and used as pages are read.
+/// Creates a cache. The call reserves memory, which the system provides as pages are read.
 ///
 /// `options`: null for the defaults; may be freed or used again afterwards. `cache`: receives the
 /// handle; closed with ::pw_cache_close.
@@ -312,8 +312,8 @@ pub unsafe extern "C" fn pw_cache_close(cache: *mut pw_cache) -> c_int {
 
 /// Returns contents and counters of the cache.
 ///
-/// `stats`: receives them. `size`: `sizeof(struct pw_cache_stats)`; a later version may have more
-/// fields at the end.
+/// `stats`: receives them. `size`: `sizeof(struct pw_cache_stats)`; later versions may append
+/// fields.
 ///
 /// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
 ///
@@ -339,12 +339,10 @@ pub unsafe extern "C" fn pw_cache_stats(
     })
 }
 
-/// Returns the engine for concurrent transfers, and the reason for its choice. Creates the engine
-/// if there is none yet.
+/// Returns the engine for concurrent transfers, and why it was chosen. Creates it if necessary.
 ///
 /// `engine`: receives one of ::pw_engine, never ::PW_ENGINE_AUTO. `why`: null, or receives the
-/// reason as a string of at most `size` bytes including the terminating zero, truncated if it is
-/// longer.
+/// reason as a string, truncated to `size` bytes including the terminating zero.
 ///
 /// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
 ///

@@ -2,7 +2,8 @@
 //!
 //! - Owns: `pw_edit`.
 //! - Calls: `error`, `entry`, `handles`, `arguments`, `file`.
-//! - Promises: an edit ends once, in its thread. Until then, its file's handle is not closed.
+//! - Promises: an edit ends once, in the thread that began it. Until then, its file cannot be
+//!   closed.
 
 use std::ffi::{c_int, c_void};
 use std::mem::transmute;
@@ -18,12 +19,12 @@ use crate::error::{Failure, Result};
 use crate::file::{OpenFile, pw_file};
 use crate::handles::{Counted, Taken, reserve, tables, take, used_counted};
 
-/// Page being edited: ::pw_edit_begin. All copies of the structure are the same edit.
+/// Page being edited: ::pw_edit_begin. All copies of the structure denote the same edit.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types)]
 pub struct pw_edit {
-    /// Copy of the page's bytes, to be changed. Null when the edit has ended.
+    /// Copy of the page's bytes, which the program may change. Null once the edit has ended.
     pub data: *mut c_void,
     /// Number of bytes: the page size, or less in the last page of the file.
     pub size: usize,
@@ -33,12 +34,12 @@ pub struct pw_edit {
     pub opaque: u64,
 }
 
-/// Fail with ::PW_ERROR_LOCKED if the page is being edited, instead of waiting: ::pw_edit_begin.
+/// Flag of ::pw_edit_begin: do not wait if the page is being edited; fail with ::PW_ERROR_LOCKED.
 pub const PW_EDIT_TRY: c_int = 1;
 
 enum Stage {
     Editing(PageGuardMut<'static>),
-    /// Keeps the page locked until it is dropped.
+    /// The bytes are published. The page stays locked until this value is dropped.
     Published(PublishedPage<'static>),
     Over,
 }
@@ -82,12 +83,13 @@ fn taken(edit: &pw_edit) -> Result<Taken<Edit>> {
     Ok(taken)
 }
 
-/// Begins an edit of a page: returns a copy of its bytes, which ::pw_edit_commit puts in place of
-/// the page. Until then readers see the old page, and other threads that write to it wait. A call
-/// of this thread that would wait for the edit returns ::PW_ERROR_DEADLOCK.
+/// Begins an edit of a page, and returns a copy of its bytes for the program to change.
+/// ::pw_edit_commit replaces the page's bytes by the copy. Until then, readers see the old bytes,
+/// and other threads that write to the page wait. A call of this thread that would wait for the
+/// edit returns ::PW_ERROR_DEADLOCK.
 ///
-/// `flags`: 0 or ::PW_EDIT_TRY. `edit`: is filled in; ended by ::pw_edit_commit or
-/// ::pw_edit_cancel, in the same thread.
+/// `flags`: 0 or ::PW_EDIT_TRY. `edit`: receives the edit, which the same thread must end by
+/// ::pw_edit_commit or ::pw_edit_cancel.
 ///
 /// Errors: ::PW_ERROR_LOCKED if ::PW_EDIT_TRY is set and any thread edits the page;
 /// ::PW_ERROR_DEADLOCK if it is not set and this thread edits the page; ::PW_ERROR_READ_ONLY,
@@ -108,8 +110,8 @@ pub unsafe extern "C" fn pw_edit_begin(
         }
         let counted = used_counted::<OpenFile>(file as u64)?;
         let file = counted.file();
-        // Reserved before the page is locked: on a later failure, the drop of the guard would
-        // publish the copy.
+        // The slot is reserved before the page is locked: if the reservation failed afterwards, the
+        // drop of the guard would publish the copy.
         let slot = reserve::<Edit>()?;
         let guard = match flags {
             PW_EDIT_TRY => file.try_pin_mut(page_number)?,
@@ -122,7 +124,7 @@ pub unsafe extern "C" fn pw_edit_begin(
             thread: std::thread::current().id(),
             _file: counted,
         });
-        // The box is not moved out of, so the address is final.
+        // The object stays in this box, so the address is final.
         let (data, size) = object.stage.copy();
         let begun = pw_edit {
             data,
@@ -135,14 +137,14 @@ pub unsafe extern "C" fn pw_edit_begin(
     })
 }
 
-/// Puts the edited bytes in place of the page, and keeps the page locked: all readers see the
+/// Replaces the page's bytes by the edited ones, and keeps the page locked: all readers see the new
 /// bytes, and other writers wait until ::pw_edit_commit. A program that edits several pages can
 /// thus define the order in which readers see the changes. From now on `data` may only be read.
 ///
 /// `lsn`: the log sequence number of the change, 0 for none.
 ///
-/// Errors: ::PW_ERROR_THREAD in another thread, ::PW_ERROR_HANDLE if the edit has ended,
-/// ::PW_ERROR_ARGUMENT if it is already published.
+/// Errors: ::PW_ERROR_THREAD if another thread began the edit, ::PW_ERROR_HANDLE if the edit has
+/// ended, ::PW_ERROR_ARGUMENT if it is already published.
 ///
 /// Threads: the one that began the edit.
 #[unsafe(no_mangle)]
@@ -166,15 +168,15 @@ pub unsafe extern "C" fn pw_edit_publish(edit: *mut pw_edit, lsn: u64) -> c_int 
     }
 }
 
-/// Ends an edit: puts the edited bytes in place of the page, if ::pw_edit_publish has not, and
-/// unlocks the page for other writers. All readers then see the bytes, which are durable after a
-/// sync. If the page was truncated (::pw_set_size) or discarded (::pw_discard) since the edit
-/// began, this call drops the edited bytes, and returns ::PW_OK.
+/// Ends an edit: replaces the page's bytes by the edited ones, unless ::pw_edit_publish has done
+/// so, and unlocks the page for other writers. All readers then see the new bytes; a later sync
+/// makes them durable. If the page was truncated (::pw_set_size) or discarded (::pw_discard) since
+/// the edit began, this call drops the edited bytes, and returns ::PW_OK.
 ///
-/// `edit`: is cleared. `lsn`: as for ::pw_edit_publish, after which it is ignored.
+/// `edit`: is cleared. `lsn`: as for ::pw_edit_publish; ignored if the edit is already published.
 ///
-/// Errors: ::PW_ERROR_THREAD in another thread, ::PW_ERROR_HANDLE if the edit has ended,
-/// ::PW_ERROR_ARGUMENT.
+/// Errors: ::PW_ERROR_THREAD if another thread began the edit, ::PW_ERROR_HANDLE if the edit has
+/// ended, ::PW_ERROR_ARGUMENT.
 ///
 /// Threads: the one that began the edit.
 #[unsafe(no_mangle)]
@@ -199,8 +201,8 @@ pub unsafe extern "C" fn pw_edit_commit(edit: *mut pw_edit, lsn: u64) -> c_int {
 
 /// Ends an edit without a change of the page. `edit` is cleared.
 ///
-/// Errors: ::PW_ERROR_THREAD in another thread, ::PW_ERROR_HANDLE if the edit has ended,
-/// ::PW_ERROR_ARGUMENT if it is published, which cannot be undone.
+/// Errors: ::PW_ERROR_THREAD if another thread began the edit, ::PW_ERROR_HANDLE if the edit has
+/// ended, ::PW_ERROR_ARGUMENT if it is published, which cannot be undone.
 ///
 /// Threads: the one that began the edit.
 #[unsafe(no_mangle)]

@@ -9,8 +9,8 @@ use crate::error::pw_error::*;
 use crate::error::{Failure, Result};
 use crate::handles::{Kind, mark_dead};
 
-/// Performs a call that, unlike [`call_with`], marks no handle as dead after a panic: it creates or
-/// frees an object, ends a pin, or validates or copies a view.
+/// Performs a call that creates or frees an object, ends a pin, or validates or copies a view.
+/// Unlike [`call_with`], it marks no handle as dead after a panic.
 #[inline(always)]
 pub(crate) fn call(work: impl FnOnce() -> Result<()>) -> c_int {
     // `AssertUnwindSafe` is correct: if a panic leaves an object inconsistent, its handle is dead
@@ -25,7 +25,7 @@ pub(crate) fn call(work: impl FnOnce() -> Result<()>) -> c_int {
     }
 }
 
-/// Performs a call with a handle. If the call panics, the handle is dead.
+/// Performs a call with a handle. After a panic, the handle is dead: it can only be closed.
 #[inline(always)]
 pub(crate) fn call_with<T: Kind>(handle: u64, work: impl FnOnce() -> Result<()>) -> c_int {
     match catch_unwind(AssertUnwindSafe(|| {
@@ -67,8 +67,8 @@ fn text_of(payload: Box<dyn Any + Send>) -> String {
     }
 }
 
-/// Calls `work`, and returns the message of its panic. The caller must drop the values that `work`
-/// may have left inconsistent.
+/// Calls `work`, and returns its result, or the message of its panic. The caller must drop the
+/// values that `work` may have left inconsistent.
 pub(crate) fn caught<R>(work: impl FnOnce() -> R) -> std::result::Result<R, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(text_of)
 }

@@ -46,10 +46,11 @@ pub enum pw_error {
     /// No such handle, pin, edit or request: it is null, was closed, freed or ended, is of another
     /// kind, or never existed. Nothing was done.
     PW_ERROR_HANDLE = 5001,
-    /// A fault of the library: an internal assertion failed. The handle of the call may be dead.
+    /// A fault of the library: an internal assertion failed. The handle of the call may be dead: it
+    /// can then only be closed.
     PW_ERROR_PANIC = 5002,
-    /// An argument is out of range: null where an object is required, a negative offset, an unknown
-    /// flag. Nothing was done.
+    /// An argument is out of range, such as null, a negative offset or an unknown flag. Nothing was
+    /// done.
     PW_ERROR_ARGUMENT = 5003,
     /// The handle is in use, and was not closed: it has pinned or edited pages, or requests in
     /// flight, or a call with it is in progress. Also returned by calls with the handle while
@@ -63,8 +64,8 @@ pub enum pw_error {
     PW_ERROR_CANCELED = 5007,
     /// The page has changed since the view began, or was evicted: the bytes read are not valid.
     PW_ERROR_CHANGED = 5008,
-    /// Another thread is about to change the page, or is writing it back. Validate again, or begin
-    /// another view.
+    /// Another thread is about to change the page, or writes it back. Validate again, or begin a
+    /// new view.
     PW_ERROR_CHANGING = 5009,
 
     /// The file does not exist.
@@ -84,13 +85,13 @@ pub enum pw_error {
     PW_ERROR_OPTIONS_MISMATCH = 5107,
     /// The page begins at or past the end of the file.
     PW_ERROR_OUT_OF_RANGE = 5108,
-    /// The file is, or would be, larger than the cache can index, or than its device, its file
-    /// system or the limit of the process (RLIMIT_FSIZE) allows.
+    /// The size of the file exceeds, or would exceed, what the cache can index, or a limit of the
+    /// device, the file system or the process (RLIMIT_FSIZE).
     PW_ERROR_FILE_TOO_LARGE = 5109,
     /// The file was truncated outside the cache.
     PW_ERROR_TRUNCATED = 5110,
-    /// No frame of the cache could be freed; ::pw_last_error gives the reasons. Or an append is
-    /// longer than the maximum of one call.
+    /// No frame (4 KiB of the cache's memory) could be freed; ::pw_last_error gives the reasons. Or
+    /// an append is longer than the maximum of one call.
     PW_ERROR_OUT_OF_FRAMES = 5111,
     /// The page's contents are inconsistent. (No function of this header returns this code yet.)
     PW_ERROR_MALFORMED = 5112,
@@ -129,7 +130,7 @@ pub enum pw_error {
     PW_ERROR_EXISTS = 5127,
     /// The path is too long, passes through a file, or has more than 40 symbolic links.
     PW_ERROR_PATH = 5128,
-    /// A limit of the process or system, on open files or threads: see ::pw_last_error.
+    /// A limit of the process or system on open files or threads was reached: see ::pw_last_error.
     PW_ERROR_SYSTEM_LIMIT = 5129,
     /// The identity of the file is ambiguous: its device and inode number are those of another open
     /// file, or change while the file is open.
@@ -287,8 +288,8 @@ impl Failure {
         }
     }
 
-    /// Returns the message in one line: of an error of the library, the operation, the file, the
-    /// reason and the causes; otherwise the message of the code, and usually a detail.
+    /// Returns the message in one line. For an error of the library, it has the operation, the
+    /// file, the reason and the causes; otherwise the message of the code, and usually a detail.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Library(error) => {
@@ -333,7 +334,7 @@ fn in_words(code: pw_error) -> &'static str {
 struct Last {
     code: c_int,
     errno: c_int,
-    /// Message, or `None` if it is only that of the code.
+    /// `None` if the message is the general one of the code.
     text: Option<CString>,
 }
 
@@ -342,7 +343,7 @@ thread_local! {
 }
 
 fn told(code: pw_error, errno: c_int, text: Option<CString>) {
-    // The variable of an ending thread may be destroyed. The thread then gets only the code.
+    // If the thread is ending, its variable may be destroyed. The program then gets only the code.
     let _ = LAST.try_with(|last| {
         if let Ok(mut last) = last.try_borrow_mut() {
             *last = Last {
@@ -354,7 +355,7 @@ fn told(code: pw_error, errno: c_int, text: Option<CString>) {
     });
 }
 
-/// Returns the message of an error code, or "not an error code": a string that is never null and
+/// Returns the message of an error code, or "not an error code". The string is never null, and
 /// stays valid until the process ends.
 ///
 /// Threads: any.
@@ -363,14 +364,14 @@ pub extern "C" fn pw_strerror(code: c_int) -> *const c_char {
     text_of(code).unwrap_or(c"not an error code").as_ptr()
 }
 
-/// Returns the message of this thread's last error in one line, or "no error". It has the
-/// operation, the path, the reason and the causes, or, if the call was refused, for example because
-/// of an argument, only the reason. Calls that succeed do not change it.
+/// Returns the message of this thread's last error in one line, or "no error". The message has the
+/// operation, the path, the reason and the causes. If the interface itself refused the call, for
+/// example an argument, the message has only the reason. Successful calls do not change it.
 ///
 /// Returns: a string that is never null, and stays valid until the next error of this thread, or
 /// until the thread ends.
 ///
-/// Threads: any; each has its own.
+/// Threads: any; each has its own last error.
 #[unsafe(no_mangle)]
 pub extern "C" fn pw_last_error() -> *const c_char {
     let text = LAST.try_with(|last| {
@@ -381,21 +382,21 @@ pub extern "C" fn pw_last_error() -> *const c_char {
     text.ok().flatten().unwrap_or(c"no error".as_ptr())
 }
 
-/// Returns the code of this thread's last error; ::PW_OK if there was none. Calls that succeed do
-/// not change it.
+/// Returns the code of this thread's last error, ::PW_OK for none. Successful calls do not change
+/// it.
 ///
-/// Threads: any; each has its own.
+/// Threads: any; each has its own last error.
 #[unsafe(no_mangle)]
 pub extern "C" fn pw_last_code() -> c_int {
     LAST.try_with(|last| last.try_borrow().map_or(0, |last| last.code))
         .unwrap_or(0)
 }
 
-/// Returns the `errno` of ::pw_last_code: that of the failed system call, for example `ENOSPC` for
-/// a full disk, or else the closest one. 0 if there was no error. Calls that succeed do not change
-/// it.
+/// Returns the `errno` of this thread's last error: that of the failed system call, for example
+/// `ENOSPC` for a full disk, or the closest one if no system call failed. Returns 0 if there was no
+/// error. Successful calls do not change it.
 ///
-/// Threads: any; each has its own.
+/// Threads: any; each has its own last error.
 #[unsafe(no_mangle)]
 pub extern "C" fn pw_last_errno() -> c_int {
     LAST.try_with(|last| last.try_borrow().map_or(0, |last| last.errno))

@@ -35,7 +35,7 @@ pub struct pw_open_options {
     _opaque: (),
 }
 
-/// The file. Absent after a close that has succeeded or panicked, and during one.
+/// Open file. It is absent during a close, and after a close that has succeeded or panicked.
 pub(crate) struct OpenFile(ManuallyDrop<File>, Presence);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,8 @@ impl OpenFile {
         Self(ManuallyDrop::new(file), Presence::Here)
     }
 
-    /// The file is present, since the caller has found the handle open; after a panic it is dead.
+    /// The file is present: the caller found the handle open, and a close that panics makes it
+    /// dead.
     #[inline(always)]
     pub(crate) fn file(&self) -> &File {
         &self.0
@@ -60,8 +61,8 @@ impl OpenFile {
         if std::mem::replace(&mut self.1, Presence::Gone) == Presence::Gone {
             return Ok(());
         }
-        // SAFETY: the file is present, and marked absent before, so that no drop or other close
-        // takes it again if this one panics. Exclusive access: `&mut self`.
+        // SAFETY: the file is present. It is marked absent first, so that no drop or other close
+        // takes it again if this close panics. Exclusive access: `&mut self`.
         let file = unsafe { ManuallyDrop::take(&mut self.0) };
         match file.close() {
             Ok(()) => Ok(()),
@@ -97,8 +98,8 @@ tables! {
     OpenFileOptions: 5, "open options", 4096, Counted;
 }
 
-/// Open for reading and writing: at one time, by one process with one cache. Without a flag or a
-/// writeback callback that opens it for writing, a file is open for reading only.
+/// Open for reading and writing, which only one cache of one process can do at a time. A file that
+/// no flag and no writeback callback opens for writing is open for reading only.
 pub const PW_OPEN_WRITE: c_int = 1;
 /// Open for writing, and create the file if it does not exist.
 pub const PW_OPEN_CREATE: c_int = 2;
@@ -106,12 +107,13 @@ pub const PW_OPEN_CREATE: c_int = 2;
 pub const PW_OPEN_CREATE_NEW: c_int = 4;
 /// Open for writing, and truncate the file to zero bytes.
 pub const PW_OPEN_TRUNCATE: c_int = 8;
-/// Use direct I/O, bypassing the system's cache, if the file system supports it: ::pw_file_info.
+/// Use direct I/O, bypassing the system's cache, if the file system supports it (see
+/// ::pw_file_info).
 pub const PW_OPEN_DIRECT: c_int = 16;
 /// Use direct I/O, or fail with ::PW_ERROR_UNAVAILABLE.
 pub const PW_OPEN_DIRECT_ALWAYS: c_int = 32;
 /// Open for writing, and write dirty pages only when the program requests it. Without this flag,
-/// they are written soon, in the background, unless the file is already open with this flag.
+/// the cache writes them soon, in the background, unless the file is already open with this flag.
 pub const PW_OPEN_MANUAL: c_int = 64;
 
 const ALL_FLAGS: c_int = PW_OPEN_WRITE
@@ -138,12 +140,11 @@ fn set(options: *mut pw_open_options, change: impl FnOnce(&mut Opening) -> Resul
     })
 }
 
-/// Creates options for an open, with default settings. They may be used for any number of files,
-/// also of several caches.
+/// Creates options for opens, with default settings. They may be used for any files of any caches.
 ///
 /// `options`: receives the handle; freed with ::pw_open_options_free.
 ///
-/// Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT if 4095 of them exist.
+/// Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT if 4095 options of opens exist.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -170,7 +171,7 @@ pub unsafe extern "C" fn pw_open_options_free(options: *mut pw_open_options) -> 
 }
 
 /// Sets the file's page size: 4096, 8192, 16384, 32768 or 65536 bytes; or 0, the default, for the
-/// page size with which the file is already open, or else that of the cache. ::pw_open checks it.
+/// page size with which the file is already open, or else that of the cache. ::pw_open checks this.
 ///
 /// Errors: ::PW_ERROR_HANDLE.
 ///
@@ -186,8 +187,8 @@ pub unsafe extern "C" fn pw_open_options_set_page_size(
     })
 }
 
-/// Sets the permissions of a file that is created, as in `open`, from which the process's `umask`
-/// is removed. The default is 0666.
+/// Sets the permissions of a file that ::pw_open creates, less the process's `umask`, as the `mode`
+/// of `open`. The default is 0666.
 ///
 /// Errors: ::PW_ERROR_HANDLE.
 ///
@@ -203,22 +204,22 @@ pub unsafe extern "C" fn pw_open_options_set_mode(
     })
 }
 
-/// Sets a writeback callback, for write-ahead logs. It is called before a page of the file is
-/// written to the backend: it makes the log durable up to the page's log sequence number, or
-/// refuses the page. Files that are opened with these options are open for writing.
+/// Sets a writeback callback, for write-ahead logs. The library calls it before it writes a page of
+/// the file to the backend. The callback makes the log durable up to the page's log sequence
+/// number, or refuses the page. Files that are opened with these options are open for writing.
 ///
 /// `hook`: the callback, or null for none. `user`: the pointer that is passed to it. `release`:
-/// null, or a function that is called with `user` once no thread can call the callback any more,
-/// since neither these options nor a file use it; not called if `hook` is null.
+/// null, or a function that is called with `user` once neither these options nor a file uses the
+/// callback; not called if `hook` is null.
 ///
-/// The callback is called by threads that make calls for this file (flush, sync, close; with a page
-/// codec also a new size or a write past the end), and by threads of the cache; several threads may
-/// call it at once. Reads never call it. It may use other files of the cache, such as a log. A call
-/// with its own file that would wait for writeback returns ::PW_ERROR_DEADLOCK.
+/// The callback is called by threads of the cache, and by threads of the program that flush, sync
+/// or close the file, or, with a page codec, change its size or write past its end. Several threads
+/// may call it at once. Reads never call it. It may use other files of the cache, such as a log. A
+/// call with its own file that would wait for writeback returns ::PW_ERROR_DEADLOCK.
 ///
-/// Each call of this function creates another callback. To open a file that is already open, use
-/// the same options, or options without a callback; with another one, ::pw_open fails with
-/// ::PW_ERROR_OPTIONS_MISMATCH.
+/// Each call of this function creates a distinct callback, even with equal arguments. To open a
+/// file that is already open, use the same options, or options without a callback; with a different
+/// callback, ::pw_open fails with ::PW_ERROR_OPTIONS_MISMATCH.
 ///
 /// Errors: ::PW_ERROR_HANDLE. After an error, `release` is not called.
 ///
@@ -250,26 +251,27 @@ pub unsafe extern "C" fn pw_open_options_set_before_write(
 /// not open files for writing, since readers need it, too.
 ///
 /// `before_write`, `after_read`: the two functions of the codec, or null for no codec. `hole`:
-/// null, or the function that is called for pages whose stored bytes are zeros, since they were
-/// never written or were entirely lost; without it such pages read as zeros. `user`, `release`: as
-/// for ::pw_open_options_set_before_write; without a codec, `release` is not called.
+/// null, or the function that is called for a page whose stored bytes are all zeros, since it was
+/// never written or was entirely lost; without this function, such a page reads as zeros. `user`,
+/// `release`: as for ::pw_open_options_set_before_write; without a codec, `release` is not called.
 ///
-/// `before_write` is called by the thread that writes the file back, of the program or of the
-/// cache; for one file, by one thread at a time. For a dirty page, the callback
-/// (::pw_open_options_set_before_write), if any, is called first; not for a rewrite of the last
-/// page that only removes bytes past the end of the file. `after_read` and `hole` are called by
-/// threads of the program that need a page that is not cached, and by threads of the cache; several
-/// threads may call them at once. A thread that opens the file for writing or extends it may call
-/// `after_read` and `before_write`, too. Threads that need the page wait until the function has
-/// returned.
+/// `before_write` is called by the thread, of the program or of the cache, that writes the file
+/// back: for one file, by one thread at a time. The writeback callback
+/// (::pw_open_options_set_before_write), if any, is called first for each dirty page, but not for a
+/// rewrite of the last page that only removes bytes past the end of the file. `after_read` and
+/// `hole` are called by threads of the program that need a page that is not cached, and by threads
+/// of the cache; several threads may call them at once. A thread that opens the file for writing or
+/// extends it may call `after_read` and `before_write`, too. Threads that need the page wait until
+/// the function has returned.
 ///
 /// None of these functions may make a call with any cache that might wait: such a call returns
 /// ::PW_ERROR_DEADLOCK. A read or view within one page is allowed if the page is cached, its
-/// accessed bit is set, and no thread is changing it. A pin of such a page may succeed. ::pw_close
-/// returns ::PW_ERROR_BUSY for the handle whose call needs the page.
+/// accessed bit is set (::pw_read), and no thread is changing the page. A pin of such a page may
+/// succeed. ::pw_close returns ::PW_ERROR_BUSY for the handle whose call needs the page.
 ///
-/// Each call of this function creates another codec. For another open of a file that is open, the
-/// rule of callbacks applies: another codec gives ::PW_ERROR_OPTIONS_MISMATCH.
+/// Each call of this function creates a distinct codec. To open a file that is already open, the
+/// rule for callbacks applies: with a different codec, ::pw_open fails with
+/// ::PW_ERROR_OPTIONS_MISMATCH.
 ///
 /// Errors: ::PW_ERROR_HANDLE; ::PW_ERROR_ARGUMENT if only one of `before_write` and `after_read` is
 /// null, or both are null and `hole` is not. After an error, `release` is not called.
@@ -389,7 +391,7 @@ pub unsafe extern "C" fn pw_open(
             opening.clone()
         };
         let options = open_options(flags, opening)?;
-        // Before the open, which may create or truncate the file.
+        // Reserved before the open, which may create or truncate the file.
         let slot = reserve::<OpenFile>()?;
         let opened = cache.0.open_with(path, &options)?;
         let handle = slot.fill(Box::new(OpenFile::new(opened)));
@@ -399,7 +401,7 @@ pub unsafe extern "C" fn pw_open(
 }
 
 /// Creates another handle of the same open file, with the same access mode. Each handle has its own
-/// readahead streams and its own advice, and gets each writeback failure reported.
+/// readahead streams and its own advice, and each writeback failure is reported to every handle.
 ///
 /// `other`: receives the handle; closed with ::pw_close.
 ///
@@ -419,10 +421,9 @@ pub unsafe extern "C" fn pw_dup(file: *mut pw_file, other: *mut *mut pw_file) ->
 
 /// Closes the handle. If it is open for writing, or is the last handle of the file, all writes to
 /// the file are first made durable. If the backend, callback or page codec fails, the close is
-/// retried for a second (::pw_cache_options_set_close_timeout).
+/// retried, by default for one second (::pw_cache_options_set_close_timeout).
 ///
-/// After an error the handle is unchanged, and nothing is lost: close it again when the backend
-/// works.
+/// After an error the handle is unchanged, and no data is lost. Retry when the backend works again.
 ///
 /// Errors: ::PW_ERROR_BUSY at once if pages are pinned or edited by this handle, requests with it
 /// are in flight, or a call with it is in progress; those of ::pw_sync_all; ::PW_ERROR_UNAVAILABLE
@@ -464,7 +465,7 @@ pub struct pw_file_info {
     /// Reserved; always 0.
     pub reserved: u64,
     /// Lower bound of the log sequence numbers of all writes that have returned and are not
-    /// durable, where recovery may begin. Writes without a number do not count. `UINT64_MAX` if
+    /// durable: recovery may begin there. Writes without a number are not counted. `UINT64_MAX` if
     /// there is no such write.
     pub oldest_lsn: u64,
 }

@@ -1,4 +1,4 @@
-//! Functions of the program that files call: the writeback callback and the page codec.
+//! Functions of the program that the library calls: the writeback callback and the page codec.
 //!
 //! - Owns: the C types of these functions, of their arguments, and of a `user` pointer's release.
 //! - Calls: nothing of this crate.
@@ -12,10 +12,9 @@ use library::{OutgoingPage, PageHooks};
 /// Writeback callback, called before a page is written to the backend:
 /// ::pw_open_options_set_before_write.
 ///
-/// `page`: the number of the page. `lsn`: the highest log sequence number of a write to the page, 0
-/// for none.
+/// `page`: page number. `lsn`: the highest log sequence number of a write to the page, 0 for none.
 ///
-/// Returns: 0, or an `errno`: then the page is not written, and stays dirty.
+/// Returns: 0, or an `errno` to refuse the page, which is then not written and stays dirty.
 #[allow(non_camel_case_types)]
 pub type pw_before_write =
     Option<unsafe extern "C" fn(user: *mut c_void, page: u64, lsn: u64) -> c_int>;
@@ -25,11 +24,11 @@ pub type pw_before_write =
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types)]
 pub struct pw_outgoing_page {
-    /// Copy of all bytes of the page, which the codec may change, and which is stored entirely.
+    /// Copy of the page's bytes, which the codec may change. All of them are stored.
     pub data: *mut c_void,
     /// Number of bytes: the page size.
     pub size: usize,
-    /// Number of bytes within the file: `size`, or less in the last page, padded with zeros.
+    /// Number of bytes within the file: `size`, or fewer in the last page. The others are zeros.
     pub nr_used: usize,
     /// Number of the page.
     pub page: u64,
@@ -43,12 +42,12 @@ pub struct pw_outgoing_page {
 /// request; valid only during the call.
 ///
 /// If a page has a nonzero byte, the encoded page must have one, too, or the library refuses the
-/// page: a stored page of zeros means that the page was never written. The same page may be passed
-/// several times, with different bytes, and not every page that was passed is stored.
+/// page: a stored page of zeros means that the page was never written. A page may be passed several
+/// times, with different bytes. A page that was passed is not always stored.
 ///
-/// Returns: 0 to write the pages, or an `errno` to refuse them. If several are refused, none of
-/// them is written, and the library passes each page alone. A page that is refused alone stays
-/// dirty, and the writeback fails with ::PW_ERROR_REFUSED.
+/// Returns: 0 to write the pages, or an `errno` to refuse them. If a request of several pages is
+/// refused, none of them is written, and the library passes each page alone. A page that is refused
+/// alone stays dirty, and the writeback fails with ::PW_ERROR_REFUSED.
 #[allow(non_camel_case_types)]
 pub type pw_before_write_pages = Option<
     unsafe extern "C" fn(user: *mut c_void, pages: *const pw_outgoing_page, count: usize) -> c_int,
@@ -60,9 +59,9 @@ pub type pw_before_write_pages = Option<
 /// `page`: the number of the page. `data`: the `size` stored bytes of the whole page. Readers get
 /// the bytes that the function leaves there, up to the end of the file.
 ///
-/// Returns: 0, or an `errno`, for example `EBADMSG`: then no reader sees the page, and the reader
-/// that needed it gets ::PW_ERROR_CORRUPT, with that number in ::pw_last_errno. The next reader
-/// causes another read.
+/// Returns: 0, or an `errno` to refuse the page, for example `EBADMSG`. No reader sees a refused
+/// page: the reader that needed it gets ::PW_ERROR_CORRUPT, with that number in ::pw_last_errno.
+/// The next reader causes another read.
 #[allow(non_camel_case_types)]
 pub type pw_after_read = Option<
     unsafe extern "C" fn(user: *mut c_void, page: u64, data: *mut c_void, size: usize) -> c_int,
@@ -71,7 +70,7 @@ pub type pw_after_read = Option<
 /// Called for a page whose stored bytes are zeros: ::pw_open_options_set_page_hooks. Not called for
 /// a page past the end of the stored file, which reads as zeros.
 ///
-/// Returns: 0 if the page was never written, and so reads as zeros. Otherwise an `errno`, with the
+/// Returns: 0 if the page was never written: it then reads as zeros. Otherwise an `errno`, with the
 /// consequences described at ::pw_after_read.
 #[allow(non_camel_case_types)]
 pub type pw_hole = Option<unsafe extern "C" fn(user: *mut c_void, page: u64) -> c_int>;

@@ -1,24 +1,24 @@
-//! C interface of Pagewell: functions, and `pagewell.h`, which cbindgen generates from them and
-//! their comments.
+//! C interface of Pagewell. cbindgen generates `pagewell.h` from the functions and their comments.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `error` | codes, messages, the last error of a thread |
-//! | `handles` | mapping from a number to an object; permission to close |
+//! | `handles` | numbers by which programs refer to objects; check before an object is closed |
 //! | `arguments` | checks of pointers, sizes and offsets |
 //! | `entry` | wrappers of calls: convert panics into errors |
 //! | `pins` | storage of pins |
 //! | `cache` | caches and their options |
-//! | `hooks` | functions of the program that files call |
+//! | `hooks` | writeback callbacks and page codecs of the program |
 //! | `file` | files: options, open, close, information |
 //! | `read` | reads, pins, views, advice |
 //! | `write` | writes, syncs |
 //! | `edit` | pages pinned for writing |
 //! | `queue` | asynchronous requests |
 //!
-//! A module calls only modules above it in this table. `modelled.rs` is the root of `models/capi`.
+//! A module calls only modules above it in this table. `modelled.rs` is the root of `models/capi`,
+//! the crate of the loom models.
 
-// The obligations of the callers, which are C programs, are in the header.
+// The header states the obligations of the callers, which are C programs.
 #![allow(clippy::missing_safety_doc)]
 #![allow(clippy::too_many_arguments)]
 #![allow(non_camel_case_types)]
@@ -49,7 +49,7 @@ pub use self::queue::*;
 pub use self::read::*;
 pub use self::write::*;
 
-/// Returns the version of the library, for example "0.1.0": a string that is never null and stays
+/// Returns the version of the library, for example "0.1.0". The string is never null, and stays
 /// valid until the process ends.
 ///
 /// Threads: any.

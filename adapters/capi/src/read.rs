@@ -22,17 +22,17 @@ use crate::file::{OpenFile, pw_file};
 use crate::handles::{check_process, with, with_shortly};
 use crate::pins::{self, Pinned, pw_page};
 
-/// Reads bytes of a file. Reads of cached pages acquire no lock. Once the accessed bit of a page is
-/// set, they write no shared memory, unless the page keeps changing, more than 1024 threads use
-/// files, or the system lacks `membarrier(2)`. For each page, a read is atomic: it returns the
-/// bytes that the page had at one moment.
+/// Reads bytes of a file. Reads of cached pages acquire no lock. A read that finds a page in the
+/// cache sets its accessed bit. Once this bit is set, reads write no shared memory, unless the page
+/// keeps changing, more than 1024 threads use files, or the system lacks `membarrier(2)`. For each
+/// page, a read is atomic: it returns the bytes that the page had at one moment.
 ///
 /// `buf`: receives the bytes; may be null if `size` is 0. `offset`: the position in the file.
 ///
 /// `nr_read`: receives the number of bytes read: `size`, or fewer if the file ends, 0 at or past
-/// the end. If a page fails after others were read, only their bytes are counted, and a read that
-/// begins at the failed page reports the failure. The remaining bytes of `buf` are unspecified,
-/// also after an error.
+/// the end. If a page cannot be read after others were, only the bytes before it are counted; a
+/// read that begins at it reports the error. The remaining bytes of `buf` are unspecified, also
+/// after an error.
 ///
 /// Errors: ::PW_ERROR_IO, ::PW_ERROR_CORRUPT if the page codec refuses a page, ::PW_ERROR_TRUNCATED
 /// if the file was truncated outside the cache, ::PW_ERROR_OUT_OF_FRAMES if every page is pinned or
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn pw_read(
     unsafe { read_any(file, buf, size, offset, nr_read) }
 }
 
-/// Maximum length of a read that is first tried as a hit.
+/// Maximum length, in bytes, of a read that is first tried as a hit.
 const SHORT: usize = 64;
 
 #[inline(never)]
@@ -101,7 +101,7 @@ pub struct pw_read_request {
     pub size: usize,
     /// Position in the file.
     pub offset: i64,
-    /// Receives the number of bytes read, as ::pw_read.
+    /// Receives the number of bytes read, as `nr_read` of ::pw_read.
     pub nr_read: usize,
     /// Receives ::PW_OK, or the code of the error if nothing was read.
     pub error: c_int,
@@ -126,15 +126,16 @@ fn overlap(requests: &[pw_read_request]) -> bool {
     ranges.windows(2).any(|two| two[0].1 > two[1].0)
 }
 
-/// Performs many reads, each as ::pw_read, in any order. Reads of cached pages overlap their memory
-/// accesses, sixteen at a time. Missing pages are read from the file concurrently, as many at once
-/// as the engine accepts and fit in an eighth of the cache.
+/// Performs many reads, each as ::pw_read, in any order. The memory accesses of up to sixteen reads
+/// of cached pages overlap. Missing pages are read from the file concurrently: as many at once as
+/// the engine accepts, and at most as many as fit in an eighth of the cache.
 ///
-/// `requests`: `count` of them; `nr_read` and `error` of each are filled in.
+/// `requests`: an array of `count` requests. The call sets `nr_read` and `error` of each.
 ///
 /// Errors: the first error of a request, whose message ::pw_last_error returns; the other requests
 /// are performed nevertheless. ::PW_ERROR_ARGUMENT if `requests` or a buffer is null or too large,
-/// two buffers overlap, or an offset is negative, and ::PW_ERROR_HANDLE: then nothing was done.
+/// two buffers overlap, or an offset is negative. After these errors, and ::PW_ERROR_HANDLE,
+/// nothing was done.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -183,7 +184,7 @@ pub unsafe extern "C" fn pw_read_many(
 /// Pins a page, so that its bytes can be read in place. While the page is pinned, its bytes stay in
 /// memory and do not change, whatever is written to the file.
 ///
-/// `page`: is filled in; released with ::pw_unpin.
+/// `page`: receives the pinned page, which ::pw_unpin releases.
 ///
 /// Errors: ::PW_ERROR_OUT_OF_RANGE, ::PW_ERROR_LIMIT if this thread has no free slot for a pin and
 /// all 1048576 are allocated, and those of ::pw_read.
@@ -191,7 +192,7 @@ pub unsafe extern "C" fn pw_read_many(
 /// Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_pin(file: *mut pw_file, page_number: u64, page: *mut pw_page) -> c_int {
-    // As in `pw_read`.
+    // First tried as a hit, as in `pw_read`.
     if !page.is_null() && !is_test() {
         let handle = file as u64;
         let kept = with_shortly(handle, |file: &OpenFile, line| {
@@ -233,13 +234,12 @@ unsafe fn pin_any(file: *mut pw_file, page_number: u64, page: *mut pw_page) -> c
 
 /// Releases a pinned page. Its bytes must not be used any more.
 ///
-/// `page`: the structure that ::pw_pin has filled in, or the page of a completion
-/// (::pw_submit_pin), or a copy; is cleared.
+/// `page`: the structure that ::pw_pin has filled in, the page of a completion (::pw_submit_pin),
+/// or a copy of either. The call clears it.
 ///
-/// Errors: ::PW_ERROR_HANDLE if the pin was already released, by this copy or another;
-/// ::PW_ERROR_ARGUMENT.
+/// Errors: ::PW_ERROR_HANDLE if the pin was already released, ::PW_ERROR_ARGUMENT.
 ///
-/// Threads: any, not only the one that has pinned it.
+/// Threads: any, not only the one that pinned the page.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_unpin(page: *mut pw_page) -> c_int {
     call(|| {
@@ -248,7 +248,7 @@ pub unsafe extern "C" fn pw_unpin(page: *mut pw_page) -> c_int {
     })
 }
 
-/// View of a page in place, without a pin: ::pw_view_begin. The program may copy and keep it.
+/// View of a page in place, without a pin: ::pw_view_begin. The structure may be copied and kept.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types)]
@@ -308,12 +308,11 @@ impl pw_view {
     }
 }
 
-/// Begins a view of a page in place, without a pin. Copies nothing, and writes no shared memory
-/// under the conditions of ::pw_read. ::pw_view_validate afterwards checks whether the bytes that
-/// were read are the page's.
+/// Begins a view of a page in place, without a pin. The call copies nothing, and writes no shared
+/// memory under the conditions of ::pw_read. After the program has read the bytes,
+/// ::pw_view_validate checks whether they were the page's.
 ///
-/// Between the two calls, other threads may write to the bytes at any time, or put another page in
-/// their place. Therefore:
+/// Between the two calls, other threads may change the bytes or put another page there. Therefore:
 ///
 /// - Load the bytes as memory that other threads write to. For integers, use
 ///   `__atomic_load_n(p, __ATOMIC_RELAXED)` of GCC and Clang, or a `volatile` access; for more,
@@ -337,7 +336,7 @@ pub unsafe extern "C" fn pw_view_begin(
     page_number: u64,
     view: *mut pw_view,
 ) -> c_int {
-    // As in `pw_read`.
+    // First tried as a hit, as in `pw_read`.
     if !view.is_null() && !is_test() {
         let seen = with_shortly(file as u64, |file: &OpenFile, _| {
             file.file().try_view(page_number, place_and_token)
@@ -372,10 +371,10 @@ unsafe fn view_any(file: *mut pw_file, page_number: u64, view: *mut pw_view) -> 
 /// Checks whether the page has been unchanged ever since ::pw_view_begin. If so, all bytes loaded
 /// from the view are bytes that the page had at the same moment.
 ///
-/// A view may be validated any number of times, and after any time: a program can follow pages of a
-/// tree and afterwards check that its path was valid. A changed page is never reported as
-/// unchanged; an unchanged one is occasionally reported as changed. Writes, eviction, truncation
-/// and moves are changes; reads, pins and writeback are not.
+/// A view may be validated any number of times, at any later time: a program can descend a tree
+/// through several pages, and afterwards check that its path was valid. A changed page is never
+/// reported as unchanged; an unchanged one is occasionally reported as changed. Writes, eviction,
+/// truncation and moves are changes; reads, pins and writeback are not.
 ///
 /// Returns: ::PW_OK if the page is unchanged.
 ///
@@ -386,7 +385,7 @@ unsafe fn view_any(file: *mut pw_file, page_number: u64, view: *mut pw_view) -> 
 /// Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_view_validate(view: *const pw_view) -> c_int {
-    // For an unchanged page, the call is as a hit in `pw_read`.
+    // The result for an unchanged page is returned here, as a hit in `pw_read`.
     if !view.is_null() && view.is_aligned() && !is_test() {
         // SAFETY: by the header, valid for reads.
         let view = unsafe { &*view };
@@ -415,8 +414,7 @@ unsafe fn validate_any(view: *const pw_view) -> c_int {
 /// Copies bytes of a view, and validates it. After ::PW_OK, the page had these bytes at the start
 /// of the view, and still had them when the copy was validated.
 ///
-/// `offset`: position in the page. `buf`: receives `size` bytes, which are unspecified after an
-/// error.
+/// `offset`: position in the page. `buf`: receives `size` bytes, unspecified after an error.
 ///
 /// Errors: ::PW_ERROR_ARGUMENT if the bytes are not all in the view; those of ::pw_view_validate;
 /// and those of ::pw_view_begin, since the call looks the page up again: it never copies memory
@@ -440,13 +438,13 @@ pub unsafe extern "C" fn pw_view_copy(
         if !is_within {
             return Err(Failure::argument("the bytes are not all in the view"));
         }
-        // Before the lookup, which would fill an evicted page for an invalid view.
+        // Validated before the lookup, which would fill an evicted page for an invalid view.
         view.validate()?;
         let copied = with(view.file as u64, |file: &OpenFile| {
             let copy = |v: &View<'_>| v.copy_to(offset, buf);
             Ok(file.file().view(token.page(), copy)?)
         });
-        // A change of the page, such as a truncation, may also be why the copy failed.
+        // A change of the page, such as a truncation, may be why the copy failed: report it.
         view.validate()?;
         copied
     })
@@ -470,7 +468,7 @@ pub struct pw_range {
 pub enum pw_advice {
     /// No particular pattern, the default: readahead after misses at a constant distance.
     PW_ADVICE_NORMAL = 0,
-    /// Sequential: twice as much is read ahead, from the first miss on.
+    /// Sequential: twice as much is read ahead as by default, from the first miss on.
     PW_ADVICE_SEQUENTIAL = 1,
     /// Random: nothing is read ahead.
     PW_ADVICE_RANDOM = 2,
@@ -483,7 +481,8 @@ pub enum pw_advice {
 }
 
 /// Sets the expected access pattern, as `posix_fadvise`. The first four values of ::pw_advice apply
-/// to the handle, whatever the range, until another of them is set; the others take effect at once.
+/// to the handle, whatever the range, until another of these four is set. The last two apply to the
+/// pages of the range, at once.
 ///
 /// `offset`, `length`: the bytes; a length of 0 extends to the end. `advice`: one of ::pw_advice.
 ///
@@ -515,11 +514,11 @@ pub unsafe extern "C" fn pw_advise(
 }
 
 /// Submits reads of the missing pages of several ranges, all at once, without waiting for them. The
-/// call is a hint: it skips pages for which it would have to wait, or past the end of the file, and
-/// reads at most as many as fit in an eighth of the cache.
+/// call is a hint: it skips pages past the end of the file and pages for which it would have to
+/// wait, and reads at most as many as fit in an eighth of the cache.
 ///
-/// `ranges`: `count` of them. `nr_pages`: null, or receives the number of pages whose reads were
-/// submitted.
+/// `ranges`: an array of `count` ranges. `nr_pages`: null, or receives the number of submitted
+/// pages.
 ///
 /// Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_HANDLE, ::PW_ERROR_DEADLOCK in a page codec.
 ///
@@ -547,9 +546,9 @@ pub unsafe extern "C" fn pw_prefetch(
     })
 }
 
-/// Removes pages from the cache, so that the next read fetches them from the file, for files that
-/// were changed outside the cache. Pins of removed pages keep their bytes. Pages stay if they have
-/// writes that the backend does not have or that are not durable, or are locked (::pw_edit_begin).
+/// Removes pages of a file that was changed outside the cache, so that the next read fetches them
+/// from the file. Pins of removed pages keep their bytes. Pages that are dirty, unsynced
+/// (::pw_file_info) or locked (::pw_edit_begin) stay.
 ///
 /// `offset`, `length`: the bytes; whole pages are removed. A length of 0 extends to the end.
 ///
@@ -560,7 +559,7 @@ pub unsafe extern "C" fn pw_prefetch(
 pub unsafe extern "C" fn pw_invalidate(file: *mut pw_file, offset: i64, length: i64) -> c_int {
     call_with::<OpenFile>(file as u64, || {
         let range = range(offset, length)?;
-        // This advice invalidates; unlike `invalidate`, it reports a refusal.
+        // `File::invalidate` would do the same, but would not report that it is refused.
         with(file as u64, |file: &OpenFile| {
             Ok(file.file().advise(range, Advice::NotSoon)?)
         })

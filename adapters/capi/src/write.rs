@@ -21,13 +21,13 @@ fn with(file: *mut pw_file, work: impl FnOnce(&File) -> Result<()>) -> c_int {
 }
 
 /// Writes bytes to a file. All readers of the cache see them after the call; they are durable after
-/// ::pw_sync_data. A write within one page is atomic: readers see all of it or nothing. A write
+/// ::pw_sync_data. A write within one page is atomic: readers see all of it or none of it. A write
 /// past the end extends the file, and the gap reads as zeros.
 ///
 /// `buf`: `size` bytes; may be null if `size` is 0. `offset`: the position in the file.
 ///
 /// `nr_written`: receives the number of bytes written: `size`, or fewer if a page after the first
-/// failed. A write that begins at the failed page then reports the error.
+/// could not be written. A write that begins at this page then reports the error.
 ///
 /// Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_THROTTLED,
 /// ::PW_ERROR_OUT_OF_FRAMES; ::PW_ERROR_REFUSED if a page codec refuses the last page of a file
@@ -49,8 +49,7 @@ pub unsafe extern "C" fn pw_write(
 
 /// As ::pw_write, with the log sequence number of the write; 0 for none. Before a page is written
 /// to the backend, the writeback callback (::pw_open_options_set_before_write) gets the highest log
-/// sequence number of the page's writes. When the callback returns, the log must be durable up to
-/// this number.
+/// sequence number of the page's writes. The callback makes the log durable up to this number.
 ///
 /// Errors: as ::pw_write.
 ///
@@ -76,8 +75,8 @@ pub unsafe extern "C" fn pw_write_lsn(
 
 /// Appends bytes to a file, all of them or none.
 ///
-/// `offset`: null, or receives the position of the first byte. The position of the end is a
-/// suitable log sequence number for a record.
+/// `offset`: null, or receives the position of the first byte. For a record of a log, the position
+/// of its end is a suitable log sequence number.
 ///
 /// Errors: as ::pw_write; ::PW_ERROR_OUT_OF_FRAMES at once if `size` exceeds the maximum of one
 /// call, by default a quarter of the cache; ::pw_last_error states the maximum.
@@ -161,14 +160,14 @@ pub unsafe extern "C" fn pw_flush(
 /// needed to read it, as `fdatasync`.
 ///
 /// After an error the state of everything written since the last successful sync is unknown. All of
-/// it is dirty again, for the next sync. Each failure, also one in the background, is reported once
-/// to every handle of the file.
+/// it is dirty again, so the next sync writes it. Each failure, also one in the background, is
+/// reported once to every handle of the file.
 ///
-/// Errors: ::PW_ERROR_READ_ONLY; ::PW_ERROR_IO (with `ENOSPC` in ::pw_last_errno for a full disk);
+/// Errors: ::PW_ERROR_READ_ONLY; ::PW_ERROR_IO (`ENOSPC` in ::pw_last_errno if the disk is full);
 /// ::PW_ERROR_REFUSED by the callback or page codec; ::PW_ERROR_TOO_MANY_PINS, ::PW_ERROR_DEADLOCK,
 /// ::PW_ERROR_HANDLE.
 ///
-/// Threads: any, several with one file: they share syncs.
+/// Threads: any. Threads that sync one file concurrently share syncs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_sync_data(file: *mut pw_file) -> c_int {
     with(file, |file| Ok(file.sync_data()?))
@@ -197,14 +196,13 @@ pub unsafe extern "C" fn pw_sync_range(file: *mut pw_file, offset: i64, length: 
     with(file, |file| Ok(file.sync_range(range(offset, length)?)?))
 }
 
-/// Removes cached pages, with all writes to them since their last writeback: the next read gets the
-/// bytes of the file.
+/// Removes cached pages, and drops all writes to them since their last writeback: the next read
+/// gets the bytes of the file.
 ///
 /// `offset`, `length`: the bytes; whole pages are removed. A length of 0 extends to the end.
 ///
-/// Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_IO, and any writeback failure that was not reported to
-/// the handle yet; nothing is then removed. ::PW_ERROR_DEADLOCK, ::PW_ERROR_HANDLE,
-/// ::PW_ERROR_ARGUMENT.
+/// Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_IO, and any writeback failure not yet reported to the
+/// handle; nothing is then removed. ::PW_ERROR_DEADLOCK, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

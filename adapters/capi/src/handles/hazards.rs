@@ -1,5 +1,6 @@
-//! Calls that threads are in: one hazard slot (`Line`) per thread, until the thread ends. A thread
-//! counts its calls if all slots are assigned, it is ending, or the system lacks `membarrier(2)`.
+//! Hazard slots (`Line`), one per thread until the thread ends, in which threads publish their
+//! calls. A thread counts its calls if it is ending, no slot is free, or the system lacks
+//! `membarrier(2)`.
 
 // `std`'s atomic even in models: it is accessed under a lock.
 use std::sync::atomic::AtomicUsize;
@@ -11,8 +12,8 @@ use pagewell_sync::thread::Backoff;
 
 use super::per_process::PerProcess;
 
-/// Maximum number of reloads of a hazard slot with the handle that is being closed. A call that
-/// only reads cached pages normally ends before that.
+/// Maximum number of times that a closing thread reloads a hazard slot with the handle. A call that
+/// only reads cached pages normally ends earlier.
 const PATIENCE: u32 = if cfg!(loom) { 1 } else { 20 };
 
 /// Light fence, paired with the closing thread's `membarrier(2)`.
@@ -108,7 +109,7 @@ impl<const N: usize> Lines<N> {
         Some(line)
     }
 
-    /// Makes the hazard slot of a thread, which is in no call, available.
+    /// Frees the hazard slot of a thread that is in no call.
     pub(super) fn take_back(&self, line: &Line) {
         let number = line.number();
         self.numbers.free.lock(Vec::new).push(number);
@@ -117,8 +118,8 @@ impl<const N: usize> Lines<N> {
     /// Steps c and d: returns whether a call with `handle`, which is being closed, is published.
     pub(super) fn is_announced(&self, handle: u64, fences: Fences) -> Result<bool, Refused> {
         fences.heavy()?;
-        // The thread of a never-used hazard slot that is assigned later acquires the mutex after
-        // this thread, and so sees the changed word.
+        // A thread that gets a never-used hazard slot afterwards acquires the mutex after this
+        // thread, and so sees the changed word.
         let free = self.numbers.free.lock(Vec::new);
         // ORDERING: Relaxed; under the lock.
         let nr = self.numbers.next.load(Ordering::Relaxed);
@@ -144,7 +145,8 @@ pub(super) struct Announced<'l> {
 }
 
 impl<'l> Announced<'l> {
-    /// Steps 1 and 2, by the slot's thread. `None` if it is in a call: the new one must be counted.
+    /// Steps 1 and 2, by the slot's thread. Returns `None` if the thread is already in a call: the
+    /// new call must then be counted.
     #[inline(always)]
     pub(super) fn begin(line: &'l Line, handle: u64) -> Option<Self> {
         // ORDERING: Relaxed; only this thread stores to its hazard slot.

@@ -1,16 +1,14 @@
-//! Handles: mapping from a number that a C program holds to an object, or an error.
+//! Handles: numbers by which a C program refers to objects.
 //!
-//! - Owns: the tables of handles, the hazard slots, the permission to close an object.
+//! - Owns: the tables of handles, the hazard slots, the check before an object is closed.
 //! - Calls: `error`.
 //! - Promises: any 64 bits may be passed as a handle. A closed handle is never taken for an open
-//!   one, however often its table slot was reused. While a call uses an object, no other thread
-//!   takes it out.
+//!   one. While a call uses an object, no other thread takes it out of its slot.
 //!
 //! # Concepts
 //!
-//! A handle is a number, and not an address: the number of a slot in a static table, a generation,
-//! and a kind. Table slots are never freed, so a load from the slot of a closed handle is well
-//! defined.
+//! A handle is no address, but the number of a slot in a static table, a generation, and a kind.
+//! Table slots are never freed, so a load from the slot of a closed handle is well defined.
 //!
 //! | module | contents |
 //! |---|---|
@@ -35,11 +33,11 @@
 //!                                                           else: word := open; `PW_ERROR_BUSY`
 //! ```
 //!
-//! Frequent calls with files that call no function of the program except the page codec (reads,
-//! pins, views, advice, `pw_prefetch`, `pw_invalidate`, `pw_size`) are published. All other calls
-//! are counted, as are a call within a call (in a callback), and a call of a thread without a
-//! hazard slot. No thread waits for the end of a call: a closing thread that finds a counted call
-//! gives up at once, and one that finds a published call after a short time.
+//! A call with a file is published if it is frequent and calls no function of the program except
+//! the page codec: reads, pins, views, advice, `pw_prefetch`, `pw_invalidate`, `pw_size`. All other
+//! calls are counted, and so are a call within a call (in a callback), and a call of a thread
+//! without a hazard slot. No thread waits for the end of a call: a closing thread that finds a
+//! counted call gives up at once, and one that finds a published call after a short time.
 //!
 //! Calls with other objects than files are all counted: their close skips step c and the scan of d.
 //!
@@ -50,7 +48,7 @@
 //!   a, d. For a counted call, steps 1 and b are read-modify-writes of one word. If step 1 comes
 //!   first, step b sees the count; otherwise step 1 acquires the change of step a.
 //! - E2. Step 5 (or 4, release) to d (acquire): the effects of the call happen before the object is
-//!   taken. Step 1 is a release, too: the hazard slot may contain the *next* call's handle by then.
+//!   taken. Step 1 is a release, too: step d may find the *next* call's handle in the hazard slot.
 //! - E3. A fill stores the object before the word (release); step 3 (acquire) loads the word before
 //!   the object.
 //!

@@ -169,7 +169,7 @@ fn loom_counted_call_vs_close_without_fence() {
     });
 }
 
-/// A count copied from another one keeps the object, even after the first has ended.
+/// A use that `again` has counted keeps the object in place, even after the first use has ended.
 #[test]
 fn loom_count_taken_over_vs_close() {
     model(|| {
@@ -236,7 +236,7 @@ fn loom_close_vs_close_and_call() {
     });
 }
 
-/// A close changes the object, fails, and puts it back, as that of a file whose last writes fail. A
+/// A close changes the object, fails, and puts it back, as for a file whose last writes fail. A
 /// concurrent call is refused, or uses the object as it was before or after the close.
 #[test]
 fn loom_close_in_vain_vs_call() {
@@ -262,8 +262,7 @@ fn loom_close_in_vain_vs_call() {
     });
 }
 
-/// Two threads close, change the object and put it back: at least one succeeds, and no change is
-/// lost.
+/// Two threads close, change the object and put it back. At least one succeeds; no change is lost.
 #[test]
 fn loom_closes_in_vain() {
     model(|| {
@@ -332,7 +331,7 @@ fn loom_stale_handle_counted_vs_reuse() {
     });
 }
 
-/// A handle is passed to another thread without synchronization: its object is present.
+/// A thread that gets a handle without synchronization finds its object present.
 #[test]
 fn loom_new_handle_vs_call() {
     model(|| {

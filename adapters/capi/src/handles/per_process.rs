@@ -13,8 +13,8 @@ mod imp {
     use pagewell_sync::raced::Raced;
     use pagewell_sync::wiped::{WipedOnFork, Word};
 
-    /// Number of this process, 0 before its assignment, also in a child of `fork`, where the system
-    /// zeros it. `None` if the system cannot do so: process ids are then used instead.
+    /// Number of this process, or 0 before `this` assigns it. In a new child of `fork`, the system
+    /// zeros it. `None` if the system cannot do that: process ids are then used instead.
     static NUMBER: Raced<Option<WipedOnFork>> = Raced::new();
 
     /// Last assigned number. A child inherits it, so it never assigns a number of its ancestors.
@@ -74,7 +74,7 @@ mod imp {
             Self(AtomicPtr::new(ptr::null_mut()))
         }
 
-        /// Locks the value of this process, which `make` creates for the first lock.
+        /// Locks the value of this process. The first lock creates the value by `make`.
         pub(crate) fn lock(&self, make: impl FnOnce() -> T) -> MutexGuard<'_, T> {
             let process = this();
             // ORDERING: Acquire; pairs with the Release below, which follows the initialization.

@@ -1,14 +1,14 @@
 //! Handle state of the process: a table for each kind, hazard slots, and each thread's own slot.
 //!
-//! On x86-64 Linux with glibc the thread-local variable uses the initial-exec model: an access
-//! takes two loads, and not a function call. With `dlopen`, its eight bytes are in the space that
-//! the loader reserves for such variables.
+//! On x86-64 Linux with glibc, the thread-local variable for the hazard slot uses the initial-exec
+//! model: an access takes two loads, and not a function call. With `dlopen`, its eight bytes are in
+//! the space that the loader reserves for such variables.
 //!
 //! # Fork
 //!
 //! A handle belongs to the process that created it. In a child of `fork`, [`used_counted`],
 //! [`take`] and [`check_process`] refuse the handles of its ancestors. [`with`] and
-//! [`with_shortly`] accept them: the library decides whether the call is a hit. No lock is shared
+//! [`with_shortly`] accept them: the library refuses each call that is no hit. No lock is shared
 //! with the parent ([`PerProcess`]).
 //!
 //! [`PerProcess`]: super::per_process::PerProcess
@@ -78,7 +78,8 @@ pub(crate) use tables;
 #[inline(never)]
 fn failure<T: Kind>(handle: u64, refusal: Refusal) -> Failure {
     let name = T::NAME;
-    // First, since an ancestor's handle may be "closing" forever, without its closing thread.
+    // Checked first: an ancestor's handle may be "closing" forever, since a child of `fork` does
+    // not have the closing thread.
     if let Err(forked) = check_process::<T>(|| handle) {
         return forked;
     }
@@ -110,9 +111,9 @@ fn failure<T: Kind>(handle: u64, refusal: Refusal) -> Failure {
     Failure::Ours(code, detail.into())
 }
 
-/// Reserves a slot for an object whose creation has effects: none occur if no slot is free.
-/// Registers the process for the heavy fence before its first handle exists, so before a call is
-/// published.
+/// Reserves a slot before its object is created, so that the creation has no effect if no slot is
+/// free. Registers the process for the heavy fence before it has a handle, and so before any call
+/// is published.
 pub(crate) fn reserve<T: Kind>() -> Result<Reserved<T>> {
     FENCES.get_or_make(Fences::new);
     T::table()
@@ -221,7 +222,7 @@ pub(crate) fn own_line() -> Option<&'static Line> {
     unsafe { line.as_ref() }
 }
 
-/// Returns the hazard slot when the thread ends.
+/// Guard whose drop, at the end of the thread, frees the thread's hazard slot.
 struct Return;
 
 impl Drop for Return {
@@ -251,7 +252,7 @@ fn assign() -> Option<&'static Line> {
     Some(line)
 }
 
-/// `None` if the call must be counted.
+/// Publishes a call. Returns `None` if the call must be counted.
 #[inline(always)]
 fn announce(handle: u64) -> Option<Announced<'static>> {
     let line = match own_line() {
@@ -261,7 +262,7 @@ fn announce(handle: u64) -> Option<Announced<'static>> {
     Announced::begin(line, handle)
 }
 
-/// Calls `work` with the object of a handle. `work` may call only the page codec of the program.
+/// Calls `work` with the object of a handle. `work` may call the page codec, but no callback.
 #[inline(always)]
 pub(crate) fn with<T: Kind, R>(handle: u64, work: impl FnOnce(&T) -> Result<R>) -> Result<R> {
     const { assert!(matches!(T::CALLS, Calls::Published)) };
@@ -308,7 +309,7 @@ pub(crate) fn take<T: Kind>(handle: u64) -> Result<Taken<T>> {
     check_process::<T>(|| handle)?;
     let is_announced = |handle| match FENCES.get() {
         Some(fences) if T::CALLS == Calls::Published => LINES.is_announced(handle, *fences),
-        // No call is published, or no handle exists yet.
+        // No call with this kind is ever published, or no handle exists yet.
         _ => Ok(false),
     };
     T::table()

@@ -36,9 +36,9 @@ const fn generation_of(word: u64) -> u64 {
     (word >> SLOT_BITS) % GENERATIONS
 }
 
-/// Whether a number can be a handle: not zero, the word of a never-used slot, and without the bits
-/// that only words have. Otherwise a program could match the word of a slot that is free or being
-/// closed. (`CLOSING` alone passes, but selects slot 0, whose word is always zero.)
+/// Whether a number can be a handle: it is not zero, which is the word of a never-used slot, and
+/// has none of the bits that only words have. Otherwise it could match the word of a slot that is
+/// free or being closed. (`CLOSING` alone passes, but selects slot 0, whose word is always zero.)
 #[inline(always)]
 const fn may_be(handle: u64) -> bool {
     handle.wrapping_sub(1) >> HANDLE_BITS == 0
@@ -109,7 +109,7 @@ impl Free {
 /// Slot of a table. Initially all zeros, so that a table uses memory only as it is filled.
 #[repr(C, align(128))]
 pub(crate) struct Slot<T> {
-    /// 0 before the first use; the handle, possibly with `CLOSING`, `DEAD` or both; or the last
+    /// 0 before the first use; then the handle, perhaps with `CLOSING`, `DEAD` or both, or the last
     /// handle with `FREE`.
     word: AtomicU64,
     /// The object, in a box of its own, as long as the slot is not free.
@@ -220,9 +220,9 @@ impl<'t, T> Table<'t, T> {
     /// Returns a process's initial list of free slots: in a child of `fork`, those that its
     /// ancestors have freed. A slot that another thread had reserved or was filling at the fork is
     /// free, too; the child leaks the object. A slot with a counted call of another thread stays
-    /// unused: the count never ends.
+    /// unused: its count never returns to 0.
     fn freed(self) -> VecDeque<usize> {
-        // ORDERING: Relaxed, all; this process has stored to none of them if the list is used.
+        // ORDERING: Relaxed, all; the list is used only if this process has stored to no slot yet.
         let is_free = |slot: &Slot<T>| {
             let word = slot.word.load(Ordering::Relaxed);
             let is_unused = slot.users.0.load(Ordering::Relaxed) == 0;
@@ -239,7 +239,8 @@ impl<'t, T> Table<'t, T> {
         // ORDERING: Acquire, E3.
         let word = slot.word.load(Ordering::Acquire);
         let is_in_slot = may_be(handle) && word & !(CLOSING | DEAD) == handle;
-        // ORDERING: Relaxed; ordered by the load of the word. A reuse stores this process's number.
+        // ORDERING: Relaxed; ordered by the load of the word. A concurrent reuse of the slot stores
+        // the number of this process.
         is_in_slot.then(|| slot.process.load(Ordering::Relaxed))
     }
 
@@ -268,7 +269,7 @@ impl<'t, T> Table<'t, T> {
             return Err(refusal(handle, word));
         }
         // ORDERING: AcqRel, E1: acquires step a if step b came first. Nothing is released, but the
-        // read-modify-write continues other threads' releases (E2).
+        // read-modify-write continues the release sequences of other threads (E2).
         slot.users.0.fetch_add(1, Ordering::AcqRel);
         let counted = Counted { slot };
         // ORDERING: Acquire, E3; comes after the increment above, which acquires (E1).
@@ -279,7 +280,7 @@ impl<'t, T> Table<'t, T> {
         Ok(counted)
     }
 
-    /// Marks the handle of a call that has panicked as dead, if it is open, also during a close.
+    /// Marks the handle of a call that has panicked as dead, if it is open or being closed.
     #[cold]
     pub(super) fn mark_dead(self, handle: u64) {
         let mark = |word: u64| (may_be(handle) && word & !CLOSING == handle).then_some(word | DEAD);
@@ -338,8 +339,8 @@ impl<'t, T> Table<'t, T> {
     }
 }
 
-/// Slot reserved for an object; a drop without [`fill`](Self::fill) frees it. Its thread does not
-/// continue in a child of `fork`, where the slot counts as free: callbacks may not return there.
+/// Slot reserved for an object. A drop without [`fill`](Self::fill) frees it. In a child of `fork`
+/// the slot counts as free: callbacks may not return there, so the thread does not continue.
 pub(crate) struct Reserved<'t, T> {
     table: Table<'t, T>,
     number: usize,
@@ -353,7 +354,8 @@ impl<T> Reserved<'_, T> {
         let slot = &self.table.slots[self.number];
         forget(self);
         let object = Box::into_raw(object);
-        // SAFETY: off the list, so only this thread uses the cell before the word permits it.
+        // SAFETY: the slot is off the list. Only this thread uses the cell until the word has the
+        // handle.
         slot.object.with_mut(|place| unsafe { *place = object });
         // ORDERING: Relaxed; E3 orders it as the object.
         slot.process.store(this(), Ordering::Relaxed);
@@ -371,7 +373,7 @@ impl<T> Drop for Reserved<'_, T> {
     }
 }
 
-/// The handle is not closed as long as this value exists.
+/// Counted use of an object. The handle cannot be closed as long as this value exists.
 pub(crate) struct Counted<'t, T> {
     slot: &'t Slot<T>,
 }
@@ -431,7 +433,8 @@ impl<T> Taken<'_, T> {
             .with_mut(|object| unsafe { ptr::replace(object, ptr::null_mut()) });
         // SAFETY: as in `object`; made by `Box::into_raw` in `fill`, and no longer in the slot.
         let object = unsafe { Box::from_raw(object) };
-        // Locked before the slot is free: the first lock of a process lists all free slots.
+        // Locked before the slot is free: the first lock of a process lists all free slots, and
+        // would otherwise list this slot, too.
         let is_reusable = has_more(self.handle);
         let used = is_reusable.then(|| self.table.free.used.lock(|| self.table.freed()));
         // A swap and not a store, since a call that has panicked may concurrently mark the word.

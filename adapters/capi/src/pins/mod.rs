@@ -16,13 +16,14 @@
 //!
 //! - I1. A slot's serial ends with its state: free (0), live (1), ending (2). Only the thread that
 //!   took the slot makes it live, and only the one that swapped live for ending accesses the pin.
-//! - I2. A thread owns two lists, selected by its hazard slot's number, which is passed on under a
-//!   mutex. Threads without a hazard slot share two lists, whose owner is the holder of a mutex.
-//!   Only the owner accesses the first list, and takes slots from it. Other threads push single
-//!   slots to the second list, and the owner takes it as a whole, so ABA does no harm. A child of
-//!   `fork` inherits the lists, which are consistent, since each change is one store, and has a
-//!   mutex of its own. It loses the slots that other threads were taking or giving back, or have on
-//!   their lists: their hazard slots are not assigned again.
+//! - I2. A thread owns two lists, selected by the number of its hazard slot. A mutex orders the use
+//!   of a hazard slot by one thread and by the next. Threads without a hazard slot share two lists,
+//!   whose owner is the holder of a mutex. Only the owner accesses the first list, and takes slots
+//!   from it. Other threads push single slots to the second list, and the owner takes it as a
+//!   whole, so ABA does no harm. A child of `fork` has a mutex of its own, and inherits the lists.
+//!   They are consistent, since each change is one store. It cannot use the slots that other
+//!   threads of the parent were taking or returning, or have on their lists: the hazard slots of
+//!   these threads are not assigned again.
 //!
 //! # Ordering edges
 //!
@@ -54,7 +55,7 @@ use crate::error::pw_error::*;
 use crate::error::{Failure, Result};
 use crate::handles::{Kind, Line, NR_LINES, PerProcess, check_process, own_line};
 
-/// Pinned page: ::pw_pin. All copies of the structure are the same pin.
+/// Pinned page: ::pw_pin. All copies of the structure denote the same pin.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types)]
@@ -79,9 +80,9 @@ impl pw_page {
 }
 
 pub(crate) enum Pinned {
-    /// The slot contains the handle of the file.
+    /// Borrows from the file whose handle the slot contains.
     OfFile(PageGuard<'static>),
-    /// Guard of a request, boxed so that a slot is one cache line.
+    /// Guard from an asynchronous request, boxed so that a slot is one cache line.
     Owned(Box<OwnedPageGuard>),
 }
 
@@ -175,7 +176,8 @@ fn give_back(slot: &'static Slot) {
 
 /// # Safety
 ///
-/// (a) If the pin borrows, then from the file with handle `file`, in a call with that handle.
+/// (a) A pin that borrows from a file borrows from `file`, and a call with that handle is in
+/// progress.
 pub(crate) unsafe fn keep(file: u64, page: u64, pinned: Pinned) -> Result<pw_page> {
     let slot = claim()?;
     let bytes: &[u8] = match &pinned {
@@ -222,7 +224,8 @@ pub(crate) unsafe fn keep_shortly(
     })
 }
 
-/// Fails if the words identify no pin, or an ancestor of this process created the file's handle.
+/// Ends a pin. Fails if `opaque` identifies none, or an ancestor of this process created the
+/// handle.
 #[inline(always)]
 pub(crate) fn end<F: Kind>(page: &mut pw_page) -> Result<()> {
     let [number, serial] = page.opaque;
@@ -256,7 +259,7 @@ fn drop_owned(guard: Box<OwnedPageGuard>) {
 
 /// Whether any page is pinned through the handle `file`, with which no call is in progress.
 pub(crate) fn is_pinned(file: u64) -> bool {
-    // ORDERING: Relaxed; the additions for all pins that this thread must find happen before (E3).
+    // ORDERING: Relaxed; the increments for all pins that this thread must find happen before (E3).
     let nr_used = NR_USED_CHUNKS.load(Ordering::Relaxed);
     (1..=(nr_used * CHUNK) as u64)
         .filter_map(slot)

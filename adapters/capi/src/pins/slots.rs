@@ -70,8 +70,8 @@ impl<P> Slot<P> {
         [self.number.into(), serial]
     }
 
-    /// Ends the pin with this serial, which may be arbitrary, by a call of `end`. Returns whether
-    /// it existed: the caller must then put the slot, which is free, on a list.
+    /// Ends the pin with this serial by a call of `end`. The serial may be arbitrary. Returns
+    /// whether the pin existed: if so, the slot is free, and the caller must put it on a list.
     #[inline(always)]
     pub(crate) fn empty(&self, serial: u64, end: impl FnOnce(P)) -> bool {
         if serial % STATES != LIVE {
@@ -106,7 +106,7 @@ impl<P> Slot<P> {
     }
 }
 
-/// The two lists of free slots of one thread, their owner (I2). Other threads may only call `give`.
+/// Two lists of free slots, owned by one thread (I2). Other threads may only call `give`.
 pub(crate) struct Lists<P: 'static> {
     mine: AtomicPtr<Slot<P>>,
     from_others: AtomicPtr<Slot<P>>,

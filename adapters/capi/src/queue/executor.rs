@@ -32,9 +32,10 @@ pub struct pw_completion {
     pub error: c_int,
     /// The `errno` of the error, as ::pw_last_errno.
     pub error_errno: c_int,
-    /// Number of bytes read or written; for ::pw_submit_pin, that of the page.
+    /// Number of bytes read or written; for ::pw_submit_pin, the number of bytes of the page.
     pub size: usize,
-    /// For ::pw_submit_append, the position of the first byte. Otherwise the requested one, or 0.
+    /// For ::pw_submit_append, the position of the first byte. Otherwise the `offset` of the
+    /// submission, or 0 if it has none.
     pub offset: i64,
     /// For ::pw_submit_pin, the page, to be released with ::pw_unpin. Otherwise empty.
     pub page: pw_page,
@@ -142,10 +143,10 @@ impl Wake for Request {
 
 impl Request {
     /// Step 2: lists the request, at most once. A request whose callback was called is not listed:
-    /// the list and the request would be a cycle of references, since each request refers to its
-    /// queue.
+    /// list and request would be a cycle of references, since each request refers to its queue.
     fn list(self: &Arc<Self>) {
-        // ORDERING: AcqRel: the poll after a cleared flag sees what the waker did, and vice versa.
+        // ORDERING: AcqRel; pairs with the swap in `next`: the poll that follows it sees what the
+        // waker did, and a waker that finds the flag clear sees that the request is off the list.
         if !self.is_listed.swap(true, Ordering::AcqRel) {
             let mut state = lock(&self.queue.state);
             if state.requests.contains_key(&self.number) {
@@ -163,13 +164,14 @@ impl Request {
             .unwrap_or_else(|message| Poll::Ready(self.panicked(message)))
     }
 
-    /// Makes the handle of the file dead, as a call that panics does.
+    /// Marks the handle of the file as dead, as a call that panics does.
     fn panicked(&self, message: String) -> Outcome {
         mark_dead::<OpenFile>(self.program.file);
         Outcome::Panicked(message)
     }
 
-    /// Polls the request if its future is not complete. Returns the outcome once it is.
+    /// Polls the request if its future is not complete. Returns the outcome if the future is
+    /// complete and no other thread has taken the outcome.
     fn poll(self: &Arc<Self>) -> Option<Outcome> {
         let mut stage = lock(&self.stage);
         if let Stage::Working(work) = &mut *stage {
@@ -283,9 +285,8 @@ impl Executor {
         lock(&self.state).requests.len()
     }
 
-    /// Empties the list of a queue whose table is empty. A waker may have listed a request shortly
-    /// before its callback was called. A listed request has a reference to the queue, so the queue
-    /// would never be freed.
+    /// Step 5: empties the list of a queue whose table is empty. A listed request refers to the
+    /// queue, which would otherwise never be freed.
     pub(super) fn close(&self) {
         let listed = take(&mut lock(&self.state).listed);
         drop(listed);
@@ -383,8 +384,8 @@ impl Executor {
         number
     }
 
-    /// Step 3: waits until the deadline for a first callback, calls up to `max`, and returns their
-    /// number.
+    /// Step 3: waits, until the deadline, for a complete request; calls and counts up to `max`
+    /// callbacks.
     pub(super) fn run(&self, max: usize, until: Option<Instant>) -> Result<usize> {
         let mut nr = 0;
         while nr < max {
@@ -425,8 +426,8 @@ impl Executor {
             }
         };
         drop(stage);
-        // Dropped before the request has an outcome: the future counts as a use of the file, which
-        // the callback may close.
+        // Dropped before the request has an outcome: the callback may close the file, which the
+        // future uses.
         let outcome = match caught(|| drop(work)) {
             Ok(()) => Outcome::Canceled,
             Err(message) => request.panicked(message),
@@ -468,7 +469,7 @@ mod tests {
         }
     }
 
-    /// Symptom of the fault: the callback was not called, and the queue could not be closed.
+    /// Regression test: the callback was not called, and the queue could not be closed.
     #[test]
     fn request_that_panics_completes() {
         let executor = Arc::new(Executor::new().unwrap());

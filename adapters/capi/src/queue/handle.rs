@@ -78,7 +78,7 @@ pub unsafe extern "C" fn pw_queue_fd(queue: *mut pw_queue, fd: *mut c_int) -> c_
     })
 }
 
-/// Keeps the thread from being cancelled, which would unwind the library, and end the process.
+/// Guard that disables cancellation, which would unwind the library and end the process.
 struct Uncancelled(c_int);
 
 impl Uncancelled {
@@ -107,8 +107,8 @@ unsafe extern "C" {
 /// Continues requests, and calls the callbacks of those that are complete.
 ///
 /// `max`: the maximum number of callbacks. `timeout`: the time in milliseconds to wait for the
-/// first one; 0 for no wait, -1 for no limit. `nr_done`: null, or receives the number of callbacks
-/// called; 0 after a timeout.
+/// first complete request; 0 for no wait, -1 for no limit. `nr_done`: null, or receives the number
+/// of callbacks called; 0 after a timeout.
 ///
 /// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_IO. Callbacks get the errors of
 /// requests.
@@ -149,8 +149,8 @@ pub unsafe extern "C" fn pw_queue_run(
 /// `request`: the number that the submission returned.
 ///
 /// Errors: ::PW_ERROR_HANDLE if the queue is not open, or if the request does not exist, is
-/// complete, or was canceled already. The callback of a complete or canceled request gets its
-/// result, or has got it.
+/// complete, or was canceled already. The callback of a complete or canceled request has received
+/// the result, or will receive it.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

@@ -20,14 +20,15 @@
 //!
 //! # Protocol
 //!
-//! 1. A submission polls its future once, so that the backend request starts. A hit is then ready.
+//! 1. A submission polls its future once: a hit is then ready, and otherwise the backend request
+//!    starts.
 //! 2. A waker sets `is_listed`. The first to set it puts the request on the list.
-//! 3. A run takes a request off the list, clears `is_listed`, polls under the request's own mutex,
-//!    and, if the request is ready, removes it from the queue's table, as only one run can, and
-//!    calls the callback. A request whose future has panicked is ready, with this error.
+//! 3. A run takes a request off the list, clears `is_listed`, and polls it under its own mutex. If
+//!    the request is ready, the run takes the outcome, as only one run can, removes the request
+//!    from the queue's table, and calls the callback. A panic of the future is an outcome, too.
 //! 4. A cancellation takes the future under the request's mutex, releases the mutex, and drops the
 //!    future, which counts as a use of the file; then it stores the outcome, and lists the request.
-//!    It fails if another thread cancels the request, or the request has an outcome.
+//!    A cancellation fails if another thread cancels the request, or the request has an outcome.
 //! 5. A close requires that the table is empty, and empties the list: a waker may have listed a
 //!    request shortly before its callback was called. Afterwards no waker lists a request.
 

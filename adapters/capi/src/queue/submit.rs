@@ -21,8 +21,8 @@ struct Submission {
 }
 
 impl Submission {
-    /// `prepare` checks and takes the arguments, and returns the parameters of the request and the
-    /// constructor of its future.
+    /// Submits a request. `prepare` checks and copies the arguments, and returns the parameters of
+    /// the request and the constructor of its future.
     ///
     /// # Safety
     ///
@@ -214,8 +214,8 @@ pub unsafe extern "C" fn pw_submit_append(
     unsafe { to.make(prepare) }
 }
 
-/// Syncs as ::pw_sync_data, without waiting: all writes that were complete before this call. A
-/// submitted write is complete at the latest when its callback begins.
+/// Syncs as ::pw_sync_data, without waiting. Makes durable all writes that were complete before
+/// this call. A submitted write is complete at the latest when its callback begins.
 ///
 /// `request`, `callback`, `user`: as for ::pw_submit_read.
 ///

@@ -90,7 +90,7 @@ pub enum ErrorKind {
     PastEnd,
     /// The file is open for reading only, so writes to it are not possible.
     ReadOnly,
-    /// The file belongs to another cache than the frames of the space, or these belong to no cache.
+    /// The frames of the space belong to another cache than the file, or to no cache.
     OtherFrames,
     /// The mapped file failed. The same access through the file, or a sync of it, returns details.
     File(pagewell_cache::ErrorKind),

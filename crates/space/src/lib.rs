@@ -1,7 +1,7 @@
 //! Memory spaces: copy-on-write memory that can be forked at one point in time and moved between
 //! NUMA nodes while it is in use.
 //!
-//! The modules: each calls only modules below it, and documents what it owns and promises.
+//! Each module calls only modules below it in this table, and documents what it owns and promises.
 //!
 //! | module | contents |
 //! |---|---|
@@ -12,14 +12,14 @@
 //! | `motion` | migration and compaction |
 //! | `areas` | areas, policies, areas that map a file; truncation of files |
 //! | `tables` | page tables, which several spaces may share |
-//! | `pages` | frames of pages, counted by entries; from a page to the areas that may map it |
-//! | `supply` | the pool and its source; writers, which can be stopped; the unsafe steps |
+//! | `pages` | frames of pages, counts of their entries; search for the areas that may map a page |
+//! | `supply` | the pool and its source of frames; stoppable writers; most unsafe code |
 //! | `words` | words of tables, directories and metadata; the claim, which alone changes an entry |
 //! | `error` | errors |
 //!
-//! The operations of a module are methods of a small type that has references to the parts that it
-//! needs. It is created at the call (`Tables::of(&supply).copy(table)`), which thereby names the
-//! module. `tests` and `models` (loom) may use all modules.
+//! The operations of a module are methods of a small type with references to the parts that they
+//! need. The value is created at the call (`Tables::of(&supply).copy(table)`), so the call names
+//! the module. `tests` and `models` (loom) may use all modules.
 //!
 //! `docs/ARCHITECTURE.md` describes faults and migrations. `docs/LOCKING.md` describes the locks,
 //! by Linux's names: the *structure lock* of a space is its mmap_lock, the *unsharing lock* its

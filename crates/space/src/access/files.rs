@@ -110,7 +110,7 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
     }
 
     /// Fills a short `buf` from within a page of the noted file, if it is cached. After `false`,
-    /// `buf` may have been written to. Each instruction counts.
+    /// `buf` may have been written to. On this hot path, each instruction counts.
     #[inline(always)]
     pub(crate) fn read_short(self, addr: u64, buf: &mut [u8]) -> bool {
         if buf.len() > SHORT_BYTES {
@@ -232,7 +232,7 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         self.with_noted(addr, |file| Some(u32::from(file.order().get())))
     }
 
-    /// Changes bytes of the file noted for `addr`, unless there is none or it would wait.
+    /// Changes bytes of the file noted for `addr`, unless none is noted or the change would wait.
     #[inline]
     pub(crate) fn edit_hit<R>(
         self,
@@ -259,7 +259,7 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
         }
     }
 
-    /// Changes bytes of `file`, unless `addr` has another area. The caller holds no lock.
+    /// Changes bytes of `file`, unless `addr` is now in another area. The caller holds no lock.
     pub(crate) fn edit<R>(
         self,
         file: &Arc<FileArea<S>>,

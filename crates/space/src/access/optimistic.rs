@@ -40,7 +40,7 @@ use crate::words::directory::Directory;
 use crate::words::geometry::{MAX_PAGE_ORDER, entry_of, offset_in_page, page_bytes};
 use crate::words::pmd::Pmd;
 
-/// Maximum length of an inlined read. Up to it, the racy copy makes no call.
+/// Maximum length of an inlined read. Up to this length, the racy copy makes no call.
 pub(crate) const SHORT_BYTES: usize = 64;
 
 #[derive(Clone, Copy)]

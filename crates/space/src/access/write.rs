@@ -117,8 +117,8 @@ impl<'m, S: RefScheme> Writer<'m, S> {
     }
 
     /// Calls `change` on the `len` bytes at `addr`, within one page, atomically with respect to
-    /// other changes of the page, reads and forks. Of several calls, only the bytes of the last one
-    /// become visible. `op` has the operation and the log sequence number.
+    /// other changes of the page, reads and forks. If `change` is called several times, only the
+    /// bytes of the last call become visible. `op` has the operation and the log sequence number.
     #[inline]
     pub(crate) fn edit<R>(
         self,

@@ -36,8 +36,8 @@ impl<S: RefScheme> Space<S> {
     ///
     /// [`ErrorKind`]: `Unmapped`, `Protected`, `InvalidRange`, `OutOfFrames` or `TooManyEntries`.
     /// Where a file is mapped, `PastEnd` past its end, or past its last page in a private area, and
-    /// `File` if it cannot be read or written. The pages before the address in the error have been
-    /// written then. The page at this address and later ones have not.
+    /// `File` if it cannot be read or written. After an error, the pages before its address have
+    /// been written, and the page at this address and later ones have not.
     #[inline]
     pub fn write(&self, addr: u64, bytes: &[u8]) -> Result<(), Error> {
         Writer::of(&self.mm).write(addr, bytes, 0)
@@ -65,8 +65,7 @@ impl<S: RefScheme> Space<S> {
     /// Runs `look` on the bytes of `range` in place, which must be in one page, and returns its
     /// result if the bytes did not change. Otherwise `look` is called again, after a few attempts
     /// on the pinned page. [`File::view`](pagewell_cache::File::view) documents the rules for
-    /// closures. `look` runs with no lock held: forks, migrations and changes of areas do not wait
-    /// for it.
+    /// closures. `look` runs with no lock held: no fork, migration or change of areas waits for it.
     ///
     /// Bytes that were never written are zeros, and no page is created for them. Where a file is
     /// mapped, the page is pinned while `look` runs, which

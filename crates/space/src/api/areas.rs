@@ -44,7 +44,7 @@ impl<S: RefScheme> Space<S> {
     /// [`ErrorKind`](crate::ErrorKind): `Misaligned` unless the range begins and ends at page
     /// boundaries; `InvalidRange` if it is empty or exceeds the addresses of the space; `Unmapped`
     /// unless all its pages are mapped; `OutOfFrames` or `TooManyEntries` if a table that is shared
-    /// with a fork must be copied, since it stays in part; `Refused` where a file is mapped.
+    /// with a fork must be copied, since it stays in use in part; `Refused` where a file is mapped.
     pub fn unmap(&self, range: Range<u64>) -> Result<(), Error> {
         Mapper::of(&self.mm).unmap(range)
     }

@@ -22,7 +22,7 @@ impl<S: RefScheme> CacheSpaces<S> for Cache<S> {
         let shared = companion_or_else(self, |frames| Arc::new(Shared::new(Arc::new(frames))));
         match shared {
             Some(shared) => Spaces::from_shared(shared),
-            // The cache's companion has another type: these spaces share a state of their own.
+            // The cache's companion has another type, so these spaces get a state of their own.
             None => Spaces::from_source(self.frames()),
         }
     }

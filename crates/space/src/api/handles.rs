@@ -19,7 +19,7 @@ pub const DEFAULT_SPACE_BYTES: u64 = if cfg!(loom) { 8 * TABLE_BYTES } else { 1 
 /// Maximum number of bytes of addresses of a space: 64 TiB.
 pub const MAX_SPACE_BYTES: u64 = 1 << 46;
 
-/// Frames for the pages and tables of spaces, freed when the last handle and space are dropped.
+/// Shared state of spaces: the frames of their pages and tables. The last handle or space drops it.
 pub struct Spaces<S: RefScheme = LockBit> {
     shared: Arc<Shared<S>>,
 }
@@ -112,7 +112,7 @@ impl<S: RefScheme> Space<S> {
         self.mm.id()
     }
 
-    /// Returns the memory of this space's frames.
+    /// Returns the shared state that this space uses.
     pub fn spaces(&self) -> Spaces<S> {
         Spaces::from_shared(Arc::clone(&self.mm.shared))
     }

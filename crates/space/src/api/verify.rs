@@ -24,7 +24,7 @@ impl<S: RefScheme> Spaces<S> {
     /// Checks that every table has as many shares as directories that name it, that every page is
     /// counted once by each entry that names it and writable through at most one, and that the
     /// pool's counts are correct. `spaces` must be all spaces. The caller must have exclusive use
-    /// of them, and of a cache that shares their frames, also against its own threads
+    /// of them, and of a cache that shares their frames, whose own threads must be stopped
     /// ([`Cache::quiesce`](pagewell_cache::Cache::quiesce)). The error describes the inconsistency.
     pub fn verify(&self, spaces: &[&Space<S>]) -> Result<(), String> {
         let mut shares: HashMap<FrameNr, u64> = HashMap::new();

@@ -1,4 +1,4 @@
-//! End of areas. Dropping the last area of a file closes it, and the backend may panic.
+//! Drop of unmapped areas. The drop of a file's last area closes the file, whose backend may panic.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -11,7 +11,7 @@ use crate::areas::area::Area;
 pub(crate) fn close<S: RefScheme>(areas: Vec<Area<S>>) {
     let mut first = None;
     for area in areas {
-        // A panic leaves no state of this crate inconsistent; that of a backend is its own.
+        // A panic leaves no state of this crate inconsistent; a backend guards its own state.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(area))) {
             first.get_or_insert(panic);
         }

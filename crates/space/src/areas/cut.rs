@@ -17,15 +17,16 @@
 //! # Why no copy is missed
 //!
 //! - C1. The visit of a space holds its structure lock and its unsharing lock, so none of its
-//!   tables is being copied or moved. After it, neither they nor copies have entries past the end.
+//!   tables is being copied or moved. After the visit, neither these tables nor copies of them have
+//!   entries past the end.
 //! - C2. A space whose table has a copy is linked (F3 of [`crate::areas::maps`]). A fork is linked
 //!   before it receives its parent's tables: if it received them before the visit of the parent, it
 //!   was linked by then. So the visits continue until no unvisited space is linked.
 //! - C3. A parent is visited before its forks. Otherwise a fork could be visited before it has
 //!   tables, and then receive tables with entries past the end. The visit of the parent waits for
-//!   the fork operation, which holds the parent's structure lock. An area of a fork begins at the
-//!   same page as its parent's and is younger, which is the order of
-//!   [`Links::walk`](crate::pages::links::Links::walk).
+//!   the fork operation, which holds the parent's structure lock.
+//!   [`Links::walk`](crate::pages::links::Links::walk) visits an area of a fork later: it is
+//!   younger, and begins at the same page as its parent's.
 //!
 //! The copy of the page that contains the new end is not dropped, and pins keep their bytes.
 //!

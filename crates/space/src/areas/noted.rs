@@ -1,4 +1,4 @@
-//! The file used last at an address, so that an access takes no lock and searches no areas.
+//! Noted files: the file used last at an address, found without a lock or a search of the areas.
 //!
 //! For each 2 MiB of addresses, a word names the [`FileArea`] that was used there. A slow access
 //! stores the word, and a change of the areas clears it.
@@ -19,8 +19,7 @@
 //! waits for such threads.
 //!
 //! So a write either ends before the change of the areas, or does not find the file: none is made
-//! through an unmapped or read-only area. If writers cannot be stopped, the change fails without
-//! effect.
+//! through an unmapped or read-only area. If writers cannot be stopped, the change fails.
 //!
 //! Steps 3 to 5 are in [`crate::access::files`], a and e in callers of [`NotedFiles::forget`].
 //!

@@ -3,7 +3,7 @@
 //! - Owns: only the composition of other modules' values, and the structure lock.
 //! - May call: all modules below it except `motion`.
 //! - Promises: a space that is torn down leaves no entry and no link.
-//! - Locks: modules below get the structure lock, or a value under it, as an argument.
+//! - Locks: modules below receive the structure lock, or a value that it guards, as an argument.
 
 pub(crate) mod shared;
 pub(crate) mod space;

@@ -38,8 +38,8 @@ impl<S: RefScheme> Shared<S> {
         Tables::of(&self.supply)
     }
 
-    /// Returns a number that no other area or space of the pool has. A file distinguishes areas by
-    /// it, also of several sources ([`crate::Spaces::from_source`]).
+    /// Returns a number that no other area or space of the pool has. A file identifies areas by it,
+    /// even of different sources ([`crate::Spaces::from_source`]).
     pub(crate) fn next_id(&self) -> u64 {
         self.pool().next_number()
     }

@@ -26,7 +26,7 @@ pub(crate) struct Mm<S: RefScheme> {
     /// Tables. They contain a view of the pool, which `shared` keeps alive.
     pub(crate) tables: PageTables<S>,
     pub(crate) shared: Arc<Shared<S>>,
-    /// Structure lock. Its readers keep tables in the directory, unless copies replace them.
+    /// Structure lock. While it is held for reading, only a copy replaces a table in the directory.
     pub(crate) structure: Padded<RwLock<Areas<S>>>,
     pub(crate) files: NotedFiles<S>,
     id: u64,
@@ -122,7 +122,7 @@ impl<S: RefScheme> Mm<S> {
     }
 
     /// As [`Supply::with_room`](crate::supply::frames::Supply::with_room), for a page at the
-    /// error's address, or for a table if it has none.
+    /// error's address, or for a table if the error has none.
     pub(crate) fn with_room<R>(
         &self,
         attempt: impl FnMut() -> Result<R, Error>,

@@ -1,14 +1,14 @@
-//! The published counting of migration entries, and that of this crate, in a minimal model.
+//! Minimal model of two countings of migration entries: the one proposed for Linux, and ours.
 //!
 //! Two entries, the parent's and a fork's, each with a lock, map one page, which has a word for its
 //! counts. A migration walks from the parent's entry to the fork's: first to convert entries, then
 //! to restore them. Each walk ends as early as the counting permits. A fork copies the parent's
 //! entry to its own, which the walk may already have passed.
 //!
-//! Published: the word is the map count until the first walk makes it zero, and sets a type. From
-//! then on, it is the number of migration entries that the walk has created. A fork that copies one
-//! adds one if the type is set. Copies made before that are not counted: the second walk ends too
-//! early, and leaves an entry that names a freed frame.
+//! Proposed (`Published`): the word is the map count until the first walk makes it zero, and sets a
+//! type. From then on, it is the number of migration entries that the walk has created. A fork that
+//! copies one adds one if the type is set. Copies made before that are not counted: the second walk
+//! ends too early, and leaves an entry that names a freed frame.
 //!
 //! This crate: the word has a field for each kind of entry. Both change in one step.
 

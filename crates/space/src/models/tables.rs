@@ -47,8 +47,8 @@ fn loom_wait_vs_table_reuse() {
     });
 }
 
-/// A migration moves no page that its space does not map. It has looked up a table. The space then
-/// writes, and so gets a copy of it; a fork keeps the table, and maps another page in it.
+/// A migration moves no page that its space does not map. When it has looked up a table, the space
+/// writes, and so gets a copy of the table. A fork keeps the table, and maps another page in it.
 #[test]
 fn loom_migrate_vs_table_exchange() {
     explore(3, || {

@@ -215,7 +215,8 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
         // The reference keeps the frame from being freed, and so its kind from changing.
         let is_page = reference.meta().kind() == (FrameKind::Anon, order);
         let is_isolated = is_page && pages.try_isolate(frame);
-        // The isolated bit keeps the frame; the check for pins would count the reference.
+        // Dropped: the isolated bit keeps the frame, and the check for pins would count a
+        // reference.
         drop(reference);
         let Some(node) = self.pool().node_of(frame).filter(|_| is_isolated) else {
             return Found::Stuck;

@@ -2,14 +2,14 @@
 //!
 //! For one table, with the structure lock held for reading and a reference to the table:
 //! 1. Load the entries, and count the pages on other nodes.
-//! 2. Allocate at most as many frames on the target node. This batch uses or frees all of them.
+//! 2. Allocate at most that many frames on the target node. This batch uses or frees all of them.
 //! 3. Claim the entries. Move pages that are mapped once; isolate others for walks.
 //! 4. Free the frames that pages have left.
 //!
 //! A concurrent fault may replace the table in the directory; it then belongs to other spaces. So
 //! the directory is checked after an entry was loaded, and again under its claim. This suffices:
-//! another space changes an entry only after this one dropped its share, and so after the change of
-//! the directory, which a thread that loads the entry therefore sees.
+//! another space changes an entry only after this one has dropped its share, and so after the
+//! change of the directory. A thread that loads the changed entry sees that change, too.
 
 use std::ops::Range;
 use std::vec;
@@ -33,7 +33,7 @@ use crate::words::directory::Directory;
 use crate::words::geometry::{TABLE_BYTES, entry_of, page_bytes};
 use crate::words::pte::{Pte, State};
 
-/// Maximum size of a batch, that of the largest page. It bounds the wait of a fork, since pages
+/// Maximum size of a batch: that of the largest page. It bounds the wait of a fork, since pages
 /// that are mapped once are copied with the structure lock held for reading.
 const BATCH_BYTES: u64 = 2 << 20;
 

@@ -31,19 +31,19 @@
 //!   from another migration entry, when a table is copied. Once F has no entry of either kind, the
 //!   second walk is complete.
 //! - A4. A walk of the whole family that leaves the count above zero has missed an entry in a table
-//!   that was being copied, moved or dropped. This operation waits for no migration, so it ends,
-//!   and then a walk finds the entry, or it is removed. The first walk is repeated a few times and
-//!   then gives up; the second one is repeated until it is complete.
+//!   that was being copied, moved or dropped. This operation waits for no migration, so it ends.
+//!   Then a walk finds the entry, or it is removed. The first walk is repeated a few times and then
+//!   gives up; the second one is repeated until it is complete.
 //!
-//! The published counting sets a type in the count word when the first walk ends, and so misses
-//! earlier copies of converted entries: `models::loom_published_counting_loses_a_copy`.
+//! The counting of the RFC below sets a type in the count word when the first walk ends, and so
+//! misses earlier copies of converted entries: `models::loom_published_counting_loses_a_copy`.
 //!
 //! # Concurrent accesses
 //!
 //! An optimistic read in flight finds its entry changed, also by a move to D and back, since
 //! versions do not repeat. The walks wait for a write that has claimed an entry. Later accesses
-//! sleep on the word of the migration entry, with no lock held. Forks share it, and unmapping drops
-//! it.
+//! sleep on the word of the migration entry and hold no lock. Forks share the entry, and unmapping
+//! drops it.
 //!
 //! # A page that is mapped once
 //!
@@ -51,13 +51,13 @@
 //! isolation ([`Engine::Batched`]): no other thread can then write, pin or copy it. Accesses wait
 //! as for a write of the whole page. The mover sets the count of F to zero by a compare-and-swap,
 //! which fails if compaction has isolated the page. In this case, or if it is pinned, the page is
-//! moved by walks. A move takes three read-modify-writes: the claim, the count, and the freeze of
-//! F.
+//! moved by walks. A move takes three read-modify-writes: of the claim, the count and F's reference
+//! count.
 //!
 //! # The family's reference
 //!
 //! The metadata of D takes over F's strong reference to the family. F's metadata then names the
-//! family without a reference, and F is freed without dropping one. The walks use one of their own.
+//! family without a reference, and F is freed without dropping one. The walks use their own.
 //!
 //! Place. Step 1 is in [`crate::motion::find`], the others are in [`crate::motion::mover`].
 //!

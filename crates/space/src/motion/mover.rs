@@ -47,7 +47,7 @@ impl<'s, S: RefScheme> Mover<'s, S> {
         batch.sort_unstable_by_key(|page| (page.owner.family, page.owner.index));
         let mut left = Vec::with_capacity(batch.len());
         for pages in batch.chunk_by_mut(|a, b| a.owner.family == b.owner.family) {
-            // Kept until the end, since all pages of the family may be dropped before.
+            // Kept until the end, since all pages of the family may be dropped earlier.
             let family = self.pages().family_of(pages[0].from());
             let start = now();
             // 2.

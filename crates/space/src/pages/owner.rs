@@ -1,6 +1,6 @@
-//! Owner of a page in its frame's metadata: the family, the index in it, and the nodes for
-//! compaction. The word of the family is a strong reference (an `Arc`), stored before the page is
-//! published, and dropped when the page's count is zero.
+//! Owner of a page in its frame's metadata: the family, the index in it, and the nodes to which
+//! compaction may move the page. The word of the family is a strong reference (an `Arc`), stored
+//! before the page is published, and dropped when the page's count is zero.
 
 #![allow(unsafe_code)] // Strong references to families, kept as words.
 

@@ -2,10 +2,10 @@
 //!
 //! # Reclaim that waits
 //!
-//! Allocations run with locks of a space held. In them, the source may only evict clean pages:
+//! Allocations run with locks of a space held. The source may then only evict clean pages:
 //! writeback would wait for a backend and call callbacks of the program, which may use spaces. An
 //! operation that fails for lack of frames releases all locks, has the source clean pages, and
-//! restarts, so it must have changed nothing that prevents this ([`Supply::with_room`]).
+//! restarts, so it must have changed nothing that prevents a restart ([`Supply::with_room`]).
 //!
 //! Progress. An operation is repeated at most [`TRIES`] times, and only if pages were cleaned. It
 //! may still fail, since other threads may allocate the frames.
@@ -46,7 +46,7 @@ impl<S: RefScheme> Supply<S> {
         self.view.pool()
     }
 
-    /// Returns a view. A copy must be kept beside an owner of this supply, and not used longer.
+    /// Returns a view. A copy must be kept beside an owner of this supply, and used only with it.
     #[inline]
     pub(crate) fn view(&self) -> &PoolView<S> {
         &self.view

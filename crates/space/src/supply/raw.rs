@@ -27,8 +27,8 @@ pub(crate) fn withheld<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> Uni
 pub(crate) fn counts_of<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> &AtomicU64 {
     // SAFETY: (W) a thread that changes the counts of a page has claimed or removed a counted
     // entry, has isolated it, or holds a reference and finds the counts not zero (`pages::record`).
-    // One that changes the shares of a table has a share (`tables::table`). So it stays that page
-    // or table.
+    // One that changes the shares of a table has a share (`tables::table`). So the frame stays that
+    // page or table.
     unsafe { pool.meta(frame).state() }
 }
 
@@ -44,8 +44,7 @@ pub(crate) fn publish_page<S: RefScheme>(
 }
 
 pub(crate) fn publish_table<S: RefScheme>(frame: UniqueFrame<'_, S>) -> FrameNr {
-    // SAFETY: (K) this crate is the user of `Table` blocks in every pool. The caller has zeroed the
-    // entries.
+    // SAFETY: (K) this crate is the user of `Table` blocks in every pool. The entries are zeroed.
     unsafe { frame.publish_with(FrameKind::Table, (0, 0), [1, 0], 1) }
 }
 

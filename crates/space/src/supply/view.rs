@@ -1,9 +1,9 @@
 //! View of the pool for hits: its memory, by frame number. The letters in `SAFETY` comments name
 //! the conditions in the documentation of `pagewell_frame`.
 //!
-//! A view is kept beside an owner of the pool, and used only while this exists. A frame number from
-//! a freed table is arbitrary: each access is checked against the pool's bounds, and the reader
-//! validates the result.
+//! A view is kept beside an owner of the pool, and used only while that owner exists. A frame
+//! number from a freed table is arbitrary: each access is checked against the pool's bounds, and
+//! the reader validates the result.
 
 #![allow(unsafe_code)] // Memory by number.
 
@@ -62,7 +62,7 @@ impl<S: RefScheme> Clone for PoolView<S> {
 
 impl<S: RefScheme> Copy for PoolView<S> {}
 
-/// Returns entry `index` of `table`, which a directory has named: any word if that was freed.
+/// Returns entry `index` of `table`, which a directory has named. If it was freed, any word.
 #[inline(always)]
 pub(crate) fn entry<S: RefScheme>(pool: &PoolView<S>, table: u32, index: usize) -> &AtomicU64 {
     debug_assert!((table as usize) < pool.nr_frames && index < pagewell_frame::FRAME_WORDS);

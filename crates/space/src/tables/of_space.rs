@@ -72,7 +72,7 @@ impl<S: RefScheme> PageTables<S> {
         &self.directory.words(&(addr..addr + 1))[0]
     }
 
-    /// Returns entry `index` of the table that `pmd` names, any number if it was freed since.
+    /// Returns entry `index` of the table that `pmd` names. After a free of the table, any word.
     #[inline(always)]
     pub(crate) fn entry(&self, pmd: Pmd, index: usize) -> &AtomicU64 {
         view::entry(&self.view, pmd.frame(), index)
@@ -85,7 +85,7 @@ impl<S: RefScheme> PageTables<S> {
     }
 
     /// Returns `true` if no table has left the directory since the counter was `edition`. The
-    /// caller has an acquire fence between its reads and this call.
+    /// caller must execute an acquire fence between its reads and this call.
     #[inline(always)]
     pub(crate) fn is_edition(&self, edition: u64) -> bool {
         // ORDERING: Relaxed; ordered by the caller's fence.

@@ -1,20 +1,20 @@
 //! Tables of page-table entries: frames of 512 words, each used by one or more spaces.
 //!
 //! A fork gives the child a share of each table. While a table has several shares, no new page is
-//! mapped in it, and no page is written through it: a space copies it before it writes.
+//! mapped in it, and no page is written through it: a space copies the table before it writes.
 //!
 //! The metadata of the table's frame counts the shares, which together hold one reference to the
 //! frame. The thread that drops the last share drops all entries, and then the reference.
 //!
-//! Threads that may claim entries of a table, and the reason why it is not freed in the process:
+//! Threads that may claim entries of a table, and why the table is not freed while they do so:
 //!
 //! | thread | reason |
 //! |---|---|
-//! | writer at work ([`crate::supply::writers`]) | exclusive; leaves only with writers stopped |
-//! | fault, change of areas: structure lock | exclusive; leaves only under that lock for writing |
-//! | copier | share, which its space drops only afterwards, under the unsharing lock |
+//! | writer at work ([`crate::supply::writers`]) | exclusive; removed only with writers stopped |
+//! | fault, change of areas: structure lock | exclusive; removed only under this lock for writing |
+//! | copier | its space has a share, and drops it only afterwards, under the unsharing lock |
 //! | walk, pin, slow read | has a reference to the frame ([`Held`]) |
-//! | dropper of the last share | has the reference of the shares |
+//! | thread that drops the last share | has the reference of the shares |
 //!
 //! T1: in a table with several shares, no empty entry is filled. T2: an entry that is marked
 //! writable is the only one that names its frame; copying a table clears the bit in both tables.
@@ -76,8 +76,8 @@ impl<'s, S: RefScheme> Tables<'s, S> {
         self.shares(table).fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns `true` if the caller's share is the only one. It then stays so until the caller's
-    /// space is forked.
+    /// Returns `true` if the caller's share is the only one. It stays the only one until the
+    /// caller's space is forked.
     pub(crate) fn is_only_share(self, table: FrameNr) -> bool {
         // ORDERING: Acquire; pairs with `drop_share`: the caller sees other spaces' changes.
         self.shares(table).load(Ordering::Acquire) == 1
@@ -126,8 +126,7 @@ impl<'s, S: RefScheme> Tables<'s, S> {
     }
 
     /// Copies a table that has several shares, one of them the caller's. Afterwards neither table
-    /// has writable bits. An error may leave some of the original's cleared, and changes nothing
-    /// else.
+    /// has writable bits. An error changes nothing, but may have cleared some of the original's.
     pub(crate) fn copy(self, table: FrameNr) -> Result<FrameNr, ErrorKind> {
         let copy = self.make().ok_or(ErrorKind::OutOfFrames)?;
         let words = self.entries(table).iter().zip(self.entries(copy));
@@ -162,8 +161,8 @@ impl<'s, S: RefScheme> Tables<'s, S> {
             match self.pool().try_get(table) {
                 TryGetFrame::Taken(reference) => {
                     // ORDERING: Acquire. If the frame was reused before the reference was acquired,
-                    // the acquisition synchronized with the later publication. The change of the
-                    // directory happened before that, so this load sees it.
+                    // the acquisition synchronized with the publication for the new use. The
+                    // directory was changed before that, so this load sees the change.
                     if word.load(Ordering::Acquire) == pmd.bits() {
                         return Some(Held {
                             pmd,
@@ -189,8 +188,7 @@ impl<'s, S: RefScheme> Tables<'s, S> {
     /// The directory is checked because the table may be freed before the waiter loads the word,
     /// and the frame's next user may store an equal word and wakes no waiter. A change of the
     /// directory needs no wake of its own: waiters check both words, and are woken later. If
-    /// another space still uses the table, a walk wakes them; otherwise the thread that empties the
-    /// table.
+    /// another space still uses the table, a walk wakes them; otherwise the thread that empties it.
     pub(crate) fn wait_for_migration(
         self,
         (pmd_word, pmd): (&AtomicU64, Pmd),

@@ -17,8 +17,8 @@
 //! one lasts at most a few steps and the copy of one page. Debug builds check this.
 //!
 //! Ordering. The swap is an acquire, and the end of a claim a release: the holder sees the previous
-//! holder's changes of the page and of the counts. Neither keeps bytes that are written after the
-//! swap from becoming visible before it, so writes in place need [`Claim::before_writing`].
+//! holder's changes of the page and of the counts. But bytes that are written after the swap may
+//! become visible before the swap does, so writes in place need [`Claim::before_writing`].
 
 use pagewell_sync::atomic::{AtomicU64, Ordering, fence};
 use pagewell_sync::thread::Backoff;
@@ -142,7 +142,7 @@ mod held {
     }
 }
 
-/// Does not count claims. (The threads of a model share one thread of the system.)
+/// In models, claims are not counted: the threads of a model share one thread of the system.
 #[cfg(not(all(debug_assertions, not(loom))))]
 mod held {
     #[inline(always)]

@@ -1,4 +1,4 @@
-//! Exact numbers of the entries that name a frame, by kind, in one word. Pure.
+//! Exact numbers of the entries that name a frame, by kind, in one word.
 //!
 //! ```text
 //! 63        57     56      55                     28 27              0
@@ -7,8 +7,8 @@
 //!
 //! The word is in the frame's metadata. Each page-table entry that names the frame is counted once,
 //! in one of the fields. The thread that has claimed the entry, to create, copy, convert or drop
-//! it, changes the count: increases and conversions before the claim ends, decreases also
-//! afterwards (I1; exceptions: [`crate::words::claim`]):
+//! it, changes the count. Increases and conversions come before the end of the claim, decreases
+//! before or after it (I1; exceptions: [`crate::words::claim`]):
 //!
 //! | change of an entry | mappings | migration entries |
 //! |---|---|---|
@@ -27,7 +27,7 @@
 //! While the word is not zero, all counted entries together hold one reference to the frame. The
 //! thread that makes the word zero drops it (I2). No thread adds to a word that is zero. `isolated`
 //! marks both frames of a migration by walks; a frame is subject to one migration at a time. The
-//! bit keeps both from being freed, and shows that mappings of the new one may be added (I3).
+//! bit keeps both from being freed, and shows that the new one may get more mappings (I3).
 //!
 //! Migration entries are limited to 2^24 - 1. The field is wider, so that additions past the limit
 //! do not overflow into the isolated bit before they are reverted.

@@ -1,4 +1,4 @@
-//! Positions in page tables of the entries for the addresses of a space. Pure.
+//! Positions in page tables of the entries for the addresses of a space.
 //!
 //! ```text
 //! address:  [ table of the directory ][ entry of the table ][ byte of the page ]

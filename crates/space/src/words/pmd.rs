@@ -1,4 +1,4 @@
-//! Directory entry: a word that names the table for 2 MiB of addresses. Pure.
+//! Directory entry: a word that names the table for 2 MiB of addresses.
 //!
 //! ```text
 //! 63 62          33 32            6   5   2      1        0
@@ -8,12 +8,12 @@
 //! `order` is that of the pages in the table. `small` means that there is a table and its order is
 //! 0, so that a read tests both at once. If `small` and `order` are zero, there is no table.
 //! `exclusive` means that no other space uses the table, so pages may be mapped in it and written
-//! through it. A fork clears the bit. It is set again when the others have dropped the table, or
-//! this space has copied it.
+//! through it. A fork clears the bit. It is set again when the other spaces have dropped the table,
+//! or this space has copied it.
 //!
 //! Every change increments the version, which is never reset. So if a view finds the same word
-//! before and after, the table was its space's throughout. A change needs the unsharing lock, or
-//! the structure lock for writing: a version repeats only after 2^27 acquisitions of one of them
+//! before and after, the table was that of its space throughout. A change needs the unsharing lock,
+//! or the structure lock for writing: a version repeats only after 2^27 acquisitions of one of them
 //! within one view. (Copying reads check the sequence counter.)
 
 use std::fmt;

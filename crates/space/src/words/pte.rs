@@ -1,4 +1,4 @@
-//! Page-table entry: the state of one page in one word. Pure.
+//! Page-table entry: the state of one page in one word.
 //!
 //! ```text
 //! 63 62           33 32              6    5        4          3          2         1     0
@@ -169,7 +169,7 @@ impl Pte {
         if marks & READABLE != 0 { HOT } else { COLD }
     }
 
-    /// Replaces the marks of this entry, which names a frame.
+    /// Replaces the marks (readable, writable, dirty) of this entry, which names a frame.
     const fn with_marks(self, marks: u64) -> Self {
         let state = match self.0 & STATE {
             MIGRATION => MIGRATION,

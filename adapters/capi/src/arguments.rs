@@ -74,8 +74,8 @@ fn check_size<T>(place: *const T, size: usize) -> Result<()> {
 
 /// # Safety
 ///
-/// (a) `buf` is null, or valid for writes of `size` bytes. No other thread uses them as long as the
-/// result is used.
+/// (a) `buf` is null, or valid for writes of `size` bytes, which no other thread uses as long as
+/// the result is used.
 #[inline(always)]
 pub(crate) unsafe fn buffer<'a>(buf: *mut c_void, size: usize) -> Result<&'a mut [u8]> {
     check_size(buf, size)?;
@@ -181,8 +181,7 @@ pub(crate) unsafe fn path<'a>(path: *const c_char) -> Result<&'a Path> {
 ///
 /// # Safety
 ///
-/// (a) `place` is null, or valid for writes of `size` bytes. (b) `T` consists of integers without
-/// padding.
+/// (a) `place` is null, or valid for writes of `size` bytes. (b) `T` is integers without padding.
 pub(crate) unsafe fn answer_sized<T: Copy>(place: *mut T, size: usize, value: T) -> Result<()> {
     needed(place)?;
     if size == 0 || size > 4096 || !size.is_multiple_of(8) {

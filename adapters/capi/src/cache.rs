@@ -312,7 +312,7 @@ pub unsafe extern "C" fn pw_cache_close(cache: *mut pw_cache) -> c_int {
 
 /// Returns contents and counters of the cache.
 ///
-/// `stats`: receives them. `size`: `sizeof(struct pw_cache_stats)`; later versions may append
+/// `stats`: receives them. `size`: `sizeof(struct pw_cache_stats)`; a later version may append
 /// fields.
 ///
 /// Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.

@@ -2,8 +2,7 @@
 //!
 //! - Owns: `pw_edit`.
 //! - Calls: `error`, `entry`, `handles`, `arguments`, `file`.
-//! - Promises: an edit ends once, in the thread that began it. Until then, its file cannot be
-//!   closed.
+//! - Promises: an edit ends once, in the thread that began it. Its file cannot be closed before.
 
 use std::ffi::{c_int, c_void};
 use std::mem::transmute;

@@ -49,8 +49,8 @@ pub enum pw_error {
     /// A fault of the library: an internal assertion failed. The handle of the call may be dead: it
     /// can then only be closed.
     PW_ERROR_PANIC = 5002,
-    /// An argument is out of range, such as null, a negative offset or an unknown flag. Nothing was
-    /// done.
+    /// An argument is out of range: null where an object is required, a negative offset, an unknown
+    /// flag. Nothing was done.
     PW_ERROR_ARGUMENT = 5003,
     /// The handle is in use, and was not closed: it has pinned or edited pages, or requests in
     /// flight, or a call with it is in progress. Also returned by calls with the handle while
@@ -64,8 +64,7 @@ pub enum pw_error {
     PW_ERROR_CANCELED = 5007,
     /// The page has changed since the view began, or was evicted: the bytes read are not valid.
     PW_ERROR_CHANGED = 5008,
-    /// Another thread is about to change the page, or writes it back. Validate again, or begin a
-    /// new view.
+    /// Another thread may be about to change the page. Validate again, or begin another view.
     PW_ERROR_CHANGING = 5009,
 
     /// The file does not exist.
@@ -382,8 +381,7 @@ pub extern "C" fn pw_last_error() -> *const c_char {
     text.ok().flatten().unwrap_or(c"no error".as_ptr())
 }
 
-/// Returns the code of this thread's last error, ::PW_OK for none. Successful calls do not change
-/// it.
+/// Returns the code of this thread's last error, or ::PW_OK. Successful calls do not change it.
 ///
 /// Threads: any; each has its own last error.
 #[unsafe(no_mangle)]

@@ -49,8 +49,7 @@ impl OpenFile {
         Self(ManuallyDrop::new(file), Presence::Here)
     }
 
-    /// The file is present: the caller found the handle open, and a close that panics makes it
-    /// dead.
+    /// The file is present: the caller found the handle open, and a panic makes a handle dead.
     #[inline(always)]
     pub(crate) fn file(&self) -> &File {
         &self.0

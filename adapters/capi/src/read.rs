@@ -134,8 +134,8 @@ fn overlap(requests: &[pw_read_request]) -> bool {
 ///
 /// Errors: the first error of a request, whose message ::pw_last_error returns; the other requests
 /// are performed nevertheless. ::PW_ERROR_ARGUMENT if `requests` or a buffer is null or too large,
-/// two buffers overlap, or an offset is negative. After these errors, and ::PW_ERROR_HANDLE,
-/// nothing was done.
+/// two buffers overlap, or an offset is negative. Then, and for ::PW_ERROR_HANDLE, nothing was
+/// done.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -517,8 +517,7 @@ pub unsafe extern "C" fn pw_advise(
 /// call is a hint: it skips pages past the end of the file and pages for which it would have to
 /// wait, and reads at most as many as fit in an eighth of the cache.
 ///
-/// `ranges`: an array of `count` ranges. `nr_pages`: null, or receives the number of submitted
-/// pages.
+/// `ranges`: array of `count` ranges. `nr_pages`: null, or receives the number of submitted pages.
 ///
 /// Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_HANDLE, ::PW_ERROR_DEADLOCK in a page codec.
 ///

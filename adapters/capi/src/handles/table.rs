@@ -354,8 +354,7 @@ impl<T> Reserved<'_, T> {
         let slot = &self.table.slots[self.number];
         forget(self);
         let object = Box::into_raw(object);
-        // SAFETY: the slot is off the list. Only this thread uses the cell until the word has the
-        // handle.
+        // SAFETY: off the list, so only this thread uses the cell until the word has the handle.
         slot.object.with_mut(|place| unsafe { *place = object });
         // ORDERING: Relaxed; E3 orders it as the object.
         slot.process.store(this(), Ordering::Relaxed);

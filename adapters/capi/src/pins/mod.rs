@@ -35,8 +35,7 @@
 //!   stored by a release, too: a closing thread that loads it (acquire) has seen the end of the
 //!   earlier pin.
 //! - E3. A closing thread checks the slots after it has found no call in progress with the file. So
-//!   it sees the pins of earlier calls: the release that ends a call follows the store of the
-//!   serial.
+//!   it sees the pins of earlier calls: the release that ends a call follows the serial's store.
 //!
 //! Verified by the models in `models`, which reject the mutants `pin-slot-*` of
 //! `verify/mutants/capi.mutants`. The command is that of the models of `handles`.
@@ -176,8 +175,7 @@ fn give_back(slot: &'static Slot) {
 
 /// # Safety
 ///
-/// (a) A pin that borrows from a file borrows from `file`, and a call with that handle is in
-/// progress.
+/// (a) If the pin borrows, it borrows from the file with handle `file`, in a call with this handle.
 pub(crate) unsafe fn keep(file: u64, page: u64, pinned: Pinned) -> Result<pw_page> {
     let slot = claim()?;
     let bytes: &[u8] = match &pinned {
@@ -224,8 +222,7 @@ pub(crate) unsafe fn keep_shortly(
     })
 }
 
-/// Ends a pin. Fails if `opaque` identifies none, or an ancestor of this process created the
-/// handle.
+/// Ends a pin. Fails if there is none, or an ancestor of this process created the file's handle.
 #[inline(always)]
 pub(crate) fn end<F: Kind>(page: &mut pw_page) -> Result<()> {
     let [number, serial] = page.opaque;

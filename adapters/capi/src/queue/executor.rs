@@ -384,8 +384,8 @@ impl Executor {
         number
     }
 
-    /// Step 3: waits, until the deadline, for a complete request; calls and counts up to `max`
-    /// callbacks.
+    /// Step 3: waits until the deadline for a complete request, and calls up to `max` callbacks.
+    /// Returns their number.
     pub(super) fn run(&self, max: usize, until: Option<Instant>) -> Result<usize> {
         let mut nr = 0;
         while nr < max {

@@ -196,7 +196,8 @@ impl<S: RefScheme> Allocator<S> {
         buddy.alloc_bulk(&self.lists.table, left, keep);
     }
 
-    /// Allocates up to `nr` blocks. Splits a larger block only for the first: the others are spare.
+    /// Allocates up to `nr` blocks. Splits a larger block only for the first: the others are
+    /// optional.
     fn take_blocks(
         &self,
         buddy: &mut Buddy,

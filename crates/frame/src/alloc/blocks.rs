@@ -23,7 +23,7 @@ pub(crate) fn take_free_within<S: RefScheme>(
     let range = first.get()..first.get() + order.frames();
     let is_front = |nr| lists.meta(FrameNr::new(nr)).kind().0 == FrameKind::Front;
     let mut blocks = Vec::new();
-    // A hint, since the thread caches are not locked: a block that it misses stays in its cache.
+    // The thread caches are not locked, so the check is a hint: a block that it misses stays there.
     if range.clone().any(is_front) {
         lists.fronts.with_all(|fronts, _| {
             for front in fronts {

@@ -26,7 +26,7 @@ const MOST_DOUBTED: usize = 256;
 /// Inverse of the maximum fraction of protected frames.
 const SHARE: usize = if cfg!(loom) { 2 } else { 8 };
 
-/// Strong reference to the value that contains the pool. An orphaned pool stores it.
+/// Strong reference to the value that contains the pool, stored in a pool without owner (orphaned).
 pub(crate) type Keeper = Box<dyn Any + Send + Sync>;
 
 pub(crate) struct Announcements {
@@ -135,7 +135,7 @@ impl Announcements {
         is_contended: bool,
     ) -> bool {
         match self.slots.own(me) {
-            // The frame is protected, but no slot was empty, or the page was being changed.
+            // A protected frame needs no score: no slot was empty, or the page was being changed.
             Some(_) if lists.meta(frame).is_marked() => false,
             Some(block) => block.scores.note(frame, is_contended) && self.is_usable(),
             None => {
@@ -160,7 +160,7 @@ impl Announcements {
             state.nr_used = state.nr_used.max(taken.nr_used);
             state.nr_handed_over += taken.nr_owned;
         }
-        // The hazards that kept frames may be counted references now, so scan again.
+        // Hazards that kept retired frames may be counted references now, so scan again.
         let has_kept = !state.kept.is_empty();
         drop(state);
         if has_kept {
@@ -277,8 +277,7 @@ impl Announcements {
             return self.look_with(lists, state, None).0;
         }
         // The scan of an orphaned pool that finds no owned hazard may be the last one and must
-        // release the pool, so enter the gate first. Failure means that the keeper was released
-        // already.
+        // release the pool, so enter the gate first. This fails if the keeper was released already.
         drop(state);
         let exit = self.slots.exit();
         let mut entered = exit.enter();

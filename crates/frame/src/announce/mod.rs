@@ -75,8 +75,9 @@
 //! # The end of the pool
 //!
 //! A borrowed hazard ends before the pool does. An owned hazard may be the last user of the pool.
-//! It has no strong reference, because all threads would write their count. Instead, its word has a
-//! mark bit, and the pool's owner leaves one strong reference for all such hazards, the *keeper*:
+//! It has no strong reference, because all threads would write their count. Instead, its word has
+//! the `OWNED` bit, and the pool's owner leaves one strong reference for all such hazards, the
+//! *keeper*. The pool is then *orphaned*:
 //!
 //! ```text
 //! owner of the pool, at its end               owned hazard, at its end
@@ -114,8 +115,8 @@
 //! to the count, under the lock: it acquires a counted reference to the frame of each hazard, then
 //! clears the word. Until then the hazards stay valid. The holder of a transferred hazard finds
 //! that the word was cleared, and puts the counted reference. If the holder has cleared the word
-//! first, the new owner puts it. That put is not the last one: no scan gives up the protection
-//! reference while another thread holds the lock.
+//! first, the new owner puts the reference. That put is not the last one: no scan gives up the
+//! protection reference while another thread holds the lock.
 //!
 //! # Progress and failure
 //!

@@ -146,7 +146,7 @@ impl Block {
         self.scores.clear();
     }
 
-    /// Compares the owner's serial, reliably if `serial` is the calling thread's.
+    /// Returns `true` if the owner has this serial: reliable if `serial` is the calling thread's.
     #[inline(always)]
     pub(super) fn is_of(&self, serial: u32) -> bool {
         // ORDERING: Relaxed; only the thread itself stores its serial, which no other thread

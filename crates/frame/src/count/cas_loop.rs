@@ -72,7 +72,7 @@ unsafe impl RefScheme for CasLoop {
             Subtracted::Kept => Put::Kept,
             Subtracted::Zero => {
                 // ORDERING: Acquire, E1: reads this put's zero, which continues the release
-                // sequences of all earlier puts. (ThreadSanitizer does not model fences.)
+                // sequences of all earlier puts. A load, since ThreadSanitizer models no fences.
                 let _ = word.load(Ordering::Acquire);
                 Put::Last
             }

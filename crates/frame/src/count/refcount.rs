@@ -119,8 +119,8 @@ impl<S: RefScheme> RefCount<S> {
         self.word.load(Ordering::Relaxed)
     }
 
-    /// Interprets `word` as a count, for example in memory that processes share. It comes from a
-    /// count of the same scheme, or the caller calls [`set`](Self::set) first.
+    /// Interprets `word` as a count, for example in memory that processes share. `word` must come
+    /// from a count of the same scheme, unless the caller first calls [`set`](Self::set).
     #[inline]
     pub fn from_atomic(word: &AtomicU32) -> &Self {
         let count = std::ptr::from_ref(word).cast::<Self>();
@@ -129,9 +129,8 @@ impl<S: RefScheme> RefCount<S> {
         unsafe { &*count }
     }
 
-    /// Tries to acquire a reference. On success the caller must check that the page is the one that
-    /// it looked up, and put the reference if not. Memory order: acquire (E2, or E3 if the page is
-    /// locked).
+    /// Tries to acquire a reference. On success the caller must check that it is the page that it
+    /// looked up, and else put the reference. Memory order: acquire (E2; E3 if the page is locked).
     #[inline]
     pub fn try_get(&self) -> TryGet {
         S::try_add(&self.word, 1)

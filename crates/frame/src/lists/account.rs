@@ -6,11 +6,11 @@ use super::free_lists::FreeLists;
 use crate::count::RefScheme;
 use crate::words::{FrameKind, FrameNr, Order};
 
-/// Numbers of frames by state, of slightly different times if other threads use the pool.
+/// Numbers of frames by state, counted at slightly different times if other threads use the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolStats {
-    /// Number of frames of the pool: the sum of the others, except if their times differ.
+    /// Number of frames of the pool: the sum of the others, if they were counted at one time.
     pub nr_frames: usize,
     /// Number of frames on the free lists of their nodes.
     pub nr_free: usize,
@@ -52,7 +52,7 @@ impl FreeBlocks {
 
 impl<S: RefScheme> FreeLists<S> {
     pub(crate) fn stats(&self) -> PoolStats {
-        // Count within one scan of the thread caches: a moving block is not counted twice.
+        // Count within one scan of the thread caches, so that no block moves and is counted twice.
         let (nr_cached, nr_free) = self.fronts.with_all(|fronts, _| {
             let cached: usize = fronts.iter().map(|front| front.nr_frames()).sum();
             let nodes = self.nodes.iter().map(|node| {

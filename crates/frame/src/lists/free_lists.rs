@@ -1,4 +1,4 @@
-//! The free lists of a pool, where every free ends.
+//! The free lists of a pool, to which all freed blocks return.
 //!
 //! Locks: a thread cache is entered before a node is locked, never after. No other lock is acquired
 //! while one of the two is held.

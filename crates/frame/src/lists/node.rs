@@ -29,7 +29,7 @@ pub(super) fn fallback_order(from: usize, numa: &[Option<u32>]) -> Box<[usize]> 
     let mut order: Vec<usize> = (0..nr).collect();
     order.sort_by_key(|&to| {
         let distance = numa[to].and_then(distance_to);
-        // At equal distances start after `from`, so that not all fall back to the same node.
+        // At equal distances start after `from`, so that not all nodes fall back to the same one.
         (to != from, distance.unwrap_or(0), (to + nr - from) % nr)
     });
     order.into()

@@ -94,14 +94,14 @@ pub(crate) struct NodePlan {
 const BLOCKS_A_SHARE: u32 = 64;
 
 /// Divides `nr_frames` in proportion to `weights`, or equally if a share would be empty. The caller
-/// provides at least one frame per weight. Aligned borders divide few blocks.
+/// provides at least one frame per weight. Borders are aligned, so that they divide few blocks.
 fn shares(nr_frames: u32, weights: &[u64]) -> Vec<Range<u32>> {
     let mut borders = borders(nr_frames, weights);
     if smallest(&borders) == 0 {
         borders = self::borders(nr_frames, &vec![1; weights.len()]);
     }
-    // Align to the largest order of which the smallest share has enough blocks. Rounding a border
-    // down by less than one of them leaves no share empty.
+    // Align to the largest blocks of which the smallest share has at least `BLOCKS_A_SHARE`. A
+    // border is rounded down by less than one such block, so no share becomes empty.
     let unit = (0..=Order::MAX.get())
         .rev()
         .map(|order| 1_u32 << order)

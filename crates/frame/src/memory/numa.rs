@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn this_thread_runs_on_a_node_that_is_online() {
-        // The system may not report it.
+        // The system may not report the node.
         if let Some(node) = current() {
             let listed = read_list("/sys/devices/system/node/online").unwrap();
             assert!(listed.contains(&node));

@@ -86,8 +86,8 @@ impl<S: RefScheme> FramePool<S> {
             .collect()
     }
 
-    /// Joins `parts`, in ascending order, to a block of `order`. They form that block, or are one
-    /// larger block, whose rest is freed. Otherwise frees the parts and returns `None`.
+    /// Joins `parts`, in ascending order, to a block of `order`. The parts must form that block, or
+    /// be one larger block, whose rest is freed. Otherwise frees the parts and returns `None`.
     ///
     /// # Panics
     ///

@@ -84,7 +84,7 @@ impl<S: RefScheme> FramePool<S> {
         })
     }
 
-    /// Returns the wait table for words in frames, for all users: one may move another's page.
+    /// Returns the wait table for words in frames. All users share it: one may move another's page.
     pub fn waits(&self) -> &WaitTable {
         &self.waits
     }

@@ -152,9 +152,10 @@ impl<S: RefScheme> FramePool<S> {
             .note_counted(self.lists(), me, reference.frame(), is_contended)
     }
 
-    /// Protects the frame of `reference`: until a [scan](Self::look_at_announced) finds none,
-    /// references to it may be published, and one counted reference stands for all. Returns `false`
-    /// without `membarrier(2)`, if too many frames are protected, or for another pool's reference.
+    /// Protects the frame of `reference`: until a [scan](Self::look_at_announced) ends the
+    /// protection, references to it may be published, and one counted reference stands for all of
+    /// them. Returns `false` without `membarrier(2)`, if too many frames are protected, or for
+    /// another pool's reference.
     ///
     /// The owner must later [retire](Self::retire) or [query](Self::doubt) the frame, which is
     /// otherwise never freed. For a cache page, the caller holds the page's claim.
@@ -170,9 +171,9 @@ impl<S: RefScheme> FramePool<S> {
         self.announcements().retire(self.lists(), frame);
     }
 
-    /// Lets the next [scan](Self::look_at_announced) end the protection of `frame`, unless it finds
-    /// a hazard. For an owner that cannot freeze the frame. Does nothing if the frame is not
-    /// protected, or has more references than the owner's and the protection's.
+    /// Requests that the next [scan](Self::look_at_announced) ends the protection of `frame`,
+    /// unless it finds a hazard. Called by an owner that cannot freeze the frame. Does nothing if
+    /// the frame is not protected, or has more references than the owner's and the protection's.
     #[inline]
     pub fn doubt(&self, frame: FrameNr) {
         if let Some(record) = self.lists().table.get(frame.index())

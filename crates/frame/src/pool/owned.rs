@@ -97,9 +97,9 @@ impl<T: HasPool> OwnedHold<T> {
     ///
     /// # Safety
     ///
-    /// (P) `pool` of `shared` always returns the same pool, which exists, unmoved, as long as the
-    /// value of `shared`. (L) During the call a [`PoolOwner`] of `shared` exists: the only one that
-    /// `shared` ever has, later dropped or leaked.
+    /// (P) `pool` of `shared` always returns the same pool, which exists and does not move as long
+    /// as the value of `shared` exists. (L) During the call a [`PoolOwner`] of `shared` exists: the
+    /// only one that `shared` ever has, later dropped or leaked.
     #[inline(always)]
     pub unsafe fn try_announce(
         shared: &Arc<T>,

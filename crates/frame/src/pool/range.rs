@@ -120,7 +120,8 @@ impl<'p, S: RefScheme> FrameRange<'p, S> {
         let first = self.first.get();
         let mut run = first;
         let mut nr_held = 0;
-        // Each compare-and-swap waits for earlier loads, and later loads wait for it.
+        // Loads of several frames do not overlap: a compare-and-swap waits for earlier loads, and
+        // later loads wait for it.
         for (record, nr) in lists.table[first as usize..first as usize + self.nr]
             .iter()
             .zip(first..)

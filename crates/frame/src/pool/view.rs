@@ -10,7 +10,7 @@ use pagewell_sync::bytes::RacyBytes;
 use super::frame_pool::FramePool;
 use crate::count::RefScheme;
 
-/// Part of a [`FramePool`] that a cache hit needs, for the cache line of the hit's other data.
+/// Part of a [`FramePool`] that a cache hit needs, kept on the cache line of the hit's other data.
 ///
 /// # Safety of its methods
 ///

@@ -1,4 +1,4 @@
-//! Hazard protection of a frame. [`announce`](crate::announce) changes it, and defines the labels.
+//! Hazard protection of a frame. [`announce`](crate::announce) changes it; E1, E4 and I2 are there.
 
 use pagewell_sync::atomic::Ordering;
 
@@ -13,7 +13,7 @@ pub(crate) const ON: u32 = 1;
 pub(crate) const CLOSED: u32 = 2;
 
 impl<S: RefScheme> FrameMeta<S> {
-    /// Returns a reliable result only after the caller's own publication (E1).
+    /// Returns `true` if the protection is on: reliable only after the caller's publication (E1).
     #[inline(always)]
     pub(crate) fn is_open(&self) -> bool {
         // ORDERING: Acquire, E4. Orders this load before the caller's check of the index slot, too.

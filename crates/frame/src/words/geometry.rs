@@ -64,7 +64,7 @@ impl FrameNr {
     }
 }
 
-/// Divides `first..end` into the largest aligned blocks of at most order `most`, ascending.
+/// Divides `first..end` into the largest aligned blocks up to order `most`, in ascending order.
 pub(crate) fn blocks_of(
     first: u32,
     end: u32,
@@ -92,7 +92,7 @@ impl fmt::Debug for FrameNr {
     }
 }
 
-/// Order `k` of a block: `2^k` frames, the first number of which is a multiple of `2^k`.
+/// Order of a block. A block of order `k` has `2^k` frames, and begins at a multiple of `2^k`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Order(u8);
 

@@ -207,7 +207,7 @@ impl<T> Arc<T> {
 
     /// # Safety
     ///
-    /// As for that of `std`.
+    /// As for `Arc::from_raw` of `std`.
     pub unsafe fn from_raw(pointer: *const T) -> Self {
         // SAFETY: as the caller guarantees.
         Self(unsafe { std::sync::Arc::from_raw(pointer) })

@@ -1,15 +1,15 @@
-//! Ledger: what each thread holds that other threads wait for, checked in debug builds before the
+//! Ledger of what each thread holds and other threads wait for. Debug builds check it before the
 //! thread runs code of the program.
 //!
 //! Wakers, callbacks, page codecs and drops of the program's values may block, or call the library.
 //! `docs/LOCKING.md` ("Code of the program") states what a thread may hold while it runs such code.
 //! Each thread counts what it acquires and releases ([`acquired`], [`released`]). Before it runs
-//! code of the program, the thread enters it ([`enter`]): it must hold nothing but what is allowed
-//! there. Within that code, the ledger begins anew, since the program's calls hold nothing yet.
+//! code of the program, the thread calls [`enter`], and may then hold only what is allowed for this
+//! code. Within the code, the ledger begins empty, since the program's calls hold nothing yet.
 //!
 //! In release builds, and in models, nothing is counted or checked.
 
-/// Kind of thing that a thread holds, or is, and that other threads wait for.
+/// Kind of resource of a thread for which other threads wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
     /// Claim of a slot.
@@ -32,7 +32,7 @@ impl Resource {
     ];
 }
 
-/// Numbers of things that a thread holds.
+/// Number of resources of each kind that a thread holds.
 #[cfg_attr(any(not(debug_assertions), loom), allow(dead_code))]
 type Held = [usize; Resource::ALL.len()];
 
@@ -47,7 +47,7 @@ thread_local! {
     static HELD: std::cell::Cell<Held> = const { std::cell::Cell::new([0; Resource::ALL.len()]) };
 }
 
-/// Counts `nr` things as held by this thread: acquired, or taken over from another thread.
+/// Counts `nr` resources as held by this thread: acquired, or taken over from another thread.
 #[inline]
 pub fn acquired(resource: Resource, nr: usize) {
     #[cfg(all(debug_assertions, not(loom)))]
@@ -55,7 +55,7 @@ pub fn acquired(resource: Resource, nr: usize) {
     let _ = (resource, nr);
 }
 
-/// Counts `nr` things as released by this thread, or handed over to another thread.
+/// Counts `nr` resources as released by this thread, or handed over to another thread.
 #[inline]
 pub fn released(resource: Resource, nr: usize) {
     #[cfg(all(debug_assertions, not(loom)))]
@@ -79,8 +79,7 @@ fn change(resource: Resource, to: impl FnOnce(usize) -> usize) {
     HELD.set(held);
 }
 
-/// Records that this thread is about to run code of the program, and will have left it when the
-/// result is dropped.
+/// Records that this thread runs code of the program from now on until the result is dropped.
 ///
 /// # Panics
 ///
@@ -131,7 +130,7 @@ mod tests {
         catch_unwind(|| enter("a waker", &[])).expect_err("it holds a claim");
         catch_unwind(|| enter("a callback", &[Resource::FileLock])).expect_err("it holds a claim");
         let in_codec = enter("a codec", &both);
-        // What the program's calls hold is theirs.
+        // Within the codec, the ledger is empty.
         drop(enter("a waker in a codec", &[]));
         acquired(Resource::Reservation, 1);
         catch_unwind(|| enter("a waker in a codec", &[])).expect_err("it holds a reservation");

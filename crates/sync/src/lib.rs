@@ -1,6 +1,6 @@
 //! Synchronization primitives of Pagewell.
 //!
-//! Code above this crate takes the atomics that models explore from here. Other atomics are
+//! Crates above this one import from here the atomics that models explore. Other atomics are
 //! `std`'s, are relaxed, and order no other memory: the notes of `pagewell-policy`, which depends
 //! on no crate, ids of files, and counters and flags of backends.
 
@@ -49,7 +49,7 @@ pub use std::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockW
 
 /// Locks `mutex`, ignoring poison: the data is consistent whenever user code could unwind. Backends
 /// and callbacks run with at most three locks held, whose data is consistent at each such call: a
-/// file's size lock, its writeback lock and, in a thread that quiesces the cache, `rounds`.
+/// file's size lock, its writeback lock and, in a thread that quiesces the cache, the quiet lock.
 #[cfg_attr(pagewell_counted, track_caller)]
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     note_lock();

@@ -22,13 +22,13 @@
 //!
 //! # Cost of a wake-up
 //!
-//! Without waiters, one fence and one load. A waiter is registered by its word, and the threads
-//! that wait for one word share a condition variable. A wake-up therefore wakes no waiter of
-//! another word, and examines none. If a waiter of another word has set the bit, the wake-up also
-//! locks the stripe and searches for its word, in time logarithmic in the stripe's waiters, without
-//! a system call. Beside 20 000 awaited words, 22 to 31 % of all words have such a bit. A larger
-//! filter would be hit less often, but would evict more of the L1 data cache. A table has 8 KiB of
-//! filter and 8 KiB of stripes.
+//! Without waiters, a wake-up takes one fence and one load. A waiter is registered by its word, and
+//! the threads that wait for one word share a condition variable. A wake-up therefore wakes no
+//! waiter of another word, and examines none. If a waiter of another word has set the bit, the
+//! wake-up also locks the stripe and searches for its word, in time logarithmic in the stripe's
+//! waiters, without a system call. If 20 000 words are awaited, 22 to 31 % of all words have such a
+//! bit. A larger filter would have fewer of them, but evict more of the L1 data cache. A table has
+//! 8 KiB of filter and 8 KiB of stripes.
 //!
 //! # Tasks
 //!
@@ -39,8 +39,7 @@
 //! A task's waker is user code and may do anything, such as run the task at once. Therefore no
 //! waker is called by a thread that holds a lock or another resource that the program could wait
 //! for. Step d passes the wakers to the table's [`Courier`], which calls them in a thread that
-//! holds no such resource. Within [`keep_wakers`] the wakers are passed on only when the work has
-//! ended.
+//! holds no such resource. Within [`keep_wakers`] the wakers are passed on at the end of the work.
 //!
 //! Verified by `tests/loom_parking.rs`, which fails with the mutants of `verify/mutants`.
 
@@ -186,8 +185,7 @@ pub trait Courier: fmt::Debug + Send + Sync {
 }
 
 thread_local! {
-    /// Wakers that wake-ups of this thread removed, and that [`keep_wakers`] defers. `None` outside
-    /// [`keep_wakers`].
+    /// Wakers that this thread's wake-ups removed, deferred by [`keep_wakers`]. Otherwise `None`.
     static KEPT: RefCell<Option<Vec<Batch>>> = const { RefCell::new(None) };
 }
 
@@ -327,7 +325,7 @@ impl WaitTable {
     }
 
     /// Performs steps 1 to 3 of a waiter. If this returns `true`, the caller registers the waiter
-    /// for `word` in `stripe`, its stripe, before it unlocks the stripe.
+    /// in `stripe`, the stripe of `word`, before it unlocks the stripe.
     fn begin_wait(
         &self,
         stripe: &Stripe,
@@ -347,7 +345,7 @@ impl WaitTable {
         must_wait
     }
 
-    /// Clears the filter bit of `word` if no waiter in `stripe`, its stripe, needs the bit.
+    /// Clears the filter bit of `word` if no waiter in `stripe`, the stripe of `word`, needs it.
     fn clear_unneeded_bit(&self, stripe: &Stripe, word: WordHash) {
         if !stripe.need_bit_of(word) {
             // ORDERING: Relaxed; the stripe's lock orders all changes of the bit. A waker that

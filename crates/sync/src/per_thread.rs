@@ -77,7 +77,7 @@ pub enum Reach {
 pub struct PerThread<T> {
     slots: Box<[Padded<Slot<T>>]>,
     fences: Fences,
-    /// Index of the first slot that no thread has used yet, like later ones. Only owners raise it.
+    /// Number of slots up to the last one that any thread has used. Only owners raise it.
     nr_used: Padded<AtomicUsize>,
     visitor: Padded<Mutex<()>>,
 }
@@ -201,9 +201,9 @@ impl<T> PerThread<T> {
     ///
     /// With [`Reach::Own`], `work` gets at most this thread's own value if the system refused the
     /// heavy fence, and no value if this thread is already using its value or scanning. A thread
-    /// without a value must not nest scans, nor two threads scans of two `PerThread`s in opposite
-    /// orders: they would deadlock. A child of `fork(2)` must not scan: owners that were busy in
-    /// the parent would block it forever.
+    /// without a value must not nest scans, and two threads must not nest scans of two `PerThread`s
+    /// in opposite orders: they would deadlock. A child of `fork(2)` must not scan: owners that
+    /// were busy in the parent would block it forever.
     pub fn with_all<R>(&self, work: impl FnOnce(&mut [&mut T], Reach) -> R) -> R {
         let own = own_number().filter(|number| *number < self.slots.len());
         let own_busy = own.map(|number| &self.slots[number].0.busy);

@@ -1,4 +1,4 @@
-//! Hints of the hit path.
+//! Hints to the processor and the compiler, for the hit path.
 
 #![allow(unsafe_code)] // One instruction, and none.
 

@@ -11,13 +11,13 @@ use std::ptr::{self, NonNull};
 /// RLIMIT_MEMLOCK in a process that locks its future memory.
 pub fn map_zeros(bytes: usize) -> io::Result<NonNull<u8>> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // Without access, a mapping that `mlockall(MCL_FUTURE)` locks is not read in.
+    // The system allocates no pages for a locked mapping (`mlockall(MCL_FUTURE)`) without access.
     // SAFETY: a new mapping at an address of the kernel's choice affects no existing memory.
     let start = unsafe { libc::mmap(ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
     if start == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the new mapping, which has no contents. Not locked, it stays as it is.
+    // SAFETY: the new mapping has no contents. If it is not locked, the call has no effect.
     let _ = unsafe { libc::munlock(start, bytes) };
     // SAFETY: the new mapping, to which there are no references.
     let result = unsafe { libc::mprotect(start, bytes, libc::PROT_READ | libc::PROT_WRITE) };

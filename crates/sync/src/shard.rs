@@ -19,7 +19,7 @@ mod imp {
     use super::Identity;
 
     /// Bitmap of the numbers of live threads. It has no lock, so a child of `fork` never waits for
-    /// a thread of its parent. (The parent's other threads keep their numbers there.)
+    /// a thread of its parent. (In the child, the parent's other threads keep their numbers.)
     struct Numbers {
         words: [AtomicU64; Self::WORDS],
         /// Segment with the next [`Self::LEN`] numbers.

@@ -31,7 +31,7 @@ pub fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
-    // The new thread inherits this mask. If it set the mask itself, a signal could precede that.
+    // The new thread inherits this mask. If it set the mask itself, a signal could arrive earlier.
     let _blocked = Blocked::new()?;
     Builder::new().name(name.to_owned()).spawn(work)
 }

@@ -65,7 +65,7 @@ pub fn memory_limits() -> String {
     limits.join("; ")
 }
 
-/// `false` also without procfs.
+/// Returns `false` also if procfs is not mounted.
 fn has_locked_memory() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mut lines = status.lines();

@@ -30,7 +30,7 @@ use super::place::RacyBytes;
 use super::variant::names::Variant;
 use crate::atomic::Ordering;
 
-/// Source for short ranges.
+/// Source of zeros for short ranges.
 static ZEROS: [u8; INLINE] = [0; INLINE];
 
 /// `src` and `dst` must have the same length.
@@ -158,9 +158,9 @@ pub(super) fn zero_with(variant: Variant, dst: RacyBytes<'_>) {
     unsafe { zero_long(variant, dst.as_ptr(), dst.len()) }
 }
 
-/// Each general register that any branch of the inlined copy uses, even a rarely taken one, may
-/// force a value of the caller onto the stack. Bytes therefore pass through vector registers, and 1
-/// to 3 bytes through a single general register.
+/// Copies `len` bytes. Each general register that any branch of the inlined copy uses, even a rare
+/// one, may force a value of the caller onto the stack. Bytes therefore pass through vector
+/// registers, and 1 to 3 bytes through a single general register.
 ///
 /// If the ranges overlap, some of the stored bytes are an arbitrary mixture of the old ones.
 ///

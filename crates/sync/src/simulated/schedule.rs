@@ -20,7 +20,7 @@ pub(super) const NOBODY: usize = usize::MAX;
 /// An execution with more switches is assumed not to terminate.
 const MOST_SWITCHES: u64 = 1_000_000;
 
-/// How threads are scheduled.
+/// Scheduling of a simulation's threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     /// Average number of operations on atomics and locks between switches. `None`: only at waits.
@@ -131,7 +131,7 @@ impl World {
         LEFT.store(left, Ordering::Relaxed);
     }
 
-    /// The next thread may be `me` itself.
+    /// Passes the baton. The next thread may be `me` itself.
     fn pass(&mut self, me: usize) {
         self.nr_switches += 1;
         if self.nr_switches > MOST_SWITCHES {
@@ -176,7 +176,7 @@ impl World {
         }
     }
 
-    /// Deadlocked threads cannot be ended individually.
+    /// Ends the process: deadlocked threads cannot be ended individually.
     fn give_up(&self, why: &str) -> ! {
         eprintln!("{}: {why}, after {} switches", self.name, self.nr_switches);
         std::process::exit(STUCK)

@@ -31,14 +31,14 @@ static CHOICE: Mutex<Option<Choice>> = Mutex::new(None);
 /// Locked only while [`CHOICE`] is locked.
 static SCRATCH: Mutex<Scratch> = Mutex::new(Scratch([0; SCRATCH_BYTES]));
 
-/// A page.
+/// Number of bytes of a measured copy: a page.
 const LENGTH: usize = 4096;
 /// Offset of the destination in the scratch memory.
 const TO: usize = LENGTH + 2112;
 const SCRATCH_BYTES: usize = TO + LENGTH;
 
-/// Copies between two readings of the clock, whose overhead and resolution, the same for all
-/// variants, are then a few percent of the measured time.
+/// Number of copies between two readings of the clock. The clock's overhead and resolution, equal
+/// for all variants, are then a few percent of the measured time.
 const COPIES: u32 = 32;
 const ROUNDS: u32 = 10;
 

@@ -32,8 +32,8 @@ pub trait Pages {
     /// [`Stays`] if the page cannot be evicted now.
     fn evict(&mut self, frame: u32, ghost: Ghost) -> Result<(), Stays>;
 
-    /// Prefetches data for the next calls for this frame, with `level` 0, 1 and 2 in turn: first
-    /// the data found by the number `frame`, then the data to which that of the previous level
-    /// refers.
+    /// Prefetches data for the next calls for this frame. Called with `level` 0, 1 and 2 in turn:
+    /// level 0 is the data found by the frame's number, and each other level the data to which the
+    /// previous one refers.
     fn prefetch(&mut self, frame: u32, level: u8);
 }

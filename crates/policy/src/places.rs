@@ -7,7 +7,7 @@
 //!
 //! A page that moves to another frame keeps its position. Since the entry there still names the old
 //! frame, `taken` maps it to the new frame, and the old frame later gets another entry, with the
-//! other turn. If `taken` is full, a moved page gets a new position.
+//! other [`Turn`](crate::words::Turn). If `taken` is full, a moved page gets a new position.
 
 use std::collections::HashMap;
 
@@ -95,7 +95,7 @@ impl Places {
         self.now = self.now.after(nr_frames);
     }
 
-    /// Returns the approximate time since the first frame of a queue was queued.
+    /// Returns the approximate time, in evicted frames, since a queue's first frame was queued.
     pub(crate) fn waited(&self, queue: Queue) -> u32 {
         self.rings.waited(queue, self.now)
     }

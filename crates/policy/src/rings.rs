@@ -58,8 +58,8 @@ impl Rings {
     pub(crate) fn new(nr_frames: usize) -> Self {
         let nr_chunks = Self::nr_chunks(nr_frames);
         Self {
-            // Only `next` is zeroed memory of the system, which is used where it is written. For
-            // other types than integers, `vec!` stores the zeros.
+            // Only `next` is zeroed memory of the system, which is allocated where it is written.
+            // For other types than integers, `vec!` stores the zeros.
             entries: vec![Entry::default(); nr_chunks * CHUNK],
             next: vec![0; nr_chunks],
             since: vec![Epoch::default(); nr_chunks],
@@ -73,7 +73,7 @@ impl Rings {
         self.rings[ring as usize].len
     }
 
-    /// Panics if the queues then have more entries than there are frames.
+    /// Appends an entry. Panics if the queues then have more entries than there are frames.
     pub(crate) fn push(&mut self, into: Queue, entry: Entry, now: Epoch) {
         let mut ring = self.rings[into as usize];
         if ring.tail == NONE || ring.end as usize == CHUNK {
@@ -115,7 +115,7 @@ impl Rings {
         Some(entry)
     }
 
-    /// Returns the evictions since the first entry was pushed, interpolated between two chunks.
+    /// Returns the time, in evicted frames, since the first entry was pushed, by interpolation.
     pub(crate) fn waited(&self, ring: Queue, now: Epoch) -> u32 {
         let ring = self.rings[ring as usize];
         if ring.len == 0 {

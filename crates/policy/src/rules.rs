@@ -70,8 +70,7 @@ impl Share {
 
 #[derive(Debug)]
 pub(crate) struct Rules {
-    /// Target size of the probation queue, in units of 1 / [`STEPS`] frame. `None` before the first
-    /// return.
+    /// Target size of the probation queue in 1 / [`STEPS`] frames. `None` before the first return.
     target: Option<u64>,
     /// Set while the protected queue accepts pages that were not accessed again.
     is_filling: bool,
@@ -92,7 +91,7 @@ const FIRST: u64 = 32;
 const LEAST: u64 = 64;
 const MOST: u64 = 2;
 
-/// Divisor of the number of frames. A return within the quotient, in evictions, is early ("soon").
+/// Divisor of the number of frames. A return within fewer evictions than the result is "soon".
 const SOON: u64 = 16;
 
 /// The protected queue is useless if passes find fewer than 1 / `HARDLY` of its pages accessed.

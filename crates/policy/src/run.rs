@@ -4,11 +4,11 @@
 //! 3. Examine the first pages of the probation and the protected queue, according to the
 //!    [rules](crate::rules), until enough are evicted.
 //!
-//! Bounds. The frames to evict bound the frames that a pass examines, so a pass may evict fewer.
+//! Bounds. The number of frames to evict bounds the frames examined, so a pass may evict fewer.
 //!
 //! Unevictable pages. A dirty, pinned or claimed page moves to the end of its queue. While a file
-//! is being written, the probation queue may have only such pages, so a pass that has met too many
-//! in a queue ([`STAYING`]) continues with the other queue.
+//! is being written, the probation queue may have only such pages. So a pass that has found too
+//! many in one queue ([`STAYING`]) continues with the other queue.
 
 use crate::notes::Notes;
 use crate::pages::{Content, Pages};
@@ -43,7 +43,7 @@ pub(crate) struct Run<'r, P> {
     /// For each queue, number of frames at its head whose data is prefetched already.
     loaded: [usize; Queue::ALL.len()],
     nr_at_once: usize,
-    /// Set during classification while more pages wait than were evicted, except for the last ones.
+    /// Set while a pass for `nr` frames classifies over `4 * nr + 8`, except for the last `nr`.
     is_backlog: bool,
     /// For each queue, number of unevictable pages found. If only one queue has more than
     /// `most_staying`, the pass uses the other queue.
@@ -102,7 +102,7 @@ impl<'r, P: Pages> Run<'r, P> {
         if others == 0 {
             return;
         }
-        // Examine these frames about as often as the pages.
+        // Examine the frames of `Others` about as often as pages.
         let pages = self.places.size(Queue::Window) + self.places.size(Queue::Main);
         let share = (nr as u64).saturating_mul(others) / (pages + 1) + 1;
         for _ in 0..share.min(others).min(4 * nr as u64 + 1) {

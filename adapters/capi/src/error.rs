@@ -64,7 +64,8 @@ pub enum pw_error {
     PW_ERROR_CANCELED = 5007,
     /// The page has changed since the view began, or was evicted: the bytes read are not valid.
     PW_ERROR_CHANGED = 5008,
-    /// Another thread may be about to change the page. Validate again, or begin another view.
+    /// Another thread is about to change the page, or is writing it back. Validate again, or begin
+    /// another view.
     PW_ERROR_CHANGING = 5009,
 
     /// The file does not exist.

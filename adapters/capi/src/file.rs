@@ -266,7 +266,7 @@ pub unsafe extern "C" fn pw_open_options_set_before_write(
 /// None of these functions may make a call with any cache that might wait: such a call returns
 /// ::PW_ERROR_DEADLOCK. A read or view within one page is allowed if the page is cached, its
 /// accessed bit is set (::pw_read), and no thread is changing the page. A pin of such a page may
-/// succeed. ::pw_close returns ::PW_ERROR_BUSY for the handle whose call needs the page.
+/// succeed. ::pw_close of the handle through which a call needs the page returns ::PW_ERROR_BUSY.
 ///
 /// Each call of this function creates a distinct codec. To open a file that is already open, the
 /// rule for callbacks applies: with a different codec, ::pw_open fails with
@@ -523,10 +523,10 @@ pub unsafe extern "C" fn pw_size(file: *mut pw_file, size: *mut i64) -> c_int {
 ///
 /// `size`: null, or receives the size.
 ///
-/// Errors: ::PW_ERROR_IO, ::PW_ERROR_FILE_TOO_LARGE if the file is now larger than four times the
-/// size that it was opened with plus 64 MiB (close all its handles, and open it again);
-/// ::PW_ERROR_CORRUPT if the stored size is not valid for a file with a page codec;
-/// ::PW_ERROR_DEADLOCK in a page codec, ::PW_ERROR_HANDLE.
+/// Errors: ::PW_ERROR_IO, ::PW_ERROR_FILE_TOO_LARGE if the file is now larger than 64 MiB plus four
+/// times its size at the open (close all its handles, and open it again); ::PW_ERROR_CORRUPT if the
+/// stored size is not valid for a file with a page codec; ::PW_ERROR_DEADLOCK in a page codec,
+/// ::PW_ERROR_HANDLE.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

@@ -31,7 +31,7 @@ use crate::pins::{self, Pinned, pw_page};
 ///
 /// `nr_read`: receives the number of bytes read: `size`, or fewer if the file ends, 0 at or past
 /// the end. If a page cannot be read after others were, only the bytes before it are counted; a
-/// read that begins at it reports the error. The remaining bytes of `buf` are unspecified, also
+/// read that begins there reports the error. The remaining bytes of `buf` are unspecified, also
 /// after an error.
 ///
 /// Errors: ::PW_ERROR_IO, ::PW_ERROR_CORRUPT if the page codec refuses a page, ::PW_ERROR_TRUNCATED

@@ -16,7 +16,7 @@ impl Notes {
         Self((0..nr_frames).map(|_| AtomicU32::new(0)).collect())
     }
 
-    /// Records that a page was filled into `frame`, whose slot held `ghost`. The page must be
+    /// Records that a page, whose slot held `ghost`, was filled into `frame`. The page must be
     /// resident, since the policy may query it immediately.
     pub fn arrived(&self, frame: u32, ghost: Option<Ghost>) {
         self.note(frame, Note::Arrived(ghost));

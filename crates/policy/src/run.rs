@@ -43,7 +43,8 @@ pub(crate) struct Run<'r, P> {
     /// For each queue, number of frames at its head whose data is prefetched already.
     loaded: [usize; Queue::ALL.len()],
     nr_at_once: usize,
-    /// Set while a pass for `nr` frames classifies over `4 * nr + 8`, except for the last `nr`.
+    /// Set while a pass for `nr` frames classifies more than `4 * nr + 8` frames, but not for the
+    /// last `nr` of them.
     is_backlog: bool,
     /// For each queue, number of unevictable pages found. If only one queue has more than
     /// `most_staying`, the pass uses the other queue.
@@ -155,7 +156,7 @@ impl<'r, P: Pages> Run<'r, P> {
             .find(|&queue| self.places.len(queue) != 0)
     }
 
-    /// Examines a popped frame. Returns the number of freed frames; the first goes to `Limbo`.
+    /// Examines a popped frame. Returns the number of freed frames; the first one goes to `Limbo`.
     fn look(&mut self, queue: Queue, frame: u32, note: Note, effort: Effort) -> usize {
         if note != Note::Nothing {
             // Another page was filled into or moved to this frame since it was queued.

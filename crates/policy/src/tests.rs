@@ -1,4 +1,4 @@
-//! Operation sequences on a cache that exists as data only.
+//! Tests with random operation sequences on a model of a cache.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -73,7 +73,7 @@ pub enum Reach {
     Own,
 }
 
-/// One value for each thread number below a limit, by the protocol of the module text.
+/// One value for each thread number below a limit, by the protocol of the module.
 pub struct PerThread<T> {
     slots: Box<[Padded<Slot<T>>]>,
     fences: Fences,

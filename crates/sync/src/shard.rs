@@ -38,7 +38,7 @@ mod imp {
             }
         }
 
-        /// Allocates the smallest number whose bit is seen clear.
+        /// Allocates the smallest number whose bit this thread finds clear.
         fn take(&self) -> usize {
             let mut numbers = self;
             let mut first = 0;
@@ -54,7 +54,7 @@ mod imp {
         }
 
         fn take_in(word: &AtomicU64) -> Option<usize> {
-            // ORDERING: Relaxed; a hint at a clear bit, on which the `fetch_or` decides.
+            // ORDERING: Relaxed; a hint at a clear bit. The `fetch_or` decides.
             let mut taken = word.load(Ordering::Relaxed);
             while taken != u64::MAX {
                 let bit = taken.trailing_ones();

@@ -1,7 +1,7 @@
 //! Numbers of processes, and values with one instance in each process.
 //!
 //! After a fork, a lock that another thread of the parent held is never released in the child, and
-//! a value that it was changing stays inconsistent.
+//! a value that this thread was changing stays inconsistent.
 
 #[cfg(not(loom))]
 mod imp {

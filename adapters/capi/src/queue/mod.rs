@@ -20,8 +20,7 @@
 //!
 //! # Protocol
 //!
-//! 1. A submission polls its future once: a hit is then ready; otherwise the backend request
-//!    starts.
+//! 1. A submission polls its future once: a hit is then ready, else the backend request starts.
 //! 2. A waker sets `is_listed`. The first to set it puts the request on the list.
 //! 3. A run takes a request off the list, clears `is_listed`, and polls it under its own mutex. If
 //!    the request is ready, the run takes the outcome, as only one run can, removes the request

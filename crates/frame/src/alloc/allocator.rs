@@ -196,8 +196,7 @@ impl<S: RefScheme> Allocator<S> {
         buddy.alloc_bulk(&self.lists.table, left, keep);
     }
 
-    /// Allocates up to `nr` blocks. Splits a larger block only for the first: the others are
-    /// optional.
+    /// Allocates up to `nr` blocks. Splits a larger block only for the first: others are optional.
     fn take_blocks(
         &self,
         buddy: &mut Buddy,

@@ -182,7 +182,7 @@ impl LockBitWord {
         } else if !self.is_locked() {
             Added::Over { seen }
         } else if (self.0 & !LOCK) + n > RESET_THRESHOLD {
-            // `seen` may have wrapped, after the underflow of a misused put.
+            // `seen` may have wrapped, after a put without a reference.
             Added::LockedHigh { seen }
         } else {
             Added::Locked { seen }

@@ -14,8 +14,8 @@
 //! Pinned pages, tables, index leaves of files and all other frames that are no pages are not
 //! moved. A page moves only within its node if its area was bound to the node when the page was
 //! created; its metadata contains this binding, since only a walk finds the areas that map it.
-//! Other pages may leave their node. If no permitted block is free, the cache evicts pages there,
-//! or else the place is given up.
+//! Other pages may leave their node. If no permitted block is free, the cache evicts pages to free
+//! one, or else the place is given up.
 //!
 //! Eviction may wait for transfers of backends, so isolated pages are moved first. Otherwise they
 //! could not be migrated, unmapping would not free their frames, and writes would copy them.

@@ -25,7 +25,7 @@ pub(crate) struct PageTables<S: RefScheme> {
     directory: Directory,
     /// Copy of the supply's view. Owners of this value keep the supply alive.
     view: PoolView<S>,
-    /// Sequence counter (D1). Hits load it, and exchanges write it: it has cache lines of its own.
+    /// Sequence counter (D1), on its own cache lines: hits load it, table exchanges write it.
     edition: Padded<AtomicU64>,
     /// Not on the cache lines of the fields above, which hits load.
     unsharing: Padded<Mutex<()>>,

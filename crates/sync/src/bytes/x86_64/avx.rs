@@ -1,5 +1,5 @@
-//! Variant with moves of 32 bytes, which nearly all processors since 2013 have. If their stores are
-//! 32 bytes wide internally (Zen 4 and earlier), it is as fast as moves of 64 bytes.
+//! Variant with moves of 32 bytes, which nearly all processors since 2013 have. Where stores are 32
+//! bytes wide internally (Zen 4 and earlier), it is as fast as moves of 64 bytes.
 
 use super::wide::aliases;
 

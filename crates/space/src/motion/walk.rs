@@ -117,7 +117,7 @@ impl<'s, S: RefScheme> Walker<'s, S> {
         let _ = family.links.walk(first, end, |link| {
             let directory = &link.to;
             let begin = pages.partition_point(|page| page.index() < link.first);
-            // If the table was dropped since, the drop of the cursor only frees its frame.
+            // If the table was dropped since, the drop of the cursor only frees the table's frame.
             let mut cursor = TableCursor::new(self.supply);
             for page in &mut pages[begin..] {
                 if page.index() >= link.end {

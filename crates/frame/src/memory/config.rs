@@ -100,8 +100,8 @@ fn shares(nr_frames: u32, weights: &[u64]) -> Vec<Range<u32>> {
     if smallest(&borders) == 0 {
         borders = self::borders(nr_frames, &vec![1; weights.len()]);
     }
-    // Align to the largest blocks of which the smallest share has at least `BLOCKS_A_SHARE`. A
-    // border is rounded down by less than one such block, so no share becomes empty.
+    // Align to the largest block size at which the smallest share has `BLOCKS_A_SHARE` blocks or
+    // more. A border is rounded down by less than one such block, so no share becomes empty.
     let unit = (0..=Order::MAX.get())
         .rev()
         .map(|order| 1_u32 << order)

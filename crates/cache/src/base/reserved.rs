@@ -1,4 +1,5 @@
 //! Arrays of words with addresses reserved at once, which use memory only where they are written.
+//! Arrays that are created together share a mapping, since each mapping takes five system calls.
 
 #![allow(unsafe_code)] // Creates and accesses a memory mapping.
 
@@ -6,6 +7,7 @@
 mod imp {
     use std::ops::Deref;
     use std::ptr::NonNull;
+    use std::sync::Arc;
 
     use pagewell_sync::atomic::AtomicU64;
     use pagewell_sync::reserve::map_zeros;
@@ -13,12 +15,46 @@ mod imp {
     /// Granularity in bytes at which memory is used and discarded.
     const UNIT: usize = 4096;
 
+    /// Mapping of several arrays.
+    #[derive(Debug)]
+    struct Mapped {
+        start: NonNull<u8>,
+        bytes: usize,
+        /// Whether the system's page size is `UNIT`.
+        can_discard: bool,
+    }
+
+    // SAFETY: the value is an address range that it owns; it accesses none of the memory.
+    unsafe impl Send for Mapped {}
+    // SAFETY: as above.
+    unsafe impl Sync for Mapped {}
+
+    impl Mapped {
+        fn new(bytes: usize) -> Option<Self> {
+            let bytes = bytes.max(1);
+            Some(Self {
+                start: map_zeros(bytes).ok()?,
+                bytes,
+                can_discard: pagewell_sync::system::page_bytes() == Some(UNIT),
+            })
+        }
+    }
+
+    impl Drop for Mapped {
+        fn drop(&mut self) {
+            // SAFETY: the mapping of `map_zeros`. Each array has a reference to this value, so no
+            // array is left, and no borrow from one.
+            let _ = unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+        }
+    }
+
     #[derive(Debug)]
     pub(crate) struct Reserved {
         start: NonNull<AtomicU64>,
         len: usize,
-        /// Whether the system's page size is `UNIT`.
-        can_discard: bool,
+        /// Contains the words. They begin at a multiple of `UNIT` bytes, and no other array has
+        /// words in their last unit.
+        mapped: Arc<Mapped>,
     }
 
     // SAFETY: the value is a slice of atomics that it owns.
@@ -27,20 +63,36 @@ mod imp {
     unsafe impl Sync for Reserved {}
 
     impl Reserved {
+        #[cfg(test)]
         pub(crate) fn new(len: usize) -> Option<Self> {
-            let bytes = len.checked_mul(size_of::<AtomicU64>())?.max(1);
-            Some(Self {
-                start: map_zeros(bytes).ok()?.cast(),
-                len,
-                can_discard: pagewell_sync::system::page_bytes() == Some(UNIT),
-            })
+            let [words] = Self::several([len])?;
+            Some(words)
+        }
+
+        /// Reserves one array of zero words for each of `lens`, all in one mapping. Returns `None`
+        /// if the system denies the addresses.
+        pub(crate) fn several<const N: usize>(lens: [usize; N]) -> Option<[Self; N]> {
+            let mut bytes = 0_usize;
+            let mut starts = [0; N];
+            for (start, len) in starts.iter_mut().zip(lens) {
+                *start = bytes;
+                let units = len.checked_mul(size_of::<AtomicU64>())?.div_ceil(UNIT);
+                bytes = bytes.checked_add(units.checked_mul(UNIT)?)?;
+            }
+            let mapped = Arc::new(Mapped::new(bytes)?);
+            Some(std::array::from_fn(|nr| Self {
+                // SAFETY: within the mapping, or at its end if the array is empty.
+                start: unsafe { mapped.start.add(starts[nr]) }.cast(),
+                len: lens[nr],
+                mapped: Arc::clone(&mapped),
+            }))
         }
 
         /// Zeroes the words `first..first + nr` and discards their memory. The range begins and
         /// ends at multiples of 512 words, and no thread stores to it concurrently.
         pub(crate) fn discard(&self, first: usize, nr: usize) {
             let range = &self[first..first + nr];
-            if self.can_discard {
+            if self.mapped.can_discard {
                 let bytes = size_of_val(range);
                 debug_assert!(bytes.is_multiple_of(UNIT));
                 debug_assert!(range.as_ptr().addr().is_multiple_of(UNIT));
@@ -63,8 +115,8 @@ mod imp {
             let bytes = size_of_val(range);
             debug_assert!(range.as_ptr().addr().is_multiple_of(UNIT));
             debug_assert!(bytes.is_multiple_of(UNIT) || first + nr == self.len);
-            if self.can_discard && nr != 0 {
-                // SAFETY: pages of this mapping, which read as zeros before and after the call;
+            if self.mapped.can_discard && nr != 0 {
+                // SAFETY: pages of this array, which read as zeros before and after the call;
                 // bytes past the end of the array are unused. On failure the memory stays
                 // allocated, which is harmless.
                 let _ = unsafe {
@@ -79,16 +131,9 @@ mod imp {
 
         #[inline]
         fn deref(&self) -> &[AtomicU64] {
-            // SAFETY: mapped until `drop`, aligned to a page, contains zeros or stored words.
+            // SAFETY: mapped while `mapped` is referenced, aligned to a page, contains zeros or
+            // stored words.
             unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
-        }
-    }
-
-    impl Drop for Reserved {
-        fn drop(&mut self) {
-            let bytes = (self.len * size_of::<AtomicU64>()).max(1);
-            // SAFETY: the mapping of `map_zeros`; nothing borrows from it any more.
-            let _ = unsafe { libc::munmap(self.start.as_ptr().cast(), bytes) };
         }
     }
 }
@@ -103,8 +148,8 @@ mod imp {
     pub(crate) struct Reserved(Box<[AtomicU64]>);
 
     impl Reserved {
-        pub(crate) fn new(len: usize) -> Option<Self> {
-            Some(Self((0..len).map(|_| AtomicU64::new(0)).collect()))
+        pub(crate) fn several<const N: usize>(lens: [usize; N]) -> Option<[Self; N]> {
+            Some(lens.map(|len| Self((0..len).map(|_| AtomicU64::new(0)).collect())))
         }
 
         pub(crate) fn discard(&self, first: usize, nr: usize) {
@@ -178,6 +223,28 @@ mod tests {
     fn a_terabyte_of_index_uses_nothing_until_it_is_touched() {
         let words = Reserved::new(1 << 37).unwrap();
         assert_eq!(words[(1 << 37) - 1].load(Ordering::Relaxed), 0);
+    }
+
+    /// Arrays of one mapping have no words in common. The mapping stays until the last array is
+    /// dropped.
+    #[test]
+    fn arrays_of_one_mapping_are_independent() {
+        const LENS: [usize; 4] = [512 + 1, 0, 3, 1024];
+        let arrays = Reserved::several(LENS).unwrap();
+        assert_eq!(arrays.each_ref().map(|words| words.len()), LENS);
+        for (nr, words) in arrays.iter().enumerate() {
+            for word in words.iter() {
+                assert_eq!(word.swap(nr as u64 + 1, Ordering::Relaxed), 0);
+            }
+        }
+        let [first, _, third, last] = arrays;
+        last.discard(0, 1024);
+        assert!(last.iter().all(|word| word.load(Ordering::Relaxed) == 0));
+        first[512].store(0, Ordering::Relaxed);
+        first.discard_zeros(512, 1);
+        drop((first, last));
+        assert!(third.iter().all(|word| word.load(Ordering::Relaxed) == 3));
+        assert!(Reserved::several([usize::MAX / 8, 1]).is_none());
     }
 
     #[test]

@@ -61,13 +61,22 @@ const _: () = assert!(EXTENT_PAGES < 1 << (COUNT_BITS - 1));
 const BITS: u64 = u64::BITS as u64;
 
 impl PageSets {
-    /// Returns `None` if the address space cannot be reserved.
+    #[cfg(test)]
     pub(crate) fn new(nr_pages: u64) -> Option<Self> {
+        Some(Self::with_arrays(Reserved::several(Self::lens(nr_pages)?)?))
+    }
+
+    /// Returns the lengths of the arrays that [`with_arrays`](Self::with_arrays) requires for pages
+    /// below `nr_pages`.
+    pub(crate) fn lens(nr_pages: u64) -> Option<[usize; 2]> {
         let nr_extents = usize::try_from(nr_pages.div_ceil(EXTENT_PAGES)).ok()?;
-        Some(Self {
-            bits: Arc::new(Reserved::new(nr_extents.checked_mul(EXTENT_WORDS)?)?),
-            counts: Reserved::new(nr_extents)?,
-        })
+        Some([nr_extents.checked_mul(EXTENT_WORDS)?, nr_extents])
+    }
+
+    pub(crate) fn with_arrays([bits, counts]: [Reserved; 2]) -> Self {
+        debug_assert_eq!(bits.len(), counts.len() * EXTENT_WORDS);
+        let bits = Arc::new(bits);
+        Self { bits, counts }
     }
 
     /// Returns [`EXTENT_WORDS`] words for each leaf cluster. They may be discarded while no leaf of

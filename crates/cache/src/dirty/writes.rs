@@ -112,16 +112,15 @@ impl Writes {
         self.checked_size.store(size, Ordering::Relaxed);
     }
 
-    /// Returns `None` if the address space cannot be reserved.
     pub(crate) fn new(
-        nr_pages: u64,
+        sets: PageSets,
         number: u64,
         options: WriteOptions,
         is_size_known: bool,
-    ) -> Option<Self> {
+    ) -> Self {
         let WriteOptions { mode, before_write } = options;
-        Some(Self {
-            sets: PageSets::new(nr_pages)?,
+        Self {
+            sets,
             writeback: Padded(Mutex::new(Storage::at_open(is_size_known))),
             commits: Commits::default(),
             oldest: Oldest::default(),
@@ -139,7 +138,7 @@ impl Writes {
             share: Share::default(),
             since: Padded::default(),
             service: Padded::default(),
-        })
+        }
     }
 
     /// Returns a description of the first option that differs from the open file's.

@@ -21,11 +21,10 @@
 
 use std::collections::HashMap;
 
-use pagewell_sync::atomic::Ordering;
+use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::{Mutex, lock};
 
 use crate::base::extent::EXTENT_LEAVES;
-use crate::base::reserved::Reserved;
 
 /// Number of root entries that are charged together. They fill one page of the operating system.
 pub(super) const PART_LEAVES: usize = 4096 / size_of::<u64>();
@@ -48,7 +47,7 @@ const _: () = assert!(EXTENT_LEAVES <= u8::MAX as usize);
 pub(super) struct Extents {
     parts: Mutex<HashMap<usize, Part>>,
     /// One bit for each part in use. Changed with the lock held, and read without it.
-    is_used: Reserved,
+    is_used: Box<[AtomicU64]>,
     /// Bytes of memory for the bits of one cluster.
     extent_bytes: usize,
     nr_leaves: usize,
@@ -69,15 +68,20 @@ pub(super) enum Unused {
 pub(crate) struct Missing(pub(crate) usize);
 
 impl Extents {
-    /// Returns `None` if the address space cannot be reserved.
-    pub(super) fn new(nr_leaves: usize, extent_bytes: usize) -> Option<Self> {
-        let nr_parts = nr_leaves.div_ceil(PART_LEAVES);
-        Some(Self {
+    pub(super) fn new(nr_leaves: usize, extent_bytes: usize) -> Self {
+        let nr_words = nr_leaves.div_ceil(PART_LEAVES).div_ceil(u64::BITS as usize);
+        Self {
             parts: Mutex::default(),
-            is_used: Reserved::new(nr_parts.div_ceil(u64::BITS as usize))?,
+            is_used: (0..nr_words).map(|_| AtomicU64::new(0)).collect(),
             extent_bytes,
             nr_leaves,
-        })
+        }
+    }
+
+    /// Returns the number of bytes of `is_used`: one bit for each GiB of the maximum size with
+    /// pages of 4 KiB, at most 32 KiB.
+    pub(super) fn nr_bytes(&self) -> usize {
+        size_of_val(&*self.is_used)
     }
 
     /// Returns the number of bytes charged for a part: its root entries and its `Part` value.
@@ -147,7 +151,7 @@ impl Extents {
         bytes
     }
 
-    fn bit_of(&self, part: usize) -> (&pagewell_sync::atomic::AtomicU64, u64) {
+    fn bit_of(&self, part: usize) -> (&AtomicU64, u64) {
         (&self.is_used[part / 64], 1 << (part % 64))
     }
 
@@ -187,7 +191,7 @@ mod tests {
 
     #[test]
     fn what_the_first_leaf_pays_comes_back_with_the_last() {
-        let extents = Extents::new(4 * PART_LEAVES, BITS).unwrap();
+        let extents = Extents::new(4 * PART_LEAVES, BITS);
         assert_eq!(enter(&extents, 600), PART + BITS);
         assert_eq!(enter(&extents, 601), 0, "the same extent");
         assert_eq!(enter(&extents, 640), BITS, "another extent of the part");
@@ -207,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_only_read_pays_for_its_root() {
-        let extents = Extents::new(PART_LEAVES + 3, 0).unwrap();
+        let extents = Extents::new(PART_LEAVES + 3, 0);
         assert_eq!(enter(&extents, 0), PART);
         assert_eq!(enter(&extents, PART_LEAVES + 2), 3 * 8 + NOTE_BYTES);
         assert_eq!(leave(&extents, 0), (PART, Some(Unused::Part(0, 0))));
@@ -215,7 +219,7 @@ mod tests {
 
     #[test]
     fn notes_of_parts_go_with_them() {
-        let extents = Extents::new(1 << 20, BITS).unwrap();
+        let extents = Extents::new(1 << 20, BITS);
         for part in 0..2048 {
             enter(&extents, part * PART_LEAVES);
         }

@@ -43,7 +43,7 @@ use pagewell_sync::thread::Backoff;
 use pagewell_sync::try_lock;
 use pagewell_sync::{Mutex, MutexGuard, lock};
 
-use crate::base::extent::EXTENT_WORDS;
+use crate::base::extent::{EXTENT_LEAVES, EXTENT_WORDS};
 use crate::base::page::PageNr;
 use crate::base::reserved::Reserved;
 use crate::base::slot::Slot;
@@ -195,30 +195,48 @@ impl<S: RefScheme> Index<S> {
     #[cfg(not(loom))]
     pub(crate) const HIT_BYTES: usize = std::mem::offset_of!(Self, root);
 
-    /// Creates an empty index. Returns `None` if the address space cannot be reserved. `Mapping`
-    /// ensures that the pool of `view` outlives it. The owner of `beside` stores to the words of a
-    /// cluster only under a claim of a page there, and leaves zeros once the last page is removed.
+    /// Returns the lengths of the arrays that [`new`](Self::new) requires.
+    pub(crate) fn lens(nr_pages: u64) -> Option<[usize; 2]> {
+        let nr_leaves = leaves_for(nr_pages)?;
+        Some([nr_leaves.checked_mul(FRAME_WORDS)?, nr_leaves])
+    }
+
+    /// Creates an empty index. `Mapping` ensures that the pool of `view` outlives it. The owner of
+    /// `beside` stores to the words of a cluster only under a claim of a page there, and leaves
+    /// zeros once the last page is removed.
     pub(crate) fn new(
-        nr_pages: u64,
+        [slots, root]: [Reserved; 2],
         view: FrameView<S>,
         beside: Option<Arc<Reserved>>,
-    ) -> Option<Self> {
-        let nr_leaves = leaves_for(nr_pages)?;
+    ) -> Self {
+        let nr_leaves = root.len();
+        debug_assert_eq!(slots.len(), nr_leaves * FRAME_WORDS);
+        if let Some(beside) = &beside {
+            debug_assert_eq!(
+                beside.len(),
+                nr_leaves.div_ceil(EXTENT_LEAVES) * EXTENT_WORDS
+            );
+        }
         let extent_bytes = match beside {
             // The frames of a model are too small for it.
             Some(_) if !cfg!(loom) => EXTENT_WORDS * size_of::<AtomicU64>(),
             _ => 0,
         };
-        Some(Self {
-            slots: Reserved::new(nr_leaves.checked_mul(FRAME_WORDS)?)?,
+        Self {
+            slots,
             view,
-            root: Reserved::new(nr_leaves)?,
+            root,
             upkeep: Box::new(Upkeep {
-                extents: Extents::new(nr_leaves, extent_bytes)?,
+                extents: Extents::new(nr_leaves, extent_bytes),
                 beside,
                 makers: std::array::from_fn(|_| Mutex::new(())),
             }),
-        })
+        }
+    }
+
+    /// Returns the number of bytes that the index uses before it has leaves, to be charged.
+    pub(crate) fn nr_bytes(&self) -> usize {
+        self.upkeep.extents.nr_bytes()
     }
 
     /// Capacity, in pages, of an index for `nr_pages` pages: whole leaves.

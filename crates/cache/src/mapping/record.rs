@@ -31,10 +31,12 @@ use crate::base::layout::Layout;
 use crate::base::page::{MAX_FILE_BYTES, PageNr, PageSize};
 use crate::base::page_hooks::Hooks;
 use crate::base::page_state::PageState;
+use crate::base::reserved::Reserved;
 use crate::base::slot::{Slot, State};
 use crate::dirty::hook::InHook;
 use crate::dirty::options::Access;
 use crate::dirty::order::InOrder;
+use crate::dirty::page_set::PageSets;
 use crate::dirty::reserve::Reserve;
 use crate::dirty::storage::Storage;
 use crate::dirty::writes::Writes;
@@ -305,11 +307,21 @@ impl<S: RefScheme> Mapping<S> {
             ))
         };
         let nr_pages = Index::<S>::capacity_for(nr_pages).ok_or_else(no_addresses)?;
-        let mut writes = match access {
-            Access::Read => None,
+        // All arrays are in one mapping: the costs of an open and a close of a small file are
+        // mainly system calls.
+        let [nr_slots, nr_leaves] = Index::<S>::lens(nr_pages).ok_or_else(no_addresses)?;
+        let (arrays, mut writes) = match access {
+            Access::Read => {
+                let arrays = Reserved::several([nr_slots, nr_leaves]);
+                (arrays.ok_or_else(no_addresses)?, None)
+            }
             Access::Write(options) => {
-                let writes = Writes::new(nr_pages, number, options, is_size_known);
-                Some(Box::new(writes.ok_or_else(no_addresses)?))
+                let [nr_words, nr_extents] = PageSets::lens(nr_pages).ok_or_else(no_addresses)?;
+                let arrays = Reserved::several([nr_slots, nr_leaves, nr_words, nr_extents]);
+                let [slots, root, bits, counts] = arrays.ok_or_else(no_addresses)?;
+                let sets = PageSets::with_arrays([bits, counts]);
+                let writes = Writes::new(sets, number, options, is_size_known);
+                ([slots, root], Some(Box::new(writes)))
             }
         };
         let mut charged = Self::RECORD_BYTES;
@@ -325,8 +337,10 @@ impl<S: RefScheme> Mapping<S> {
             }
         }
         let sets = writes.as_ref().map(|writes| writes.memory_of_sets());
-        let index = Index::new(nr_pages, shared.supply.pool().view(), sets.cloned())
-            .ok_or_else(no_addresses)?;
+        let index = Index::new(arrays, shared.supply.pool().view(), sets.cloned());
+        if !cfg!(loom) {
+            charged += index.nr_bytes();
+        }
         Charges(&shared.supply)
             .charge(charged)
             .map_err(|reason| fail(ErrorKind::OutOfFrames).with_detail(reason.to_string()))?;

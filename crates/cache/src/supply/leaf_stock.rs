@@ -2,9 +2,13 @@
 //!
 //! The memory of a leaf's frame is discarded ([`crate::index::file_index`]), which splits a huge
 //! page. A large file that is read sequentially creates a leaf for every 512 pages; if these were
-//! allocated one at a time, they would lie between the pages, and split every huge page. So a few
+//! allocated one at a time, they would lie between the pages, and split every huge page. So several
 //! frames, contiguous if memory is not fragmented, are allocated at once and kept. If a request
 //! finds no frame, or a file is closed, all of them are freed.
+//!
+//! Each discard is a system call, and a small file needs one leaf. So the stock counts the leaves
+//! that are created until it is freed, and the next allocation has as many frames. Each further
+//! allocation doubles.
 //!
 //! Locks. The holder of the stock's lock acquires no other lock. The caller may hold a claim or a
 //! leaf-creation lock.
@@ -22,7 +26,16 @@ const MOST: usize = 64;
 #[derive(Debug, Default)]
 #[repr(align(128))] // Written by misses: shares no cache line with data that hits load.
 pub(crate) struct LeafStock {
-    frames: Mutex<Vec<FrameNr>>,
+    stock: Mutex<Stock>,
+}
+
+#[derive(Debug, Default)]
+struct Stock {
+    frames: Vec<FrameNr>,
+    /// Number of leaves created since the stock was last freed.
+    nr_used: usize,
+    /// Maximum number of frames of the next allocation; `None` before the first one.
+    next: Option<usize>,
 }
 
 impl LeafStock {
@@ -30,16 +43,25 @@ impl LeafStock {
         &self,
         claims: &'s Claims<S>,
     ) -> Option<UniqueFrame<'s, S>> {
-        let frame = lock(&self.frames).pop()?;
+        let mut stock = lock(&self.stock);
+        let frame = stock.frames.pop()?;
+        stock.nr_used += 1;
+        drop(stock);
         Some(raw::withheld(claims, frame))
     }
 
-    /// Adds up to `n - 1` free frames, where `n` is a 1024th of the pool's frames, but at most
-    /// [`MOST`]. Small pools keep no stock.
+    /// Adds up to `n - 1` free frames after the caller has allocated one for a leaf. `n` is a
+    /// 1024th of the pool's frames, but at most [`MOST`], and at most `next`. Small pools keep no
+    /// stock.
     pub(super) fn stock_up<S: RefScheme>(&self, claims: &Claims<S>) {
-        let nr_more = (claims.pool.nr_frames() / 1024).clamp(1, MOST) - 1;
-        let mut more = Vec::with_capacity(nr_more);
-        while more.len() < nr_more {
+        let most = (claims.pool.nr_frames() / 1024).clamp(1, MOST);
+        let mut stock = lock(&self.stock);
+        let nr = stock.next.map_or(most, |next| next.clamp(1, most));
+        stock.nr_used += 1;
+        stock.next = Some(2 * nr);
+        drop(stock);
+        let mut more = Vec::with_capacity(nr - 1);
+        while more.len() < nr - 1 {
             let Some(frame) = claims.pool.alloc(Order::ZERO) else {
                 break;
             };
@@ -48,13 +70,104 @@ impl LeafStock {
         }
         // The lowest frame is used first.
         more.reverse();
-        lock(&self.frames).append(&mut more);
+        lock(&self.stock).frames.append(&mut more);
     }
 
     pub(crate) fn drain<S: RefScheme>(&self, claims: &Claims<S>) {
-        let frames = std::mem::take(&mut *lock(&self.frames));
+        let mut stock = lock(&self.stock);
+        if stock.nr_used != 0 {
+            stock.next = Some(std::mem::take(&mut stock.nr_used));
+        }
+        let frames = std::mem::take(&mut stock.frames);
+        drop(stock);
         for frame in frames {
             drop(raw::withheld(claims, frame));
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::supply::parts::Supply;
+    use crate::supply::policy::Eviction;
+    use pagewell_frame::refcount::LockBit;
+    use pagewell_frame::{FramePool, PoolConfig};
+    use pagewell_sync::parking::WaitTable;
+
+    // A 1024th of the pool is eight frames, the caller's included.
+    const NR_FRAMES: usize = 8 << 10;
+
+    fn supply() -> Supply<LockBit> {
+        let pool = FramePool::new(&PoolConfig::new(NR_FRAMES)).unwrap();
+        Supply::new(pool, Eviction::default(), WaitTable::new())
+    }
+
+    /// Takes frames for `nr` leaves, and returns how many are left in the stock.
+    fn create_leaves(supply: &Supply<LockBit>, nr: usize) -> usize {
+        let stock = &supply.leaf_stock;
+        for _ in 0..nr {
+            if stock.take(&supply.claims).is_none() {
+                stock.stock_up(&supply.claims);
+            }
+        }
+        lock(&stock.stock).frames.len()
+    }
+
+    fn drain(supply: &Supply<LockBit>) {
+        supply.leaf_stock.drain(&supply.claims);
+        assert_eq!(supply.pool().stats().nr_available(), NR_FRAMES);
+    }
+
+    #[test]
+    fn allocations_double_while_leaves_use_them_up() {
+        let supply = supply();
+        assert_eq!(create_leaves(&supply, 1), 7);
+        drain(&supply);
+        // Allocations of 1, 2, 4, 8 and 8 frames.
+        for (nr_leaves, nr_left) in [
+            (1, 0),
+            (1, 1),
+            (1, 0),
+            (1, 3),
+            (3, 0),
+            (1, 7),
+            (7, 0),
+            (1, 7),
+        ] {
+            assert_eq!(create_leaves(&supply, nr_leaves), nr_left);
+        }
+        drain(&supply);
+        supply.pool().verify().unwrap();
+    }
+
+    #[test]
+    fn first_allocation_after_a_close_is_as_large_as_the_use_before() {
+        let supply = supply();
+        assert_eq!(create_leaves(&supply, 1), 7);
+        drain(&supply);
+        // The first file with three leaves needs a second allocation, and those after it do not.
+        for nr_left in [0, 0, 0] {
+            assert_eq!(create_leaves(&supply, 3), nr_left);
+            drain(&supply);
+            // Freeing an unused stock changes nothing.
+            drain(&supply);
+            assert_eq!(lock(&supply.leaf_stock.stock).next, Some(3));
+        }
+        assert_eq!(create_leaves(&supply, 1), 2);
+        drain(&supply);
+        assert_eq!(create_leaves(&supply, 1), 0);
+        supply.pool().verify().unwrap();
+    }
+
+    /// An allocation that is partly used counts only by the leaves that used it.
+    #[test]
+    fn frames_that_no_leaf_used_do_not_count() {
+        let supply = supply();
+        assert_eq!(create_leaves(&supply, 4), 4);
+        drain(&supply);
+        assert_eq!(create_leaves(&supply, 5), 7);
+        drain(&supply);
+        assert_eq!(lock(&supply.leaf_stock.stock).next, Some(5));
     }
 }

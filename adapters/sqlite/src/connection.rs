@@ -73,8 +73,17 @@ impl Connection {
     }
 
     /// Whether the path now leads to another file, or to none.
+    ///
+    /// SQLite calls this at each close, but uses the result only before it writes a journal, under
+    /// a lock for writing, and before it checkpoints a log, with the wal-index mapped. Only then
+    /// are the files compared, by six system calls. Otherwise the device and inode number suffice,
+    /// as in the VFS for Unix. With `nolock=1` they have to: SQLite then acquires no lock.
     pub(crate) fn has_moved(&self) -> bool {
-        self.database.has_moved(&self.path)
+        if self.level > Level::Shared || self.shm.is_mapped() {
+            self.database.has_moved(&self.path)
+        } else {
+            !self.database.has_number_at(&self.path)
+        }
     }
 
     #[inline]

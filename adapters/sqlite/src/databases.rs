@@ -419,8 +419,13 @@ impl Database {
             Ok(found) => found == Comparison::Different,
             Err(error) if error.kind() == ErrorKind::AmbiguousFile => true,
             // The comparison has failed, for example because too many files are open.
-            Err(_) => identity::id_at(path).ok() != Some(self.id),
+            Err(_) => !self.has_number_at(path),
         }
+    }
+
+    /// Whether `path` leads to a file with this file's device and inode number.
+    pub(crate) fn has_number_at(&self, path: &Path) -> bool {
+        identity::id_at(path).ok() == Some(self.id)
     }
 }
 

@@ -83,6 +83,12 @@ pub(crate) enum Mapped {
     NoMemory,
 }
 
+impl ShmHandle {
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.is_mapped
+    }
+}
+
 impl Shm {
     /// Maps the memory for the connection, and returns region `nr`, of `bytes` bytes. If
     /// `may_grow`, creates missing regions.

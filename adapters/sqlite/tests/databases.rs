@@ -479,3 +479,66 @@ fn descriptors_of_files_that_could_not_be_locked_are_closed() {
     drop(open(&other));
     assert_eq!(nr_descriptors(dir.path()), 0);
 }
+
+/// Result of `SQLITE_FCNTL_HAS_MOVED`.
+fn has_moved(db: &Connection) -> bool {
+    let mut moved: std::ffi::c_int = -1;
+    // SAFETY: the handle is open, and the operation stores one number.
+    let code = unsafe {
+        ffi::sqlite3_file_control(
+            db.handle(),
+            c"main".as_ptr(),
+            ffi::SQLITE_FCNTL_HAS_MOVED,
+            (&raw mut moved).cast(),
+        )
+    };
+    assert_eq!(code, ffi::SQLITE_OK);
+    match moved {
+        0 => false,
+        1 => true,
+        other => panic!("{other}"),
+    }
+}
+
+/// Connections without locks compare device and inode numbers, and those that write, the files.
+#[test]
+fn moved_databases_are_detected() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, original) = (dir.path().join("db"), dir.path().join("original"));
+    let db = open(&path);
+    fill(&db, "t", 100);
+    std::fs::hard_link(&path, &original).unwrap();
+    for (begin, end) in [("", ""), ("BEGIN IMMEDIATE", "ROLLBACK")] {
+        db.execute_batch(begin).unwrap();
+        assert!(!has_moved(&db), "{begin}");
+        std::fs::remove_file(&path).unwrap();
+        assert!(has_moved(&db), "{begin}");
+        std::fs::copy(&original, &path).unwrap();
+        assert!(has_moved(&db), "{begin}");
+        std::fs::remove_file(&path).unwrap();
+        std::fs::hard_link(&original, &path).unwrap();
+        assert!(!has_moved(&db), "{begin}");
+        db.execute_batch(end).unwrap();
+    }
+    check(&db);
+}
+
+#[test]
+fn close_of_a_moved_database_keeps_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, moved) = (dir.path().join("db"), dir.path().join("moved"));
+    let db = open(&path);
+    set_mode(&db, "wal");
+    fill(&db, "t", 100);
+    let log = wal_of(&path);
+    let before = std::fs::read(&log).unwrap();
+    assert!(!before.is_empty());
+    std::fs::rename(&path, &moved).unwrap();
+    std::fs::copy(&moved, &path).unwrap();
+    db.close().unwrap();
+    assert_eq!(std::fs::read(&log).unwrap(), before);
+    // The log completes the copy.
+    let db = open_unix(&path);
+    check(&db);
+    assert_eq!(sum(&db, "t").0, 100);
+}

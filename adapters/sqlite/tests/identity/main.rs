@@ -22,10 +22,19 @@ fn jobs() {
         Path::new(&path).join("first"),
         Path::new(&path).join("second"),
     );
-    let db = open(&first);
+    match std::env::var("PAGEWELL_JOB").as_deref() {
+        Ok("open") => open_both(&first, &second),
+        Ok("close") => close_after_rename(&first, &second),
+        job => panic!("{job:?}"),
+    }
+    say("done");
+}
+
+fn open_both(first: &Path, second: &Path) {
+    let db = open(first);
     db.execute_batch("INSERT INTO t VALUES('to the first')")
         .unwrap();
-    let error = try_open(&second, "")
+    let error = try_open(second, "")
         .and_then(|db| db.execute_batch("INSERT INTO t VALUES('to the second')"))
         .unwrap_err();
     assert_eq!(code(&error) & 0xFF, ffi::SQLITE_CANTOPEN);
@@ -36,16 +45,28 @@ fn jobs() {
         .unwrap();
     db.close().unwrap();
     // The first is closed, so the second can be opened.
-    let db = open(&second);
+    let db = open(second);
     db.execute_batch("INSERT INTO t VALUES('to the second')")
         .unwrap();
-    say("done");
 }
 
-#[test]
-fn second_database_with_same_inode_number_is_rejected() {
-    let dir = tempfile::tempdir().unwrap();
-    let library = dir.path().join("lies.so");
+/// The log belongs to the database that was renamed over, so the close must not delete it.
+fn close_after_rename(first: &Path, second: &Path) {
+    let db = open(first);
+    set_mode(&db, "wal");
+    db.execute_batch("INSERT INTO t VALUES('to the first')")
+        .unwrap();
+    let log = wal_of(first);
+    let before = fs::read(&log).unwrap();
+    fs::rename(second, first).unwrap();
+    db.close().unwrap();
+    assert_eq!(fs::read(&log).unwrap(), before);
+}
+
+/// Creates the databases `first` and `second` in `dir`, and returns the command that runs `job` as
+/// if they had the same inode number. Returns `None` without a C compiler.
+fn command_with_same_numbers(job: &str, dir: &Path) -> Option<Command> {
+    let library = dir.join("lies.so");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/identity/lies.c");
     let cc = Command::new("cc")
         .args(["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror"])
@@ -54,32 +75,53 @@ fn second_database_with_same_inode_number_is_rejected() {
         .status();
     let Ok(status) = cc else {
         skipped("there is no C compiler (cc)");
-        return;
+        return None;
     };
     assert!(status.success());
     let inodes = ["first", "second"].map(|name| {
-        let path = dir.path().join(name);
+        let path = dir.join(name);
         let db = open_unix(&path);
         db.execute_batch("CREATE TABLE t(a)").unwrap();
         db.close().unwrap();
         fs::metadata(path).unwrap().ino().to_string()
     });
-    let output = command("", dir.path(), "")
+    let mut command = command(job, dir, "");
+    command
         .env("LD_PRELOAD", &library)
         .env("PAGEWELL_TOLD", &inodes[0])
-        .env("PAGEWELL_HIDDEN", &inodes[1])
-        .output()
-        .unwrap();
+        .env("PAGEWELL_HIDDEN", &inodes[1]);
+    Some(command)
+}
+
+fn run(mut command: Command) {
+    let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(
         output.status.success() && said.contains(">done"),
         "{output:?}"
     );
+}
+
+#[test]
+fn second_database_with_same_inode_number_is_rejected() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(command) = command_with_same_numbers("open", dir.path()) else {
+        return;
+    };
+    run(command);
     for (name, nr) in [("first", 2), ("second", 1)] {
         let db = open_unix(&dir.path().join(name));
         check(&db);
         let sql = format!("SELECT count(*) FROM t WHERE a = 'to the {name}'");
         assert_eq!(value::<i64>(&db, &sql), nr);
         assert_eq!(value::<i64>(&db, "SELECT count(*) FROM t"), nr);
+    }
+}
+
+#[test]
+fn close_keeps_the_log_if_another_file_with_the_same_number_is_at_the_path() {
+    let dir = tempfile::tempdir().unwrap();
+    if let Some(command) = command_with_same_numbers("close", dir.path()) {
+        run(command);
     }
 }

@@ -93,6 +93,13 @@ pub fn try_value<T: rusqlite::types::FromSql>(db: &Connection, sql: &str) -> rus
     db.query_row(sql, [], |row| row.get(0))
 }
 
+/// Path of the write-ahead log of the database at `path`.
+pub fn wal_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-wal");
+    name.into()
+}
+
 pub fn check(db: &Connection) {
     assert_eq!(value::<String>(db, "PRAGMA integrity_check"), "ok");
 }

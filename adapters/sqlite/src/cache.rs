@@ -3,9 +3,8 @@
 //! The options of the first open determine the capacity, even if that open fails. While a database
 //! is open, an open with another `pw_cache` fails. While none is open, such an open replaces the
 //! cache. If other opens or last closes are in progress, it first waits until one of the opens has
-//! succeeded, or all have ended: only then is it known whether a database is open. A thread that
-//! waits here has neither the cache nor a claim of the registry, and is no candidate, so no open
-//! and no close waits for it.
+//! succeeded, or all have ended. A thread that waits here has neither the cache nor a claim of the
+//! registry, and is no candidate, so no open and no close waits for it.
 
 use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -40,8 +39,7 @@ impl SharedCache {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the cache for an open with the capacity `asked`, and counts the open as in progress.
-    /// `path` is for errors.
+    /// Counts an open as in progress, and returns the cache for it. `path` is for errors.
     pub(crate) fn begin_to_open(
         &self,
         asked: Option<u64>,
@@ -90,11 +88,11 @@ impl SharedCache {
     }
 }
 
-/// Use of the cache by a database, from the beginning of its open to the end of its last close. It
-/// keeps the capacity as it is.
+/// Use of the cache by a database, from the beginning of its open to the end of its last close.
+/// The capacity does not change in between.
 #[derive(Debug)]
 pub(crate) struct CacheUse<'s> {
-    /// Dropped before `counted`, so that the cache is freed when it is replaced.
+    /// Dropped before `counted`, so that an open that replaces the cache frees it.
     pub(crate) cache: Cache,
     pub(crate) capacity: u64,
     counted: Counted<'s>,

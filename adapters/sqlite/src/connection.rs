@@ -97,8 +97,8 @@ impl Connection {
         self.process.check()
     }
 
-    /// Releases pins, locks and memory of the connection. The last connection closes the database.
-    /// In a child this fails and releases nothing, since the connection belongs to the parent.
+    /// The last connection closes the database. In a child of the process that opened the
+    /// connection, fails and releases nothing.
     pub(crate) fn close(mut self) -> Result<(), Failure> {
         if let Err(failure) = self.check_process() {
             std::mem::forget(self);
@@ -157,9 +157,8 @@ impl Connection {
         Database::flush(self.file()).map_err(|error| Failure::of(&error, abi::IOERR_WRITE))
     }
 
-    /// Flushes as [`flush`](Self::flush) does, at the end of a checkpoint. SQLite ignores errors of
-    /// this call, so they are recorded. Before SQLite discards the log, it truncates the file; the
-    /// truncation retries the flush and returns its error.
+    /// Flushes at the end of a checkpoint. SQLite ignores errors of this call, so they are
+    /// recorded. Before SQLite discards the log, it truncates the file, which retries the flush.
     pub(crate) fn end_checkpoint(&self) -> Result<(), Failure> {
         self.flush().inspect_err(|_| self.database.note_behind())
     }
@@ -172,8 +171,8 @@ impl Connection {
             0 => self.file().sync_all(),
             _ => self.file().sync_data(),
         };
-        // After a failure, the pages are dirty again, and the second sync writes them again. If the
-        // second sync succeeds, all writes are durable, so the first error is not returned.
+        // After a failure, the pages are dirty again. If the second sync succeeds, all writes are
+        // durable, so the first error is not returned.
         sync()
             .or_else(|_| sync())
             .map_err(|error| Failure::of(&error, abi::IOERR_FSYNC))
@@ -218,8 +217,7 @@ impl Connection {
             })
     }
 
-    /// Orders earlier accesses of this connection to the wal-index ([`crate::shm`]) before later
-    /// ones.
+    /// Orders earlier accesses of this connection to the wal-index before later ones.
     pub(crate) fn shm_barrier(&self) {
         // ORDERING: SeqCst, as in SQLite's VFS for Unix, which also orders earlier stores before
         // later loads. Pairs with the barrier of another connection, or with the lock below.

@@ -1,17 +1,16 @@
 //! Open databases of this process.
 //!
-//! A database is open once in the cache, however many connections it has. It is locked against
-//! other processes from the first open to the last close ([`crate::descriptors`]). The registry
-//! ([`crate::registry`]) has the open database for the identity of a file, and detects the last
-//! close. Files are opened, locked, synced and closed by the thread that has the claim of the
-//! file's identity, without a mutex: opens and closes of different databases do not wait for each
-//! other.
+//! A database is open once in the cache, however many connections it has, and locked against other
+//! processes from the first open to the last close ([`crate::descriptors`]). The registry
+//! ([`crate::registry`]) finds it by the identity of its file. The thread that has the claim of the
+//! identity opens, locks, syncs and closes the file without a mutex. So opens and closes of
+//! different databases do not wait for each other.
 //!
 //! # Identities and paths
 //!
-//! An open looks a file up by its path, but several paths may lead to it, and a path may lead to
-//! another file at the next moment. So the path is used for the identity only, and each step that
-//! must be exclusive follows the claim of the identity ([`Databases::try_open`]):
+//! Several paths may lead to a file, and a path may lead to another file at the next moment. So an
+//! open uses its path only for the identity, and each step that must be exclusive follows the claim
+//! of the identity ([`Databases::try_open`]):
 //!
 //! ```text
 //! 1 query the identity of the path; enter the registry with it: join, or claim
@@ -24,26 +23,21 @@
 //! A join checks first that the open database is that of the path, and has the options of the open.
 //! The last close waits for these checks, so an open that fails never closes a database.
 //!
-//! - A file that the open creates has no identity at step 1, so several threads may create and open
-//!   it concurrently. They have descriptors of one file, and step 3 gives the claim to one of them.
-//!   The others wait and join. So a path needs no lock of its own.
-//! - Only the thread with the claim locks the file (step 4). If the open then fails, the thread
-//!   releases the lock before it ends its claim. Otherwise, the thread of the last close releases
-//!   the lock while it has the claim. So if the lock is refused, another process or other code has
-//!   it.
+//! - A file that the open creates has no identity at step 1. If several threads create it, step 3
+//!   gives the claim to one of them, and the others wait and join. So a path needs no lock.
+//! - Only a thread with the claim locks the file (step 4), and unlocks it after a failed open or at
+//!   the last close. So if the lock is refused, another process or other code has it.
 //! - A thread that waits at step 3 has released its claim of step 1, and so no thread waits for it.
-//! - A thread that joins at step 3 has one descriptor too many. It closes that descriptor if the
-//!   file is locked exclusively, since this process then has no POSIX locks on it
-//!   ([`Databases::give_up`]).
+//! - A thread that joins at step 3 closes its own descriptor only if the file is locked
+//!   exclusively, since this process then has no POSIX locks on it ([`Databases::give_up`]).
 //! - A retry begins with step 1. The number of retries is limited, separately for each cause: the
 //!   path led to two files during the attempt, which opens and closes never cause; or the process
 //!   forked during the attempt ([`crate::fork`], [`MAX_FORKED`]).
 //!
 //! # Fork
 //!
-//! Each process has its own [`Databases`]. A child that was forked leaves those of its parent as
-//! they are, including their mutexes, which threads of the parent may have locked at the fork. It
-//! only closes their locked descriptors ([`crate::fork`]).
+//! Each process has its own [`Databases`]. A child of `fork` does not use those of its parent,
+//! whose mutexes may be locked, and only closes their locked descriptors ([`crate::fork`]).
 
 use std::fs;
 use std::os::fd::AsFd as _;
@@ -83,13 +77,10 @@ pub(crate) struct Database {
     cache: CacheUse<'static>,
 }
 
-/// Open database, and the use of it by one connection.
 pub(crate) type DatabaseUser = User<'static, FileId, Database>;
 
-/// Open database that an open has found, and may join.
 type DatabaseCandidate = Candidate<'static, FileId, Database>;
 
-/// Databases of one process.
 #[derive(Debug)]
 struct Databases {
     process: Process,
@@ -114,9 +105,8 @@ pub(crate) fn open(path: &Path, wish: &Wish) -> Result<DatabaseUser, Failure> {
     })
 }
 
-/// Maximum number of attempts during which the process forks. An attempt begins while no fork is in
-/// progress, and the part of it that a fork makes useless takes some system calls. So only a
-/// program that does little else than fork reaches this number.
+/// Maximum number of attempts during which the process forks. The part of an attempt that a fork
+/// makes useless takes a few system calls, so only a program that forks continually reaches it.
 const MAX_FORKED: usize = 1000;
 
 /// Calls `attempt` until it returns neither `Replaced` nor `Forked`. Fails after
@@ -139,14 +129,11 @@ fn retry<T>(path: &Path, mut attempt: impl FnMut() -> Result<T, NotOpened>) -> R
     }
 }
 
-/// Result of an attempt to open a database.
 #[derive(Debug)]
 enum NotOpened {
-    /// The path led to several files during the attempt. The caller retries a limited number of
-    /// times.
+    /// The path led to several files during the attempt.
     Replaced,
     /// The process has forked during the attempt, and a child may have inherited the descriptor.
-    /// The caller retries.
     Forked,
     Failed(Failure),
 }
@@ -159,10 +146,9 @@ impl From<Failure> for NotOpened {
 
 /// Drops a connection. The last one syncs and unlocks the database.
 ///
-/// If that fails, unsynced data is dropped, as in a power loss. SQLite has not acknowledged this
-/// data, and its journal or log contains all data that it has acknowledged. If a sync of the
-/// database fails, SQLite keeps the journal or log, and the next open recovers the database. The
-/// database is not kept open in this case, because it would stay locked.
+/// If that fails, unsynced data is dropped, as in a power loss. SQLite's journal or log contains
+/// all data that it has acknowledged. SQLite keeps it if a sync of the database fails, and the next
+/// open recovers the database. The database is not kept open, because it would stay locked.
 pub(crate) fn close(database: DatabaseUser) -> Result<(), Failure> {
     Databases::of_this_process().close(database)
 }
@@ -188,9 +174,8 @@ impl Databases {
     }
 
     fn try_open(&'static self, path: &Path, wish: &Wish) -> Result<DatabaseUser, NotOpened> {
-        // On an error, the descriptors or the database are dropped before the claim ends:
-        // `open_claimed` owns them, and this function has the claim until `open_claimed` has
-        // returned.
+        // On an error, `open_claimed` drops the descriptors or the database that it owns, and this
+        // function ends the claim afterwards.
         let cache = self.cache.begin_to_open(wish.options.cache, path)?;
         let claim = match identity::id_at(path) {
             Ok(_) if wish.must_be_new => return Err(cannot(path, "it already exists").into()),
@@ -221,12 +206,11 @@ impl Databases {
         Ok(claim.publish(database))
     }
 
-    /// Closes the descriptors of a database that another thread has opened.
     fn give_up(&self, descriptors: Descriptors, database: &Database, path: &Path) {
         match descriptors {
             Descriptors::ReadOnly(shared) => drop(shared),
-            // No POSIX lock of this process exists on a file that it has locked exclusively. The
-            // caller is a candidate for the database, which therefore stays locked.
+            // No POSIX lock exists on a file that this process has locked exclusively. It stays
+            // locked, since the caller is a candidate.
             Descriptors::Writable(file) if database.locked.excludes(&file) => drop(file),
             Descriptors::Writable(file) => self.kept.keep(file, path),
         }
@@ -283,8 +267,7 @@ impl Databases {
             cache.begin_close();
             let result = file
                 .close()
-                // The first attempt may report an earlier failure of background writeback that has
-                // since been resolved, so this retries once.
+                // The first attempt may report an earlier failure of writeback, resolved since.
                 .or_else(|(file, _)| file.close())
                 .map_err(|(file, error)| {
                     drop(file);
@@ -299,8 +282,7 @@ impl Databases {
     }
 }
 
-/// Joins an open database if it is the one that the caller wants to open. Otherwise the database is
-/// as if the caller had not found it: the last close waits for the checks.
+/// Joins an open database if it is the one that the caller wants to open.
 fn join(database: DatabaseCandidate, path: &Path, wish: &Wish) -> Result<DatabaseUser, NotOpened> {
     if !database.is_at(path)? {
         return Err(NotOpened::Replaced);
@@ -316,14 +298,13 @@ impl Database {
     }
 
     pub(crate) fn flush(file: &File) -> Result<(), pagewell::Error> {
-        // The first call may report an earlier failure. If the second call succeeds, that failure
-        // is resolved.
+        // The first call may report an earlier failure, which is resolved if the second succeeds.
         file.flush(0..u64::MAX)
             .or_else(|_| file.flush(0..u64::MAX))
             .map(drop)
     }
 
-    /// Records a failure of [`flush`](Self::flush) that SQLite ignores.
+    /// Records a failed flush that SQLite ignores.
     pub(crate) fn note_behind(&self) {
         // ORDERING: Relaxed; the connection that loads the flag is this one, or has acquired a lock
         // of the database since.
@@ -336,8 +317,7 @@ impl Database {
         self.is_behind.swap(false, Ordering::Relaxed)
     }
 
-    /// Returns statistics of the cache of this process, of this file and of a connection, as a JSON
-    /// object.
+    /// Returns statistics of the cache, this file and a connection, as a JSON object.
     pub(crate) fn statistics(&self, nr_fetched: u64) -> String {
         let nr_databases = Databases::of_this_process().registry.nr_entries();
         let (all, file) = (self.cache.cache.stats(), self.file.stats());
@@ -365,9 +345,9 @@ impl Database {
         )
     }
 
-    /// Checks that the index of the log may be in this process's memory, because no other process
-    /// can use the log. Fails for a file that this process may not write: processes that use the
-    /// log write the file despite the shared lock.
+    /// Checks that no other process can use the log, so that its index may be in this process's
+    /// memory. Fails for a file that this process may not write: writers that use a log ignore the
+    /// shared lock.
     pub(crate) fn check_may_share_memory(&self) -> Result<(), Failure> {
         if !self.is_read_only() {
             return Ok(());
@@ -379,21 +359,18 @@ impl Database {
         ))
     }
 
-    /// Whether `path` leads to this file. The caller has found the same device and inode number at
-    /// `path`, but another file may have these numbers on some file systems. If the comparison does
-    /// not prove that the files are the same, this function opens `path` and tests whether this
-    /// database's lock is visible through it. It fails if the lock is not visible. For a file that
-    /// this process may only read, returns `true` without this test.
+    /// Whether `path`, where the caller has found the same device and inode number, leads to this
+    /// file. If the comparison proves nothing, opens `path`, and fails unless this database's lock
+    /// is visible through it. Returns `true` without this test if this process may only read the
+    /// file.
     fn is_at(&self, path: &Path) -> Result<bool, Failure> {
         let found = self.file.compare_path(path);
         match found.map_err(|error| Failure::of(&error, abi::CANTOPEN))? {
             Comparison::Same => Ok(true),
             Comparison::Different => Ok(false),
-            // No test: closing its descriptor would release POSIX locks of SQLite's own VFS in this
-            // process.
+            // The test would close a descriptor, and so release POSIX locks of SQLite's own VFS.
             Comparison::Unproven if self.is_read_only() => Ok(true),
-            // This database's lock is visible through all descriptors of the file, and excludes
-            // such POSIX locks.
+            // The exclusive lock is visible through all descriptors, and excludes POSIX locks.
             Comparison::Unproven => {
                 let other = fs::File::options()
                     .read(true)
@@ -412,8 +389,7 @@ impl Database {
         }
     }
 
-    /// Whether `path`, by which a connection has opened the database, now leads to another file, or
-    /// to none.
+    /// Whether `path` now leads to another file, or to none.
     pub(crate) fn has_moved(&self, path: &Path) -> bool {
         match self.file.compare_path(path) {
             Ok(found) => found == Comparison::Different,

@@ -1,25 +1,23 @@
 //! Descriptors of database files: how they are opened, locked against other processes, and closed.
 //!
-//! **The lock against other processes.** A writable database is locked like every file that
-//! Pagewell writes: by an exclusive lock of the open file description on the whole file, which
-//! includes the bytes that SQLite's VFS for Unix locks. Processes that use that VFS get
-//! `SQLITE_BUSY`. Connections that only read acquire this lock, too. A database that this process
-//! may not write, or that is on a read-only file system, cannot be locked in this way. It gets a
-//! shared lock on those bytes, which admits readers and no writers. Writers that use a write-ahead
-//! log do not respect the shared lock, so such a database is not opened if it has a log
+//! **The lock against other processes.** A writable database, like every file that Pagewell writes,
+//! has an exclusive lock of the open file description on the whole file, even if connections only
+//! read. It covers the bytes that SQLite's VFS for Unix locks, so processes that use that VFS get
+//! `SQLITE_BUSY`. A database that this process may not write gets a shared lock on those bytes,
+//! which admits readers and no writers. Writers that use a write-ahead log do not respect the
+//! shared lock, so such a database is not opened if it has a log
 //! ([`crate::databases::Database::check_may_share_memory`]).
 //!
-//! **Closing.** Closing any descriptor of a file releases all locks that this process has on it by
-//! `F_SETLK`, and so those of SQLite's own VFS. While this process holds the exclusive lock, no
-//! such lock can exist. A file that could not be locked is kept open for the next attempt
-//! ([`Kept::keep`]). A file that was only read is kept open until no other process or VFS has a
-//! lock on it ([`Kept::close_unused`]).
+//! **Closing.** Closing any descriptor of a file releases all POSIX locks of this process on it,
+//! and so those of SQLite's own VFS. While this process holds the exclusive lock, no such lock can
+//! exist. A file that could not be locked is kept open for the next attempt ([`Kept::keep`]), and
+//! one that was only read, until no process or VFS has a lock on it ([`Kept::close_unused`]).
 //!
 //! One race remains: the close also releases a lock that SQLite's own VFS acquires between the
 //! unlock and the close of a writable file, or between the query and the close of one that was only
 //! read. A close without the unlock would not have this race, since Linux releases the locks of the
-//! process before that of the open file description. But the exclusive lock would then last until
-//! all children that share the description have closed it or called `exec`.
+//! process first. But the exclusive lock would then last until all children that share the
+//! description have closed it or called `exec`.
 //!
 //! Children of `fork` close the descriptors that have or may get a lock ([`crate::fork`]).
 
@@ -51,15 +49,13 @@ pub(crate) struct Wish {
     pub(crate) options: Options,
 }
 
-/// Permissions of a new database, less the process's umask, as in SQLite's VFS for Unix
-/// (`SQLITE_DEFAULT_FILE_PERMISSIONS`). That VFS gives journals and logs the permissions of the
-/// database.
+/// Permissions of a new database, less the umask: `SQLITE_DEFAULT_FILE_PERMISSIONS` of SQLite's VFS
+/// for Unix, which gives journals and logs the permissions of the database.
 const PERMISSIONS: u32 = 0o644;
 
 impl Wish {
-    /// Returns the setting of direct I/O with which to open the file. `Always` becomes `Auto`,
-    /// since a failed open would close the file: the caller checks after the open that I/O is
-    /// direct.
+    /// Returns the setting with which to open the file. `Always` becomes `Auto`, since a failed
+    /// open would close the file: the caller checks after the open that I/O is direct.
     fn direct(&self) -> Direct {
         match self.options.direct {
             None | Some(Direct::Never) => Direct::Never,
@@ -86,8 +82,7 @@ impl Descriptors {
     }
 }
 
-/// File that is open for writing, and not locked. It has a [`Tracked`], which is dropped before the
-/// descriptor is closed.
+/// File that is open for writing, with a [`Tracked`] that is dropped before the close.
 #[derive(Debug)]
 pub(crate) struct Unlocked {
     file: UnlockedFile,
@@ -142,7 +137,7 @@ impl Locked {
     }
 }
 
-/// Use of a file that this process may not write. The drop releases the shared lock.
+/// Use of a [`ReadOnly`]. The drop releases the shared lock.
 #[derive(Debug)]
 pub(crate) struct Shared {
     file: Arc<ReadOnly>,
@@ -161,7 +156,6 @@ struct ReadOnly {
 }
 
 impl Shared {
-    /// Acquires the shared lock.
     fn lock(&self, path: &Path) -> Result<(), Failure> {
         match self.file.set_or_query(libc::F_OFD_SETLK, libc::F_RDLCK) {
             Ok(_) => Ok(()),
@@ -210,12 +204,9 @@ pub(crate) struct Kept {
 
 #[derive(Debug, Default)]
 struct Files {
-    /// Files that could not be locked. They are kept open, because this process may have locks on
-    /// them through SQLite's own VFS, which closing a descriptor would release. On some file
-    /// systems, several files may have the same identity.
+    /// Files that could not be locked. On some file systems, several have the same identity.
     unlockable: HashMap<FileId, Vec<(PathBuf, Unlocked)>>,
-    /// Files that this process may not write: those in use, and those that are kept open since
-    /// SQLite's own VFS in this process may have locks on them.
+    /// Files that this process may not write: those in use, and those that may have locks.
     read_only: Vec<Arc<ReadOnly>>,
 }
 
@@ -227,7 +218,7 @@ impl Kept {
 
     /// Opens the file at `path`, or takes the one with the identity `claimed` that was kept for it.
     /// The caller has the claim of `claimed`, so no other thread takes that one. Returns `None` if
-    /// `path` led to several files during the call: the caller retries.
+    /// `path` led to several files during the call.
     pub(crate) fn open(
         &self,
         path: &Path,
@@ -273,7 +264,6 @@ impl Kept {
         Ok(Some(Descriptors::Writable(file)))
     }
 
-    /// Opens a file that this process may not write.
     fn open_read_only(&self, path: &Path, wish: &Wish) -> Result<Option<Descriptors>, Failure> {
         let failed = |error| cannot_open(path, &error);
         let forks = Forks::now();
@@ -294,8 +284,7 @@ impl Kept {
         Ok(Some(Descriptors::ReadOnly(Shared { file, backend })))
     }
 
-    /// Locks the file, or keeps its descriptors. Returns `None` if `path` now leads to another
-    /// file: the caller retries.
+    /// Locks the file, or keeps its descriptors. Returns `None` if `path` leads to another file.
     pub(crate) fn lock(
         &self,
         descriptors: Descriptors,
@@ -320,9 +309,8 @@ impl Kept {
             }
             Err(failed) => failed,
         };
-        // A file whose identity changes cannot be found by its identity later, so it is closed
-        // here. The close releases no POSIX lock of SQLite's own VFS: this file's exclusive lock
-        // was granted, so there was no such lock.
+        // A file whose identity changes would not be found later, so it is closed here. Its
+        // exclusive lock was granted, so the close releases no POSIX lock of SQLite's own VFS.
         let is_changing = error
             .get_ref()
             .is_some_and(|inner| inner.is::<AmbiguousFile>());
@@ -349,8 +337,8 @@ impl Kept {
     /// Takes the kept file with the identity `id` to which `path` leads, if there is one.
     fn take(&self, id: FileId, path: &Path) -> Option<Unlocked> {
         let mut files = self.files().unlockable.remove(&id)?;
-        // The comparison may take long, so it runs without the mutex. If it fails, the caller opens
-        // the path, which fails for the same reason, or results in a second descriptor.
+        // Without the mutex, since the comparison may take long. If it fails, the caller opens the
+        // path, which fails for the same reason, or results in a second descriptor.
         let found = find(&files, path).unwrap_or_default();
         let taken = found.map(|nr| files.swap_remove(nr).1);
         if !files.is_empty() {
@@ -360,24 +348,23 @@ impl Kept {
         taken
     }
 
-    /// Closes the descriptors that no connection uses, and whose close releases no lock of SQLite's
-    /// own VFS: those of files without locks that were only read, and of files without names and
-    /// locks that could not be locked.
+    /// Closes unused descriptors whose close releases no lock of SQLite's own VFS: those of files
+    /// that were only read and have no locks, and of files that could not be locked and now have
+    /// neither names nor locks.
     pub(crate) fn close_unused(&self) {
         let mut abandoned = Vec::new();
         let mut files = self.files();
-        // Under the mutex, so that a concurrent open of the file finds its descriptors. A file that
-        // could not be locked is an exception, and so are the queries.
+        // The system calls are made under the mutex, so that a concurrent open of the file finds
+        // its descriptors.
         files.unlockable.retain(|_, files| {
             abandoned.extend(files.extract_if(.., |(_, unlocked)| is_abandoned(&unlocked.file)));
             !files.is_empty()
         });
-        // Closed under the mutex, too: when a thread has closed a database, its descriptors are not
-        // closed later by another thread that calls this function.
+        // Closed under the mutex, so that the close of a database returns after the closes of its
+        // descriptors, whichever thread makes them.
         files.read_only.retain(|file| !file.is_unused());
         drop(files);
-        // The last close of a removed file frees its blocks, which may take long, so the abandoned
-        // files are dropped here, without the mutex.
+        // `abandoned` is dropped without the mutex: freeing the blocks of a file may take long.
     }
 }
 
@@ -393,9 +380,9 @@ fn find(files: &[(PathBuf, Unlocked)], path: &Path) -> io::Result<Option<usize>>
     Ok(None)
 }
 
-/// Whether a file has no name and no locks. No connection opens it again. One of SQLite's own VFS
-/// that still has it open could lose a lock that it acquires between this test and the close of the
-/// descriptor; no other process but those that have the removed file open could conflict with it.
+/// Whether a file has no name and no locks, so that no connection opens it again. A connection of
+/// SQLite's own VFS that still has it open could lose a lock that it acquires between this test and
+/// the close; only processes that have the removed file open could conflict with it.
 fn is_abandoned(file: &UnlockedFile) -> bool {
     let mut found = MaybeUninit::<libc::stat>::uninit();
     // No second descriptor: closing it would release the locks.
@@ -408,9 +395,8 @@ fn is_abandoned(file: &UnlockedFile) -> bool {
     nr_names == 0 && identity::is_locked_elsewhere(file.as_fd()) == Some(false)
 }
 
-/// Sets the permissions of an empty database, regardless of the umask, as SQLite's VFS for Unix
-/// does. Uses the path and not a descriptor, because closing the descriptor would release locks.
-/// Errors are ignored.
+/// Sets the permissions of an empty database regardless of the umask, as SQLite's VFS for Unix
+/// does. By its path, since closing another descriptor would release locks. Errors are ignored.
 fn give(path: &Path, permissions: u32) {
     if let Ok(found) = fs::metadata(path)
         && found.len() == 0
@@ -423,8 +409,7 @@ fn give(path: &Path, permissions: u32) {
 /// Range of the bytes that SQLite's VFS for Unix locks.
 const RANGE: (i64, i64) = (abi::LOCKED_FIRST, abi::NR_LOCKED);
 
-/// Sets or queries a lock on a range of bytes, given by its start and length. Returns the type of
-/// the lock that the call reports.
+/// Sets or queries a lock, and returns the type of the lock that the call reports.
 fn set_or_query(
     file: BorrowedFd<'_>,
     command: libc::c_int,

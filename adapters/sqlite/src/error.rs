@@ -26,8 +26,7 @@ impl Failure {
         }
     }
 
-    /// Converts an error of the library. `code` is the code of the operation, for causes that have
-    /// no code of their own.
+    /// `code` is the code of the operation, for causes that have no code of their own.
     pub(crate) fn of(error: &Error, code: c_int) -> Self {
         let errno = errno_of(error);
         let code = match errno {
@@ -62,8 +61,7 @@ impl Failure {
     }
 }
 
-/// Codes of the error kinds that have one of their own. All other kinds have the code of the
-/// operation that failed.
+/// Codes of the error kinds that have one of their own.
 const CODES: &[(ErrorKind, c_int)] = &[
     (ErrorKind::OutOfFrames, abi::IOERR_NOMEM),
     (ErrorKind::OutOfMemory, abi::IOERR_NOMEM),
@@ -92,8 +90,7 @@ fn chain(error: &Error) -> String {
     text
 }
 
-/// Returns the `errno` of the first I/O error among the causes that has one, or whose kind implies
-/// one.
+/// Returns the `errno` of the first I/O error among the causes that has or implies one.
 fn errno_of(error: &Error) -> Option<i32> {
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -112,7 +109,6 @@ fn errno_of(error: &Error) -> Option<i32> {
     None
 }
 
-/// Returns the error of an open that fails because of `why`.
 pub(crate) fn cannot(path: &Path, why: &str) -> Failure {
     Failure::new(
         abi::CANTOPEN,
@@ -120,7 +116,6 @@ pub(crate) fn cannot(path: &Path, why: &str) -> Failure {
     )
 }
 
-/// Returns the error of an open that fails because of an error of the system.
 pub(crate) fn cannot_open(path: &Path, error: &io::Error) -> Failure {
     let what = format!("cannot open {}", path.display());
     Failure::of_system(error, abi::CANTOPEN, &what)

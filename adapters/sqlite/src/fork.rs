@@ -1,11 +1,11 @@
 //! Locked descriptors in children of `fork`.
 //!
-//! A lock of an open file description ends when all its descriptors are closed, or by an unlock. A
+//! A lock of an open file description ends by an unlock, or when all its descriptors are closed. A
 //! child of `fork` inherits the descriptors, so if its parent exits without an unlock, the database
-//! stays locked as long as the child lives. Therefore the child closes the inherited descriptors of
-//! databases, in a handler of `pthread_atfork`. It never unlocks, since that would release the lock
-//! of the parent. `vfork`, `posix_spawn` and a fork that bypasses the C library run no handlers; an
-//! `exec` closes the descriptors.
+//! stays locked as long as the child lives. Therefore the child closes the inherited descriptors in
+//! a handler of `pthread_atfork`. It never unlocks, since that would release the parent's lock.
+//! `vfork`, `posix_spawn` and a fork that bypasses the C library run no handlers; an `exec` closes
+//! the descriptors.
 //!
 //! # Protocol
 //!
@@ -23,20 +23,17 @@
 //! - A slot is freed after the unlock and before the close. So a child that has the descriptor and
 //!   not the slot shares no lock.
 //! - The system copies the descriptors of a child before its memory. If a slot is filled in
-//!   between, the child may have another file with the descriptor's number, or none. So step d
-//!   compares the identity of the file. One case remains: a handler of another library runs before
-//!   step d, opens the same file, and gets the number that the child does not have. Step d closes
-//!   that descriptor, and the library's calls fail with `EBADF`. Such a handler must not open a
-//!   database by this VFS either: step d would close its descriptor.
-//! - A fork that is in progress when the handlers are installed may run the parent's or the child's
-//!   handler without the one before the fork. Its child may keep the locks of opens during the
-//!   fork. Step c leaves ENDED at most equal to BEGUN, so that later opens count correctly. If it
-//!   thereby ends another fork in progress early, the same applies to that fork's child.
-//! - The child owns nothing of its parent from the fork on, before step d: the system zeroes the
-//!   words by which it would recognize what it owns ([`crate::process`]). No object that refers to
-//!   an inherited descriptor is dropped in the child, so the number, which the child may reuse, is
-//!   not closed again.
-//! - Handlers may only call async-signal-safe functions, since other threads of the parent may have
+//!   between, the number may be that of another file in the child, or of none. So step d compares
+//!   the identity of the file. If a handler of another library runs before step d and opens the
+//!   same file, also by this VFS, step d may close its descriptor, and its calls fail with `EBADF`.
+//! - A fork that is in progress when the handlers are installed may run step c or d without step a.
+//!   Its child may keep the locks of opens during the fork. Step c leaves ENDED at most equal to
+//!   BEGUN, so that later opens count correctly. If it thereby ends another fork in progress early,
+//!   the same applies to that fork's child.
+//! - The child owns nothing of its parent from the fork on, since the system zeroes the words by
+//!   which it would recognize what it owns ([`crate::process`]). So it drops no object that refers
+//!   to an inherited descriptor, whose number it may reuse.
+//! - Handlers may only call async-signal-safe functions: other threads of the parent may have
 //!   locked any mutex at the fork, and a signal handler may fork. These handlers load and store
 //!   atomics, call `fstat`, make the system call `close`, and keep `errno`.
 
@@ -56,13 +53,12 @@ use pagewell_sync::raced::Raced;
 const FREE: RawFd = -1;
 /// Value of [`Slot::fd`] while a thread fills the slot.
 const TAKEN: RawFd = -2;
-/// Value of [`Slot::fd`] in a child that has closed the descriptor. Such a slot is not used again,
+/// Value of [`Slot::fd`] in a child that has closed the descriptor. The slot is not used again,
 /// since an object of the parent refers to it.
 const INHERITED: RawFd = -3;
 
 const NR_SLOTS: usize = 32;
 
-/// Slots, in a list that only grows.
 #[derive(Debug)]
 struct Slots {
     slots: [Slot; NR_SLOTS],
@@ -78,8 +74,7 @@ struct Slot {
 
 static SLOTS: Slots = Slots::new();
 
-/// Number of forks that have begun, and (`ENDED`) of those that have ended. The prepare handler
-/// increments the first, the parent handler the second.
+/// Numbers of forks that have begun (step a), and that have ended (step c).
 static BEGUN: AtomicUsize = AtomicUsize::new(0);
 static ENDED: AtomicUsize = AtomicUsize::new(0);
 
@@ -116,8 +111,8 @@ pub(crate) struct Forks {
 }
 
 impl Forks {
-    /// Maximum number of waits for a fork in progress. A handler of another library, which runs
-    /// during the fork, may open a database itself.
+    /// Limited, since a handler of another library, which runs during the fork, may open a
+    /// database.
     const MAX_WAITS: u32 = 1000;
 
     const WAIT: Duration = Duration::from_micros(100);
@@ -160,8 +155,7 @@ unsafe extern "C" fn begin_fork() {
 }
 
 unsafe extern "C" fn end_fork() {
-    // A fork that began before the handlers were installed is not in BEGUN. If ENDED equals BEGUN,
-    // it is therefore not incremented.
+    // If ENDED equals BEGUN, this fork began before the installation, and is not in BEGUN.
     // ORDERING: SeqCst, step c, with `Forks::now`.
     let _ = ENDED.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |ended| {
         // ORDERING: SeqCst, as above. BEGUN only grows, so an older value is a lower bound.
@@ -251,8 +245,7 @@ impl Tracked {
         }
     }
 
-    /// Whether a child may have inherited the descriptor without closing it. Such a descriptor must
-    /// not keep a lock.
+    /// Whether a child may have the descriptor open. Such a descriptor must not keep a lock.
     pub(crate) fn may_be_inherited(&self) -> bool {
         self.may_be_inherited
     }

@@ -1,11 +1,9 @@
-//! The *host*: the copy of SQLite in which this VFS is registered, and its functions that this
-//! crate calls.
+//! The *host*: the copy of SQLite in which this VFS is registered, and its functions.
 //!
-//! An extension gets the functions in a table from the copy of SQLite that loads it
-//! (`sqlite3_api_routines`, which only grows at its end). In a program that is linked with this
-//! library, they are symbols (the feature `linked`). The first copy of SQLite that registers the
-//! VFS is the host. Any other copy in the same process, which has its own list of VFSs and its own
-//! allocator, is refused. A copy in which the registration fails is not the host.
+//! SQLite passes its functions to an extension in a table (`sqlite3_api_routines`, which only grows
+//! at its end). With the feature `linked` they are symbols. The first copy of SQLite that registers
+//! the VFS is the host. Any other copy in the process has its own list of VFSs and its own
+//! allocator, and is refused.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr;
@@ -45,13 +43,11 @@ pub(crate) struct Host {
 /// Oldest version of SQLite that has all functions: 3.31, of January 2020.
 const OLDEST: c_int = 3_031_000;
 
-/// The host, or null. It is set before the registration, since SQLite may then call the VFS at any
-/// time, and cleared if the VFS was not registered. A host is never freed. While the registration
-/// in one copy is in progress, other copies are refused, even if it fails later.
+/// The host, or null. Set before the registration, since SQLite may call the VFS from then on, and
+/// cleared if the registration fails. Until then, other copies are refused. A host is never freed.
 static HOST: AtomicPtr<Host> = AtomicPtr::new(ptr::null_mut());
 
-/// State of the registrations with the host. Not locked during calls to SQLite, whose
-/// initialization may register the VFS.
+/// Not locked during calls to SQLite, whose initialization may register the VFS.
 static REGISTRATIONS: Mutex<Registrations> = Mutex::new(Registrations {
     nr_in_progress: 0,
     has_succeeded: false,
@@ -127,7 +123,7 @@ fn copied(text: &str, malloc: Malloc) -> *mut c_char {
     memory.cast()
 }
 
-/// Indices of functions in the table for extensions, which is an array of pointers.
+/// Indices in the table for extensions, which is an array of pointers.
 mod slot {
     pub(super) const EXEC: usize = 55;
     pub(super) const LIBVERSION_NUMBER: usize = 67;
@@ -141,12 +137,10 @@ mod slot {
     pub(super) const URI_KEY: usize = 245;
 }
 
-/// Returns the function in a slot of the table that SQLite passes to extensions.
-///
 /// # Safety
 ///
-/// (T) `routines` is such a table and has the slot `slot`. (F) The slot contains a pointer to a
-/// function of type `F`.
+/// (T) `routines` is the table that SQLite passes to an extension, and has the slot `slot`. (F) The
+/// slot contains a pointer to a function of type `F`.
 unsafe fn function<F: Copy>(routines: *const *const c_void, slot: usize) -> F {
     const { assert!(size_of::<F>() == size_of::<*const c_void>()) };
     let at = routines.wrapping_add(slot);
@@ -154,10 +148,9 @@ unsafe fn function<F: Copy>(routines: *const *const c_void, slot: usize) -> F {
     unsafe { at.cast::<F>().read() }
 }
 
-/// Sets the host to the copy of SQLite that passed this table of functions, and calls `register`.
-/// Returns the result of `register`. If the copy is refused, writes the reason to `error`, in
-/// memory that SQLite frees. Writes none if `error` is null, or if the copy is older than
-/// [`FIRST_WITH_MALLOC64`].
+/// Makes the copy of SQLite that passed this table the host, and calls `register`. If the copy is
+/// refused, stores the reason in `error`, as a text that SQLite frees, unless `error` is null or
+/// the copy is older than [`FIRST_WITH_MALLOC64`].
 ///
 /// # Safety
 ///
@@ -200,8 +193,7 @@ pub(crate) unsafe fn register_routines(
 unsafe fn host_of(routines: *const *const c_void) -> Host {
     Host {
         ours: OnceLock::new(),
-        // SAFETY: (T) and (F) by (R): from version `OLDEST` on, the table has all these slots and
-        // functions.
+        // SAFETY: (T) and (F) by (R): from `OLDEST` on, the table has all these functions.
         exec: unsafe { function(routines, slot::EXEC) },
         // SAFETY: as above.
         file_control: unsafe { function(routines, slot::FILE_CONTROL) },
@@ -306,8 +298,7 @@ fn registrations() -> MutexGuard<'static, Registrations> {
     REGISTRATIONS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A registration that is counted as in progress. The drop of the last one clears the host if no
-/// registration has succeeded.
+/// The drop of the last one clears the host if no registration has succeeded.
 struct InProgress;
 
 impl Drop for InProgress {
@@ -339,7 +330,6 @@ impl Host {
         self.ours.get_or_init(make).0
     }
 
-    /// Whether `vfs` is the VFS of this host.
     pub(crate) fn is_ours(&self, vfs: *mut sqlite3_vfs) -> bool {
         self.ours.get().is_some_and(|ours| ptr::eq(ours.0, vfs))
     }
@@ -361,8 +351,6 @@ impl Host {
         unsafe { (self.vfs_find)(name.as_ptr()) }
     }
 
-    /// Registers a VFS.
-    ///
     /// # Safety
     ///
     /// (V) `vfs` is as SQLite's documentation requires, and lives as long as the process.
@@ -371,18 +359,16 @@ impl Host {
         unsafe { (self.vfs_register)(vfs, c_int::from(is_default)) }
     }
 
-    /// Registers `extension` to be called for each new connection.
     pub(crate) fn for_each_connection(&self, extension: AutoExtension) -> c_int {
-        // SAFETY: the type of the function is that of automatic extensions, and the library is
-        // never unloaded.
+        // SAFETY: the function has the type of an extension, and is never unloaded.
         unsafe { (self.auto_extension)(extension) }
     }
 
-    /// Returns the value of a parameter of a URI, or null.
+    /// Returns null if the URI has no such parameter.
     ///
     /// # Safety
     ///
-    /// (N) `name` is the name of a main database that SQLite has passed to the `xOpen` of a VFS.
+    /// (N) `name` is the name of a main database that SQLite has passed to `xOpen`.
     pub(crate) unsafe fn parameter(
         &self,
         name: *const c_char,
@@ -417,8 +403,6 @@ impl Host {
         unsafe { (self.file_control)(db, c"main".as_ptr(), op, argument) }
     }
 
-    /// Runs a statement.
-    ///
     /// # Safety
     ///
     /// (D) `db` is an open connection without a running statement.

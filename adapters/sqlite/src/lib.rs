@@ -1,33 +1,15 @@
 //! VFS for SQLite on Pagewell: `vfs=pagewell`.
 //!
 //! All databases and connections of a process are in one page cache with one budget. SQLite reads
-//! pinned pages in place, without copies. All other reads, and the writes, copy from or to the
-//! cache. The README describes benefits and limitations for users; `docs/adr/0039-*` explains the
-//! design decisions.
+//! pinned pages in place; other reads, and writes, copy from or to the cache. The README describes
+//! benefits and limitations for users; `docs/adr/0039-*` explains the design decisions.
 //!
 //! The VFS is used as an extension that SQLite loads ([`sqlite3_pagewellsqlite_init`]), or, with
 //! the feature `linked`, as a library (`register`, in C `pagewell_sqlite_register`).
 //!
-//! | module | contents |
-//! |---|---|
-//! | `abi` | SQLite's types and numbers |
-//! | `host` | functions of the copy of SQLite in which this VFS is registered |
-//! | `error` | SQLite's error codes by cause |
-//! | `options` | parameters of a URI |
-//! | `process` | identity of the process |
-//! | `locks` | SQLite's five lock states, in memory |
-//! | `shm` | index of a write-ahead log, in memory |
-//! | `pins` | fetched pages |
-//! | `registry` | shared values that the first user opens and the last user closes |
-//! | `cache` | the cache of the process, and its capacity |
-//! | `fork` | locked descriptors in children of `fork` |
-//! | `descriptors` | descriptors of database files; the lock against other processes |
-//! | `databases` | open databases |
-//! | `connection` | one connection's open database |
-//! | `methods` | methods of an open database, called from C |
-//! | `vfs` | the VFS itself |
-//!
-//! A module calls only modules above it in this table.
+//! A module calls only modules before it in this list: `abi`, `host`, `error`, `options`,
+//! `process`, `locks`, `shm`, `pins`, `registry`, `cache`, `fork`, `descriptors`, `databases`,
+//! `connection`, `methods`, `vfs`.
 
 #![deny(unsafe_code)] // Modules with unsafe code allow it, with the reason.
 
@@ -73,8 +55,8 @@ pub unsafe extern "C" fn sqlite3_pagewellsqlite_init(
         // SAFETY: (R) and (E).
         Ok(
             match unsafe { host::register_routines(routines, error, register) } {
-                // Even if SQLite refused the automatic extension (and copies pages then): SQLite
-                // has the VFS, and unloads a library whose entry point returns another code.
+                // Also if SQLite refused the automatic extension, and so copies pages: it has the
+                // VFS, and unloads a library whose entry point returns another code.
                 Ok(Registration::Registered(_)) => abi::OK_LOAD_PERMANENTLY,
                 Ok(Registration::Failed(code)) => code,
                 Err(_) => abi::ERROR,

@@ -1,9 +1,8 @@
 //! Locks of a database among connections of this process: SQLite's states, in memory only.
 //!
-//! Other processes are excluded while the database is open, or admitted only as readers
-//! ([`crate::descriptors`]). The states and their order are SQLite's (its page on file locking):
-//! any number of connections may be SHARED. One of them may be RESERVED, then PENDING, which admits
-//! no new readers, and EXCLUSIVE once no other connection is SHARED.
+//! [`crate::descriptors`] locks other processes out. The states and their order are SQLite's (its
+//! page on file locking): any number of connections may be SHARED. One of them may be RESERVED,
+//! then PENDING, which admits no new readers, and EXCLUSIVE once no other connection is SHARED.
 
 use std::ffi::c_int;
 
@@ -46,7 +45,6 @@ impl Level {
 #[must_use]
 pub(crate) enum Locked {
     Done,
-    /// Another connection has a conflicting lock.
     Busy,
 }
 
@@ -62,9 +60,9 @@ pub(crate) struct Locks {
 }
 
 impl Locks {
-    /// Raises the state `level` of a connection to `wanted`. PENDING is never requested: a
-    /// connection that requests EXCLUSIVE is PENDING while other connections are SHARED. So `level`
-    /// may rise although the result is `Busy`.
+    /// Raises the state `level` of a connection to `wanted`, which is never PENDING: a connection
+    /// that requests EXCLUSIVE is PENDING while others are SHARED. So `level` may rise although the
+    /// result is `Busy`.
     pub(crate) fn raise(&mut self, level: &mut Level, wanted: Level) -> Locked {
         if *level >= wanted {
             return Locked::Done;
@@ -110,7 +108,6 @@ impl Locks {
         *level = wanted;
     }
 
-    /// Whether a connection has RESERVED or more.
     pub(crate) fn is_reserved(&self) -> bool {
         self.writer != Level::None
     }

@@ -1,5 +1,4 @@
-//! Methods of an open database, which SQLite calls. They convert arguments and results between C
-//! and [`Connection`].
+//! Methods of an open database, which SQLite calls: conversions between C and [`Connection`].
 //!
 //! **Guarantees of SQLite** (its documentation of `sqlite3_io_methods`; each `unsafe` here names
 //! those that it relies on): (F) the file was initialized by [`open`], and has not been closed; (T)
@@ -93,8 +92,8 @@ pub(crate) fn guarded(work: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
     }
 }
 
-/// As [`guarded`], with the connection of `file`. If `work` fails, records the `errno` in the
-/// connection. Fails in a child of the process that opened the connection.
+/// As [`guarded`], with the connection of `file`, which records the `errno` of a failure. Fails in
+/// a child of the process that opened the connection.
 ///
 /// # Safety
 ///
@@ -116,7 +115,6 @@ unsafe fn with(
     })
 }
 
-/// Converts a position or a size that SQLite passed. Negative values would be an error of SQLite.
 #[inline(always)]
 fn unsigned(number: i64) -> Result<u64, Failure> {
     u64::try_from(number).map_err(|_| {
@@ -156,9 +154,8 @@ unsafe extern "C" fn read(
 ) -> c_int {
     let work = |connection: &mut Connection| {
         let len = length(len)?;
-        // SAFETY: (B). This code only writes to the buffer. The C program may not have initialized
-        // the bytes; the compiler of this code cannot see the allocation, so it must assume that
-        // they have some value.
+        // SAFETY: (B). This code only writes to the buffer. SQLite may not have initialized it, but
+        // the compiler cannot see the allocation, so it must assume that the bytes have a value.
         let buf = unsafe { std::slice::from_raw_parts_mut(buf.cast::<u8>(), len) };
         Ok(match connection.read(buf, unsigned(pos)?)? {
             WasRead::All => abi::OK,
@@ -226,8 +223,7 @@ unsafe extern "C" fn lock(file: *mut sqlite3_file, wanted: c_int) -> c_int {
     let work = |connection: &mut Connection| {
         let wanted = level(wanted)?;
         if wanted > Level::Shared && connection.database().is_read_only() {
-            // This process has only a shared lock on the file, and other processes may have a
-            // shared lock concurrently. So its connections cannot get a state above SHARED.
+            // This process has only a shared lock on the file, as other processes may have.
             return Err(Failure::new(
                 abi::IOERR_LOCK,
                 format!(
@@ -296,8 +292,7 @@ unsafe fn control(
         // The hints are ignored: writeback extends the file in large requests.
         abi::FCNTL_SIZE_HINT | abi::FCNTL_CHUNK_SIZE => {}
         abi::FCNTL_PERSIST_WAL => {
-            // SAFETY: (A) `argument` points to a number, which is the new value or negative, and is
-            // the place for the result.
+            // SAFETY: (A) a number: the new value or negative, and the place for the result.
             unsafe { flag(&mut connection.keeps_wal, number) };
         }
         abi::FCNTL_POWERSAFE_OVERWRITE => {
@@ -314,8 +309,7 @@ unsafe fn control(
         }
         abi::FCNTL_MMAP_SIZE => {
             let place = argument.cast::<i64>();
-            // SAFETY: (A) `argument` points to a number, which is the new value or negative, and is
-            // the place for the result.
+            // SAFETY: (A) a number: the new value or negative, and the place for the result.
             let asked = unsafe { place.read() };
             // SAFETY: as above.
             unsafe { place.write(connection.mmap_size) };
@@ -327,10 +321,9 @@ unsafe fn control(
             // SAFETY: (A) `argument` points to a place for a number.
             unsafe { number.write(c_int::from(connection.has_moved())) };
         }
-        // SQLite requests this at the end of a transaction, even with `synchronous=OFF`, before it
-        // removes the journal.
+        // At the end of a transaction, before the journal is removed, even with `synchronous=OFF`.
         abi::FCNTL_SYNC => connection.flush()?,
-        // SQLite requests this at the end of a checkpoint, before it restarts the log.
+        // At the end of a checkpoint, before SQLite restarts the log.
         abi::FCNTL_CKPT_DONE => connection.end_checkpoint()?,
         abi::FCNTL_EXTERNAL_READER => {
             // SAFETY: (A) `argument` points to a place for a number.
@@ -343,8 +336,8 @@ unsafe fn control(
     Ok(abi::OK)
 }
 
-/// Sets `flag` to whether `*number` is nonzero. If `*number` is negative, instead stores the value
-/// of `flag` there, as SQLite's file-control operations for flags require.
+/// Sets `flag` to whether `*number` is nonzero, or, if that is negative, stores the flag there, as
+/// SQLite's operations for flags require.
 ///
 /// # Safety
 ///
@@ -378,17 +371,15 @@ unsafe fn pragma(connection: &Connection, texts: *mut *mut c_char) -> c_int {
     abi::OK
 }
 
-/// Returns the unit in which a power loss may change bytes that are not being written, because the
-/// cache writes whole pages. SQLite uses it if the URI disables the guarantee that a power loss
-/// changes only bytes that are being written (`psow=0`).
+/// Returns the cache's page size. The cache writes whole pages, so a power loss may change any byte
+/// of a page that is being written. SQLite uses this size if the URI has `psow=0`.
 unsafe extern "C" fn sector_size(file: *mut sqlite3_file) -> c_int {
     // SAFETY: (F) and (T).
     let connection = unsafe { connection(file) };
     connection.file().page_size() as c_int
 }
 
-/// Returns the `SQLITE_IOCAP_` flags of the file. `ATOMIC`, `SAFE_APPEND`, `SEQUENTIAL` and
-/// `UNDELETABLE_WHEN_OPEN` are not claimed.
+/// `ATOMIC`, `SAFE_APPEND`, `SEQUENTIAL` and `UNDELETABLE_WHEN_OPEN` are not claimed.
 unsafe extern "C" fn device_characteristics(file: *mut sqlite3_file) -> c_int {
     // SAFETY: (F) and (T).
     let connection = unsafe { connection(file) };
@@ -466,9 +457,8 @@ unsafe extern "C" fn fetch(
     let work = |connection: &mut Connection| {
         let fetched = connection.fetch(unsigned(pos)?, length(len)?);
         let start = fetched.map_or(std::ptr::null_mut(), NonNull::as_ptr);
-        // SAFETY: (P). SQLite only reads the page. If SQLite reads past the end of the page, it
-        // accesses the memory of the next frame, or, after the last frame, memory that is still
-        // mapped.
+        // SAFETY: (P). SQLite only reads the page. A read past its end accesses the next frame, or,
+        // after the last frame, memory that is mapped, too.
         unsafe { answer.write(start.cast()) };
         Ok(abi::OK)
     };
@@ -478,8 +468,7 @@ unsafe extern "C" fn fetch(
 
 unsafe extern "C" fn unfetch(file: *mut sqlite3_file, _pos: i64, page: *mut c_void) -> c_int {
     let work = |connection: &mut Connection| {
-        // If `page` is null, SQLite requests that the VFS unmap the whole file. This VFS maps no
-        // file, so there is nothing to do.
+        // Null requests an unmap of the whole file, which this VFS does not map.
         if let Some(start) = NonNull::new(page.cast::<u8>()) {
             connection.give_back(start);
         }

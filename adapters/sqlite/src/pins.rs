@@ -1,8 +1,7 @@
 //! Pages of a database that SQLite has fetched: pinned until it releases them.
 //!
-//! To release a page, SQLite passes its address. SQLite keeps only a few pages fetched at a time,
-//! those on the paths of its cursors, and usually releases the page first that it fetched last. So
-//! the list of pins is searched from its end.
+//! SQLite releases a page by its address. It keeps few pages fetched at a time, those on the paths
+//! of its cursors, and usually releases the last one first. So the list is searched from its end.
 
 #![allow(unsafe_code)] // A borrow that the compiler cannot check.
 
@@ -10,9 +9,8 @@ use std::ptr::NonNull;
 
 use pagewell::{File, PageGuard};
 
-// SQLite may release a page in another thread than the one that fetched it, so a connection must be
-// `Send`. No other code makes the compiler check this, because C code, and not Rust code, passes
-// the connection between threads.
+// SQLite may release a page in another thread than the one that fetched it. C code passes the
+// connection between threads, so the compiler requires `Send` only here.
 const _: () = {
     const fn may_be_sent<T: Send>() {}
     may_be_sent::<PageGuard<'static>>();
@@ -59,8 +57,7 @@ impl Pins {
                     let at = page * self.file.page_size() as u64;
                     let _ = self.file.read_at(&mut [0; 8], at);
                 }
-                // If the pin fails, SQLite reads the bytes instead, and that read reports the
-                // error.
+                // If the pin fails, SQLite reads the bytes instead, and gets the error.
                 self.file.pin(page).ok()?
             }
         };
@@ -91,7 +88,6 @@ impl Pins {
         self.nr_all
     }
 
-    /// Returns the number of pages that are currently fetched.
     pub(crate) fn nr_fetched(&self) -> usize {
         self.fetched.len()
     }

@@ -1,9 +1,8 @@
-//! Identity of this process. A child created by `fork` has a copy of its parent's connections, and
-//! shares their open files. Accesses by the child would conflict with those of the parent. A
-//! connection therefore belongs to the process that opened it. In other processes, calls of its
-//! methods fail, usually before SQLite writes to a log or journal. If the connection was in a
-//! transaction or in `locking_mode=EXCLUSIVE` at the fork, SQLite has its locks already. SQLite may
-//! then write to the log or journal, which the Unix VFS has opened, before it calls this VFS.
+//! Identity of this process. A child of `fork` shares its parent's open files, and its accesses
+//! would conflict with those of the parent. So the methods of a connection fail in all processes
+//! but the one that opened it, usually before SQLite writes to a log or journal. If the connection
+//! was in a transaction or in `locking_mode=EXCLUSIVE` at the fork, SQLite has its locks already,
+//! and may write to a log or journal, which the Unix VFS has opened, before it calls this VFS.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,10 +21,9 @@ pub(crate) struct Process(u64);
 /// the id of an ancestor that has ended may be reused.
 static NUMBER: Raced<Option<WipedOnFork>> = Raced::new();
 
-/// Last assigned number. After a `fork`, the child keeps this value while the system zeroes
-/// `NUMBER`. So the child assigns itself the next number, which differs from that of every
-/// connection that it has inherited. (A parent without a number at the fork may later get the same
-/// one.)
+/// Last assigned number. A child of `fork` inherits it, and so assigns itself a number that differs
+/// from that of every connection that it has inherited. (A parent without a number at the fork may
+/// later get the same one.)
 static LAST: AtomicU64 = AtomicU64::new(0);
 
 impl Process {

@@ -1,9 +1,9 @@
 //! Index of a write-ahead log (SQLite's *wal-index*), and its locks: SQLite's shared memory. It is
 //! memory of this process, since no other process has the database open.
 //!
-//! SQLite's page on the format of the log describes the contents. For this module, they are bytes,
-//! initially zero, in regions that stay in place while a connection has them mapped. Besides, there
-//! are eight locks. Each is shared by any number of connections, or held exclusively by one.
+//! For this module, the contents are bytes, initially zero, in regions that stay in place while a
+//! connection has them mapped. Each of eight locks is shared by any number of connections, or held
+//! exclusively by one.
 
 #![allow(unsafe_code)] // Memory that SQLite writes.
 
@@ -13,7 +13,6 @@ use std::ptr::NonNull;
 
 use crate::abi::{SHM_EXCLUSIVE, SHM_LOCK, SHM_NLOCK, SHM_SHARED, SHM_UNLOCK};
 
-/// Region: memory that only SQLite accesses.
 #[derive(Debug)]
 struct Region {
     start: NonNull<u8>,
@@ -139,8 +138,7 @@ impl Shm {
         match flags {
             UNLOCK_SHARED | UNLOCK_EXCLUSIVE => self.unlock(handle, mask),
             LOCK_SHARED => {
-                // An exclusive lock of the same connection conflicts, too, as in SQLite's VFS for
-                // Unix.
+                // One of the same connection conflicts, too, as in SQLite's VFS for Unix.
                 let missing = mask & !handle.shared;
                 if self.of(missing).any(|lock| *lock < 0) {
                     return Ok(ShmLocked::Busy);
@@ -161,8 +159,7 @@ impl Shm {
         Ok(ShmLocked::Done)
     }
 
-    /// Releases the locks of a connection, and unmaps its memory, if it has any. The last
-    /// connection with a mapping frees the memory.
+    /// Releases the locks and the mapping of a connection. The last mapping frees the memory.
     pub(crate) fn leave(&mut self, handle: &mut ShmHandle) {
         // SQLite maps before it locks. A lock without a mapping is released all the same.
         self.unlock(handle, u8::MAX);

@@ -1,6 +1,5 @@
-//! The VFS opens main databases. All other functions are those of SQLite's VFS for Unix: paths,
-//! time, random numbers, libraries, other files. That VFS therefore writes rollback journals,
-//! write-ahead logs, super-journals and temporary files, by `pwrite` (`docs/adr/0039-*`).
+//! The VFS. It opens main databases. SQLite's VFS for Unix does the rest: paths, time, random
+//! numbers, libraries, and all other files, such as journals and logs (`docs/adr/0039-*`).
 
 #![allow(unsafe_code)] // The boundary to C.
 
@@ -33,8 +32,7 @@ pub(crate) fn register(host: &Host, is_default: bool) -> Registration {
         let unix = unsafe { &mut *unix };
         Vfs(Box::into_raw(Box::new(sqlite3_vfs {
             version: 3,
-            // SQLite allocates this for each file. It must suffice for both VFSs, since the files
-            // that the Unix VFS opens are in this memory, too.
+            // SQLite allocates this for each file, including those that the Unix VFS opens.
             file_bytes: unix.file_bytes.max(size_of::<OpenFile>() as c_int),
             max_path: unix.max_path,
             next: std::ptr::null_mut(),
@@ -63,16 +61,14 @@ pub(crate) fn register(host: &Host, is_default: bool) -> Registration {
     if code != abi::OK {
         return Registration::Failed(code);
     }
-    // Registers `each_connection` at each call, since a program may have cleared SQLite's list of
-    // automatic extensions by `sqlite3_shutdown`. If the list still contains the function, SQLite
-    // does not add it again.
+    // At each call, since `sqlite3_shutdown` clears SQLite's list of automatic extensions. SQLite
+    // adds no function to the list twice.
     Registration::Registered(host.for_each_connection(each_connection))
 }
 
-/// SQLite calls this for each new connection. If the main database of the connection uses this VFS,
-/// sets `mmap_size` of that database: SQLite fetches pages in place only if this size is above
-/// zero. Without the schema name `main`, the pragma would also apply to databases that are attached
-/// later, whatever their VFS.
+/// Called for each new connection. If the main database uses this VFS, sets its `mmap_size`: SQLite
+/// fetches pages in place only if this size is above zero. Without the schema name `main`, the
+/// pragma would also apply to databases of any VFS that are attached later.
 unsafe extern "C" fn each_connection(
     db: *mut sqlite3,
     _error: *mut *mut c_char,
@@ -90,8 +86,6 @@ unsafe extern "C" fn each_connection(
     })
 }
 
-/// Returns SQLite's VFS for Unix.
-///
 /// # Safety
 ///
 /// (V) `vfs` is the one that this module registered.
@@ -112,13 +106,11 @@ unsafe extern "C" fn open(
     if name.is_null() || flags & abi::OPEN_MAIN_DB == 0 {
         // SAFETY: (V) SQLite calls a VFS's functions with that VFS.
         let unix = unsafe { unix(vfs) };
-        // SAFETY: the arguments are those that SQLite has passed, and `file` has room for a file of
-        // that VFS.
+        // SAFETY: SQLite has passed the arguments, and `file` has room for a file of that VFS.
         return unsafe { (unix.open)(unix, name, file, flags, flags_out) };
     }
-    // After a failed open, SQLite calls `xClose` unless the file's pointer to its methods is null.
-    // So the pointer is null until the open has succeeded. SAFETY: `file` has room for a file of
-    // this VFS.
+    // Null until the open has succeeded: otherwise SQLite calls `xClose` after a failed open.
+    // SAFETY: `file` has room for a file of this VFS.
     unsafe { (*file).methods = std::ptr::null() };
     guarded(|| {
         // SAFETY: (N) SQLite passes the name of a main database.
@@ -181,7 +173,6 @@ unsafe fn open_database(name: *const c_char, flags: c_int) -> Result<Connection,
                 })?;
                 permissions = Some(found.mode() & 0o777);
             }
-            // The parameter is one of SQLite or of the program.
             _ => {}
         }
     }
@@ -204,8 +195,7 @@ unsafe fn open_database(name: *const c_char, flags: c_int) -> Result<Connection,
         },
     )?;
     if flags & abi::OPEN_DELETEONCLOSE != 0 {
-        // The open file exists without its name until it is closed. Errors are ignored, as in
-        // SQLite's VFS for Unix: the name may be missing already.
+        // Errors are ignored, as in SQLite's VFS for Unix: the name may be missing already.
         let _ = std::fs::remove_file(path);
     }
     Ok(Connection::new(database, path, !may_write, is_power_safe))

@@ -8,21 +8,19 @@
 //!           release             leave of the last user
 //! ```
 //!
-//! Opening and closing are one state, *claimed*: in both, one thread has the exclusive right to
-//! open or close the value, and every other thread waits.
+//! *Claimed*: one thread opens or closes the value, and all others wait.
 //!
 //! A *candidate* has a reference to the value while it checks whether the value is the one that it
-//! wants. It then joins, or withdraws. The last user waits until all candidates have done so: an
-//! open that fails closes nothing.
+//! wants. It then joins, or withdraws. The last user waits for that: an open that fails closes
+//! nothing.
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Entry<V> {
     /// No value exists. The registry has no entry for such a key.
     #[default]
     Closed,
-    /// One thread opens or closes the value.
     Claimed,
-    /// `nr_users` users share the value. The number is never 0.
+    /// `nr_users` is never 0.
     InUse {
         value: V,
         nr_users: usize,
@@ -33,7 +31,6 @@ pub(super) enum Entry<V> {
     },
 }
 
-/// Result of [`Entry::enter`].
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Entering<V> {
@@ -41,12 +38,10 @@ pub(super) enum Entering<V> {
     Claimed,
     /// The caller is counted as a candidate for the value.
     Candidate(V),
-    /// Another thread has the claim, or is about to get it. The caller waits until the claim ends,
-    /// and enters again.
+    /// Another thread has the claim, or is about to get it. The caller waits, and enters again.
     MustWait,
 }
 
-/// Result of [`Entry::leave`].
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Leaving<V> {
@@ -111,7 +106,6 @@ impl<V> Entry<V> {
         }
     }
 
-    /// Removes the caller from the candidates.
     pub(super) fn withdraw(&mut self) -> Wake {
         let Self::InUse {
             nr_candidates: nr_candidates @ 1..,
@@ -139,7 +133,6 @@ impl<V> Entry<V> {
         };
     }
 
-    /// Removes the caller from the users.
     pub(super) fn leave(&mut self) -> Leaving<V> {
         match self {
             Self::InUse {
@@ -182,21 +175,20 @@ mod tests {
 
     use super::*;
 
-    /// Position of a thread in its history of sessions. A session is an open, which may fail, and a
-    /// close, which may fail too. The steps between positions are those that run under the mutex.
+    /// Position of a thread. A session is an open and a close, each of which may fail. The steps
+    /// between positions are those that run under the mutex.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     enum Position {
         /// Calls `enter` next, or again after a wait.
         Outside,
         /// Has the claim, and opens the value.
         Opening,
-        /// Is a candidate for the value with this number.
+        /// With the number of the value, as below.
         Candidate(u8),
-        /// Is a user of the value with this number.
         User(u8),
         /// Is a user, and waits for candidates.
         Leaving(u8),
-        /// Has the claim and the value with this number, and closes it.
+        /// Has the claim and the value, and closes it.
         Closing(u8),
     }
 
@@ -240,8 +232,7 @@ mod tests {
     }
 
     impl World {
-        /// Checks that invariant I1 of the registry holds in this state, and that the entry counts
-        /// all users of its value.
+        /// Checks I1 of the registry, and that the entry counts all users of its value.
         fn check(&self) {
             let count = |is: fn(Position) -> bool| {
                 let positions = self.threads.iter().map(|(position, _)| *position);
@@ -269,8 +260,7 @@ mod tests {
             }
         }
 
-        /// Returns the states after each possible next step of thread `nr`. A thread that must wait
-        /// has none.
+        /// Returns the states after each possible next step of thread `nr`: none if it must wait.
         fn steps(&self, nr: usize) -> Vec<Self> {
             let (position, left) = self.threads[nr];
             let mut entry = entry_of(self);

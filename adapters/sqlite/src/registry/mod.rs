@@ -1,6 +1,5 @@
 //! Registry of shared values, which the first user opens and the last user closes.
 //!
-//! [`crate::databases`] has one for the databases of this process, by the identity of their files.
 //! This module depends on neither files nor SQLite, so that its models run without them.
 //!
 //! # Protocol
@@ -26,30 +25,24 @@
 //! # Invariants
 //!
 //! - I1. A key has at most one claim, and no users beside it ([`entry`]).
-//! - I2. The last user gets the value itself, and not a reference. Each candidate that withdraws
-//!   and each user, the last one included, drops its reference before it counts out (steps 3, 4).
-//!   So in step 5 only the entry's own reference is left.
-//! - I3. The resources of a value, such as the lock of a file, are acquired and released by threads
-//!   that have the claim. They are acquired after step 1. They are released before step 6 or, if
-//!   the open fails, before the release of step 2. So an open finds them free, unless another
-//!   process or other code has them.
+//! - I2. The last user gets the value itself. Each candidate that withdraws and each user drops its
+//!   reference before it counts out (steps 3, 4). So in step 5 only the entry's own reference is
+//!   left.
+//! - I3. The resources of a value, such as the lock of a file, are acquired and released under the
+//!   claim: after step 1, and before step 6 or, if the open fails, the release of step 2. So an
+//!   open finds them free, unless another process or other code has them.
 //! - I4. A thread that waits in step 1 or 5 has no claim, and is no candidate. So each claim and
 //!   each candidate belongs to a thread that does not wait in this module, and each wait ends.
-//! - I5. A wait ends only with a change of the entry, and each end of a claim, and of the last
-//!   user's wait, wakes all threads. One condition variable serves all keys, so waking one thread
-//!   would not suffice: it may wait for another key.
+//! - I5. Each end of a claim, and of the last user's wait, wakes all threads: one condition
+//!   variable serves all keys, so a single woken thread may wait for another key.
 //! - I6. Only a user closes the value, never a candidate. So the value is closed when the last user
 //!   has left, even if candidates existed whose opens then failed.
 //!
-//! A claim ends when its guard is dropped ([`Claim`]), so a panic ends it, too.
+//! A claim ends when its guard is dropped ([`Claim`]), so a panic ends it, too. The mutex is held
+//! for the steps of [`entry`] only, which neither block nor call other code.
 //!
-//! The mutex protects the entries only. It is held for the steps of [`entry`], which neither block
-//! nor call other code.
-//!
-//! Verified by: the exhaustive test of [`entry`]; the models in `models`, which fail with the
-//! mutants of `verify/mutants/sqlite.mutants`:
-//! `cd models && cargo test --profile loom -p pagewell-sqlite-registry`, from the root of the
-//! repository.
+//! Verified by the exhaustive test of [`entry`], and by the models in `models`, which fail with the
+//! mutants of `verify/mutants/sqlite.mutants`.
 
 mod entry;
 #[cfg(all(test, loom))]
@@ -72,7 +65,6 @@ use self::entry::{Entering, Entry, Leaving, Wake};
 
 type Entries<K, V> = HashMap<K, Entry<Arc<V>>>;
 
-/// Shared values by key.
 #[derive(Debug)]
 pub(crate) struct Registry<K, V> {
     entries: Mutex<Entries<K, V>>,
@@ -84,7 +76,7 @@ pub(crate) struct Registry<K, V> {
 #[derive(Debug)]
 #[must_use]
 pub(crate) enum Entered<'r, K: Copy + Eq + Hash, V> {
-    /// The value is open. The caller checks whether it is the one that the caller wants.
+    /// The value is open. The caller checks that it is the one that it wants.
     Candidate(Candidate<'r, K, V>),
     /// The key was closed. The caller opens the value.
     Claimed(Claim<'r, K, V>),
@@ -130,7 +122,6 @@ impl<K: Copy + Eq + Hash, V> Registry<K, V> {
     }
 }
 
-/// Location of an entry: its registry and its key.
 #[derive(Debug)]
 struct Place<'r, K, V> {
     registry: &'r Registry<K, V>,
@@ -157,7 +148,6 @@ impl<K: Copy + Eq + Hash, V> Place<'_, K, V> {
         result
     }
 
-    /// Applies a transition of a candidate.
     fn decide(&self, transition: impl FnOnce(&mut Entry<Arc<V>>) -> Wake) {
         if self.change(transition) == Wake::Yes {
             self.registry.changed.notify_all();
@@ -208,7 +198,6 @@ pub(crate) struct Candidate<'r, K: Copy + Eq + Hash, V> {
 }
 
 impl<'r, K: Copy + Eq + Hash, V> Candidate<'r, K, V> {
-    /// Joins the users of the value.
     pub(crate) fn join(self) -> User<'r, K, V> {
         let Self { value, counted } = self;
         let place = counted.0;
@@ -227,7 +216,6 @@ impl<K: Copy + Eq + Hash, V> Deref for Candidate<'_, K, V> {
     }
 }
 
-/// Count of one candidate.
 #[derive(Debug)]
 struct Withdrawing<'r, K: Copy + Eq + Hash, V>(Place<'r, K, V>);
 
@@ -268,7 +256,6 @@ impl<K: Copy + Eq + Hash, V> Deref for User<'_, K, V> {
     }
 }
 
-/// Count of one user.
 #[derive(Debug)]
 struct Counted<'r, K: Copy + Eq + Hash, V>(Place<'r, K, V>);
 

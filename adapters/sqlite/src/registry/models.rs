@@ -42,7 +42,6 @@ impl Drop for Open {
 /// Payload of the panic of [`End::ClosePanics`]. Other panics are failures of a model.
 struct Intended;
 
-/// End of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Closed,
@@ -88,7 +87,6 @@ impl World {
         Some(claim.publish(open))
     }
 
-    /// Opens, uses and closes the file of `key`.
     fn session(&self, key: usize, end: End) {
         let Some(user) = self.open(key, end) else {
             return;
@@ -215,8 +213,7 @@ fn loom_join_vs_open() {
     });
 }
 
-/// An open that fails closes nothing: when the only user has left, the file is not locked. Another
-/// open waits for the close, or joins.
+/// An open that fails closes nothing: when the only user has left, the file is not locked.
 #[test]
 fn loom_last_close_vs_failed_join() {
     bounded(3).check(|| {

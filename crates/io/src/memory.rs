@@ -80,7 +80,6 @@ impl MemoryBackend {
         self.bytes.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fails if the file is read-only.
     fn limit(&self) -> io::Result<usize> {
         match self.access {
             Access::Read => Err(read_only()),

@@ -25,10 +25,10 @@ pub struct FileId {
 ///
 /// # Contract
 ///
-/// - `read_at` fills `bufs` in order with the bytes from any `pos` on, and returns their number. A
-///   smaller number than requested always means that the file ends there; the rest of `bufs` is
-///   unspecified. A hole reads as zeros. After an error `bufs` may contain any bytes; the cache
-///   discards them.
+/// - `read_at` accepts any `pos`. It fills `bufs` in order with the bytes from there on, and
+///   returns their number. A smaller number than requested always means that the file ends there;
+///   the rest of `bufs` is unspecified. A hole reads as zeros. After an error `bufs` may contain
+///   any bytes; the cache discards them.
 /// - `write_at` writes all bytes of `bufs` in order from any `pos` on. A write past the end extends
 ///   the file to the last byte written, and a gap reads as zeros. A write without bytes changes
 ///   nothing, not even the size. A write that would end past the maximum file offset fails with
@@ -39,11 +39,11 @@ pub struct FileId {
 ///   zeros. A larger size adds zeros. After an error the file has the old or the new size.
 /// - `check_size` fails with [`FileTooLarge`](io::ErrorKind::FileTooLarge) if a write that extends
 ///   the file to this size would fail because of the size. Success guarantees nothing. The cache
-///   may pass sizes far past any write, caches the result, and calls the function with locks held,
-///   so the call changes nothing and does not wait for transfers.
+///   caches the result, may pass sizes far larger than its writes need, and holds locks during the
+///   call. Therefore the call must neither change anything nor wait for transfers.
 /// - `sync_data` makes durable every write and change of size that returned before the call, and
-///   the name of a file that this backend created. `sync_all` includes times and permissions.
-/// - `id` returns the same id, which no other file has, for the lifetime of the backend.
+///   the name of a file that this backend created. `sync_all` also covers times and permissions.
+/// - For the lifetime of the backend, `id` returns the same id, and no other file has this id.
 /// - `is_writable` returns the same value for the lifetime of the backend. If it is `false`, calls
 ///   that write, set the size or sync change nothing and fail with
 ///   [`Unsupported`](io::ErrorKind::Unsupported).
@@ -54,16 +54,16 @@ pub struct FileId {
 /// being filled. Those of a write are read-only ([`RacySource`]), because they are the cached
 /// pages, which other threads may have pinned. The cache does not change them during the call.
 ///
-/// No unsafe code relies on a backend's results. A backend that violates the contract returns bytes
-/// of its own file or of frames used before, loses writes, or makes calls fail, hang or panic.
+/// No unsafe code relies on a backend's results. A violation of the contract may make reads return
+/// bytes of the file or of reused frames, lose writes, or make calls fail, hang or panic.
 ///
 /// Every call that returns a result may fail with any error of the storage.
 ///
 /// # After a failed sync
 ///
 /// A failed sync or `begin_sync` implies nothing about the bytes written since the last successful
-/// sync. For each page, the system may have written it, or failed to write it but marked it clean,
-/// and may then have dropped it from memory or kept it, so that it still reads correctly. The
+/// sync. The system has either written a page, or failed to write it and marked it clean. It may
+/// drop a page marked clean from memory, or keep it, so that reads still return the new bytes. The
 /// system reports the failure once. A later sync finds nothing to write and succeeds although the
 /// bytes are lost (Linux does this, whatever the file system). The caller must **write again
 /// everything that was written since the last successful sync**, from its own memory, and then sync
@@ -106,11 +106,10 @@ pub trait Backend: Debug + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Permits the backend to start writeback of `range`. Before the next sync, nothing in it is
-    /// guaranteed to be durable.
+    /// Permits the backend to start writeback of `range`. The call guarantees no durability.
     ///
-    /// The cache calls this for one range after the other. A backend of a slow device should block
-    /// while large parts of earlier ranges are not written, so that no call or sync takes too long.
+    /// The cache calls this for successive ranges. A backend of a slow device should block while
+    /// large parts of earlier ranges are not written, so that no call or sync takes too long.
     fn begin_sync(&self, range: Range<u64>) -> io::Result<()> {
         let _ = range;
         Ok(())
@@ -127,8 +126,8 @@ pub trait Backend: Debug + Send + Sync + 'static {
         Err(read_only())
     }
 
-    /// Returns the alignment, a power of two, of the positions, lengths and addresses of transfers
-    /// that need no copy. The alignment may change.
+    /// Returns the alignment in bytes, a power of two, that positions, lengths and addresses must
+    /// have for transfers without a copy. It may change.
     fn alignment(&self) -> usize {
         1
     }

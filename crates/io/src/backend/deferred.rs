@@ -21,9 +21,9 @@ pub trait Deferred: Debug + Send + Sync {
 
 /// A file of the system whose bytes an engine may transfer by its descriptor.
 ///
-/// [`Backend::raw_file`](crate::Backend::raw_file) returns it. Only this crate has such files; a
-/// backend that wraps one without adding anything may return the inner file. If `begin` does not
-/// admit a request, a thread that may block performs it by the backend's own calls.
+/// [`Backend::raw_file`](crate::Backend::raw_file) returns it. Only this crate implements the
+/// trait; a backend that merely wraps such a file may return it. If `begin` does not admit a
+/// request, a thread that may block performs it by the backend's own calls.
 pub trait RawFile: Sealed + Debug + Send + Sync {
     /// Admits `request`, a read or a write, for a transfer by the descriptor, as a whole or in
     /// consecutive parts. After `true`, the caller must call [`end`](Self::end) when the last part
@@ -38,14 +38,15 @@ pub trait RawFile: Sealed + Debug + Send + Sync {
     /// Ends a request that `begin` admitted, once the system has completed its transfers.
     fn end(&self, kind: Kind);
 
-    /// Returns the number of bytes at whose multiples transfers begin and end.
+    /// Returns the alignment of transfers in bytes.
     fn unit(&self) -> u64;
 
     /// Returns `true` if the file now ends at or before `pos`, or `false` if its size is unknown.
     fn ends_at(&self, pos: u64) -> bool;
 }
 
-/// Seals traits: engines rely on a raw file's descriptor, the cache on an engine's contexts.
+/// Prevents implementations outside this crate: engines rely on the descriptor of a [`RawFile`],
+/// and the cache relies on the contexts of an engine.
 #[expect(
     unnameable_types,
     reason = "that nobody else can name it is what it is for"

@@ -5,7 +5,6 @@ use std::sync::PoisonError;
 
 use pagewell_sync::{Condvar, Mutex, MutexGuard};
 
-/// Payload of a completion that panicked.
 pub(crate) type Panic = Box<dyn Any + Send>;
 
 /// Count of completed requests, and the first panic of a completion.

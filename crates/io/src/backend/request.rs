@@ -34,8 +34,8 @@ pub trait Completion: Send + 'static {
     /// means that the file ends there), the number of bytes written (all of them), or 0 otherwise.
     ///
     /// Called exactly once, on any thread, with no lock of the engine held. It may submit other
-    /// requests, but should not wait for any, since it occupies a thread that performs calls of its
-    /// backend. A panic is raised in a thread that waits for the request
+    /// requests, but should not wait for any, since they may need the thread that it occupies. A
+    /// panic is raised in a thread that waits for the request
     /// ([`Lane::wait`](crate::engine::Lane::wait)), or else only reported by the panic hook.
     fn complete(self: Box<Self>, result: io::Result<usize>);
 
@@ -75,7 +75,7 @@ pub enum Kind {
 #[must_use = "a request that is dropped fails"]
 pub struct Request {
     kind: Kind,
-    /// The first byte that is not transferred yet.
+    /// File position of the first byte that is not transferred yet.
     pos: u64,
     spans: Spans,
     nr_done: usize,
@@ -224,7 +224,6 @@ impl Request {
         completion.is_some_and(|completion| completion.is_prompt())
     }
 
-    /// Returns the memory that is not transferred yet.
     pub(crate) fn spans(&self) -> &[Span] {
         self.spans.left()
     }

@@ -90,7 +90,7 @@ pub struct Spans {
 enum List {
     /// Most requests have one span, which needs no allocation.
     One(Span),
-    /// Those before `next` were transferred.
+    /// The spans before `next` were transferred.
     Many { spans: Vec<Span>, next: usize },
 }
 

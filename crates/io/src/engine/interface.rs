@@ -19,7 +19,7 @@ use crate::backend::Sealed;
 /// - E2: Requests may complete in any order. For an order, submit the second request after the
 ///   first has completed. A sync covers the requests that completed before it was submitted.
 /// - E3: No lock of the engine is held while a completion runs.
-/// - E4: The engine releases its `Arc` of the backend, perhaps the last, before the completion.
+/// - E4: The engine drops its `Arc` of the backend, which may be the last, before the completion.
 /// - E5: A backend that hangs blocks only its own requests, as long as fewer backends hang than
 ///   [`WorkerSettings::threads`](super::WorkerSettings::threads) divided by
 ///   [`WorkerSettings::per_storage`](super::WorkerSettings::per_storage). Keys of
@@ -70,8 +70,8 @@ pub trait Engine: Sealed + Debug + Send + Sync + 'static {
 }
 
 /// Submission context: the requests of one thread, which waits for them. A context stays on its
-/// thread, and its drop waits for all requests in flight. In a child forked later, these are the
-/// parent's, and requests that were not started fail.
+/// thread, and its drop waits for all requests in flight. In a child forked later, requests in
+/// flight belong to the parent, and requests that were not started fail.
 ///
 /// While a context has writes in flight, its thread must not call the same backend directly or
 /// through another context. A call that needs exclusive access to the file (a change of its size, a

@@ -108,7 +108,7 @@ impl Job {
         self.target.0.raw.as_deref()
     }
 
-    /// Releases the backend before the completion, which may notify a thread that closes it.
+    /// Releases the backend before the completion, which may wake a thread that closes the backend.
     pub(super) fn complete(self, result: io::Result<usize>) {
         let_go(self.target);
         self.request.complete(result);
@@ -185,7 +185,7 @@ impl OfStorage for Job {
     }
 }
 
-/// Converts a panic of the backend to an error. The engine's state must be consistent.
+/// Calls a backend, and converts its panic to an error. The engine's state must be consistent.
 fn caught<T>(call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let _in_program = ledger::enter("a backend", &Resource::ALL);
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {

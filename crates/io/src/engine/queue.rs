@@ -1,11 +1,10 @@
-//! Jobs that wait to be started, with turns and a limit of jobs in progress for each backend.
+//! Jobs that wait to be started. Backends take turns, and each has a limit of jobs in progress.
 //!
-//! The limit is a fixed number, or, with [`Queue::sharing`], a quota of the free threads. Let a
-//! backend that is alone have at most `P` jobs in progress, of `T` in total. Then a backend may
-//! have `P / (T - P)` times as many jobs in progress as there are free threads (dynamic thresholds:
-//! Choudhury and Hahne, 1998). So each backend whose jobs do not end takes the fraction `P / T` of
-//! what the earlier ones have left, and the last thread starts only a job of a backend that has
-//! none in progress.
+//! The limit is a fixed number, or, with [`Queue::sharing`], a quota that depends on the number of
+//! free threads (dynamic thresholds: Choudhury and Hahne, 1998). Of `T` threads, a backend that is
+//! alone may occupy `P`. In general it may have `P / (T - P)` jobs in progress per free thread.
+//! Therefore each backend whose jobs hang takes the fraction `P / T` of the threads that are left,
+//! and the last thread starts only a job of a backend that has none in progress.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -78,8 +77,8 @@ impl<J: OfStorage> Queue<J> {
         self.nr_threads.is_some()
     }
 
-    /// Returns the number of jobs that may be started: 0 exactly if none may, and perhaps too many
-    /// if jobs of several backends may.
+    /// Returns the number of jobs that may be started. The result is exact if it is 0, and may be
+    /// too large if jobs of several backends may be started.
     pub(super) fn nr_ready(&self) -> usize {
         let Some(nr_threads) = self.nr_threads else {
             return self.nr_ready;
@@ -95,7 +94,7 @@ impl<J: OfStorage> Queue<J> {
         nr_ready.min(free)
     }
 
-    /// Returns the number of jobs of a backend that may be started while no other one is.
+    /// Returns the number of jobs of a backend that may be started if none of another backend is.
     fn nr_startable(&self, key: usize, nr_threads: usize) -> usize {
         let free = nr_threads.saturating_sub(self.nr_begun);
         self.storages.get(&key).map_or(0, |storage| {
@@ -155,7 +154,7 @@ impl<J: OfStorage> Queue<J> {
         self.recount(key, before);
     }
 
-    /// Updates `nr_ready` and `turns` for a backend that could start `before` jobs so far.
+    /// Updates `nr_ready` and `turns` for a backend of which `before` jobs could be started so far.
     fn recount(&mut self, key: usize, before: usize) {
         let Some(storage) = self.storages.get_mut(&key) else {
             return;
@@ -213,8 +212,8 @@ mod tests {
         assert!(queue.is_at_rest() && queue.nr_ready() == 0);
     }
 
-    /// Pushes 100 jobs of a new backend, which is added to `files`, and starts those that may be.
-    /// Returns their number.
+    /// Pushes 100 jobs of a new backend, and starts as many of them as the queue permits. Adds the
+    /// backend to `files`. Returns the number of started jobs.
     fn hang(queue: &mut Queue<Job>, files: &mut Vec<Arc<dyn Backend>>) -> usize {
         let hung = file();
         for _ in 0..100 {
@@ -235,7 +234,7 @@ mod tests {
         let begun: Vec<_> = (0..17).map(|_| hang(&mut queue, &mut files)).collect();
         let expected = [64, 48, 36, 27, 21, 15, 12, 9, 6, 5, 4, 3, 2, 1, 1, 1, 1];
         assert_eq!(begun, expected);
-        // The end of a job lets a job of a backend start that has none in progress.
+        // Once a job has ended, a backend without jobs in progress can start one.
         let last = file();
         queue.push(job(&last));
         queue.push(job(&last));

@@ -1,4 +1,4 @@
-//! Simulator: a seed determines the order, delays, parts and faults of requests.
+//! Simulator: a seed determines the order, delays, partial transfers and faults of requests.
 //!
 //! A request advances only in steps, made by [`SimEngine::step`] and by threads that wait in
 //! [`Engine::run`] or by a [`Lane`]. Each step performs all or a part of a random request in
@@ -198,7 +198,7 @@ impl State {
     }
 }
 
-/// Returns the parts of the buffers with the `len` bytes from `off` on, over all buffers.
+/// Returns the slices that hold the `len` bytes from `off` on, counted over all buffers.
 fn part_of<'a, B: Into<RacySource<'a>> + Copy>(
     bufs: &[B],
     (off, len): (usize, usize),
@@ -300,7 +300,7 @@ impl SimEngine {
         self.lock().history.clone()
     }
 
-    /// Makes a step. Returns `false` if no request is in flight that no other thread is performing.
+    /// Makes a step. Returns `false` if no request in flight is left to this thread.
     pub fn step(&self) -> bool {
         let mut state = self.lock();
         if state.power_off_at.is_some_and(|at| state.nr_steps >= at) {
@@ -323,7 +323,7 @@ impl SimEngine {
         true
     }
 
-    /// Makes a step, after a wait of at most `most` if no request can be selected.
+    /// Makes a step. If no request can be selected, waits at most `most` for one to be submitted.
     pub fn step_or_wait(&self, most: std::time::Duration) {
         if !self.step() {
             let state = self.lock();

@@ -8,8 +8,8 @@ use super::interface::{Engine, Lane, Limits, MOST_SPANS};
 use super::job::Job;
 use crate::backend::Sealed;
 
-/// Engine without threads. A request is done when [`submit`](Engine::submit) returns, except one
-/// that a completion submits: it follows that completion, so that chains need no stack.
+/// Engine without threads. A request that a completion submits is performed after that completion,
+/// so that chains of requests do not deepen the stack.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SyncEngine;
 

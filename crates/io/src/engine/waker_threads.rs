@@ -12,8 +12,8 @@
 //! waker.
 //!
 //! - A waker therefore waits for at most two ticks for each earlier waker that blocks or runs long,
-//!   as long as fewer than [`MAX_THREADS`] wakers do so at once. Executors that run tasks within
-//!   their wakers run the tasks one after the other.
+//!   as long as fewer than [`MAX_THREADS`] wakers do so at once. If an executor runs tasks within
+//!   its wakers, these tasks run one after the other.
 //! - A push notifies a thread only if no thread has the turn, or if no thread is the watcher. Under
 //!   load it therefore costs one lock acquisition and one queue operation.
 //! - A watcher that sees no waker removed for [`QUIET_TICKS`] ticks ends its watch, so an idle
@@ -122,7 +122,7 @@ impl<W> Roles<W> {
         wants
     }
 
-    /// Records that a notified or started thread has arrived, or that none could be had.
+    /// Records that a notified or started thread has arrived, or that no thread was available.
     fn no_thread(&mut self) {
         self.is_coming = false;
     }

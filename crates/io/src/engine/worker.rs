@@ -117,8 +117,8 @@ impl WorkerEngine {
 
     /// Creates an engine for [`call`](Self::call). If calls with several keys are in progress, each
     /// key may occupy fewer threads than [`per_storage`](WorkerSettings::per_storage): a quota of
-    /// those that the others leave. So calls that hang leave threads to other keys, although many
-    /// keys have such calls.
+    /// the threads that other keys leave free. Even if many keys have calls that hang, threads
+    /// remain for other keys.
     #[must_use]
     pub fn for_calls(settings: WorkerSettings) -> Self {
         Self::with(settings, |settings| {
@@ -155,7 +155,7 @@ impl WorkerEngine {
 
     /// Executes `call`, which may block, on one of the threads. At most
     /// [`per_storage`](WorkerSettings::per_storage) calls with the same key run concurrently. The
-    /// key is the address of an object that the call owns, and so unique. If no thread exists and
+    /// key is the address of an object that the call owns, so it is unique. If no thread exists and
     /// none can be started, the caller executes a queued call. A forked child drops the call.
     pub fn call(&self, key: usize, call: Box<dyn FnOnce() + Send>) {
         if self.shared.owner.check().is_ok() {
@@ -191,7 +191,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a thread if more tasks are ready than threads are idle, unless all exist.
+    /// Starts a thread if more tasks are ready than threads are idle, up to the maximum.
     fn add_thread(self: &Arc<Self>, state: &mut State) -> io::Result<()> {
         let suffice = state.queue.nr_ready() <= state.nr_idle;
         if suffice || state.nr_threads == self.settings.threads {
@@ -218,8 +218,8 @@ impl Shared {
         let has_more = state.queue.nr_ready() > 1;
         let has_idle = state.nr_idle != 0;
         if has_more && !has_idle && state.queue.is_sharing() {
-            // Two tasks may start now, one of which had no thread when it was pushed. If none can
-            // be started, the next thread that is done takes the task.
+            // Under a quota, two tasks may start now. For one of them no thread was started when it
+            // was pushed. If none can be started, the next thread that is done takes the task.
             let _ = self.add_thread(&mut state);
         }
         drop(state);
@@ -288,7 +288,7 @@ impl Engine for WorkerEngine {
 
 impl Drop for WorkerEngine {
     /// Submitted requests are still performed. The drop does not wait for them, because one of the
-    /// engine's threads may execute it.
+    /// engine's threads may execute the drop.
     fn drop(&mut self) {
         if self.shared.owner.check().is_err() {
             return;

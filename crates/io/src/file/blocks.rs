@@ -171,7 +171,7 @@ fn write_parts(
     }
 }
 
-/// Zeros the bytes of the block past the end of the file.
+/// Reads a block, and zeros its bytes past the end of the file.
 fn read_block(file: &impl Blocks, bytes: RacyBytes<'_>, pos: u64, unit: usize) -> io::Result<()> {
     let nr = file.read(&[bytes], pos, unit)?;
     bytes.zero(nr, bytes.len() - nr);

@@ -89,9 +89,9 @@ impl State {
         self.asked != Direct::Never
     }
 
-    /// Handles an aligned transfer that failed with `error` at alignment `unit`. If systems reject
-    /// direct transfers with `error`, switches to the next way: aligned to a page, then, if
-    /// permitted, through the kernel's page cache. After `Ok` the caller repeats the transfer.
+    /// Handles an aligned transfer that failed with `error` at alignment `unit`. If `error` is one
+    /// by which systems reject direct transfers, switches to the next way: aligned to a page, then,
+    /// if permitted, through the kernel's page cache. After `Ok` the caller repeats the transfer.
     /// Returns `error` if it is another error or no way is left.
     pub(super) fn refused(&self, file: &File, unit: usize, error: io::Error) -> io::Result<()> {
         let errno = match error.raw_os_error() {

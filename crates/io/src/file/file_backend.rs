@@ -26,10 +26,10 @@ use crate::backend::{
 };
 
 /// A regular file or a block device, read with `preadv` and written with `pwritev` (or `pread` and
-/// `pwrite`), through the kernel's page cache or past it. It has one descriptor, and one of the
-/// directory from an open for writing to the first sync. In a child of `fork`, every call fails
-/// with [`Forked`](super::Forked). The lock of a writer ends when the process that opened the file
-/// drops the backend, even if a child still has the file open.
+/// `pwrite`), through the kernel's page cache or past it. From an open for writing to the first
+/// sync, it keeps a descriptor of the directory too. In a child of `fork`, every call fails with
+/// [`Forked`](super::Forked). The lock of a writer ends when the process that opened the file drops
+/// the backend, even if a child still has the file open.
 #[derive(Debug)]
 pub struct FileBackend {
     file: File,
@@ -57,7 +57,7 @@ enum Kind {
 #[derive(Debug)]
 enum Access {
     Read,
-    /// Locked, except in an [`UnlockedFile`]. The name of a block device is the system's to sync.
+    /// Locked, except in an [`UnlockedFile`]. No sync includes the name of a block device.
     Write {
         place: Mutex<Place>,
     },
@@ -136,7 +136,7 @@ impl FileBackend {
         Ok(Self {
             direct: direct::State::new(&file, direct)?,
             id: identity::id_from(&stat),
-            // A device has the size 0, too.
+            // `st_size` of a device is 0, too.
             may_be_changed: AtomicBool::new(stat.st_size == 0),
             file,
             kind,
@@ -158,8 +158,8 @@ impl FileBackend {
         self.direct = direct::State::with_alignment(&self.file, asked, || alignment).unwrap();
     }
 
-    /// Makes a transfer, which gets the alignment if it is direct. If the system rejects this,
-    /// repeats the transfer by the next way.
+    /// Calls `transfer` with the alignment of direct I/O, or with `None` for buffered I/O. If the
+    /// system rejects a direct transfer, repeats it by the next way.
     fn by_any_way<T>(&self, transfer: impl Fn(Option<usize>) -> io::Result<T>) -> io::Result<T> {
         loop {
             let unit = self.direct.unit();
@@ -241,8 +241,8 @@ impl UnlockedFile {
     }
 
     /// Attaches a value that is dropped before the descriptor is closed, and after the file is
-    /// unlocked, except in a child of `fork`. By it a program can remove a record of the
-    /// descriptor's number before another file has the number. Replaces an earlier value.
+    /// unlocked, except in a child of `fork`. Its drop can remove a record of the descriptor's
+    /// number before the number is reused. Replaces an earlier value.
     pub fn drop_before_close(
         &mut self,
         value: impl Debug + Send + Sync + UnwindSafe + RefUnwindSafe + 'static,
@@ -288,7 +288,7 @@ impl UnlockedFile {
         }
     }
 
-    /// Returns `true` also if the file was opened without a name.
+    /// Returns `true` if the path leads to the file, or if it was opened without a name.
     fn is_in_place(&self) -> io::Result<bool> {
         let is_so = self.backend.place()?.leads_to(self.backend.id)?;
         if !is_so && identity::id_of(self.as_fd())? != self.backend.id {
@@ -404,7 +404,7 @@ impl Backend for FileBackend {
                     size.checked_next_multiple_of(unit).unwrap_or(size),
                 )
             }
-            // A device may have grown.
+            // A device may have grown since the open.
             Kind::BlockDevice => size_limit::check_device(self.size_now()?, size),
         }
     }

@@ -8,10 +8,10 @@
 //! | evidence | if it differs | if it is equal |
 //! |---|---|---|
 //! | file handle (`name_to_handle_at(2)`) | different files | same file |
-//! | comparison-only handle (`AT_HANDLE_FID`) | different files | no proof: may be of the inode |
+//! | comparison-only handle (`AT_HANDLE_FID`) | different files | no proof: may be the inode's |
 //! | birth time | different files | no proof: clones share it |
 //! | size, modification time | different files, unless concurrently changed | no proof |
-//! | lock of the open file, via other descriptor | different files | no proof: may be another's |
+//! | lock of the open file | not visible via the new file: different files | visible: no proof |
 //!
 //! The mount ID is not evidence: bind mounts expose one file through several mounts.
 
@@ -74,8 +74,8 @@ impl From<AmbiguousFile> for io::Error {
 
 const MAX_COMPARISONS: usize = 100;
 
-/// Successive comparisons that prove a difference if the open file's attributes are unchanged and
-/// differ from the new file's.
+/// Number of successive comparisons that prove a difference, if in each the open file's attributes
+/// are unchanged and differ from the new file's.
 const MIN_DIFFERENCES: usize = 3;
 
 /// Interval between comparisons, longer than a tick of a coarse clock: two changes within one tick

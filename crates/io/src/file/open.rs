@@ -12,8 +12,8 @@ use std::path::Path;
 /// Opens the file at `path` with these flags of `open(2)`. A new file gets the permissions `mode`.
 ///
 /// `O_NONBLOCK` prevents the open of a pipe from blocking. It is cleared afterwards, since FUSE
-/// passes it on with every read. With it, a file with a lease of another process cannot be opened:
-/// the open is repeated without it, and blocks until the release (`fcntl(2)`, "Leases").
+/// passes it on with every read. If another process has a lease of the file, this open fails, and
+/// is repeated without the flag, which blocks until the release (`fcntl(2)`, "Leases").
 pub(super) fn at_path(path: &Path, flags: libc::c_int, mode: libc::c_uint) -> io::Result<File> {
     let name = c_string(path.as_os_str().as_bytes())?;
     in_directory(None, &name, path, flags, mode)

@@ -14,8 +14,8 @@ use pagewell_sync::wiped::{WipedOnFork, Word};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
     id: u32,
-    /// Name of the process, in a word that is zero in forked children. `None` if the system has no
-    /// such word. Process ids are compared then, which takes a system call for each transfer.
+    /// Unique number of the process, in a word that is zero in forked children. `None` if the
+    /// system has no such word. Then process ids are compared, by a system call for each transfer.
     name: Option<u64>,
 }
 

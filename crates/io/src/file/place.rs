@@ -26,7 +26,7 @@ const MAX_LINKS: usize = 40;
 
 #[derive(Debug)]
 pub(super) struct Place {
-    /// `None` once the file is locked, or if it was opened by a link of procfs: `/proc/self/fd/3`.
+    /// `None` once the file is locked, or if it was opened by a link of procfs (`/proc/self/fd/3`).
     entry: Option<Entry>,
     /// Directories that must be synced before a sync of the file may succeed.
     pub(super) unsynced: Vec<Arc<File>>,
@@ -74,7 +74,7 @@ impl Place {
         Self::open_by_links(path, flags, mode)
     }
 
-    /// Like [`open`](Self::open), for a link at the end, or a directory that cannot be opened.
+    /// Like [`open`](Self::open), for a final link, or a directory that is not readable.
     fn open_by_links(
         path: &Path,
         flags: libc::c_int,
@@ -83,8 +83,8 @@ impl Place {
         let (found, by_procfs) = find(path);
         let is_creating = flags & libc::O_CREAT != 0;
         let found = match found {
-            // A file whose name could not be made durable is not created. One that exists needs no
-            // sync of its directory from the program, which may not be allowed to read it.
+            // A file whose name could not be made durable is not created. An existing file is
+            // opened without a sync of its directory.
             Err(NoEntry::Unreadable(entry, failed)) if !by_procfs => {
                 if flags & libc::O_EXCL != 0 {
                     return Err(failed);
@@ -125,7 +125,7 @@ impl Place {
         Self { entry, unsynced }
     }
 
-    /// Returns `true` also if the file has no name.
+    /// Returns `true` if the entry leads to the file `id`, or if the file has no name.
     pub(super) fn leads_to(&self, id: FileId) -> io::Result<bool> {
         match &self.entry {
             Some(entry) => entry.leads_to(id),
@@ -152,7 +152,7 @@ impl Place {
     }
 }
 
-/// Returns `true` if the system has no such sync, not if the sync has failed.
+/// Returns `true` if the file system has no syncs of directories, not if the sync has failed.
 fn is_unsupported(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -224,7 +224,7 @@ fn split(path: &Path) -> Result<(&Path, CString), NoEntry> {
 /// Opens the directory at `path` relative to `start`. If it is searchable but not readable, the
 /// second value is the error of opening it for reading.
 fn open_directory(start: Option<&File>, path: &Path) -> io::Result<(File, Option<io::Error>)> {
-    // With a last component `.`, the kernel applies its rules for links in inner components.
+    // With `.` appended, the kernel applies its rules for links in inner components to `path`.
     let path = c_string(path.join(".").as_os_str().as_bytes())?;
     let start = start.map(AsFd::as_fd);
     match open::open(start, &path, libc::O_RDONLY | libc::O_DIRECTORY, 0) {

@@ -14,8 +14,8 @@ pub(super) fn check(mut file: &File, size: u64) -> io::Result<()> {
             "the process may write the first {limit} bytes of a file: raise RLIMIT_FSIZE"
         )));
     }
-    // A position past the maximum size of the file system's files is invalid. Transfers do not use
-    // the file's position.
+    // The kernel rejects a seek past the maximum file size of the file system. Transfers do not use
+    // the position that the seek sets.
     match file.seek(SeekFrom::Start(size)) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             Err(too_large("the file system limits its files to less".into()))

@@ -10,11 +10,11 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 
-/// Starts writeback of `range`, without waiting for it. Returns `false` if some file system or
-/// sandbox does not support the call. A sync does not depend on it.
+/// Starts writeback of `range`, without waiting for it. Returns `false` if the file system or a
+/// sandbox does not support the call, on which no sync depends.
 ///
-/// A recorded writeback error of the file is left to [`await_begun`] or the next sync. After an
-/// error of the call itself, the system may have dropped pages.
+/// Does not return an earlier writeback error of the file: [`await_begun`] or the next sync does.
+/// After an error of the call itself, the system may have dropped pages.
 pub(super) fn begin(file: &File, range: &Range<u64>) -> io::Result<bool> {
     #[cfg(target_os = "linux")]
     return match by_range(file, range, libc::SYNC_FILE_RANGE_WRITE) {

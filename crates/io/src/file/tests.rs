@@ -1,5 +1,5 @@
-//! Directories that a file has yet to sync, which are otherwise visible only after a loss of power,
-//! and alignments that the system reports wrongly.
+//! Tests of the directories that a file has yet to sync, which are otherwise visible only after a
+//! loss of power, and of alignments that the system reports wrongly.
 
 #![allow(unsafe_code)] // Memory of a test.
 

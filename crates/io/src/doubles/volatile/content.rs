@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::image::{Image, Sector, parts};
 use crate::doubles::rng::Rng;
 
-/// Guarantee of a device for the 512 bytes of a sector with an unsynced write.
+/// Atomicity of an unsynced write to one sector (512 bytes) in a crash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SectorWrites {
     /// Either all bytes of the write survive a crash, or none, as on real devices.
@@ -83,7 +83,7 @@ impl Content {
         self.durable.trim();
     }
 
-    /// Forgets the changes of sectors, and keeps changes of the size for the next sync.
+    /// Discards the recorded changes of sectors, and keeps changes of the size for the next sync.
     pub(super) fn fail_sync(&mut self, rng: &mut Rng) {
         let (mut sizes, mut changed) = (Vec::new(), BTreeSet::new());
         for change in self.changes.drain(..) {
@@ -115,7 +115,7 @@ impl Content {
 
     /// Returns a random result of a crash at this moment.
     pub(super) fn survivors(&self, writes: SectorWrites, rng: &mut Rng) -> Self {
-        // With a fixed probability it would hardly happen that nothing or everything survives.
+        // The probability is random, so that some crashes keep none or all of the changes.
         let quarters = rng.below(5);
         let last = self.last_written(quarters, rng);
         let mut image = self.durable.clone();

@@ -48,10 +48,10 @@ impl VolatileDevice {
         self
     }
 
-    /// Makes later files use direct transfers. The device rejects all transfers but whole blocks of
-    /// `alignment` bytes. A partial tail block is written whole and the size is set afterwards, so
-    /// a loss of power between the two leaves the file too long, with zeros at its end. Panics if
-    /// the alignment is not a power of two from 512 to 4096.
+    /// Makes files that are opened later use direct transfers. The device rejects all transfers but
+    /// whole blocks of `alignment` bytes. A partial tail block is written whole and the size is set
+    /// afterwards, so a loss of power between the two leaves the file too long, with zeros at its
+    /// end. Panics if the alignment is not a power of two from 512 to 4096.
     #[cfg(not(loom))]
     #[must_use]
     pub fn with_direct_transfers(self, alignment: usize) -> Self {
@@ -63,8 +63,8 @@ impl VolatileDevice {
         self
     }
 
-    /// Makes files with direct transfers end with a whole block. Tests that check sizes must fail
-    /// on such a device.
+    /// Simulates a fault: a direct write of a partial tail block leaves the file padded to a whole
+    /// block. Tests that check sizes must fail on such a device.
     #[cfg(not(loom))]
     #[must_use]
     pub fn with_padding_kept(self) -> Self {
@@ -99,8 +99,8 @@ impl VolatileDevice {
         VolatileFile::new(self.state.clone(), id, alignment)
     }
 
-    /// Renames a file, and removes the name `to` of another file. The change is not durable before
-    /// a sync of the directory. Fails as [`open`](Self::open) does.
+    /// Renames a file. Another file with the name `to` loses this name. The change is not durable
+    /// before a sync of the directory. Fails as [`open`](Self::open) does.
     pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.state.rename(from, to)
     }
@@ -143,7 +143,7 @@ impl VolatileDevice {
     }
 
     /// Turns the power off after `nr` more changes and syncs. The next one fails, as does every
-    /// later call. If it is a change, it may survive the crash; a sync makes nothing durable.
+    /// later call. A change that fails so may survive the crash. A sync makes nothing durable.
     pub fn power_off_after(&self, nr: u64) {
         self.state.lock().power_off_after(nr);
     }

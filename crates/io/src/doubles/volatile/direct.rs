@@ -48,7 +48,6 @@ mod imp {
             write_blocks(file, &self.gate, bufs, pos, self.unit)
         }
 
-        /// Calls `tell` while no thread writes a partial block.
         pub(in crate::doubles::volatile) fn size(
             &self,
             tell: impl FnOnce() -> io::Result<u64>,
@@ -57,7 +56,6 @@ mod imp {
             tell()
         }
 
-        /// Calls `set` while no thread writes a partial block.
         pub(in crate::doubles::volatile) fn set_size(
             &self,
             set: impl FnOnce() -> io::Result<()>,

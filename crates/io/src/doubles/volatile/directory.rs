@@ -54,9 +54,9 @@ impl Directory {
         self.changes.clear();
     }
 
-    /// Returns a random result of a crash at this moment: any changes since the last sync, but each
-    /// with all earlier changes of the same names. Otherwise a file could lose its only durable
-    /// name, which no journaling file system permits.
+    /// Returns a random result of a crash at this moment. A change since the last sync survives
+    /// only with all earlier changes of the same names. Otherwise a file could lose its only
+    /// durable name, which no journaling file system permits.
     pub(super) fn survivors(&self, rng: &mut Rng) -> Self {
         let quarters = rng.below(5);
         let mut changed = BTreeSet::new();

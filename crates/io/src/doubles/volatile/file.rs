@@ -55,7 +55,7 @@ impl VolatileFile {
 impl VolatileFile {
     fn read_now(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
         let len = total_len(bufs);
-        // Copy without the lock: under loom other threads run during this copy, and would wait.
+        // Copy without the lock: under loom, other threads run during the copy, and would wait.
         let bytes = self
             .device
             .look(self.id.inode, |content| content.read(pos, len))?;
@@ -113,7 +113,7 @@ impl Blocks for VolatileFile {
     }
 
     fn set_size_apart(&self, size: u64) -> io::Result<()> {
-        // Released before `set_size_now`, which acquires it again.
+        // The lock is released before `set_size_now`, which acquires it again.
         let keeps_padding = self.device.lock().keeps_padding;
         match keeps_padding {
             true => Ok(()),

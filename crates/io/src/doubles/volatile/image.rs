@@ -21,7 +21,6 @@ impl Image {
         self.size
     }
 
-    /// Returns at most `len` bytes.
     pub(super) fn read(&self, pos: u64, len: usize) -> Vec<u8> {
         let rest = self.size.saturating_sub(pos);
         let len = usize::try_from(rest).map_or(len, |rest| rest.min(len));

@@ -11,9 +11,9 @@
 //!   writes, as the system may have written back sectors in any order. A change of the size or of
 //!   names survives or does not. A change of names survives only with all earlier changes of the
 //!   same names.
-//! - **A direct transfer** ([`VolatileDevice::with_direct_transfers`]) is no more durable than
-//!   another, since a device has a cache too. The size is a separate change: the size of a padded
-//!   tail may survive without its correction.
+//! - **A direct transfer** ([`VolatileDevice::with_direct_transfers`]) is no more durable than a
+//!   buffered one, since a device has a cache too. The padded size of a partial tail block and its
+//!   correction are separate changes: the first may survive without the second.
 //! - **A failed sync** marks every changed sector clean, as on Linux. Either its bytes were written
 //!   nevertheless, or readers see them until a crash, or they are dropped and readers see the
 //!   durable bytes. Changes of size and names remain to be synced. Later syncs succeed.

@@ -10,7 +10,7 @@ use super::directory::{Directory, Inode};
 use crate::backend::FileId;
 use crate::doubles::rng::Rng;
 
-/// Device number of the first simulated device, which no other device has. Later ones descend.
+/// Device number of the first simulated device; no real one has it. Later ones count down.
 const FIRST_DEVICE: u64 = u64::MAX - 1;
 
 #[derive(Clone, Debug)]
@@ -40,14 +40,13 @@ enum Sync {
 pub(super) struct State {
     device: u64,
     pub(super) directory: Directory,
-    /// Files without a name may still be open.
+    /// Includes files without a name, which may still be open.
     files: BTreeMap<Inode, Content>,
     next_inode: Inode,
     rng: Rng,
     pub(super) writes: SectorWrites,
-    /// For files that are opened later. `None` if transfers are not direct.
+    /// Alignment of files that are opened later. `None` if transfers are not direct.
     pub(super) alignment: Option<usize>,
-    /// See [`VolatileDevice::with_padding_kept`](super::VolatileDevice::with_padding_kept).
     pub(super) keeps_padding: bool,
     syncs: Syncs,
     pub(super) failures: u64,

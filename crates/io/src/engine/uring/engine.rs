@@ -57,7 +57,7 @@ impl UringEngine {
         }
     }
 
-    /// Returns the job if the ring is to perform it.
+    /// Returns `job` if the ring is to perform it. Fails, defers or passes on any other job.
     fn sort(&self, job: Job) -> Option<Job> {
         if let Err(error) = self.owner.check() {
             job.complete(Err(error));
@@ -113,9 +113,9 @@ impl Engine for UringEngine {
 }
 
 impl Drop for UringEngine {
-    /// Waits until the thread with the ring has completed its requests and ended, but at most for
-    /// [`UringSettings::close_timeout`], or for a second if that is longer and no request is left,
-    /// and not at all in that thread itself. Remaining requests are still performed.
+    /// Waits until the ring's thread has completed its requests and ended, but at most for
+    /// [`UringSettings::close_timeout`], or at least a second if no request is left. Does not wait
+    /// if that thread executes the drop. Remaining requests are still performed.
     fn drop(&mut self) {
         if self.owner.check().is_err() {
             self.parts.pool.forget();

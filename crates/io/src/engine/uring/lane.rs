@@ -1,4 +1,4 @@
-//! Submission context with its own ring, which the waiting thread enters without any other thread.
+//! Submission context with its own ring, which the waiting thread enters itself.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -12,8 +12,8 @@ use crate::backend::{Group, Panic, Sealed};
 use crate::engine::interface::Lane;
 use crate::engine::job::Job;
 
-/// Submission context of io_uring. After its drop its ring has no requests in flight, so no
-/// completion interrupts the thread, and its exit cancels no request.
+/// Submission context of io_uring. Its drop leaves no request in flight in its ring, so no later
+/// completion interrupts the thread, and the thread's exit cancels no request.
 #[derive(Debug)]
 pub(super) struct UringLane<'p> {
     pool: &'p Pool,
@@ -22,7 +22,7 @@ pub(super) struct UringLane<'p> {
     /// Counts completions of the jobs that were passed to threads.
     group: Arc<Group>,
     nr_handed: usize,
-    /// Number of such jobs that `wait` has returned as completed.
+    /// Number of these jobs that `wait` has counted as completed.
     nr_told: usize,
     panic: Option<Panic>,
     /// The kernel associates requests with the thread that submitted them.
@@ -67,8 +67,8 @@ impl<'p> UringLane<'p> {
             .sum()
     }
 
-    /// Performs the only job in flight by a blocking call. Returns `None` if there are several, if
-    /// it is started, or if its backend completes requests later.
+    /// Performs the only job in flight by a blocking call. Returns `None` if there are several
+    /// jobs, if the job is already started, or if its backend completes requests later.
     fn perform_alone(&mut self) -> Option<usize> {
         if self.staged.len() != 1 || self.nr_in_flight() != 1 {
             return None;
@@ -136,8 +136,8 @@ impl<'p> UringLane<'p> {
         self.settle_all(outcomes)
     }
 
-    /// Returns the number of jobs completed since the last call. The threads have completed
-    /// `nr_done` in all.
+    /// Records that the threads have completed `nr_done` jobs in all. Returns the number of jobs
+    /// that were completed since the last call.
     fn look_at_handed(&mut self, nr_done: usize) -> usize {
         let nr_new = nr_done - self.nr_told;
         self.nr_told = nr_done;
@@ -145,9 +145,7 @@ impl<'p> UringLane<'p> {
         nr_new
     }
 
-    /// Handles a fork since the creation of this context. In the child, requests in flight are the
-    /// parent's, and jobs that were not started fail. Returns the number of failed jobs, or `None`
-    /// in the parent.
+    /// Like `GroupLane::leave_to_parent`, for all jobs that were not started.
     fn leave_to_parent(&mut self) -> Option<usize> {
         self.pool.owner.check().err()?;
         if let Some(ring) = self.ring.take() {

@@ -21,7 +21,6 @@ const MOST_KEPT: usize = 16;
 pub(super) struct Pool {
     pub(super) owner: Owner,
     pub(super) workers: WorkerEngine,
-    /// Unused rings, which have no jobs.
     rings: Mutex<Vec<Ring>>,
 }
 
@@ -55,7 +54,7 @@ impl Pool {
         }
     }
 
-    /// Makes a worker perform `job` by the backend's own calls, counted in `group`, if any.
+    /// Passes `job` to a worker, which performs it by the backend's calls and counts it in `group`.
     pub(super) fn call(&self, mut job: Job, group: Option<&Arc<Group>>) {
         if let Some(group) = group {
             job.join(group);

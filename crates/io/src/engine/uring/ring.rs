@@ -12,7 +12,7 @@
 //!   (`IORING_FEAT_SUBMIT_STABLE`, which a ring requires). The memory of the spans stays valid by
 //!   R1 to R3 of [`crate::backend`]'s requests.
 //!
-//! In a child of `fork` the ring's memory is not mapped (`dontfork`): check the process first.
+//! In a child of `fork` the ring's memory is not mapped (`dontfork`), so callers check the process.
 
 #![allow(unsafe_code)] // Entries with raw memory are pushed.
 
@@ -34,7 +34,7 @@ use crate::file::MOST_BYTES;
 const MOST_TRANSFER: usize = 0x7fff_f000;
 
 /// Maximum number of entries per submission. The kernel passes a batch to the device at the end of
-/// the submission, so in a larger one the first entries would wait for the last.
+/// the submission, so in a larger batch the first entries would wait for the last.
 const AT_ONCE: usize = 8;
 
 const NOT_A_JOB: u64 = u64::MAX;
@@ -50,9 +50,9 @@ pub(super) enum Outcome {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
-    /// The kernel's work for completions waits until the only thread makes any system call. (With
-    /// `DEFER_TASKRUN` it would wait until the thread enters the ring. If a sandbox then forbids
-    /// that, no request would complete any more, not even when the thread exits.)
+    /// The kernel defers its work for completions until the only thread makes any system call.
+    /// (With `DEFER_TASKRUN` it would defer it until the thread enters the ring. If a sandbox later
+    /// forbids this call, no request would complete, not even when the thread exits.)
     OneThread,
     /// Different threads use the ring, one after the other.
     Any,
@@ -143,7 +143,7 @@ impl Ring {
             return 0;
         }
         let entries = self.room_for_entries();
-        // Rests of short transfers have priority. One entry is reserved for one that is not a job.
+        // Rests of short transfers have priority. One entry is reserved for `push_other`.
         self.free
             .len()
             .min(entries.saturating_sub(self.again.len() + 1))
@@ -180,7 +180,7 @@ impl Ring {
         let request = job.request();
         let kind = request.kind();
         let end = request.pos().checked_add(request.nr_left() as u64);
-        // The kernel would take a position of all ones for the current file position.
+        // The kernel interprets a position of all ones as the current file position.
         let may =
             matches!(kind, Kind::Read | Kind::Write) && end.is_some_and(|end| end <= MOST_BYTES);
         let Some(raw) = job.raw_file().filter(|_| may) else {
@@ -255,7 +255,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Pushes as many entries as the submission queue has room for.
+    /// Pushes the entries of the jobs in `again`, as far as the submission queue has room.
     fn push_again(&mut self) {
         while !self.again.is_empty() && !self.is_given_up && self.room_for_entries() > 1 {
             let Some(number) = self.again.pop_front() else {
@@ -375,8 +375,8 @@ fn advance(job: &mut Job, result: i32) -> Step {
     let Ok(nr) = usize::try_from(result) else {
         return match -result {
             libc::EINTR => Step::Again,
-            // Older kernels return these errors instead of waiting, or at the exit of the
-            // submitting thread. They also mean a wrong alignment or an unsupported call.
+            // Older kernels return EAGAIN instead of waiting, and ECANCELED at the exit of the
+            // submitting thread. EINVAL and EOPNOTSUPP mean a wrong alignment or call.
             libc::EAGAIN | libc::ECANCELED | libc::EINVAL | libc::EOPNOTSUPP => Step::Calls,
             errno => Step::Done(Err(io::Error::from_raw_os_error(errno))),
         };
@@ -385,7 +385,7 @@ fn advance(job: &mut Job, result: i32) -> Step {
     let (nr_done, pos) = (request.nr_done(), request.pos());
     let is_all = request.nr_left() == 0;
     let kind = request.kind();
-    // If a transfer within a block did not reach the end of the file, the ring cannot continue it.
+    // The ring cannot continue a transfer that stopped within a block before the end of the file.
     let raw = job.raw_file();
     let is_within = !pos.is_multiple_of(raw.map_or(1, |raw| raw.unit()));
     match kind {

@@ -1,6 +1,6 @@
 //! The engine's thread, which has a ring for requests for which no thread waits.
 //!
-//! Only this thread submits to its ring, because completions interrupt the thread that submits, its
+//! Only this thread submits to the ring. Completions interrupt the submitting thread, so that its
 //! system calls may return early (`epoll_wait` with EINTR), and its exit cancels its requests.
 //!
 //! # Protocol

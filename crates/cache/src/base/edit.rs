@@ -6,8 +6,8 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_BYTES, FrameMeta, UniqueFrame};
 use pagewell_sync::bytes::{RacyBytes, RacySource};
 
-/// Change of one page, from byte `off` on. Its kind is a type parameter, since a choice at run time
-/// made writes of a few bytes a sixth slower.
+/// Change of one page, from byte `off` on. The kind of change is a type parameter, since a choice
+/// at run time made writes of a few bytes a sixth slower.
 #[derive(Clone, Copy)]
 pub(crate) struct Edit<C> {
     pub(crate) off: usize,

@@ -15,16 +15,16 @@ mod imp {
         Chosen, Engine, Reason, Refusal, Settings, WakerThreads, WorkerEngine, WorkerSettings,
     };
 
-    /// The I/O engine, and three sets of threads that do not belong to it:
-    /// - `callers` make offloaded calls and may block: in transfers, in syncs, at locked pages;
-    /// - `restorers` decode the pages that the engine has read, for which all callers may wait;
-    /// - `waking` calls the wakers of tasks, for whose locked pages all callers may wait.
+    /// The I/O engine, and three sets of threads beside it. `callers` make offloaded calls, which
+    /// may wait for transfers, syncs and locked pages. All of them may wait for a page to be
+    /// decoded, or for a task to unlock one. Therefore `restorers` decode the pages that the engine
+    /// has read, and `waking` calls the wakers of tasks.
     #[derive(Debug, Default)]
     pub(crate) struct Engines {
         settings: Settings,
         chosen: OnceLock<Chosen>,
         interim: OnceLock<Chosen>,
-        /// Time of the last attempt to create the engine. Held during an attempt.
+        /// Time of the last attempt to create the engine. Locked during an attempt.
         tried: Mutex<Option<Instant>>,
         callers: OnceLock<WorkerEngine>,
         restorers: OnceLock<WorkerEngine>,
@@ -33,15 +33,15 @@ mod imp {
 
     const RETRY: Duration = Duration::from_secs(1);
 
-    /// Maximum number of threads that make offloaded calls, in total and for one file that is
-    /// alone ([`WorkerEngine::for_calls`]). The limit for one file also bounds how many offloaded
-    /// syncs can share one group commit. If the calls of 16 files hang, each of which has 64, a
-    /// thread is left for another file.
+    /// Maximum number of threads that make offloaded calls, in total and for one file that is alone
+    /// ([`WorkerEngine::for_calls`]). The limit for one file also bounds how many offloaded syncs
+    /// can share one group commit. Even if 16 files have 64 calls each that hang, a thread is left
+    /// for another file.
     const CALLERS: usize = 256;
     const CALLERS_OF_FILE: usize = 64;
 
-    /// Maximum number of decoder threads, in total and for one file that is alone. Blocked codecs
-    /// delay other files only if they occupy all.
+    /// Maximum number of decoder threads, in total and for one file that is alone. Codecs that
+    /// block delay other files only if they occupy all these threads.
     const RESTORERS: usize = 128;
     const RESTORERS_OF_FILE: usize = 8;
 
@@ -100,7 +100,7 @@ mod imp {
         /// Submits an offloaded call. `key` identifies the file ([`WorkerEngine::call`]).
         pub(crate) fn call(&self, key: usize, call: Box<dyn FnOnce() + Send>) {
             let callers = self.callers.get_or_init(|| {
-                // Takes no lock, so no other thread of a simulation runs during it.
+                // The closure acquires no lock, so no other thread of a simulation runs during it.
                 WorkerEngine::for_calls(WorkerSettings {
                     threads: CALLERS,
                     per_storage: CALLERS_OF_FILE,
@@ -110,7 +110,7 @@ mod imp {
             callers.call(key, call);
         }
 
-        /// Submits a call of a page codec, which waits for nothing else. `key` identifies the file.
+        /// Submits a call of a page codec to the decoder threads. `key` identifies the file.
         pub(crate) fn restore(&self, key: usize, call: Box<dyn FnOnce() + Send>) {
             let restorers = self.restorers.get_or_init(|| {
                 WorkerEngine::for_calls(WorkerSettings {

@@ -12,7 +12,7 @@ use pagewell_sync::{Mutex, lock};
 
 use crate::base::engines::Engines;
 
-/// The task's side. If it is dropped, the call is made nevertheless.
+/// An offloaded call, as its task holds it. If it is dropped, the call is made nevertheless.
 #[derive(Debug)]
 pub(crate) struct Errand<T>(Arc<Mutex<State<T>>>);
 
@@ -79,7 +79,7 @@ impl<T: Send + 'static> Errand<T> {
                     .as_ref()
                     .is_some_and(|waker| waker.will_wake(context.waker()));
                 if !is_same {
-                    // Cloning and dropping a waker runs code of the program: not under the lock.
+                    // Cloning and dropping a waker runs code of the program, so unlock first.
                     drop(state);
                     return self.leave(context.waker().clone());
                 }

@@ -65,8 +65,8 @@ kinds! {
     FileTooLarge = EFBIG, "the file is too large";
     /// The file was truncated outside the cache.
     Truncated = EIO, "the file was truncated since it was opened";
-    /// No frame could be freed; the message gives the number of frames in each state. Or an append
-    /// is longer than the number of bytes of one file that may be dirty, which the message states.
+    /// No frame could be freed (the message gives the number of frames in each state), or an append
+    /// is longer than the number of bytes of one file that may be dirty (the message states it).
     OutOfFrames = ENOMEM, "no frame of the cache can be freed";
     /// The closure of a view ([`File::view`](crate::File::view)) returned `Torn` although the page
     /// did not change, or made more accesses than any valid traversal of a page takes.
@@ -326,7 +326,7 @@ impl Error {
         self
     }
 
-    /// Copy for another caller of the same operation, with the same source.
+    /// Returns a copy for another caller of the same operation, with the same source.
     #[cold]
     pub(crate) fn copied(&self) -> Self {
         Self(self.0.clone())
@@ -388,7 +388,7 @@ fn of_opening(error: &io::Error) -> (Option<ErrorKind>, Option<&'static str>) {
             (ErrorKind::InvalidPath, None)
         }
         (io::ErrorKind::AlreadyExists, _) => (ErrorKind::AlreadyExists, None),
-        // EINVAL of the kernel has other causes.
+        // Only without an error number: the kernel's EINVAL has other causes.
         (io::ErrorKind::IsADirectory, _) | (io::ErrorKind::InvalidInput, None) => {
             (ErrorKind::NotAFile, None)
         }

@@ -1,9 +1,9 @@
 //! Check for the owning process: the process that created a cache, as opposed to its forks.
 //!
-//! A child made by `fork` has a copy of the cache's memory, and shares the open files. Changes that
-//! other threads were making stay incomplete in it: a claim never ends, a lock is never released.
-//! Writes of the child to the backend would mix with those of the parent. So every operation fails
-//! in the child except a hit, which copies bytes from the child's own memory and validates them.
+//! A child made by `fork` has a copy of the cache's memory, and shares the open files. Changes by
+//! other threads stay incomplete in the child: a claim never ends, a lock is never released. Writes
+//! of the child to the backend would mix with those of the parent. So every operation fails in the
+//! child except a hit, which copies bytes from the child's own memory and validates them.
 //!
 //! The check loads a word in a page that the kernel zeroes in a child. It therefore also detects a
 //! grandchild, whose process id may by then equal that of the owning process. If the kernel cannot

@@ -37,19 +37,19 @@ use crate::base::page::PageNr;
 /// # Threads and restrictions
 ///
 /// `before_write` is called by the thread that writes the file back: a thread of the cache, or one
-/// of the program ([`OpenOptions::before_write`](crate::OpenOptions::before_write)), one at a time
-/// for a file, with the file's writeback lock held.
+/// of the program ([`OpenOptions::before_write`](crate::OpenOptions::before_write)). For each file
+/// one call runs at a time, with the file's writeback lock held.
 ///
 /// `after_read` and `hole` are called by the thread that missed a page, if it reads only that page,
 /// and otherwise by decoder threads of the cache, at most eight per file. Any number of threads may
 /// call them concurrently. A thread that opens or extends the file may call `after_read` and
 /// `before_write` to remove bytes past its end from the backend. A codec that blocks delays the
-/// threads that need the page or call it, and other files if it occupies all decoder threads.
+/// threads that need the page or the call, and other files if it occupies all decoder threads.
 ///
-/// A page is claimed while `after_read` runs, and threads that wait for it sleep. So a call of any
-/// cache that may wait fails in a codec with [`Deadlock`](crate::ErrorKind::Deadlock). Everything
-/// that a codec needs, such as keys, must be in the program's own memory. A codec must not wait for
-/// a thread that uses the file. A panic of a codec counts as an error.
+/// A page is claimed while `after_read` runs, and threads that wait for it sleep. Therefore, within
+/// a codec, each call of a cache that may wait fails with [`Deadlock`](crate::ErrorKind::Deadlock).
+/// Everything that a codec needs, such as keys, must be in the program's own memory. A codec must
+/// not wait for a thread that uses the file. A panic of a codec counts as an error.
 pub trait PageHooks: Send + Sync + 'static {
     /// Encodes `pages`: copies of consecutive pages, in ascending order, for one write request.
     ///
@@ -66,7 +66,7 @@ pub trait PageHooks: Send + Sync + 'static {
     /// # Errors
     ///
     /// After an error, no reader sees any byte of the page. The reader that needed it gets
-    /// [`Corrupt`](crate::ErrorKind::Corrupt) with page and error; the next one reads again.
+    /// [`Corrupt`](crate::ErrorKind::Corrupt) with page and error; the next reader reads it again.
     fn after_read(&self, page: u64, bytes: &mut [u8]) -> io::Result<()>;
 
     /// Called when page number `page` was read and is a hole, which by default reads as zeros. Not
@@ -74,7 +74,7 @@ pub trait PageHooks: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// As for [`after_read`](Self::after_read), if holes are lost pages to the program.
+    /// As for [`after_read`](Self::after_read), if the program treats holes as lost pages.
     fn hole(&self, page: u64) -> io::Result<()> {
         let _ = page;
         Ok(())
@@ -122,16 +122,17 @@ impl<'b> OutgoingPage<'b> {
         self.page
     }
 
-    /// Returns the highest log sequence number of a write to the page
-    /// ([`File::write_at_lsn`](crate::File::write_at_lsn)); 0 if it has none, or if bytes past the
-    /// end of the file are removed. Different bytes may share a number, so it is no nonce.
+    /// Returns the highest log sequence number of the page's writes
+    /// ([`File::write_at_lsn`](crate::File::write_at_lsn)); 0 if no write had one, or if this write
+    /// removes bytes past the end of the file. It is no nonce: different bytes may have the same
+    /// number.
     #[must_use]
     pub fn lsn(&self) -> u64 {
         self.lsn
     }
 
-    /// Returns the number of bytes that are the file's. It is the page size except for the last
-    /// page of the file, which is padded with zeros.
+    /// Returns the number of bytes of the page within the file. Only the last page of a file has
+    /// fewer than the page size, and is padded with zeros.
     #[must_use]
     pub fn nr_used(&self) -> usize {
         self.len

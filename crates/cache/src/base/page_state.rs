@@ -1,4 +1,4 @@
-//! State of a page's bytes relative to the backend. Pure.
+//! State of a page's bytes relative to the backend. A plain value.
 //!
 //! ```text
 //! 63      3      2         1        0
@@ -96,8 +96,8 @@ impl PageState {
         Self(self.0 & !WRITTEN)
     }
 
-    /// After the backend rejected the page, or if it is unknown which submitted pages are stored. A
-    /// page that was not submitted, since another has taken its place, keeps its state.
+    /// Returns the state after the backend rejected the page, or if it is unknown which submitted
+    /// pages are stored. A page that took the place of the submitted one keeps its state.
     pub(crate) const fn failed(self) -> Self {
         if self.is_written() {
             Self(self.0 & !WRITTEN | DIRTY)

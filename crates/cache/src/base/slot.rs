@@ -1,4 +1,4 @@
-//! Slot: the index entry of one page, in one word. Pure.
+//! Slot: the index entry of one page, in one word. A plain value.
 //!
 //! ```text
 //! 63                      34 33              3    2       1        0
@@ -17,14 +17,13 @@
 //! an optimistic read: the page is resident, not claimed, and its accessed bit is set. The accessed
 //! bit is a hint for the policy, changes without a claim, and is clear during a claim.
 //!
-//! Two more changes need no claim: a compare-and-swap discards a ghost, and the index stores to all
-//! slots of a leaf that it installs or removes. The holder of a claim restores the word, or stores
-//! a new one whose version is one higher.
+//! The holder of a claim restores the word, or stores a new one whose version is one higher.
+//! [`crate::index::claim`] lists the changes that need no claim.
 //!
 //! Repetition: a reader is deceived only if, during one copy, its slot is changed exactly a
 //! multiple of 2^31 times and then names the same frame again. At thirty million writes of one page
-//! per second, 2^31 changes take more than a minute, and the copy would have to end before the
-//! next. A leaf that is created again starts above the versions of all slots in removed leaves
+//! per second, 2^31 changes take more than a minute, and the copy would have to end before the next
+//! change. A leaf that is created again starts above the versions of all slots in removed leaves
 //! ([`crate::index`]). State that is kept for longer than a copy also stores a generation
 //! ([`crate::index::lives`]).
 
@@ -98,7 +97,6 @@ impl Slot {
         (self.0 >> FRAME_SHIFT) as u32
     }
 
-    /// Whether an optimistic read may proceed: the page is present, not claimed, and accessed.
     #[inline]
     pub(crate) const fn is_hot(self) -> bool {
         self.0 & HOT != 0
@@ -108,7 +106,7 @@ impl Slot {
         self.0 & BUSY != 0
     }
 
-    /// The word without claim and accessed bit: frame, if it has one, and version.
+    /// Returns the word without the bits `busy` and `hot`.
     #[inline(always)]
     pub(crate) const fn of_page(self) -> u64 {
         self.0 & !(HOT | BUSY)
@@ -153,13 +151,11 @@ impl Slot {
         Self(self.filled(frame).0 | self.0 & HOT)
     }
 
-    /// Returns the slot as it is after its page was removed and `ghost` was stored in its place.
     pub(crate) fn emptied(self, ghost: Option<Ghost>) -> Self {
         let ghost = ghost.map_or(0, |ghost| HAS_GHOST | ghost.bits());
         Self(u64::from(ghost) << FRAME_SHIFT | self.next_version())
     }
 
-    /// Returns the ghost of the page that was evicted last, if the slot is empty and has one.
     pub(crate) fn ghost(self) -> Option<Ghost> {
         let word = self.frame();
         let has_ghost = self.0 & PRESENT == 0 && word & HAS_GHOST != 0;

@@ -1,8 +1,8 @@
 //! The claim: the exclusive right to change one slot.
 //!
-//! Place. Only claims change slots, with a new version and a wake-up of waiting threads.
-//! Exceptions: the accessed bit and the discard of a ghost need only a compare-and-swap, and the
-//! index stores to the slots of a leaf that it installs or removes ([`super::file_index`]).
+//! Slots change only by claims, which store a new version and wake waiting threads. Exceptions: the
+//! accessed bit and the discard of a ghost need only a compare-and-swap, and the index stores to
+//! the slots of a leaf that it installs or removes ([`super::file_index`]).
 //!
 //! Protocol.
 //! 1. Acquire a leaf handle ([`Leaf`]), load the slot, and swap in the same word with `busy` set
@@ -46,8 +46,8 @@ struct Lost;
 fn swap_for_claimed(word: &AtomicU64, seen: Slot) -> Result<(), Lost> {
     debug_assert!(!seen.is_busy());
     // ORDERING: Acquire; pairs with the release store that ended the previous claim, so that the
-    // holder sees the frame metadata as published. No release: nothing before a claim need be seen
-    // with it, and page bytes are written after a fence (`UniqueFrame::bytes`). Relaxed on failure.
+    // holder sees the frame metadata as published. No release: the claim publishes nothing, and
+    // page bytes are written after a fence (`UniqueFrame::bytes`). Relaxed on failure.
     let claimed = word.compare_exchange(
         seen.bits(),
         seen.claimed().bits(),
@@ -57,7 +57,6 @@ fn swap_for_claimed(word: &AtomicU64, seen: Slot) -> Result<(), Lost> {
     claimed.map(|_| ()).map_err(|_| Lost)
 }
 
-/// Exclusive right to change one slot.
 #[derive(Debug)]
 pub(crate) struct Claim<'s, S: RefScheme> {
     claims: &'s Claims<S>,
@@ -236,7 +235,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
     }
 
     /// Moves the page to `to`, and returns the old block. Returns `to`, with the slot restored, if
-    /// it has no page, or one that is locked, otherwise referenced, or of another order.
+    /// the slot has no page, or its page is locked, has another reference, or has another order.
     pub(crate) fn relocate(
         self,
         to: UniqueFrame<'s, S>,

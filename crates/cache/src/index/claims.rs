@@ -12,7 +12,6 @@ use pagewell_sync::shard::{Padded, is_apart};
 
 use crate::index::lives::Lives;
 
-/// State of the cache that every claim uses.
 #[derive(Debug)]
 pub(crate) struct Claims<S: RefScheme> {
     pub(crate) pool: FramePool<S>,

@@ -1,4 +1,4 @@
-//! Leaf clusters: budget charges and memory of the parts of a file's arrays that are in use.
+//! Leaf clusters: budget charges and memory of the used parts of a file's arrays.
 //!
 //! A leaf in use shares two resources with its neighbours:
 //! - its *part* of the root: one page of memory with the entries of [`PART_LEAVES`] leaves;
@@ -8,8 +8,8 @@
 //!
 //! Protocol. A thread *enters* a leaf before its creation, and makes it *leave* after its removal.
 //! 1. Enter: with the lock held, count the leaf. For the first leaf of a cluster or part, the
-//!    caller must have charged their bytes; otherwise it charges the missing bytes without the
-//!    lock, since that may evict leaves of the same file, and retries.
+//!    caller must have charged the bytes of that cluster or part. Otherwise it charges them without
+//!    the lock, since a charge may evict leaves of the same file, and retries.
 //! 2. Leave: with the lock held, decrement the count. For the last leaf of a cluster or part,
 //!    discard their memory, and return the bytes that the caller uncharges.
 //!
@@ -90,8 +90,8 @@ impl Extents {
         nr * size_of::<u64>() + NOTE_BYTES
     }
 
-    /// Step 1 of the protocol. Returns how many of the `paid` bytes, which the caller has charged,
-    /// were not needed, or how many are missing; nothing was counted then.
+    /// Step 1 of the protocol. Returns the number of the `paid` (charged) bytes that were not
+    /// needed. If bytes are missing, returns their number and counts nothing.
     pub(super) fn enter(&self, leaf: usize, paid: usize) -> Result<usize, Missing> {
         let (part, extent) = (leaf / PART_LEAVES, leaf / EXTENT_LEAVES % PART_EXTENTS);
         let mut parts = lock(&self.parts);

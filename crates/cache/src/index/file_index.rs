@@ -61,7 +61,6 @@ const MAKERS: usize = if cfg!(loom) { 1 } else { 8 };
 /// eviction or of a write lasts a few steps, that of a fill a transfer.
 pub(crate) const WATCHES: u32 = if cfg!(loom) { 0 } else { 4 };
 
-/// Index of one file.
 #[derive(Debug)]
 #[repr(C)] // The fields that hits load come first.
 pub(crate) struct Index<S: RefScheme> {
@@ -72,7 +71,6 @@ pub(crate) struct Index<S: RefScheme> {
     upkeep: Box<Upkeep>,
 }
 
-/// State for the creation and removal of leaves.
 #[derive(Debug)]
 struct Upkeep {
     extents: Extents,
@@ -164,7 +162,6 @@ pub(crate) struct Looker<'i>(&'i [AtomicU64]);
 
 #[cfg(not(loom))]
 impl<'i> Looker<'i> {
-    /// See [`Index::look`].
     #[inline(always)]
     pub(crate) fn look(self, page: PageNr) -> Option<Seen<'i>> {
         look_in(self.0, page)
@@ -201,9 +198,9 @@ impl<S: RefScheme> Index<S> {
         Some([nr_leaves.checked_mul(FRAME_WORDS)?, nr_leaves])
     }
 
-    /// Creates an empty index. `Mapping` ensures that the pool of `view` outlives it. The owner of
-    /// `beside` stores to the words of a cluster only under a claim of a page there, and leaves
-    /// zeros once the last page is removed.
+    /// Creates an empty index. `Mapping` keeps the pool of `view`. The dirty-page sets store to the
+    /// words of a cluster in `beside` only under a claim of a page there, and leave zeros once the
+    /// last page is removed.
     pub(crate) fn new(
         [slots, root]: [Reserved; 2],
         view: FrameView<S>,
@@ -218,7 +215,7 @@ impl<S: RefScheme> Index<S> {
             );
         }
         let extent_bytes = match beside {
-            // The frames of a model are too small for it.
+            // The frames of a model are too small for these words.
             Some(_) if !cfg!(loom) => EXTENT_WORDS * size_of::<AtomicU64>(),
             _ => 0,
         };
@@ -305,8 +302,7 @@ impl<S: RefScheme> Index<S> {
         try_lock(&self.upkeep.makers[leaf % MAKERS])
     }
 
-    /// Counts `leaf`, which the caller, with its leaf-creation lock, is about to create
-    /// ([`Extents::enter`]).
+    /// Counts `leaf` ([`Extents::enter`]), which the caller, with its creation lock, will create.
     pub(crate) fn enter(&self, leaf: usize, paid: usize) -> Result<usize, Missing> {
         self.upkeep.extents.enter(leaf, paid)
     }
@@ -334,7 +330,7 @@ impl<S: RefScheme> Index<S> {
     }
 
     /// Takes leaf number `leaf` into use with the metadata of `fresh`, and returns a handle. The
-    /// leaf is not in use. The caller holds its leaf-creation lock and has entered it.
+    /// leaf must not be in use. The caller holds its leaf-creation lock and has entered it.
     pub(crate) fn install_leaf<'s>(
         &self,
         claims: &'s Claims<S>,

@@ -49,7 +49,7 @@
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::shard::Padded;
 
-/// Models have one, whatever the addresses, since loom requires the same in each execution.
+/// Models have one, because the selection by address would differ between executions of a model.
 const NR_LIVES: usize = if cfg!(loom) { 1 } else { 64 };
 
 const LEAF_BYTES: usize = pagewell_frame::FRAME_WORDS * size_of::<AtomicU64>();

@@ -1,5 +1,5 @@
-//! Publication of frames as pages and leaves. This module is unsafe code, since other code relies
-//! on the metadata of published frames.
+//! Publication of frames as pages and leaves. The module counts as unsafe, since unsafe code
+//! elsewhere relies on the metadata of published frames.
 
 #![allow(unsafe_code)] // The obligation of `UniqueFrame::publish`; callers in this crate meet it.
 

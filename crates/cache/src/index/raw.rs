@@ -1,4 +1,4 @@
-//! Unsafe steps of claims and leaves. Their callers ensure the invariants of this module.
+//! Unsafe steps of claims and leaves. Their callers in `index` ensure its invariants.
 
 #![allow(unsafe_code)] // See the module documentation.
 
@@ -33,7 +33,7 @@ pub(crate) fn published<S: RefScheme>(claims: &Claims<S>, frame: FrameNr) -> Fra
     unsafe { FrameRef::from_raw(&claims.pool, frame) }
 }
 
-/// The reference of a slot to its page's frame, for the holder of the slot's claim.
+/// Returns the reference of a slot to its page's frame, for the holder of the slot's claim.
 pub(super) fn slots_reference<S: RefScheme>(claims: &Claims<S>, frame: FrameNr) -> FrameRef<'_, S> {
     // SAFETY: (A) a slot that names a frame has a reference, which only the holder of its claim,
     // the caller, may take or drop. The caller empties the slot or puts the reference back.

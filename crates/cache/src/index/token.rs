@@ -7,9 +7,9 @@
 //!
 //! *Order.* A check of a token returns the state of the page at step 3. Earlier reads of the thread
 //! are ordered before that load: each begins with an acquiring load of its slot, and ends with an
-//! acquire fence after the copy and another load. So if a second page is read between the token of
-//! the first and its check, then at that read's first load the first page was as the token records,
-//! and the second page had the bytes read.
+//! acquire fence after the copy and another load. Suppose that a thread makes a token of page A,
+//! reads page B, and then finds A unchanged. When the read of B began, A was as the token records,
+//! and B had the bytes read.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use crate::base::slot::{Slot, State};
 use crate::index::file_index::Seen;
 use crate::index::lives::Lives;
 
-/// Word of a token that is changed from the start: at step 2 the slot was claimed, had no page, or
-/// had another word. It differs from every [`Slot::of_page`] by its busy bit.
+/// Word of a token that is reported as changed from the start: at step 2 the slot was claimed, had
+/// no page, or had another word. It differs from every [`Slot::of_page`] by its busy bit.
 const GONE: u64 = u64::MAX;
 
 /// State of a page of a file, as a [`View`](crate::View) read it, for a later comparison
@@ -46,11 +46,11 @@ pub enum TokenState {
     /// The page has not changed since the token was made.
     Unchanged,
     /// The page is unchanged, but another thread has claimed it and may be about to change it. The
-    /// claim usually lasts as long as a write of a page; for the last page of a file with a page
-    /// codec that is opened for writing or extended, up to two transfers and two codec calls.
+    /// claim usually lasts as long as a write of a page. If a file with a page codec is opened for
+    /// writing or extended, a claim of its last page lasts up to two transfers and two codec calls.
     Busy,
-    /// The page was, or may have been, written, moved, removed or truncated, or the token is
-    /// another file's.
+    /// The page was, or may have been, written, moved, removed or truncated, or the token belongs
+    /// to another file.
     Changed,
 }
 

@@ -17,19 +17,19 @@ pub(crate) trait Keeper: fmt::Debug + Send + Sync {
     /// down the mapping and closed its backend. Does nothing in a fork.
     fn forget(&self, id: FileId, number: u64);
 
-    /// Passes a strong reference to file `number`, which the caller has counted, to a flusher. It
-    /// drops the reference, after it has made the file durable if no handle is left. Until then the
-    /// reference keeps the cache and its threads.
+    /// Passes a counted strong reference of file `number` to a flusher, which drops it. If no
+    /// handle is left, the flusher first makes the file durable. Until then the reference keeps the
+    /// cache and its threads.
     fn take_share(self: Arc<Self>, number: u64);
 
     /// Waits until file `number` is below its quota of frames that are not clean, and for no other
-    /// file. The caller holds no lock of the file. It cleans the file itself while the cache's
-    /// threads are paused ([`quiesce`](crate::Cache::quiesce)). Returns
+    /// file. The caller holds no lock of the file. While the cache's threads are paused
+    /// ([`quiesce`](crate::Cache::quiesce)), the calling thread cleans the file itself. Returns
     /// [`Throttled`](crate::ErrorKind::Throttled), with the reason, if the file cannot be cleaned.
     fn throttle(&self, number: u64) -> Result<(), Error>;
 
-    /// Waits until the threads of the cache have cleaned pages of any file with background
-    /// writeback, after `error` for lack of a block of `order`. The caller holds no lock of any
-    /// file. If no page has become clean, returns `error`, with a backend's error as the source.
+    /// Handles `error`, the lack of a free block of `order`: waits until the cache's threads have
+    /// cleaned pages of any file with background writeback. The caller holds no lock of any file.
+    /// If no page becomes clean, returns `error`, with a backend's error as its source.
     fn make_room(&self, error: Error, order: Order) -> Result<(), Error>;
 }

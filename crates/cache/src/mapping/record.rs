@@ -60,7 +60,7 @@ const MOST_BYTES: usize = 1 << 20;
 /// Minimum number of pages of a file's page size that the cache must be able to hold.
 const MIN_PAGES: usize = if cfg!(loom) { 1 } else { 4 };
 
-/// Maximum waits for the quota by a writer that extends a file, if others use it up first.
+/// Maximum number of waits for the quota by one extending write, if other writers use it up first.
 const ROUNDS_WITHIN_SHARE: usize = if cfg!(loom) { 1 } else { 16 };
 
 /// Minimum growth of a file, in bytes, that its index covers.
@@ -108,7 +108,7 @@ struct Hit<S: RefScheme> {
     page_shift: u32,
     page_size: usize,
     index: Index<S>,
-    /// In the second line, since only tokens need it.
+    /// In the second cache line, since only tokens need it.
     origin: Origin,
 }
 
@@ -449,7 +449,7 @@ impl<S: RefScheme> Mapping<S> {
     fn unchanged(&self, token: &Token) -> Option<Slot> {
         let seen = self.index().look(token.page())?;
         let slot = self.origin().unchanged(token, seen)?;
-        // After the slot, as in a view. No overflow: an index ends at `MAX_FILE_BYTES`.
+        // Loaded after the slot, as in a view. No overflow: an index ends at `MAX_FILE_BYTES`.
         let start = token.page() << self.page_shift();
         let len = self.size().saturating_sub(start);
         (len.min(self.page_size() as u64) == token.len() as u64).then_some(slot)
@@ -622,7 +622,6 @@ impl<S: RefScheme> Mapping<S> {
         writes: &Writes,
         op: Op,
     ) -> Result<FileLock<'_, ()>, Error> {
-        // Bounded, since other writers may use up the quota that was freed for this one.
         for _ in 0..ROUNDS_WITHIN_SHARE {
             self.throttle(writes)?;
             let lock = self.lock_size(writes, op)?;
@@ -649,7 +648,7 @@ impl<S: RefScheme> Mapping<S> {
         self.size().div_ceil(self.page_size() as u64)
     }
 
-    /// Maximum number of pages per transfer, which is also at most a sixteenth of the pool.
+    /// Maximum number of pages per transfer: [`MOST_BYTES`], but at most a sixteenth of the pool.
     pub(crate) fn most_pages(&self) -> usize {
         let pool = self.pool().nr_frames() / 16 * FRAME_BYTES;
         (MOST_BYTES.min(pool) / self.page_size()).max(1)
@@ -729,7 +728,7 @@ impl<S: RefScheme> Mapping<S> {
         self.shared.pressure.is_over(&writes.share)
     }
 
-    /// Hint whether `page` is resident and not clean, so that a write to it does not use the quota.
+    /// Returns, as a hint, whether `page` is resident and not clean: writes to it need no quota.
     pub(crate) fn seems_unclean(&self, page: PageNr) -> bool {
         let seen = self.index().look(page);
         seen.is_some_and(|seen| match seen.slot.state() {

@@ -1,6 +1,7 @@
-//! Weak references that own their target, of transfers in flight and offloaded calls. By the
-//! protocol of `files::opened`, the thread that drops the last strong reference waits for them, so
-//! that it, and never a transfer, closes the file, after the backend has stopped using its memory.
+//! Weak references of transfers in flight and offloaded calls, which own their target. By the
+//! protocol of `files::opened`, the thread that drops the last strong reference waits for them. It
+//! closes the file, never a transfer, and only after the backend has stopped using the file's
+//! memory.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::Arc;

@@ -5,11 +5,12 @@
 //! ahead each time, up to a limit. Any other miss reads only the requested pages.
 //!
 //! There are two modes. *Together*: the miss reads more pages than it needs, in one transfer.
-//! *Apart*: the miss reads what it needs, while the I/O engine reads the pages after it. The first
-//! thread that reads the *marked* page of these, or waits for it, submits the next window, so that
-//! two windows are in flight together, and a reader that is slower than the backend waits only
-//! once. The second mode is for backends below which no other layer reads ahead: files with direct
-//! I/O, and backends that complete later ([`Mapping::is_deep`](crate::mapping::record::Mapping)).
+//! *Apart*: the miss reads what it needs, while the I/O engine reads a *window* of pages after it.
+//! The first page of a window is *marked*: the first thread that reads this page, or waits for it,
+//! submits the next window. So two windows are in flight, and a reader that is slower than the
+//! backend waits only once. This mode is for backends below which no other layer reads ahead: files
+//! with direct I/O, and backends that complete later
+//! ([`Mapping::is_deep`](crate::mapping::record::Mapping)).
 //!
 //! The state is a hint. Misses and first reads of marked pages change it; hits do not.
 
@@ -46,8 +47,8 @@ pub enum Advice {
     Sequential,
     /// Random: nothing is read ahead.
     Random,
-    /// The bytes are read once: first reads of pages by this handle leave them as likely to be
-    /// evicted as before.
+    /// The bytes are read once: first reads of pages by this handle do not make their eviction less
+    /// likely.
     Once,
     /// The bytes are needed soon: their reads are submitted
     /// ([`File::prefetch`](crate::File::prefetch)).

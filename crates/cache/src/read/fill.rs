@@ -91,7 +91,7 @@ pub(super) struct Batch<'m, S: RefScheme> {
 }
 
 pub(super) enum Landed {
-    /// Contains the number of pages read, the first ones of the batch; at least one.
+    /// The first pages of the batch were read. Contains their number, at least one.
     Pages(usize),
     /// No page was read because of a truncation.
     Cut,
@@ -364,7 +364,7 @@ impl<'m, S: RefScheme> Batch<'m, S> {
 
     /// Processes the result of a transfer of `read` bytes: decodes the pages, and zeros their bytes
     /// past the end of the file. Fails with [`Truncated`](ErrorKind::Truncated) if the first page
-    /// was not read, unless the file is being truncated through this cache, and with
+    /// was not read and the file is not being truncated through this cache, and with
     /// [`Corrupt`](ErrorKind::Corrupt) if the codec refuses the first page.
     pub(super) fn landed(&self, mut read: usize) -> Result<Landed, Error> {
         let mut nr_read = 0;

@@ -69,8 +69,7 @@ pub struct OfFile<'i> {
 
 #[derive(Clone, Copy, Debug)]
 enum Tokens<'i> {
-    /// Tokens are made from the loaded slot of this page, with this number of the file's bytes in
-    /// it.
+    /// Tokens are made from the loaded slot of this page, which has this many of the file's bytes.
     Of(&'i Origin, PageNr, usize),
     Made(&'i Token),
 }
@@ -157,7 +156,7 @@ impl<W: Watch> Look<W> {
     /// Counts `1 + more` accesses. Fails if the page has changed or no check is left.
     #[inline(always)]
     pub(crate) fn check(&self, more: u32) -> Result<(), Torn> {
-        // Words passed by address would have to be in memory all the time.
+        // By value: words passed by address would have to be in memory all the time.
         let (first, second) = words(&self.watch);
         let left = checks_left(first, second, self.checks.get(), more);
         self.checks.set(left);

@@ -14,8 +14,8 @@ pub enum Looked<R> {
     /// An attempt without a reference failed: the page was changing or claimed, or the closure made
     /// too many accesses.
     Again,
-    /// An attempt without a reference had no result, and one with a reference must decide; or, in
-    /// one with a reference, the page's contents are inconsistent.
+    /// Without a reference: the attempt had no result, and one with a reference must decide. With a
+    /// reference: the page's contents are inconsistent.
     Fallback,
     /// An attempt with a reference failed because the closure made too many accesses.
     TooLong,

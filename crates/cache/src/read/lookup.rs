@@ -138,8 +138,8 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
     }
 
     /// As [`peek`](Self::peek), and sets the accessed bit of `page`. If it returns `None`, for any
-    /// reason, the caller calls [`get`](Self::get). Inlined by force: a result that is passed on
-    /// through memory twice costs as much as the reference.
+    /// reason, the caller calls [`get`](Self::get). Inlined by force: to pass a result on through
+    /// memory twice costs as much as to take the reference.
     #[inline(always)]
     fn try_hit(self, page: PageNr) -> Option<Found<'m, S>> {
         let seen = self.0.index().look(page)?;

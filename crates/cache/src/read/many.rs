@@ -1,7 +1,7 @@
 //! Batches of reads at many positions.
 //!
 //! A short read at a random position waits for two cache lines in turn: its slot and its bytes. A
-//! group of reads overlaps these waits: all complete a step before any begins the next.
+//! group overlaps these waits: all of its reads complete a step before any begins the next.
 //!
 //! 1. Prefetch the lines of all slots.
 //! 2. Load the slots, as in steps 1 to 3 of the optimistic read ([`crate::read::reader`]), and
@@ -25,7 +25,7 @@ use crate::read::reader::Reader;
 /// Maximum number of reads in a group: a processor waits for ten to twenty lines at a time.
 pub(crate) const GROUP: usize = 16;
 
-/// Maximum number of prefetched lines of a read; the processor detects the rest of a longer one.
+/// Maximum number of lines to prefetch for a read. The processor itself prefetches the rest.
 const MOST_LINES: usize = 4;
 const LINE: usize = 64;
 
@@ -73,7 +73,7 @@ impl<S: RefScheme> Reader<'_, S> {
             if let Some(slot) = index.look(page)
                 && slot.slot.is_hot()
                 && off + len <= page_size
-                // After the slot, as in step 3 of the optimistic read. The sum cannot overflow.
+                // The size is loaded after the slot: step 3 of the optimistic read. No sum overflows.
                 && pos + len as u64 <= self.0.size()
             {
                 raw::prefetch_page(view, slot.slot.frame(), off, len.min(MOST_LINES * LINE));

@@ -63,7 +63,7 @@ impl<'f, S: RefScheme> PageGuard<'f, S> {
         Ok(Self { hold, len })
     }
 
-    /// The baseline: without the bookkeeping for hazards.
+    /// Pins by a counted reference, without the bookkeeping for hazards: the baseline.
     #[cfg(feature = "baselines")]
     pub(crate) fn counted(mapping: &'f Mapping<S>, page: PageNr) -> Result<Self, Error> {
         let (reference, len) = pin(mapping, page)?;

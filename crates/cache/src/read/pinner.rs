@@ -20,7 +20,7 @@
 //! repeat, so the page was in this frame throughout, while step 3 loaded the protection and step 4
 //! the size.
 //!
-//! A counted pin sets the protection if its thread has pinned the page often, under the claim of
+//! A thread that has pinned a page often by counted pins sets the protection, under the claim of
 //! the page's slot. So while a claim is held, no other thread sets the protection, but a scan may
 //! remove it ([`pagewell_frame::FrameMeta::is_marked`]).
 //!

@@ -34,14 +34,14 @@ pub(crate) enum Step<T> {
 
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
-    /// Page that the other fields describe, which are initially empty.
+    /// Page to which the other fields refer.
     page: PageNr,
     left: Option<Left>,
     report: Option<Arc<Report>>,
     nr_fills: u32,
-    /// Number of failed transfers of several pages. After one, this page is tried alone. (Not a
-    /// flag: because of its padding, the compiler moves a future in pieces across its fields, and a
-    /// load of such a piece waits for the stores of both, 10 ns per hit.)
+    /// Number of failed transfers of several pages. After one, this page is tried alone. (A `bool`
+    /// would add padding. The compiler would move a future in pieces across its fields, and a load
+    /// of such a piece would wait for the stores to both fields, 10 ns per hit.)
     nr_failed_together: u32,
 }
 

@@ -11,8 +11,8 @@ use pagewell_sync::bytes::RacySource;
 use crate::index::token::Token;
 use crate::read::look::{Look, OfFile, Torn, Watch};
 
-/// Lengths of copies that are inlined. With few of them, a closure that copies is short, and likely
-/// to be inlined itself. For shorter lengths, the methods for arrays and integers are better.
+/// Lengths of copies that are inlined. If these are few, a closure that copies stays short, and is
+/// likely to be inlined. For shorter lengths, the methods for arrays and integers are better.
 const IN_LINE: RangeInclusive<usize> = 16..=64;
 
 /// Bytes of a page, or of a part of it, in the closure of [`File::view`](crate::File::view). A view

@@ -74,7 +74,7 @@ impl<S: RefScheme> Writer<'_, S> {
         let off = pos as usize & (self.0.page_size() - 1);
         let most = self.0.most_pages() * self.0.page_size() - off;
         let buf = &buf[..buf.len().min(most)];
-        // Throttled before the lock is held. A write within the file is throttled by page.
+        // Throttle before the lock is held. A write within the file is throttled page by page.
         let _resize = match self.0.lock_size_within_share(writes, Op::Write) {
             Ok(lock) => lock,
             Err(error) => return (0, Err(error)),

@@ -58,9 +58,9 @@ pub(crate) enum Part {
 pub(crate) struct Grower<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<S: RefScheme> Grower<'_, S> {
-    /// The caller holds the size lock. The page that contains the old end is written last, and the
-    /// size is stored before its claim ends. Otherwise a flusher could write the page only up to
-    /// the old end, and mark it clean.
+    /// Performs a write past the end. The caller holds the size lock. The page that contains the
+    /// old end is written last, and the size is stored before its claim ends. Otherwise a flusher
+    /// could write that page only up to the old end, and mark it clean.
     pub(crate) fn write_growing(
         self,
         writes: &Writes,
@@ -97,8 +97,8 @@ impl<S: RefScheme> Grower<'_, S> {
             Remover(self.0).drop_past_end(old);
             return (nr, result);
         }
-        // The size is stored here only if the old end is the end of a page, so that readers keep
-        // the size's cache line.
+        // The size is not stored yet if the old end is the end of a page. A redundant store would
+        // take the cache line of the size from readers.
         if self.0.size() != size {
             self.0.store_size(size);
         }
@@ -205,13 +205,13 @@ impl<S: RefScheme> Grower<'_, S> {
         error.with_detail(detail.to_string())
     }
 
-    /// Queries the backend whether the file can have `size` bytes. Otherwise only later syncs would
-    /// return the error of a write past a limit, until the file is truncated. The largest accepted
-    /// size is recorded, usually that of the whole index.
+    /// Queries the backend whether the file can have `size` bytes. Without this, only later syncs
+    /// would return the error of a write past a limit, until the file is truncated. The largest
+    /// accepted size is recorded, usually that of the whole index.
     #[cold]
     fn check_size(self, writes: &Writes, op: Op, size: u64) -> Result<(), Error> {
         let layout = self.0.layout();
-        // In a file in whole pages, a smaller size may need up to one page more.
+        // In a file stored in whole pages, a size may need up to one page more than a larger size.
         let rest = if layout.is_of_pages() {
             self.0.page_size() as u64 - 1
         } else {
@@ -297,8 +297,8 @@ impl<S: RefScheme> Grower<'_, S> {
         Ok(())
     }
 
-    /// Zeros the bytes between the end of the file and `pos` in the partial tail page. Fills zero
-    /// those of other pages. The caller holds the size lock.
+    /// Zeros the bytes between the end of the file and `pos` in the partial tail page, if it is
+    /// resident. The caller holds the size lock.
     pub(crate) fn zero_tail(self, writes: &Writes, pos: u64) -> Result<(), Error> {
         let old = self.0.size();
         let page_size = self.0.page_size() as u64;
@@ -312,13 +312,12 @@ impl<S: RefScheme> Grower<'_, S> {
         if tail != 0 && is_cached {
             let zeros = vec![0; (page_size - tail).min(pos - old) as usize];
             let edit = Edit::bytes(tail as usize, &zeros, 0);
-            // The size lock prevents a truncation.
             let _ = PageWriter(self.0).write_page(writes, old / page_size, edit, Bound::Growing)?;
         }
         Ok(())
     }
 
-    /// Bytes past the new size are removed; new bytes are zeros.
+    /// Changes the file's size: removes the bytes past the new size, or adds zeros.
     pub(crate) fn resize(self, new: u64) -> Result<(), Error> {
         let writes = self.0.writes(Op::Resize)?;
         self.when_unlocked(writes, || self.try_resize(writes, new))
@@ -333,7 +332,7 @@ impl<S: RefScheme> Grower<'_, S> {
                 format_args!("{new} bytes: its index ends at {end}"),
             ));
         }
-        // In a file in whole pages, a smaller size may take more bytes.
+        // In a file stored in whole pages, a smaller size may take more bytes.
         if new > writes.checked_size() && (new > self.0.size() || self.0.layout().is_of_pages()) {
             self.check_size(writes, Op::Resize, new)?;
         }
@@ -369,8 +368,8 @@ impl<S: RefScheme> Grower<'_, S> {
             Ok(())
         } else {
             StorageSize(self.0).set_storage_size(&mut storage, new, || {
-                // Published once the truncation is certain, and before a fill reads the removed
-                // bytes as zeros.
+                // The size is published once the truncation is certain, and before a fill reads the
+                // removed bytes as zeros.
                 if new < old {
                     // With a codec, the backend has the removed bytes of the last page until it is
                     // written again.

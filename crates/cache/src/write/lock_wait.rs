@@ -89,7 +89,6 @@ fn is_locked<S: RefScheme>(
     is_locked && before.is_some() && in_frame() == before
 }
 
-/// Returns [`Deadlock`](ErrorKind::Deadlock) if this thread owns the guard of `lock`.
 pub(crate) fn check_not_ours<S: RefScheme>(
     mapping: &Mapping<S>,
     writes: &Writes,

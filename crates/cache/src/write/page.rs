@@ -53,9 +53,9 @@ use crate::write::raw;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bound {
-    /// No. A write past the end of the file, because of a truncation, writes nothing to the page.
+    /// Not past the end of the file. If a truncation puts the write there, it writes nothing.
     Within,
-    /// Yes. The caller holds the size lock, so the file cannot be truncated.
+    /// Past the end, too. The caller holds the size lock, so the file cannot be truncated.
     Growing,
     /// As `Growing`. The write to the page with the old end also stores this number as the size.
     GrowingTo(u64),
@@ -219,7 +219,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
             .map_err(|reason| self.0.out_of_frames(Op::Write, &reason))
     }
 
-    /// Takes the spare frame. Frees it and returns `None` if it is one for another file.
+    /// Takes the spare frame. Frees it and returns `None` if it is of another pool or order.
     fn take_spare(self, spare: &mut Option<UniqueFrame<'m, S>>) -> Option<UniqueFrame<'m, S>> {
         let fits = |spare: &UniqueFrame<'_, S>| {
             std::ptr::eq(spare.pool(), self.0.pool()) && spare.order() == self.0.order()
@@ -303,7 +303,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         Ok(Attempt::Done)
     }
 
-    /// Whether the file ends before the end of an edit within it. The caller has claimed the slot.
+    /// Whether an edit that must be within the file ends past its end. The caller claims the slot.
     fn is_cut(self, page: PageNr, edit: Edit<impl Change>, bound: Bound) -> bool {
         // ORDERING: SeqCst fence; pairs with the one in `Remover::remove` (store buffering). This
         // thread claims a slot, then loads the size; a truncating thread stores the size, then

@@ -86,7 +86,7 @@ impl<'m, S: RefScheme> PageLocks<'m, S> {
     }
 
     /// Unlocks a page without changing it, so tokens of it stay valid. Does nothing if the page was
-    /// removed: the lock is gone or belongs to another guard.
+    /// removed: its lock has ended, or belongs to another guard.
     pub(crate) fn unlock(self, page: PageNr, holder: u64) {
         let Some(claim) = self.0.claim_present(page) else {
             return;

@@ -25,14 +25,14 @@ use crate::write::page_lock::{IfLocked, PageLocks, ThenLock};
 ///
 /// Until then all readers see the old page, and other writers of the page wait. A call of the
 /// thread that has the guard fails with [`Deadlock`](crate::ErrorKind::Deadlock) if it would wait
-/// for it. The guard cannot be sent to another thread unless it is [detached](Self::detach).
+/// for the guard. The guard cannot be sent to another thread unless it is [detached](Self::detach).
 pub struct PageGuardMut<'f, S: RefScheme = LockBit> {
     locked: LockedPage<'f, S>,
     /// Makes the guard `Sync` but not `Send`.
     stays: PhantomData<MutexGuard<'f, ()>>,
 }
 
-/// As a [`PageGuardMut`], but has no owner and may be sent to any thread. A thread that has this
+/// Like a [`PageGuardMut`], but has no owner and may be sent to any thread. A thread that has this
 /// guard and writes to the page by other means waits forever: the deadlock is not detected.
 pub struct DetachedPageGuardMut<'f, S: RefScheme = LockBit> {
     locked: LockedPage<'f, S>,
@@ -62,7 +62,7 @@ struct LockedPage<'f, S: RefScheme> {
     bytes: Box<[u8]>,
     lsn: u64,
     at_end: AtEnd,
-    /// For a page with other references. Allocated in advance, so that the drop cannot fail.
+    /// Frame for the case of other references. Allocated in advance, so that the drop cannot fail.
     spare: Option<UniqueFrame<'f, S>>,
     /// Dropped after the page was replaced.
     undecided: Option<Undecided<'f>>,
@@ -201,7 +201,6 @@ impl<S: RefScheme> LockedPage<'_, S> {
         PageLocks(self.mapping).replace_locked(self.page, lock, edit, self.spare.take());
     }
 
-    /// Does nothing in a fork.
     fn publish(&mut self) {
         if self.mapping.shared().home.is_here() {
             self.replace(ThenLock::Stays);

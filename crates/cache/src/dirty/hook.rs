@@ -9,8 +9,8 @@ use crate::base::page_hooks::is_in_page_hook;
 use crate::dirty::order::HookEntered;
 
 thread_local! {
-    /// Number of callbacks that this thread is in. It has no destructor, since the destructors of
-    /// the thread's other variables may close files.
+    /// Number of callbacks that this thread is in. The variable has no destructor, because it is
+    /// still used when destructors of other thread-local variables close files.
     static NR_HOOKS: Cell<usize> = const { Cell::new(0) };
 }
 

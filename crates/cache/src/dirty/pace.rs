@@ -39,9 +39,9 @@ pub(crate) struct Amount {
 #[derive(Debug)]
 pub(crate) struct Pace {
     given: Amount,
-    /// At least one in each field.
+    /// The bound. At least one in each field.
     most: Amount,
-    /// Duration of the sync after which the bounds were lowered, unless the last sync was fast.
+    /// Duration of the slow sync that lowered the bounds; `None` after a fast sync.
     slow: Option<Duration>,
 }
 
@@ -109,8 +109,8 @@ impl Amount {
         grow(&mut self.requests, given.requests);
     }
 
-    /// Lowers a bound to the fraction `part` of `given`, but a slow sync of less than half of the
-    /// bound not below the bound of a new file.
+    /// Lowers a bound to the fraction `part` of `given`. If `given` is less than half of the bound,
+    /// does not lower it below the bound of a new file.
     fn shrink(&mut self, given: Self, part: f64) {
         let shrink = |most: &mut u64, given: u64, first: u64| {
             let least = if given >= *most / 2 {

@@ -113,7 +113,7 @@ impl PageSet<'_> {
         (extent, 1 << (self.which.nr() * COUNT_BITS))
     }
 
-    /// Returns `false` if `page`, whose slot the caller has claimed, was in the set already.
+    /// Inserts `page`, whose slot the caller has claimed. Returns `false` if it was in the set.
     pub(crate) fn insert(self, page: PageNr) -> bool {
         let ((at, bit), (extent, one)) = (self.place(page), self.count_of(page));
         // ORDERING: Relaxed, for all operations here and below. A page's changes are ordered by its

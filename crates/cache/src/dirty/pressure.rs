@@ -33,7 +33,7 @@ use crate::dirty::calls::Calls;
 pub(crate) struct Limits {
     /// Limit of frames that are not clean, in all files.
     pub(crate) nr_frames: usize,
-    /// Upper bound of these frames if there are many files.
+    /// Upper bound of these frames if many files use their minimum quotas.
     pub(crate) ceiling: usize,
     /// Age of the oldest write that is not durable at which the flushers sync its file.
     pub(crate) age: Duration,
@@ -47,8 +47,7 @@ impl Limits {
     /// Age at which the kernel writes dirty pages back (`dirty_expire_centisecs`).
     pub(crate) const AGE: Duration = Duration::from_secs(30);
 
-    /// Less than a second, so that a writer gets the error of a call that does not return within a
-    /// second.
+    /// Less than a second: a writer gets its error within a second if a call does not return.
     pub(crate) const STALL: Duration = Duration::from_millis(900);
 
     /// Time for which a failed close is retried: long enough for an interrupted call, or for a

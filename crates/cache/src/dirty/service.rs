@@ -119,9 +119,10 @@ enum Outcome {
 #[cfg(not(loom))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// Limit for a call that was already in progress at the start of the wait, from that start on.
+    /// Maximum time from the start of the wait, for a call that was in progress at that start.
     pub(crate) with_old: Duration,
-    /// Limit for any call from its start on, and for the start of the next call or attempt.
+    /// Maximum time from the start of a call to its return, and until the next call or attempt
+    /// starts.
     pub(crate) with_new: Duration,
 }
 
@@ -162,7 +163,6 @@ impl Service {
         }
     }
 
-    /// See [`Attendance::call`].
     #[must_use]
     pub(crate) fn note_call(&self) -> bool {
         self.attendance.call()
@@ -176,7 +176,6 @@ impl Service {
         state.nr_begun
     }
 
-    /// See [`Attendance::forget_call`].
     pub(crate) fn forget_call(&self) {
         self.attendance.forget_call();
     }

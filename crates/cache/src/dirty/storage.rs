@@ -16,7 +16,7 @@ pub(crate) enum Durability {
 
 #[derive(Debug)]
 pub(crate) struct Storage {
-    /// Whether the backend's size is known to be the size that fills use. It is not if a call has
+    /// Whether the backend is known to have the size that fills use. It is not known if a call has
     /// failed and the backend has not returned its size since, if writes are in progress, or if the
     /// file is stored in whole pages and its end has not been set yet.
     pub(crate) is_size_known: bool,
@@ -26,10 +26,10 @@ pub(crate) struct Storage {
     pub(crate) is_doubtful: bool,
     /// Whether a write has failed since the last successful sync, so that pages may be dirty.
     pub(crate) may_have_dirty: bool,
-    /// For a file in whole pages: end to which the backend was extended, if after the file's pages.
+    /// For a file in whole pages: end to which the backend was extended, if past the file's pages.
     pub(crate) pages_end: u64,
     /// For a file in whole pages: whether the bytes past the last page, which only encode the size,
-    /// may differ from zeros, since they have not been checked after an opening.
+    /// may differ from zeros. They are not checked when the file is opened.
     pub(crate) may_have_rest: bool,
     /// For a file in whole pages: whether it was truncated since the last successful sync
     /// ([`crate::writeback::size`], P2).

@@ -41,7 +41,7 @@ pub(crate) struct Writes {
     pub(crate) reserve: Option<Reserve>,
     /// `NO_LOOSE_END`, or the value of [`loose_end`](Self::loose_end).
     loose_end: Padded<AtomicU64>,
-    /// Size to which the backend has said that the file can grow. A hint that may be outdated.
+    /// Size up to which the backend has accepted growth. A hint that may be outdated.
     checked_size: Padded<AtomicU64>,
     pub(crate) groups: Groups,
     pub(crate) in_hook: Padded<ThreadMark>,
@@ -51,7 +51,7 @@ pub(crate) struct Writes {
     nr_handles: Padded<AtomicUsize>,
     number: u64,
     pub(crate) share: Share,
-    /// Time since which the file has such frames.
+    /// Time since which the file has frames that are not clean.
     pub(crate) since: Padded<Since>,
     pub(crate) service: Padded<Service>,
 }
@@ -164,9 +164,9 @@ impl Writes {
         }
     }
 
-    /// Returns the end of the file, if the backend may have nonzero bytes after it in the page with
-    /// the end: in a file in whole pages, after a truncation or an opening. They must not become
-    /// part of the file when it grows ([`crate::writeback::tail`]).
+    /// Returns the end of the file if the backend may have nonzero bytes between it and the end of
+    /// its page. A file in whole pages may have such bytes after a truncation or an opening. They
+    /// must not become part of the file when it grows ([`crate::writeback::tail`]).
     pub(crate) fn loose_end(&self) -> Option<u64> {
         // ORDERING: Relaxed; the value is set under the size lock, which every thread that extends
         // the file holds, and changes only under the writeback lock. A thread that loads a value
@@ -194,7 +194,7 @@ impl Writes {
     }
 
     /// Marks the backend as being truncated until the guard is dropped, which wakes the threads in
-    /// `waits`. The caller holds the writeback lock, and stores the new size for fills before that.
+    /// `waits`. The caller holds the writeback lock, and before the drop stores the size for fills.
     pub(crate) fn cutting<'w>(&'w self, waits: &'w WaitTable) -> Cutting<'w> {
         // ORDERING: Relaxed; a thread whose read is short because of the truncation also sees this
         // store, if the backend orders its calls (the operating system and the memory backend do).
@@ -252,8 +252,8 @@ impl Writes {
         }
     }
 
-    /// Part of [`note_state`](Self::note_state). It is a separate function, so that writes to dirty
-    /// pages need not save its registers.
+    /// Separate from [`note_state`](Self::note_state), so that writes to dirty pages save no
+    /// registers.
     #[inline(never)]
     fn note_change(
         &self,

@@ -2,9 +2,9 @@
 //!
 //! A writer at its file's quota ([`crate::dirty::pressure`]), and a thread that finds no frame
 //! because of pages that are not clean, request that flushers clean files ([`super::flushers`]),
-//! and wait. While requests are served, they call neither a backend nor a callback: a callback runs
-//! only on a thread that operates on its file, or on a flusher. Their errors name a call that does
-//! not return.
+//! and wait. While requests are served, these threads call neither a backend nor a callback: a
+//! callback runs only on a thread that operates on its file, or on a flusher. The error of such a
+//! thread names the call that does not return.
 //! - A writer waits for its file. It gives up if no page became clean and an attempt has failed, a
 //!   call of the backend or the callback has not returned for 0.9 s (`Builder::stall_timeout`), or
 //!   no attempt or call has begun for this time.
@@ -43,7 +43,7 @@ use crate::writeback::flush::Flusher;
 #[cfg(not(loom))]
 const FOR_OLD_CALLS: Duration = Duration::from_millis(200);
 
-/// Time for which a thread that needs a block of frames waits on once the first pages are clean.
+/// Time for which a thread that needs a block continues to wait after the first pages are clean.
 #[cfg(not(loom))]
 const FOR_MORE: Duration = Duration::from_millis(200);
 
@@ -55,7 +55,6 @@ impl<S: RefScheme> Cleaner<'_, S> {
         self.0.supply().pool()
     }
 
-    /// See [`Keeper::throttle`](crate::mapping::keeper::Keeper::throttle).
     #[cold]
     pub(crate) fn throttle(self, number: u64) -> Result<(), Error> {
         let Some(mapping) = visit(self.0, number) else {
@@ -139,7 +138,6 @@ impl<S: RefScheme> Cleaner<'_, S> {
         }
     }
 
-    /// See [`Keeper::make_room`](crate::mapping::keeper::Keeper::make_room).
     #[cold]
     pub(crate) fn make_room(self, error: Error, order: Order) -> Result<(), Error> {
         let pressure = &self.0.shared.pressure;
@@ -183,8 +181,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
         nr_cleaned() != before
     }
 
-    /// Makes the files `numbers` with background writeback durable. For a single frame, stops once
-    /// `nr_cleaned` differs from `before`. Returns the first error.
+    /// As below, but on this thread: a model has no flushers.
     #[cfg(loom)]
     fn clean_any(
         self,

@@ -135,7 +135,6 @@ impl<S: RefScheme> Opened<S> {
         }
     }
 
-    /// See [`Registry::begin_to_open`](crate::files::registry::Registry::begin_to_open).
     pub(crate) fn begin_to_open(files: &Files<S>, id: FileId) -> Opening<'_, S> {
         match files.registry.begin_to_open(id) {
             Begin::Already(share) => Opening::Already(Self::new(share)),

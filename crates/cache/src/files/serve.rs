@@ -14,7 +14,6 @@ use crate::files::state::Files;
 #[cfg(not(loom))]
 use crate::files::visit::visit;
 
-/// Requests writeback of files with background writeback that are not clean. Waits for none.
 #[cfg(not(loom))]
 pub(super) fn watch<S: RefScheme>(files: &Arc<Files<S>>) {
     let pressure = &files.shared.pressure;

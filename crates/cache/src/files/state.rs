@@ -28,7 +28,6 @@ pub(crate) struct Files<S: RefScheme> {
     /// callback or a codec. A flusher drops them, or a caller of
     /// [`quiesce`](crate::Cache::quiesce).
     pub(super) left: Mutex<Vec<Share<S>>>,
-    /// Set by [`companion_or_else`](crate::companion_or_else).
     pub(crate) companion: Mutex<Weak<Companion>>,
 }
 

@@ -73,7 +73,7 @@ impl<S: RefScheme> Reader<'_, S> {
             if let Some(slot) = index.look(page)
                 && slot.slot.is_hot()
                 && off + len <= page_size
-                // The size is loaded after the slot: step 3 of the optimistic read. No sum overflows.
+                // Load the size after the slot: step 3 of the optimistic read. No sum overflows.
                 && pos + len as u64 <= self.0.size()
             {
                 raw::prefetch_page(view, slot.slot.frame(), off, len.min(MOST_LINES * LINE));

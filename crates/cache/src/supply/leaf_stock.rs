@@ -1,10 +1,10 @@
 //! Frames for leaves, allocated several at a time.
 //!
 //! The memory of a leaf's frame is discarded ([`crate::index::file_index`]), which splits a huge
-//! page. A large file that is read sequentially creates a leaf for every 512 pages; if these were
-//! allocated one at a time, they would lie between the pages, and split every huge page. So several
-//! frames, contiguous if memory is not fragmented, are allocated at once and kept. If a request
-//! finds no frame, or a file is closed, all of them are freed.
+//! page. A large file that is read sequentially creates a leaf for every 512 pages. If the frames
+//! of leaves were allocated one at a time, they would lie between the pages, and split every huge
+//! page. So several frames, contiguous if memory is not fragmented, are allocated at once and kept.
+//! If a request finds no frame, or a file is closed, all of them are freed.
 //!
 //! Each discard is a system call, and a small file needs one leaf. So the stock counts the leaves
 //! that are created until it is freed, and the next allocation has as many frames. Each further

@@ -19,8 +19,8 @@ use crate::supply::parts::Supply;
 
 /// Number of frames that a fill reserves for a leaf: one for its metadata, and two to be withheld
 /// ([`super::budget`]) for the memory that it shares with its neighbours. This memory may need a
-/// third frame, which is withheld without a reservation: if there is none, the leaf is not created.
-/// (Models reserve one frame: their pools are tiny.)
+/// third frame, which is withheld without a reservation. If none is available, the leaf is not
+/// created. (Models reserve one frame: their pools are tiny.)
 pub(crate) const LEAF_FRAMES: usize = if cfg!(loom) { 1 } else { 3 };
 
 #[derive(Clone, Copy, Debug)]

@@ -4,8 +4,8 @@
 //! So a fill first acquires a reservation for the page, its neighbours and the leaf, before it
 //! holds a claim or a frame. It sleeps until the reservation is granted, or is given up if it must
 //! not wait. All reservations together cover at most three quarters of the pool. A fill that needs
-//! more than all the shared credit waits until no reservation uses that credit; only such a fill
-//! may exceed the limit.
+//! more than all the shared credit waits until no reservation uses that credit, and exceeds the
+//! limit.
 //!
 //! Half of the credit is divided among the shards of the threads. A fill reserves in its thread's
 //! shard, which has a cache line of its own, as long as the shard has credit. The other half, or
@@ -15,10 +15,10 @@
 //! use at most half of the shared credit plus half of its last reservation, unless its first
 //! reservation alone is larger (`dirty::pressure` divides dirty frames likewise). If a backend
 //! hangs, the readers of its file may use up their shards and the file's quota. Readers of other
-//! files use the shared credit, unless a single fill needs more than is left of it (as in a small
-//! pool, or beside many backends that hang). If a file has reserved no shared credit, its fill
-//! therefore exceeds the limit after a wait of 0.9 s, as long as all such fills together exceed it
-//! by an eighth of the pool at most. Its allocations then find a frame, or fail.
+//! files then use the rest of the shared credit. A single fill may need more than this rest, in a
+//! small pool or beside many backends that hang. If its file has reserved no shared credit, the
+//! fill therefore exceeds the limit after a wait of 0.9 s, as long as all such fills together
+//! exceed it by at most an eighth of the pool. Its allocations then find a frame, or fail.
 //!
 //! Locks. A thread waits for a reservation ([`InFlight::permit`]) with no claim held, but possibly
 //! with locks of files. The lock of the shared credit is a short lock, which a fill with claims
@@ -69,7 +69,7 @@ struct State {
     nr_waiters: usize,
 }
 
-/// Wait for shared credit. A model has no time limit.
+/// Wait for shared credit.
 #[derive(Debug, Default)]
 struct Wait {
     #[cfg(not(loom))]
@@ -150,14 +150,14 @@ impl InFlight {
             permit
         });
         let mut all: Vec<_> = of_shards.collect();
-        // A wait for too long must not help either.
+        // Also uses up the excess that fills may reserve after a long wait.
         all.push(self.permit(of_file, self.stock.most + self.stock.most_excess));
         all
     }
 
     /// Waits until `nr_frames` are within the limits, or until no shared credit is reserved. If the
-    /// file has reserved none, the wait ends after 0.9 s, within an eighth of the pool. The caller
-    /// holds no claim.
+    /// file has reserved none, the wait ends after 0.9 s, unless the limit were exceeded by more
+    /// than an eighth of the pool. The caller holds no claim.
     pub(crate) fn permit<'s>(&'s self, of_file: &'s OfFile, nr_frames: usize) -> Permit<'s> {
         let mut permit = self.empty_permit(of_file, self.shards.own());
         let in_shard = || permit.try_extend_in_shard(nr_frames);
@@ -193,8 +193,7 @@ impl InFlight {
 }
 
 impl Stock {
-    /// Whether a fill may exceed the limit after its wait: its file has reserved no shared credit,
-    /// and all such fills exceed the limit by an eighth of the pool at most.
+    /// Whether a fill may exceed the limit after its wait (see the module).
     fn may_exceed(&self, state: &State, of_file: &OfFile, nr_frames: usize) -> bool {
         of_file.nr() == 0 && state.nr_frames + nr_frames <= self.most + self.most_excess
     }
@@ -242,7 +241,6 @@ impl Stock {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// A model has no timeouts, and its only shard has no credit.
     #[cfg(loom)]
     fn wait<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
         let waited = self.returned.wait(state);

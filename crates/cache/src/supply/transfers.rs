@@ -178,8 +178,8 @@ impl Drop for Transfer<'_> {
 
 impl Waiter<'_> {
     /// Sleeps until a transfer to the nodes has ended since the last call, or until a timeout. Each
-    /// expired timeout doubles the next one, within [`NAPS`]. Returns `false` at once if none has
-    /// ended for [`LONGEST`].
+    /// expired timeout doubles the next one, within [`NAPS`]. Returns `false` at once if no
+    /// transfer has ended for [`LONGEST`].
     #[cfg(not(loom))]
     #[must_use]
     pub(crate) fn wait(&mut self) -> bool {

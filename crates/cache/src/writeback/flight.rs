@@ -18,11 +18,10 @@
 //!
 //! Concurrent ranges do not overlap, so W3 holds whatever their order.
 //!
-//! Progress. The thread starts requests, and takes completions, only in [`Flight::wait`]. A
-//! callback may read the file. With direct I/O, a read of part of a block waits for a thread that
-//! needs the file exclusively, and that thread waits for the requests in flight. So if the file has
-//! a callback, the thread gathers a full set of requests, starts all of them, and waits for all of
-//! them, before the callback runs again.
+//! Progress. The thread starts requests, and takes completions, only in [`Flight::wait`]. While it
+//! has requests in flight, it must not call the backend by other means (see `Lane` of the engines),
+//! but a callback may read the file. So if the file has a callback, the thread gathers a full set
+//! of requests, starts all of them, and waits for all of them, before the callback runs again.
 //!
 //! Panics. A callback that unwinds drops the submission context, which waits for its requests, and
 //! then the ranges, whose pages become dirty again unless their result was processed.
@@ -60,7 +59,8 @@ mod imp {
     /// Otherwise the backend's size stays unknown.
     pub(in crate::writeback) struct Flight<'m, S: RefScheme> {
         mapping: &'m Mapping<S>,
-        /// Dropped before the ranges, which own its requests' memory: the drop waits for these.
+        /// Dropped before the ranges, which own the memory of its requests: the drop waits for
+        /// these.
         lane: Box<dyn Lane + 'm>,
         runs: Vec<Option<Run<'m, S>>>,
         results: Results,
@@ -102,8 +102,8 @@ mod imp {
             })
         }
 
-        /// Steps 2 and 3, the latter for enough ranges to stay within the limit. Calls `settled`
-        /// for each of these.
+        /// Step 2, and step 3 for as many ranges as the maximum of requests in flight requires.
+        /// Calls `settled` for each of the latter.
         pub(in crate::writeback) fn give(
             &mut self,
             storage: &mut Storage,
@@ -166,7 +166,7 @@ mod imp {
                 storage.may_have_dirty = self.had_dirty;
             }
             if self.mapping.layout().is_of_pages() {
-                // The backend has space for all pages. The owner sets the end of the file next.
+                // The backend has space for all pages. The caller sets the end of the file next.
                 let is_same = self.fill_size == self.mapping.fill_size();
                 storage.is_size_known = self.was_known && is_same && !self.has_failed;
             } else if !self.has_failed {
@@ -250,7 +250,6 @@ mod imp {
     use crate::mapping::record::Mapping;
     use crate::writeback::run::Run;
 
-    /// A model has no engine.
     pub(in crate::writeback) struct Flight<'m, S: RefScheme>(Infallible, PhantomData<&'m S>);
 
     impl<'m, S: RefScheme> Flight<'m, S> {

@@ -270,7 +270,6 @@ impl Tries {
         Self {}
     }
 
-    /// A model has no time.
     fn pause(&mut self) -> bool {
         false
     }

@@ -22,7 +22,7 @@ use crate::writeback::size::StorageSize;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// No sync, so the backend need not write a page to its device twice.
+    /// No sync. None is started early either: the device might write a page twice.
     Nothing,
     /// A sync by a later call, and syncs in between, so that no more is written than one sync can
     /// make durable in a limited time ([`crate::dirty::pace`]).
@@ -206,7 +206,8 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         }
         match failures.failure {
             None => Ok(nr_taken),
-            // The caller repeats it, except refusals by the program, whatever their kind of error.
+            // The caller repeats an interrupted sync, but no refusal by the program, of whatever
+            // kind.
             Some(failure)
                 if next == Next::Sync
                     && failure.cause == Cause::Storage
@@ -253,7 +254,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         };
         let record = self.0.pool().meta(frame);
         let before = PageState::of(record);
-        // Past the end is a page of a file that is just growing or being truncated.
+        // A page past the end is that of a file that is growing or being truncated.
         let len = self.0.len_of(page, self.0.size());
         if !before.is_dirty() || len == 0 {
             return Ok(None);

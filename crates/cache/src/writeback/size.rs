@@ -33,8 +33,8 @@
 //!   makes dirty, is written again. Readers do not get them, and the file grows past them only
 //!   after they are zeroed ([`super::tail`]).
 //!
-//! Each intermediate size is that of a file at least as long as the last durable one, or as a
-//! truncation since then leaves it.
+//! Each intermediate size is that of a file at least as long as the last durable file, or as the
+//! file after a truncation since then.
 //!
 //! Verified by: `crates/pagewell/tests/durability`, `crates/pagewell/tests/page_hooks`.
 

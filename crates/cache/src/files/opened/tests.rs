@@ -136,7 +136,7 @@ fn a_quiet_cache_has_closed_what_was_left() {
     let file = cache.open_backend_with(Arc::clone(&storage), "left", &options);
     let file = file.unwrap();
     file.append(b"bytes").unwrap();
-    // No flusher might close the file first.
+    // No flusher has started that could close the file first.
     assert!(!*lock(&cache.files().flushers.is_started));
     let share = cache.files().registry.open(storage.id()).unwrap();
     lock(&cache.files().left).push(share);

@@ -39,7 +39,7 @@ impl Queues {
 #[derive(Debug)]
 pub(crate) struct EmptyLeaves {
     queue: VecDeque<u32>,
-    /// With it, no leaf is queued twice.
+    /// The queued leaves, so that none is queued twice.
     noted: HashSet<u32>,
     most: usize,
 }

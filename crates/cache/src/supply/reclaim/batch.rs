@@ -49,7 +49,7 @@ impl<'s, S: RefScheme> Batches<'s, S> {
         };
         let (mut freed, _) = self.evict(batch)?;
         let found = take_block(self.0, &mut freed, order);
-        // A thread cache allocates the frame that was freed last.
+        // A thread cache allocates the most recently freed frame first.
         freed.into_iter().rev().for_each(drop);
         found
     }

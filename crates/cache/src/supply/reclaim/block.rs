@@ -121,7 +121,7 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         let mut has_used_leaves = false;
         let mut nr_loose = 0;
         for (frame, stays, _, len) in self.heads(first, order) {
-            // The place of the block's head decides about a larger block.
+            // A larger block that is in use can be evicted only by way of the place with its head.
             is_fit &= frame >= first || stays == Some(Stays::Free);
             match stays {
                 None | Some(Stays::Free) => {

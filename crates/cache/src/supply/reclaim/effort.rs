@@ -153,7 +153,6 @@ impl Patience {
         since.elapsed() >= MOMENT
     }
 
-    /// A model has no time.
     #[cfg(loom)]
     fn is_moment_over(&self) -> bool {
         true

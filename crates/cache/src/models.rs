@@ -171,8 +171,8 @@ fn cold(files: &Arc<Files<LockBit>>, len: usize) -> (Opened<LockBit>, Arc<Memory
     (writable_on(files, seen(&backend)), backend)
 }
 
-/// Returns a backend whose calls are visible to loom, which explores both orders of accesses that
-/// conflict, but does not see the bytes of a backend. Without this access it would reorder backend
+/// Returns a backend whose calls are visible to loom. loom explores both orders of conflicting
+/// accesses, but does not see the bytes of a backend. Without this counter it would reorder backend
 /// calls only if other accesses around them happened to conflict.
 fn seen(backend: &Arc<MemoryBackend>) -> FaultBackend<Arc<MemoryBackend>> {
     let nr_calls = AtomicUsize::new(0);

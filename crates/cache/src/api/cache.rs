@@ -55,10 +55,10 @@ fn is_met(asked: Direct, transfers: Transfers) -> bool {
 ///   thread that waits for a batch of transfers; up to 16 of the latter stay open.
 /// - Addresses: a file that is open for writing reserves 2.13 GiB (pages of 4 KiB) for its index,
 ///   to grow by 1 TiB, and 8.5 bytes for each page of four times its size; less with larger pages.
-///   A file that is open for reading reserves 8 bytes for each page of a file that is 64 MiB longer
-///   than four times its size. After `mlockall(MCL_FUTURE)` these addresses are not locked, but the
-///   memory of the capacity is. A later `mlockall(MCL_CURRENT)` locks and fills all of them, unless
-///   it is called with `MCL_ONFAULT`. Without privilege, RLIMIT_MEMLOCK must permit them.
+///   A file that is open for reading reserves 8 bytes for each page of four times its size plus 64
+///   MiB. After `mlockall(MCL_FUTURE)` these addresses are not locked, but the memory of the
+///   capacity is. A later `mlockall(MCL_CURRENT)` locks and fills all of them, unless it is called
+///   with `MCL_ONFAULT`. Without privilege, RLIMIT_MEMLOCK must permit them.
 /// - Sizes of files (RLIMIT_FSIZE): a write that extends a file past the limit fails, and so does
 ///   the sync if the limit is below the file's size. A thread of the program that writes back in a
 ///   sync then gets SIGXFSZ, as for `write(2)`; threads of the cache have it blocked.
@@ -186,7 +186,8 @@ impl<S: RefScheme> Cache<S> {
             };
             match unlocked.lock() {
                 Ok(Some(backend)) => {
-                    // A created file is empty. Once registered, another thread may write to it.
+                    // A created file is empty. Once it is registered, another thread may write to
+                    // it.
                     let truncates = options.file.truncates() && !options.file.requires_new();
                     let registered = self.register(backend, path, options, truncates)?;
                     drop(begun);

@@ -91,8 +91,8 @@ pub struct FileStats {
     /// Lower bound of the log sequence numbers ([`File::write_at_lsn`]) of all writes that have
     /// returned and are not durable: recovery may begin there. `None` if there is none. Each
     /// successful sync of the whole file raises it. It may be lower than necessary after
-    /// [`discard`](File::discard) and truncations, and until the next sync if a sync that was
-    /// already in progress at a write made it durable.
+    /// [`discard`](File::discard) and truncations. If a sync in progress at a write made that write
+    /// durable, it is too low until the next sync.
     pub oldest_lsn: Option<u64>,
 }
 
@@ -348,7 +348,7 @@ impl<S: RefScheme> File<S> {
         PageGuard::announced(&self.mapping, page)
     }
 
-    /// Pins by a counted reference, if this thread has no hazard slot for the pin.
+    /// Pins by a counted reference, after an attempt to pin by a hazard slot has failed.
     #[inline(never)]
     fn pin_by_count(&self, page: u64) -> Result<PageGuard<'_, S>, Error> {
         PageGuard::new(&self.mapping, page).map_err(|error| error.with_op(Op::Pin))
@@ -648,8 +648,8 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// Makes everything durable, and closes the handle. A handle for reading does so only if it is
-    /// the last handle of the file. It may then report the loss of other handles' writes.
+    /// Makes everything durable, and closes the handle. A handle for reading makes everything
+    /// durable only if it is the last handle. It may then report the loss of other handles' writes.
     ///
     /// A file that is as its opening has found it is not synced
     /// ([`Backend::is_as_found`](pagewell_io::Backend::is_as_found)): what earlier processes have

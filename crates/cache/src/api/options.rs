@@ -29,7 +29,7 @@ impl OpenOptions {
         Self::default()
     }
 
-    /// Sets the page size in bytes: 4, 8, 16, 32 or 64 KiB. Default: that of open file or cache.
+    /// Sets the page size in bytes (4, 8, 16, 32 or 64 KiB). Default: the open file's or cache's.
     #[must_use]
     pub fn page_size(mut self, bytes: usize) -> Self {
         self.page_size = Some(bytes);
@@ -44,9 +44,10 @@ impl OpenOptions {
     /// soon repeated, accesses the device. [`File::transfers`](crate::File::transfers) returns the
     /// actual mode and the reason for it.
     ///
-    /// [`Direct::Always`] fails with [`Unavailable`](crate::ErrorKind::Unavailable) if the file
-    /// system has no direct transfers, and another mode than the open file's with
-    /// [`OptionsMismatch`](crate::ErrorKind::OptionsMismatch). A program's backend ignores it.
+    /// The open fails with [`Unavailable`](crate::ErrorKind::Unavailable) for [`Direct::Always`] if
+    /// the file system has no direct transfers, and with
+    /// [`OptionsMismatch`](crate::ErrorKind::OptionsMismatch) for another mode than the open
+    /// file's. A program's backend ignores the mode.
     #[must_use]
     pub fn direct(mut self, direct: Direct) -> Self {
         self.direct = Some(direct);

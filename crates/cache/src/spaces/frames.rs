@@ -11,7 +11,7 @@ use crate::files::state::Files;
 use crate::supply::alloc::Allocator;
 use crate::write::moves;
 
-/// Frames of a cache. Its capacity limits allocations from its pool and pages of files together.
+/// Frames of a cache. The cache's capacity limits their allocations and pages of files together.
 pub struct CacheFrames<S: RefScheme = LockBit> {
     files: Arc<Files<S>>,
 }
@@ -27,15 +27,15 @@ impl<S: RefScheme> CacheFrames<S> {
     }
 
     /// Allocates a block of `order` at `place`, and evicts pages of files if none is free:
-    /// - For [`Place::Only`], only on that node, even if others have free frames, a few at a time.
+    /// - For [`Place::Only`], pages of only that node, a few at a time, if no frame there is free.
     /// - For [`Place::Prefer`], a free block of the nearest node is used first. If no node has one,
     ///   pages are evicted on the preferred node, then on the others.
     ///
     /// Recently accessed pages are evicted last, pinned ones and those that are not clean never.
     /// Waits for pages that are being filled at `place`, and for some milliseconds if pages may be
-    /// referenced for only a few steps. Returns `None` if nothing can be evicted; at once if
-    /// `place` has no clean page and none is being filled (then [`make_clean`](Self::make_clean)
-    /// may help).
+    /// referenced for only a few steps. Returns `None` if nothing can be evicted. Does so at once
+    /// if `place` has no clean page and none is being filled; [`make_clean`](Self::make_clean) may
+    /// then help.
     pub fn make_room(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
         if let Place::Prefer(node) | Place::Only(node) = place
             && node >= self.pool().nr_nodes()
@@ -60,8 +60,8 @@ impl<S: RefScheme> CacheFrames<S> {
     ///
     /// # Errors
     ///
-    /// Returns `to` if it is of another pool or not of the page's size, or if `frame` has no page,
-    /// or one that is claimed, pinned for writing, or otherwise referenced.
+    /// Returns `to` if it is of another pool or not of the page's size, if `frame` has no page, or
+    /// if the page is claimed, pinned for writing, or otherwise referenced.
     pub fn move_page<'f>(
         &'f self,
         frame: FrameNr,

@@ -14,8 +14,7 @@ impl<S: RefScheme> File<S> {
     /// waiting for them. Returns the number of pages whose read was started.
     ///
     /// A hint: the call does not read pages for which it would have to wait, nor those past the end
-    /// of the file, nor more than an eighth of the cache. Errors are left to a later read of the
-    /// page.
+    /// of the file, nor more than an eighth of the cache. A later read of a page returns its error.
     ///
     /// # Errors
     ///

@@ -186,8 +186,7 @@ impl<S: RefScheme> Cache<S> {
             };
             match unlocked.lock() {
                 Ok(Some(backend)) => {
-                    // A created file is empty. Once it is registered, another thread may write to
-                    // it.
+                    // A created file is empty. Once registered, other threads may write to it.
                     let truncates = options.file.truncates() && !options.file.requires_new();
                     let registered = self.register(backend, path, options, truncates)?;
                     drop(begun);

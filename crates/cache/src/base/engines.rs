@@ -141,7 +141,6 @@ mod imp {
 
 #[cfg(loom)]
 mod imp {
-    /// Empty, since each thread of a model does its own transfers.
     #[derive(Debug, Default)]
     pub(crate) struct Engines;
 }

@@ -26,7 +26,6 @@ enum State<T> {
 
 struct Caller<T> {
     state: Arc<Mutex<State<T>>>,
-    /// Calls the task's waker, which may block.
     waking: WakerThreads,
 }
 

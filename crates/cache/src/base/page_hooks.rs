@@ -124,8 +124,7 @@ impl<'b> OutgoingPage<'b> {
 
     /// Returns the highest log sequence number of the page's writes
     /// ([`File::write_at_lsn`](crate::File::write_at_lsn)); 0 if no write had one, or if this write
-    /// removes bytes past the end of the file. It is no nonce: different bytes may have the same
-    /// number.
+    /// removes bytes past the end of the file. It is no nonce: different bytes may share it.
     #[must_use]
     pub fn lsn(&self) -> u64 {
         self.lsn

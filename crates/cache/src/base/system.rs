@@ -33,7 +33,6 @@ struct Group {
 }
 
 impl Group {
-    /// Finds the group in the texts of `/proc/self/cgroup` and `/proc/self/mountinfo`.
     fn find(groups: &str, mounts: &str) -> Option<Self> {
         let has_memory = |list: &str| list.split(',').any(|name| name == "memory");
         // `NUMBER:CONTROLLERS:PATH`; the line of version 2 has no controllers.

@@ -21,7 +21,6 @@ use pagewell_sync::{Condvar, Mutex, MutexGuard};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
-    /// Write back the file with this number.
     Clean(u64),
     /// Write back the file with this number, for a thread that waits for the result.
     CleanNow(u64),

@@ -25,7 +25,6 @@ struct Sequence {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Noted {
-    /// Error number of the operating system.
     Os(i32),
     Other(io::ErrorKind, String),
 }
@@ -81,7 +80,6 @@ impl Errors {
         self.0[failure.cause as usize].note(&failure.error, failure.page);
     }
 
-    /// Marks the errors of `cause` as reported.
     pub(crate) fn mark(&self, cause: Cause, seen: &Seen) {
         let _ = self.0[cause as usize].take(&seen.0[cause as usize]);
     }

@@ -5,8 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 /// Writeback callback: called before a page is written to the backend, with the page's number and
-/// the highest log sequence number of a write to it. If it returns an error, the page is not
-/// written.
+/// the highest log sequence number of its writes. If it returns an error, the page is not written.
 pub type BeforeWrite = dyn Fn(u64, u64) -> io::Result<()> + Send + Sync;
 
 /// Policy for writing back the dirty pages of a file.

@@ -54,7 +54,6 @@ impl Limits {
     /// server that restarts its connection.
     pub(crate) const CLOSE: Duration = Duration::from_secs(1);
 
-    /// Returns the defaults for a cache of `nr_frames` frames.
     pub(crate) fn of_cache(nr_frames: usize) -> Self {
         Self {
             nr_frames: (nr_frames / 2).max(1),

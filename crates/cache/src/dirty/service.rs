@@ -121,8 +121,7 @@ enum Outcome {
 pub(crate) struct Patience {
     /// Maximum time from the start of the wait, for a call that was in progress at that start.
     pub(crate) with_old: Duration,
-    /// Maximum time from the start of a call to its return, and until the next call or attempt
-    /// starts.
+    /// Maximum duration of a call, and maximum time until the next call or attempt starts.
     pub(crate) with_new: Duration,
 }
 

@@ -2,7 +2,6 @@
 
 use crate::dirty::pace::Pace;
 
-/// Known durability of a file's contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Durability {
     /// Nothing has been written to the backend since the opening, which may have created the file.

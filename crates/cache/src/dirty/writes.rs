@@ -252,8 +252,7 @@ impl Writes {
         }
     }
 
-    /// Separate from [`note_state`](Self::note_state), so that writes to dirty pages save no
-    /// registers.
+    /// Separate from `note_state`, so that writes to dirty pages save no registers.
     #[inline(never)]
     fn note_change(
         &self,
@@ -290,7 +289,6 @@ impl Writes {
 
     /// Requests that a flusher clean a file with background writeback. The caller may hold claims.
     pub(crate) fn call(&self, pressure: &Pressure) {
-        // A model has no flushers.
         #[cfg(not(loom))]
         if self.mode == Writeback::Background && self.service.note_call() {
             pressure.calls.call(Call::Clean(self.number));
@@ -304,16 +302,14 @@ impl Writes {
     #[cfg(not(loom))]
     pub(crate) fn call_now(&self, pressure: &Pressure) -> u64 {
         let nr = self.service.note_urgent();
-        // A request in the queue may not be taken before the requests resume. A second one does no
-        // harm.
+        // A queued request may not be taken before the requests resume. A second one does no harm.
         if self.service.note_call() || pressure.calls.are_to_stop() {
             pressure.calls.call(Call::CleanNow(self.number));
         }
         nr
     }
 
-    /// Returns the numbers of dirty and of unsynced pages below `end`, which are not of the same
-    /// moment.
+    /// Returns the numbers of dirty and of unsynced pages below `end`, each at its own moment.
     pub(crate) fn nr_pages(&self, end: PageNr) -> (usize, usize) {
         let nr = |which| self.sets.set(which).nr(end);
         (nr(Which::Dirty), nr(Which::Written))

@@ -73,7 +73,6 @@ impl<S: RefScheme> Cleaner<'_, S> {
         self.throttle_background(&mapping)
     }
 
-    /// A model has no flushers.
     #[cfg(loom)]
     fn throttle_background(self, mapping: &Mapping<S>) -> Result<(), Error> {
         self.clean_here(mapping)

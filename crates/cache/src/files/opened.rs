@@ -24,8 +24,7 @@
 //! Both counts are in one word ([`crate::mapping::users`]), so steps 1 and a are ordered. If step a
 //! comes first, step 2 waits for step e, and the mapping exists at step b, since it is dropped
 //! after step 2. If step 1 comes first and drops the last strong reference, every later step a
-//! fails. So a thread with a weak reference never tears a mapping down, and may hold claims and
-//! locks.
+//! fails. So a thread with a weak reference tears no mapping down, and may hold claims and locks.
 //!
 //! If the file is opened again while a thread waits at step 2, another thread will close the file,
 //! and the wait is over. The thread that opens the file wakes the waiting thread, since step e
@@ -41,8 +40,7 @@
 //! In a codec, and in a callback if the file is open for writing, the drop waits for nothing, since
 //! the thread may itself have a weak reference to the file. If the last strong reference is dropped
 //! there, a flusher drops it later. If the last handle of a file open for writing is dropped in a
-//! callback or a codec, a flusher gets a strong reference of its own, makes the file durable, and
-//! drops the reference.
+//! callback or a codec, a flusher gets a strong reference of its own, and makes the file durable.
 //!
 //! A thread has a weak reference to one file at a time, with two exceptions: to a second file for a
 //! few steps, while it evicts a leaf of that file; and in a callback or an offloaded call, while it

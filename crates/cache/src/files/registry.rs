@@ -107,8 +107,7 @@ impl<S: RefScheme> Registry<S> {
 
     /// Begins to open the file `id` for writing, unless it is open. Waits while another thread
     /// opens the file for writing by path or closes it. So after [`Begin::Begun`], no mapping of
-    /// this cache has the file's lock. (A backend that another thread is about to register may have
-    /// it.)
+    /// this cache has the file's lock. (A backend that is about to be registered may have it.)
     pub(super) fn begin_to_open(&self, id: FileId) -> Begin<'_, S> {
         let mut tables = lock(&self.tables);
         loop {

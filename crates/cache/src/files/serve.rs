@@ -27,7 +27,6 @@ pub(super) fn watch<S: RefScheme>(files: &Arc<Files<S>>) {
     }
 }
 
-/// A model has no watcher.
 #[cfg(loom)]
 pub(super) fn watch<S: RefScheme>(_: &Arc<Files<S>>) {}
 
@@ -43,8 +42,7 @@ pub(super) fn serve<S: RefScheme>(files: &Arc<Files<S>>, call: Call) {
 
 /// Writes the dirty pages of a file to the backend. Also makes them durable if another thread waits
 /// for that, if many pages are not clean, if a page has not been clean for long, or if one sync of
-/// the amount would take long. For some time after a failed attempt, does nothing unless another
-/// thread waits.
+/// the amount would take long. For some time after a failure, does nothing unless a thread waits.
 #[cfg(not(loom))]
 fn clean<S: RefScheme>(files: &Files<S>, number: u64) {
     use crate::dirty::commits::Sync;
@@ -81,7 +79,6 @@ fn clean<S: RefScheme>(files: &Files<S>, number: u64) {
     attempt.end(result.err().map(|error| obstacle_of(&error)));
 }
 
-/// Closes all files that are left to the flushers.
 pub(crate) fn close_left<S: RefScheme>(files: &Arc<Files<S>>) {
     // If a backend panics, the other files are still closed.
     while close_one(files) {}

@@ -16,8 +16,7 @@ use crate::mapping::shared::Shared;
 use crate::supply::owners::LeafOwners;
 use crate::supply::policy::Eviction;
 
-/// Uses the default limits, and CLOCK, under which the order of the frames determines the
-/// evictions.
+/// Uses the default limits, and CLOCK, by which the order of the frames determines evictions.
 #[cfg(any(test, loom))]
 pub(crate) fn files_of<S: RefScheme>(pool: FramePool<S>) -> Arc<Files<S>> {
     let limits = Limits::of_cache(pool.nr_frames());

@@ -20,8 +20,7 @@ pub(crate) struct Files<S: RefScheme> {
     pub(crate) shared: PoolOwner<Shared<S>>,
     pub(crate) registry: Registry<S>,
     /// The engines end with the last cache handle, file handle or
-    /// [`CacheFrames`](crate::CacheFrames). An owned pin keeps only frames, and no ring, thread or
-    /// descriptor.
+    /// [`CacheFrames`](crate::CacheFrames). An owned pin keeps no ring, thread or descriptor.
     pub(crate) engines: Arc<Engines>,
     pub(crate) flushers: Flushers<Self>,
     /// Strong references to files whose last handle or last strong reference was dropped in a

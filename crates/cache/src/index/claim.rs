@@ -14,8 +14,7 @@
 //!
 //! Invariants.
 //! - C1: Only the holder of the claim drops or hands over the frame reference of a present slot. So
-//!   a frame frozen at a count of 1 is frozen with the slot's own reference, and no `put` to the
-//!   count can be in flight.
+//!   a frame frozen at a count of 1 is frozen with that reference, and no `put` can be in flight.
 //! - C2: A claimed slot holds a reference to its leaf, as a present slot does.
 //! - C3: The holder of a claim never waits for another claim, so claims cannot deadlock. To
 //!   allocate a frame (`supply::reclaim`), it may wait for transfers, which wait for no claim.

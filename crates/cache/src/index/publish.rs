@@ -17,8 +17,7 @@ pub(crate) fn page<S: RefScheme>(
     private: [u64; 2],
     refs: u32,
 ) -> FrameNr {
-    // SAFETY: (K) only the cache publishes pages in its pool, and only here, with the words
-    // described above.
+    // SAFETY: (K) only the cache publishes pages in its pool, and only here, with the words above.
     unsafe { frame.publish_with(FrameKind::Page, place, private, refs) }
 }
 

@@ -17,9 +17,8 @@ pub(crate) trait Keeper: fmt::Debug + Send + Sync {
     /// down the mapping and closed its backend. Does nothing in a fork.
     fn forget(&self, id: FileId, number: u64);
 
-    /// Passes a counted strong reference of file `number` to a flusher, which drops it. If no
-    /// handle is left, the flusher first makes the file durable. Until then the reference keeps the
-    /// cache and its threads.
+    /// Passes a counted strong reference of file `number` to a flusher, which drops it, after it
+    /// has made the file durable if no handle is left. Until then the reference keeps the cache.
     fn take_share(self: Arc<Self>, number: u64);
 
     /// Waits until file `number` is below its quota of frames that are not clean, and for no other

@@ -3,8 +3,7 @@
 //! Owns.
 //! - the record of a file ([`record::Mapping`]), and what files share ([`shared::Shared`]);
 //! - references to a file ([`users`], [`visitor`]), and the user that maps it ([`user`]);
-//! - removal of pages ([`remove`]), size changes made outside the cache ([`refresh`]), teardown
-//!   ([`teardown`]).
+//! - removal of pages ([`remove`]), external size changes ([`refresh`]), teardown ([`teardown`]).
 //!
 //! Calls `base`, `index`, `supply` and `dirty`, and the whole cache by [`Keeper`](keeper::Keeper).
 //!

@@ -749,8 +749,7 @@ impl<S: RefScheme> Mapping<S> {
     }
 
     /// Calls `what`. If it fails for lack of frames, makes pages clean and calls it again: unclean
-    /// pages may have prevented eviction even below the limit. The caller holds no lock of any
-    /// file.
+    /// pages may have prevented eviction even below the limit. The caller holds no lock of a file.
     pub(crate) fn with_room<T>(&self, what: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
         match what() {
             Err(error) => {

@@ -1,7 +1,6 @@
 //! Weak references of transfers in flight and offloaded calls, which own their target. By the
 //! protocol of `files::opened`, the thread that drops the last strong reference waits for them. It
-//! closes the file, never a transfer, and only after the backend has stopped using the file's
-//! memory.
+//! closes the file, never a transfer, and only after the backend has stopped using its memory.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::Arc;

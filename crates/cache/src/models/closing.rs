@@ -87,8 +87,7 @@ fn loom_reopen_vs_close_vs_visit() {
 }
 
 /// As the previous model, but the thread that drops the first strong reference waits for the drop
-/// of the weak reference. Opening the file again ends this wait, even if the weak reference is
-/// dropped concurrently.
+/// of the weak reference. Opening the file again ends this wait, even concurrently with that drop.
 #[test]
 fn loom_reopen_vs_who_waits_for_a_visitor() {
     explore(3, || {

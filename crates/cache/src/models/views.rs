@@ -137,8 +137,7 @@ fn circle(v: &View<'_>) -> Result<(), Torn> {
     }
 }
 
-/// A view of a page that is truncated and grows ends where the file ended when the page had these
-/// bytes.
+/// A view of a page that is truncated and grows ends where the file ended while it had these bytes.
 #[test]
 fn loom_view_vs_cut_and_growth() {
     explore(2, || {

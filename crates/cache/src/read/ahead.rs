@@ -94,7 +94,6 @@ pub(crate) enum Way {
 #[derive(Debug)]
 pub(crate) struct Sequence {
     streams: Mutex<Streams>,
-    /// Marked page of each stream.
     marked: [AtomicU64; STREAMS],
     most_together: u64,
     most_apart: u64,

@@ -263,8 +263,7 @@ fn compare_any(bytes: RacySource<'_>, other: &[u8]) -> Option<Ordering> {
     if rest.is_empty() {
         return Some(Ordering::Equal);
     }
-    // Compare the rest by words that begin in the equal part. If that changes concurrently, the
-    // result is dropped.
+    // Compare the rest by words that begin in the equal part. A concurrent change drops the result.
     if let Some(last) = other.last_chunk() {
         let order =
             u64::from_be_bytes(bytes.load(other.len() - 8)?).cmp(&u64::from_be_bytes(*last));

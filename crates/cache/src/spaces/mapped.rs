@@ -148,8 +148,7 @@ impl<S: RefScheme> MappedFile<S> {
         )
     }
 
-    /// As [`try_read`](Self::try_read), if the read is a hit. Otherwise returns `false`, and `buf`
-    /// may have any bytes.
+    /// As [`try_read`](Self::try_read), if the read is a hit. On `false`, `buf` may have any bytes.
     #[inline(always)]
     pub fn try_read_hit(&self, pos: u64, buf: &mut [u8]) -> bool {
         Reader(&self.mapping).read_page_optimistic(pos, buf) == FastRead::Done
@@ -236,8 +235,7 @@ impl<S: RefScheme> MappedFile<S> {
     }
 
     /// Calls `change` on the `len` bytes from `pos` on, within one page and the file, as a write
-    /// with LSN `lsn` (or 0). `change` may be called again if no reader can see the first call's
-    /// bytes.
+    /// with LSN `lsn` (or 0). `change` may be called again if no reader can see its first result.
     ///
     /// # Errors
     ///

@@ -3,8 +3,7 @@
 //! This module charges, in bytes, the parts of an open file that are not in a frame: the state of
 //! the file, the bounce buffers for its page codec, and the memory that its leaves share
 //! ([`crate::index::extents`]). For every [`FRAME_BYTES`] charged, rounded up, one frame of the
-//! pool is *withheld*: allocated, its memory discarded, and not used. So the cache stays within its
-//! capacity.
+//! pool is *withheld*: allocated, discarded and not used. So the cache stays within its capacity.
 //!
 //! Locks. The holder of the budget's lock waits for nothing, and neither allocates nor frees
 //! frames. The caller may hold claims and locks of files.

@@ -35,8 +35,7 @@ const NR_REASONS: usize = Stays::Raced as usize + 1;
 
 impl Stays {
     /// Returns the reason why a frame cannot be evicted, or `None` if an eviction may succeed, and
-    /// the kind and order of its block. Reads only the metadata, so hits on the page are not
-    /// affected.
+    /// the kind and order of its block. Reads only the metadata, so hits are not affected.
     pub(crate) fn of<S: RefScheme>(record: &FrameMeta<S>) -> (Option<Self>, FrameKind, Order) {
         let (kind, order) = record.kind();
         let stays = match kind {
@@ -107,8 +106,7 @@ impl Census {
         self.by_reason[stays as usize]
     }
 
-    /// Whether the pass has cleared accessed bits. A request for a block counts these pages as
-    /// [`Stays::Free`].
+    /// Whether the pass has cleared accessed bits. A block request counts these as [`Stays::Free`].
     pub(crate) fn has_unmarked(&self) -> bool {
         self.nr(Stays::Marked) != 0
     }
@@ -118,8 +116,7 @@ impl Census {
     }
 
     /// Whether a frame may soon be free: because of cleared accessed bits, or of other threads'
-    /// operations in progress. A wait in this layer makes no page clean and ends no pin of the
-    /// program.
+    /// operations in progress. A wait in this layer neither cleans a page nor ends a pin.
     pub(crate) fn may_change(&self) -> bool {
         let nr_held = self.nr(Stays::Held);
         self.nr(Stays::Raced) != 0

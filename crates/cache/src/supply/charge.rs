@@ -90,8 +90,7 @@ mod tests {
     }
 
     /// Regression test: eight files opened concurrently left 61 of 64 frames. Several charges had
-    /// each withheld a frame, although one would have sufficed, and only a failed charge freed the
-    /// surplus.
+    /// each withheld a frame where one sufficed, and only a failed charge freed the surplus.
     #[test]
     fn charges_at_the_same_moment_withhold_no_more_than_one_after_the_other() {
         const THREADS: usize = 8;

@@ -50,8 +50,7 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
             None => self.evict_page(frame, marks),
         };
         if let Err(Stays::Held) = evicted {
-            // Query the frame: hazard protection may be its only other reference, which the next
-            // scan ends.
+            // Query the frame: hazard protection, which a scan can end, may be its other reference.
             self.0.pool().doubt(frame);
         }
         evicted.map_err(|stays| (stays, order))

@@ -2,8 +2,7 @@
 //!
 //! If several threads need one leaf, one of them creates it. The others wait until it is installed
 //! or its creation has failed; threads that must not wait give up. So only one thread evicts pages
-//! for the leaf. It sleeps only in allocations of frames, under the rules for all requests
-//! (`supply::reclaim`).
+//! for the leaf. It sleeps only in allocations of frames, as all requests do (`supply::reclaim`).
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{Order, UniqueFrame};
@@ -19,8 +18,8 @@ use crate::supply::parts::Supply;
 
 /// Number of frames that a fill reserves for a leaf: one for its metadata, and two to be withheld
 /// ([`super::budget`]) for the memory that it shares with its neighbours. This memory may need a
-/// third frame, which is withheld without a reservation. If none is available, the leaf is not
-/// created. (Models reserve one frame: their pools are tiny.)
+/// third frame, which is withheld without a reservation. If there is none, no leaf is created.
+/// (Models reserve one frame: their pools are tiny.)
 pub(crate) const LEAF_FRAMES: usize = if cfg!(loom) { 1 } else { 3 };
 
 #[derive(Clone, Copy, Debug)]
@@ -141,8 +140,7 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         Charges(self.0).uncharge(index.leave(leaf));
     }
 
-    /// Allocates a frame for a leaf's metadata, and discards its memory: the slots use as much
-    /// memory.
+    /// Allocates a frame for a leaf's metadata. Discards its memory, since the slots use as much.
     fn alloc_frame(self) -> Result<UniqueFrame<'s, S>, OutOfFrames> {
         let (claims, stock) = (&self.0.claims, &self.0.leaf_stock);
         if let Some(frame) = stock.take(claims) {

@@ -4,8 +4,7 @@
 //! So a fill first acquires a reservation for the page, its neighbours and the leaf, before it
 //! holds a claim or a frame. It sleeps until the reservation is granted, or is given up if it must
 //! not wait. All reservations together cover at most three quarters of the pool. A fill that needs
-//! more than all the shared credit waits until no reservation uses that credit, and exceeds the
-//! limit.
+//! more than all the shared credit waits until no reservation uses it, and exceeds the limit.
 //!
 //! Half of the credit is divided among the shards of the threads. A fill reserves in its thread's
 //! shard, which has a cache line of its own, as long as the shard has credit. The other half, or

@@ -345,8 +345,7 @@ impl<S: RefScheme> Grower<'_, S> {
         }
         let is_cut_in_page = self.0.layout().has_part(new) && new < old;
         if is_cut_in_page {
-            // The page is rewritten after the truncation. If it cannot be read now, nothing is
-            // changed.
+            // The page is rewritten after the truncation. If it cannot be read, nothing is changed.
             drop(
                 Lookup(self.0)
                     .get(new >> self.0.page_shift(), || 1)

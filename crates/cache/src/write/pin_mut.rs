@@ -51,8 +51,7 @@ enum AtEnd {
     Unlocked,
 }
 
-/// Locked page with a copy of its bytes. The drop acts according to `at_end`; in a fork it does
-/// nothing.
+/// Locked page with a copy of its bytes. The drop acts according to `at_end`, except in a fork.
 struct LockedPage<'f, S: RefScheme> {
     mapping: &'f Mapping<S>,
     page: PageNr,
@@ -105,8 +104,7 @@ impl<'f, S: RefScheme> PageGuardMut<'f, S> {
         self.locked.lsn = lsn;
     }
 
-    /// Replaces the page's bytes for all readers. Other writers wait until the returned guard is
-    /// dropped.
+    /// Replaces the page's bytes for all readers. Other writers wait for the drop of the result.
     ///
     /// A program that changes several pages thus orders the changes for readers, and admits other
     /// writers after all of them are visible (for a tree, see `docs/guide/views-and-tokens.md`).

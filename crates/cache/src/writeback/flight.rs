@@ -59,8 +59,7 @@ mod imp {
     /// Otherwise the backend's size stays unknown.
     pub(in crate::writeback) struct Flight<'m, S: RefScheme> {
         mapping: &'m Mapping<S>,
-        /// Dropped before the ranges, which own the memory of its requests: the drop waits for
-        /// these.
+        /// Dropped before the ranges, which own its memory: the drop waits for the requests.
         lane: Box<dyn Lane + 'm>,
         runs: Vec<Option<Run<'m, S>>>,
         results: Results,
@@ -151,8 +150,7 @@ mod imp {
                 self.wait(usize::MAX, settled);
             }
             self.settle(settled);
-            // Ranges are left only in a child that was forked in between, where these requests
-            // never complete.
+            // Ranges are left only in a child forked in between, where requests never complete.
             for run in self.runs.drain(..).flatten() {
                 self.has_failed = true;
                 let nr_pages = run.nr_pages();

@@ -206,8 +206,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         }
         match failures.failure {
             None => Ok(nr_taken),
-            // The caller repeats an interrupted sync, but no refusal by the program, of whatever
-            // kind.
+            // The caller repeats an interrupted sync, but no refusal of any kind by the program.
             Some(failure)
                 if next == Next::Sync
                     && failure.cause == Cause::Storage

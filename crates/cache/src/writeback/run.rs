@@ -101,8 +101,7 @@ impl<'m, S: RefScheme> Run<'m, S> {
         self.start() + lens.sum::<u64>()
     }
 
-    /// Returns the byte range in the backend. It ends with a whole page if the file is stored in
-    /// whole pages.
+    /// Returns the byte range in the backend, to the end of a page in a file in whole pages.
     pub(super) fn stored(&self) -> Range<u64> {
         self.start()..self.mapping.layout().pages_end(self.end())
     }

@@ -271,8 +271,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
         let mut rest = vec![0; nr];
         memory.bytes().copy_to(0, &mut rest);
         if !is_zeros(&rest) {
-            // As if there were one more page, so that `know_size` truncates the backend to whole
-            // pages first.
+            // As if there were one more page, so that `know_size` first truncates to whole pages.
             storage.pages_end = start + 1;
             storage.is_size_known = false;
             self.know_size(storage)?;
@@ -288,8 +287,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
         if layout.is_of_pages() {
             let pages_end = layout.pages_end(size);
             let has = layout.pages_end(self.0.fill_size());
-            // A change within the last page also removes bytes past it, which may not have been
-            // checked.
+            // A change within the last page also removes the unchecked bytes past it, if any.
             storage.is_cut |= storage.may_have_rest;
             if storage.pages_end.max(has) > pages_end {
                 // First truncate to whole pages: otherwise bytes of the removed pages would be left
@@ -315,8 +313,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
                 .set_storage_size(storage, size, || {})
                 .map_err(SizeNotSet::error_or_unwind);
         }
-        // The writeback lock keeps the file from shrinking: the truncation removes none of its
-        // bytes.
+        // The writeback lock keeps the file from shrinking: no byte of it is removed.
         let size = self.0.size();
         if fill > size {
             self.set_storage_size(storage, size, || {})

@@ -60,8 +60,7 @@ impl<S: RefScheme> TailKeeper<'_, S> {
         let page = at >> self.0.page_shift();
         let mut storage = self.0.lock_storage(writes, op)?;
         if writes.any_dirty(page..page + 1).is_some() {
-            // Even if the page cannot be written, the steps below are performed: the callback may
-            // refuse it.
+            // Even if the page cannot be written (the callback may refuse it), continue below.
             let _ = Flusher(self.0).flush_page(writes, &mut storage, page);
         }
         if writes.loose_end() != Some(at) {

@@ -334,8 +334,7 @@ impl SimEngine {
         }
     }
 
-    /// Makes steps until none is possible: each request is completed, or is being performed by
-    /// another thread.
+    /// Makes steps until each request is completed, or is being performed by another thread.
     pub fn finish(&self) {
         while self.step() {}
     }
@@ -468,8 +467,7 @@ impl Drop for SimEngine {
     }
 }
 
-/// Submission context whose thread makes steps with any requests until enough of its own are
-/// completed.
+/// Submission context whose thread makes steps of any requests until enough of its own are done.
 struct SimLane<'e> {
     engine: &'e SimEngine,
     group: Arc<Group>,

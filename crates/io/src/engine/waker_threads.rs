@@ -16,8 +16,7 @@
 //!   its wakers, these tasks run one after the other.
 //! - A push notifies a thread only if no thread has the turn, or if no thread is the watcher. Under
 //!   load it therefore costs one lock acquisition and one queue operation.
-//! - A watcher that sees no waker removed for [`QUIET_TICKS`] ticks ends its watch, so an idle
-//!   cache has no timer.
+//! - A watcher that sees no waker removed for [`QUIET_TICKS`] ends, so an idle cache has no timer.
 //!
 //! [`Roles`] defines the transitions, and its test explores every order of them.
 //!
@@ -210,8 +209,7 @@ impl Default for WakerThreads {
 
 impl Courier for WakerThreads {
     /// Queues `wakers`. If no thread can be notified or started and no watcher exists, the caller
-    /// calls the queued wakers. After [`close`](Self::close), and in a child of `fork`, drops
-    /// `wakers`.
+    /// calls the queued wakers. After [`close`](Self::close), and in a child of `fork`, drops them.
     fn deliver(&self, wakers: Vec<Waker>) {
         if self.0.owner.check().is_err() {
             return;

@@ -13,8 +13,7 @@ use pagewell_sync::system;
 
 use super::open::again;
 
-/// Returns `true` if the contents are generated when they are read, and `size` (`st_size`) may not
-/// be their length.
+/// Returns `true` if reads generate the contents, whose length may not be `size` (`st_size`).
 pub(super) fn has_no_size(file: &File, size: u64) -> io::Result<bool> {
     // Most files of sysfs have the size of a page, whatever their contents.
     let is_page = system::page_bytes().is_some_and(|bytes| bytes as u64 == size);

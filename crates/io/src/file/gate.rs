@@ -43,8 +43,7 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Acquires a shared hold, which [`unshare`](Self::unshare) releases. Returns `false` if this
-    /// would block.
+    /// Acquires a hold that [`unshare`](Self::unshare) releases. Returns `false` if it would block.
     #[must_use]
     pub(super) fn try_share(&self) -> bool {
         let mut state = self.lock();

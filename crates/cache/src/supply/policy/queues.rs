@@ -1,8 +1,7 @@
 //! Queues of the default policy ([`pagewell_policy`]), and leaves without pages, which that crate
 //! does not handle.
 //!
-//! Such a leaf keeps the ghosts of its pages, and uses a frame, so only those stay that became
-//! empty last.
+//! Such a leaf keeps the ghosts of its pages, and uses a frame, so only the latest ones stay.
 
 use std::collections::{HashSet, VecDeque};
 

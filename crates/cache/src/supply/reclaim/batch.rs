@@ -59,8 +59,7 @@ impl<'s, S: RefScheme> Batches<'s, S> {
     /// CLOCK, which has no queues.
     ///
     /// Afterwards, one scan of the hazard slots ends the protection of queried pages that no slot
-    /// names. If the batch freed nothing and the scan ended any protection, the batch is repeated
-    /// once.
+    /// names. If the batch freed nothing and the scan ended any protection, one more batch follows.
     pub(crate) fn evict(self, nr: usize) -> Option<(Vec<UniqueFrame<'s, S>>, usize)> {
         let evicted = self.evict_once(nr);
         let nr_unmarked = self.0.pool().look_at_announced();

@@ -44,8 +44,7 @@ enum Look {
     /// All frames are free or can be evicted at once. In a thorough pass, this includes leaves in
     /// use whose pages can all be evicted.
     Fit,
-    /// May be fit once fills in it have completed. (A frame that is set aside appears to be
-    /// filled.)
+    /// May be fit once fills in it have completed. (A set-aside frame appears to be filled.)
     Soon,
     /// May be fit for the next pass, since its accessed bits are now clear, or for one with more
     /// effort.
@@ -192,8 +191,7 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         })
     }
 
-    /// Returns the head of the larger block that contains the place for a block of `order` at
-    /// `first`.
+    /// Returns the head of the larger block that contains the place of `order` at `first`.
     fn head_of_larger(self, first: FrameNr, order: Order) -> Option<FrameNr> {
         let orders = order.get() + 1..=Order::MAX.get();
         let mut heads = orders.map(|order| (order, FrameNr::new(first.get() >> order << order)));
@@ -280,8 +278,7 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
                 State::Present(page) => Evictor(self.0).try_evict(page, Marks::Ignored),
                 State::Empty | State::Busy => None,
             });
-            // Frames in this place are needed for the block, and must not get into the thread
-            // caches.
+            // Frames in this place are needed for the block, and must not get into thread caches.
             self.0.pool().free_to_nodes(pages.collect());
         }
     }

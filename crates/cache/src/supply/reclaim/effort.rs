@@ -44,8 +44,7 @@ impl Shortage {
         }
     }
 
-    /// Whether the pass was complete, and no later pass would find more unless other threads free
-    /// frames.
+    /// Whether the pass was complete, and later ones find more only if other threads free frames.
     pub(super) fn is_final(&self, effort: Effort) -> bool {
         self.is_complete && (effort == Effort::HARDEST || !self.may_try_harder)
     }
@@ -78,8 +77,7 @@ pub(super) enum Effort {
     /// Clears the accessed bits of pages that have them, and evicts the other pages.
     Gentle,
     Firm,
-    /// For a block, also evicts the pages of a leaf, wherever they are, so that the leaf can be
-    /// evicted.
+    /// For a block, also evicts all pages of a leaf, wherever they are, and then the leaf.
     Thorough,
 }
 
@@ -134,8 +132,7 @@ pub(in crate::supply) struct Patience {
 }
 
 impl Patience {
-    /// Returns `true` if the request must scan `nr_frames` frames again, after it has spun or
-    /// yielded.
+    /// Returns `true` if the request must scan `nr_frames` frames again, after a spin or yield.
     pub(in crate::supply) fn has_more(&mut self, nr_frames: usize) -> bool {
         let nr_most = (LOOKS / nr_frames.max(1)).max(1);
         let nr_rounds = self.backoff.rounds() as usize;

@@ -1,8 +1,7 @@
 //! Reclaim: eviction of pages when no frame is free.
 //!
 //! Passes over the frames until one succeeds or the request fails ([`reclaimer`]); the effort of a
-//! pass ([`effort`]); batches ([`batch`]); blocks of several frames ([`block`]); frames on certain
-//! nodes ([`nodes`]).
+//! pass ([`effort`]); batches ([`batch`]); blocks ([`block`]); frames on certain nodes ([`nodes`]).
 
 pub(crate) mod batch;
 mod block;

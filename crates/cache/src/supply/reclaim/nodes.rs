@@ -10,8 +10,7 @@
 //! (`Cleaner::make_clean_at`), and retries.
 //!
 //! Progress is that of any request ([`super::reclaimer`]). A request for only one node waits only
-//! for transfers that fill frames *of that node*. So it ends, although transfers to other nodes may
-//! never cease.
+//! for transfers that fill frames *of that node*, so it ends although others may never cease.
 
 use std::ops::Range;
 

@@ -8,8 +8,7 @@
 //! Passes. A request makes passes until it has its block. The first two respect the accessed bits,
 //! and concurrent requests share them: each step of the hand belongs to one request. Later passes
 //! ignore the bits, and each scans every frame itself, wherever the shared hand is, before the
-//! request reports that every frame is in use. (A pass for a block also ends after a few failed
-//! tries.)
+//! request reports that every frame is in use. (A pass for a block also ends after a few tries.)
 //!
 //! Progress and failure. A pass that finds nothing has counted the reasons
 //! ([`crate::supply::census`]), which determine the next step:
@@ -25,8 +24,7 @@
 //!    pages in at most 1024 frames.
 //! 4. Otherwise the request fails at once: each frame contains a dirty, unsynced or pinned page,
 //!    belongs to a space or to the program, is a leaf in use, or is withheld. For a block, other
-//!    frames may be free, but they are not contiguous. The numbers in the error are those of the
-//!    last pass.
+//!    frames may be free, but they are not contiguous. The error has the numbers of the last pass.
 //!
 //! So if nothing can be evicted, a request detects this in one pass, or in at most three if it
 //! shares the first two. (A request for a block needs four if a place contains only free frames,

@@ -8,8 +8,7 @@ use super::state::{Shared, State};
 use crate::backend::FileId;
 
 /// A simulated storage device with named files. Only synced data is certain to survive a
-/// [`crash`](Self::crash). Clones refer to the same device. The seed and the calls determine all
-/// random choices.
+/// [`crash`](Self::crash). Clones refer to one device. Seed and calls determine all random choices.
 ///
 /// ```
 /// use pagewell_io::{Backend, VolatileDevice};

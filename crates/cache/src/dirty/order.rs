@@ -2,8 +2,7 @@
 //!
 //! A thread that holds the size lock or the writeback lock of one file waits for such a lock of
 //! another file only in a callback that it has entered since (`docs/LOCKING.md`). Otherwise a
-//! backend or callback that blocks for one file would stop another file, and two threads could
-//! deadlock.
+//! backend or callback that blocks could stop another file, and two threads could deadlock.
 
 use pagewell_sync::ledger::{self, Resource};
 

@@ -1,5 +1,4 @@
-//! Sets of pages of one file. A set has one bit for each page, and for each leaf cluster a count of
-//! its pages in the set.
+//! Sets of pages of one file. A set has a bit per page, and a count of bits per leaf cluster.
 //!
 //! Place. A mapping that is written to has two sets: dirty pages, and unsynced pages.
 //!
@@ -7,9 +6,8 @@
 //! the operating system's memory, one set after the other. The two counts of a cluster are in one
 //! word. So a walk skips an empty cluster with one load, and a file of 1 TiB has 256 KiB of counts.
 //!
-//! Protocol. The holder of a page's claim inserts and removes the page, so no two threads change
-//! the same bit concurrently. Pages share words of bits and counts, so these words change only by
-//! read-modify-writes:
+//! Protocol. The holder of a page's claim inserts and removes the page, so no two threads change a
+//! bit concurrently. Pages share words, so these change only by read-modify-writes:
 //! 1. Insert: increment the count, then set the bit.
 //! 2. Remove: clear the bit, then decrement the count.
 //!

@@ -11,9 +11,8 @@
 //! - I1: a root entry names a frame of kind `Leaf`, to which the root has one reference.
 //! - I2: a leaf has one reference for each slot that is not empty (or is claimed), and one for each
 //!   [`Leaf`] handle. A leaf with more than the root's reference stays in place.
-//! - I3: a thread stores to a slot only if it holds a [`Leaf`] handle, the leaf's frozen frame, or
-//!   the claim of a present slot (I2). Loads need no reference: the array exists as long as the
-//!   mapping.
+//! - I3: a thread stores to a slot only with a [`Leaf`] handle, the leaf's frozen frame, or the
+//!   claim of a present slot (I2). Loads need no reference: the array lives as long as the mapping.
 //! - I4: the slots of a leaf that is not in use are zeros, which are empty slots.
 //! - I5: no word of a present slot repeats within one read, even if its leaf is removed: a new leaf
 //!   begins at the *minimum slot version* of the cache (`version_floor`), above the versions of all

@@ -7,8 +7,7 @@
 //! - when the slot's leaf is removed and created again. New leaves begin at the minimum slot
 //!   version of the cache, which may by then have any of the 2^31 values.
 //!
-//! A token has the word of its slot and the *generation*, and is valid only while both are
-//! unchanged.
+//! A token has its slot's word and the *generation*, and is valid while both are unchanged.
 //!
 //! ```text
 //! thread that makes a token                    thread that changes the slot

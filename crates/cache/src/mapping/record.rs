@@ -66,8 +66,7 @@ const ROUNDS_WITHIN_SHARE: usize = if cfg!(loom) { 1 } else { 16 };
 /// Minimum growth of a file, in bytes, that its index covers.
 const HEADROOM_BYTES: u64 = if cfg!(loom) { 0 } else { 64 << 20 };
 
-/// The same for a file open for writing: 1 TiB, for which the index reserves at most 2 GiB of
-/// addresses.
+/// The same for a file open for writing: 1 TiB (at most 2 GiB of addresses in the index).
 const HEADROOM_OF_WRITERS: u64 = if cfg!(loom) { 0 } else { 1 << 40 };
 
 /// The index of one file, and everything else that a read needs. All handles share it; when the

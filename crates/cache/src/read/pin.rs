@@ -20,8 +20,7 @@ use crate::read::raw;
 /// guard keeps its bytes.
 ///
 /// For C code that reads a little past the end of its input, at least 4 KiB of memory after the
-/// page are readable too as long as the guard exists. Their contents are unspecified, and other
-/// threads may be writing them.
+/// page are readable too while the guard exists. Their contents are unspecified, and may change.
 pub struct PageGuard<'f, S: RefScheme = LockBit> {
     hold: Hold<'f, S>,
     len: usize,

@@ -17,8 +17,7 @@
 //! The module `announce` of the frame crate shows that the frame keeps its bytes while the pin
 //! exists: the protection has a counted reference, which is dropped only after a scan has found no
 //! hazard. Steps 1 and 5 show that the frame is the page's: the word of a present slot does not
-//! repeat, so the page was in this frame throughout, while step 3 loaded the protection and step 4
-//! the size.
+//! repeat, so the page was in this frame while step 3 loaded the protection and step 4 the size.
 //!
 //! A thread that has pinned a page often by counted pins sets the protection, under the claim of
 //! the page's slot. So while a claim is held, no other thread sets the protection, but a scan may

@@ -116,8 +116,7 @@ impl Waiting {
         }
     }
 
-    /// Submits a fill of `page`, unless it is no longer missing. Returns `false` if an offloaded
-    /// call must fill it.
+    /// Submits a fill of `page` if missing. Returns `false` if an offloaded call must fill it.
     fn begin_fill<S: RefScheme>(
         &mut self,
         mapping: &Arc<Mapping<S>>,

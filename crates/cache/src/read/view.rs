@@ -79,8 +79,7 @@ impl<'v, W: Watch> View<'v, W> {
         self.bytes.as_ptr()
     }
 
-    /// Checks that the page is unchanged since the attempt began, so that all values read before
-    /// are consistent.
+    /// Checks that the page is unchanged since the attempt began: all values read are consistent.
     ///
     /// The closure calls it before it uses a value outside the view: as an index into another
     /// array, or as the number of iterations of a loop without accesses.
@@ -181,8 +180,7 @@ impl<'v, W: Watch> View<'v, W> {
     /// with the target; the slots are in ascending order. As [`slice::binary_search_by`], the
     /// search returns the number of any equal slot, or `Err` with the number of lesser slots. A
     /// `compare` that never returns `Equal` finds the border between two groups. If the slots are
-    /// not in order, as may be the case in an inconsistent page, the result is any number up to
-    /// `count`.
+    /// not in order, as may happen in an inconsistent page, the result is any number up to `count`.
     #[inline]
     pub fn search<F>(
         &self,

@@ -64,8 +64,7 @@ pub(crate) struct Held<'m, S: RefScheme> {
 }
 
 impl<'m, S: RefScheme> Viewer<'m, S> {
-    /// Prepares one attempt on `page` without a reference, or returns the outcome if that is
-    /// impossible.
+    /// Prepares one attempt on `page` without a reference, or returns the outcome if impossible.
     #[inline(always)]
     fn begin<R>(self, page: PageNr) -> Result<Ground<'m>, Looked<R>> {
         // Loaded before the first atomic access, as in [`crate::read::reader`].

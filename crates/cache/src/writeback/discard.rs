@@ -19,8 +19,7 @@ pub(crate) fn discard<S: RefScheme>(
     let writes = mapping.writes(Op::Invalidate)?;
     // With this lock, no page is in flight, so the backend's bytes do not change later.
     let mut storage = mapping.lock_storage(writes, Op::Invalidate)?;
-    // Bytes that the backend may have must be made durable now: once the page is removed, they
-    // cannot be written again.
+    // Bytes that the backend may have must become durable now: they cannot be written again later.
     let was_given = writes.written().next(pages.start, pages.end).is_some();
     if was_given || (storage.may_have_dirty && writes.any_dirty(pages.clone()).is_some()) {
         Durable(mapping)

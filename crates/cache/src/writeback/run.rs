@@ -118,8 +118,7 @@ impl<'m, S: RefScheme> Run<'m, S> {
             .collect()
     }
 
-    /// Calls the writeback callback for each page. On an error, removes the refused page and those
-    /// after it.
+    /// Calls the writeback callback for each page. On an error, removes that page and later ones.
     pub(super) fn ask_hook(&mut self) -> Result<(), Failure> {
         let Some(before_write) = &self.writes.before_write else {
             return Ok(());

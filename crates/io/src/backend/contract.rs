@@ -64,10 +64,9 @@ pub struct FileId {
 /// A failed sync or `begin_sync` implies nothing about the bytes written since the last successful
 /// sync. The system has either written a page, or failed to write it and marked it clean. It may
 /// drop a page marked clean from memory, or keep it, so that reads still return the new bytes. The
-/// system reports the failure once. A later sync finds nothing to write and succeeds although the
-/// bytes are lost (Linux does this, whatever the file system). The caller must **write again
-/// everything that was written since the last successful sync**, from its own memory, and then sync
-/// again.
+/// system reports the failure once. A later sync finds nothing to write and succeeds although bytes
+/// are lost (Linux does this, on any file system). The caller must **write again everything that
+/// was written since the last successful sync**, from its own memory, and then sync again.
 ///
 /// Sizes and names are not lost in this way: the next successful sync makes them durable. (Both are
 /// metadata, and a file system that cannot write metadata shuts down or continues to fail.)
@@ -92,8 +91,7 @@ pub trait Backend: Debug + Send + Sync + 'static {
         Err(read_only())
     }
 
-    /// Truncates the file, or extends it with zeros, to `size` bytes. Only a sync ensures
-    /// durability.
+    /// Truncates the file, or extends it with zeros, to `size` bytes; durable only after a sync.
     fn set_size(&self, size: u64) -> io::Result<()> {
         let _ = size;
         Err(read_only())

@@ -6,10 +6,9 @@
 //! # Protocol
 //!
 //! At most one thread has the *turn*: it calls the queued wakers in order until the queue is empty.
-//! While wakers wait behind a call, a second thread is the *watcher*. Every [`TICK`] it checks
-//! whether a waker that waited at the previous tick still waits. If so, it revokes the turn, takes
-//! it and calls wakers itself. The thread that lost the turn finishes its call and removes no other
-//! waker.
+//! While wakers wait behind a call, a second thread, the *watcher*, checks every [`TICK`] whether a
+//! waker that waited at the last tick still waits. If so, it revokes the turn, takes it and calls
+//! wakers itself. The thread that lost the turn finishes its call and removes no other waker.
 //!
 //! - A waker therefore waits for at most two ticks for each earlier waker that blocks or runs long,
 //!   as long as fewer than [`MAX_THREADS`] wakers do so at once. If an executor runs tasks within

@@ -12,8 +12,7 @@ pub(crate) enum Eviction {
     /// Probation queue, protected queue, and ghosts ([`pagewell_policy`]).
     #[cfg_attr(not(loom), default)]
     Queues,
-    /// CLOCK. Models and many unit tests use it, since it shares less state, all of it in loom's
-    /// atomics.
+    /// CLOCK. Models and many unit tests use it: it shares less state, all of it in loom's atomics.
     #[cfg_attr(loom, default)]
     #[cfg_attr(not(any(test, loom)), allow(dead_code))]
     Clock,

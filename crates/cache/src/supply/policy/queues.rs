@@ -33,8 +33,7 @@ impl Queues {
     }
 }
 
-/// Leaves without pages, in the order in which they were recorded. A leaf may be in use again, or
-/// may have been removed.
+/// Leaves without pages, in the order of their recording. A leaf may be in use again, or removed.
 #[derive(Debug)]
 pub(crate) struct EmptyLeaves {
     queue: VecDeque<u32>,

@@ -100,9 +100,8 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         })
     }
 
-    /// Returns the usability of the place at `first`, and the number of its frames that are free or
-    /// can be evicted. In a gentle pass, if only accessed bits prevent that the place is fit,
-    /// clears them.
+    /// Returns the usability of the place at `first`, and how many of its frames are free or can be
+    /// evicted. A gentle pass clears accessed bits if only these prevent that the place is fit.
     fn look(
         self,
         first: FrameNr,

@@ -71,8 +71,7 @@ impl VolatileDevice {
         self
     }
 
-    /// Makes syncs succeed without effect. Tests that check for a loss of synced data must fail on
-    /// such a device.
+    /// Makes syncs succeed without effect. Tests for a loss of synced data must then fail.
     #[must_use]
     pub fn with_sync_stubbed_out(self) -> Self {
         self.state.lock().stub_syncs();

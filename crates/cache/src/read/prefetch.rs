@@ -21,8 +21,7 @@ pub(crate) struct Prefetcher<'m, S: RefScheme> {
 }
 
 impl<'m, S: RefScheme> Prefetcher<'m, S> {
-    /// A prefetcher reads at most an eighth of the cache, so that the first page is still cached
-    /// when the last one is read.
+    /// A prefetcher reads at most an eighth of the cache, so that the first pages stay cached.
     pub(crate) fn new(mapping: &'m Arc<Mapping<S>>) -> Self {
         Self {
             mapping,

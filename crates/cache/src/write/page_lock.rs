@@ -105,8 +105,7 @@ impl<'m, S: RefScheme> PageLocks<'m, S> {
         self.0.claims().waits.wake(PageState::word(record));
     }
 
-    /// Replaces the bytes of a locked page by those of `edit`. Does nothing if the page was removed
-    /// by a truncation or a discard.
+    /// Replaces the bytes of a locked page by those of `edit`, unless the page was removed.
     pub(crate) fn replace_locked(
         self,
         page: PageNr,

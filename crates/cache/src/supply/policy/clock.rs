@@ -85,8 +85,7 @@ impl Clock {
     }
 }
 
-/// Maximum number of steps that a pass takes with one change of the hand's position, for which
-/// concurrent passes contend.
+/// Maximum number of steps per change of the hand's position, for which passes contend.
 const MOST_STEPS: usize = 64;
 
 /// Pass of a clock hand. The drop returns unused steps, unless the hand has moved since.

@@ -75,7 +75,7 @@ impl<S: RefScheme> Builder<S> {
         self
     }
 
-    /// Sets the default page size of files: 4 (the default), 8, 16, 32 or 64 KiB, in bytes.
+    /// Sets the default page size of files in bytes: 4 (the default), 8, 16, 32 or 64 KiB.
     #[must_use]
     pub fn page_size(mut self, bytes: usize) -> Self {
         self.page_size = bytes;
@@ -107,9 +107,9 @@ impl<S: RefScheme> Builder<S> {
     /// not known to be durable). Default: half of the capacity. Maximum: three quarters. The quota
     /// of one file is the part of this limit that is still free: a single file gets half of the
     /// limit, a second file a quarter, so a file that cannot be written back leaves space for
-    /// others. Each of many files may nevertheless have a few such pages, up to three quarters of
-    /// the capacity together, and always one page. A write to a file at its quota waits until pages
-    /// of this file are durable.
+    /// others. Every file may have one such page, and a few while all files together have less than
+    /// three quarters of the capacity. A write to a file at its quota waits until pages of the file
+    /// are durable.
     #[must_use]
     pub fn dirty_limit(mut self, bytes: u64) -> Self {
         self.dirty_limit = Some(bytes);

@@ -25,7 +25,7 @@ const IN_LINE: RangeInclusive<usize> = 16..=64;
 /// # Errors
 ///
 /// All methods return [`Torn`] if the requested range, however far away, is not within the view, or
-/// if the page has changed, which every 64th access checks. The closure returns it with `?`.
+/// if a check (at every 64th access) finds the page changed. The closure returns it with `?`.
 pub struct View<'v, W: Watch = OfFile<'v>> {
     bytes: RacySource<'v>,
     look: &'v Look<W>,

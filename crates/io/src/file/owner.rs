@@ -67,7 +67,7 @@ fn name_in(word: &Word) -> u64 {
     }
 }
 
-/// Use of a file by a child that `fork` made after another process opened it. Every call there
+/// A process used a file that was opened before the `fork` that created the process. Each such call
 /// fails with an [`io::Error`] that wraps this value (see [`io::Error::get_ref`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -530,7 +530,7 @@ fn close_of_a_moved_database_keeps_the_log() {
     let db = open(&path);
     set_mode(&db, "wal");
     fill(&db, "t", 100);
-    let log = wal_of(&path);
+    let log = with_suffix(&path, "-wal");
     let before = std::fs::read(&log).unwrap();
     assert!(!before.is_empty());
     std::fs::rename(&path, &moved).unwrap();

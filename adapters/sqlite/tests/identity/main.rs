@@ -24,6 +24,7 @@ fn jobs() {
     );
     match std::env::var("PAGEWELL_JOB").as_deref() {
         Ok("open") => open_both(&first, &second),
+        Ok("write") => write_after_rename(&first, &second),
         Ok("close") => close_after_rename(&first, &second),
         job => panic!("{job:?}"),
     }
@@ -50,13 +51,25 @@ fn open_both(first: &Path, second: &Path) {
         .unwrap();
 }
 
+/// A journal at the path would be rolled back into the database that is there now.
+fn write_after_rename(first: &Path, second: &Path) {
+    let db = open(first);
+    db.execute_batch("BEGIN IMMEDIATE").unwrap();
+    fs::rename(second, first).unwrap();
+    let error = db
+        .execute_batch("INSERT INTO t VALUES('to the first')")
+        .unwrap_err();
+    assert_eq!(code(&error), ffi::SQLITE_READONLY_DBMOVED);
+    assert!(!with_suffix(first, "-journal").exists());
+}
+
 /// The log belongs to the database that was renamed over, so the close must not delete it.
 fn close_after_rename(first: &Path, second: &Path) {
     let db = open(first);
     set_mode(&db, "wal");
     db.execute_batch("INSERT INTO t VALUES('to the first')")
         .unwrap();
-    let log = wal_of(first);
+    let log = with_suffix(first, "-wal");
     let before = fs::read(&log).unwrap();
     fs::rename(second, first).unwrap();
     db.close().unwrap();
@@ -119,9 +132,11 @@ fn second_database_with_same_inode_number_is_rejected() {
 }
 
 #[test]
-fn close_keeps_the_log_if_another_file_with_the_same_number_is_at_the_path() {
-    let dir = tempfile::tempdir().unwrap();
-    if let Some(command) = command_with_same_numbers("close", dir.path()) {
-        run(command);
+fn moved_database_is_detected_although_another_file_has_its_number() {
+    for job in ["write", "close"] {
+        let dir = tempfile::tempdir().unwrap();
+        if let Some(command) = command_with_same_numbers(job, dir.path()) {
+            run(command);
+        }
     }
 }

@@ -93,10 +93,10 @@ pub fn try_value<T: rusqlite::types::FromSql>(db: &Connection, sql: &str) -> rus
     db.query_row(sql, [], |row| row.get(0))
 }
 
-/// Path of the write-ahead log of the database at `path`.
-pub fn wal_of(path: &Path) -> PathBuf {
+/// Path of the journal or log of the database at `path`.
+pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push("-wal");
+    name.push(suffix);
     name.into()
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn call_with<T: Kind>(handle: u64, work: impl FnOnce() -> Result<()>)
     }
 }
 
-/// Whether tests may request panics. Each call then takes the general path, which catches them.
+/// Whether tests may request panics. If so, no call takes a fast path, which would not catch them.
 pub(crate) const fn is_test() -> bool {
     cfg!(feature = "test-panics")
 }

@@ -343,7 +343,8 @@ thread_local! {
 }
 
 fn told(code: pw_error, errno: c_int, text: Option<CString>) {
-    // If the thread is ending, its variable may be destroyed. The program then gets only the code.
+    // If the thread is ending, its variable may already be destroyed. The program then gets only
+    // the code.
     let _ = LAST.try_with(|last| {
         if let Ok(mut last) = last.try_borrow_mut() {
             *last = Last {

@@ -97,8 +97,8 @@ tables! {
     OpenFileOptions: 5, "open options", 4096, Counted;
 }
 
-/// Open for reading and writing, which only one cache of one process can do at a time. A file that
-/// no flag and no writeback callback opens for writing is open for reading only.
+/// Open for reading and writing, which only one cache of one process can do at a time. Without a
+/// flag that opens for writing, and without a writeback callback, a file is open for reading only.
 pub const PW_OPEN_WRITE: c_int = 1;
 /// Open for writing, and create the file if it does not exist.
 pub const PW_OPEN_CREATE: c_int = 2;

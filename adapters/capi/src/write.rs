@@ -134,9 +134,9 @@ pub unsafe extern "C" fn pw_set_size(file: *mut pw_file, size: i64) -> c_int {
 /// `nr_pages`: null, or receives the number of pages.
 ///
 /// Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_IO, ::PW_ERROR_REFUSED, ::PW_ERROR_TOO_MANY_PINS; pages
-/// that could not be written are then still dirty. A call that has written all pages nevertheless
-/// returns an earlier writeback failure that was not yet reported to the handle. Also
-/// ::PW_ERROR_DEADLOCK, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
+/// that could not be written are then still dirty. Even if all pages were written, the call returns
+/// an earlier writeback failure that was not yet reported to the handle. Also ::PW_ERROR_DEADLOCK,
+/// ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

@@ -76,8 +76,9 @@ impl Connection {
     ///
     /// SQLite calls this at each close, but uses the result only before it writes a journal, under
     /// a lock for writing, and before it checkpoints a log, with the wal-index mapped. Only then
-    /// are the files compared, by six system calls. Otherwise the device and inode number suffice,
-    /// as in the VFS for Unix. With `nolock=1` they have to: SQLite then acquires no lock.
+    /// are the files compared, by six system calls. Otherwise only the device and inode number are
+    /// compared, as in the VFS for Unix. That is always so with `nolock=1`, since SQLite then
+    /// acquires no lock.
     pub(crate) fn has_moved(&self) -> bool {
         if self.level > Level::Shared || self.shm.is_mapped() {
             self.database.has_moved(&self.path)

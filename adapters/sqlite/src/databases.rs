@@ -21,7 +21,8 @@
 //! ```
 //!
 //! A join checks first that the open database is that of the path, and has the options of the open.
-//! The last close waits for these checks, so an open that fails never closes a database.
+//! The last close waits for these checks, so a failed check never drops the last reference to a
+//! database, and never closes it.
 //!
 //! - A file that the open creates has no identity at step 1. If several threads create it, step 3
 //!   gives the claim to one of them, and the others wait and join. So a path needs no lock.
@@ -30,9 +31,9 @@
 //! - A thread that waits at step 3 has released its claim of step 1, and so no thread waits for it.
 //! - A thread that joins at step 3 closes its own descriptor only if the file is locked
 //!   exclusively, since this process then has no POSIX locks on it ([`Databases::give_up`]).
-//! - A retry begins with step 1. The number of retries is limited, separately for each cause: the
-//!   path led to two files during the attempt, which opens and closes never cause; or the process
-//!   forked during the attempt ([`crate::fork`], [`MAX_FORKED`]).
+//! - A retry begins with step 1. It has one of two causes, each with its own limit: the path led to
+//!   two files during the attempt, or the process forked during it ([`crate::fork`],
+//!   [`MAX_FORKED`]). Opens and closes by other threads cause no retry.
 //!
 //! # Fork
 //!
@@ -105,8 +106,8 @@ pub(crate) fn open(path: &Path, wish: &Wish) -> Result<DatabaseUser, Failure> {
     })
 }
 
-/// Maximum number of attempts during which the process forks. The part of an attempt that a fork
-/// makes useless takes a few system calls, so only a program that forks continually reaches it.
+/// Maximum number of attempts during which the process forks. A fork makes an attempt fail only
+/// during a few system calls, so only a program that forks continually reaches this limit.
 const MAX_FORKED: usize = 1000;
 
 /// Calls `attempt` until it returns neither `Replaced` nor `Forked`. Fails after
@@ -360,9 +361,9 @@ impl Database {
     }
 
     /// Whether `path`, where the caller has found the same device and inode number, leads to this
-    /// file. If the comparison proves nothing, opens `path`, and fails unless this database's lock
-    /// is visible through it. Returns `true` without this test if this process may only read the
-    /// file.
+    /// file. If the comparison proves nothing, opens `path`, and fails if no lock is visible
+    /// through it, since this database's lock would be. Returns `true` without this test if this
+    /// process may only read the file, and also if the query of the lock fails.
     fn is_at(&self, path: &Path) -> Result<bool, Failure> {
         let found = self.file.compare_path(path);
         match found.map_err(|error| Failure::of(&error, abi::CANTOPEN))? {
@@ -446,7 +447,7 @@ mod tests {
         });
         assert_eq!(nr, MAX_FORKED);
         assert!(failure.unwrap_err().text.contains("the process forks"));
-        // Forks leave the attempts for replaced files as they are.
+        // Attempts that end by a fork do not count towards the limit for replaced files.
         let mut nr = 0;
         let failure = retry::<()>(path, || {
             nr += 1;

@@ -109,8 +109,8 @@ impl Locked {
         }
     }
 
-    /// Whether `other` is the same file, and this lock excludes all POSIX locks on it. If the files
-    /// cannot be compared by their handles, the lock must be visible through `other`.
+    /// Whether `other` is the same file, and this lock excludes all POSIX locks on it. If the
+    /// comparison of the files proves nothing, a lock must be visible through `other`.
     pub(crate) fn excludes(&self, other: &Unlocked) -> bool {
         let Self::Exclusive { backend, .. } = self else {
             return false;
@@ -144,14 +144,14 @@ pub(crate) struct Shared {
     backend: Arc<FileBackend>,
 }
 
-/// Descriptors of a file that this process may not write. [`Kept`] has a reference from the second
-/// open on, so no later error or panic closes them.
+/// Descriptors of a file that this process may not write: the path is opened once for the lock, and
+/// once for reads. [`Kept`] then gets a reference, so no later error or panic closes them.
 #[derive(Debug)]
 struct ReadOnly {
     /// Dropped before the descriptor is closed.
     tracked: Tracked,
     lock: fs::File,
-    /// `None` if the second open has failed.
+    /// `None` if the open for reads has failed.
     backend: Option<Arc<FileBackend>>,
 }
 
@@ -360,8 +360,8 @@ impl Kept {
             abandoned.extend(files.extract_if(.., |(_, unlocked)| is_abandoned(&unlocked.file)));
             !files.is_empty()
         });
-        // Closed under the mutex, so that the close of a database returns after the closes of its
-        // descriptors, whichever thread makes them.
+        // Closed under the mutex, so that the close of a database returns only after its
+        // descriptors are closed, even if another thread closes them.
         files.read_only.retain(|file| !file.is_unused());
         drop(files);
         // `abandoned` is dropped without the mutex: freeing the blocks of a file may take long.
@@ -381,8 +381,9 @@ fn find(files: &[(PathBuf, Unlocked)], path: &Path) -> io::Result<Option<usize>>
 }
 
 /// Whether a file has no name and no locks, so that no connection opens it again. A connection of
-/// SQLite's own VFS that still has it open could lose a lock that it acquires between this test and
-/// the close; only processes that have the removed file open could conflict with it.
+/// SQLite's own VFS that still has the file open could lose a lock that it acquires between this
+/// test and the close. Only processes that have the removed file open could then acquire a
+/// conflicting lock.
 fn is_abandoned(file: &UnlockedFile) -> bool {
     let mut found = MaybeUninit::<libc::stat>::uninit();
     // No second descriptor: closing it would release the locks.

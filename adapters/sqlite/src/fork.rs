@@ -30,9 +30,9 @@
 //!   Its child may keep the locks of opens during the fork. Step c leaves ENDED at most equal to
 //!   BEGUN, so that later opens count correctly. If it thereby ends another fork in progress early,
 //!   the same applies to that fork's child.
-//! - The child owns nothing of its parent from the fork on, since the system zeroes the words by
-//!   which it would recognize what it owns ([`crate::process`]). So it drops no object that refers
-//!   to an inherited descriptor, whose number it may reuse.
+//! - From the fork on, the parent's databases and connections do not belong to the child: the
+//!   system zeroes its process number, so it gets another one ([`crate::process`]). So the child
+//!   drops no object that refers to an inherited descriptor, whose number it may reuse.
 //! - Handlers may only call async-signal-safe functions: other threads of the parent may have
 //!   locked any mutex at the fork, and a signal handler may fork. These handlers load and store
 //!   atomics, call `fstat`, make the system call `close`, and keep `errno`.

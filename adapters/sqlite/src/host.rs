@@ -44,7 +44,8 @@ pub(crate) struct Host {
 const OLDEST: c_int = 3_031_000;
 
 /// The host, or null. Set before the registration, since SQLite may call the VFS from then on, and
-/// cleared if the registration fails. Until then, other copies are refused. A host is never freed.
+/// cleared if the registration fails. While it is set, other copies are refused. A host is never
+/// freed.
 static HOST: AtomicPtr<Host> = AtomicPtr::new(ptr::null_mut());
 
 /// Not locked during calls to SQLite, whose initialization may register the VFS.

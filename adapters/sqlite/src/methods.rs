@@ -336,8 +336,8 @@ unsafe fn control(
     Ok(abi::OK)
 }
 
-/// Sets `flag` to whether `*number` is nonzero, or, if that is negative, stores the flag there, as
-/// SQLite's operations for flags require.
+/// Stores `flag` in `*number` if that is negative. Otherwise sets `flag` to whether `*number` is
+/// nonzero. SQLite's operations for flags require this.
 ///
 /// # Safety
 ///

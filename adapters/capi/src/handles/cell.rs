@@ -1,4 +1,5 @@
-//! Cell with accesses that the protocol orders. In models it is loom's, which checks that order.
+//! Cell whose accesses the protocol of the handles or pins orders. In models it is loom's, which
+//! checks that order.
 
 #[cfg(loom)]
 pub(crate) use loom::cell::UnsafeCell;

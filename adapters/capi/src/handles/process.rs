@@ -8,8 +8,8 @@
 //!
 //! A handle belongs to the process that created it. In a child of `fork`, [`used_counted`],
 //! [`take`] and [`check_process`] refuse the handles of its ancestors. [`with`] and
-//! [`with_shortly`] accept them: the library refuses each call that is no hit. No lock is shared
-//! with the parent ([`PerProcess`]).
+//! [`with_shortly`] accept them: a hit uses only the child's own memory, and the library refuses
+//! all other calls. No lock is shared with the parent ([`PerProcess`]).
 //!
 //! [`PerProcess`]: super::per_process::PerProcess
 

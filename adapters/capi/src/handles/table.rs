@@ -239,8 +239,8 @@ impl<'t, T> Table<'t, T> {
         // ORDERING: Acquire, E3.
         let word = slot.word.load(Ordering::Acquire);
         let is_in_slot = may_be(handle) && word & !(CLOSING | DEAD) == handle;
-        // ORDERING: Relaxed; ordered by the load of the word. A concurrent reuse of the slot stores
-        // the number of this process.
+        // ORDERING: Relaxed; ordered by the load of the word. If the slot is reused in between, the
+        // handle was one of this process, and the reuse stores the same number.
         is_in_slot.then(|| slot.process.load(Ordering::Relaxed))
     }
 

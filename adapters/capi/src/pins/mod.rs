@@ -31,9 +31,9 @@
 //!   (release). The thread that ends the pin swaps the serial (acquire), and a thread that closes
 //!   the file loads it (acquire), so both see the pin and its file.
 //! - E2. A free serial is stored (release) after the drop of the pin: a closing thread that sees it
-//!   (acquire) may close the file. If the slot is live for another file by then, that handle was
-//!   stored by a release, too: a closing thread that loads it (acquire) has seen the end of the
-//!   earlier pin.
+//!   (acquire) may close the file. The same holds if the slot already has a pin of another file:
+//!   the store of that file's handle is a release, too, and comes after the end of the earlier pin.
+//!   So a closing thread that loads that handle (acquire) has seen this end.
 //! - E3. A closing thread checks the slots after it has found no call in progress with the file. So
 //!   it sees the pins of earlier calls: the release that ends a call follows the serial's store.
 //!

@@ -314,7 +314,8 @@ impl Executor {
         Some(request)
     }
 
-    /// Waits for a listed request, a signal, or the deadline. Returns `false` for the deadline.
+    /// Waits until a request is on the list, a signal handler interrupts the wait, or the deadline
+    /// has passed. Returns `false` for the deadline.
     fn wait(&self, until: Option<Instant>) -> Result<bool> {
         let mut event = libc::pollfd {
             fd: self.event.as_raw_fd(),

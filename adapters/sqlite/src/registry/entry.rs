@@ -11,8 +11,8 @@
 //! *Claimed*: one thread opens or closes the value, and all others wait.
 //!
 //! A *candidate* has a reference to the value while it checks whether the value is the one that it
-//! wants. It then joins, or withdraws. The last user waits for that: an open that fails closes
-//! nothing.
+//! wants. It then joins, or withdraws. The last user waits for that, so a candidate never has the
+//! last reference, and an open that fails closes nothing.
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Entry<V> {
@@ -38,7 +38,8 @@ pub(super) enum Entering<V> {
     Claimed,
     /// The caller is counted as a candidate for the value.
     Candidate(V),
-    /// Another thread has the claim, or is about to get it. The caller waits, and enters again.
+    /// Another thread has the claim, or is about to get it. The caller waits, then calls `enter`
+    /// again.
     MustWait,
 }
 
@@ -49,7 +50,7 @@ pub(super) enum Leaving<V> {
     Others,
     /// The caller was the last user. It has the value and the claim.
     Last(V),
-    /// The caller is the last user, and candidates exist. It waits, and leaves again.
+    /// The caller is the last user, and candidates exist. It waits, then calls `leave` again.
     MustWait,
 }
 

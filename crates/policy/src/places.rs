@@ -71,7 +71,7 @@ impl Places {
         self.standings[frame as usize]
     }
 
-    /// Prefetches the standing of a frame. The result has no meaning.
+    /// Prefetches the standing of a frame. The result only keeps the load from being removed.
     pub(crate) fn touch(&self, frame: u32) -> u32 {
         self.standings
             .get(frame as usize)
@@ -206,7 +206,7 @@ impl Places {
         }
     }
 
-    /// Writes some of the frames that will be popped next to `into`, and returns their number.
+    /// Stores in `into` some of the frames that will be popped next, and returns their number.
     pub(crate) fn ahead(&self, queue: Queue, into: &mut [u32]) -> usize {
         if queue == Queue::Limbo && (self.fresh as usize) < self.standings.len() {
             let nr = into.len().min(self.standings.len() - self.fresh as usize);

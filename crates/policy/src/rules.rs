@@ -159,7 +159,8 @@ impl Rules {
         self.target = Some(new.clamp(sizes.all * STEPS / LEAST, sizes.all * STEPS));
     }
 
-    /// Returns the time since a page's eviction, plus the minimum time in its queue before.
+    /// Returns the time since a page's eviction, plus the minimum time that the page had spent in
+    /// its queue. The unit of time is one eviction.
     pub(crate) const fn distance(ghost: Ghost, now: Epoch, sizes: Sizes) -> u64 {
         let in_queue = match ghost.from() {
             From::Window => sizes.window,
@@ -169,8 +170,9 @@ impl Rules {
     }
 
     /// Returns `true` if a page with a clear accessed bit, queued for `waited` evictions, has been
-    /// unused for more than a quarter longer than `distance`. Without the margin, pages of equal
-    /// value would trade places, since cycles of a loop differ slightly in evictions.
+    /// unused for more than a quarter longer than `distance`. Without the margin, pages that a loop
+    /// uses equally often would evict each other, since the number of evictions differs slightly
+    /// from one iteration to the next.
     pub(crate) const fn is_unused_for(waited: u32, distance: u64) -> bool {
         4 * waited as u64 > 5 * distance
     }

@@ -114,7 +114,8 @@ impl<'r, P: Pages> Run<'r, P> {
         }
     }
 
-    /// Evicts pages until `nr` frames are freed or the bound is reached. Returns their number.
+    /// Evicts pages until `nr` frames are freed, the bound is reached, or both queues are empty.
+    /// Returns the number of freed frames.
     pub(crate) fn go(&mut self, nr: usize) -> usize {
         let mut nr_evicted = 0;
         // The first half of the attempts follows the rules. The second evicts any evictable page.

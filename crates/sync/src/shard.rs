@@ -338,12 +338,12 @@ pub fn nr_cpus() -> usize {
     }
 }
 
-/// On larger machines, several processors share a shard.
+/// Maximum number of shards. On machines with more processors, several share one.
 const MOST_SHARDS: usize = 64;
 
 impl<T: Default> Shards<T> {
     /// Creates as many default values as there are processors, rounded up to a power of two, at
-    /// most 64. A model has one.
+    /// most 64; one under loom.
     #[must_use]
     pub fn new() -> Self {
         let nr_cpus = if cfg!(loom) { 1 } else { nr_cpus() };

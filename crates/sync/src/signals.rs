@@ -40,7 +40,7 @@ pub fn spawn<T: Send + 'static>(
 #[derive(Debug)]
 struct Blocked {
     before: libc::sigset_t,
-    /// A mask belongs to one thread.
+    /// Prevents `Send`: a signal mask belongs to one thread.
     _thread: PhantomData<*const ()>,
 }
 

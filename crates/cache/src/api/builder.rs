@@ -20,7 +20,7 @@ use crate::files::setup::files_with;
 use crate::supply::policy::Eviction;
 use crate::supply::policy::queues::Queues;
 
-/// In a smaller cache a few threads could hold all frames at once.
+/// Minimum number of frames. In a smaller cache, a few threads could hold all frames at once.
 const MIN_FRAMES: u64 = 16;
 
 /// Returns the memory for one frame: its bytes, its metadata, and the state of the eviction policy.

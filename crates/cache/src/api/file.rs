@@ -283,9 +283,9 @@ impl<S: RefScheme> File<S> {
         Viewer(&self.mapping).view(page, look, || self.guide().on_miss(page, 1))
     }
 
-    /// Views as [`view`](Self::view) does, if the view is a hit: one call of `look` on a cached
-    /// page that no thread changes. On `None`, which implies nothing about the page, the caller
-    /// calls `view`. Acquires no lock, waits for nothing, and calls only `look`.
+    /// Views a page like [`view`](Self::view), but only if it is cached and no thread changes it,
+    /// with one call of `look`. On `None`, which implies nothing about the page, the caller calls
+    /// `view`. Acquires no lock, waits for nothing, and calls only `look`.
     #[inline(always)]
     #[must_use]
     pub fn try_view<R, F>(&self, page: u64, mut look: F) -> Option<R>

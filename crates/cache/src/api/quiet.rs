@@ -34,9 +34,10 @@ impl<S: RefScheme> Cache<S> {
     /// Waits, without a limit, until the threads of the cache have finished their current calls,
     /// and stops them until the guard is dropped. Closes the files that were left to them.
     ///
-    /// Call this before you count frames with [`stats`](Self::stats) or [`verify`](Self::verify)
-    /// the cache: if the program's threads do not use it, nothing changes. No call is needed to
-    /// close files, except those whose last handle was dropped in a page codec or a callback
+    /// Call this before a call of [`stats`](Self::stats) that counts frames, or of
+    /// [`verify`](Self::verify). While the guard exists and the program's threads do not use the
+    /// cache, its state does not change. No call is needed to close files, except those whose last
+    /// handle was dropped in a page codec or a callback
     /// ([`OpenOptions::before_write`](crate::OpenOptions::before_write)).
     ///
     /// Until the guard is dropped, no file is written back in the background, so a writer reaches

@@ -33,15 +33,15 @@ mod imp {
 
     const RETRY: Duration = Duration::from_secs(1);
 
-    /// Maximum number of threads that make offloaded calls, in total and for one file that is alone
-    /// ([`WorkerEngine::for_calls`]). The limit for one file also bounds how many offloaded syncs
-    /// can share one group commit. Even if 16 files have 64 calls each that hang, a thread is left
-    /// for another file.
+    /// Maximum number of threads that make offloaded calls, in total and for one file if no other
+    /// file has calls ([`WorkerEngine::for_calls`]). The limit for one file also bounds how many
+    /// offloaded syncs can share one group commit. Even if 16 files have 64 calls each that hang, a
+    /// thread is left for another file.
     const CALLERS: usize = 256;
     const CALLERS_OF_FILE: usize = 64;
 
-    /// Maximum number of decoder threads, in total and for one file that is alone. Codecs that
-    /// block delay other files only if they occupy all these threads.
+    /// Maximum number of decoder threads, in total and for one file if no other file needs any.
+    /// Codecs that block delay other files only if they occupy all these threads.
     const RESTORERS: usize = 128;
     const RESTORERS_OF_FILE: usize = 8;
 

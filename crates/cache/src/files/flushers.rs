@@ -44,7 +44,7 @@ const DELAY: Duration = Duration::from_millis(10);
 #[cfg(not(loom))]
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Files wait for others only if this many flushers hang.
+/// Maximum number of flushers. A file waits for another file only if this many flushers hang.
 #[cfg(not(loom))]
 const MOST_FLUSHERS: usize = 64;
 

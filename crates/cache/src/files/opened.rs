@@ -154,8 +154,9 @@ impl<S: RefScheme> Opened<S> {
     }
 
     /// Removes a handle from the count. After the last one of a file open for writing, makes
-    /// everything durable ([`Flusher::save_at_the_end`]), except in a fork. In a callback or a
-    /// codec, a flusher does so later, since the thread may hold this file's writeback lock.
+    /// everything durable ([`Flusher::save_at_the_end`]), except in a fork. If this thread is in a
+    /// callback or a codec, it leaves that to a flusher, since it may hold this file's writeback
+    /// lock.
     fn let_handle_go(&self) -> Result<(), Error> {
         let Some(writes) = self.writes_if_any() else {
             return Ok(());

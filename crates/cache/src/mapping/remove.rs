@@ -112,7 +112,7 @@ impl<S: RefScheme> Remover<'_, S> {
 /// Clears the ghost of an empty slot, which does not apply to the next page there.
 fn forget_ghost<S: RefScheme>(leaf: &Leaf<'_, S>, position: usize, seen: Slot) {
     if seen.ghost().is_some() {
-        // ORDERING: Relaxed; a hint. A slot that has changed is being filled.
+        // ORDERING: Relaxed; a hint. If the exchange fails, the slot is being filled.
         let _ = leaf.slot(position).compare_exchange(
             seen.bits(),
             seen.without_ghost().bits(),

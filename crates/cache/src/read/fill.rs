@@ -165,7 +165,8 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         let out_of_frames = |reason: OutOfFrames| self.0.out_of_frames(Op::Read, &reason);
         self.check(page)?;
 
-        // 1. With no claim held, the thread waits for the reservation; afterwards only for fills.
+        // 1. The thread waits for the reservation while it holds no claim. From then on it waits
+        //    only for fills.
         let page_frames = self.0.order().frames() as usize;
         let permit = self
             .0

@@ -40,8 +40,8 @@ pub(crate) struct Waiting {
     report: Option<Arc<Report>>,
     nr_fills: u32,
     /// Number of failed transfers of several pages. After one, this page is tried alone. (A `bool`
-    /// would add padding. The compiler would move a future in pieces across its fields, and a load
-    /// of such a piece would wait for the stores to both fields, 10 ns per hit.)
+    /// would add padding. The compiler would then move a future in pieces that each span two
+    /// fields, and the load of such a piece would fail store forwarding: 10 ns per hit.)
     nr_failed_together: u32,
 }
 

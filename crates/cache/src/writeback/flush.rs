@@ -127,7 +127,7 @@ impl<S: RefScheme> Flusher<'_, S> {
     }
 
     /// Converts a panic of the callback or the backend into an error, which is also recorded for
-    /// the handles. As for every other caller, the drops restore the state.
+    /// the handles. The drops that run during the unwinding keep the file's state consistent.
     pub(crate) fn caught(self, work: impl FnOnce(Self) -> Result<(), Error>) -> Result<(), Error> {
         let work = std::panic::AssertUnwindSafe(|| work(self));
         std::panic::catch_unwind(work).unwrap_or_else(|_| {

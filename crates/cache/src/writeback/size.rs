@@ -33,8 +33,8 @@
 //!   makes dirty, is written again. Readers do not get them, and the file grows past them only
 //!   after they are zeroed ([`super::tail`]).
 //!
-//! Each intermediate size is that of a file at least as long as the last durable file, or as the
-//! file after a truncation since then.
+//! Each intermediate size of the backend encodes a file size that is not less than the last durable
+//! one or, if the file was truncated since then, not less than the size after the truncation.
 //!
 //! Verified by: `crates/pagewell/tests/durability`, `crates/pagewell/tests/page_hooks`.
 
@@ -214,8 +214,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
         Some(writes.service.begin_step(&self.0.shared().pressure, step))
     }
 
-    /// Sets an unknown size to the one that fills use. Bytes that the backend may have past it were
-    /// truncated, never belonged to the file, or are in dirty pages.
+    /// If the size of the backend is unknown, sets it to the size that fills use. Bytes that the
+    /// backend may have past it were truncated, never belonged to the file, or are in dirty pages.
     pub(super) fn know_size(self, storage: &mut Storage) -> io::Result<()> {
         if !storage.is_size_known {
             storage.durability = Durability::Changed;

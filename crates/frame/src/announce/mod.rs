@@ -1,4 +1,5 @@
-//! Hazards: references that are published instead of counted, without a write to shared memory.
+//! Hazards: references that a thread publishes in a slot of its own instead of counting them.
+//! Threads that reference the same frame therefore do not write to a common word.
 //!
 //! - Owns: the hazard slots of threads; the protection of frames; the keeper of an orphaned pool.
 //! - Guarantees: while a validated hazard exists, its frame has one counted reference more than

@@ -128,8 +128,9 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
     /// # Safety
     ///
     /// (K) The user of the pool for blocks of this kind relies on their records: the page cache for
-    /// `Page` and `Leaf`, memory spaces for `Anon` and `Table`. The caller is that user, and the
-    /// words follow its protocol, or the pool has no such user. `Raw` blocks have no words.
+    /// `Page` and `Leaf`, memory spaces for `Anon` and `Table`. The caller is that user, and
+    /// `owner` follows its protocol, or the pool has no such user. No code relies on the owner of a
+    /// `Raw` block.
     ///
     /// # Panics
     ///
@@ -158,7 +159,7 @@ impl<S: RefScheme> UniqueFrame<'_, S> {
     ///
     /// # Safety
     ///
-    /// (K) of [`publish`](Self::publish), for these two words too.
+    /// (K) of [`publish`](Self::publish), for `private` too.
     #[inline(always)]
     pub unsafe fn publish_with(
         self,

@@ -12,15 +12,15 @@ use crate::count::RefScheme;
 use crate::words::FrameNr;
 
 /// One reference to a block: counted, like a [`FrameRef`], or a hazard
-/// ([`FramePool::try_announce`]), without a write to shared memory. It may be sent to another
-/// thread, and may outlive the thread that acquired it.
+/// ([`FramePool::try_announce`]), which writes to a slot of the thread and not to the count. It may
+/// be sent to another thread, and may outlive the thread that acquired it.
 #[repr(C)]
 pub struct Hold<'p, S: RefScheme> {
     pool: &'p FramePool<S>,
     /// Slot of the hazard, or `None` if the reference is counted.
     slot: Option<&'p Slot>,
-    /// Word of the hazard, or the frame with serial 0 if the reference is counted. (A load of two
-    /// fields that were stored separately would make the processor wait.)
+    /// Word of the hazard, or the frame with serial 0 if the reference is counted. (One field for
+    /// both cases: one load of two fields that were stored separately would fail store forwarding.)
     word: Word,
 }
 

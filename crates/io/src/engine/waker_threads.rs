@@ -426,7 +426,7 @@ mod tests {
         }
     }
 
-    /// Wakers that block, if fewer than the threads, do not prevent other wakers from being called.
+    /// As long as fewer wakers block than there are threads, every other waker is called.
     #[test]
     fn in_every_order_of_pushes_calls_and_ticks_each_waker_is_called() {
         for pattern in 0_u32..1 << 4 {

@@ -73,8 +73,8 @@ impl State {
     }
 
     pub(super) fn transfers(&self) -> Transfers {
-        // ORDERING: Relaxed; the word publishes no other memory. A transfer by an old value
-        // succeeds, or is rejected and repeated.
+        // ORDERING: Relaxed; the word publishes no other memory. A transfer that is made according
+        // to an old value succeeds, or is rejected and repeated.
         unpack(self.word.load(Ordering::Relaxed))
     }
 

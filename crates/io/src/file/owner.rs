@@ -19,7 +19,8 @@ pub(crate) struct Owner {
     name: Option<u64>,
 }
 
-/// Word with this process's name; zero in a child until the child opens a file itself.
+/// Word with this process's name; zero in a child until the child creates an [`Owner`], e.g. for a
+/// file or an engine.
 static NAME: Raced<Option<WipedOnFork>> = Raced::new();
 
 fn word() -> Option<&'static Word> {

@@ -74,7 +74,8 @@ impl Place {
         Self::open_by_links(path, flags, mode)
     }
 
-    /// Like [`open`](Self::open), for a final link, or a directory that is not readable.
+    /// Like [`open`](Self::open), if the last component of the path may be a symbolic link, or its
+    /// directory cannot be opened for reading.
     fn open_by_links(
         path: &Path,
         flags: libc::c_int,

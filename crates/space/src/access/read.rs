@@ -1,4 +1,4 @@
-//! Reads: those that are longer than an inlined hit, and those that are no hits.
+//! Reads that are too long for the inlined path, or are not hits.
 //!
 //! A read of each page first tries an optimistic read ([`crate::access::optimistic`]), then the
 //! file that was used last at its address ([`crate::access::files`]), then the slow read.

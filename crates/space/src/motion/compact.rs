@@ -279,7 +279,8 @@ impl<'s, S: RefScheme> Targets<'_, 's, S> {
         }
     }
 
-    /// Has the source reclaim a block. This may wait, so the caller must have no isolated page.
+    /// Requests that the source reclaim a block. The call may wait, so the caller must have no
+    /// isolated page.
     fn make_room(&mut self, order: Order, wanted: Place) -> bool {
         // Progress: each iteration but the last adds a block of the place to `parts`.
         while let Some(block) = self.supply.make_room(order, wanted) {

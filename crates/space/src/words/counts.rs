@@ -43,7 +43,8 @@ const FIELD_MASK: u64 = (1 << FIELD_BITS) - 1;
 
 pub(crate) const MAX_MIGRATION_ENTRIES: u32 = if cfg!(loom) { 2 } else { (1 << 24) - 1 };
 
-/// Maximum number of mappings of a frame. Each mapping is in a table of its own, of 4 KiB.
+/// Maximum number of mappings of a frame. Each mapping is in a table of its own, of 4 KiB, so this
+/// limit is reached only with 512 GiB of tables.
 pub(crate) const MAX_MAPPINGS: u32 = (1 << (FIELD_BITS - 1)) - 1;
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -70,7 +70,8 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         let (first, then) = laps_for(place);
         let mut round: u32 = 0;
         let mut patience = Patience::default();
-        // Created before the last scan, so that the request misses no end of a transfer.
+        // Created before the last scan, so that the request detects each transfer that ends after
+        // the scan.
         let mut waiter = None;
         let mut nr_looks = 0;
         loop {

@@ -55,7 +55,8 @@ impl VolatileFile {
 impl VolatileFile {
     fn read_now(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
         let len = total_len(bufs);
-        // Copy without the lock: under loom, other threads run during the copy, and would wait.
+        // Copy to `bufs` after the device's lock is released: under loom, other threads run during
+        // that copy, and would wait for the lock.
         let bytes = self
             .device
             .look(self.id.inode, |content| content.read(pos, len))?;

@@ -100,13 +100,13 @@
 #include <stdint.h>
 
 /**
- * Fail with ::PW_ERROR_LOCKED if the page is being edited, instead of waiting: ::pw_edit_begin.
+ * Flag of ::pw_edit_begin: do not wait if the page is being edited; fail with ::PW_ERROR_LOCKED.
  */
 #define PW_EDIT_TRY 1
 
 /**
- * Open for reading and writing: at one time, by one process with one cache. Without a flag or a
- * writeback callback that opens it for writing, a file is open for reading only.
+ * Open for reading and writing, which only one cache of one process can do at a time. Without a
+ * flag that opens for writing, and without a writeback callback, a file is open for reading only.
  */
 #define PW_OPEN_WRITE 1
 
@@ -126,7 +126,8 @@
 #define PW_OPEN_TRUNCATE 8
 
 /**
- * Use direct I/O, bypassing the system's cache, if the file system supports it: ::pw_file_info.
+ * Use direct I/O, bypassing the system's cache, if the file system supports it (see
+ * ::pw_file_info).
  */
 #define PW_OPEN_DIRECT 16
 
@@ -137,7 +138,7 @@
 
 /**
  * Open for writing, and write dirty pages only when the program requests it. Without this flag,
- * they are written soon, in the background, unless the file is already open with this flag.
+ * the cache writes them soon, in the background, unless the file is already open with this flag.
  */
 #define PW_OPEN_MANUAL 64
 
@@ -158,7 +159,8 @@ enum pw_error {
    */
   PW_ERROR_HANDLE = 5001,
   /**
-   * A fault of the library: an internal assertion failed. The handle of the call may be dead.
+   * A fault of the library: an internal assertion failed. The handle of the call may be dead: it
+   * can then only be closed.
    */
   PW_ERROR_PANIC = 5002,
   /**
@@ -227,8 +229,8 @@ enum pw_error {
    */
   PW_ERROR_OUT_OF_RANGE = 5108,
   /**
-   * The file is, or would be, larger than the cache can index, or than its device, its file
-   * system or the limit of the process (RLIMIT_FSIZE) allows.
+   * The size of the file exceeds, or would exceed, what the cache can index, or a limit of the
+   * device, the file system or the process (RLIMIT_FSIZE).
    */
   PW_ERROR_FILE_TOO_LARGE = 5109,
   /**
@@ -236,8 +238,8 @@ enum pw_error {
    */
   PW_ERROR_TRUNCATED = 5110,
   /**
-   * No frame of the cache could be freed; ::pw_last_error gives the reasons. Or an append is
-   * longer than the maximum of one call.
+   * No frame (4 KiB of the cache's memory) could be freed; ::pw_last_error gives the reasons. Or
+   * an append is longer than the maximum of one call.
    */
   PW_ERROR_OUT_OF_FRAMES = 5111,
   /**
@@ -307,7 +309,7 @@ enum pw_error {
    */
   PW_ERROR_PATH = 5128,
   /**
-   * A limit of the process or system, on open files or threads: see ::pw_last_error.
+   * A limit of the process or system on open files or threads was reached: see ::pw_last_error.
    */
   PW_ERROR_SYSTEM_LIMIT = 5129,
   /**
@@ -370,7 +372,7 @@ enum pw_advice {
    */
   PW_ADVICE_NORMAL = 0,
   /**
-   * Sequential: twice as much is read ahead, from the first miss on.
+   * Sequential: twice as much is read ahead as by default, from the first miss on.
    */
   PW_ADVICE_SEQUENTIAL = 1,
   /**
@@ -447,11 +449,11 @@ struct pw_cache_stats {
 };
 
 /**
- * Page being edited: ::pw_edit_begin. All copies of the structure are the same edit.
+ * Page being edited: ::pw_edit_begin. All copies of the structure denote the same edit.
  */
 struct pw_edit {
   /**
-   * Copy of the page's bytes, to be changed. Null when the edit has ended.
+   * Copy of the page's bytes, which the program may change. Null once the edit has ended.
    */
   void *data;
   /**
@@ -472,10 +474,9 @@ struct pw_edit {
  * Writeback callback, called before a page is written to the backend:
  * ::pw_open_options_set_before_write.
  *
- * `page`: the number of the page. `lsn`: the highest log sequence number of a write to the page, 0
- * for none.
+ * `page`: page number. `lsn`: the highest log sequence number of a write to the page, 0 for none.
  *
- * Returns: 0, or an `errno`: then the page is not written, and stays dirty.
+ * Returns: 0, or an `errno` to refuse the page, which is then not written and stays dirty.
  */
 typedef int (*pw_before_write)(void *user, uint64_t page, uint64_t lsn);
 
@@ -489,7 +490,7 @@ typedef void (*pw_release_user)(void *user);
  */
 struct pw_outgoing_page {
   /**
-   * Copy of all bytes of the page, which the codec may change, and which is stored entirely.
+   * Copy of the page's bytes, which the codec may change. All of them are stored.
    */
   void *data;
   /**
@@ -497,7 +498,7 @@ struct pw_outgoing_page {
    */
   size_t size;
   /**
-   * Number of bytes within the file: `size`, or less in the last page, padded with zeros.
+   * Number of bytes within the file: `size`, or fewer in the last page. The others are zeros.
    */
   size_t nr_used;
   /**
@@ -517,12 +518,12 @@ struct pw_outgoing_page {
  * request; valid only during the call.
  *
  * If a page has a nonzero byte, the encoded page must have one, too, or the library refuses the
- * page: a stored page of zeros means that the page was never written. The same page may be passed
- * several times, with different bytes, and not every page that was passed is stored.
+ * page: a stored page of zeros means that the page was never written. A page may be passed several
+ * times, with different bytes. A page that was passed is not always stored.
  *
- * Returns: 0 to write the pages, or an `errno` to refuse them. If several are refused, none of
- * them is written, and the library passes each page alone. A page that is refused alone stays
- * dirty, and the writeback fails with ::PW_ERROR_REFUSED.
+ * Returns: 0 to write the pages, or an `errno` to refuse them. If a request of several pages is
+ * refused, none of them is written, and the library passes each page alone. A page that is refused
+ * alone stays dirty, and the writeback fails with ::PW_ERROR_REFUSED.
  */
 typedef int (*pw_before_write_pages)(void *user, const struct pw_outgoing_page *pages, size_t count);
 
@@ -533,9 +534,9 @@ typedef int (*pw_before_write_pages)(void *user, const struct pw_outgoing_page *
  * `page`: the number of the page. `data`: the `size` stored bytes of the whole page. Readers get
  * the bytes that the function leaves there, up to the end of the file.
  *
- * Returns: 0, or an `errno`, for example `EBADMSG`: then no reader sees the page, and the reader
- * that needed it gets ::PW_ERROR_CORRUPT, with that number in ::pw_last_errno. The next reader
- * causes another read.
+ * Returns: 0, or an `errno` to refuse the page, for example `EBADMSG`. No reader sees a refused
+ * page: the reader that needed it gets ::PW_ERROR_CORRUPT, with that number in ::pw_last_errno.
+ * The next reader causes another read.
  */
 typedef int (*pw_after_read)(void *user, uint64_t page, void *data, size_t size);
 
@@ -543,7 +544,7 @@ typedef int (*pw_after_read)(void *user, uint64_t page, void *data, size_t size)
  * Called for a page whose stored bytes are zeros: ::pw_open_options_set_page_hooks. Not called for
  * a page past the end of the stored file, which reads as zeros.
  *
- * Returns: 0 if the page was never written, and so reads as zeros. Otherwise an `errno`, with the
+ * Returns: 0 if the page was never written: it then reads as zeros. Otherwise an `errno`, with the
  * consequences described at ::pw_after_read.
  */
 typedef int (*pw_hole)(void *user, uint64_t page);
@@ -578,14 +579,14 @@ struct pw_file_info {
   uint64_t reserved;
   /**
    * Lower bound of the log sequence numbers of all writes that have returned and are not
-   * durable, where recovery may begin. Writes without a number do not count. `UINT64_MAX` if
+   * durable: recovery may begin there. Writes without a number are not counted. `UINT64_MAX` if
    * there is no such write.
    */
   uint64_t oldest_lsn;
 };
 
 /**
- * Pinned page: ::pw_pin. All copies of the structure are the same pin.
+ * Pinned page: ::pw_pin. All copies of the structure denote the same pin.
  */
 struct pw_page {
   /**
@@ -623,11 +624,12 @@ struct pw_completion {
    */
   int error_errno;
   /**
-   * Number of bytes read or written; for ::pw_submit_pin, that of the page.
+   * Number of bytes read or written; for ::pw_submit_pin, the number of bytes of the page.
    */
   size_t size;
   /**
-   * For ::pw_submit_append, the position of the first byte. Otherwise the requested one, or 0.
+   * For ::pw_submit_append, the position of the first byte. Otherwise the `offset` of the
+   * submission, or 0 if it has none.
    */
   int64_t offset;
   /**
@@ -662,7 +664,7 @@ struct pw_read_request {
    */
   int64_t offset;
   /**
-   * Receives the number of bytes read, as ::pw_read.
+   * Receives the number of bytes read, as `nr_read` of ::pw_read.
    */
   size_t nr_read;
   /**
@@ -672,7 +674,7 @@ struct pw_read_request {
 };
 
 /**
- * View of a page in place, without a pin: ::pw_view_begin. The program may copy and keep it.
+ * View of a page in place, without a pin: ::pw_view_begin. The structure may be copied and kept.
  */
 struct pw_view {
   /**
@@ -716,7 +718,7 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * Returns the version of the library, for example "0.1.0": a string that is never null and stays
+ * Returns the version of the library, for example "0.1.0". The string is never null, and stays
  * valid until the process ends.
  *
  * Threads: any.
@@ -728,7 +730,7 @@ const char *pw_version(void);
  *
  * `options`: receives the handle; freed with ::pw_cache_options_free.
  *
- * Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT if 1023 of them exist.
+ * Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT if 1023 options of caches exist.
  *
  * Threads: any.
  */
@@ -775,12 +777,12 @@ int pw_cache_options_set_page_size(struct pw_cache_options *options, size_t byte
 int pw_cache_options_set_huge_pages(struct pw_cache_options *options, int huge_pages);
 
 /**
- * Sets the limit of the bytes of all files that are dirty, or written and not known to be durable.
- * The default is half of the capacity. ::pw_cache_new checks the minimum, 4096 bytes, and the
- * maximum, three quarters of the capacity. The quota of a file is the part of the limit that is
- * still free. Many files may exceed the limit, since each may have a few such pages in any case.
- * At the quota, a write to a clean page waits until pages of the file were made durable; with
- * ::PW_OPEN_MANUAL, it fails with ::PW_ERROR_THROTTLED at once.
+ * Sets the limit, for all files together, of bytes that are dirty, or written and not known to be
+ * durable. The default is half of the capacity. ::pw_cache_new checks the minimum, 4096 bytes, and
+ * the maximum, three quarters of the capacity. The quota of a file is the part of the limit that
+ * is still free. Many files together may exceed the limit, since each may have a few such pages in
+ * any case. If a file is at its quota, a write to one of its clean pages waits until pages of the
+ * file are durable; with ::PW_OPEN_MANUAL, it fails with ::PW_ERROR_THROTTLED at once.
  *
  * Errors: ::PW_ERROR_HANDLE.
  *
@@ -830,7 +832,7 @@ int pw_cache_options_set_close_timeout(struct pw_cache_options *options, uint64_
 int pw_cache_options_set_engine(struct pw_cache_options *options, int engine);
 
 /**
- * Creates a cache. Its memory is reserved by this call, and used as pages are read.
+ * Creates a cache. The call reserves memory, which the system provides as pages are read.
  *
  * `options`: null for the defaults; may be freed or used again afterwards. `cache`: receives the
  * handle; closed with ::pw_cache_close.
@@ -856,8 +858,8 @@ int pw_cache_close(struct pw_cache *cache);
 /**
  * Returns contents and counters of the cache.
  *
- * `stats`: receives them. `size`: `sizeof(struct pw_cache_stats)`; a later version may have more
- * fields at the end.
+ * `stats`: receives them. `size`: `sizeof(struct pw_cache_stats)`; a later version may append
+ * fields.
  *
  * Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
  *
@@ -866,12 +868,10 @@ int pw_cache_close(struct pw_cache *cache);
 int pw_cache_stats(struct pw_cache *cache, struct pw_cache_stats *stats, size_t size);
 
 /**
- * Returns the engine for concurrent transfers, and the reason for its choice. Creates the engine
- * if there is none yet.
+ * Returns the engine for concurrent transfers, and why it was chosen. Creates it if necessary.
  *
  * `engine`: receives one of ::pw_engine, never ::PW_ENGINE_AUTO. `why`: null, or receives the
- * reason as a string of at most `size` bytes including the terminating zero, truncated if it is
- * longer.
+ * reason as a string, truncated to `size` bytes including the terminating zero.
  *
  * Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
  *
@@ -891,12 +891,13 @@ int pw_cache_engine(struct pw_cache *cache, int *engine, char *why, size_t size)
 int pw_cache_reclaim(struct pw_cache *cache, size_t nr_pages, size_t *nr_evicted);
 
 /**
- * Begins an edit of a page: returns a copy of its bytes, which ::pw_edit_commit puts in place of
- * the page. Until then readers see the old page, and other threads that write to it wait. A call
- * of this thread that would wait for the edit returns ::PW_ERROR_DEADLOCK.
+ * Begins an edit of a page, and returns a copy of its bytes for the program to change.
+ * ::pw_edit_commit replaces the page's bytes by the copy. Until then, readers see the old bytes,
+ * and other threads that write to the page wait. A call of this thread that would wait for the
+ * edit returns ::PW_ERROR_DEADLOCK.
  *
- * `flags`: 0 or ::PW_EDIT_TRY. `edit`: is filled in; ended by ::pw_edit_commit or
- * ::pw_edit_cancel, in the same thread.
+ * `flags`: 0 or ::PW_EDIT_TRY. `edit`: receives the edit, which the same thread must end by
+ * ::pw_edit_commit or ::pw_edit_cancel.
  *
  * Errors: ::PW_ERROR_LOCKED if ::PW_EDIT_TRY is set and any thread edits the page;
  * ::PW_ERROR_DEADLOCK if it is not set and this thread edits the page; ::PW_ERROR_READ_ONLY,
@@ -907,29 +908,29 @@ int pw_cache_reclaim(struct pw_cache *cache, size_t nr_pages, size_t *nr_evicted
 int pw_edit_begin(struct pw_file *file, uint64_t page_number, int flags, struct pw_edit *edit);
 
 /**
- * Puts the edited bytes in place of the page, and keeps the page locked: all readers see the
+ * Replaces the page's bytes by the edited ones, and keeps the page locked: all readers see the new
  * bytes, and other writers wait until ::pw_edit_commit. A program that edits several pages can
  * thus define the order in which readers see the changes. From now on `data` may only be read.
  *
  * `lsn`: the log sequence number of the change, 0 for none.
  *
- * Errors: ::PW_ERROR_THREAD in another thread, ::PW_ERROR_HANDLE if the edit has ended,
- * ::PW_ERROR_ARGUMENT if it is already published.
+ * Errors: ::PW_ERROR_THREAD if another thread began the edit, ::PW_ERROR_HANDLE if the edit has
+ * ended, ::PW_ERROR_ARGUMENT if it is already published.
  *
  * Threads: the one that began the edit.
  */
 int pw_edit_publish(struct pw_edit *edit, uint64_t lsn);
 
 /**
- * Ends an edit: puts the edited bytes in place of the page, if ::pw_edit_publish has not, and
- * unlocks the page for other writers. All readers then see the bytes, which are durable after a
- * sync. If the page was truncated (::pw_set_size) or discarded (::pw_discard) since the edit
- * began, this call drops the edited bytes, and returns ::PW_OK.
+ * Ends an edit: replaces the page's bytes by the edited ones, unless ::pw_edit_publish has done
+ * so, and unlocks the page for other writers. All readers then see the new bytes; a later sync
+ * makes them durable. If the page was truncated (::pw_set_size) or discarded (::pw_discard) since
+ * the edit began, this call drops the edited bytes, and returns ::PW_OK.
  *
- * `edit`: is cleared. `lsn`: as for ::pw_edit_publish, after which it is ignored.
+ * `edit`: is cleared. `lsn`: as for ::pw_edit_publish; ignored if the edit is already published.
  *
- * Errors: ::PW_ERROR_THREAD in another thread, ::PW_ERROR_HANDLE if the edit has ended,
- * ::PW_ERROR_ARGUMENT.
+ * Errors: ::PW_ERROR_THREAD if another thread began the edit, ::PW_ERROR_HANDLE if the edit has
+ * ended, ::PW_ERROR_ARGUMENT.
  *
  * Threads: the one that began the edit.
  */
@@ -938,15 +939,15 @@ int pw_edit_commit(struct pw_edit *edit, uint64_t lsn);
 /**
  * Ends an edit without a change of the page. `edit` is cleared.
  *
- * Errors: ::PW_ERROR_THREAD in another thread, ::PW_ERROR_HANDLE if the edit has ended,
- * ::PW_ERROR_ARGUMENT if it is published, which cannot be undone.
+ * Errors: ::PW_ERROR_THREAD if another thread began the edit, ::PW_ERROR_HANDLE if the edit has
+ * ended, ::PW_ERROR_ARGUMENT if it is published, which cannot be undone.
  *
  * Threads: the one that began the edit.
  */
 int pw_edit_cancel(struct pw_edit *edit);
 
 /**
- * Returns the message of an error code, or "not an error code": a string that is never null and
+ * Returns the message of an error code, or "not an error code". The string is never null, and
  * stays valid until the process ends.
  *
  * Threads: any.
@@ -954,41 +955,39 @@ int pw_edit_cancel(struct pw_edit *edit);
 const char *pw_strerror(int code);
 
 /**
- * Returns the message of this thread's last error in one line, or "no error". It has the
- * operation, the path, the reason and the causes, or, if the call was refused, for example because
- * of an argument, only the reason. Calls that succeed do not change it.
+ * Returns the message of this thread's last error in one line, or "no error". The message has the
+ * operation, the path, the reason and the causes. If the interface itself refused the call, for
+ * example an argument, the message has only the reason. Successful calls do not change it.
  *
  * Returns: a string that is never null, and stays valid until the next error of this thread, or
  * until the thread ends.
  *
- * Threads: any; each has its own.
+ * Threads: any; each has its own last error.
  */
 const char *pw_last_error(void);
 
 /**
- * Returns the code of this thread's last error; ::PW_OK if there was none. Calls that succeed do
- * not change it.
+ * Returns the code of this thread's last error, or ::PW_OK. Successful calls do not change it.
  *
- * Threads: any; each has its own.
+ * Threads: any; each has its own last error.
  */
 int pw_last_code(void);
 
 /**
- * Returns the `errno` of ::pw_last_code: that of the failed system call, for example `ENOSPC` for
- * a full disk, or else the closest one. 0 if there was no error. Calls that succeed do not change
- * it.
+ * Returns the `errno` of this thread's last error: that of the failed system call, for example
+ * `ENOSPC` for a full disk, or the closest one if no system call failed. Returns 0 if there was no
+ * error. Successful calls do not change it.
  *
- * Threads: any; each has its own.
+ * Threads: any; each has its own last error.
  */
 int pw_last_errno(void);
 
 /**
- * Creates options for an open, with default settings. They may be used for any number of files,
- * also of several caches.
+ * Creates options for opens, with default settings. They may be used for any files of any caches.
  *
  * `options`: receives the handle; freed with ::pw_open_options_free.
  *
- * Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT if 4095 of them exist.
+ * Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_LIMIT if 4095 options of opens exist.
  *
  * Threads: any.
  */
@@ -1005,7 +1004,7 @@ int pw_open_options_free(struct pw_open_options *options);
 
 /**
  * Sets the file's page size: 4096, 8192, 16384, 32768 or 65536 bytes; or 0, the default, for the
- * page size with which the file is already open, or else that of the cache. ::pw_open checks it.
+ * page size with which the file is already open, or else that of the cache. ::pw_open checks this.
  *
  * Errors: ::PW_ERROR_HANDLE.
  *
@@ -1014,8 +1013,8 @@ int pw_open_options_free(struct pw_open_options *options);
 int pw_open_options_set_page_size(struct pw_open_options *options, size_t bytes);
 
 /**
- * Sets the permissions of a file that is created, as in `open`, from which the process's `umask`
- * is removed. The default is 0666.
+ * Sets the permissions of a file that ::pw_open creates, less the process's `umask`, as the `mode`
+ * of `open`. The default is 0666.
  *
  * Errors: ::PW_ERROR_HANDLE.
  *
@@ -1024,22 +1023,22 @@ int pw_open_options_set_page_size(struct pw_open_options *options, size_t bytes)
 int pw_open_options_set_mode(struct pw_open_options *options, uint32_t bits);
 
 /**
- * Sets a writeback callback, for write-ahead logs. It is called before a page of the file is
- * written to the backend: it makes the log durable up to the page's log sequence number, or
- * refuses the page. Files that are opened with these options are open for writing.
+ * Sets a writeback callback, for write-ahead logs. The library calls it before it writes a page of
+ * the file to the backend. The callback makes the log durable up to the page's log sequence
+ * number, or refuses the page. Files that are opened with these options are open for writing.
  *
  * `hook`: the callback, or null for none. `user`: the pointer that is passed to it. `release`:
- * null, or a function that is called with `user` once no thread can call the callback any more,
- * since neither these options nor a file use it; not called if `hook` is null.
+ * null, or a function that is called with `user` once neither these options nor a file uses the
+ * callback; not called if `hook` is null.
  *
- * The callback is called by threads that make calls for this file (flush, sync, close; with a page
- * codec also a new size or a write past the end), and by threads of the cache; several threads may
- * call it at once. Reads never call it. It may use other files of the cache, such as a log. A call
- * with its own file that would wait for writeback returns ::PW_ERROR_DEADLOCK.
+ * The callback is called by threads of the cache, and by threads of the program that flush, sync
+ * or close the file, or, with a page codec, change its size or write past its end. Several threads
+ * may call it at once. Reads never call it. It may use other files of the cache, such as a log. A
+ * call with its own file that would wait for writeback returns ::PW_ERROR_DEADLOCK.
  *
- * Each call of this function creates another callback. To open a file that is already open, use
- * the same options, or options without a callback; with another one, ::pw_open fails with
- * ::PW_ERROR_OPTIONS_MISMATCH.
+ * Each call of this function creates a distinct callback, even with equal arguments. To open a
+ * file that is already open, use the same options, or options without a callback; with a different
+ * callback, ::pw_open fails with ::PW_ERROR_OPTIONS_MISMATCH.
  *
  * Errors: ::PW_ERROR_HANDLE. After an error, `release` is not called.
  *
@@ -1061,26 +1060,27 @@ int pw_open_options_set_before_write(struct pw_open_options *options,
  * not open files for writing, since readers need it, too.
  *
  * `before_write`, `after_read`: the two functions of the codec, or null for no codec. `hole`:
- * null, or the function that is called for pages whose stored bytes are zeros, since they were
- * never written or were entirely lost; without it such pages read as zeros. `user`, `release`: as
- * for ::pw_open_options_set_before_write; without a codec, `release` is not called.
+ * null, or the function that is called for a page whose stored bytes are all zeros, since it was
+ * never written or was entirely lost; without this function, such a page reads as zeros. `user`,
+ * `release`: as for ::pw_open_options_set_before_write; without a codec, `release` is not called.
  *
- * `before_write` is called by the thread that writes the file back, of the program or of the
- * cache; for one file, by one thread at a time. For a dirty page, the callback
- * (::pw_open_options_set_before_write), if any, is called first; not for a rewrite of the last
- * page that only removes bytes past the end of the file. `after_read` and `hole` are called by
- * threads of the program that need a page that is not cached, and by threads of the cache; several
- * threads may call them at once. A thread that opens the file for writing or extends it may call
- * `after_read` and `before_write`, too. Threads that need the page wait until the function has
- * returned.
+ * `before_write` is called by the thread, of the program or of the cache, that writes the file
+ * back: for one file, by one thread at a time. The writeback callback
+ * (::pw_open_options_set_before_write), if any, is called first for each dirty page, but not for a
+ * rewrite of the last page that only removes bytes past the end of the file. `after_read` and
+ * `hole` are called by threads of the program that need a page that is not cached, and by threads
+ * of the cache; several threads may call them at once. A thread that opens the file for writing or
+ * extends it may call `after_read` and `before_write`, too. Threads that need the page wait until
+ * the function has returned.
  *
  * None of these functions may make a call with any cache that might wait: such a call returns
  * ::PW_ERROR_DEADLOCK. A read or view within one page is allowed if the page is cached, its
- * accessed bit is set, and no thread is changing it. A pin of such a page may succeed. ::pw_close
- * returns ::PW_ERROR_BUSY for the handle whose call needs the page.
+ * accessed bit is set (::pw_read), and no thread is changing the page. A pin of such a page may
+ * succeed. ::pw_close of the handle through which a call needs the page returns ::PW_ERROR_BUSY.
  *
- * Each call of this function creates another codec. For another open of a file that is open, the
- * rule of callbacks applies: another codec gives ::PW_ERROR_OPTIONS_MISMATCH.
+ * Each call of this function creates a distinct codec. To open a file that is already open, the
+ * rule for callbacks applies: with a different codec, ::pw_open fails with
+ * ::PW_ERROR_OPTIONS_MISMATCH.
  *
  * Errors: ::PW_ERROR_HANDLE; ::PW_ERROR_ARGUMENT if only one of `before_write` and `after_read` is
  * null, or both are null and `hole` is not. After an error, `release` is not called.
@@ -1121,7 +1121,7 @@ int pw_open(struct pw_cache *cache,
 
 /**
  * Creates another handle of the same open file, with the same access mode. Each handle has its own
- * readahead streams and its own advice, and gets each writeback failure reported.
+ * readahead streams and its own advice, and each writeback failure is reported to every handle.
  *
  * `other`: receives the handle; closed with ::pw_close.
  *
@@ -1134,10 +1134,9 @@ int pw_dup(struct pw_file *file, struct pw_file **other);
 /**
  * Closes the handle. If it is open for writing, or is the last handle of the file, all writes to
  * the file are first made durable. If the backend, callback or page codec fails, the close is
- * retried for a second (::pw_cache_options_set_close_timeout).
+ * retried, by default for one second (::pw_cache_options_set_close_timeout).
  *
- * After an error the handle is unchanged, and nothing is lost: close it again when the backend
- * works.
+ * After an error the handle is unchanged, and no data is lost. Retry when the backend works again.
  *
  * Errors: ::PW_ERROR_BUSY at once if pages are pinned or edited by this handle, requests with it
  * are in flight, or a call with it is in progress; those of ::pw_sync_all; ::PW_ERROR_UNAVAILABLE
@@ -1175,10 +1174,10 @@ int pw_size(struct pw_file *file, int64_t *size);
  *
  * `size`: null, or receives the size.
  *
- * Errors: ::PW_ERROR_IO, ::PW_ERROR_FILE_TOO_LARGE if the file is now larger than four times the
- * size that it was opened with plus 64 MiB (close all its handles, and open it again);
- * ::PW_ERROR_CORRUPT if the stored size is not valid for a file with a page codec;
- * ::PW_ERROR_DEADLOCK in a page codec, ::PW_ERROR_HANDLE.
+ * Errors: ::PW_ERROR_IO, ::PW_ERROR_FILE_TOO_LARGE if the file is now larger than 64 MiB plus four
+ * times its size at the open (close all its handles, and open it again); ::PW_ERROR_CORRUPT if the
+ * stored size is not valid for a file with a page codec; ::PW_ERROR_DEADLOCK in a page codec,
+ * ::PW_ERROR_HANDLE.
  *
  * Threads: any.
  */
@@ -1220,8 +1219,8 @@ int pw_queue_fd(struct pw_queue *queue, int *fd);
  * Continues requests, and calls the callbacks of those that are complete.
  *
  * `max`: the maximum number of callbacks. `timeout`: the time in milliseconds to wait for the
- * first one; 0 for no wait, -1 for no limit. `nr_done`: null, or receives the number of callbacks
- * called; 0 after a timeout.
+ * first complete request; 0 for no wait, -1 for no limit. `nr_done`: null, or receives the number
+ * of callbacks called; 0 after a timeout.
  *
  * Errors: ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT, ::PW_ERROR_IO. Callbacks get the errors of
  * requests.
@@ -1239,8 +1238,8 @@ int pw_queue_run(struct pw_queue *queue, size_t max, int timeout, size_t *nr_don
  * `request`: the number that the submission returned.
  *
  * Errors: ::PW_ERROR_HANDLE if the queue is not open, or if the request does not exist, is
- * complete, or was canceled already. The callback of a complete or canceled request gets its
- * result, or has got it.
+ * complete, or was canceled already. The callback of a complete or canceled request has received
+ * the result, or will receive it.
  *
  * Threads: any.
  */
@@ -1305,8 +1304,8 @@ int pw_submit_append(struct pw_queue *queue,
                      uint64_t *request);
 
 /**
- * Syncs as ::pw_sync_data, without waiting: all writes that were complete before this call. A
- * submitted write is complete at the latest when its callback begins.
+ * Syncs as ::pw_sync_data, without waiting. Makes durable all writes that were complete before
+ * this call. A submitted write is complete at the latest when its callback begins.
  *
  * `request`, `callback`, `user`: as for ::pw_submit_read.
  *
@@ -1337,17 +1336,17 @@ int pw_submit_pin(struct pw_queue *queue,
                   uint64_t *request);
 
 /**
- * Reads bytes of a file. Reads of cached pages acquire no lock. Once the accessed bit of a page is
- * set, they write no shared memory, unless the page keeps changing, more than 1024 threads use
- * files, or the system lacks `membarrier(2)`. For each page, a read is atomic: it returns the
- * bytes that the page had at one moment.
+ * Reads bytes of a file. Reads of cached pages acquire no lock. A read that finds a page in the
+ * cache sets its accessed bit. Once this bit is set, reads write no shared memory, unless the page
+ * keeps changing, more than 1024 threads use files, or the system lacks `membarrier(2)`. For each
+ * page, a read is atomic: it returns the bytes that the page had at one moment.
  *
  * `buf`: receives the bytes; may be null if `size` is 0. `offset`: the position in the file.
  *
  * `nr_read`: receives the number of bytes read: `size`, or fewer if the file ends, 0 at or past
- * the end. If a page fails after others were read, only their bytes are counted, and a read that
- * begins at the failed page reports the failure. The remaining bytes of `buf` are unspecified,
- * also after an error.
+ * the end. If a page cannot be read after others were, only the bytes before it are counted; a
+ * read that begins there reports the error. The remaining bytes of `buf` are unspecified, also
+ * after an error.
  *
  * Errors: ::PW_ERROR_IO, ::PW_ERROR_CORRUPT if the page codec refuses a page, ::PW_ERROR_TRUNCATED
  * if the file was truncated outside the cache, ::PW_ERROR_OUT_OF_FRAMES if every page is pinned or
@@ -1359,15 +1358,16 @@ int pw_submit_pin(struct pw_queue *queue,
 int pw_read(struct pw_file *file, void *buf, size_t size, int64_t offset, size_t *nr_read);
 
 /**
- * Performs many reads, each as ::pw_read, in any order. Reads of cached pages overlap their memory
- * accesses, sixteen at a time. Missing pages are read from the file concurrently, as many at once
- * as the engine accepts and fit in an eighth of the cache.
+ * Performs many reads, each as ::pw_read, in any order. The memory accesses of up to sixteen reads
+ * of cached pages overlap. Missing pages are read from the file concurrently: as many at once as
+ * the engine accepts, and at most as many as fit in an eighth of the cache.
  *
- * `requests`: `count` of them; `nr_read` and `error` of each are filled in.
+ * `requests`: an array of `count` requests. The call sets `nr_read` and `error` of each.
  *
  * Errors: the first error of a request, whose message ::pw_last_error returns; the other requests
  * are performed nevertheless. ::PW_ERROR_ARGUMENT if `requests` or a buffer is null or too large,
- * two buffers overlap, or an offset is negative, and ::PW_ERROR_HANDLE: then nothing was done.
+ * two buffers overlap, or an offset is negative. Then, and for ::PW_ERROR_HANDLE, nothing was
+ * done.
  *
  * Threads: any.
  */
@@ -1377,7 +1377,7 @@ int pw_read_many(struct pw_file *file, struct pw_read_request *requests, size_t 
  * Pins a page, so that its bytes can be read in place. While the page is pinned, its bytes stay in
  * memory and do not change, whatever is written to the file.
  *
- * `page`: is filled in; released with ::pw_unpin.
+ * `page`: receives the pinned page, which ::pw_unpin releases.
  *
  * Errors: ::PW_ERROR_OUT_OF_RANGE, ::PW_ERROR_LIMIT if this thread has no free slot for a pin and
  * all 1048576 are allocated, and those of ::pw_read.
@@ -1389,23 +1389,21 @@ int pw_pin(struct pw_file *file, uint64_t page_number, struct pw_page *page);
 /**
  * Releases a pinned page. Its bytes must not be used any more.
  *
- * `page`: the structure that ::pw_pin has filled in, or the page of a completion
- * (::pw_submit_pin), or a copy; is cleared.
+ * `page`: the structure that ::pw_pin has filled in, the page of a completion (::pw_submit_pin),
+ * or a copy of either. The call clears it.
  *
- * Errors: ::PW_ERROR_HANDLE if the pin was already released, by this copy or another;
- * ::PW_ERROR_ARGUMENT.
+ * Errors: ::PW_ERROR_HANDLE if the pin was already released, ::PW_ERROR_ARGUMENT.
  *
- * Threads: any, not only the one that has pinned it.
+ * Threads: any, not only the one that pinned the page.
  */
 int pw_unpin(struct pw_page *page);
 
 /**
- * Begins a view of a page in place, without a pin. Copies nothing, and writes no shared memory
- * under the conditions of ::pw_read. ::pw_view_validate afterwards checks whether the bytes that
- * were read are the page's.
+ * Begins a view of a page in place, without a pin. The call copies nothing, and writes no shared
+ * memory under the conditions of ::pw_read. After the program has read the bytes,
+ * ::pw_view_validate checks whether they were the page's.
  *
- * Between the two calls, other threads may write to the bytes at any time, or put another page in
- * their place. Therefore:
+ * Between the two calls, other threads may change the bytes or put another page there. Therefore:
  *
  * - Load the bytes as memory that other threads write to. For integers, use
  *   `__atomic_load_n(p, __ATOMIC_RELAXED)` of GCC and Clang, or a `volatile` access; for more,
@@ -1430,10 +1428,10 @@ int pw_view_begin(struct pw_file *file, uint64_t page_number, struct pw_view *vi
  * Checks whether the page has been unchanged ever since ::pw_view_begin. If so, all bytes loaded
  * from the view are bytes that the page had at the same moment.
  *
- * A view may be validated any number of times, and after any time: a program can follow pages of a
- * tree and afterwards check that its path was valid. A changed page is never reported as
- * unchanged; an unchanged one is occasionally reported as changed. Writes, eviction, truncation
- * and moves are changes; reads, pins and writeback are not.
+ * A view may be validated any number of times, at any later time: a program can descend a tree
+ * through several pages, and afterwards check that its path was valid. A changed page is never
+ * reported as unchanged; an unchanged one is occasionally reported as changed. Writes, eviction,
+ * truncation and moves are changes; reads, pins and writeback are not.
  *
  * Returns: ::PW_OK if the page is unchanged.
  *
@@ -1449,8 +1447,7 @@ int pw_view_validate(const struct pw_view *view);
  * Copies bytes of a view, and validates it. After ::PW_OK, the page had these bytes at the start
  * of the view, and still had them when the copy was validated.
  *
- * `offset`: position in the page. `buf`: receives `size` bytes, which are unspecified after an
- * error.
+ * `offset`: position in the page. `buf`: receives `size` bytes, unspecified after an error.
  *
  * Errors: ::PW_ERROR_ARGUMENT if the bytes are not all in the view; those of ::pw_view_validate;
  * and those of ::pw_view_begin, since the call looks the page up again: it never copies memory
@@ -1462,7 +1459,8 @@ int pw_view_copy(const struct pw_view *view, size_t offset, void *buf, size_t si
 
 /**
  * Sets the expected access pattern, as `posix_fadvise`. The first four values of ::pw_advice apply
- * to the handle, whatever the range, until another of them is set; the others take effect at once.
+ * to the handle, whatever the range, until another of these four is set. The last two apply to the
+ * pages of the range, at once.
  *
  * `offset`, `length`: the bytes; a length of 0 extends to the end. `advice`: one of ::pw_advice.
  *
@@ -1474,11 +1472,10 @@ int pw_advise(struct pw_file *file, int64_t offset, int64_t length, int advice);
 
 /**
  * Submits reads of the missing pages of several ranges, all at once, without waiting for them. The
- * call is a hint: it skips pages for which it would have to wait, or past the end of the file, and
- * reads at most as many as fit in an eighth of the cache.
+ * call is a hint: it skips pages past the end of the file and pages for which it would have to
+ * wait, and reads at most as many as fit in an eighth of the cache.
  *
- * `ranges`: `count` of them. `nr_pages`: null, or receives the number of pages whose reads were
- * submitted.
+ * `ranges`: array of `count` ranges. `nr_pages`: null, or receives the number of submitted pages.
  *
  * Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_HANDLE, ::PW_ERROR_DEADLOCK in a page codec.
  *
@@ -1490,9 +1487,9 @@ int pw_prefetch(struct pw_file *file,
                 size_t *nr_pages);
 
 /**
- * Removes pages from the cache, so that the next read fetches them from the file, for files that
- * were changed outside the cache. Pins of removed pages keep their bytes. Pages stay if they have
- * writes that the backend does not have or that are not durable, or are locked (::pw_edit_begin).
+ * Removes pages of a file that was changed outside the cache, so that the next read fetches them
+ * from the file. Pins of removed pages keep their bytes. Pages that are dirty, unsynced
+ * (::pw_file_info) or locked (::pw_edit_begin) stay.
  *
  * `offset`, `length`: the bytes; whole pages are removed. A length of 0 extends to the end.
  *
@@ -1504,13 +1501,13 @@ int pw_invalidate(struct pw_file *file, int64_t offset, int64_t length);
 
 /**
  * Writes bytes to a file. All readers of the cache see them after the call; they are durable after
- * ::pw_sync_data. A write within one page is atomic: readers see all of it or nothing. A write
+ * ::pw_sync_data. A write within one page is atomic: readers see all of it or none of it. A write
  * past the end extends the file, and the gap reads as zeros.
  *
  * `buf`: `size` bytes; may be null if `size` is 0. `offset`: the position in the file.
  *
  * `nr_written`: receives the number of bytes written: `size`, or fewer if a page after the first
- * failed. A write that begins at the failed page then reports the error.
+ * could not be written. A write that begins at this page then reports the error.
  *
  * Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_FILE_TOO_LARGE, ::PW_ERROR_THROTTLED,
  * ::PW_ERROR_OUT_OF_FRAMES; ::PW_ERROR_REFUSED if a page codec refuses the last page of a file
@@ -1528,8 +1525,7 @@ int pw_write(struct pw_file *file,
 /**
  * As ::pw_write, with the log sequence number of the write; 0 for none. Before a page is written
  * to the backend, the writeback callback (::pw_open_options_set_before_write) gets the highest log
- * sequence number of the page's writes. When the callback returns, the log must be durable up to
- * this number.
+ * sequence number of the page's writes. The callback makes the log durable up to this number.
  *
  * Errors: as ::pw_write.
  *
@@ -1545,8 +1541,8 @@ int pw_write_lsn(struct pw_file *file,
 /**
  * Appends bytes to a file, all of them or none.
  *
- * `offset`: null, or receives the position of the first byte. The position of the end is a
- * suitable log sequence number for a record.
+ * `offset`: null, or receives the position of the first byte. For a record of a log, the position
+ * of its end is a suitable log sequence number.
  *
  * Errors: as ::pw_write; ::PW_ERROR_OUT_OF_FRAMES at once if `size` exceeds the maximum of one
  * call, by default a quarter of the cache; ::pw_last_error states the maximum.
@@ -1584,9 +1580,9 @@ int pw_set_size(struct pw_file *file, int64_t size);
  * `nr_pages`: null, or receives the number of pages.
  *
  * Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_IO, ::PW_ERROR_REFUSED, ::PW_ERROR_TOO_MANY_PINS; pages
- * that could not be written are then still dirty. A call that has written all pages nevertheless
- * returns an earlier writeback failure that was not yet reported to the handle. Also
- * ::PW_ERROR_DEADLOCK, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
+ * that could not be written are then still dirty. Even if all pages were written, the call returns
+ * an earlier writeback failure that was not yet reported to the handle. Also ::PW_ERROR_DEADLOCK,
+ * ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
  *
  * Threads: any.
  */
@@ -1597,14 +1593,14 @@ int pw_flush(struct pw_file *file, int64_t offset, int64_t length, size_t *nr_pa
  * needed to read it, as `fdatasync`.
  *
  * After an error the state of everything written since the last successful sync is unknown. All of
- * it is dirty again, for the next sync. Each failure, also one in the background, is reported once
- * to every handle of the file.
+ * it is dirty again, so the next sync writes it. Each failure, also one in the background, is
+ * reported once to every handle of the file.
  *
- * Errors: ::PW_ERROR_READ_ONLY; ::PW_ERROR_IO (with `ENOSPC` in ::pw_last_errno for a full disk);
+ * Errors: ::PW_ERROR_READ_ONLY; ::PW_ERROR_IO (`ENOSPC` in ::pw_last_errno if the disk is full);
  * ::PW_ERROR_REFUSED by the callback or page codec; ::PW_ERROR_TOO_MANY_PINS, ::PW_ERROR_DEADLOCK,
  * ::PW_ERROR_HANDLE.
  *
- * Threads: any, several with one file: they share syncs.
+ * Threads: any. Threads that sync one file concurrently share syncs.
  */
 int pw_sync_data(struct pw_file *file);
 
@@ -1630,14 +1626,13 @@ int pw_sync_all(struct pw_file *file);
 int pw_sync_range(struct pw_file *file, int64_t offset, int64_t length);
 
 /**
- * Removes cached pages, with all writes to them since their last writeback: the next read gets the
- * bytes of the file.
+ * Removes cached pages, and drops all writes to them since their last writeback: the next read
+ * gets the bytes of the file.
  *
  * `offset`, `length`: the bytes; whole pages are removed. A length of 0 extends to the end.
  *
- * Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_IO, and any writeback failure that was not reported to
- * the handle yet; nothing is then removed. ::PW_ERROR_DEADLOCK, ::PW_ERROR_HANDLE,
- * ::PW_ERROR_ARGUMENT.
+ * Errors: ::PW_ERROR_READ_ONLY, ::PW_ERROR_IO, and any writeback failure not yet reported to the
+ * handle; nothing is then removed. ::PW_ERROR_DEADLOCK, ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
  *
  * Threads: any.
  */

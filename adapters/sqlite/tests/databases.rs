@@ -483,10 +483,12 @@ fn descriptors_of_files_that_could_not_be_locked_are_closed() {
 /// Result of `SQLITE_FCNTL_HAS_MOVED`.
 fn has_moved(db: &Connection) -> bool {
     let mut moved: std::ffi::c_int = -1;
+    // SAFETY: the handle is used while the connection is open.
+    let handle = unsafe { db.handle() };
     // SAFETY: the handle is open, and the operation stores one number.
     let code = unsafe {
         ffi::sqlite3_file_control(
-            db.handle(),
+            handle,
             c"main".as_ptr(),
             ffi::SQLITE_FCNTL_HAS_MOVED,
             (&raw mut moved).cast(),

@@ -32,9 +32,23 @@ impl Resource {
     ];
 }
 
-/// Number of resources of each kind that a thread holds.
-#[cfg_attr(any(not(debug_assertions), loom), allow(dead_code))]
-type Held = [usize; Resource::ALL.len()];
+/// Resources that a thread holds.
+#[cfg(all(debug_assertions, not(loom)))]
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    /// Number of resources of each kind.
+    nr: [usize; Resource::ALL.len()],
+    /// Address of the file whose locks are held. Without such locks, it has no meaning.
+    file: usize,
+}
+
+#[cfg(all(debug_assertions, not(loom)))]
+impl Held {
+    const NOTHING: Self = Self {
+        nr: [0; Resource::ALL.len()],
+        file: 0,
+    };
+}
 
 /// Record that this thread runs code of the program. Dropping it restores the thread's ledger.
 #[derive(Debug)]
@@ -44,7 +58,7 @@ pub struct InProgram(#[cfg(all(debug_assertions, not(loom)))] Held);
 #[cfg(all(debug_assertions, not(loom)))]
 thread_local! {
     // No destructor, so the ledger exists as long as the thread.
-    static HELD: std::cell::Cell<Held> = const { std::cell::Cell::new([0; Resource::ALL.len()]) };
+    static HELD: std::cell::Cell<Held> = const { std::cell::Cell::new(Held::NOTHING) };
 }
 
 /// Counts `nr` resources as held by this thread: acquired, or taken over from another thread.
@@ -53,6 +67,31 @@ pub fn acquired(resource: Resource, nr: usize) {
     #[cfg(all(debug_assertions, not(loom)))]
     change(resource, |held| held + nr);
     let _ = (resource, nr);
+}
+
+/// Counts a lock of the file at the address `file`, which this thread is about to wait for. Such a
+/// lock is [`released`] as a [`Resource::FileLock`].
+///
+/// # Panics
+///
+/// In debug builds, if the thread holds a lock of another file: a backend or callback that blocks
+/// could stop the other file, and two threads could deadlock. That is a defect of the library. Code
+/// of the program ([`enter`]) may use another file.
+#[inline]
+#[track_caller]
+pub fn acquired_lock_of(file: usize) {
+    #[cfg(all(debug_assertions, not(loom)))]
+    {
+        let mut held = HELD.get();
+        assert!(
+            held.nr[Resource::FileLock as usize] == 0 || held.file == file,
+            "a thread that holds a lock of one file waits for a lock of another file"
+        );
+        held.file = file;
+        HELD.set(held);
+    }
+    let _ = file;
+    acquired(Resource::FileLock, 1);
 }
 
 /// Counts `nr` resources as released by this thread, or handed over to another thread.
@@ -74,7 +113,7 @@ pub fn released(resource: Resource, nr: usize) {
 #[cfg(all(debug_assertions, not(loom)))]
 fn change(resource: Resource, to: impl FnOnce(usize) -> usize) {
     let mut held = HELD.get();
-    let nr = &mut held[resource as usize];
+    let nr = &mut held.nr[resource as usize];
     *nr = to(*nr);
     HELD.set(held);
 }
@@ -92,11 +131,11 @@ pub fn enter(what: &str, allowed: &[Resource]) -> InProgram {
         let held = HELD.get();
         for resource in Resource::ALL {
             assert!(
-                held[resource as usize] == 0 || allowed.contains(&resource),
+                held.nr[resource as usize] == 0 || allowed.contains(&resource),
                 "{what} would run in a thread that holds {resource:?}"
             );
         }
-        HELD.set([0; Resource::ALL.len()]);
+        HELD.set(Held::NOTHING);
         InProgram(held)
     }
     #[cfg(not(all(debug_assertions, not(loom))))]
@@ -141,5 +180,20 @@ mod tests {
             released(resource, 1);
         }
         drop(enter("a waker", &[]));
+    }
+
+    #[test]
+    fn locks_of_one_file_at_a_time_and_of_another_in_code_of_the_program() {
+        let (one, two) = (1, 2);
+        acquired_lock_of(one);
+        acquired_lock_of(one);
+        let in_backend = enter("a backend", &Resource::ALL);
+        acquired_lock_of(two);
+        released(Resource::FileLock, 1);
+        drop(in_backend);
+        catch_unwind(|| acquired_lock_of(two)).expect_err("two files at a time");
+        released(Resource::FileLock, 2);
+        acquired_lock_of(two);
+        released(Resource::FileLock, 1);
     }
 }

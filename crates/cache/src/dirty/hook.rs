@@ -6,7 +6,6 @@ use pagewell_sync::atomic::{AtomicUsize, Ordering};
 use pagewell_sync::ledger::{self, InProgram, Resource};
 
 use crate::base::page_hooks::is_in_page_hook;
-use crate::dirty::order::HookEntered;
 
 thread_local! {
     /// Number of callbacks that this thread is in. The variable has no destructor, because it is
@@ -47,7 +46,6 @@ impl ThreadMark {
 /// the callback's file, so its writes to other files must not write that file back.
 pub(crate) struct InHook<'w> {
     mark: &'w ThreadMark,
-    _entered: HookEntered,
     _in_program: InProgram,
 }
 
@@ -59,7 +57,6 @@ impl<'w> InHook<'w> {
         mark.set();
         Self {
             mark,
-            _entered: HookEntered::now(),
             _in_program: in_program,
         }
     }

@@ -344,7 +344,9 @@ impl<'m, S: RefScheme> Batch<'m, S> {
     /// Returns the memory to read into. It consists of whole pages if the backend requires
     /// alignment or stores whole pages.
     pub(super) fn bufs(&self) -> impl Iterator<Item = RacyBytes<'_>> {
-        let is_whole = self.filler.0.hooks().is_some() || self.filler.0.backend().alignment() > 1;
+        let mapping = self.filler.0;
+        let is_whole =
+            mapping.hooks().is_some() || mapping.call_backend(|backend| backend.alignment()) > 1;
         self.all().map(move |pending| match is_whole {
             true => pending.frame.bytes(),
             false => pending.frame.bytes().slice(0, pending.len),

@@ -95,7 +95,7 @@ impl<S: RefScheme> Flusher<'_, S> {
         Ok(storage.durability == Durability::AsOpened
             && !storage.is_doubtful
             && self.has_no_changes(writes, &storage)
-            && self.0.backend().is_as_found())
+            && self.0.call_backend(|backend| backend.is_as_found()))
     }
 
     /// Whether the backend has the file's bytes and size, and no write came after the last sync.

@@ -73,10 +73,6 @@ impl<J: OfStorage> Queue<J> {
         }
     }
 
-    pub(super) fn is_sharing(&self) -> bool {
-        self.nr_threads.is_some()
-    }
-
     /// Returns the number of jobs that may be started. The result is exact if it is 0, and may be
     /// too large if jobs of several backends may be started.
     pub(super) fn nr_ready(&self) -> usize {

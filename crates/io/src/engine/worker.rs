@@ -57,12 +57,17 @@ struct Shared {
     settings: WorkerSettings,
     state: Mutex<State>,
     changed: Condvar,
+    /// Number of the next starts of threads that fail.
+    #[cfg(test)]
+    nr_failing: std::sync::atomic::AtomicUsize,
 }
 
 #[derive(Debug)]
 struct State {
     queue: Queue<Task>,
     nr_threads: usize,
+    /// Number of threads that look for a task next: those that wait, that are notified, and that
+    /// are starting.
     nr_idle: usize,
     /// Set by the drop: threads end when the queue is empty.
     is_closed: bool,
@@ -143,6 +148,8 @@ impl WorkerEngine {
                     is_closed: false,
                 }),
                 changed: Condvar::new(),
+                #[cfg(test)]
+                nr_failing: std::sync::atomic::AtomicUsize::new(0),
             }),
         }
     }
@@ -156,7 +163,8 @@ impl WorkerEngine {
     /// Executes `call`, which may block, on one of the threads. At most
     /// [`per_storage`](WorkerSettings::per_storage) calls with the same key run concurrently. The
     /// key is the address of an object that the call owns, so it is unique. If no thread exists and
-    /// none can be started, the caller executes a queued call. A forked child drops the call.
+    /// none can be started, the caller executes all calls that may start. A forked child drops the
+    /// call.
     pub fn call(&self, key: usize, call: Box<dyn FnOnce() + Send>) {
         if self.shared.owner.check().is_ok() {
             self.push(Task::Call(key, call));
@@ -167,21 +175,17 @@ impl WorkerEngine {
         let shared = &self.shared;
         let mut state = shared.lock();
         state.queue.push(job);
-        if shared.add_thread(&mut state).is_err() && state.nr_threads == 0 {
-            // No thread exists, so this one performs the tasks.
-            while state.nr_threads == 0
-                && let Some(job) = state.queue.pop()
-            {
-                drop(state);
-                shared.perform(job);
-                state = shared.lock();
+        shared.bring_thread(&mut state);
+        // If no thread exists, and none can be started, this one performs the tasks.
+        while state.nr_threads == 0
+            && let Some(job) = state.queue.pop()
+        {
+            drop(state);
+            if !shared.perform(job) {
+                return;
             }
-            return;
-        }
-        let has_idle = state.nr_idle != 0;
-        drop(state);
-        if has_idle {
-            shared.changed.notify_one();
+            state = shared.lock();
+            shared.bring_thread(&mut state);
         }
     }
 }
@@ -191,47 +195,71 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a thread if more tasks are ready than threads are idle, up to the maximum.
-    fn add_thread(self: &Arc<Self>, state: &mut State) -> io::Result<()> {
-        let suffice = state.queue.nr_ready() <= state.nr_idle;
-        if suffice || state.nr_threads == self.settings.threads {
-            return Ok(());
+    /// Brings a thread for a task that is ready, if there is one: notifies an idle thread, and
+    /// starts a thread if more tasks are ready than threads are idle, up to the maximum.
+    ///
+    /// Called after each push, and for the next task by each thread that takes one: so a task that
+    /// is ready never waits while a thread is idle or can be started, although the end of one task
+    /// may make several others ready (under a quota). If no thread can be started, the next thread
+    /// that is done takes the task.
+    fn bring_thread(self: &Arc<Self>, state: &mut State) {
+        let nr_ready = state.queue.nr_ready();
+        if nr_ready == 0 {
+            return;
         }
-        let shared = Arc::clone(self);
-        spawn_named("pagewell-io", move || shared.work())?;
-        state.nr_threads += 1;
-        Ok(())
-    }
-
-    fn work(self: &Arc<Self>) {
-        while let Next::Perform(job) = self.next() {
-            self.perform(job);
+        if nr_ready > state.nr_idle
+            && state.nr_threads < self.settings.threads
+            && self.start_thread().is_ok()
+        {
+            state.nr_threads += 1;
+            state.nr_idle += 1;
         }
-    }
-
-    fn perform(self: &Arc<Self>, job: Task) {
-        let key = job.key();
-        job.perform();
-        let mut state = self.lock();
-        state.queue.done(key);
-        // This thread takes one ready task. A second one needs another thread.
-        let has_more = state.queue.nr_ready() > 1;
-        let has_idle = state.nr_idle != 0;
-        if has_more && !has_idle && state.queue.is_sharing() {
-            // Under a quota, two tasks may start now. For one of them no thread was started when it
-            // was pushed. If none can be started, the next thread that is done takes the task.
-            let _ = self.add_thread(&mut state);
-        }
-        drop(state);
-        if has_more && has_idle {
+        if state.nr_idle != 0 {
             self.changed.notify_one();
         }
     }
 
-    fn next(&self) -> Next {
+    fn start_thread(self: &Arc<Self>) -> io::Result<()> {
+        #[cfg(test)]
+        {
+            use std::sync::atomic::Ordering::Relaxed;
+            let nr = &self.nr_failing;
+            if nr
+                .fetch_update(Relaxed, Relaxed, |nr| nr.checked_sub(1))
+                .is_ok()
+            {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+        }
+        let shared = Arc::clone(self);
+        spawn_named("pagewell-io", move || shared.work())
+    }
+
+    fn work(self: &Arc<Self>) {
+        self.lock().nr_idle -= 1;
+        while let Next::Perform(job) = self.next() {
+            if !self.perform(job) {
+                return;
+            }
+        }
+    }
+
+    /// Returns `false` in a child of `fork` that `job` has created.
+    fn perform(&self, job: Task) -> bool {
+        let key = job.key();
+        job.perform();
+        if self.owner.check().is_err() {
+            return false;
+        }
+        self.lock().queue.done(key);
+        true
+    }
+
+    fn next(self: &Arc<Self>) -> Next {
         let mut state = self.lock();
         loop {
             if let Some(job) = state.queue.pop() {
+                self.bring_thread(&mut state);
                 return Next::Perform(job);
             }
             if state.is_closed {
@@ -295,5 +323,99 @@ impl Drop for WorkerEngine {
         }
         self.shared.lock().is_closed = true;
         self.shared.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use pagewell_testkit::wait::{Gate, OpenAtEnd, until};
+
+    use super::*;
+
+    fn engine(threads: usize, per_storage: usize) -> WorkerEngine {
+        WorkerEngine::for_calls(WorkerSettings {
+            threads,
+            per_storage,
+            // A thread that is not notified does not look for a task by itself.
+            idle: Duration::from_secs(3600),
+        })
+    }
+
+    /// With three of four threads in use, no key may start a second call. The end of the call of
+    /// key 0 lets key 1 start one, and then key 0 too. The same thread takes only the first.
+    #[test]
+    fn the_end_of_one_call_starts_two() {
+        let engine = engine(4, 2);
+        let gates: [Arc<Gate>; 3] = Default::default();
+        let _open = gates.each_ref().map(|gate| OpenAtEnd(gate));
+        let together = Arc::new(Gate::new());
+        let _open_together = OpenAtEnd(&together);
+        for (key, gate) in gates.iter().enumerate() {
+            let held = Arc::clone(gate);
+            engine.call(key, Box::new(move || held.pass()));
+            gate.wait_for(1);
+        }
+        for key in [1, 0] {
+            let held = Arc::clone(&together);
+            engine.call(key, Box::new(move || held.pass()));
+        }
+        assert_eq!(together.nr_arrived(), 0);
+        gates[0].open();
+        together.wait_for(2);
+    }
+
+    /// The caller performs calls until there is a thread, which then performs those that the last
+    /// one of the caller's has delayed.
+    #[test]
+    fn a_thread_takes_over_from_a_caller_that_had_none() {
+        let engine = Arc::new(engine(2, 1));
+        engine.shared.nr_failing.store(1, Ordering::Relaxed);
+        let nr_done = Arc::new(AtomicUsize::new(0));
+        let (of_first, of_engine) = (Arc::clone(&nr_done), Arc::clone(&engine));
+        let call = Box::new(move || {
+            let other = Arc::clone(&of_first);
+            of_engine.call(
+                2,
+                Box::new(move || _ = other.fetch_add(1, Ordering::Relaxed)),
+            );
+            until("the other call is done", || {
+                of_first.load(Ordering::Relaxed) == 1
+            });
+            until("its thread is idle", || {
+                of_engine.shared.lock().nr_idle == 1
+            });
+            // Delayed, since a call of the key is in progress.
+            let same = Arc::clone(&of_first);
+            of_engine.call(
+                1,
+                Box::new(move || _ = same.fetch_add(1, Ordering::Relaxed)),
+            );
+        });
+        engine.call(1, call);
+        until("the delayed call is done", || {
+            nr_done.load(Ordering::Relaxed) == 2
+        });
+        assert_eq!(engine.nr_threads(), 1);
+    }
+
+    #[test]
+    fn a_caller_without_threads_performs_all_calls() {
+        let engine = engine(2, 1);
+        engine
+            .shared
+            .nr_failing
+            .store(usize::MAX, Ordering::Relaxed);
+        let nr_done = Arc::new(AtomicUsize::new(0));
+        for nr in 0..10 {
+            let done = Arc::clone(&nr_done);
+            engine.call(
+                nr % 3,
+                Box::new(move || _ = done.fetch_add(1, Ordering::Relaxed)),
+            );
+            assert_eq!(nr_done.load(Ordering::Relaxed), nr + 1);
+        }
+        assert_eq!(engine.nr_threads(), 0);
     }
 }

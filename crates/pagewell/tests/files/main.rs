@@ -10,6 +10,7 @@ mod faults;
 mod futures;
 mod history;
 mod isolation;
+mod layered;
 mod limits;
 mod many;
 mod model;

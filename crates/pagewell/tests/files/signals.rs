@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pagewell::io::engine::{Choice, Settings};
 use pagewell::{Cache, File, OpenOptions};
-use pagewell_testkit::wait::block_on;
+use pagewell_testkit::wait::{block_on, until};
 use pagewell_testkit::{alone, in_child, scratch};
 
 /// The signals that the kernel sends for a fault of the thread itself.
@@ -94,6 +94,13 @@ fn threads_of_the_library_have_blocked_all_signals_but_those_of_faults() {
     let mut names = BTreeSet::new();
     for choice in [Choice::Auto, Choice::Worker] {
         let (cache, file) = busy(dir.path(), choice);
+        // A thread has its name only once it runs.
+        until("the threads of the cache run", || {
+            let threads = library_threads();
+            ["pagewell-flushe", "pagewell-watche"]
+                .iter()
+                .all(|name| threads.iter().any(|(thread, _)| thread == name))
+        });
         for (name, blocked) in library_threads() {
             for signal in 1..=SYNCHRONOUS.into_iter().max().unwrap() {
                 // The kernel lets no thread block these two.

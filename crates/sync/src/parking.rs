@@ -416,9 +416,7 @@ impl WaitTable {
         // thread holds the lock, each waiter whose bit it saw is registered or no longer waits.
         let mut stripe = self.lock_stripe(word);
         let taken = stripe.take(word);
-        if taken.is_empty() {
-            return;
-        }
+        // Also if no waiter was found: a panic in `must_wait` leaves a bit that no waiter needs.
         self.clear_unneeded_bit(&stripe, word);
         drop(stripe);
         if let Some(Waiter::Thread(woken)) = taken.first() {
@@ -538,6 +536,17 @@ mod tests {
         assert_eq!(table.nr_waiters_and_bits(), (0, 0));
         words.iter().for_each(|word| table.wake(word));
         assert_eq!(counts.iter().map(|count| count.nr()).sum::<usize>(), 100);
+    }
+
+    #[test]
+    fn wake_up_clears_a_bit_that_a_panic_left() {
+        let table = WaitTable::new();
+        let word = AtomicU64::new(0);
+        let panics = || table.leave_waker(&word, Waker::noop(), |_| panic!("on purpose"));
+        catch_unwind(AssertUnwindSafe(panics)).expect_err("it panics");
+        assert_eq!(table.nr_waiters_and_bits(), (0, 1));
+        table.wake(&word);
+        assert_eq!(table.nr_waiters_and_bits(), (0, 0));
     }
 
     #[test]

@@ -140,7 +140,9 @@ fn write_parts(
         return Ok(());
     }
     let end = pos.checked_add(total).ok_or_else(too_large)?;
-    if end > transfer::MOST_BYTES - CHUNK as u64 {
+    // The last block is written whole.
+    let end_of_block = end.checked_next_multiple_of(unit as u64);
+    if end_of_block.is_none_or(|end| end > transfer::MOST_BYTES) {
         return Err(too_large());
     }
     let memory = Aligned::new(chunk(pos, end, unit), unit);
@@ -231,5 +233,59 @@ impl Cursor<'_, RacyBytes<'_>> {
         self.each(from.len(), |buf, off, nr, before| {
             buf.copy_from_racy(off, from.slice(before, nr));
         });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// An empty file of any size. Records the ranges that are written.
+    #[derive(Default)]
+    struct Sparse(Mutex<Vec<(u64, usize)>>);
+
+    impl Blocks for Sparse {
+        fn read(&self, _bufs: &[RacyBytes<'_>], _pos: u64, _unit: usize) -> io::Result<usize> {
+            Ok(0)
+        }
+
+        fn write(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
+            self.0.lock().unwrap().push((pos, total_len(bufs)));
+            Ok(())
+        }
+
+        fn size_if_any(&self) -> io::Result<Option<u64>> {
+            Ok(None)
+        }
+
+        fn set_size_apart(&self, _size: u64) -> io::Result<()> {
+            unreachable!("its size does not change")
+        }
+
+        fn ends_at(&self, _pos: u64) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn parts_of_blocks_are_written_up_to_the_last_whole_block() {
+        const UNIT: usize = 512;
+        let end = transfer::MOST_BYTES / UNIT as u64 * UNIT as u64;
+        let words = [const { AtomicU64::new(0) }; 2];
+        let bytes = RacyBytes::from_words(&words);
+        let write_at = |pos| {
+            let file = Sparse::default();
+            let written = write(&file, &Gate::default(), &[bytes.source()], pos, UNIT);
+            written.map(|()| file.0.into_inner().unwrap())
+        };
+        let last = end - bytes.len() as u64;
+        let block = end - UNIT as u64;
+        assert_eq!(write_at(last).unwrap(), [(block, UNIT)]);
+        for pos in [last + 1, end, transfer::MOST_BYTES, u64::MAX - 20, u64::MAX] {
+            let error = write_at(pos).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::FileTooLarge, "{pos}");
+        }
     }
 }

@@ -35,9 +35,9 @@ impl<S: RefScheme> Space<S> {
     /// # Errors
     ///
     /// [`ErrorKind`]: `Unmapped`, `Protected`, `InvalidRange`, `OutOfFrames` or `TooManyEntries`.
-    /// Where a file is mapped, `PastEnd` past its end, or past its last page in a private area, and
-    /// `File` if it cannot be read or written. After an error, the pages before its address have
-    /// been written, and the page at this address and later ones have not.
+    /// Where a file is mapped, `PastEnd` past its end, or past its last page in a private area,
+    /// `TooManyPins`, and `File` if it cannot be read or written. After an error, the pages before
+    /// its address have been written, and the page at this address and later ones have not.
     #[inline]
     pub fn write(&self, addr: u64, bytes: &[u8]) -> Result<(), Error> {
         Writer::of(&self.mm).write(addr, bytes, 0)

@@ -19,5 +19,4 @@ pub(crate) mod shared;
 mod teardown;
 pub(crate) mod user;
 pub(crate) mod users;
-#[cfg(not(loom))]
 pub(crate) mod visitor;

@@ -10,6 +10,7 @@ use super::{OURS, assert_at_rest, cold, explore, leaf_frame, pool, sync, writabl
 use crate::dirty::commits::Sync as What;
 use crate::files::opened::Opened;
 use crate::files::visit::visit;
+use crate::mapping::visitor::Visitor;
 use crate::supply::evict::Evictor;
 use crate::supply::leaves::Leaves;
 use crate::supply::policy::clock::Marks;
@@ -105,6 +106,26 @@ fn loom_reopen_vs_who_waits_for_a_visitor() {
         closer.join().unwrap();
         opener.join().unwrap();
         assert_eq!(Arc::strong_count(&storage), 1, "a closed file is open");
+        assert_at_rest(&files);
+    });
+}
+
+/// The thread that drops the last strong reference waits for a weak reference that owns the file.
+#[test]
+fn loom_close_vs_visitor() {
+    explore(3, || {
+        let files = pool::<LockBit>(4);
+        let (mapping, storage) = cold(&files, FRAME_BYTES);
+        let visitor = Visitor::of(mapping.mapping()).expect("a file with a strong reference");
+        let closer = {
+            let storage = Arc::clone(&storage);
+            thread::spawn(move || {
+                drop(mapping);
+                assert_eq!(Arc::strong_count(&storage), 2, "a closed file is open");
+            })
+        };
+        drop(visitor);
+        closer.join().unwrap();
         assert_at_rest(&files);
     });
 }

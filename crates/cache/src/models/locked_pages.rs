@@ -209,6 +209,27 @@ fn loom_pin_mut_vs_discard() {
     });
 }
 
+/// A page is discarded while it is locked and another thread waits for its lock. The waiting thread
+/// is woken, and writes the page that is filled in its place.
+#[test]
+fn loom_discard_of_locked_vs_write() {
+    explore(2, || {
+        let files = pool::<LockBit>(8);
+        let (mapping, _) = writable(&files);
+        let holder = files.shared.next_holder();
+        let locked = PageLocks(&mapping).lock_page(0, holder, IfLocked::Wait);
+        drop(locked.expect("a page and a frame"));
+        let writer = {
+            let mapping = Arc::clone(mapping.mapping());
+            thread::spawn(move || write(&mapping, 0, 1))
+        };
+        discard(&mapping, 0..1).expect("a healthy storage");
+        writer.join().unwrap();
+        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 1);
+        assert_clean_and_at_rest(&files, mapping);
+    });
+}
+
 /// A locked page is neither invalidated nor evicted.
 #[test]
 fn loom_pin_mut_vs_invalidate() {

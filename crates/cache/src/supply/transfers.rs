@@ -225,6 +225,11 @@ impl Drop for Waiter<'_> {
 mod tests {
     use super::*;
 
+    /// Start of a time limit that has not expired, however long the test is interrupted.
+    fn in_an_hour() -> Instant {
+        Instant::now() + Duration::from_secs(3600)
+    }
+
     #[test]
     fn a_transfer_is_one_of_the_nodes_whose_frames_it_fills() {
         let transfers = Transfers::new(3);
@@ -245,9 +250,10 @@ mod tests {
         let first = transfers.begin(NodeSet::ALL);
         let second = transfers.begin(NodeSet::ALL);
         let mut waiter = transfers.waiter(NodeSet::ALL);
-        waiter.nap = Duration::from_secs(600);
+        (waiter.nap, waiter.since) = (Duration::from_secs(600), in_an_hour());
         drop(first);
         assert!(waiter.wait());
+        waiter.since = in_an_hour();
         std::thread::scope(|scope| {
             let waits = scope.spawn(move || waiter.wait());
             drop(second);
@@ -265,13 +271,14 @@ mod tests {
         let transfers = Transfers::new(2);
         let hangs = transfers.begin(NodeSet::only(0));
         let mut waiter = transfers.waiter(NodeSet::only(0));
-        let since = waiter.since;
+        let since = in_an_hour();
+        waiter.since = since;
         drop(transfers.begin(NodeSet::only(1)));
         assert!(waiter.wait(), "it is not too late");
         assert!(waiter.since == since && waiter.nap > *NAPS.start());
         drop(transfers.begin(NodeSet(0b11)));
         assert!(waiter.wait());
-        assert!(waiter.since > since);
+        assert!(waiter.since < since, "the time limit begins anew");
         drop(hangs);
     }
 }

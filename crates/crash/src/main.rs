@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use pagewell_crash::simulator::{self, Tally};
+use pagewell_sync::simulated::Draw;
 
 struct Args {
     seed: u64,
@@ -16,6 +17,8 @@ struct Args {
     seconds: Option<Duration>,
     /// Every seed twice, to see that it has one run.
     twice: bool,
+    /// How threads are drawn. Without it, the seed decides.
+    draw: Option<Draw>,
     /// How many of the last steps of a failure are told.
     steps: usize,
 }
@@ -26,10 +29,19 @@ fn parse() -> Result<Args, String> {
         runs: 1,
         seconds: None,
         twice: false,
+        draw: None,
         steps: 40,
     };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
+        if word == "--draw" {
+            args.draw = Some(match words.next().as_deref() {
+                Some("uniform") => Draw::Uniform,
+                Some("priorities") => Draw::Priorities,
+                _ => return Err("--draw wants uniform or priorities".into()),
+            });
+            continue;
+        }
         let mut number = || -> Result<u64, String> {
             let text = words.next().ok_or(format!("{word} wants a number"))?;
             text.parse().map_err(|_| format!("{text} is no number"))
@@ -45,7 +57,7 @@ fn parse() -> Result<Args, String> {
             "--twice" => args.twice = true,
             _ => {
                 return Err(format!(
-                    "{word}: there are --seed N, --runs N, --seconds S, --steps N and --twice"
+                    "{word}: there are --seed N, --runs N, --seconds S, --draw DRAW, --steps N and --twice"
                 ));
             }
         }
@@ -65,7 +77,7 @@ fn main() -> ExitCode {
     let (mut sum, mut nr_runs) = (Tally::default(), 0);
     while nr_runs < args.runs && args.seconds.is_none_or(|most| start.elapsed() < most) {
         let seed = args.seed.wrapping_add(nr_runs);
-        let tally = match simulator::run(seed) {
+        let tally = match simulator::run(seed, args.draw) {
             Ok(tally) => tally,
             Err(failure) => {
                 let from = failure.steps.len().saturating_sub(args.steps);
@@ -75,14 +87,19 @@ fn main() -> ExitCode {
                 eprintln!("{}", failure.plan);
                 eprintln!(
                     "seed {seed}: {}; to replay: cargo run --release -p pagewell-crash --features \
-                     simulator -- --seed {seed}",
-                    failure.why
+                     simulator -- --seed {seed}{}",
+                    failure.why,
+                    match args.draw {
+                        None => "",
+                        Some(Draw::Uniform) => " --draw uniform",
+                        Some(Draw::Priorities) => " --draw priorities",
+                    }
                 );
                 return ExitCode::FAILURE;
             }
         };
         if args.twice {
-            let again = simulator::run(seed);
+            let again = simulator::run(seed, args.draw);
             if !again.as_ref().is_ok_and(|again| *again == tally) {
                 eprintln!("seed {seed}: the second run is another one: {tally:?}, {again:?}");
                 return ExitCode::FAILURE;

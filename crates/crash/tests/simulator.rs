@@ -9,7 +9,7 @@ const SEEDS: u64 = 300;
 #[test]
 fn a_seed_has_one_run() {
     for seed in 1000..1012 {
-        let traces = [simulator::run(seed), simulator::run(seed)];
+        let traces = [simulator::run(seed, None), simulator::run(seed, None)];
         let [Ok(first), Ok(second)] = traces else {
             panic!("{traces:?}");
         };
@@ -21,7 +21,7 @@ fn a_seed_has_one_run() {
 fn runs_lose_nothing_and_read_nothing_foreign() {
     let mut sum = Tally::default();
     for seed in 0..SEEDS {
-        match simulator::run(seed) {
+        match simulator::run(seed, None) {
             Ok(tally) => sum += tally,
             Err(failure) => panic!(
                 "seed {seed}: {}; to replay: cargo run --release -p pagewell-crash --features \

@@ -33,7 +33,7 @@ use pagewell::io::engine::{Choice, Settings};
 use pagewell::io::{VolatileDevice, VolatileFile};
 use pagewell::{Cache, File, Nodes, OpenOptions};
 use pagewell_io::engine::sim::{Faults, SimEngine};
-use pagewell_sync::simulated;
+use pagewell_sync::simulated::{self, Draw};
 use pagewell_sync::thread::sleep;
 use pagewell_testkit::Rng;
 
@@ -123,14 +123,14 @@ fn warm_up() {
     });
 }
 
-/// The run of a seed.
+/// The run of a seed, with threads drawn as `draw` says, or as the seed decides.
 ///
 /// # Errors
 ///
 /// What is wrong, and what was done until then.
-pub fn run(seed: u64) -> Result<Tally, Failure> {
+pub fn run(seed: u64, draw: Option<Draw>) -> Result<Tally, Failure> {
     warm_up();
-    let plan = Plan::of(seed);
+    let plan = Plan::of(seed, draw);
     let told = Arc::new(Mutex::new(Told::default()));
     let name = format!("seed {seed}");
     let of_run = Arc::clone(&told);

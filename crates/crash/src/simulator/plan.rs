@@ -2,7 +2,7 @@
 
 use pagewell::io::SectorWrites;
 use pagewell_io::engine::sim::Faults;
-use pagewell_sync::simulated::Style;
+use pagewell_sync::simulated::{Draw, Style};
 use pagewell_testkit::Rng;
 
 use crate::PAGE;
@@ -111,7 +111,12 @@ pub(super) struct Storage {
 }
 
 impl Plan {
-    pub(super) fn of(seed: u64) -> Self {
+    /// `draw` is how threads are drawn; without it, by priorities for odd seeds.
+    pub(super) fn of(seed: u64, draw: Option<Draw>) -> Self {
+        let of_seed = match seed % 2 {
+            0 => Draw::Uniform,
+            _ => Draw::Priorities,
+        };
         let mut rng = Rng::part(seed, 7);
         let nr_threads = 2 + rng.index(3);
         let kind = rng.below(8);
@@ -120,6 +125,7 @@ impl Plan {
             seed,
             style: Style {
                 stretch: [None, Some(500), Some(50), Some(12)][rng.index(4)],
+                draw: draw.unwrap_or(of_seed),
             },
             shape: Shape {
                 nr_blocks: GROUP * nr_threads * (2 + rng.index(10)),

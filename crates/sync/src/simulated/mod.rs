@@ -2,8 +2,8 @@
 //!
 //! A simulation ([`run`]) has real threads, but only the holder of the *baton* runs. It passes the
 //! baton when it has to wait and, depending on the seed, at an operation on an atomic or a lock, or
-//! within a copy of racy bytes. The seed alone determines the next holder, the waiter that is
-//! woken, and the passage of time. The seed and the code that ships therefore determine an
+//! within a copy of racy bytes. The seed alone determines the next holder ([`Draw`]), the waiter
+//! that is woken, and the passage of time. The seed and the code that ships therefore determine an
 //! execution, and a failure can be replayed.
 //!
 //! - **Waits.** A thread that finds a mutex locked, sleeps, or waits for a condition is not
@@ -26,5 +26,6 @@ pub use self::locks::{
 };
 pub(crate) use self::schedule::half_of_copy;
 pub use self::schedule::{
-    Instant, Joined, STUCK, Style, Trace, give_way, is_here, point, run, sleep, spawn, spawn_named,
+    Draw, Instant, Joined, STUCK, Style, Trace, give_way, is_here, point, run, sleep, spawn,
+    spawn_named,
 };

@@ -23,8 +23,28 @@ const MOST_SWITCHES: u64 = 1_000_000;
 /// Scheduling of a simulation's threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// Average number of operations on atomics and locks between switches. `None`: only at waits.
+    /// Average number of operations on atomics and locks between switches, or between changes of
+    /// priorities. `None`: no switch (no change of a priority) but for waits and wake-ups.
     pub stretch: Option<u32>,
+    /// How the next thread is drawn.
+    pub draw: Draw,
+}
+
+/// How a simulation draws the next thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Draw {
+    /// Each runnable thread is as likely as any other.
+    Uniform,
+    /// The runnable thread of the highest priority runs. Threads get random priorities when they
+    /// start. At a change, the running thread gets the lowest one; so does a thread that lets
+    /// others run, since it waits for one of them.
+    ///
+    /// A race that needs few ordering constraints between threads is more likely than with
+    /// `Uniform`, which must happen to choose the right thread at each of many switches. Source:
+    /// probabilistic concurrency testing (Burckhardt et al., "A randomized scheduler with
+    /// probabilistic guarantees of finding bugs", ASPLOS 2010). There the number of changes is
+    /// fixed; here their average distance is, since the length of a run is not known.
+    Priorities,
 }
 
 /// Summary of an execution, equal for equal seeds.
@@ -49,6 +69,8 @@ enum Turn {
 struct Thread {
     turn: Turn,
     is_late: bool,
+    /// The highest runs, for [`Draw::Priorities`].
+    priority: i64,
     baton: Arc<std::sync::Condvar>,
 }
 
@@ -60,12 +82,18 @@ struct World {
     now: Duration,
     hash: DefaultHasher,
     nr_switches: u64,
+    /// Lowest priority of a thread so far.
+    lowest_priority: i64,
+    /// Number of operations before the next change of priorities, while a thread that was woken or
+    /// started preempts the running one.
+    nr_before_change: Option<u64>,
     name: String,
 }
 
 static WORLD: std::sync::Mutex<Option<World>> = std::sync::Mutex::new(None);
 static OVER: std::sync::Condvar = std::sync::Condvar::new();
-/// Number of operations before the next switch. Only the holder of the baton accesses it.
+/// Number of operations before the next switch, or change of priorities. Only the holder of the
+/// baton accesses it.
 static LEFT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 thread_local! {
@@ -116,13 +144,37 @@ impl World {
         (mixed ^ (mixed >> 31)) % below
     }
 
-    fn draw(&mut self) {
+    fn draw_time(&mut self) {
         let micros = match self.random(128) {
             0 => 100_000,
             _ => 20,
         };
         let passed = self.random(micros);
         self.now += Duration::from_micros(passed);
+    }
+
+    /// Prepares the switch from `me`.
+    fn draw(&mut self, me: usize) {
+        self.draw_time();
+        // ORDERING: Relaxed, both; the baton orders the threads.
+        match (self.style.draw, self.nr_before_change.take()) {
+            (Draw::Uniform, _) => self.draw_left(),
+            (Draw::Priorities, Some(rest)) => LEFT.store(rest, Ordering::Relaxed),
+            (Draw::Priorities, None) if LEFT.load(Ordering::Relaxed) == 0 => {
+                self.demote(me);
+                self.draw_left();
+            }
+            // The thread waits before the next change.
+            (Draw::Priorities, None) => {}
+        }
+    }
+
+    fn demote(&mut self, thread: usize) {
+        self.lowest_priority -= 1;
+        self.threads[thread].priority = self.lowest_priority;
+    }
+
+    fn draw_left(&mut self) {
         let left = match self.style.stretch {
             Some(stretch) => self.random(2 * u64::from(stretch) + 1),
             None => u64::MAX,
@@ -137,7 +189,7 @@ impl World {
         if self.nr_switches > MOST_SWITCHES {
             self.give_up("limit of switches exceeded");
         }
-        self.draw();
+        self.draw(me);
         let next = self.choose();
         (me, next, self.now, self.threads[me].turn == Turn::May).hash(&mut self.hash);
         self.running = next;
@@ -159,6 +211,13 @@ impl World {
                     }
                 }
                 may += u64::from(thread.turn == Turn::May);
+            }
+            if may != 0 && self.style.draw == Draw::Priorities {
+                let threads = self.threads.iter().enumerate();
+                let highest = threads
+                    .filter(|(_, thread)| thread.turn == Turn::May)
+                    .max_by_key(|(_, thread)| thread.priority);
+                return highest.map_or(0, |(nr, _)| nr);
             }
             if may != 0 {
                 let nth = self.random(may) as usize;
@@ -190,11 +249,26 @@ fn wake_in(world: &mut World, on: usize, all: bool) {
         return;
     }
     let chosen = if all { 0 } else { world.random(nr) };
+    let mut highest = i64::MIN;
     for (nth, thread) in (0..).zip(world.threads.iter_mut().filter(|thread| waits(thread))) {
         if all || nth == chosen {
             thread.turn = Turn::May;
             thread.is_late = false;
+            highest = highest.max(thread.priority);
         }
+    }
+    preempt_by(world, highest);
+}
+
+/// Makes the running thread pass the baton at its next operation, if a thread with a higher
+/// priority has become runnable.
+fn preempt_by(world: &mut World, priority: i64) {
+    let is_higher = priority > world.threads[world.running].priority;
+    // ORDERING: Relaxed, both; the baton orders the threads.
+    let left = LEFT.load(Ordering::Relaxed);
+    if world.style.draw == Draw::Priorities && is_higher && left != 0 {
+        world.nr_before_change = Some(left);
+        LEFT.store(0, Ordering::Relaxed);
     }
 }
 
@@ -253,6 +327,7 @@ pub fn give_way() -> bool {
         return false;
     }
     // A mere switch could choose this thread again, but a thread that spins waits for another one.
+    with_world(|world| world.demote(me));
     sleep_here(me, Duration::from_micros(1));
     true
 }
@@ -291,9 +366,14 @@ pub(super) fn wake(on: usize, all: bool) {
 }
 
 fn add_thread(world: &mut World) -> usize {
+    let priority = match world.style.draw {
+        Draw::Uniform => 0,
+        Draw::Priorities => world.random(1 << 62) as i64,
+    };
     world.threads.push(Thread {
         turn: Turn::May,
         is_late: false,
+        priority,
         baton: Arc::default(),
     });
     world.threads.len() - 1
@@ -310,7 +390,11 @@ pub fn spawn_named(name: &str, work: impl FnOnce() + Send + 'static) -> io::Resu
     if !is_here() {
         return signals::spawn(name, work).map(drop);
     }
-    let new = with_world(add_thread);
+    let new = with_world(|world| {
+        let new = add_thread(world);
+        preempt_by(world, world.threads[new].priority);
+        new
+    });
     let spawned = signals::spawn(name, move || {
         enter(new);
         work();
@@ -382,10 +466,13 @@ pub fn run<R: Send>(
         now: Duration::from_secs(1000),
         hash: DefaultHasher::new(),
         nr_switches: 0,
+        lowest_priority: 0,
+        nr_before_change: None,
         name: name.to_owned(),
     };
     add_thread(&mut new);
-    new.draw();
+    new.draw_time();
+    new.draw_left();
     *world() = Some(new);
     let result = std::thread::scope(|scope| {
         let root = scope.spawn(|| {

@@ -61,6 +61,11 @@ impl Pace {
         self.given.requests = self.given.requests.saturating_add(1);
     }
 
+    /// Returns the bound of requests before the next sync.
+    pub(crate) fn most_requests(&self) -> u64 {
+        self.most.requests
+    }
+
     pub(crate) fn is_sync_due(&self) -> bool {
         self.given.bytes >= self.most.bytes || self.given.requests >= self.most.requests
     }

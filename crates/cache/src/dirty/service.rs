@@ -30,6 +30,8 @@ use crate::dirty::pressure::Pressure;
 pub(crate) enum Step {
     Hook,
     Write,
+    /// The start of the writeback of some bytes, which a sync completes.
+    BeginSync,
     Sync,
     Resize,
     /// The thread removes a page and waits for its fill, in which another thread reads the backend.
@@ -41,10 +43,23 @@ impl fmt::Display for Step {
         f.write_str(match self {
             Self::Hook => "its writeback callback has not returned",
             Self::Write => "its backend has not completed a write",
-            Self::Sync => "its backend has not completed a sync",
+            Self::BeginSync | Self::Sync => "its backend has not completed a sync",
             Self::Resize => "its backend has not completed a change of size",
             Self::Read => "its backend has not completed a read",
         })
+    }
+}
+
+#[cfg(not(loom))]
+impl Step {
+    /// Whether pages may be clean, or gone, after the call. Threads that wait for clean pages are
+    /// notified only then: a flush makes a call for every few pages, and the pages become clean
+    /// together, at the sync.
+    fn may_clean(self) -> bool {
+        match self {
+            Self::Sync | Self::Resize | Self::Read => true,
+            Self::Hook | Self::Write | Self::BeginSync => false,
+        }
     }
 }
 
@@ -93,6 +108,8 @@ pub(crate) struct InStep<'s> {
     service: &'s Service,
     #[cfg_attr(loom, allow(dead_code))]
     pressure: &'s Pressure,
+    #[cfg(not(loom))]
+    step: Step,
 }
 
 #[cfg(not(loom))]
@@ -159,6 +176,7 @@ impl Service {
         InStep {
             service: self,
             pressure,
+            step,
         }
     }
 
@@ -267,7 +285,9 @@ impl Drop for InStep<'_> {
         state.step = None;
         state.last_return = Some(Instant::now());
         drop(state);
-        self.pressure.changed.tell();
+        if self.step.may_clean() {
+            self.pressure.changed.tell();
+        }
     }
 }
 

@@ -12,8 +12,9 @@ use crate::dirty::service::Step;
 use crate::dirty::storage::{Durability, Storage};
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
-use crate::writeback::most_pages;
+use crate::writeback::MOST_BYTES;
 use crate::writeback::states::States;
+use crate::writeback::unstarted::Unstarted;
 
 /// Changes the state of all unsynced pages when it is dropped, also on unwind.
 struct Settle<'m, S: RefScheme> {
@@ -90,15 +91,16 @@ impl<S: RefScheme> Durable<'_, S> {
 
     fn begin_sync_of_written(self, writes: &Writes, storage: &mut Storage) -> io::Result<()> {
         let (page_size, end) = (self.0.page_size() as u64, self.0.nr_pages());
-        let most = most_pages(self.0.page_size()) as u64;
-        let written = writes.written();
+        let mut unstarted = Unstarted::default();
         let mut from = 0;
-        while let Some(first) = written.next(from, end) {
-            from = first + 1;
-            while from < end.min(first + most) && written.next(from, from + 1).is_some() {
-                from += 1;
+        while let Some(page) = writes.written().next(from, end) {
+            from = page + 1;
+            unstarted.add(page * page_size..from * page_size);
+            if let Some(bytes) =
+                unstarted.take_if_many(MOST_BYTES as u64, storage.pace.most_requests())
+            {
+                self.begin_sync(writes, storage, bytes)?;
             }
-            self.begin_sync(writes, storage, first * page_size..from * page_size)?;
         }
         Ok(())
     }
@@ -120,7 +122,7 @@ impl<S: RefScheme> Durable<'_, S> {
         let was_doubtful = std::mem::replace(&mut storage.is_doubtful, true);
         let step = writes
             .service
-            .begin_step(&self.0.shared().pressure, Step::Sync);
+            .begin_step(&self.0.shared().pressure, Step::BeginSync);
         self.0.call_backend(|backend| backend.begin_sync(bytes))?;
         drop(step);
         settle.after = None;

@@ -19,6 +19,7 @@ use crate::writeback::flight::Flight;
 use crate::writeback::most_pages;
 use crate::writeback::run::{Outgoing, Run};
 use crate::writeback::size::StorageSize;
+use crate::writeback::unstarted::Unstarted;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
@@ -28,7 +29,10 @@ pub(super) enum Next {
     /// make durable in a limited time ([`crate::dirty::pace`]).
     SyncLater,
     /// A sync by this call, and syncs in between, as for `SyncLater`. While more pages are written,
-    /// the backend already starts to sync earlier ones (the last ones are left to the sync itself).
+    /// the backend already starts to sync earlier ones, a [`MIN_BYTES`] at a time (the last ones
+    /// are left to the sync itself).
+    ///
+    /// [`MIN_BYTES`]: Unstarted::MIN_BYTES
     Sync,
 }
 
@@ -127,8 +131,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         let end = end;
         let is_deep = self.0.is_deep();
         let mut flight: Option<Flight<'m, S>> = None;
-        // Last range written, if no sync of it has been started.
-        let mut last: Option<Range<u64>> = None;
+        let mut unstarted = Unstarted::default();
         let mut changes = Changes::default();
         while let Some(first) = writes.dirty().next(from, end) {
             let most = changes.most_pages(self.0, writes, first);
@@ -172,8 +175,11 @@ impl<'m, S: RefScheme> Giver<'m, S> {
             if let Some(flight) = &mut flight {
                 flight.give(storage, run, &mut settled);
             } else {
-                if let Some(last) = last.take().filter(|_| next == Next::Sync) {
-                    let begun = Durable(self.0).begin_sync(writes, storage, last);
+                if next == Next::Sync
+                    && let Some(bytes) =
+                        unstarted.take_if_many(Unstarted::MIN_BYTES, storage.pace.most_requests())
+                {
+                    let begun = Durable(self.0).begin_sync(writes, storage, bytes);
                     settled(0, begun.map_err(Failure::from));
                 }
                 let (nr_pages, bytes) = (run.nr_pages(), run.stored());
@@ -181,14 +187,16 @@ impl<'m, S: RefScheme> Giver<'m, S> {
                 let given = given.map_err(|error| run.failed(error));
                 // Pages that were not written are dirty again before anything is made durable.
                 drop(run);
-                last = given.is_ok().then_some(bytes);
+                if given.is_ok() {
+                    unstarted.add(bytes);
+                }
                 settled(nr_pages, given);
             }
             if next != Next::Nothing && Durable(self.0).is_sync_due(writes, storage) {
                 if let Some(flight) = flight.take() {
                     flight.finish(storage, &mut settled);
                 }
-                last = None;
+                unstarted = Unstarted::default();
                 let synced = Durable(self.0).sync_storage(writes, storage, Sync::Data);
                 settled(0, synced.map_err(Failure::from));
             }

@@ -1,9 +1,9 @@
 //! Writeback: writing dirty pages to the backend, and making them durable.
 //!
 //! Owns. The writeback protocol of one file: states of pages in flight ([`states`]), writes of page
-//! ranges ([`give`], [`run`]), also concurrently ([`flight`]), syncs of the backend ([`durable`]),
-//! its size ([`size`]), the end of a file in whole pages ([`tail`]), flushes and syncs ([`flush`]),
-//! and removal of pages with unwritten bytes ([`discard`]).
+//! ranges ([`give`], [`run`]), also concurrently ([`flight`]), syncs of the backend ([`durable`],
+//! [`unstarted`]), its size ([`size`]), the end of a file in whole pages ([`tail`]), flushes and
+//! syncs ([`flush`]), and removal of pages with unwritten bytes ([`discard`]).
 //!
 //! Calls `base`, `dirty`, `mapping`, and the writeback callback. `files` decides when to write
 //! back, and on which thread.
@@ -52,6 +52,7 @@ mod run;
 pub(crate) mod size;
 mod states;
 pub(crate) mod tail;
+mod unstarted;
 
 /// Maximum size in bytes of a request to the backend, which has at least one page.
 const MOST_BYTES: usize = 1 << 20;

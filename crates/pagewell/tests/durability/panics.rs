@@ -147,14 +147,17 @@ fn what_was_given_before_early_writeback_failed_is_given_again<S: RefScheme>() {
     for what in [What::BeginSyncFails, What::BeginSyncPanics] {
         for seed in 0..16 {
             let device = device(seed);
-            let cache = cache::<S>(64);
+            // Early writeback begins with 4 MiB, when there is more.
+            const NR_PAGES: usize = (4 << 20) / PAGE;
+            let cache = cache::<S>(5 * NR_PAGES as u64);
             let backend = Once::new(&device, what);
             let file = cache.open_backend_with(backend, "file", &manual()).unwrap();
             file.append(&[1; PAGE]).unwrap();
             file.flush(0..u64::MAX).unwrap();
-            file.append(&[2; PAGE]).unwrap();
+            file.append(&[2; NR_PAGES * PAGE]).unwrap();
             // Apart from it: the storage begins with the one when the other one is there.
-            file.write_at(&[3; PAGE], 3 * PAGE as u64).unwrap();
+            let last = (NR_PAGES + 2) * PAGE;
+            file.write_at(&[3; PAGE], last as u64).unwrap();
             let failed = catch_unwind(AssertUnwindSafe(|| file.sync_data()));
             assert_eq!(failed.is_err(), what == What::BeginSyncPanics);
             assert!(!matches!(failed, Ok(Ok(()))), "the storage has failed");
@@ -162,7 +165,10 @@ fn what_was_given_before_early_writeback_failed_is_given_again<S: RefScheme>() {
             assert_eq!(file.discard(0..1).unwrap_err().kind(), ErrorKind::Io);
             file.sync_data().unwrap();
             let bytes = stored(device.crash(seed).open("file").unwrap());
-            let expected = [[1; PAGE], [2; PAGE], [0; PAGE], [3; PAGE]].concat();
+            let mut expected = vec![2; last + PAGE];
+            expected[..PAGE].fill(1);
+            expected[last - PAGE..last].fill(0);
+            expected[last..].fill(3);
             assert!(bytes == expected, "seed {seed}");
         }
     }

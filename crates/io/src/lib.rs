@@ -26,5 +26,7 @@ pub use backend::{Backend, FileId};
 pub use backend::{Buffered, Transfers};
 pub use doubles::{Fault, FaultBackend, Operation, SectorWrites, VolatileDevice, VolatileFile};
 #[cfg(not(loom))]
-pub use file::{Direct, FileBackend, FileOptions, Forked, UnlockedFile, identity};
+pub use file::{
+    Direct, FileBackend, FileLock, FileOptions, Forked, LockWait, UnlockedFile, identity,
+};
 pub use memory::MemoryBackend;

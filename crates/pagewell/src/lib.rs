@@ -184,8 +184,8 @@ pub mod space {
 /// Backends: files, memory, and test backends that simulate I/O errors and power failures.
 pub mod io {
     pub use pagewell_io::{
-        Backend, Buffered, Direct, Fault, FaultBackend, FileBackend, FileId, FileOptions, Forked,
-        MemoryBackend, Operation, SectorWrites, Transfers, UnlockedFile, VolatileDevice,
+        Backend, Buffered, Direct, Fault, FaultBackend, FileBackend, FileId, FileLock, FileOptions,
+        Forked, MemoryBackend, Operation, SectorWrites, Transfers, UnlockedFile, VolatileDevice,
         VolatileFile, engine, identity,
     };
     pub use pagewell_sync::bytes::{RacyBytes, RacySource};

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use pagewell_frame::refcount::{LockBit, RefScheme};
 use pagewell_io::engine::{Chosen, Limits, Reason};
-use pagewell_io::{Backend, Buffered, Direct, FileBackend, Transfers, UnlockedFile, identity};
+use pagewell_io::{
+    Backend, Buffered, Direct, FileBackend, FileLock, LockWait, Transfers, UnlockedFile, identity,
+};
 
 use crate::api::file::File;
 use crate::api::options::OpenOptions;
@@ -149,32 +151,126 @@ impl<S: RefScheme> Cache<S> {
         options: &OpenOptions,
     ) -> Result<File<S>, Error> {
         let path = path.as_ref();
-        self.files
-            .shared
-            .home
-            .check(Op::Open)
-            .map_err(|error| error.with_path(path))?;
-        self.page_size_of(options, path)?;
+        self.check_open(path, options)?;
         let failed = |error| Error::of_open(error, path);
         if options.write.is_none() {
             let direct = options.direct.unwrap_or_default();
             let backend = FileBackend::open_for_reading(path, direct).map_err(failed)?;
             return self.open_backend_with(backend, path, options);
         }
-        for _ in 0..UnlockedFile::MOST_TRIES {
+        self.open_writable(path, options, || {
             // Check for an open file first: the system may refuse a second open.
-            if let Some(open) = self
-                .open_already(path)
-                .map_err(|error| error.with_path(path))?
-            {
-                return self.open_again(open, path, options);
+            if let Some(open) = self.open_already(path)? {
+                return Ok(Candidate::Open(open));
             }
-            let unlocked = FileBackend::open_unlocked(path, &options.file).map_err(failed)?;
+            let unlocked = FileBackend::open_unlocked(path, &options.file);
+            unlocked
+                .map(|unlocked| Candidate::Unlocked(Box::new(unlocked)))
+                .map_err(failed)
+        })
+    }
+
+    /// Opens a file that the program has opened, as [`open_with`](Self::open_with) does. `name` is
+    /// its path in errors. The file may have no name: an unlinked file, a memfd, a descriptor that
+    /// another process has sent.
+    ///
+    /// Options to create the file are ignored. The directory of a new file is the program's to
+    /// sync. Duplicates of the descriptor have the lock too, and their mode of transfers
+    /// (`O_DIRECT`) becomes that of the options. The program must not change the file through them.
+    /// If the cache has the file open, `file` is closed, and nothing of it changes.
+    ///
+    /// ```
+    /// # mod pagewell { pub use pagewell_cache::*; }
+    /// use pagewell::{Cache, OpenOptions};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let path = std::env::temp_dir().join(format!("pagewell-doc-std-{}", std::process::id()));
+    /// let std_file = std::fs::File::options()
+    ///     .read(true)
+    ///     .write(true)
+    ///     .create_new(true)
+    ///     .open(&path)?;
+    /// std::fs::remove_file(&path)?; // for temporary data
+    /// let cache = Cache::builder().capacity(16 << 20).build()?;
+    /// let file = cache.open_std(std_file, "temporary", &OpenOptions::new().write())?;
+    /// file.write_all_at(b"anything", 0)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open_with`](Self::open_with).
+    /// [`PermissionDenied`](ErrorKind::PermissionDenied) also if the descriptor does not permit
+    /// what the options require; [`Unavailable`](ErrorKind::Unavailable) also if it is to be
+    /// written and was opened for appending (`O_APPEND`).
+    pub fn open_std(
+        &self,
+        file: std::fs::File,
+        name: impl Into<PathBuf>,
+        options: &OpenOptions,
+    ) -> Result<File<S>, Error> {
+        let name = name.into();
+        self.check_open(&name, options)?;
+        let failed = |error| Error::of_open(error, &name);
+        if options.write.is_none() {
+            // The flags of a descriptor that the open file may share stay as they are.
+            let id = identity::id_of(file.as_fd()).map_err(failed)?;
+            if let Some(open) = Opened::of_open(&self.files, id) {
+                same::check(&open, file.as_fd(), false).map_err(|error| error.with_path(&name))?;
+                return self.handle((open, Origin::Open), &name, options, false);
+            }
+            let direct = options.direct.unwrap_or_default();
+            let backend = FileBackend::from_file_for_reading(file, direct).map_err(failed)?;
+            return self.open_backend_with(backend, name, options);
+        }
+        let options = OpenOptions {
+            file: options.file.existing(),
+            ..options.clone()
+        };
+        let mut unlocked = Some(UnlockedFile::from_file(file, &options.file).map_err(failed)?);
+        self.open_writable(&name, &options, || match unlocked.take() {
+            Some(unlocked) => Ok(Candidate::Unlocked(Box::new(unlocked))),
+            // Unreachable: a file without a name is never replaced.
+            None => Err(Error::new(ErrorKind::Busy, Op::Open)),
+        })
+    }
+
+    fn check_open(&self, path: &Path, options: &OpenOptions) -> Result<(), Error> {
+        self.files
+            .shared
+            .home
+            .check(Op::Open)
+            .map_err(|error| error.with_path(path))?;
+        self.page_size_of(options, path).map(drop)
+    }
+
+    /// Opens the file of the first candidate that can be locked, or that is open. Waits for its
+    /// lock if the options say so.
+    fn open_writable(
+        &self,
+        path: &Path,
+        options: &OpenOptions,
+        mut next: impl FnMut() -> Result<Candidate<S>, Error>,
+    ) -> Result<File<S>, Error> {
+        let failed = |error| Error::of_open(error, path);
+        let mut wait = LockWait::new(options.file.file_lock());
+        let (mut kept, mut nr_tries) = (None, 0);
+        while nr_tries < UnlockedFile::MOST_TRIES {
+            nr_tries += 1;
+            let unlocked = match kept.take() {
+                Some(unlocked) => unlocked,
+                None => match next().map_err(|error| error.with_path(path))? {
+                    Candidate::Open(open) => return self.open_again(open, path, options),
+                    Candidate::Unlocked(unlocked) => *unlocked,
+                },
+            };
             let id = unlocked.id();
             // During a wait for another thread, two descriptors of the file are open.
             let opening = Opened::begin_to_open(&self.files, id);
             if let Opening::Already(open) = &opening {
-                same::check(open, unlocked.as_fd()).map_err(|error| error.with_path(path))?;
+                same::check(open, unlocked.as_fd(), false)
+                    .map_err(|error| error.with_path(path))?;
             }
             let begun = match opening {
                 // This call created the file, but another thread registered it first.
@@ -184,7 +280,7 @@ impl<S: RefScheme> Cache<S> {
                 Opening::Already(open) => return self.open_again(open, path, options),
                 Opening::Begun(begun) => begun,
             };
-            match unlocked.lock() {
+            match unlocked.lock_or_keep() {
                 Ok(Some(backend)) => {
                     // A created file is empty. Once registered, other threads may write to it.
                     let truncates = options.file.truncates() && !options.file.requires_new();
@@ -194,11 +290,28 @@ impl<S: RefScheme> Cache<S> {
                 }
                 // Another file has replaced the file at the path.
                 Ok(None) => {}
-                // A thread that opened the file by its own backend has locked and registered it.
-                Err(error)
-                    if error.kind() == std::io::ErrorKind::ResourceBusy
-                        && self.files.registry.is_registered(id) => {}
-                Err(error) => return Err(failed(error)),
+                Err((unlocked, error)) if error.kind() == std::io::ErrorKind::ResourceBusy => {
+                    // A thread that opened the file by its own backend may have locked and
+                    // registered it: the next attempt finds it.
+                    let is_open_here = self.files.registry.is_registered(id);
+                    // Other threads may open the file during the wait.
+                    drop(begun);
+                    if !is_open_here {
+                        if unlocked.is_replaced() {
+                            continue;
+                        }
+                        if !wait.sleep() {
+                            let error = failed(error);
+                            return Err(match wait.describe() {
+                                Some(waited) => error.with_detail(waited),
+                                None => error,
+                            });
+                        }
+                        nr_tries -= 1;
+                    }
+                    kept = Some(unlocked);
+                }
+                Err((_, error)) => return Err(failed(error)),
             }
         }
         Err(Error::new(ErrorKind::Busy, Op::Open)
@@ -278,7 +391,15 @@ impl<S: RefScheme> Cache<S> {
         options: &OpenOptions,
         truncates: bool,
     ) -> Result<File<S>, Error> {
+        /// A handle that is counted, and not created yet.
+        struct Counted<'m, S: RefScheme>(&'m Opened<S>, Handle);
+        impl<S: RefScheme> Drop for Counted<'_, S> {
+            fn drop(&mut self) {
+                self.0.remove_writer(self.1);
+            }
+        }
         let access = self.access(&mapping, path, options)?;
+        let counted = Counted(&mapping, access);
         match origin {
             _ if truncates => Grower(&*mapping)
                 .resize(0)
@@ -286,6 +407,7 @@ impl<S: RefScheme> Cache<S> {
             Origin::Open => drop(refresh(&mapping, Op::Open)?),
             Origin::Made => Grower(&*mapping).settle_at_open(),
         }
+        std::mem::forget(counted);
         Ok(File::new(mapping, access))
     }
 
@@ -330,6 +452,7 @@ impl<S: RefScheme> Cache<S> {
         self.handle((mapping, Origin::Open), path, options, truncates)
     }
 
+    /// Returns the access of a new handle, which is counted if it may write.
     fn access(
         &self,
         mapping: &Opened<S>,
@@ -374,6 +497,14 @@ impl<S: RefScheme> Cache<S> {
         if let Some(detail) = writes.mismatch(named) {
             return mismatch(ErrorKind::OptionsMismatch, detail);
         }
+        let target = mapping.target();
+        if !matches!(options.lock, None | Some(FileLock::None))
+            && target.descriptor().is_some()
+            && !target.is_locked()
+        {
+            let detail = "the file is open without a lock".into();
+            return mismatch(ErrorKind::OptionsMismatch, detail);
+        }
         if is_background(mapping) {
             self.files.flushers.start(&self.files).map_err(|error| {
                 let error = match error.kind() {
@@ -386,6 +517,13 @@ impl<S: RefScheme> Cache<S> {
                 };
                 error.with_path(path)
             })?;
+        }
+        if !writes.writers.open(options.is_exclusive) {
+            let detail = match options.is_exclusive {
+                true => "this cache has the file open for writing",
+                false => "this cache has the file open for writing exclusively",
+            };
+            return mismatch(ErrorKind::Busy, detail.into());
         }
         Ok(Handle::Write)
     }
@@ -447,6 +585,13 @@ impl<S: RefScheme> Cache<S> {
             .map_err(|error| error.to_string())?;
         self.files.supply().pool().verify()
     }
+}
+
+/// A file to be opened for writing.
+enum Candidate<S: RefScheme> {
+    /// The cache has it open.
+    Open(Opened<S>),
+    Unlocked(Box<UnlockedFile>),
 }
 
 impl<S: RefScheme> Clone for Cache<S> {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::mem::offset_of;
 use std::ops::Range;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::Path;
 
 use pagewell_frame::refcount::{LockBit, RefScheme};
@@ -97,6 +97,7 @@ pub struct FileStats {
 }
 
 impl<S: RefScheme> File<S> {
+    /// Creates a handle. The caller has counted it if it may write ([`Opened::add_writer`]).
     pub(crate) fn new(mapping: Opened<S>, access: Handle) -> Self {
         let sequence = Sequence::new(mapping.page_size(), mapping.pool().nr_frames());
         let seen = mapping.writes_if_any().map(|writes| {
@@ -164,6 +165,40 @@ impl<S: RefScheme> File<S> {
             Reader(&self.mapping).read_short(buf, offset),
             FastRead::Done
         )
+    }
+
+    /// Reads from byte `offset` on until `buf` is full.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`](crate::ErrorKind::OutOfRange) (as an [`io::Error`]
+    /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof)) if the file ends before `buf` is full, and
+    /// those of [`read_at`](Self::read_at). After an error, `buf` has unspecified bytes.
+    #[inline]
+    pub fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), Error> {
+        match Reader(&self.mapping).read_short(buf, offset) {
+            FastRead::Done => Ok(()),
+            FastRead::Fallback => self.read_all_of(buf, offset),
+        }
+    }
+
+    #[inline(never)]
+    fn read_all_of(&self, buf: &mut [u8], offset: u64) -> Result<(), Error> {
+        let mut nr_read = 0;
+        while nr_read < buf.len() {
+            // Past the largest offset there are no bytes.
+            let pos = offset.saturating_add(nr_read as u64);
+            match self.read_at_any(&mut buf[nr_read..], pos)? {
+                0 => {
+                    let nr_missing = buf.len() - nr_read;
+                    let detail = format!("{nr_missing} of {} bytes are missing", buf.len());
+                    let error = self.mapping.error(ErrorKind::OutOfRange, Op::Read);
+                    return Err(error.with_detail(detail));
+                }
+                nr => nr_read += nr,
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn mapping(&self) -> &Arc<Mapping<S>> {
@@ -450,6 +485,22 @@ impl<S: RefScheme> File<S> {
         self.tells(Writer(&self.mapping).write_bytes(buf, offset, lsn))
     }
 
+    /// Writes all of `buf` from byte `offset` on, as [`write_at`](Self::write_at) does. (A write of
+    /// several pages is not atomic.)
+    ///
+    /// # Errors
+    ///
+    /// Those of [`write_at`](Self::write_at). The pages before the failed one may have been
+    /// written.
+    pub fn write_all_at(&self, buf: &[u8], offset: u64) -> Result<(), Error> {
+        let mut nr_written = self.write_at(buf, offset)?;
+        while nr_written < buf.len() {
+            // No overflow: the write has reached this offset.
+            nr_written += self.write_at(&buf[nr_written..], offset + nr_written as u64)?;
+        }
+        Ok(())
+    }
+
     /// Appends all of `buf` or nothing. Returns the byte range of the file that `buf` occupies.
     ///
     /// The end of the range, never 0, is suitable as the record's log sequence number
@@ -728,6 +779,19 @@ impl<S: RefScheme> File<S> {
         self.mapping.path()
     }
 
+    /// Returns the file's descriptor, for calls that the cache does not make (`fallocate(2)` within
+    /// the file's size, attributes, locks if the file was opened with `FileLock::None`). `None` for
+    /// a backend of the program, and in a child of `fork`.
+    ///
+    /// The cache does not see what is changed through the descriptor: see
+    /// [`invalidate`](Self::invalidate) and [`refresh`](Self::refresh). The descriptor must not be
+    /// used to write, to truncate, to change flags, or, if the cache has locked the file, to lock
+    /// or unlock any part of it.
+    pub fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.mapping.check_home(Op::Open).ok()?;
+        self.mapping.target().descriptor()
+    }
+
     /// Compares the file that `path` resolves to with this file. Returns `Different` for a missing
     /// file, and if this one's backend has no descriptor. Releases no POSIX lock of this process.
     ///
@@ -766,11 +830,13 @@ impl<S: RefScheme> Drop for File<S> {
         if !self.is_closed {
             self.mapping.drop_handle();
         }
+        self.mapping.remove_writer(self.access);
     }
 }
 
 impl<S: RefScheme> Clone for File<S> {
     fn clone(&self) -> Self {
+        self.mapping.add_writer(self.access);
         Self::new(self.mapping.clone(), self.access)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pagewell_io::{Direct, FileOptions};
+use pagewell_io::{Direct, FileLock, FileOptions};
 
 use crate::base::page_hooks::{Hooks, PageHooks};
 use crate::dirty::options::{BeforeWrite, WriteOptions, Writeback};
@@ -12,7 +12,8 @@ use crate::dirty::options::{BeforeWrite, WriteOptions, Writeback};
 /// If the file is already open in the cache, even if only by an area of a memory space, options
 /// that are not set have its values. If another page size is set, opening fails with
 /// [`PageSizeMismatch`](crate::ErrorKind::PageSizeMismatch); for another writeback callback, page
-/// codec, writeback mode or transfers, with [`OptionsMismatch`](crate::ErrorKind::OptionsMismatch).
+/// codec, writeback mode or transfers, or if a lock is required and the open file has none, with
+/// [`OptionsMismatch`](crate::ErrorKind::OptionsMismatch).
 /// Then nothing has changed; in particular, the file was not truncated.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
@@ -20,6 +21,8 @@ pub struct OpenOptions {
     pub(super) write: Option<WriteOptions>,
     pub(super) file: FileOptions,
     pub(super) direct: Option<Direct>,
+    pub(super) lock: Option<FileLock>,
+    pub(super) is_exclusive: bool,
     pub(super) hooks: Option<Hooks>,
 }
 
@@ -117,11 +120,38 @@ impl OpenOptions {
     }
 
     /// Opens the file for writing too. Only one cache of one process can do so; others get
-    /// [`Busy`](crate::ErrorKind::Busy). Default: reading only.
+    /// [`Busy`](crate::ErrorKind::Busy) ([`lock`](Self::lock)). Within the cache, any number of
+    /// handles may write ([`exclusive`](Self::exclusive)). Default: reading only.
     #[must_use]
     pub fn write(mut self) -> Self {
         self.write.get_or_insert_default();
         self
+    }
+
+    /// Opens the file for writing, and sets how the writers of other caches and processes are
+    /// excluded. Default: as the open file, or else [`FileLock::Exclusive`].
+    ///
+    /// [`FileLock::Within`] waits only for others: if this cache has the file open for reading
+    /// only, the open fails at once.
+    #[must_use]
+    pub fn lock(mut self, lock: FileLock) -> Self {
+        self.lock = Some(lock);
+        self.file = self.file.lock(lock);
+        self.write()
+    }
+
+    /// Sets whether the handle, with its clones and the areas that map the file through it, is the
+    /// only one of the cache that may write to the file. If so, the file is opened for writing, and
+    /// the open fails with [`Busy`](crate::ErrorKind::Busy) if the cache has another handle or area
+    /// for writing. Until all of them are dropped, other opens for writing fail likewise. Default:
+    /// `false`.
+    #[must_use]
+    pub fn exclusive(mut self, is_exclusive: bool) -> Self {
+        self.is_exclusive = is_exclusive;
+        match is_exclusive {
+            true => self.write(),
+            false => self,
+        }
     }
 
     /// Creates the file if it does not exist, and opens it for writing. A new file is durable after

@@ -58,8 +58,9 @@ kinds! {
     PageSizeMismatch = EINVAL, "the file is already open with another page size";
     /// The file is already open with another option, which the message names.
     OptionsMismatch = EINVAL, "the file is already open with other options";
-    /// The page begins at or past the end of the file.
-    OutOfRange = ENXIO, "the page begins at or past the end of the file";
+    /// The page begins at or past the end of the file, or a read that must return all of its bytes
+    /// ([`File::read_exact_at`](crate::File::read_exact_at)) extends past it.
+    OutOfRange = ENXIO, "past the end of the file";
     /// The file is, or would be, larger than the cache can index, or than its device, its file
     /// system or the limit of the process (RLIMIT_FSIZE) allows. The message names the limit.
     FileTooLarge = EFBIG, "the file is too large";
@@ -303,10 +304,6 @@ impl Error {
         self
     }
 
-    pub(crate) fn page(&self) -> Option<u64> {
-        self.0.page
-    }
-
     pub(crate) fn is_interrupted(&self) -> bool {
         let source = std::error::Error::source(self).and_then(|error| error.downcast_ref());
         source.is_some_and(|error: &io::Error| error.kind() == io::ErrorKind::Interrupted)
@@ -345,6 +342,11 @@ impl Error {
     /// Returns the path of the file, if the operation has one.
     pub fn path(&self) -> Option<&Path> {
         self.0.path.as_deref()
+    }
+
+    /// Returns the number of the page that the error concerns, if it concerns a single one.
+    pub fn page(&self) -> Option<u64> {
+        self.0.page
     }
 }
 
@@ -453,6 +455,7 @@ impl From<Error> for io::Error {
             (ErrorKind::AlreadyExists, None) => io::ErrorKind::AlreadyExists,
             (ErrorKind::InvalidPath, None) => io::ErrorKind::InvalidFilename,
             (ErrorKind::PermissionDenied, None) => io::ErrorKind::PermissionDenied,
+            (ErrorKind::OutOfRange, None) if error.op() == Op::Read => io::ErrorKind::UnexpectedEof,
             (
                 ErrorKind::InvalidConfig
                 | ErrorKind::InvalidPageSize

@@ -4,10 +4,10 @@
 //! owners of page locks ([`groups`]), the known state of its backend ([`storage`]), the amount
 //! written between syncs ([`pace`]), errors ([`errors`]), group commit ([`commits`]), the oldest
 //! log sequence number ([`oldest`]), options ([`options`]), memory for encoded pages in flight
-//! ([`reserve`]), and the state of its writeback ([`service`], [`attendance`]). For all files of a
-//! cache: the limit of frames that are not clean ([`pressure`]), and the requests to the flushers
-//! ([`calls`]). For each thread: the callbacks that it is in ([`hook`]), and the file locks that it
-//! holds ([`order`]).
+//! ([`reserve`]), its handles for writing ([`writers`]), and the state of its writeback
+//! ([`service`], [`attendance`]). For all files of a cache: the limit of frames that are not clean
+//! ([`pressure`]), and the requests to the flushers ([`calls`]). For each thread: the callbacks
+//! that it is in ([`hook`]), and the file locks that it holds ([`order`]).
 //!
 //! Depends on `base` only. The module writes nothing to the backend and claims no slot.
 //!
@@ -30,4 +30,5 @@ pub(crate) mod pressure;
 pub(crate) mod reserve;
 pub(crate) mod service;
 pub(crate) mod storage;
+pub(crate) mod writers;
 pub(crate) mod writes;

@@ -25,6 +25,7 @@ use crate::dirty::pressure::{Pressure, Share, Since};
 use crate::dirty::reserve::Reserve;
 use crate::dirty::service::Service;
 use crate::dirty::storage::Storage;
+use crate::dirty::writers::Writers;
 
 /// A write to a page that is already dirty loads only the number of errors, which has its own cache
 /// line, and fields that do not change while the file is open. The other fields are padded.
@@ -49,6 +50,7 @@ pub(crate) struct Writes {
     /// Only the holder of the writeback lock changes it.
     is_cutting: Padded<AtomicBool>,
     nr_handles: Padded<AtomicUsize>,
+    pub(crate) writers: Padded<Writers>,
     number: u64,
     pub(crate) share: Share,
     /// Time since which the file has frames that are not clean.
@@ -125,6 +127,7 @@ impl Writes {
             commits: Commits::default(),
             oldest: Oldest::default(),
             nr_handles: Padded(AtomicUsize::new(0)),
+            writers: Padded(Writers::default()),
             errors: Errors::default(),
             mode: mode.unwrap_or_default(),
             before_write,

@@ -66,6 +66,7 @@ use crate::base::error::Op;
 use crate::base::page::PageSize;
 use crate::base::page_hooks::is_in_page_hook;
 use crate::dirty::hook::InHook;
+use crate::dirty::options::Handle;
 use crate::dirty::writes::Writes;
 use crate::files::registry::{Begin, Begun, Origin};
 #[cfg(not(loom))]
@@ -128,7 +129,7 @@ impl<S: RefScheme> Opened<S> {
     fn check_same(&self, backend: Arc<dyn Backend>) -> Result<(), Error> {
         let target = Target::new(backend).map_err(|error| Error::from_io(Op::Open, error))?;
         match target.descriptor() {
-            Some(descriptor) => same::check(self, descriptor),
+            Some(descriptor) => same::check(self, descriptor, target.is_locked()),
             None => Ok(()),
         }
     }
@@ -147,6 +148,19 @@ impl<S: RefScheme> Opened<S> {
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         pagewell_sync::Arc::ptr_eq(&self.mapping, &other.mapping)
+    }
+
+    /// Counts a clone of a handle, or an area, if it may write.
+    pub(crate) fn add_writer(&self, access: Handle) {
+        if let (Handle::Write, Some(writes)) = (access, self.writes_if_any()) {
+            writes.writers.add();
+        }
+    }
+
+    pub(crate) fn remove_writer(&self, access: Handle) {
+        if let (Handle::Write, Some(writes)) = (access, self.writes_if_any()) {
+            writes.writers.remove();
+        }
     }
 
     fn close_later(&self) {

@@ -4,7 +4,7 @@
 use std::os::fd::BorrowedFd;
 
 use pagewell_frame::refcount::RefScheme;
-use pagewell_io::identity::{AmbiguousFile, Comparison, compare, is_locked_elsewhere};
+use pagewell_io::identity::{AmbiguousFile, Comparison, compare, is_locked, is_locked_elsewhere};
 
 use crate::base::error::{Error, Op};
 use crate::mapping::record::Mapping;
@@ -27,15 +27,24 @@ pub(crate) fn is_proven<S: RefScheme>(
     }
 }
 
-/// Checks that no evidence distinguishes `new` from the open file. Fails as [`is_proven`] does.
-pub(crate) fn check<S: RefScheme>(open: &Mapping<S>, new: BorrowedFd<'_>) -> Result<(), Error> {
+/// Checks that no evidence distinguishes `new` from the open file. `is_new_locked` is whether the
+/// open file description of `new` has a lock that is not the open file's. Fails as [`is_proven`]
+/// does.
+pub(crate) fn check<S: RefScheme>(
+    open: &Mapping<S>,
+    new: BorrowedFd<'_>,
+    is_new_locked: bool,
+) -> Result<(), Error> {
     if is_proven(open, new)? {
         return Ok(());
     }
-    let has_lock = open.target().descriptor().is_some() && open.writes_if_any().is_some();
-    // The open file is locked. The query ignores a lock of `new`'s own open file description, so if
-    // it finds no lock, `new` is a different file.
-    if has_lock && is_locked_elsewhere(new) == Some(false) {
+    let is_lock_visible = match is_new_locked {
+        true => is_locked_elsewhere(new),
+        // `new` may be a duplicate of the open file's descriptor, and share its lock.
+        false => is_locked(new),
+    };
+    // The open file's lock is visible through every descriptor of it.
+    if open.target().is_locked() && is_lock_visible == Some(false) {
         return Err(ambiguous());
     }
     Ok(())

@@ -104,6 +104,7 @@ impl<S: RefScheme> MappedFile<S> {
         if let Some(writes) = mapping.writes_if_any() {
             writes.add_handle();
         }
+        mapping.add_writer(access);
         Self { mapping, access }
     }
 
@@ -365,6 +366,7 @@ impl<S: RefScheme> Drop for MappedFile<S> {
     /// As for a [`File`](crate::File), makes everything durable if this is the last handle.
     fn drop(&mut self) {
         self.mapping.drop_handle();
+        self.mapping.remove_writer(self.access);
     }
 }
 

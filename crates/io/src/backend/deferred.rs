@@ -41,6 +41,9 @@ pub trait RawFile: Sealed + Debug + Send + Sync {
     /// Returns the alignment of transfers in bytes.
     fn unit(&self) -> u64;
 
+    /// Returns `true` if this file's open file description has the write lock.
+    fn is_locked(&self) -> bool;
+
     /// Returns `true` if the file now ends at or before `pos`, or `false` if its size is unknown.
     fn ends_at(&self, pos: u64) -> bool;
 }

@@ -47,6 +47,12 @@ impl Target {
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.0.raw.as_ref().map(|raw| raw.descriptor())
     }
+
+    /// Returns `true` if the descriptor's open file description has the write lock.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        self.0.raw.as_ref().is_some_and(|raw| raw.is_locked())
+    }
 }
 
 impl fmt::Debug for Target {

@@ -17,10 +17,11 @@ use super::blocks::{self, Blocks};
 use super::direct::{self, Direct};
 use super::gate::Gate;
 use super::identity::{self, AmbiguousFile};
-use super::options::FileOptions;
+use super::lock::LockWait;
+use super::options::{FileLock, FileOptions};
 use super::owner::Owner;
 use super::place::Place;
-use super::{file_system, lock, open, size_limit, sync, transfer};
+use super::{descriptor, file_system, lock, open, size_limit, sync, transfer};
 use crate::backend::{
     Backend, FileId, Kind as What, RawFile, Request, Sealed, Transfers, read_only, too_large,
 };
@@ -43,6 +44,8 @@ pub struct FileBackend {
     direct: direct::State,
     /// Excludes partial-block from whole-block writes, if direct transfers were requested.
     gate: Gate,
+    /// Whether this backend has acquired the write lock.
+    is_locked: bool,
     before_close: Option<BeforeClose>,
 }
 
@@ -57,7 +60,7 @@ enum Kind {
 #[derive(Debug)]
 enum Access {
     Read,
-    /// Locked, except in an [`UnlockedFile`]. No sync includes the name of a block device.
+    /// No sync includes the name of a block device.
     Write {
         place: Mutex<Place>,
     },
@@ -81,33 +84,67 @@ impl FileBackend {
 
     /// Creates a read-only backend from an open, readable file. Fails as [`open`](Self::open) does.
     pub fn from_file(file: File) -> io::Result<Self> {
-        Self::new(file, Access::Read, Direct::Never)
+        Self::from_file_for_reading(file, Direct::Never)
     }
 
-    /// Opens and locks a file for reading and writing, following links. Other writers are excluded.
+    /// Creates a read-only backend from an open file, with the given policy for direct I/O.
+    /// Duplicates of the descriptor share the mode of transfers (`O_DIRECT`). Fails as
+    /// [`open_for_reading`](Self::open_for_reading) does.
+    pub fn from_file_for_reading(file: File, direct: Direct) -> io::Result<Self> {
+        let mut backend = Self::new(file, Access::Read, Direct::Never)?;
+        descriptor::check_readable(&backend.file)?;
+        backend.set_direct(direct)?;
+        Ok(backend)
+    }
+
+    /// Sets the mode of transfers of a descriptor whose flags are those of the program.
+    fn set_direct(&mut self, direct: Direct) -> io::Result<()> {
+        descriptor::clear_flags(&self.file)?;
+        self.direct = direct::State::new(&self.file, direct)?;
+        Ok(())
+    }
+
+    /// Opens and locks a file for reading and writing, following links. Other writers are excluded
+    /// as the options say ([`FileLock`]).
     ///
     /// # Errors
     ///
     /// - The errors of [`open`](Self::open), and those of opening for writing.
     /// - [`io::ErrorKind::ResourceBusy`]: the file is open for writing elsewhere, in this or
-    ///   another process, or is replaced repeatedly.
+    ///   another process, also at the end of a wait; or it is replaced repeatedly.
     /// - [`io::ErrorKind::AlreadyExists`]: the file exists, and the options require a new one.
     /// - [`io::ErrorKind::PermissionDenied`] also if the file would be created in a directory that
     ///   is not readable, since that directory could not be synced.
     /// - [`io::ErrorKind::Unsupported`] also if a block device is to be truncated.
     pub fn open_writable(path: &Path, options: &FileOptions) -> io::Result<Self> {
+        let mut wait = LockWait::new(options.file_lock());
         for _ in 0..UnlockedFile::MOST_TRIES {
-            if let Some(locked) = Self::open_unlocked(path, options)?.lock()? {
-                if options.truncates() {
-                    locked.set_size(0)?;
-                }
-                return Ok(locked);
+            let unlocked = Self::open_unlocked(path, options)?;
+            if let Some(locked) = unlocked.lock_within(&mut wait)? {
+                return locked.truncated_by(options);
             }
         }
-        Err(io::Error::new(
-            io::ErrorKind::ResourceBusy,
-            "the file was replaced repeatedly while it was being opened",
-        ))
+        Err(replaced())
+    }
+
+    /// Creates a writable backend from an open file, as [`UnlockedFile::from_file`] does, and locks
+    /// it. Truncates the file if the options say so.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`UnlockedFile::from_file`] and of [`open_writable`](Self::open_writable).
+    pub fn from_file_writable(file: File, options: &FileOptions) -> io::Result<Self> {
+        let mut wait = LockWait::new(options.file_lock());
+        let locked = UnlockedFile::from_file(file, options)?.lock_within(&mut wait)?;
+        // A file without a name is never replaced.
+        locked.ok_or_else(replaced)?.truncated_by(options)
+    }
+
+    fn truncated_by(self, options: &FileOptions) -> io::Result<Self> {
+        if options.truncates() {
+            self.set_size(0)?;
+        }
+        Ok(self)
     }
 
     /// Opens a file like [`open_writable`](Self::open_writable), with its errors but those of
@@ -119,6 +156,8 @@ impl FileBackend {
         let place = Mutex::new(place);
         Ok(UnlockedFile {
             backend: Self::new(file, Access::Write { place }, options.asked())?,
+            lock: options.file_lock(),
+            given: None,
         })
     }
 
@@ -144,6 +183,7 @@ impl FileBackend {
             owner: Owner::this_process(),
             begun: Mutex::default(),
             gate: Gate::default(),
+            is_locked: false,
             before_close: None,
         })
     }
@@ -229,11 +269,48 @@ impl FileBackend {
 #[derive(Debug)]
 pub struct UnlockedFile {
     backend: FileBackend,
+    lock: FileLock,
+    /// Policy of direct I/O of a descriptor that the program has opened. It takes effect once the
+    /// file is locked: duplicates of the descriptor share the flag, and the lock.
+    given: Option<Direct>,
 }
+
+/// Locked while a thread examines and locks a descriptor that the program has opened: of two
+/// duplicates, which share the lock, only one must get it.
+static GIVEN: Mutex<()> = Mutex::new(());
 
 impl UnlockedFile {
     /// Maximum number of opens of a file that is replaced concurrently.
     pub const MOST_TRIES: usize = 16;
+
+    /// Uses a file that the program has opened for reading and writing, which may have no name: an
+    /// unlinked file, a memfd, a descriptor that another process has sent. Its bytes are kept. The
+    /// name, if there is one, is not made durable: the program syncs the directory of a new file.
+    ///
+    /// Duplicates of the descriptor share the lock and the mode of transfers (`O_DIRECT`), which
+    /// becomes that of the options once the file is locked. The program must not change the file
+    /// through them, nor may another process open them for writing by this function.
+    ///
+    /// # Errors
+    ///
+    /// - [`io::ErrorKind::PermissionDenied`]: the descriptor is not open for reading and writing,
+    ///   or the file is sealed against writes or growth.
+    /// - [`io::ErrorKind::Unsupported`]: the descriptor is open for appending (`O_APPEND`), so the
+    ///   system would write at the end of the file only. [`lock`](Self::lock) fails so if direct
+    ///   I/O is required and unavailable.
+    /// - The errors of [`FileBackend::open`] for directories and pipes.
+    pub fn from_file(file: File, options: &FileOptions) -> io::Result<Self> {
+        // Checks the kind of the file first.
+        let mut backend = FileBackend::new(file, Access::Read, Direct::Never)?;
+        descriptor::check_writable(&backend.file)?;
+        let place = Mutex::new(Place::unnamed());
+        backend.access = Access::Write { place };
+        Ok(Self {
+            backend,
+            lock: options.file_lock(),
+            given: Some(options.asked()),
+        })
+    }
 
     /// Returns the identity of the file.
     pub fn id(&self) -> FileId {
@@ -250,8 +327,9 @@ impl UnlockedFile {
         self.backend.before_close = Some(Box::new(value));
     }
 
-    /// Locks the file against other writers, and keeps its bytes. Returns `None` if the path now
-    /// leads to another file, so that writes would be lost: the caller opens the path again.
+    /// Locks the file against other writers, unless the options say [`FileLock::None`], and keeps
+    /// its bytes. Does not wait. Returns `None` if the path now leads to another file, so that
+    /// writes would be lost: the caller opens the path again.
     ///
     /// # Errors
     ///
@@ -266,11 +344,15 @@ impl UnlockedFile {
     /// Closing a descriptor releases all `F_SETLK` locks that other code of this process, such as
     /// SQLite, holds on the file. A program with such code can keep the file open and retry.
     #[allow(clippy::result_large_err)] // The file itself; opens are rare.
-    pub fn lock_or_keep(self) -> Result<Option<FileBackend>, (Self, io::Error)> {
-        if let Err(error) = lock::take(&self.backend.file) {
+    pub fn lock_or_keep(mut self) -> Result<Option<FileBackend>, (Self, io::Error)> {
+        if let Err(error) = self.acquire() {
             return Err((self, error));
         }
-        match self.is_in_place() {
+        let is_in_place = match self.given {
+            Some(direct) => self.backend.set_direct(direct).map(|()| true),
+            None => self.is_in_place(),
+        };
+        match is_in_place {
             Ok(true) => {
                 if let Ok(mut place) = self.backend.place() {
                     place.forget_entry();
@@ -282,10 +364,56 @@ impl UnlockedFile {
             }
             Ok(false) => Ok(None),
             Err(error) => {
-                lock::release(&self.backend.file);
+                self.backend.release();
                 Err((self, error))
             }
         }
+    }
+
+    /// Locks the file like [`lock`](Self::lock), but waits for another writer as `wait` permits.
+    fn lock_within(mut self, wait: &mut LockWait) -> io::Result<Option<FileBackend>> {
+        loop {
+            match self.lock_or_keep() {
+                Ok(locked) => return Ok(locked),
+                Err((kept, error)) if error.kind() == io::ErrorKind::ResourceBusy => {
+                    if kept.is_replaced() {
+                        return Ok(None);
+                    }
+                    if !wait.sleep() {
+                        return Err(match wait.describe() {
+                            Some(waited) => {
+                                io::Error::new(error.kind(), format!("{error}: {waited}"))
+                            }
+                            None => error,
+                        });
+                    }
+                    self = kept;
+                }
+                Err((_, error)) => return Err(error),
+            }
+        }
+    }
+
+    fn acquire(&mut self) -> io::Result<()> {
+        if self.lock == FileLock::None {
+            return Ok(());
+        }
+        let _given = self
+            .given
+            .map(|_| GIVEN.lock().unwrap_or_else(PoisonError::into_inner));
+        // An open file description that has the lock would get it again.
+        if self.given.is_some() && identity::is_locked(self.as_fd()).unwrap_or(true) {
+            return Err(lock::taken());
+        }
+        lock::take(&self.backend.file)?;
+        self.backend.is_locked = true;
+        Ok(())
+    }
+
+    /// Returns `true` if the path is known to lead to another file now, whose writers this one's
+    /// lock does not exclude.
+    pub fn is_replaced(&self) -> bool {
+        matches!(self.is_in_place(), Ok(false))
     }
 
     /// Returns `true` if the path leads to the file, or if it was opened without a name.
@@ -326,14 +454,28 @@ fn not_a_file() -> io::Error {
     )
 }
 
-impl Drop for FileBackend {
-    fn drop(&mut self) {
+fn replaced() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::ResourceBusy,
+        "the file was replaced repeatedly while it was being opened",
+    )
+}
+
+impl FileBackend {
+    fn release(&mut self) {
         // A child forked since the open shares the open file description: a mere close would leave
         // the file locked while the child lives, and an unlock in the child would unlock it for the
         // parent.
-        if self.is_writable() && self.owner.check().is_ok() {
+        if self.is_locked && self.owner.check().is_ok() {
             lock::release(&self.file);
+            self.is_locked = false;
         }
+    }
+}
+
+impl Drop for FileBackend {
+    fn drop(&mut self) {
+        self.release();
         drop(self.before_close.take());
     }
 }
@@ -505,6 +647,10 @@ impl RawFile for FileBackend {
         if kind == What::Write && self.direct.is_asked() {
             self.gate.unshare();
         }
+    }
+
+    fn is_locked(&self) -> bool {
+        self.is_locked
     }
 
     fn unit(&self) -> u64 {

@@ -126,9 +126,19 @@ pub fn compare(open: BorrowedFd<'_>, new: BorrowedFd<'_>) -> io::Result<Comparis
 /// the query fails. The lock of a writable [`FileBackend`](crate::FileBackend) is visible through
 /// every descriptor of its file, and through no descriptor of another file.
 pub fn is_locked_elsewhere(new: BorrowedFd<'_>) -> Option<bool> {
+    query_lock(new, libc::F_OFD_GETLK)
+}
+
+/// Returns `true` if any open file description, also the one of `new`, or another process has a
+/// lock on the file of `new`, and `None` if the query fails.
+pub fn is_locked(new: BorrowedFd<'_>) -> Option<bool> {
+    query_lock(new, libc::F_GETLK)
+}
+
+fn query_lock(file: BorrowedFd<'_>, command: libc::c_int) -> Option<bool> {
     let mut lock = super::lock::whole(libc::F_WRLCK);
     // SAFETY: the descriptor is open, and the command reads and writes a valid `flock`.
-    again(|| unsafe { libc::fcntl(new.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) }).ok()?;
+    again(|| unsafe { libc::fcntl(file.as_raw_fd(), command, &raw mut lock) }).ok()?;
     Some(libc::c_int::from(lock.l_type) != libc::F_UNLCK)
 }
 

@@ -8,8 +8,11 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::open::again;
+use super::options::FileLock;
 use super::step::FailedStep;
 
 /// Locks the whole of `file`, including bytes appended later. Fails with
@@ -17,10 +20,7 @@ use super::step::FailedStep;
 /// [`io::ErrorKind::Unsupported`] if the file system or a sandbox does not permit such locks.
 pub(super) fn take(file: &File) -> io::Result<()> {
     set(file, libc::F_WRLCK).map_err(|error| match error.raw_os_error() {
-        Some(libc::EAGAIN | libc::EACCES) => io::Error::new(
-            io::ErrorKind::ResourceBusy,
-            "the file is open for writing elsewhere",
-        ),
+        Some(libc::EAGAIN | libc::EACCES) => taken(),
         Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP | libc::ENOTTY | libc::EPERM) => {
             FailedStep::error(
                 io::ErrorKind::Unsupported,
@@ -31,6 +31,58 @@ pub(super) fn take(file: &File) -> io::Result<()> {
         }
         _ => FailedStep::error(error.kind(), "cannot lock the file", error),
     })
+}
+
+pub(super) fn taken() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::ResourceBusy,
+        "the file is open for writing elsewhere",
+    )
+}
+
+/// Time for which an open waits for a lock ([`FileLock::Within`]).
+#[derive(Debug)]
+pub struct LockWait {
+    begin: Instant,
+    /// Zero if the open does not wait.
+    limit: Duration,
+    pause: Duration,
+}
+
+impl LockWait {
+    const MIN_PAUSE: Duration = Duration::from_millis(1);
+    const MAX_PAUSE: Duration = Duration::from_millis(16);
+
+    /// Begins a wait, as `lock` requires it.
+    pub fn new(lock: FileLock) -> Self {
+        Self {
+            begin: Instant::now(),
+            limit: match lock {
+                FileLock::Within(limit) => limit,
+                FileLock::Exclusive | FileLock::None => Duration::ZERO,
+            },
+            pause: Self::MIN_PAUSE,
+        }
+    }
+
+    /// Sleeps before the next attempt to acquire the lock. Returns `false` if the time is over.
+    ///
+    /// The kernel's own wait (`F_OFD_SETLKW`) has no time limit, and a signal to end it would need
+    /// a handler of the program.
+    pub fn sleep(&mut self) -> bool {
+        let left = self.limit.saturating_sub(self.begin.elapsed());
+        if left.is_zero() {
+            return false;
+        }
+        thread::sleep(self.pause.min(left));
+        self.pause = (self.pause * 2).min(Self::MAX_PAUSE);
+        true
+    }
+
+    /// Returns what a message says about the wait, if there was one.
+    pub fn describe(&self) -> Option<String> {
+        (!self.limit.is_zero()).then(|| format!("waited {:?} for its lock", self.limit))
+    }
 }
 
 pub(super) fn release(file: &File) {

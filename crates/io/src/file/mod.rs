@@ -7,8 +7,8 @@
 //! # Single writer
 //!
 //! A writer holds a write lock on the whole file, which belongs to the open file description. A
-//! second writer is refused, in this or another process. The lock is acquired before any change,
-//! including truncation. Readers acquire no lock.
+//! second writer is refused, in this or another process, or waits ([`FileLock`]). The lock is
+//! acquired before any change, including truncation. Readers acquire no lock.
 //!
 //! # Durable name
 //!
@@ -32,6 +32,7 @@
 
 mod begun;
 mod blocks;
+mod descriptor;
 mod direct;
 mod file_backend;
 mod file_system;
@@ -54,7 +55,8 @@ pub(crate) use self::blocks::{Blocks, are_aligned, read as read_blocks, write as
 pub use self::direct::Direct;
 pub use self::file_backend::{FileBackend, UnlockedFile};
 pub(crate) use self::gate::Gate;
-pub use self::options::FileOptions;
+pub use self::lock::LockWait;
+pub use self::options::{FileLock, FileOptions};
 pub use self::owner::Forked;
 pub(crate) use self::owner::Owner;
 pub(crate) use self::transfer::MOST_BYTES;

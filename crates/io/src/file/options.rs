@@ -1,5 +1,7 @@
 //! Options for opening a file for writing.
 
+use std::time::Duration;
+
 use super::direct::Direct;
 
 /// Options of [`FileBackend::open_writable`](crate::FileBackend::open_writable). By default the
@@ -11,6 +13,26 @@ pub struct FileOptions {
     content: Content,
     direct: Direct,
     mode: Option<u32>,
+    lock: FileLock,
+}
+
+/// How a writer excludes the other writers of a file. Readers acquire no lock.
+///
+/// The lock is an open file description lock (`F_OFD_SETLK`) of the whole file. It excludes writers
+/// of other caches and other processes, and other programs that use such locks, or POSIX locks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FileLock {
+    /// Locks the file. Fails at once if it is locked.
+    #[default]
+    Exclusive,
+    /// Locks the file. If it is locked, retries every few milliseconds for this time. So a process
+    /// that restarts after a crash can wait until the kernel has ended the requests of its
+    /// predecessor, which keep the lock.
+    Within(Duration),
+    /// Acquires no lock. The program ensures that no other writer has the file open: two caches
+    /// that write to one file overwrite each other's pages.
+    None,
 }
 
 /// Default permissions before the umask.
@@ -40,6 +62,7 @@ impl FileOptions {
             content: Content::Keep,
             direct: Direct::Never,
             mode: None,
+            lock: FileLock::Exclusive,
         }
     }
 
@@ -71,6 +94,23 @@ impl FileOptions {
     pub const fn mode(mut self, bits: u32) -> Self {
         self.mode = Some(bits);
         self
+    }
+
+    /// Returns the options for a file that exists: without those that create it.
+    pub const fn existing(mut self) -> Self {
+        self.missing = Missing::Fail;
+        self
+    }
+
+    /// Sets how other writers are excluded. Default: [`FileLock::Exclusive`].
+    pub const fn lock(mut self, lock: FileLock) -> Self {
+        self.lock = lock;
+        self
+    }
+
+    /// Returns how other writers are excluded.
+    pub const fn file_lock(self) -> FileLock {
+        self.lock
     }
 
     pub(super) fn permissions(self) -> libc::c_uint {

@@ -26,7 +26,8 @@ const MAX_LINKS: usize = 40;
 
 #[derive(Debug)]
 pub(super) struct Place {
-    /// `None` once the file is locked, or if it was opened by a link of procfs (`/proc/self/fd/3`).
+    /// `None` once the file is locked, or if it was opened by descriptor or by a link of procfs:
+    /// `/proc/self/fd/3`.
     entry: Option<Entry>,
     /// Directories that must be synced before a sync of the file may succeed.
     pub(super) unsynced: Vec<Arc<File>>,
@@ -118,6 +119,14 @@ impl Place {
             Err(_) => return Err(io::ErrorKind::IsADirectory.into()),
         };
         Ok((Self::of(entry), file))
+    }
+
+    /// Returns the place of a file that is given by its descriptor.
+    pub(super) const fn unnamed() -> Self {
+        Self {
+            entry: None,
+            unsynced: Vec::new(),
+        }
     }
 
     fn of(entry: Option<Entry>) -> Self {

@@ -4,6 +4,7 @@
 mod announced;
 mod bad_input;
 mod closing;
+mod descriptors;
 mod direct;
 mod exports;
 mod faults;
@@ -12,6 +13,7 @@ mod history;
 mod isolation;
 mod layered;
 mod limits;
+mod locks;
 mod many;
 mod model;
 mod opening;

@@ -30,11 +30,7 @@ const CALLS: [(&str, Calls, Outcome); 10] = {
             Command(libc::SYS_fcntl, libc::F_OFD_SETLK),
             Fails,
         ),
-        (
-            "F_OFD_GETLK",
-            Command(libc::SYS_fcntl, libc::F_OFD_GETLK),
-            Works,
-        ),
+        ("F_GETLK", Command(libc::SYS_fcntl, libc::F_GETLK), Works),
         ("sync_file_range", Of(libc::SYS_sync_file_range), Works),
         ("io_uring_setup", Of(libc::SYS_io_uring_setup), Works),
         ("io_uring_enter", Of(libc::SYS_io_uring_enter), Works),
@@ -54,7 +50,7 @@ enum Outcome {
 
 /// Makes each of [`CALLS`] at least once, by what a program does with files and memory.
 fn work(folder: &Path) -> Result<(), Error> {
-    let cache = Cache::builder().capacity(4 << 20).build()?;
+    let cache = Cache::builder().capacity(24 << 20).build()?;
     let path = folder.join("file");
     let options = OpenOptions::new().create().direct(Direct::Auto);
     let file = cache.open_with(&path, &options)?;
@@ -85,12 +81,11 @@ fn work(folder: &Path) -> Result<(), Error> {
     drop(again);
     file.close().map_err(|(_, error)| error)?;
     assert_eq!(std::fs::read(&path).unwrap()[8192..8195], *b"new");
-    // The system begins to write the first range while the cache writes the second one.
+    // The system begins to write 4 MiB while the cache writes the other page.
     let options = OpenOptions::new().create().direct(Direct::Never);
     let file = cache.open_with(folder.join("buffered"), &options)?;
-    for page in [0, 2] {
-        file.write_at(b"bytes", page * 4096)?;
-    }
+    file.write_at(&content(2, 4 << 20), 0)?;
+    file.write_at(b"bytes", 5 << 20)?;
     file.sync_data()?;
 
     let space = Spaces::from_source(cache.frames()).space().unwrap();
@@ -120,7 +115,7 @@ fn library_works_without_calls_or_names_them() {
                 if *case != *case_of(name, errno) {
                     continue;
                 }
-                if name == "F_OFD_GETLK" {
+                if name == "F_GETLK" {
                     // The library tests for a lock where it has no file handle.
                     refuse(Calls::Of(libc::SYS_name_to_handle_at), libc::ENOSYS);
                 }

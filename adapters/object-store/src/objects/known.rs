@@ -9,6 +9,7 @@ use object_store::{Attributes, ObjectMeta};
 use pagewell::File;
 
 use super::closer::Closer;
+use crate::error::Shared;
 use crate::fetch::object::Object;
 use crate::identity::State;
 
@@ -82,6 +83,11 @@ impl Known {
     /// Whether the first request of a reader brings the whole object.
     pub(crate) fn is_small(&self) -> bool {
         self.state.meta.size <= MAX_FIRST_BYTES
+    }
+
+    /// Whether `error` of a request for pages may be due to a store without ranges.
+    pub(crate) fn may_lack_ranges(&self, error: &Shared) -> bool {
+        !self.object.has_ranges() && !error.is_abandoned() && !error.is_timeout()
     }
 
     /// Whether the state may be used without a check by the store.

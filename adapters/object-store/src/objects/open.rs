@@ -133,6 +133,7 @@ impl Opener {
         duty: Duty,
     ) {
         let (location, range, before) = (location.clone(), range.cloned(), duty.before);
+        let may_use_tier = source == Source::Any && !duty.was_passed_on;
         let mut turn = Turn {
             opener: Arc::clone(self),
             location: location.clone(),
@@ -148,7 +149,7 @@ impl Opener {
             let outcome = async {
                 match before {
                     Some(before) => opener.check(&location, range, before).await,
-                    None if source == Source::Any => opener.learn_from_tier(&location, range).await,
+                    None if may_use_tier => opener.learn_from_tier(&location, range).await,
                     None => opener.learn(&location, range, None).await,
                 }
             };

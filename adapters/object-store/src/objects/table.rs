@@ -88,6 +88,9 @@ pub(crate) struct Duty {
     pub(crate) nr: u64,
     /// Previous state, which is no longer trusted.
     pub(crate) before: Option<Arc<Known>>,
+    /// Whether gets of the object were passed on until now. Only an answer with bytes shows whether
+    /// the cache can serve it.
+    pub(crate) was_passed_on: bool,
     /// Channel for the outcome, to all readers that wait.
     pub(crate) outcome: oneshot::Sender<Outcome>,
 }
@@ -129,18 +132,19 @@ impl Table {
     /// neither, or the state is no longer trusted, begins an opening, which is the caller's duty.
     pub(crate) fn look(&self, location: &Path) -> Look {
         let mut entries = self.entries();
-        let before = match entries.by_location.get(location) {
+        let (before, was_passed_on) = match entries.by_location.get(location) {
             Some(Entry::Known(known)) if known.is_trusted(self.trust) => {
                 return Look::Known(Arc::clone(known));
             }
-            Some(Entry::Known(known)) => Some(Arc::clone(known)),
+            Some(Entry::Known(known)) => (Some(Arc::clone(known)), false),
             Some(Entry::Opening(now)) => {
                 return Look::Opening(now.opening.clone(), None, now.seen.clone());
             }
             Some(Entry::Uncacheable(found, error)) if found.elapsed() < MAX_UNCACHEABLE => {
                 return Look::Uncacheable(error.clone());
             }
-            Some(Entry::Uncacheable(..)) | None => None,
+            Some(Entry::Uncacheable(..)) => (None, true),
+            None => (None, false),
         };
         entries.nr_openings += 1;
         let nr = entries.nr_openings;
@@ -166,6 +170,7 @@ impl Table {
         let duty = Duty {
             nr,
             before,
+            was_passed_on,
             outcome: sender,
         };
         Look::Opening(opening, Some(duty), Seen::default())
@@ -333,5 +338,32 @@ impl Table {
 
     pub(crate) fn len(&self) -> usize {
         self.entries().by_location.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let traffic = Traffic::new(1, false, Duration::MAX, None);
+        Table::new(NonZeroUsize::MIN, Duration::MAX, Arc::new(traffic))
+    }
+
+    #[test]
+    fn object_that_was_passed_on_is_opened_again_by_bytes() {
+        let (table, path) = (table(), Path::from("a"));
+        let record = |age| {
+            let error = Shared::broken("no ranges".into()).into_uncacheable();
+            let entry = Entry::Uncacheable(Instant::now().checked_sub(age).unwrap(), error);
+            table.entries().by_location.push(path.clone(), entry);
+        };
+        record(Duration::ZERO);
+        assert!(matches!(table.look(&path), Look::Uncacheable(_)));
+        record(MAX_UNCACHEABLE);
+        let Look::Opening(_, Some(duty), _) = table.look(&path) else {
+            panic!("the object is not opened");
+        };
+        assert!(duty.was_passed_on);
     }
 }

@@ -153,8 +153,7 @@ impl Gets {
             table.pass_on(known, error.clone().into_disputed());
             return Next::PassOn;
         }
-        let is_unproven = known.is_from_tier && !known.object.has_ranges();
-        if is_unproven && !error.is_abandoned() && !error.is_timeout() {
+        if known.is_from_tier && known.may_lack_ranges(error) {
             // The next opening requests bytes, and so shows whether the store has ranges.
             table.forget_state(known);
             if nr_tries < TRIES {
@@ -162,7 +161,7 @@ impl Gets {
             }
         }
         if !error.is_uncacheable() {
-            if known.object.has_ranges() || error.is_abandoned() || error.is_timeout() {
+            if !known.may_lack_ranges(error) {
                 return Next::Fail;
             }
             if known.is_small() && nr_tries < TRIES {

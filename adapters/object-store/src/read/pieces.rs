@@ -25,7 +25,8 @@ pub(crate) fn end_of_piece(start: u64, end: u64) -> u64 {
 
 /// Returns a stream of `first`, and then of `range` in pieces. The next pieces are requested ahead.
 /// The requests have the extensions of the current get. If the object was replaced, the stream
-/// fails, and `opener` forgets the state, so that a further get reads the new one.
+/// fails, and `opener` forgets the state, so that a further get reads the new one. If the store may
+/// have no ranges, further gets are passed on.
 pub(crate) fn pieces(
     answers: Answers,
     opener: Arc<Opener>,
@@ -48,6 +49,11 @@ pub(crate) fn pieces(
                 Err(error) => {
                     if error.is_of_change() {
                         opener.table.forget_state(&known);
+                    } else if error.is_uncacheable() || known.may_lack_ranges(&error) {
+                        // The tier may have the first pieces of the object, so that each further
+                        // get would fail at this one.
+                        let error = error.clone().into_uncacheable();
+                        opener.table.pass_on(&known, error);
                     }
                     Err(error.into_store_error())
                 }

@@ -148,6 +148,44 @@ async fn object_of_a_store_without_ranges_is_requested_whole_if_a_page_is_damage
     assert_eq!(heads_and_gets(&probe), [0, 0]);
 }
 
+/// The first piece of the object is in the tier, so each get began there, and failed at the second
+/// piece.
+#[tokio::test]
+async fn object_of_the_tier_is_passed_on_after_a_piece_failed_for_lack_of_ranges() {
+    const PIECE: usize = 4 << 20;
+    let errors: [fn() -> Error; 2] = [
+        || Error::NotSupported {
+            source: "Range request not supported".into(),
+        },
+        || failure("non-partial response"),
+    ];
+    let (path, bytes) = (Path::from("a"), content(PIECE + 9 * PAGE, 1));
+    let (probe, dir) = (Probe::new(), tempfile::tempdir().unwrap());
+    probe.inner.put(&path, bytes.clone().into()).await.unwrap();
+    // The cache has room for a piece.
+    let opened = || opened_with(&probe, dir.path(), Some("store"), 32 << 20);
+    let store = opened().await;
+    for end in (16 * PAGE as u64..=PIECE as u64).step_by(16 * PAGE) {
+        let range = end - 16 * PAGE as u64..end;
+        store.get_range(&path, range).await.unwrap();
+        written(&store, end).await;
+    }
+    drop(store);
+    for error in errors {
+        let store = opened().await;
+        probe.refuse(move |get| get.range.is_some().then(error));
+        let first = store.get(&path).await.unwrap().bytes().await;
+        assert!(first.is_err());
+        assert!(store.metrics().bytes_from_disk >= PIECE as u64);
+        probe.take_gets();
+        for _ in 0..2 {
+            assert!(same(read(&store, &path).await, &bytes));
+            assert_eq!(heads_and_gets(&probe), [0, 1]);
+        }
+        probe.refuse(|_| None);
+    }
+}
+
 /// A failed request may be due to a store without ranges, so the object is opened again by a request
 /// for bytes. Its pages stay in the tier.
 #[tokio::test]

@@ -4,7 +4,6 @@ use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use object_store::{Error, Result};
@@ -284,7 +283,6 @@ impl<T: Wrapped + ?Sized> Builder<T> {
             tier,
             namespace,
             opens: Permits::new(MAX_OPENS),
-            distrusts_heads: AtomicBool::new(false),
         };
         let opener = Arc::new(opener);
         Ok(PagewellStore::new(self.store, Gets { opener, answers }))

@@ -76,10 +76,12 @@
 //! | `fetch` | requests to the store: merged, bounded, timed | `tier` and those it calls, `error` |
 //! | `tier` | pages in a file on a local disk | `identity`, `metrics` |
 //! | `identity` | comparison of states of an object | |
-//! | `error`, `permits`, [`metrics`] | errors shared by several readers; limits; counters | |
+//! | `error`, `feature` | errors shared by several readers; features that a store may lack | |
+//! | `permits`, [`metrics`] | limits; counters | |
 
 mod builder;
 mod error;
+mod feature;
 mod fetch;
 mod identity;
 pub mod metrics;

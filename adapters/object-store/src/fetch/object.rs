@@ -472,32 +472,44 @@ impl Inner {
     }
 
     /// Requests `range` of the known state from the store; the whole object without a range, since
-    /// some servers do not answer such a range as other ranges. If the store supports no
-    /// conditions, repeats the request without one: the caller compares the answer with the state.
+    /// some servers do not answer such a range as other ranges. If the store does not support
+    /// the condition, repeats the request without it: the caller compares the answer with the state.
     async fn request(&self, range: &Range<u64>) -> Result<GetResult, Shared> {
         let plain = GetOptions {
             range: (!self.is_all(range)).then(|| GetRange::Bounded(range.clone())),
             extensions: context::extensions(),
             ..GetOptions::default()
         };
-        if self.traffic.lacks_conditions() {
-            return self.send(plain).await.map_err(Shared::of_known);
-        }
         let condition = condition(&self.state.meta);
-        let has_condition = condition.if_match.is_some() || condition.version.is_some();
+        let feature = match &condition {
+            GetOptions {
+                if_match: Some(_), ..
+            } => Some(&self.traffic.tags),
+            GetOptions {
+                version: Some(_), ..
+            } => Some(&self.traffic.versions),
+            _ => None,
+        };
+        let Some(feature) = feature.filter(|feature| feature.is_used()) else {
+            return self.send(plain).await.map_err(Shared::of_known);
+        };
         let conditional = GetOptions {
             if_match: condition.if_match,
             version: condition.version,
             ..plain.clone()
         };
-        match self.send(conditional).await {
-            Err(Error::NotSupported { .. } | Error::NotImplemented { .. }) if has_condition => {
+        let result = self.send(conditional).await;
+        match &result {
+            Ok(_) | Err(Error::Precondition { .. }) => feature.note_success(),
+            // `HttpStore` has this error also for an answer without the range.
+            Err(Error::NotSupported { .. } | Error::NotImplemented { .. }) => {
                 let result = self.send(plain).await.map_err(Shared::of_known)?;
-                self.traffic.note_no_conditions();
-                Ok(result)
+                feature.note_failure();
+                return Ok(result);
             }
-            result => result.map_err(Shared::of_known),
+            Err(_) => {}
         }
+        result.map_err(Shared::of_known)
     }
 
     /// Sends a request. If the answer is late, hedging is enabled and another permit is free, sends

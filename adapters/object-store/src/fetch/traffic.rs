@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use tokio::runtime::{Handle, TryCurrentError};
 use tokio::time::Instant;
 
 use crate::error::{Shared, generic};
+use crate::feature::Feature;
 use crate::metrics::Counters;
 use crate::permits::Permits;
 
@@ -36,8 +36,12 @@ pub(crate) struct Traffic {
     request_timeout: Duration,
     /// Runtime that the user has set.
     runtime: Option<Handle>,
-    /// Whether the store has refused a condition, and answered without it.
-    lacks_conditions: AtomicBool,
+    /// Heads, as checks of the state of an object.
+    pub(crate) heads: Feature,
+    /// Gets with the condition `If-Match`.
+    pub(crate) tags: Feature,
+    /// Gets of a version.
+    pub(crate) versions: Feature,
     pace: Mutex<Pace>,
 }
 
@@ -65,7 +69,9 @@ impl Traffic {
             hedge,
             request_timeout,
             runtime,
-            lacks_conditions: AtomicBool::new(false),
+            heads: Feature::default(),
+            tags: Feature::default(),
+            versions: Feature::default(),
             pace: Mutex::new(FIRST),
         }
     }
@@ -121,11 +127,6 @@ impl Traffic {
         result
     }
 
-    /// Whether the maximum duration of the requests of the current opening has passed.
-    pub(crate) fn is_late(&self) -> bool {
-        LEFT.try_with(Cell::get).is_ok_and(|left| left.is_zero())
-    }
-
     fn late_text(&self, what: impl fmt::Display) -> String {
         let limit = self.request_timeout;
         format!("{what}: the store took longer than {limit:?} (request_timeout)")
@@ -141,17 +142,6 @@ impl Traffic {
             Ok(result) => result,
             Err(_) => Err(Shared::timeout(self.late_text(what))),
         }
-    }
-
-    /// Whether requests with a condition are known to fail.
-    pub(crate) fn lacks_conditions(&self) -> bool {
-        // ORDERING: Relaxed; the flag orders no other data.
-        self.lacks_conditions.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn note_no_conditions(&self) {
-        // ORDERING: Relaxed; as in `lacks_conditions`.
-        self.lacks_conditions.store(true, Ordering::Relaxed);
     }
 
     fn pace(&self) -> Pace {

@@ -1,7 +1,6 @@
 //! Checks of the state of an object by requests for its metadata.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use object_store::path::Path;
@@ -55,25 +54,23 @@ impl Opener {
             return self.learn(location, range, None).await;
         }
         self.traffic.counters.nr_checked.add(1);
-        let mut verdict = Verdict::Unproven;
+        let mut by_head = None;
         let mut now = None;
-        if self.trusts_heads() {
-            match self.head(location).await {
+        if self.traffic.heads.is_used() {
+            match self.traffic.optional(self.head(location)).await {
                 Ok(described) => {
-                    verdict = before.state.compare(&described.meta);
+                    by_head = Some(before.state.compare(&described.meta));
                     now = Some(described);
                 }
                 // A failed head is no evidence: a server may refuse the method, also with the
-                // status of a missing object, or be down.
+                // status of a missing object, or never answer, or be down.
                 Err(error) => {
                     tracing::debug!(%error, "a head failed");
-                    if self.traffic.is_late() {
-                        // The server may ignore heads. The next check sends none.
-                        self.distrust_heads();
-                    }
+                    by_head = Some(Verdict::Unproven);
                 }
             }
         }
+        let mut verdict = by_head.unwrap_or(Verdict::Unproven);
         if verdict == Verdict::Unproven {
             match self.probe(location, before.state.meta.size).await {
                 Ok(described) => {
@@ -88,15 +85,27 @@ impl Opener {
         if verdict == Verdict::Same
             && let Some(now) = now
         {
+            self.note_head(by_head, verdict);
             return Ok(confirmed(before, &now.meta, &now.attributes));
         }
         let outcome = self.learn(location, range, Some(Arc::clone(&before))).await;
-        if matches!(&outcome, Ok(now) if now.is(&before)) {
-            // The get has proved the state. A head did not: it failed, described another state, or
-            // was no proof. Or heads are distrusted already.
-            self.distrust_heads();
+        if let Ok(now) = &outcome {
+            let verdict = match now.is(&before) {
+                true => Verdict::Same,
+                false => Verdict::Different,
+            };
+            self.note_head(by_head, verdict);
         }
         outcome
+    }
+
+    /// Records whether a head, if one was sent, has shown what another request has proved.
+    fn note_head(&self, by_head: Option<Verdict>, proved: Verdict) {
+        match by_head {
+            Some(verdict) if verdict == proved => self.traffic.heads.note_success(),
+            Some(_) => self.traffic.heads.note_failure(),
+            None => {}
+        }
     }
 
     async fn head(&self, location: &Path) -> object_store::Result<Described> {
@@ -117,19 +126,7 @@ impl Opener {
             ..GetOptions::default()
         };
         let answer = self.store.get_opts(location, options);
-        let received = self.send(location, answer).await?;
-        self.distrust_heads();
-        Ok(received.into())
-    }
-
-    fn trusts_heads(&self) -> bool {
-        // ORDERING: Relaxed; the flag orders no other data.
-        !self.distrusts_heads.load(Ordering::Relaxed)
-    }
-
-    fn distrust_heads(&self) {
-        // ORDERING: Relaxed; as in `trusts_heads`.
-        self.distrusts_heads.store(true, Ordering::Relaxed);
+        self.send(location, answer).await.map(Described::from)
     }
 
     /// Opens an object. If the tier has pages of the object, requests its metadata first, and no
@@ -145,13 +142,16 @@ impl Opener {
         let Some(tier) = self.tier.as_ref().filter(|tier| has_pages(tier)) else {
             return self.learn(location, range, None).await;
         };
-        let described = if self.trusts_heads() {
+        let sends_head = self.traffic.heads.is_used();
+        let described = if sends_head {
             self.traffic.optional(self.head(location)).await
         } else {
             self.traffic.optional(self.probe(location, 1)).await
         };
         let before = match described {
             Ok(now) if self.is_in_tier(tier, location, &now.meta, range.as_ref()) => {
+                // An earlier get had the same tag.
+                self.note_head(sends_head.then_some(Verdict::Same), Verdict::Same);
                 let state = State::new(now.meta, now.requested);
                 return self.know_from_tier(location, state, now.attributes).await;
             }
@@ -163,12 +163,8 @@ impl Opener {
         };
         let outcome = self.learn(location, range, None).await;
         if let Ok(now) = &outcome {
-            // A head that fails or proves nothing although the object exists is replaced by a
-            // probe from now on.
-            let is_same = |meta| now.state.compare(&meta) == Verdict::Same;
-            if !before.is_some_and(is_same) {
-                self.distrust_heads();
-            }
+            let verdict = before.map_or(Verdict::Unproven, |meta| now.state.compare(&meta));
+            self.note_head(sends_head.then_some(verdict), Verdict::Same);
         }
         outcome
     }

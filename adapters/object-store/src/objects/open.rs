@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 use object_store::path::Path;
@@ -59,8 +58,6 @@ pub(crate) struct Opener {
     pub(crate) namespace: Namespace,
     /// Permits for calls that open a file of the cache, and may wait for free memory.
     pub(crate) opens: Permits,
-    /// Whether checks send no head, since one has failed or proved nothing and a get did not.
-    pub(crate) distrusts_heads: AtomicBool,
 }
 
 /// Opening that this process performs. If it is dropped before the end, because the task of the

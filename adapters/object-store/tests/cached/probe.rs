@@ -114,6 +114,7 @@ pub(crate) struct Probe {
     refuse: Mutex<Arc<Refuse>>,
     ignores_ranges: AtomicBool,
     fails_deletes: AtomicBool,
+    hangs_heads: AtomicBool,
     script: Mutex<Arc<Script>>,
     /// Gets and heads.
     gets: Mutex<Vec<GetOptions>>,
@@ -137,6 +138,7 @@ impl Probe {
             refuse: Mutex::new(Arc::new(|_| None)),
             ignores_ranges: AtomicBool::new(false),
             fails_deletes: AtomicBool::new(false),
+            hangs_heads: AtomicBool::new(false),
             script: Mutex::new(Arc::new(|_, _| Act::Pass)),
             gets: Mutex::default(),
             replaced: Mutex::default(),
@@ -160,6 +162,11 @@ impl Probe {
     /// From now on each delete returns an error after it was performed.
     pub(crate) fn fail_deletes(&self) {
         self.fails_deletes.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on heads get no answer.
+    pub(crate) fn hang_heads(&self) {
+        self.hangs_heads.store(true, Ordering::Relaxed);
     }
 
     /// From now on `script` decides about gets; it receives the number of the get, from 0 on, and
@@ -303,6 +310,9 @@ impl ObjectStore for Probe {
             return Err(error);
         }
         if options.head {
+            if self.hangs_heads.load(Ordering::Relaxed) {
+                return std::future::pending().await;
+            }
             return self.answer(location, options).await;
         }
         let script = Arc::clone(&self.script.lock().unwrap());

@@ -95,14 +95,16 @@ async fn first_read_of_another_state_or_object_is_of_the_store() {
 }
 
 #[tokio::test]
-async fn probe_of_one_byte_replaces_a_refused_head() {
-    let [a, b] = ["a", "b"].map(Path::from);
+async fn probe_of_one_byte_replaces_refused_heads() {
+    let paths = ["a", "b", "c", "d"].map(Path::from);
     let bytes = content(LEN, 1);
-    let (probe, dir) = stored(&a, &bytes).await;
-    probe.inner.put(&b, bytes.clone().into()).await.unwrap();
+    let (probe, dir) = stored(&paths[0], &bytes).await;
     let store = opened(&probe, dir.path()).await;
-    assert!(same(read(&store, &b).await, &bytes));
-    written(&store, bytes.len() as u64).await;
+    for (path, nr) in paths[1..].iter().zip(1..) {
+        probe.inner.put(path, bytes.clone().into()).await.unwrap();
+        assert!(same(read(&store, path).await, &bytes));
+        written(&store, nr * bytes.len() as u64).await;
+    }
     drop(store);
     probe.take_gets();
     probe.refuse(|get| {
@@ -112,14 +114,28 @@ async fn probe_of_one_byte_replaces_a_refused_head() {
         })
     });
     let store = opened(&probe, dir.path()).await;
-    assert!(same(read(&store, &a).await, &bytes));
-    assert_eq!(heads_and_gets(&probe), [1, 1]);
+    for path in &paths[..3] {
+        assert!(same(read(&store, path).await, &bytes));
+        assert_eq!(heads_and_gets(&probe), [1, 1]);
+    }
     // No further head is sent, and the pages of the next object are taken from the tier.
     let nr_bytes = store.metrics().bytes_fetched;
-    assert!(same(read(&store, &b).await, &bytes));
+    assert!(same(read(&store, &paths[3]).await, &bytes));
     assert_eq!(probe.ranges(), [Some(0..1)]);
     assert_eq!(heads_and_gets(&probe), [0, 1]);
     assert_eq!(store.metrics().bytes_fetched, nr_bytes);
+}
+
+#[tokio::test]
+async fn head_without_an_answer_fails_no_first_read() {
+    let (path, bytes) = (Path::from("a"), content(LEN, 1));
+    let (probe, dir) = stored(&path, &bytes).await;
+    let store = opened(&probe, dir.path()).await;
+    probe.hang_heads();
+    // The clock advances when all tasks wait.
+    tokio::time::pause();
+    assert!(same(read(&store, &path).await, &bytes));
+    assert_eq!(heads_and_gets(&probe), [1, 1]);
 }
 
 /// The pages that the tier lacks cannot be requested alone.

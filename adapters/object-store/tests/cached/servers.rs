@@ -319,8 +319,8 @@ async fn store_without_conditions_gets_requests_without_them() {
         probe.inner.put(&path, bytes.clone().into()).await.unwrap();
         store.get_range(&path, 0..1).await.unwrap();
         probe.take_gets();
-        // Only the first request has a condition.
-        for (page, nr_gets) in [(5, 2), (9, 1)] {
+        // Only the first three requests have a condition.
+        for (page, nr_gets) in [(5, 2), (7, 2), (9, 2), (11, 1), (13, 1)] {
             let range = page * PAGE..(page + 1) * PAGE;
             let got = store.get_range(&path, range.start as u64..range.end as u64);
             assert!(same(got.await.unwrap(), &bytes[range]));
@@ -330,6 +330,94 @@ async fn store_without_conditions_gets_requests_without_them() {
         let bytes = content(20 * PAGE, 2);
         probe.inner.put(&path, bytes.clone().into()).await.unwrap();
         assert!(same(read(&store, &path).await, &bytes));
+    }
+}
+
+/// After one refusal, no further request had a condition.
+#[tokio::test]
+async fn conditions_are_sent_until_three_in_a_row_were_refused() {
+    let probe = Probe::new();
+    let nr = AtomicU64::new(0);
+    probe.refuse(move |get| {
+        let has_condition = get.if_match.is_some();
+        let is_refused = has_condition && nr.fetch_add(1, Ordering::Relaxed) % 3 < 2;
+        is_refused.then(not_supported)
+    });
+    let store = cached(&probe, Duration::MAX);
+    let (path, bytes) = (Path::from("a"), content(40 * PAGE, 1));
+    probe.inner.put(&path, bytes.clone().into()).await.unwrap();
+    store.get_range(&path, 0..1).await.unwrap();
+    probe.take_gets();
+    for page in (3..30).step_by(3) {
+        let range = page * PAGE..(page + 1) * PAGE;
+        let got = store.get_range(&path, range.start as u64..range.end as u64);
+        assert!(same(got.await.unwrap(), &bytes[range]));
+        assert!(probe.take_gets()[0].if_match.is_some(), "{page}");
+    }
+}
+
+#[tokio::test]
+async fn refused_tags_are_no_evidence_about_versions() {
+    let probe = Probe::describing(|_, meta| {
+        if meta.location == Path::from("versioned") {
+            meta.e_tag = None;
+            meta.version = Some("1".into());
+        }
+    });
+    probe.refuse(|get| get.if_match.is_some().then(not_supported));
+    let store = cached(&probe, Duration::MAX);
+    for (name, is_versioned) in [("tagged", false), ("versioned", true)] {
+        let (path, bytes) = (Path::from(name), content(40 * PAGE, 1));
+        probe.inner.put(&path, bytes.clone().into()).await.unwrap();
+        store.get_range(&path, 0..1).await.unwrap();
+        for page in (3..21).step_by(3) {
+            probe.take_gets();
+            let range = page * PAGE..(page + 1) * PAGE;
+            let got = store.get_range(&path, range.start as u64..range.end as u64);
+            assert!(same(got.await.unwrap(), &bytes[range]));
+        }
+        let gets = probe.take_gets();
+        assert!(matches!(&gets[..], [get] if get.if_match.is_none()));
+        assert_eq!(gets[0].version.is_some(), is_versioned);
+    }
+}
+
+/// After one failure, no further head was sent.
+#[tokio::test]
+async fn heads_are_sent_until_three_in_a_row_failed() {
+    let probe = Probe::new();
+    let (path, bytes) = (Path::from("a"), content(3 * PAGE, 1));
+    probe.inner.put(&path, bytes.clone().into()).await.unwrap();
+    let store = cached(&probe, Duration::ZERO);
+    let read_after_head = async |fails: bool| {
+        probe.fail_heads(fails);
+        probe.take_gets();
+        assert!(same(read(&store, &path).await, &bytes));
+        probe.take_gets()[0].head
+    };
+    read_after_head(false).await;
+    for fails in [true, true, false, true, true, false, true, true, true] {
+        assert!(read_after_head(fails).await);
+    }
+    assert!(!read_after_head(false).await);
+}
+
+/// The head took all of the time that the check has.
+#[tokio::test(start_paused = true)]
+async fn head_without_an_answer_fails_no_read() {
+    let probe = Probe::new();
+    let (path, bytes) = (Path::from("a"), content(3 * PAGE, 1));
+    probe.inner.put(&path, bytes.clone().into()).await.unwrap();
+    let store = cached(&probe, Duration::ZERO);
+    assert!(same(read(&store, &path).await, &bytes));
+    probe.hang_heads();
+    // Further reads send none.
+    for nr_heads in [1, 1, 1, 0] {
+        probe.take_gets();
+        assert!(same(read(&store, &path).await, &bytes));
+        let gets = probe.take_gets();
+        assert_eq!(gets.iter().filter(|get| get.head).count(), nr_heads);
+        assert_eq!(gets.len(), nr_heads + 1);
     }
 }
 

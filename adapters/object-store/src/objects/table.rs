@@ -45,13 +45,19 @@ struct Pending {
     seen: Seen,
 }
 
-/// Results of other requests since an opening began.
+/// Maximum number of observed descriptions that are kept for an opening. A get and a listing may
+/// describe one state differently, but more descriptions are of several states.
+const MAX_OBSERVED: usize = 4;
+
+/// Results of other requests since an opening began. Clones are cheap.
 #[derive(Clone, Default)]
 pub(crate) struct Seen {
     /// Backend of the previous state, if it was found to be replaced.
     replaced: Option<Object>,
-    /// All different metadata that the store has returned.
-    observed: Vec<ObjectMeta>,
+    /// Different metadata that the store has returned.
+    observed: Arc<Vec<ObjectMeta>>,
+    /// Whether the store has returned more than `MAX_OBSERVED` different metadata.
+    has_more: bool,
 }
 
 impl Seen {
@@ -60,7 +66,19 @@ impl Seen {
     pub(crate) fn is_outdated(&self, known: &Arc<Known>) -> bool {
         let is_replaced = |replaced: &Object| replaced.is(&known.object);
         let is_other = |meta: &ObjectMeta| known.state.compare(meta) == Verdict::Different;
-        self.replaced.as_ref().is_some_and(is_replaced) || self.observed.iter().any(is_other)
+        self.has_more
+            || self.replaced.as_ref().is_some_and(is_replaced)
+            || self.observed.iter().any(is_other)
+    }
+
+    fn observe(&mut self, meta: &ObjectMeta) {
+        if self.has_more || self.observed.contains(meta) {
+            return;
+        }
+        self.has_more = self.observed.len() == MAX_OBSERVED;
+        if !self.has_more {
+            Arc::make_mut(&mut self.observed).push(meta.clone());
+        }
     }
 }
 
@@ -299,9 +317,7 @@ impl Table {
         let mut entries = self.entries();
         let gone = match entries.by_location.peek_mut(location) {
             Some(Entry::Opening(now)) => {
-                if !now.seen.observed.contains(meta) {
-                    now.seen.observed.push(meta.clone());
-                }
+                now.seen.observe(meta);
                 now.take_replaced(|before| before.state.compare(meta) == Verdict::Different)
             }
             Some(Entry::Known(known)) => match known.state.compare(meta) {
@@ -343,11 +359,33 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use super::*;
 
     fn table() -> Table {
         let traffic = Traffic::new(1, false, Duration::MAX, None);
         Table::new(NonZeroUsize::MIN, Duration::MAX, Arc::new(traffic))
+    }
+
+    #[test]
+    fn observations_during_an_opening_are_bounded() {
+        let (table, path) = (table(), Path::from("a"));
+        let _opening = table.look(&path);
+        for size in 0..1000 {
+            let meta = ObjectMeta {
+                location: path.clone(),
+                last_modified: SystemTime::now().into(),
+                size,
+                e_tag: None,
+                version: None,
+            };
+            table.observe(&path, &meta, None);
+        }
+        let Look::Opening(_, None, seen) = table.look(&path) else {
+            panic!("the object is not being opened");
+        };
+        assert_eq!((seen.observed.len(), seen.has_more), (MAX_OBSERVED, true));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Tasks and runtimes that end while readers depend on them.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use object_store::path::Path;
@@ -10,7 +11,7 @@ use pagewell_object_store::PagewellStore;
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 
-use crate::probe::{Act, Probe, failure};
+use crate::probe::{Act, Op, Probe, failure};
 use crate::{PAGE, content, same};
 
 fn runtime() -> Runtime {
@@ -414,6 +415,46 @@ async fn earlier_observation_during_opening_counts() {
     assert_eq!(reader.await.unwrap().unwrap(), "old");
     let read = store.get(&path).await.unwrap().bytes().await.unwrap();
     assert_eq!(read, "new");
+}
+
+/// The descriptions that are kept are of the old state.
+#[tokio::test]
+async fn last_of_many_observations_during_opening_counts() {
+    let nr_heads = AtomicU64::new(1);
+    let probe = Probe::describing(move |op, meta| {
+        if op == Op::Head {
+            let age = Duration::from_secs(nr_heads.fetch_add(1, Ordering::Relaxed));
+            meta.last_modified = (SystemTime::UNIX_EPOCH + age).into();
+        }
+    });
+    let store = PagewellStore::builder(Arc::clone(&probe)).trust(Duration::MAX);
+    let store = store.page_size(PAGE).build().unwrap();
+    let path = Path::from("a");
+    probe.inner.put(&path, "old".into()).await.unwrap();
+    let gate = Arc::new(Semaphore::new(0));
+    let waits = Arc::clone(&gate);
+    probe.script(move |nr, _| match nr {
+        0 => Act::Stall(Arc::clone(&waits)),
+        _ => Act::Pass,
+    });
+    let read = || {
+        let (store, path) = (store.clone(), path.clone());
+        tokio::spawn(async move { store.get(&path).await?.bytes().await })
+    };
+    let before = read();
+    while probe.nr_gets() == 0 {
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..9 {
+        store.head(&path).await.unwrap();
+    }
+    probe.inner.put(&path, "new".into()).await.unwrap();
+    store.head(&path).await.unwrap();
+    let after = read();
+    tokio::task::yield_now().await;
+    gate.add_permits(1);
+    assert_eq!(before.await.unwrap().unwrap(), "old");
+    assert_eq!(after.await.unwrap().unwrap(), "new");
 }
 
 /// All readers of pages between the first and the last page of the request got its error.

@@ -61,12 +61,17 @@ impl Known {
     }
 
     /// Records that the store confirmed this state by `meta`. If the object was written again with
-    /// the same bytes, returns the value that replaces this one, with `attributes`.
+    /// the same bytes, and so has another time or other attributes, returns the value that replaces
+    /// this one.
     pub(crate) fn confirmed(&self, meta: &ObjectMeta, attributes: &Attributes) -> Option<Self> {
         self.touch();
+        let rewritten = self.state.rewritten(meta);
+        if rewritten.is_none() && *attributes == self.attributes {
+            return None;
+        }
         Some(Self {
             location: self.location.clone(),
-            state: self.state.rewritten(meta)?,
+            state: rewritten.unwrap_or_else(|| self.state.clone()),
             attributes: attributes.clone(),
             file: Arc::clone(&self.file),
             object: self.object.clone(),

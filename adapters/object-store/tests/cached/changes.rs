@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures_util::TryStreamExt as _;
 use object_store::path::Path;
@@ -214,30 +214,40 @@ async fn what_was_forgotten_while_it_was_opened_is_not_known_afterwards() {
     assert_eq!(probe.nr_gets(), 1);
 }
 
-/// The state had the time and the attributes of its first read until it was forgotten.
+/// The state had the time and the attributes of its first read until it was forgotten, or the
+/// attributes alone if the time was that of the first write.
 #[tokio::test]
 async fn attributes_of_an_object_that_was_written_again_are_those_of_the_next_check() {
-    // A tag of the bytes, as that of S3.
-    let probe = Probe::describing(|_, meta| meta.e_tag = Some("\"of these bytes\"".into()));
     let (path, bytes) = (Path::from("a"), content(3 * PAGE, 1));
-    let put = async |kind: &'static str| {
-        let attributes = Attributes::from_iter([(Attribute::ContentType, kind)]);
-        let options = PutOptions::from(attributes);
-        let payload = bytes.clone().into();
-        probe.inner.put_opts(&path, payload, options).await.unwrap();
-    };
-    for (trust, checks) in [(Duration::ZERO, "by itself"), (Duration::MAX, "by a head")] {
+    for (trust, has_one_time) in [
+        (Duration::ZERO, false),
+        (Duration::ZERO, true),
+        (Duration::MAX, false),
+        (Duration::MAX, true),
+    ] {
+        let probe = Probe::describing(move |_, meta| {
+            // A tag of the bytes, as that of S3.
+            meta.e_tag = Some("\"of these bytes\"".into());
+            if has_one_time {
+                // Two writes in one second.
+                meta.last_modified = SystemTime::UNIX_EPOCH.into();
+            }
+        });
         let store = PagewellStore::builder(Arc::clone(&probe)).page_size(PAGE);
         let store = store.trust(trust).build().unwrap();
         for kind in ["text/plain", "text/csv", "text/csv"] {
-            put(kind).await;
+            let attributes = Attributes::from_iter([(Attribute::ContentType, kind)]);
+            let options = PutOptions::from(attributes);
+            let payload = bytes.clone().into();
+            probe.inner.put_opts(&path, payload, options).await.unwrap();
+            // Without a head, the trust has ended, and the read checks the object.
             if trust == Duration::MAX {
                 store.head(&path).await.unwrap();
             }
             let (expected, got) = (probe.get(&path).await.unwrap(), store.get(&path).await);
             let got = got.unwrap();
-            assert_eq!(got.meta, expected.meta, "{checks}");
-            assert_eq!(got.attributes, expected.attributes, "{checks}");
+            assert_eq!(got.meta, expected.meta, "{trust:?}");
+            assert_eq!(got.attributes, expected.attributes, "{trust:?}");
             assert!(same(got.bytes().await.unwrap(), &bytes));
         }
         // The pages stay.

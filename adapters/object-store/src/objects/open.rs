@@ -94,7 +94,8 @@ impl Drop for Turn {
 
 impl Opener {
     /// Returns the object at `location`. If it is not known, opens it by a request for `range`, or
-    /// with pages of `source`.
+    /// with pages of `source`. If each of several openings of other readers returned an outdated
+    /// state, fails with the error of a disputed object.
     pub(crate) async fn open(
         self: &Arc<Self>,
         location: &Path,
@@ -115,7 +116,11 @@ impl Opener {
             match opening.await {
                 Err(error) if error.is_abandoned() && nr_tries < MAX_ABANDONED => {}
                 // The table has dropped this outcome, so the next lookup finds another one.
-                Ok(known) if seen.is_outdated(&known) && nr_tries < MAX_ABANDONED => {}
+                Ok(known) if seen.is_outdated(&known) => {
+                    if nr_tries == MAX_ABANDONED {
+                        return Err(Shared::changed(location).into_disputed());
+                    }
+                }
                 outcome => return outcome,
             }
         }

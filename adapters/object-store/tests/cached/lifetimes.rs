@@ -417,6 +417,45 @@ async fn earlier_observation_during_opening_counts() {
     assert_eq!(read, "new");
 }
 
+/// The reader got the outdated state of the fourth opening.
+#[tokio::test]
+async fn reader_whose_openings_are_all_outdated_gets_the_answer_of_the_store() {
+    let probe = Probe::new();
+    let store = PagewellStore::builder(Arc::clone(&probe)).trust(Duration::MAX);
+    let store = store.page_size(PAGE).build().unwrap();
+    let path = Path::from("a");
+    let read = || {
+        let (store, path) = (store.clone(), path.clone());
+        async move { store.get(&path).await?.bytes().await }
+    };
+    let put = async |nr: usize| {
+        let bytes = format!("state {nr}");
+        probe.inner.put(&path, bytes.into()).await.unwrap();
+    };
+    put(0).await;
+    let mut reader = Box::pin(read());
+    for nr in 0..4 {
+        let gate = Arc::new(Semaphore::new(0));
+        let waits = Arc::clone(&gate);
+        probe.script(move |nr, _| match nr {
+            0 => Act::Stall(Arc::clone(&waits)),
+            _ => Act::Pass,
+        });
+        let opener = tokio::spawn(read());
+        while probe.nr_gets() == 0 {
+            tokio::task::yield_now().await;
+        }
+        put(nr + 1).await;
+        store.head(&path).await.unwrap();
+        // The reader waits for this opening, and is not polled before the next one has begun.
+        assert!(futures_util::poll!(&mut reader).is_pending());
+        gate.add_permits(1);
+        let got = opener.await.unwrap().unwrap();
+        assert_eq!(got, format!("state {nr}"));
+    }
+    assert_eq!(reader.await.unwrap(), "state 4");
+}
+
 /// The descriptions that are kept are of the old state.
 #[tokio::test]
 async fn last_of_many_observations_during_opening_counts() {

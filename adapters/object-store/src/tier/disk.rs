@@ -1,6 +1,7 @@
 //! The tier itself: a thread writes pages, and readers read them.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -58,30 +59,33 @@ fn entries(slots: &Mutex<Slots>, nr_places: u32) -> impl Iterator<Item = Vec<Ent
 }
 
 /// Returns the table of `nr_places` places in `folder`. It is empty if `stored` is
-/// [`Stored::Removed`]. Fails with [`io::ErrorKind::Interrupted`] when `stops` returns `true`.
+/// [`Stored::Removed`]. Returns `None` when `stops` returns `true`.
 pub(super) fn restore(
     folder: &Path,
     pages: &PageFile,
     nr_places: u32,
     stored: Stored,
     stops: impl Fn() -> bool,
-) -> io::Result<Slots> {
+) -> io::Result<Option<Slots>> {
     let mut slots = Slots::new(nr_places as usize);
     match stored {
         Stored::Used => {
             pages.truncate(nr_places)?;
-            read_log(folder, pages.page_size(), |entry| {
+            let read = read_log(folder, pages.page_size(), |entry| {
                 if stops() {
-                    return Err(io::ErrorKind::Interrupted.into());
+                    return ControlFlow::Break(());
                 }
                 slots.restore(entry);
-                Ok(())
+                ControlFlow::Continue(())
             })?;
+            if read.is_break() {
+                return Ok(None);
+            }
         }
         Stored::Removed => pages.truncate(0)?,
     }
     slots.restored();
-    Ok(slots)
+    Ok(Some(slots))
 }
 
 impl Inner {
@@ -93,21 +97,24 @@ impl Inner {
     /// is dropped before the log was read, leaves the log as it is.
     fn run(&self, folder: &Path, stored: Stored, pages: &Receiver<(Key, Vec<u8>)>) {
         match self.load(folder, stored) {
-            Ok((slots, log)) => self.write_all(slots, log, pages),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(Some((slots, log))) => self.write_all(slots, log, pages),
+            Ok(None) => {}
             Err(error) => self.fail(&error),
         }
     }
 
     /// Reads the log in `folder`, serves lookups from then on, and replaces the log by a new one.
-    fn load(&self, folder: &Path, stored: Stored) -> io::Result<(&Mutex<Slots>, Log)> {
+    /// Returns `None` if the tier is dropped before the end of the log.
+    fn load(&self, folder: &Path, stored: Stored) -> io::Result<Option<(&Mutex<Slots>, Log)>> {
         let stops = || self.is_closing();
-        let slots = restore(folder, &self.pages, self.nr_places, stored, stops)?;
+        let Some(slots) = restore(folder, &self.pages, self.nr_places, stored, stops)? else {
+            return Ok(None);
+        };
         let slots = self.slots.get_or_init(|| Mutex::new(slots));
         self.counters.nr_disk_loads.add(1);
         let entries = entries(slots, self.nr_places);
         let log = Log::create(folder, self.pages.page_size(), self.nr_places, entries)?;
-        Ok((slots, log))
+        Ok(Some((slots, log)))
     }
 
     fn write_all(&self, slots: &Mutex<Slots>, mut log: Log, pages: &Receiver<(Key, Vec<u8>)>) {

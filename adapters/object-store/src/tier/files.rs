@@ -13,6 +13,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Read as _, Write as _};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
@@ -197,37 +198,42 @@ fn header(page_size: u32) -> [u8; HEADER] {
 }
 
 /// Calls `each` with the entries of the log in `folder`, up to an incomplete or damaged one, or
-/// until `each` returns an error. There are none if the log is missing or has another page size or
+/// until `each` returns `Break`. There are none if the log is missing or has another page size or
 /// version.
 pub(super) fn read_log(
     folder: &Path,
     page_size: u32,
-    mut each: impl FnMut(Entry) -> io::Result<()>,
-) -> io::Result<()> {
+    mut each: impl FnMut(Entry) -> ControlFlow<()>,
+) -> io::Result<ControlFlow<()>> {
+    const END: io::Result<ControlFlow<()>> = Ok(ControlFlow::Continue(()));
     let mut file = match File::open(folder.join(LOG)) {
         Ok(file) => io::BufReader::new(file),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return END,
         Err(error) => return Err(error),
     };
     let mut found = [0; HEADER];
     match file.read_exact(&mut found) {
         Ok(()) if found == header(page_size) => {}
-        Ok(()) => return Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+        Ok(()) => return END,
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return END,
         Err(error) => return Err(error),
     }
     let mut bytes = [0; ENTRY];
     loop {
         match file.read_exact(&mut bytes) {
             Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return END,
             Err(error) => return Err(error),
         }
-        match Entry::decode(&bytes) {
-            // A length above the page size is invalid, so the place counts as empty.
-            Some(entry) if entry.len > page_size => each(Entry { len: 0, ..entry })?,
-            Some(entry) => each(entry)?,
-            None => return Ok(()),
+        let Some(mut entry) = Entry::decode(&bytes) else {
+            return END;
+        };
+        if entry.len > page_size {
+            // The length is invalid, so the place counts as empty.
+            entry.len = 0;
+        }
+        if each(entry).is_break() {
+            return Ok(ControlFlow::Break(()));
         }
     }
 }
@@ -276,7 +282,7 @@ mod tests {
         stored: Stored,
     ) -> io::Result<(PageFile, Log, Vec<Option<Entry>>)> {
         let pages = PageFile::open(folder, page_size)?;
-        let slots = restore(folder, &pages, nr_places, stored, || false)?;
+        let slots = restore(folder, &pages, nr_places, stored, || false)?.expect("no stop");
         let entries = slots.entries(0, usize::MAX);
         let mut places = vec![None; nr_places as usize];
         for entry in &entries {
@@ -343,6 +349,21 @@ mod tests {
         drop(pages);
         let (_, _, places) = open(dir.path(), 8192, 2, Stored::Used).unwrap();
         assert_eq!(places, [None; 2]);
+    }
+
+    #[test]
+    fn a_log_is_read_until_the_tier_closes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (pages, mut log, _) = open(dir.path(), 4096, 4, Stored::Used).unwrap();
+        for nr in 0..3 {
+            log.note(entry(nr, 1), std::iter::empty()).unwrap();
+        }
+        for nr_before in 0..4 {
+            let nr = std::cell::Cell::new(0);
+            let stops = || nr.replace(nr.get() + 1) == nr_before;
+            let slots = restore(dir.path(), &pages, 4, Stored::Used, stops).unwrap();
+            assert_eq!(slots.is_some(), nr_before == 3);
+        }
     }
 
     #[test]

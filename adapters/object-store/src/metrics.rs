@@ -62,7 +62,8 @@ counters! {
     nr_disk_failures,
     /// Objects that became known.
     nr_opened,
-    /// Checks whether a known object is unchanged, by one request, or by up to four if some fail.
+    /// Checks whether a known object is unchanged, by one request, or by up to four if some fail,
+    /// and requests for metadata before first reads from the disk tier.
     nr_checked,
     /// Objects that were forgotten because the metadata of objects used all memory.
     nr_crowded_out,

@@ -142,6 +142,7 @@ impl Opener {
         let Some(tier) = self.tier.as_ref().filter(|tier| has_pages(tier)) else {
             return self.learn(location, range, None).await;
         };
+        self.traffic.counters.nr_checked.add(1);
         let sends_head = self.traffic.heads.is_used();
         let described = if sends_head {
             self.traffic.optional(self.head(location)).await

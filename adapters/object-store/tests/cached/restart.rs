@@ -63,6 +63,7 @@ async fn first_read_takes_pages_from_the_tier_after_a_head() {
         assert!(same(result.bytes().await.unwrap(), wanted), "{range:?}");
         let metrics = store.metrics();
         assert_eq!((metrics.bytes_fetched, metrics.nr_requests), (0, 0));
+        assert_eq!(metrics.nr_checked, 1);
         assert!(metrics.bytes_from_disk >= wanted.len() as u64);
         // All pages are there, and the state is trusted.
         assert!(same(read(&store, &path).await, &bytes));

@@ -326,6 +326,7 @@ async fn request_that_hangs_is_an_error_for_all_readers() {
             0 => Act::Wait(Arc::clone(&waits)),
             _ => Act::Pass,
         });
+        let nr_requests = store.metrics().nr_requests;
         let begun = tokio::time::Instant::now();
         let failed = futures_util::future::join(read(&pages), read(&pages)).await;
         assert!(begun.elapsed() >= limit && begun.elapsed() < 2 * limit);
@@ -334,6 +335,8 @@ async fn request_that_hangs_is_an_error_for_all_readers() {
             assert!(error.to_string().contains("request_timeout"), "{error}");
         }
         assert_eq!(probe.nr_gets(), 1);
+        // The opening has no time for a second request, which is not sent.
+        assert_eq!(store.metrics().nr_requests, nr_requests + 1);
         // The permit is free again.
         let got = read(&pages).await.unwrap();
         assert!(same(got, &bytes[pages.start * PAGE..pages.end * PAGE]));

@@ -1,11 +1,12 @@
 //! Limit of concurrent requests.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use object_store::path::Path;
-use object_store::{ObjectStore as _, ObjectStoreExt as _};
+use object_store::{GetRange, ObjectStore as _, ObjectStoreExt as _};
 use pagewell_object_store::{Builder, PagewellStore};
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
@@ -29,7 +30,7 @@ async fn put(probe: &Probe, path: &Path, seed: u8) {
     probe.inner.put(path, bytes.into()).await.unwrap();
 }
 
-fn page(nr: usize) -> std::ops::Range<u64> {
+fn page(nr: usize) -> Range<u64> {
     (nr * PAGE) as u64..((nr + 1) * PAGE) as u64
 }
 
@@ -120,6 +121,54 @@ async fn requests_of_openings_need_permits() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn heads_and_probes_need_permits() {
+    let probe = Probe::new();
+    let store = builder(&probe, 1).trust(Duration::ZERO).build().unwrap();
+    let [a, b] = ["a", "b"].map(Path::from);
+    for path in [&a, &b] {
+        put(&probe, path, 1).await;
+        store.get_range(path, page(0)).await.unwrap();
+    }
+    for (nr, fails_heads) in [(9, false), (20, true)] {
+        probe.fail_heads(fails_heads);
+        if fails_heads {
+            // After three failures, checks send a probe only.
+            for _ in 0..3 {
+                store.get_range(&b, page(0)).await.unwrap();
+            }
+        }
+        let gate = Arc::new(Semaphore::new(0));
+        let waits = Arc::clone(&gate);
+        probe.script(move |_, get| match get.range {
+            // A page of the first object.
+            Some(GetRange::Bounded(Range { start: 1.., .. })) => Act::Wait(Arc::clone(&waits)),
+            _ => Act::Pass,
+        });
+        let of_a = store.get_range(&a, page(nr));
+        let of_b = async {
+            // All tasks wait.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            probe.take_gets();
+            let (read, ()) = futures_util::join!(store.get_range(&b, page(0)), async {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                assert_eq!(probe.take_gets().len(), 0);
+                gate.add_permits(1);
+            });
+            read
+        };
+        let (of_a, of_b) = futures_util::join!(of_a, of_b);
+        let bytes = content(NR_PAGES * PAGE, 1);
+        assert!(same(of_a.unwrap(), &bytes[nr * PAGE..(nr + 1) * PAGE]));
+        assert!(same(of_b.unwrap(), &bytes[..PAGE]));
+        let gets = probe.take_gets();
+        assert!(
+            matches!(&gets[..], [get] if get.head != fails_heads),
+            "{gets:?}"
+        );
+    }
+}
+
 /// A request of an opening, a check or a page that waited for a permit with a permit of its own
 /// would wait for ever.
 #[tokio::test]
@@ -151,7 +200,9 @@ async fn one_permit_suffices_for_all_requests() {
                 let all = store.get(path).await.unwrap().bytes().await.unwrap();
                 assert!(same(all, &bytes));
             });
-            join_all(reads).await;
+            // A read that waits for ever fails the test.
+            let reads = tokio::time::timeout(Duration::from_secs(60), join_all(reads));
+            assert!(reads.await.is_ok(), "{hedge} {round}");
         }
         // A second request needs a second permit.
         assert_eq!(store.metrics().nr_hedged, 0);

@@ -343,6 +343,7 @@ impl Inner {
                 .iter()
                 .filter_map(|nr| fillings[*nr].take())
                 .collect();
+            debug_assert!(!of_run.is_empty(), "a request without pieces");
             let extensions = of_run.first().map(Filling::extensions).cloned();
             let span = tracing::debug_span!("fetch", object = %inner.location, range = ?run.range);
             let fetch = Arc::clone(&inner).fetch(run.range, of_run);

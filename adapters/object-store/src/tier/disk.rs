@@ -19,8 +19,8 @@ use crate::permits::Permits;
 /// Maximum number of concurrent reads of a runtime, the usual queue depth of a disk.
 const MAX_READS: usize = 32;
 
-/// Maximum share of the capacity for the tables: one half.
-const MAX_TABLES: u64 = 2;
+/// The tables may take the capacity, divided by this number.
+const TABLE_SHARE_DIVISOR: u64 = 2;
 
 #[derive(Debug)]
 pub(crate) struct Tier {
@@ -222,7 +222,7 @@ impl Tier {
     /// or if the tables exceed their share of `capacity`.
     pub(crate) fn table_bytes(bytes: u64, page_size: u32, capacity: u64) -> io::Result<u64> {
         let table_bytes = Slots::bytes(nr_places(bytes, page_size)? as usize) as u64;
-        if table_bytes > capacity / MAX_TABLES {
+        if table_bytes > capacity / TABLE_SHARE_DIVISOR {
             return Err(invalid(format!(
                 "the tables of {bytes} bytes of pages of {page_size} bytes take {table_bytes} \
                  bytes, more than half of the capacity of {capacity} bytes"
@@ -299,6 +299,7 @@ impl Drop for Tier {
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
+    use std::path::PathBuf;
     use std::time::Duration;
 
     use super::*;
@@ -339,6 +340,16 @@ mod tests {
     fn settle(tier: Tier, folder: &Path, nr_pages: u64) -> Tier {
         drop(tier);
         loaded(folder, nr_pages)
+    }
+
+    /// Replaces the log of a tier by a pipe. Returns its path, and the bytes of the log.
+    fn log_as_pipe(folder: &Path) -> (PathBuf, Vec<u8>) {
+        let log = folder.join("log");
+        let bytes = std::fs::read(&log).unwrap();
+        std::fs::remove_file(&log).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&log).status();
+        assert!(made.unwrap().success());
+        (log, bytes)
     }
 
     #[test]
@@ -383,11 +394,7 @@ mod tests {
         let tier = self::tier(dir.path(), 8);
         tier.keep(key(1), vec![1; 4096]);
         drop(tier);
-        let log = dir.path().join("log");
-        let bytes = std::fs::read(&log).unwrap();
-        std::fs::remove_file(&log).unwrap();
-        let made = std::process::Command::new("mkfifo").arg(&log).status();
-        assert!(made.unwrap().success());
+        let (log, bytes) = log_as_pipe(dir.path());
         let (sender, opened) = std::sync::mpsc::channel();
         let folder = dir.path().to_owned();
         std::thread::spawn(move || sender.send(self::tier(&folder, 8)));
@@ -413,11 +420,7 @@ mod tests {
         let tier = loaded(dir.path(), 8);
         tier.keep(key(1), vec![1; 4096]);
         drop(tier);
-        let log = dir.path().join("log");
-        let bytes = std::fs::read(&log).unwrap();
-        std::fs::remove_file(&log).unwrap();
-        let made = std::process::Command::new("mkfifo").arg(&log).status();
-        assert!(made.unwrap().success());
+        let (log, bytes) = log_as_pipe(dir.path());
         let tier = self::tier(dir.path(), 8);
         let inner = Arc::clone(&tier.inner);
         let mut pipe = std::fs::OpenOptions::new().write(true).open(&log).unwrap();

@@ -21,6 +21,35 @@ impl Key {
     }
 }
 
+/// Returns the slot that follows `at` in a table with linear probing. The number of its slots is a
+/// power of two.
+fn next_slot<T>(slots: &[T], at: usize) -> usize {
+    (at + 1) & (slots.len() - 1)
+}
+
+/// Removes the contents of slot `hole` from a table with linear probing. `home_of` returns the first
+/// slot of the probe for the contents of a slot.
+fn remove_at<T: Copy + Default + PartialEq>(
+    slots: &mut [T],
+    mut hole: usize,
+    home_of: impl Fn(T) -> usize,
+) {
+    let empty = T::default();
+    let mask = slots.len() - 1;
+    let mut at = next_slot(slots, hole);
+    // Later contents of this row of used slots move into the hole, unless that would be before the
+    // first slot of their probe.
+    while slots[at] != empty {
+        let home = home_of(slots[at]);
+        if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
+            slots[hole] = slots[at];
+            hole = at;
+        }
+        at = next_slot(slots, at);
+    }
+    slots[hole] = empty;
+}
+
 /// Table from keys to places, with linear probing. It stores only places: the caller passes a
 /// function that returns the key of a place.
 ///
@@ -48,23 +77,19 @@ impl Index {
         }
     }
 
-    fn home(&self, key: Key) -> usize {
-        key.halves()[0] as usize & (self.slots.len() - 1)
-    }
-
-    fn after(&self, at: usize) -> usize {
-        (at + 1) & (self.slots.len() - 1)
+    fn home(nr_slots: usize, key: Key) -> usize {
+        key.halves()[0] as usize & (nr_slots - 1)
     }
 
     /// Returns the slot of a key.
     fn slot(&self, key: Key, key_of: impl Fn(u32) -> Option<Key>) -> Option<usize> {
-        let mut at = self.home(key);
+        let mut at = Self::home(self.slots.len(), key);
         loop {
             let place = self.slots[at].checked_sub(1)?;
             if key_of(place) == Some(key) {
                 return Some(at);
             }
-            at = self.after(at);
+            at = next_slot(&self.slots, at);
         }
     }
 
@@ -74,31 +99,23 @@ impl Index {
 
     /// Adds a key, which must be missing.
     pub(super) fn insert(&mut self, key: Key, place: u32) {
-        let mut at = self.home(key);
+        let mut at = Self::home(self.slots.len(), key);
         while self.slots[at] != 0 {
-            at = self.after(at);
+            at = next_slot(&self.slots, at);
         }
         self.slots[at] = place + 1;
     }
 
     /// Removes a key. `key_of` must still return the keys of all places in the table.
     pub(super) fn remove(&mut self, key: Key, key_of: impl Fn(u32) -> Option<Key>) {
-        let Some(mut hole) = self.slot(key, &key_of) else {
-            return;
-        };
-        // A later key of this row of used slots moves into the hole, unless that would be before
-        // the first slot of its probe.
-        let mask = self.slots.len() - 1;
-        let mut at = self.after(hole);
-        while let Some(place) = self.slots[at].checked_sub(1) {
-            let home = key_of(place).map_or(at, |key| self.home(key));
-            if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
-                self.slots[hole] = self.slots[at];
-                hole = at;
-            }
-            at = self.after(at);
+        if let Some(hole) = self.slot(key, &key_of) {
+            let nr_slots = self.slots.len();
+            remove_at(&mut self.slots, hole, |slot| {
+                let key = key_of(slot - 1);
+                debug_assert!(key.is_some(), "place {} has no key", slot - 1);
+                key.map_or(0, |key| Self::home(nr_slots, key))
+            });
         }
-        self.slots[hole] = 0;
     }
 }
 
@@ -127,19 +144,19 @@ impl Locations {
 
     /// Returns the slot of a location, or the empty slot for it.
     fn slot(&self, location: u32) -> usize {
-        let mut at = self.home(location);
-        while self.slots[at] != 0 && (self.slots[at] >> 32) as u32 != location {
-            at = self.after(at);
+        let mut at = Self::home(self.slots.len(), location);
+        while self.slots[at] != 0 && Self::location(self.slots[at]) != location {
+            at = next_slot(&self.slots, at);
         }
         at
     }
 
-    fn home(&self, location: u32) -> usize {
-        location as usize & (self.slots.len() - 1)
+    fn location(slot: u64) -> u32 {
+        (slot >> 32) as u32
     }
 
-    fn after(&self, at: usize) -> usize {
-        (at + 1) & (self.slots.len() - 1)
+    fn home(nr_slots: usize, location: u32) -> usize {
+        location as usize & (nr_slots - 1)
     }
 
     /// Whether a location with this hash has pages.
@@ -154,25 +171,19 @@ impl Locations {
         self.slots[at] = (self.slots[at] | u64::from(location) << 32) + 1;
     }
 
-    /// Counts a page less. The location must have one.
+    /// Removes a page from the count of its location, which must have one.
     pub(super) fn remove(&mut self, location: LocationHash) {
-        let mut hole = self.slot(u32::from_le_bytes(location.0));
-        self.slots[hole] -= 1;
-        if self.slots[hole] as u32 != 0 {
-            return;
-        }
-        // As in `Index::remove`.
-        let mask = self.slots.len() - 1;
-        let mut at = self.after(hole);
-        while self.slots[at] != 0 {
-            let home = self.home((self.slots[at] >> 32) as u32);
-            if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
-                self.slots[hole] = self.slots[at];
-                hole = at;
+        let at = self.slot(u32::from_le_bytes(location.0));
+        debug_assert!(self.slots[at] != 0, "{location:?} has no pages");
+        match self.slots[at] as u32 {
+            0 => {}
+            1 => {
+                let nr_slots = self.slots.len();
+                let home_of = |slot| Self::home(nr_slots, Self::location(slot));
+                remove_at(&mut self.slots, at, home_of);
             }
-            at = self.after(at);
+            _ => self.slots[at] -= 1,
         }
-        self.slots[hole] = 0;
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use object_store::path::Path;
 use object_store::{Attributes, Error, GetOptions, GetRange, GetResult, ObjectMeta};
 
-use super::known::{Known, MAX_FIRST_BYTES};
+use super::known::{Known, MAX_FIRST_BYTES, OpenedBy};
 use super::learn::Received;
 use super::open::Opener;
 use super::table::Outcome;
@@ -154,7 +154,10 @@ impl Opener {
                 // An earlier get had the same tag.
                 self.note_head(sends_head.then_some(Verdict::Same), Verdict::Same);
                 let state = State::new(now.meta, now.requested);
-                return self.know_from_tier(location, state, now.attributes).await;
+                let opened_by = OpenedBy::Metadata;
+                return self
+                    .know(location, state, now.attributes, opened_by, None)
+                    .await;
             }
             Ok(now) => Some(now.meta),
             Err(error) => {

@@ -16,6 +16,17 @@ use crate::identity::State;
 /// Maximum size of the first request for an object.
 pub(super) const MAX_FIRST_BYTES: u64 = 4 << 20;
 
+/// Answer by which an object was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OpenedBy {
+    /// A part of the object, so the store has ranges.
+    Part,
+    /// The whole object, or its metadata after a request for a range has failed.
+    Whole,
+    /// Metadata alone, since the tier has the first pages.
+    Metadata,
+}
+
 /// State of an object, with its pages in the cache.
 #[derive(Debug)]
 pub(crate) struct Known {
@@ -28,9 +39,7 @@ pub(crate) struct Known {
     pub(crate) file: Arc<Opened>,
     /// Backend of the file.
     pub(crate) object: Object,
-    /// Whether the object was opened without a request for bytes, since the tier has them. So it is
-    /// not known whether the store has ranges.
-    pub(crate) is_from_tier: bool,
+    pub(crate) opened_by: OpenedBy,
     /// Time when the store last confirmed this state.
     seen: Mutex<Instant>,
 }
@@ -42,7 +51,7 @@ impl Known {
         attributes: Attributes,
         object: Object,
         file: Opened,
-        is_from_tier: bool,
+        opened_by: OpenedBy,
     ) -> Self {
         Self {
             location,
@@ -50,7 +59,7 @@ impl Known {
             attributes,
             file: Arc::new(file),
             object,
-            is_from_tier,
+            opened_by,
             seen: Mutex::new(Instant::now()),
         }
     }
@@ -75,7 +84,7 @@ impl Known {
             attributes: attributes.clone(),
             file: Arc::clone(&self.file),
             object: self.object.clone(),
-            is_from_tier: self.is_from_tier,
+            opened_by: self.opened_by,
             seen: Mutex::new(Instant::now()),
         })
     }

@@ -8,7 +8,7 @@ use object_store::path::Path;
 use object_store::{Error, GetOptions, GetRange, GetResult};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::known::{Known, MAX_FIRST_BYTES};
+use super::known::{Known, MAX_FIRST_BYTES, OpenedBy};
 use super::open::Opener;
 use super::table::Outcome;
 use crate::error::{Shared, generic};
@@ -54,8 +54,11 @@ impl Opener {
                         )));
                     }
                     // A whole object does not prove that the store has ranges.
-                    let is_part = result.range != (0..size);
-                    return self.take(location, received, before, is_part).await;
+                    let opened_by = match result.range == (0..size) {
+                        true => OpenedBy::Whole,
+                        false => OpenedBy::Part,
+                    };
+                    return self.take(location, received, before, opened_by).await;
                 }
                 Err(error) => error,
             };
@@ -137,7 +140,7 @@ impl Opener {
             )));
         }
         if size <= MAX_FIRST_BYTES {
-            return self.take(location, received, before, false).await;
+            return self.take(location, received, before, OpenedBy::Whole).await;
         }
         if let Some(error) = uncacheable {
             return Err(error);
@@ -149,7 +152,9 @@ impl Opener {
         let requested = received.requested;
         drop(received);
         let state = State::new(meta, requested);
-        self.know(location, state, attributes, false, None).await
+        let opened_by = OpenedBy::Whole;
+        self.know(location, state, attributes, opened_by, None)
+            .await
     }
 
     /// Opens the object with the bytes of an answer.
@@ -158,7 +163,7 @@ impl Opener {
         location: &Path,
         received: Received,
         before: Option<Arc<Known>>,
-        has_ranges: bool,
+        opened_by: OpenedBy,
     ) -> Outcome {
         let Received {
             requested,
@@ -192,7 +197,7 @@ impl Opener {
         self.traffic.counters.bytes_fetched.add(bytes.len() as u64);
         let state = State::new(meta, requested);
         let come = Some((range.start, bytes));
-        self.know(location, state, attributes, has_ranges, come)
+        self.know(location, state, attributes, opened_by, come)
             .await
     }
 

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
 use super::closer::Closer;
-use super::known::{Known, Opened};
+use super::known::{Known, Opened, OpenedBy};
 use super::table::{Duty, Look, Outcome, Table};
 use crate::error::{Shared, generic};
 use crate::fetch::context;
@@ -159,17 +159,6 @@ impl Opener {
         }));
     }
 
-    /// Opens the object that the store has described, and whose pages the tier has.
-    pub(super) async fn know_from_tier(
-        &self,
-        location: &Path,
-        state: State,
-        attributes: Attributes,
-    ) -> Outcome {
-        let known = self.described(location, state, attributes, false, true);
-        known.await.map(Arc::new)
-    }
-
     /// Opens the object that the store has described. `come` has bytes that were received already,
     /// and their position.
     pub(super) async fn know(
@@ -177,10 +166,10 @@ impl Opener {
         location: &Path,
         state: State,
         attributes: Attributes,
-        has_ranges: bool,
+        opened_by: OpenedBy,
         come: Option<(u64, Bytes)>,
     ) -> Outcome {
-        let known = self.described(location, state, attributes, has_ranges, false);
+        let known = self.described(location, state, attributes, opened_by);
         let known = Arc::new(known.await?);
         if let Some((pos, bytes)) = come {
             let pages = self.whole_pages(pos..pos + bytes.len() as u64, known.state.meta.size);
@@ -205,8 +194,7 @@ impl Opener {
         location: &Path,
         state: State,
         attributes: Attributes,
-        has_ranges: bool,
-        is_from_tier: bool,
+        opened_by: OpenedBy,
     ) -> Result<Known, Shared> {
         let tier = self.tier.as_ref().map(|tier| OfTier {
             tier: Arc::clone(tier),
@@ -219,7 +207,7 @@ impl Opener {
             Handle::current(),
             location.clone(),
             state.clone(),
-            has_ranges,
+            opened_by == OpenedBy::Part,
             tier,
         );
         let file = self.open_file(&object, location).await?;
@@ -231,12 +219,7 @@ impl Opener {
         let file = Opened::new(file, self.closer.clone());
         let location = location.clone();
         Ok(Known::new(
-            location,
-            state,
-            attributes,
-            object,
-            file,
-            is_from_tier,
+            location, state, attributes, object, file, opened_by,
         ))
     }
 

@@ -17,7 +17,7 @@ use crate::error::{Shared, generic};
 use crate::fetch::answer::is_encoded;
 use crate::fetch::context;
 use crate::identity::Verdict;
-use crate::objects::known::Known;
+use crate::objects::known::{Known, OpenedBy};
 use crate::objects::open::{Opener, Source};
 
 /// Maximum number of reads of an object that changes during the read.
@@ -153,7 +153,7 @@ impl Gets {
             table.pass_on(known, error.clone().into_disputed());
             return Next::PassOn;
         }
-        if known.is_from_tier && known.may_lack_ranges(error) {
+        if known.opened_by == OpenedBy::Metadata && known.may_lack_ranges(error) {
             // The next opening requests bytes, and so shows whether the store has ranges.
             table.forget_state(known);
             if nr_tries < TRIES {

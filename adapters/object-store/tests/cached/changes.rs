@@ -189,19 +189,12 @@ async fn what_was_forgotten_while_it_was_opened_is_not_known_afterwards() {
     let store = cached(&probe, Duration::MAX);
     let path = Path::from("a");
     probe.inner.put(&path, "one".into()).await.unwrap();
-    let gate = Arc::new(tokio::sync::Semaphore::new(0));
-    let waits = Arc::clone(&gate);
-    probe.script(move |nr, _| match nr {
-        0 => Act::Wait(Arc::clone(&waits)),
-        _ => Act::Pass,
-    });
+    let gate = probe.hold_first(Act::Wait);
     let reader = {
         let (store, path) = (store.clone(), path.clone());
         tokio::spawn(async move { store.get(&path).await?.bytes().await })
     };
-    while probe.nr_gets() == 0 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    probe.wait_for_get().await;
     store.put(&path, "two".into()).await.unwrap();
     gate.add_permits(1);
     // It asked before the put; what it gets may be either.

@@ -1,18 +1,17 @@
 //! Tasks and runtimes that end while readers depend on them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use futures_util::{StreamExt as _, stream};
 use object_store::path::Path;
 use object_store::{Error, ObjectStore as _, ObjectStoreExt as _};
 use pagewell_object_store::PagewellStore;
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 
-use crate::probe::{Act, Op, Probe, failure};
-use crate::{PAGE, content, same};
+use crate::probe::{Act, Probe, failure};
+use crate::{PAGE, cached, content, same};
 
 fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread()
@@ -24,12 +23,7 @@ fn runtime() -> Runtime {
 /// A store with one object of 50 pages, and the time for which it is trusted.
 fn filled(runtime: &Runtime, trust: Duration) -> (Arc<Probe>, PagewellStore<Probe>, Path, Vec<u8>) {
     let probe = Probe::new();
-    let store = PagewellStore::builder(Arc::clone(&probe))
-        .capacity(16 << 20)
-        .page_size(PAGE)
-        .trust(trust)
-        .build()
-        .unwrap();
+    let store = cached(&probe, trust);
     let (path, bytes) = (Path::from("a"), content(50 * PAGE, 3));
     let put = probe.inner.put(&path, bytes.clone().into());
     runtime.block_on(put).unwrap();
@@ -60,11 +54,7 @@ fn request_of_ended_runtime_is_repeated(is_known: bool) {
     if is_known {
         runtime.block_on(store.get_range(&path, 0..9)).unwrap();
     }
-    let never = Arc::new(Semaphore::new(0));
-    probe.script(move |nr, _| match nr {
-        0 => Act::Wait(Arc::clone(&never)),
-        _ => Act::Pass,
-    });
+    probe.hold_first(Act::Wait);
     let range = 9 * PAGE..10 * PAGE;
     let read = || {
         let (store, path) = (store.clone(), path.clone());
@@ -72,11 +62,7 @@ fn request_of_ended_runtime_is_repeated(is_known: bool) {
         async move { store.get_range(&path, range).await }
     };
     ended.spawn(read());
-    ended.block_on(async {
-        while probe.nr_gets() == 0 {
-            tokio::task::yield_now().await;
-        }
-    });
+    ended.block_on(probe.wait_for_get());
     let waiting = runtime.spawn(read());
     runtime.block_on(async {
         for _ in 0..9 {
@@ -162,8 +148,7 @@ async fn dropped_write_leaves_no_stale_read() {
     let (path, other) = (Path::from("a"), Path::from("b"));
     for write in ["put", "copy", "rename", "delete", "complete"] {
         let probe = Probe::new();
-        let store = PagewellStore::builder(Arc::clone(&probe)).trust(Duration::MAX);
-        let store = store.build().unwrap();
+        let store = cached(&probe, Duration::MAX);
         probe.inner.put(&path, "old".into()).await.unwrap();
         probe.inner.put(&other, "new".into()).await.unwrap();
         let (before, after) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
@@ -199,8 +184,7 @@ async fn dropped_write_leaves_no_stale_read() {
 #[tokio::test]
 async fn failed_deletes_leave_no_stale_read() {
     let probe = Probe::new();
-    let store = PagewellStore::builder(Arc::clone(&probe)).trust(Duration::MAX);
-    let store = store.build().unwrap();
+    let store = cached(&probe, Duration::MAX);
     let paths = ["a", "b", "c"].map(Path::from);
     for path in &paths {
         probe.inner.put(path, "old".into()).await.unwrap();
@@ -318,14 +302,9 @@ async fn request_that_hangs_is_an_error_for_all_readers() {
         let path = &path;
         async move { store.get_range(path, range).await }
     };
-    let never = Arc::new(Semaphore::new(0));
     // First the opening hangs, and then the request for pages.
     for pages in [0..1, 9..10, 20..22] {
-        let waits = Arc::clone(&never);
-        probe.script(move |nr, _| match nr {
-            0 => Act::Wait(Arc::clone(&waits)),
-            _ => Act::Pass,
-        });
+        probe.hold_first(Act::Wait);
         let nr_requests = store.metrics().nr_requests;
         let begun = tokio::time::Instant::now();
         let failed = futures_util::future::join(read(&pages), read(&pages)).await;
@@ -341,162 +320,6 @@ async fn request_that_hangs_is_an_error_for_all_readers() {
         let got = read(&pages).await.unwrap();
         assert!(same(got, &bytes[pages.start * PAGE..pages.end * PAGE]));
     }
-}
-
-#[tokio::test]
-async fn state_observed_during_opening_counts() {
-    let probe = Probe::new();
-    let store = PagewellStore::builder(Arc::clone(&probe)).trust(Duration::MAX);
-    let store = store.page_size(PAGE).build().unwrap();
-    let path = Path::from("a");
-    for is_replaced in [true, false] {
-        probe.inner.put(&path, "old".into()).await.unwrap();
-        store.forget(&path);
-        // The answer to the opening is of the old state, and is late.
-        let gate = Arc::new(Semaphore::new(0));
-        let waits = Arc::clone(&gate);
-        probe.script(move |nr, _| match nr {
-            0 => Act::Stall(Arc::clone(&waits)),
-            _ => Act::Pass,
-        });
-        let reader = {
-            let (store, path) = (store.clone(), path.clone());
-            tokio::spawn(async move { store.get(&path).await?.bytes().await })
-        };
-        while probe.nr_gets() == 0 {
-            tokio::task::yield_now().await;
-        }
-        if is_replaced {
-            probe.inner.put(&path, "new".into()).await.unwrap();
-        }
-        store.head(&path).await.unwrap();
-        let expected = if is_replaced { "new" } else { "old" };
-        // This reader waits for the same opening, and began after the head.
-        let later = {
-            let (store, path) = (store.clone(), path.clone());
-            tokio::spawn(async move { store.get(&path).await?.bytes().await })
-        };
-        tokio::task::yield_now().await;
-        gate.add_permits(1);
-        // The reader began before the head.
-        assert_eq!(reader.await.unwrap().unwrap(), "old");
-        assert_eq!(later.await.unwrap().unwrap(), expected);
-        let read = store.get(&path).await.unwrap().bytes().await.unwrap();
-        assert_eq!(read, expected);
-        assert_eq!(probe.nr_gets(), 1 + usize::from(is_replaced));
-    }
-}
-
-/// The last of several observations replaced the earlier ones.
-#[tokio::test]
-async fn earlier_observation_during_opening_counts() {
-    let probe = Probe::new();
-    let store = PagewellStore::builder(Arc::clone(&probe)).trust(Duration::MAX);
-    let store = store.page_size(PAGE).build().unwrap();
-    let path = Path::from("a");
-    probe.inner.put(&path, "old".into()).await.unwrap();
-    // The listing has the old state, and returns it late.
-    let listing = store.list(None);
-    let gate = Arc::new(Semaphore::new(0));
-    let waits = Arc::clone(&gate);
-    probe.script(move |nr, _| match nr {
-        0 => Act::Stall(Arc::clone(&waits)),
-        _ => Act::Pass,
-    });
-    let reader = {
-        let (store, path) = (store.clone(), path.clone());
-        tokio::spawn(async move { store.get(&path).await?.bytes().await })
-    };
-    while probe.nr_gets() == 0 {
-        tokio::task::yield_now().await;
-    }
-    probe.inner.put(&path, "new".into()).await.unwrap();
-    let now = store.head(&path).await.unwrap();
-    let listed: Vec<_> = listing.try_collect().await.unwrap();
-    assert_ne!(listed[0].e_tag, now.e_tag);
-    gate.add_permits(1);
-    assert_eq!(reader.await.unwrap().unwrap(), "old");
-    let read = store.get(&path).await.unwrap().bytes().await.unwrap();
-    assert_eq!(read, "new");
-}
-
-/// The reader got the outdated state of the fourth opening.
-#[tokio::test]
-async fn reader_whose_openings_are_all_outdated_gets_the_answer_of_the_store() {
-    let probe = Probe::new();
-    let store = PagewellStore::builder(Arc::clone(&probe)).trust(Duration::MAX);
-    let store = store.page_size(PAGE).build().unwrap();
-    let path = Path::from("a");
-    let read = || {
-        let (store, path) = (store.clone(), path.clone());
-        async move { store.get(&path).await?.bytes().await }
-    };
-    let put = async |nr: usize| {
-        let bytes = format!("state {nr}");
-        probe.inner.put(&path, bytes.into()).await.unwrap();
-    };
-    put(0).await;
-    let mut reader = Box::pin(read());
-    for nr in 0..4 {
-        let gate = Arc::new(Semaphore::new(0));
-        let waits = Arc::clone(&gate);
-        probe.script(move |nr, _| match nr {
-            0 => Act::Stall(Arc::clone(&waits)),
-            _ => Act::Pass,
-        });
-        let opener = tokio::spawn(read());
-        while probe.nr_gets() == 0 {
-            tokio::task::yield_now().await;
-        }
-        put(nr + 1).await;
-        store.head(&path).await.unwrap();
-        // The reader waits for this opening, and is not polled before the next one has begun.
-        assert!(futures_util::poll!(&mut reader).is_pending());
-        gate.add_permits(1);
-        let got = opener.await.unwrap().unwrap();
-        assert_eq!(got, format!("state {nr}"));
-    }
-    assert_eq!(reader.await.unwrap(), "state 4");
-}
-
-/// The descriptions that are kept are of the old state.
-#[tokio::test]
-async fn last_of_many_observations_during_opening_counts() {
-    let nr_heads = AtomicU64::new(1);
-    let probe = Probe::describing(move |op, meta| {
-        if op == Op::Head {
-            let age = Duration::from_secs(nr_heads.fetch_add(1, Ordering::Relaxed));
-            meta.last_modified = (SystemTime::UNIX_EPOCH + age).into();
-        }
-    });
-    let store = PagewellStore::builder(Arc::clone(&probe)).trust(Duration::MAX);
-    let store = store.page_size(PAGE).build().unwrap();
-    let path = Path::from("a");
-    probe.inner.put(&path, "old".into()).await.unwrap();
-    let gate = Arc::new(Semaphore::new(0));
-    let waits = Arc::clone(&gate);
-    probe.script(move |nr, _| match nr {
-        0 => Act::Stall(Arc::clone(&waits)),
-        _ => Act::Pass,
-    });
-    let read = || {
-        let (store, path) = (store.clone(), path.clone());
-        tokio::spawn(async move { store.get(&path).await?.bytes().await })
-    };
-    let before = read();
-    while probe.nr_gets() == 0 {
-        tokio::task::yield_now().await;
-    }
-    for _ in 0..9 {
-        store.head(&path).await.unwrap();
-    }
-    probe.inner.put(&path, "new".into()).await.unwrap();
-    store.head(&path).await.unwrap();
-    let after = read();
-    tokio::task::yield_now().await;
-    gate.add_permits(1);
-    assert_eq!(before.await.unwrap().unwrap(), "old");
-    assert_eq!(after.await.unwrap().unwrap(), "new");
 }
 
 /// All readers of pages between the first and the last page of the request got its error.

@@ -10,6 +10,7 @@ mod histories;
 mod identity;
 mod lifetimes;
 mod misses;
+mod openings;
 mod permits;
 mod probe;
 mod restart;

@@ -53,21 +53,14 @@ fn idle_runtime_keeps_no_permits_from_readers_of_others() {
         put(&probe, &b, 2).await;
         store.get_range(&a, page(0)).await.unwrap();
     });
-    let gate = Arc::new(Semaphore::new(0));
-    let waits = Arc::clone(&gate);
-    probe.script(move |nr, _| match nr {
-        0 => Act::Wait(Arc::clone(&waits)),
-        _ => Act::Pass,
-    });
+    let gate = probe.hold_first(Act::Wait);
     let read = |path: &Path, nr| {
         let (store, path) = (store.clone(), path.clone());
         async move { store.get_range(&path, page(nr)).await }
     };
     let left = [9, 20].map(|nr| idle.spawn(read(&a, nr)));
     idle.block_on(async {
-        while probe.nr_gets() == 0 {
-            tokio::task::yield_now().await;
-        }
+        probe.wait_for_get().await;
         for _ in 0..99 {
             tokio::task::yield_now().await;
         }

@@ -179,6 +179,25 @@ impl Probe {
         *self.script.lock().unwrap() = Arc::new(script);
     }
 
+    /// From now on all gets pass but the first, on which `act` decides. Returns the semaphore that
+    /// `act` receives.
+    pub(crate) fn hold_first(&self, act: fn(Arc<Semaphore>) -> Act) -> Arc<Semaphore> {
+        let gate = Arc::new(Semaphore::new(0));
+        let of_act = Arc::clone(&gate);
+        self.script(move |nr, _| match nr {
+            0 => act(Arc::clone(&of_act)),
+            _ => Act::Pass,
+        });
+        gate
+    }
+
+    /// Waits for the first get since the script was set.
+    pub(crate) async fn wait_for_get(&self) {
+        while self.nr_gets() == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// Returns the gets and heads since the last call, or since the script was set.
     pub(crate) fn take_gets(&self) -> Vec<GetOptions> {
         std::mem::take(&mut self.gets.lock().unwrap())

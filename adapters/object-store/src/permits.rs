@@ -1,8 +1,8 @@
 //! Limits of concurrent operations, one for each runtime.
 //!
-//! A runtime may not run for a time, as a current-thread runtime outside of `block_on`. Its tasks
-//! then keep their permits, and also those that they get while they wait. So tasks of different
-//! runtimes share no permits: readers of one runtime never wait for another runtime.
+//! A runtime may be idle, as a current-thread runtime is outside of `block_on`. Its tasks then keep
+//! their permits, and are granted further ones while it is idle. So tasks of different runtimes
+//! share no permits, and readers of one runtime never wait for another runtime.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};

@@ -516,11 +516,11 @@ impl Inner {
     /// Sends a request. If the answer is late, hedging is enabled and another permit is free, sends
     /// a second one, and returns the first success.
     async fn send(&self, options: GetOptions) -> object_store::Result<GetResult> {
-        let ask = || {
+        let request = || {
             self.traffic.counters.nr_requests.add(1);
             self.store.get_opts(&self.location, options.clone())
         };
-        let mut first = ask();
+        let mut first = request();
         if !self.traffic.hedge {
             return first.await;
         }
@@ -533,7 +533,7 @@ impl Inner {
             return first.await;
         };
         self.traffic.counters.nr_hedged.add(1);
-        match select(first, ask()).await {
+        match select(first, request()).await {
             Either::Left((Ok(answer), _)) | Either::Right((Ok(answer), _)) => Ok(answer),
             // The other request may succeed nevertheless.
             Either::Left((Err(_), other)) | Either::Right((Err(_), other)) => other.await,

@@ -52,8 +52,8 @@ struct Pace {
 }
 
 tokio::task_local! {
-    /// Maximum duration of the further requests of the current opening.
-    static LEFT: Cell<Duration>;
+    /// Remaining time for requests of the current opening.
+    static REMAINING: Cell<Duration>;
 }
 
 impl Traffic {
@@ -85,7 +85,9 @@ impl Traffic {
     /// Executes an opening. All its requests that are driven by [`timed`](Self::timed) together may
     /// take the maximum duration of a single request.
     pub(crate) async fn opening<F: Future>(&self, opening: F) -> F::Output {
-        LEFT.scope(Cell::new(self.request_timeout), opening).await
+        REMAINING
+            .scope(Cell::new(self.request_timeout), opening)
+            .await
     }
 
     /// Drives a request of an opening, and drops it with an error when the maximum duration of the
@@ -95,7 +97,7 @@ impl Traffic {
         what: impl fmt::Display,
         request: impl Future<Output = object_store::Result<T>>,
     ) -> object_store::Result<T> {
-        let Ok(left) = LEFT.try_with(Cell::get) else {
+        let Ok(left) = REMAINING.try_with(Cell::get) else {
             return request.await;
         };
         let begun = Instant::now();
@@ -107,7 +109,7 @@ impl Traffic {
             Some(_) => left.saturating_sub(begun.elapsed()),
             None => Duration::ZERO,
         };
-        LEFT.with(|cell| cell.set(left));
+        REMAINING.with(|cell| cell.set(left));
         result.unwrap_or_else(|| Err(generic(self.late_text(what))))
     }
 
@@ -117,13 +119,13 @@ impl Traffic {
         &self,
         requests: impl Future<Output = object_store::Result<T>>,
     ) -> object_store::Result<T> {
-        let Ok(left) = LEFT.try_with(Cell::get) else {
+        let Ok(left) = REMAINING.try_with(Cell::get) else {
             return requests.await;
         };
         let part = left / 4;
-        let timed = async { (requests.await, LEFT.with(Cell::get)) };
-        let (result, rest) = LEFT.scope(Cell::new(part), timed).await;
-        LEFT.with(|cell| cell.set(left.saturating_sub(part.saturating_sub(rest))));
+        let timed = async { (requests.await, REMAINING.with(Cell::get)) };
+        let (result, rest) = REMAINING.scope(Cell::new(part), timed).await;
+        REMAINING.with(|cell| cell.set(left.saturating_sub(part.saturating_sub(rest))));
         result
     }
 

@@ -21,7 +21,7 @@ use crate::objects::known::{Known, OpenedBy};
 use crate::objects::open::{Opener, Source};
 
 /// Maximum number of reads of an object that changes during the read.
-const TRIES: u32 = 4;
+const MAX_TRIES: u32 = 4;
 
 #[derive(Clone)]
 pub(crate) struct Gets {
@@ -113,9 +113,9 @@ impl Gets {
                     // The range is not within the known size of the object. The object may have
                     // been replaced since, so this requests the range from the store.
                     Err(_) => {
-                        let result = self.ask(location, range).await?;
+                        let result = self.request(location, range).await?;
                         let verdict = known.state.compare(&result.meta);
-                        if nr_tries < TRIES && verdict == Verdict::Different {
+                        if nr_tries < MAX_TRIES && verdict == Verdict::Different {
                             self.opener.table.forget_state(&known);
                             continue;
                         }
@@ -145,7 +145,7 @@ impl Gets {
     fn after(&self, known: &Arc<Known>, error: &Shared, nr_tries: u32) -> Next {
         let table = &self.opener.table;
         if error.is_of_change() {
-            if nr_tries < TRIES {
+            if nr_tries < MAX_TRIES {
                 table.forget_state(known);
                 return Next::Repeat;
             }
@@ -156,7 +156,7 @@ impl Gets {
         if known.opened_by == OpenedBy::Metadata && known.may_lack_ranges(error) {
             // The next opening requests bytes, and so shows whether the store has ranges.
             table.forget_state(known);
-            if nr_tries < TRIES {
+            if nr_tries < MAX_TRIES {
                 return Next::Repeat;
             }
         }
@@ -164,7 +164,7 @@ impl Gets {
             if !known.may_lack_ranges(error) {
                 return Next::Fail;
             }
-            if known.is_small() && nr_tries < TRIES {
+            if known.is_small() && nr_tries < MAX_TRIES {
                 // The next opening requests the whole object.
                 table.forget_state(known);
                 return Next::Repeat;
@@ -229,7 +229,7 @@ impl Gets {
         }
     }
 
-    async fn ask(&self, location: &Path, range: &GetRange) -> Result<GetResult> {
+    async fn request(&self, location: &Path, range: &GetRange) -> Result<GetResult> {
         let options = GetOptions {
             range: Some(range.clone()),
             extensions: context::extensions(),
@@ -260,8 +260,8 @@ impl Gets {
             let opened = self.opener.open(location, first.as_ref(), source(nr_tries));
             let known = match opened.await {
                 Ok(known) => known,
-                // The separate requests of the store may be answered from several states.
-                Err(error) if error.is_disputed() && nr_tries < TRIES => {
+                // If the store answered, its separate requests might see several states.
+                Err(error) if error.is_disputed() && nr_tries < MAX_TRIES => {
                     self.opener.table.forget_disputed(location);
                     continue;
                 }
@@ -287,7 +287,7 @@ impl Gets {
             };
             match self.after(&known, &error, nr_tries) {
                 Next::Repeat => {}
-                // As above.
+                // If the store answered, its separate requests might see several states.
                 Next::PassOn if error.is_of_change() => return Err(error.into_store_error()),
                 Next::PassOn => return self.opener.store.get_ranges(location, ranges).await,
                 Next::Fail => return Err(error.into_store_error()),

@@ -234,14 +234,14 @@ fn reads_from_the_disk_leave_threads_to_other_calls() {
         let (probe, dir) = (Probe::new(), tempfile::tempdir().unwrap());
         let (path, bytes) = (Path::from("a"), content(NR_READS * READ, 6));
         probe.inner.put(&path, bytes.clone().into()).await.unwrap();
-        let first = opened_with(&probe, dir.path(), Some("odd"), 32 << 20).await;
+        let first = opened_with(&probe, dir.path(), Some("store"), 32 << 20).await;
         for start in (0..bytes.len()).step_by(READ) {
             let range = start as u64..(start + READ) as u64;
             first.get_range(&path, range.clone()).await.unwrap();
             written(&first, range.end).await;
         }
         drop(first);
-        let second = opened_with(&probe, dir.path(), Some("odd"), 32 << 20).await;
+        let second = opened_with(&probe, dir.path(), Some("store"), 32 << 20).await;
         second.get_range(&path, 0..1).await.unwrap();
         // The only thread waits, while calls are queued.
         let (gate, is_open) = std::sync::mpsc::channel::<()>();

@@ -197,7 +197,7 @@ async fn what_was_forgotten_while_it_was_opened_is_not_known_afterwards() {
     probe.wait_for_get().await;
     store.put(&path, "two".into()).await.unwrap();
     gate.add_permits(1);
-    // It asked before the put; what it gets may be either.
+    // The request was sent before the put, so the answer may have either state.
     reader.await.unwrap().unwrap();
     probe.script(|_, _| Act::Pass);
     assert_eq!(

@@ -30,6 +30,7 @@ pub(crate) async fn opened_with<T: ObjectStore>(
     namespace: Option<&str>,
     capacity: u64,
 ) -> PagewellStore<T> {
+    let mut last_error = None;
     for _ in 0..2000 {
         let mut builder = PagewellStore::builder(Arc::clone(store))
             .capacity(capacity)
@@ -42,10 +43,11 @@ pub(crate) async fn opened_with<T: ObjectStore>(
                 loaded(&store).await;
                 return store;
             }
-            Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+            Err(error) => last_error = Some(error),
         }
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    panic!("the folder stays locked");
+    panic!("the folder stays locked: {last_error:?}");
 }
 
 /// Waits until the tier finds the pages that are in its folder.
@@ -255,11 +257,11 @@ async fn only_pages_of_states_with_a_strong_tag_are_used_after_a_restart() {
         let probe = Probe::describing(move |_, meta| meta.e_tag = tag.map(Into::into));
         let bytes = content(20 * PAGE, 3);
         probe.inner.put(&path, bytes.clone().into()).await.unwrap();
-        let first = opened(&probe, dir.path(), Some("odd")).await;
+        let first = opened(&probe, dir.path(), Some("store")).await;
         assert!(same(read_in_two(&first, &path).await, &bytes));
         written(&first, 18 * PAGE as u64).await;
         drop(first);
-        let second = opened(&probe, dir.path(), Some("odd")).await;
+        let second = opened(&probe, dir.path(), Some("store")).await;
         assert!(same(read_in_two(&second, &path).await, &bytes));
         let from_disk = second.metrics().bytes_from_disk;
         assert_eq!(from_disk > 0, lasts, "{tag:?}: {from_disk}");

@@ -1,4 +1,4 @@
-//! What a miss asks the store for, and what hits ask for: nothing.
+//! Requests of misses. Hits cause none.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -206,10 +206,10 @@ async fn ranges_of_one_call_are_merged_as_far_as_that_pays() {
     for (range, got) in ranges.iter().zip(got) {
         assert!(same(got, &bytes[range.start as usize..range.end as usize]));
     }
-    let mut asked = probe.ranges();
-    asked.sort_by_key(|range| range.as_ref().map(|range| range.start));
+    let mut requested = probe.ranges();
+    requested.sort_by_key(|range| range.as_ref().map(|range| range.start));
     assert_eq!(
-        asked,
+        requested,
         [Some(10 * page..60 * page), Some(300 * page..301 * page)]
     );
     assert!(store.metrics().nr_merged >= 2, "{:?}", store.metrics());

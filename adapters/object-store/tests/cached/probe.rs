@@ -18,39 +18,39 @@ use object_store::{
 };
 use tokio::sync::Semaphore;
 
-/// What becomes of a get.
+/// Reaction to a get.
 pub(crate) enum Act {
     Pass,
     Fail(Error),
-    /// The body ends after so many bytes.
+    /// The body ends after this number of bytes.
     Cut(usize),
-    /// The body has so many bytes more than it should.
+    /// The body has this number of additional bytes.
     Long(usize),
-    /// The answer says that it is of another range.
+    /// The answer declares another range.
     Elsewhere,
-    /// It waits until the semaphore has a permit.
+    /// The get waits until the semaphore has a permit.
     Wait(Arc<Semaphore>),
-    /// The answer, which is as the store gives it now, waits until the semaphore has a permit.
+    /// The answer is computed at once, and returned when the semaphore has a permit.
     Stall(Arc<Semaphore>),
-    /// It takes so long.
+    /// The get begins after this time.
     Late(Duration),
-    /// It takes so long, and fails then.
+    /// The get fails after this time.
     TimeOut(Duration),
-    /// The body breaks off with an error after so many bytes.
+    /// The body ends with an error after this number of bytes.
     Break(usize),
-    /// The body stops after this number of bytes, and breaks off with an error so much later.
+    /// The body stops after this number of bytes, and ends with an error after this time.
     Hang(usize, Duration),
     /// The store panics.
     Panic,
-    /// The answer says that the object has so many bytes more than it has.
+    /// The answer declares this number of additional bytes of the object.
     Larger(u64),
-    /// The object is put anew before the answer, which is as the store gives it then.
+    /// The object is replaced before the answer is computed.
     ReplaceBefore(Vec<u8>),
-    /// The object is put anew after the answer, before its body is read.
+    /// The object is replaced after the answer, and before its body is read.
     ReplaceAfter(Vec<u8>),
 }
 
-/// An error of a store that has no name of its own.
+/// An error of a store, without a kind.
 pub(crate) fn failure(what: &'static str) -> Error {
     Error::Generic {
         store: "Probe",
@@ -217,13 +217,13 @@ impl Probe {
         self.ranges().len()
     }
 
-    /// What was put by acts since the last call, in its order.
+    /// Returns the objects that acts have replaced since the last call, in their order.
     pub(crate) fn take_replaced(&self) -> Vec<(Path, Vec<u8>)> {
         std::mem::take(&mut self.replaced.lock().unwrap())
     }
 
     async fn replace(&self, location: &Path, bytes: Vec<u8>) -> Result<()> {
-        // Noted before it can be seen.
+        // It is recorded before a reader can read it.
         let noted = (location.clone(), bytes.clone());
         self.replaced.lock().unwrap().push(noted);
         self.inner.put(location, bytes.into()).await.map(|_| ())
@@ -410,7 +410,7 @@ async fn act_on(result: GetResult, act: Act) -> Result<GetResult> {
         result.range.clone(),
     );
     let mut bytes = result.bytes().await?.to_vec();
-    let mut said = range.clone();
+    let mut declared = range.clone();
     let mut end = stream::iter(None).boxed();
     match act {
         Act::Break(len) => {
@@ -428,16 +428,16 @@ async fn act_on(result: GetResult, act: Act) -> Result<GetResult> {
         Act::Larger(more) => meta.size += more,
         Act::Cut(len) => bytes.truncate(len),
         Act::Long(more) => bytes.extend(vec![0xEE; more]),
-        Act::Elsewhere => said = range.start + 1..range.end + 1,
+        Act::Elsewhere => declared = range.start + 1..range.end + 1,
         _ => {}
     }
-    // In two parts, as bodies come.
+    // Two parts, as in the body of an answer from a network.
     let second = bytes.split_off(bytes.len() / 2);
     let parts = stream::iter([Ok(bytes.into()), Ok(second.into())]).chain(end);
     Ok(GetResult {
         payload: GetResultPayload::Stream(parts.boxed()),
         meta,
-        range: said,
+        range: declared,
         attributes,
     })
 }

@@ -14,7 +14,7 @@ use crate::{PAGE, content, read, same};
 const LEN: usize = 20 * PAGE + 77;
 
 async fn opened(probe: &Arc<Probe>, folder: &FilePath) -> PagewellStore<Probe> {
-    opened_with(probe, folder, Some("odd"), 4 << 20).await
+    opened_with(probe, folder, Some("store"), 4 << 20).await
 }
 
 /// A store with an object, and a folder with all its pages.

@@ -207,7 +207,7 @@ async fn ranges_that_cover_all_may_be_refused_or_ignored() {
 }
 
 #[tokio::test]
-async fn a_store_without_suffixes_is_asked_for_the_first_page() {
+async fn first_page_is_requested_of_a_store_without_suffixes() {
     // As Azure's.
     let probe = Probe::new();
     probe.refuse(|get| matches!(get.range, Some(GetRange::Suffix(_))).then(not_supported));
@@ -248,7 +248,7 @@ async fn a_refused_head_says_nothing_about_the_object() {
                 assert!(same(read(&store, &path).await, &bytes), "{len}");
             }
         }
-        // Unchanged, it is asked for by a byte, and comes from the cache.
+        // An unchanged object is checked by a request for one byte, and read from the cache.
         probe.take_gets();
         let bytes = content(2 * PAGE, 1);
         assert!(same(read(&store, &path).await, &bytes));
@@ -437,7 +437,7 @@ async fn servers_that_disagree_about_the_tag_are_read() {
         store.get_range(&path, 0..1).await.unwrap();
         assert!(same(read(&store, &path).await, &bytes));
     }
-    // Each read had nine requests: eight in four tries, and one that was passed on.
+    // Each further read is passed on, and so is one request instead of nine.
     probe.take_gets();
     assert!(same(read(&store, &path).await, &bytes));
     store.get_range(&path, 0..1).await.unwrap();

@@ -5,9 +5,9 @@
 //! The states that may be read are known at each step: those that an object has had since the last
 //! change through the wrapper, or since the step began if no state is trusted. An answer is the
 //! range of one of them. A read fails only if a fault occurred in the same step, or one of these
-//! states has no such range. proptest prints a failed history and stores its seed in
-//! `proptest-regressions`, from which later runs begin. Readers of a runtime that continues do not notice the end of another
-//! one.
+//! states has no such range. Readers of a runtime that continues do not notice the end of another
+//! one. proptest prints a failed history and stores its seed in `proptest-regressions`, from which
+//! later runs begin.
 //!
 //! `PAGEWELL_STORMS` sets the number of histories; 2000 by default.
 

@@ -43,7 +43,6 @@ pub struct Builder<T: ?Sized> {
 }
 
 impl<T: Wrapped + ?Sized> Builder<T> {
-    /// Returns the default settings for a cache in front of `store`.
     pub(crate) fn new(store: Arc<T>) -> Self {
         Self {
             store,
@@ -64,8 +63,7 @@ impl<T: Wrapped + ?Sized> Builder<T> {
 
     /// Sets the memory of the cache in bytes, for pages and metadata, and for the tables of a
     /// second tier ([`disk`](Self::disk)). Default: 256 MiB. Each known object takes some 8 KiB
-    /// more (see [`most_objects`](Self::most_objects)). The setting has no effect on a cache given
-    /// by [`cache`](Self::cache).
+    /// more (see [`most_objects`](Self::most_objects)). Ignored if [`cache`](Self::cache) is set.
     #[must_use]
     pub fn capacity(mut self, bytes: u64) -> Self {
         self.capacity = bytes;
@@ -87,8 +85,8 @@ impl<T: Wrapped + ?Sized> Builder<T> {
         self
     }
 
-    /// Sets the time for which the identity of an object is trusted. After that, the next read
-    /// requests from the store whether the object is unchanged. Default: a minute. Use
+    /// Sets the time for which the identity of an object is trusted. The next read after that
+    /// checks with the store whether the object is unchanged. Default: a minute. Use
     /// [`Duration::MAX`] for immutable objects, such as the data files of most table formats.
     #[must_use]
     pub fn trust(mut self, trust: Duration) -> Self {
@@ -96,10 +94,10 @@ impl<T: Wrapped + ?Sized> Builder<T> {
         self
     }
 
-    /// Sets the maximum number of known objects. If there are more, the least recently used ones
-    /// are forgotten, with their pages. Default: 16384. Each object takes some 8 KiB outside the
-    /// capacity, about 1.3 KiB of the capacity, and at most one memory mapping of the process. If
-    /// the capacity has no space for another object, objects are forgotten, too.
+    /// Sets the maximum number of known objects. Beyond it, or if the capacity has no space for
+    /// another object, the least recently used ones are forgotten, with their pages. Default:
+    /// 16384. Each object takes some 8 KiB outside the capacity, about 1.3 KiB of the capacity, and
+    /// at most one memory mapping of the process.
     #[must_use]
     pub fn most_objects(mut self, nr: usize) -> Self {
         self.most_objects = nr;
@@ -107,8 +105,8 @@ impl<T: Wrapped + ?Sized> Builder<T> {
     }
 
     /// Sets the maximum number of concurrent requests for metadata and pages. Default: 64. Each
-    /// runtime on which requests run has its own limit, since a runtime that does not run must not
-    /// block the readers on others; a program with several runtimes has one limit if it sets
+    /// runtime on which requests run has its own limit, so that an idle runtime does not block
+    /// readers on others. A program with several runtimes has one limit if it sets
     /// [`runtime`](Self::runtime). Requests that are passed on to the store do not count.
     #[must_use]
     pub fn most_requests(mut self, nr: usize) -> Self {
@@ -116,34 +114,31 @@ impl<T: Wrapped + ?Sized> Builder<T> {
         self
     }
 
-    /// Sets the maximum number of bytes of pages that answers may pin. Answers beyond this limit
-    /// are copies. Default: an eighth of the capacity, or 0 with a cache given by
-    /// [`cache`](Self::cache).
+    /// Sets the maximum number of bytes of pages that answers may pin. Further answers are copies.
+    /// Default: an eighth of the capacity, or 0 with a cache given by [`cache`](Self::cache).
     #[must_use]
     pub fn most_pinned(mut self, bytes: u64) -> Self {
         self.most_pinned = Some(bytes);
         self
     }
 
-    /// Sets whether a late request is sent a second time. A request is late if it has no answer
-    /// after three times the usual latency, and at least 5 ms. It is sent again only if fewer than
-    /// [`most_requests`](Self::most_requests) are in flight at that time. Default: no.
+    /// Sets whether a late request is sent a second time: one without an answer after three times
+    /// the usual latency, and at least 5 ms. It is sent again only if fewer than
+    /// [`most_requests`](Self::most_requests) are in flight. Default: no.
     #[must_use]
     pub fn hedge(mut self, hedge: bool) -> Self {
         self.hedge = hedge;
         self
     }
 
-    /// Sets the maximum duration of a request for pages, from the time when it is sent to its last
-    /// byte, and of all requests together by which an object becomes known or is revalidated.
-    /// Default: 30 seconds. A request that takes longer is dropped, and all readers that wait for
-    /// it get an error. The time for which a request waits before it is sent does not count.
-    /// Requests that are passed on to the store have no limit.
+    /// Sets the maximum duration of a request for pages, from its start to its last byte, and of
+    /// all requests together that open or revalidate an object. Default: 30 seconds. A request that
+    /// takes longer is dropped, and all readers that wait for it get an error. The wait for
+    /// [`most_requests`](Self::most_requests) does not count. Passed-on requests have no limit.
     ///
     /// Retries in the store count. The clients of `object_store` limit each try to 30 seconds by
-    /// default, too (`ClientOptions::with_timeout`). So with both defaults, a request without an
-    /// answer is not retried. To allow retries, set a shorter limit in the client, or a longer one
-    /// by this function.
+    /// default (`ClientOptions::with_timeout`), so with both defaults a request without an answer
+    /// is not retried. To allow retries, set a shorter limit in the client or a longer one here.
     #[must_use]
     pub fn request_timeout(mut self, limit: Duration) -> Self {
         self.request_timeout = limit;
@@ -153,8 +148,8 @@ impl<T: Wrapped + ?Sized> Builder<T> {
     /// Sets the runtime on which requests for metadata and pages run. It must have a timer.
     /// Default: none, so a request runs on the runtime of the reader that begins it. If that
     /// runtime is shut down, other readers repeat the request on theirs. If it is idle, as a
-    /// current-thread runtime is outside of `block_on`, they wait until it runs again. So a program
-    /// with several runtimes should set one that always runs.
+    /// current-thread runtime is outside of `block_on`, they wait for it. So a program with several
+    /// runtimes should set one that always runs.
     #[must_use]
     pub fn runtime(mut self, runtime: Handle) -> Self {
         self.runtime = Some(runtime);
@@ -164,33 +159,31 @@ impl<T: Wrapped + ?Sized> Builder<T> {
     /// Adds a second tier: fetched pages are also stored in `folder`, at most `bytes` bytes of
     /// them. An object with a strong entity tag is read there when it is opened again, in a later
     /// process if the store has a [`namespace`](Self::namespace). It is then opened by a head, and
-    /// by a request for bytes only if the first pages of the read are not in the folder. No other
+    /// bytes are requested only if the first pages of the read are not in the folder. No other
     /// process may use the folder at the same time. Default: none.
     ///
     /// The tables of these pages take 90 to 120 bytes of memory for each page of `bytes`. They are
     /// part of the capacity, and at most half of it, so a larger tier needs a larger
-    /// [`capacity`](Self::capacity) or [`page_size`](Self::page_size). If the cache was given by
+    /// [`capacity`](Self::capacity) or [`page_size`](Self::page_size). With a cache given by
     /// [`cache`](Self::cache), they are additional, and at most half of its capacity.
     ///
-    /// A thread reads which pages are in the folder. Until it has
-    /// ([`nr_disk_loads`](Metrics::nr_disk_loads)), they are requested from the store.
+    /// A thread reads the list of the pages in the folder. Before it has finished
+    /// ([`nr_disk_loads`](Metrics::nr_disk_loads)), all pages are requested from the store.
     ///
-    /// Copies of the pages to be written use memory in addition to that of the cache: at most a
-    /// sixteenth of [`capacity`](Self::capacity), within the bounds of 64 and 65536 pages. Pages
-    /// beyond this limit are not stored.
+    /// Pages that wait to be written are copied outside the capacity: at most a sixteenth of
+    /// [`capacity`](Self::capacity), and 64 to 65536 pages. Further pages are not stored.
     #[must_use]
     pub fn disk(mut self, folder: impl Into<PathBuf>, bytes: u64) -> Self {
         self.disk = Some((folder.into(), bytes));
         self
     }
 
-    /// Names the wrapped store in the second tier, so that a later process can use the pages that
-    /// this one stored. The name must be different for stores with different objects, such as two
-    /// buckets, two prefixes of a bucket, and the same bucket of two services: answers of the
-    /// store do not distinguish them. A store that gives a tag again to other bytes after a
-    /// restart, as [`InMemory`](object_store::memory::InMemory) does, must have no name. Default:
-    /// none. Without a name, the folder of the second tier is emptied when it is opened, so no
-    /// store gets pages of another.
+    /// Names the wrapped store in the second tier, so that a later process can use the stored
+    /// pages. Stores with different objects must have different names, such as two buckets, two
+    /// prefixes of a bucket, or the same bucket of two services: their answers do not distinguish
+    /// them. A store that gives a tag again to other bytes after a restart, as
+    /// [`InMemory`](object_store::memory::InMemory) does, must have no name. Default: none. The
+    /// folder of a tier without a name is emptied when it is opened.
     #[must_use]
     pub fn namespace(mut self, name: impl Into<String>) -> Self {
         self.namespace = Some(name.into());
@@ -202,8 +195,8 @@ impl<T: Wrapped + ?Sized> Builder<T> {
     /// # Errors
     ///
     /// A setting is out of range, the namespace is empty, there is not enough memory for the cache,
-    /// the folder of the second tier cannot be used or is used by another process, or the tables of
-    /// the second tier take more than half of the capacity.
+    /// the folder of the second tier cannot be used or is in use, or the tables of the second tier
+    /// take more than half of the capacity.
     pub fn build(self) -> Result<PagewellStore<T>> {
         let zero = |what: &str| generic(format!("{what} must not be 0"));
         let most_objects =
@@ -296,8 +289,7 @@ fn unusable(folder: &FilePath, error: impl fmt::Display) -> Error {
     ))
 }
 
-/// Returns the maximum number of pages that may wait to be written to the second tier, for a cache
-/// of this capacity.
+/// Returns the maximum number of pages that may wait to be written to the second tier.
 fn most_waiting(capacity: u64, page_size: u64) -> usize {
     let pages = capacity / 16 / page_size;
     usize::try_from(pages.clamp(64, 1 << 16)).unwrap_or(64)

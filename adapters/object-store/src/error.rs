@@ -19,14 +19,13 @@ pub(crate) struct Shared {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
     Changed,
-    /// The object was found to be replaced at each try: it is *disputed*, for example between
-    /// servers that return different tags.
+    /// The object was found to be replaced at each try, such as by servers that disagree.
     Disputed,
-    /// The cache cannot serve the object. The store may be able to.
+    /// The cache cannot serve the object.
     Uncacheable,
-    /// The cache has no memory for the object at present.
+    /// The cache has no memory for the object.
     Full,
-    /// The task that had to get the answer ended without one.
+    /// The task of the request ended without an answer.
     Abandoned,
     TimedOut,
     Failed,
@@ -54,7 +53,6 @@ impl Shared {
         }
     }
 
-    /// Creates the error for an object whose known state is no longer in the store.
     pub(crate) fn changed(path: &object_store::path::Path) -> Self {
         Self {
             error: Arc::new(Error::Precondition {
@@ -65,18 +63,15 @@ impl Shared {
         }
     }
 
-    /// Creates the error for a violation of the store's interface.
     pub(crate) fn broken(what: String) -> Self {
         Self::new(generic(what))
     }
 
-    /// Whether the object was replaced or deleted, so that the caller must forget its state and
-    /// look it up again.
+    /// Whether the object was replaced or deleted, so that the caller must open it again.
     pub(crate) fn is_of_change(&self) -> bool {
         self.why == Why::Changed
     }
 
-    /// Creates the error for an object that the cache cannot serve.
     pub(crate) fn uncacheable(error: Error) -> Self {
         Self {
             error: Arc::new(error),
@@ -84,7 +79,6 @@ impl Shared {
         }
     }
 
-    /// Converts the error to one of an object that was found to be replaced at each try.
     pub(crate) fn into_disputed(self) -> Self {
         Self {
             why: Why::Disputed,
@@ -92,12 +86,10 @@ impl Shared {
         }
     }
 
-    /// Whether the object was found to be replaced at each try.
     pub(crate) fn is_disputed(&self) -> bool {
         self.why == Why::Disputed
     }
 
-    /// Converts the error to one of an object that the cache cannot serve.
     pub(crate) fn into_uncacheable(self) -> Self {
         Self {
             why: Why::Uncacheable,
@@ -105,7 +97,6 @@ impl Shared {
         }
     }
 
-    /// Creates the error for an operation whose task panicked or lost its runtime.
     pub(crate) fn abandoned(what: impl fmt::Display) -> Self {
         let why = "its task panicked, or the runtime of the task was shut down";
         Self {
@@ -119,7 +110,6 @@ impl Shared {
         self.why == Why::Abandoned
     }
 
-    /// Creates the error for a request that took longer than its maximum duration.
     pub(crate) fn timeout(what: String) -> Self {
         Self {
             error: Arc::new(generic(what)),
@@ -127,22 +117,18 @@ impl Shared {
         }
     }
 
-    /// Whether a request took longer than its maximum duration.
     pub(crate) fn is_timeout(&self) -> bool {
         self.why == Why::TimedOut
     }
 
-    /// Whether the object does not exist.
     pub(crate) fn is_of_missing(&self) -> bool {
         matches!(*self.error, Error::NotFound { .. })
     }
 
-    /// Whether the cache cannot serve the object, now or soon.
     pub(crate) fn is_uncacheable(&self) -> bool {
         self.why == Why::Uncacheable
     }
 
-    /// Creates the error for an object for whose metadata the cache has no memory.
     pub(crate) fn full(error: pagewell::Error) -> Self {
         Self {
             error: Arc::new(generic(error)),
@@ -155,14 +141,13 @@ impl Shared {
         matches!(self.why, Why::Disputed | Why::Uncacheable | Why::Full)
     }
 
-    /// Converts the error to an error of a backend, which all readers that wait for the page
-    /// receive.
+    /// Converts to an error of a backend, which all readers that wait for the page receive.
     pub(crate) fn into_io(self) -> io::Error {
         io::Error::other(self)
     }
 
-    /// Returns the error of the store that is the source of `error`. If there is none, wraps
-    /// `error`. A request that was dropped is an abandoned one.
+    /// Returns the error of the store that is the source of `error`, or else wraps `error`. A
+    /// dropped request is an abandoned one.
     pub(crate) fn of_cache(error: pagewell::Error) -> Self {
         let mut source: Option<&(dyn std::error::Error + 'static)> = Some(&error);
         while let Some(now) = source {
@@ -179,8 +164,7 @@ impl Shared {
         Self::new(generic(error))
     }
 
-    /// Returns a new error of the same kind, with the shared error as its source. The rarer kinds
-    /// become [`Error::Generic`].
+    /// Returns an error of the same kind with this source. Rarer kinds become [`Error::Generic`].
     pub(crate) fn into_store_error(self) -> Error {
         let error = Arc::clone(&self.error);
         let source = Box::new(Cause(Arc::clone(&error)));
@@ -250,8 +234,7 @@ impl std::error::Error for Cause {
     }
 }
 
-/// Wraps `source` in [`Error::Generic`], for errors to which the store interface assigns no kind of
-/// their own.
+/// Wraps `source` in [`Error::Generic`], for errors without a kind of the store interface.
 pub(crate) fn generic(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::Generic {
         store: STORE,

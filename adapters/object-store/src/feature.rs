@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Number of successive failures after which a feature is no longer used.
 const MAX_FAILURES: u32 = 3;
 
-/// Feature that the store may lack. One failure is no evidence of that: the request without the
-/// feature may succeed for another reason.
+/// Feature that the store may lack. One failure is no evidence of that.
 #[derive(Debug, Default)]
 pub(crate) struct Feature {
     nr_failures: AtomicU32,
@@ -24,8 +23,7 @@ impl Feature {
         self.nr_failures.store(0, Ordering::Relaxed);
     }
 
-    /// Records that a request with the feature did not serve its purpose, and that another one
-    /// without the feature did.
+    /// Records that a request failed with the feature, and that another succeeded without it.
     pub(crate) fn note_failure(&self) {
         // ORDERING: Relaxed; as in `is_used`.
         self.nr_failures.fetch_add(1, Ordering::Relaxed);

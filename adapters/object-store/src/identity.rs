@@ -1,9 +1,8 @@
-//! Identity of the states of an object: which descriptions name the same state, and which requests
-//! name a known one. The functions are pure.
+//! Identity of states of an object: comparison of descriptions, and requests for a known state.
 //!
-//! A *strong* entity tag changes with each byte of an object. A *weak* one (`W/"..."`) may stay the
-//! same, so equal weak tags are no evidence; different ones are. An empty tag is no tag. A time
-//! identifies a state only if the change was at least a second old when the state was requested.
+//! A *strong* entity tag changes with each byte of an object. Different *weak* tags (`W/"..."`) are
+//! of different states, but equal ones prove nothing. An empty tag is no tag. A time identifies a
+//! state only if the change was at least a second old when the state was requested.
 
 use std::time::{Duration, SystemTime};
 
@@ -40,7 +39,7 @@ impl<'t> Tag<'t> {
     }
 }
 
-/// Returns the strong entity tag of a state, without quotes.
+/// Returns the strong entity tag, without quotes.
 pub(crate) fn strong_tag(meta: &ObjectMeta) -> Option<&str> {
     match Tag::of(meta)? {
         Tag::Strong(opaque) => Some(opaque),
@@ -48,24 +47,21 @@ pub(crate) fn strong_tag(meta: &ObjectMeta) -> Option<&str> {
     }
 }
 
-/// Returns the version of a state. With versioning suspended, S3 calls the version of each new
-/// object `null`.
+/// Returns the version. If versioning is suspended, S3 gives each new object the version `null`.
 fn version(meta: &ObjectMeta) -> Option<&str> {
     meta.version
         .as_deref()
         .filter(|version| !version.is_empty() && *version != "null")
 }
 
-/// Returns the time of the last change. The epoch is no time: stores return it for objects that
-/// have none.
+/// Returns the time of the last change. Stores return the epoch for an object that has none.
 fn time(meta: &ObjectMeta) -> Option<SystemTime> {
     let time = SystemTime::from(meta.last_modified);
     (time > SystemTime::UNIX_EPOCH).then_some(time)
 }
 
-/// Minimum age of a change at the time of a request, for the time of the change to identify the
-/// state in the answer (RFC 9110, 8.8.2.2). HTTP dates are whole seconds, so a second change within
-/// this time may have the same date.
+/// Minimum age of a change at a request, for its time to identify the state in the answer (RFC
+/// 9110, 8.8.2.2). HTTP dates are whole seconds, so two changes in a second may have one date.
 const MIN_AGE: Duration = Duration::from_secs(1);
 
 /// State of an object, as an answer of the store has described it.
@@ -81,12 +77,12 @@ pub(crate) struct State {
 pub(crate) enum Verdict {
     Same,
     Different,
-    /// The descriptions differ in nothing, and have nothing that is different for each state.
+    /// The descriptions are equal, but have nothing that differs from state to state.
     Unproven,
 }
 
 impl State {
-    /// Returns the state that `meta` describes, from the answer to a request sent at `requested`.
+    /// Returns the state that `meta` describes, in the answer to a request sent at `requested`.
     pub(crate) fn new(meta: ObjectMeta, requested: SystemTime) -> Self {
         let age = time(&meta).and_then(|time| requested.duration_since(time).ok());
         Self {
@@ -100,10 +96,12 @@ impl State {
         strong_tag(&self.meta).is_some() || version(&self.meta).is_some() || self.has_distinct_time
     }
 
-    /// Compares this state with a later description of the object. Different sizes, versions, tags
-    /// (without quotes and strength: a server may call a tag weak first and strong later), or times
-    /// (unless strong tags or versions are equal) are of different states. Equal strong tags or
-    /// versions, or else an equal and distinct time, are of the same state.
+    /// Compares this state with a later description of the object:
+    ///
+    /// - `Different`: different sizes, versions, tags (without quotes and strength, since a server
+    ///   may call a tag weak first and strong later), or, without equal strong tags or versions,
+    ///   times;
+    /// - `Same`: equal strong tags or versions, or else equal and distinct times.
     pub(crate) fn compare(&self, now: &ObjectMeta) -> Verdict {
         let known = &self.meta;
         let versions = version(known).zip(version(now));
@@ -124,8 +122,8 @@ impl State {
         }
     }
 
-    /// Returns this state as `now` describes it, if its time has changed: an object was written
-    /// again with the same bytes, so it has the same tag. The spelling of the tag stays.
+    /// Returns this state with the time of `now`, if that is another one: an object was written
+    /// again with the same bytes, and so has the same tag, whose spelling stays.
     pub(crate) fn rewritten(&self, now: &ObjectMeta) -> Option<Self> {
         let time = time(now).filter(|time| *time != SystemTime::from(self.meta.last_modified))?;
         Some(Self {
@@ -150,9 +148,8 @@ impl State {
 
 /// Returns the options of a request that only this state may answer: `If-Match` with the strong tag
 /// as the store spells it, or else the version. A version is requested only without a strong tag,
-/// since S3 requires a permission of its own for requests with a version. Without either, the
-/// options are empty, and the caller must compare the answer with the state. It must do so in any
-/// case, since a store may ignore conditions.
+/// since S3 requires a permission for it. Without either, the options are empty. The caller must
+/// compare the answer with the state, since a store may ignore conditions.
 pub(crate) fn condition(meta: &ObjectMeta) -> GetOptions {
     let mut options = GetOptions::default();
     if strong_tag(meta).is_some() {

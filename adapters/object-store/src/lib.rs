@@ -20,50 +20,48 @@
 //!
 //! # Cached data and its validity
 //!
-//! The cache holds bytes of objects, in pages. One capacity covers pages and metadata of objects.
-//! An object is identified by the location by which it is requested, and by its strong entity tag
-//! or version. If the store returns neither, it is identified by size and time of the last change,
-//! if the change was at least a second old when the object was requested. Every request for
-//! missing pages requires this state of the object (`If-Match` with the tag as the store spells it,
-//! or the version if there is no strong tag), and its answer is compared with the state. So no
-//! answer mixes bytes of two states that the store's descriptions distinguish.
+//! The cache holds bytes of objects in pages. One capacity covers pages and metadata of objects. An
+//! object is identified by the location by which it is requested, and by its strong entity tag or
+//! version. If the store returns neither, size and modification time identify it, provided that the
+//! last change was at least a second old at the request. Each request for missing pages requires
+//! this state (`If-Match` with the tag as the store spells it, or the version if there is no strong
+//! tag), and its answer is compared with the state. So no answer mixes bytes of two states that the
+//! store's descriptions distinguish.
 //!
-//! Entity tags are compared without quotes. An empty tag is no tag. Equal weak tags (`W/"..."`) are
-//! no evidence of an equal state, and the epoch is no time. If nothing identifies the state, the
-//! object is fetched again when the trust ends. Until then only different sizes or times show that
-//! it was replaced, so pages of two states of equal size can be mixed.
+//! Entity tags are compared without quotes. An empty tag counts as missing, and so does the epoch
+//! as a time. Equal weak tags (`W/"..."`) prove nothing. If nothing identifies the state, the
+//! object is fetched again when the trust ends. Until then a replacement is detected only by
+//! another size or time, so pages of two states of equal size can be mixed.
 //!
-//! The identity of an object is trusted for the time set by [`Builder::trust`], by default a
-//! minute. The first read after that checks by a head whether the object is unchanged, or by a
-//! request for one byte if heads are refused or prove nothing. A put, copy, rename or delete
-//! through the wrapper takes effect at once, and so does the result of a listing or a head through
-//! the wrapper. A change that bypasses the wrapper is detected when the trust ends, or when a
-//! missing page is requested.
+//! The identity is trusted for the time set by [`Builder::trust`], by default a minute. The first
+//! read after that checks the object by a head, or by a request for one byte if heads are refused
+//! or prove nothing. Puts, copies, renames and deletes through the wrapper take effect at once, and
+//! so do the results of its listings and heads. A change that bypasses the wrapper is detected when
+//! the trust ends, or when a missing page is requested.
 //!
 //! The second tier ([`Builder::disk`]) has pages of earlier processes only if the store has a name
 //! ([`Builder::namespace`]), and only for objects with a strong entity tag.
 //!
 //! # Uncached operations
 //!
-//! Writes, listings, heads, gets with conditions or a version, and, once the object is open, calls
-//! of `get_ranges` with an empty range go to the store unchanged. So do requests for objects that
-//! the cache cannot serve:
+//! Writes, listings, heads, gets with conditions or a version, and calls of `get_ranges` with an
+//! empty range go to the store unchanged (the latter once the object is open). So do requests for
+//! objects that the cache cannot serve:
 //!
-//! - larger than 4 MiB, from a server without ranges, for a minute without another try. (Smaller
-//!   ones are requested whole.)
+//! - larger than 4 MiB, from a server without ranges. They are passed on for a minute before the
+//!   next try. (Smaller ones are requested whole.)
 //! - with a content encoding, and another number of bytes than the size in the metadata.
-//! - found to be replaced at each of four tries of a get, for a minute. (`get_ranges` does not go
-//!   to the store then, since the store's answer may mix states: it opens the object again, and
-//!   fails after four tries.)
-//! - for which no memory was found.
+//! - found to be replaced at each of four tries of a get. They are passed on for a minute.
+//!   (`get_ranges` tries again and then fails, since separate requests may see several states.)
+//! - for which the cache has no memory.
 //!
 //! `get_ranges` of an object that is passed on sends separate requests, which may see two states.
 //!
 //! # Extensions
 //!
-//! The extensions of a get are passed to the store with each request that the get causes. A request
-//! for pages of several gets has the extensions of the get whose page is the first in the object.
-//! The request that opens an object, or checks it, has those of the first get that waits for it.
+//! Each request that a get causes has the extensions of the get. A request for pages of several
+//! gets has those of the get whose page is the first in the object. The request that opens or
+//! checks an object has those of the first get that waits for it.
 //!
 //! # Modules
 //!

@@ -55,24 +55,22 @@ counters! {
     nr_disk_skipped,
     /// Pages of the disk tier that a read found damaged.
     nr_disk_damaged,
-    /// 1 since the disk tier has read the log of its pages; before, 0, and all pages are missing in
-    /// the tier.
+    /// 1 once the disk tier has read the log of its pages, and finds them; before, 0.
     nr_disk_loads,
     /// 1 if the disk has failed or is full, so that the tier stores no more pages; otherwise 0.
     nr_disk_failures,
     /// Objects that became known.
     nr_opened,
-    /// Checks whether a known object is unchanged, by one request, or by up to four if some fail,
-    /// and requests for metadata before first reads from the disk tier.
+    /// Checks of known objects, each by up to four requests, and requests for metadata before first
+    /// reads from the disk tier.
     nr_checked,
-    /// Objects that were forgotten because the metadata of objects used all memory.
+    /// Objects forgotten because the metadata of objects used all memory.
     nr_crowded_out,
     /// Known objects that were found replaced or deleted, were changed through the wrapper, or were
     /// forgotten by [`forget`](crate::PagewellStore::forget).
     nr_forgotten,
 }
 
-/// Monotonic counter.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 

@@ -1,8 +1,8 @@
 //! Limits of concurrent operations, one for each runtime.
 //!
-//! A runtime may be idle, as a current-thread runtime is outside of `block_on`. Its tasks then keep
-//! their permits, and are granted further ones while it is idle. So tasks of different runtimes
-//! share no permits, and readers of one runtime never wait for another runtime.
+//! An idle runtime, such as a current-thread one outside of `block_on`, keeps its permits, and
+//! tasks of it that wait are granted further ones. So runtimes share no permits, and no reader
+//! waits for another runtime.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 #[derive(Debug)]
 pub(crate) struct Permits {
     max: usize,
-    /// Semaphores of the runtimes. One that no task uses is dropped, since it has all permits.
+    /// A semaphore that no task uses is dropped, since it has all permits.
     semaphores: Mutex<HashMap<runtime::Id, Weak<Semaphore>>>,
 }
 
@@ -26,19 +26,16 @@ impl Permits {
         }
     }
 
-    /// Waits for a permit of the current runtime. A task that has one must not wait for another
-    /// one.
+    /// Waits for a permit of the current runtime. A task with a permit must not wait for another.
     pub(crate) async fn acquire(&self) -> OwnedSemaphorePermit {
         let permit = self.semaphore().acquire_owned().await;
         permit.expect("the semaphore is never closed")
     }
 
-    /// Returns a permit of the current runtime if one is free.
     pub(crate) fn try_acquire(&self) -> Option<OwnedSemaphorePermit> {
         self.semaphore().try_acquire_owned().ok()
     }
 
-    /// Returns the semaphore of the current runtime.
     fn semaphore(&self) -> Arc<Semaphore> {
         let id = Handle::current().id();
         let mut semaphores = self

@@ -107,13 +107,11 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
         self.opener().traffic.counters.read()
     }
 
-    /// Forgets the object at `location` and its pages. Call this after a change that bypassed this
-    /// wrapper.
+    /// Forgets the object at `location` and its pages, after a change that bypassed this wrapper.
     pub fn forget(&self, location: &Path) {
         self.opener().table.forget(location);
     }
 
-    /// Returns an object that is known and trusted.
     #[cfg(test)]
     pub(crate) fn known(&self, location: &Path) -> Arc<crate::objects::known::Known> {
         use crate::objects::table::Look;
@@ -124,8 +122,7 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
     }
 }
 
-/// Whether a get is answered from the cache: it requests bytes of the current state, without a
-/// condition, a version or `head`.
+/// Whether a get is answered from the cache: it has no condition, no version and no `head`.
 fn is_plain(options: &GetOptions) -> bool {
     options.if_match.is_none()
         && options.if_none_match.is_none()
@@ -241,7 +238,7 @@ impl<T: ObjectStore + ?Sized> ObjectStore for PagewellStore<T> {
     }
 }
 
-/// Multipart upload. When it completes, it replaces the object, so the known state is forgotten.
+/// Multipart upload. Its completion replaces the object.
 struct Upload {
     upload: Box<dyn MultipartUpload>,
     location: Path,

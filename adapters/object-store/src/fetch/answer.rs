@@ -4,8 +4,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use object_store::{Attribute, Attributes, GetResult, Result};
 
-/// Whether an encoding is declared for the bytes, such as `gzip`. Their number may then differ from
-/// the size in the metadata.
+/// Whether an encoding is declared. The bytes may then differ in number from the metadata.
 pub(crate) fn is_encoded(attributes: &Attributes) -> bool {
     attributes.get(&Attribute::ContentEncoding).is_some()
 }

@@ -1,4 +1,4 @@
-//! Cache requests: copies received bytes into their frames, and completes them.
+//! Requests of the cache, which are filled with received bytes.
 
 use std::ops::Range;
 
@@ -8,19 +8,15 @@ use pagewell::io::engine::Request;
 
 use crate::error::Shared;
 
-/// Request of the cache for bytes of an object.
 #[derive(Debug)]
 pub(crate) struct Filling {
     request: Request,
-    /// Requested range of the object. It does not extend past the end of the object, so it may end
-    /// within a page.
+    /// Requested range, up to the end of the object, which may be within a page.
     range: Range<u64>,
-    /// Extensions of the get that requested the bytes.
     extensions: Extensions,
 }
 
 impl Filling {
-    /// Wraps `request` for an object of `size` bytes.
     pub(crate) fn new(request: Request, size: u64, extensions: Extensions) -> Self {
         let start = request.pos().min(size);
         let end = request
@@ -42,8 +38,7 @@ impl Filling {
         &self.extensions
     }
 
-    /// Copies the bytes that are in the range into the frames. `pos` is the position of `bytes` in
-    /// the object.
+    /// Copies `bytes`, which are at `pos` in the object, as far as they are in the range.
     pub(crate) fn copy(&self, bytes: &Bytes, pos: u64) {
         let start = self.range.start.max(pos);
         let end = self.range.end.min(pos.saturating_add(bytes.len() as u64));
@@ -67,8 +62,7 @@ impl Filling {
         }
     }
 
-    /// Returns the bytes in `range` of the object. The caller must already have copied them to this
-    /// request.
+    /// Returns bytes that the caller has already copied to this request.
     pub(crate) fn bytes(&self, range: Range<u64>) -> Vec<u8> {
         let mut bytes = vec![0; (range.end - range.start) as usize];
         let mut skip = (range.start - self.request.pos()) as usize;
@@ -90,8 +84,7 @@ impl Filling {
         bytes
     }
 
-    /// Completes the request. The caller must already have copied the bytes of the whole range to
-    /// it.
+    /// Completes the request, to which the caller has copied the bytes of the whole range.
     pub(crate) fn done(self) {
         let nr = (self.range.end - self.range.start) as usize;
         let nr_done = self.request.nr_done();

@@ -9,15 +9,14 @@ pub(crate) struct Run {
     pub(crate) pieces: Vec<usize>,
 }
 
-/// Minimum ratio of needed to unneeded bytes in a request. The gaps of a request may have at most
-/// 1/16 as many bytes as its pieces.
+/// Minimum ratio of needed to unneeded bytes in a request.
 const SHARE: u64 = 16;
 
-/// Merges `pieces`, which are non-empty ranges of bytes, into requests. A piece is added to the
-/// request of the piece before it if three limits hold. The gap between the two pieces has at most
-/// `gap` bytes. All gaps of the request together have at most 1/16 as many bytes as its pieces. The
-/// whole request has at most `most` bytes. A piece that is larger than `most` is a request by
-/// itself.
+/// Merges `pieces`, which are not empty, into requests. A piece joins the previous request if
+///
+/// - the gap between the two pieces has at most `gap` bytes,
+/// - all gaps of the request have at most 1/16 as many bytes as its pieces, and
+/// - the request has at most `most` bytes.
 pub(crate) fn runs(pieces: &[Range<u64>], gap: u64, most: u64) -> Vec<Run> {
     let mut order: Vec<usize> = (0..pieces.len()).collect();
     order.sort_by_key(|nr| (pieces[*nr].start, pieces[*nr].end));

@@ -1,5 +1,4 @@
-//! Backend of an object. If the cache requests bytes of the object, the backend reads them from the
-//! disk tier or the store.
+//! Backend of an object, which reads bytes from the disk tier or the store.
 
 use std::fmt;
 use std::io;
@@ -29,8 +28,7 @@ use crate::identity::{State, condition};
 use crate::tier::disk::Tier;
 use crate::tier::{Key, StateHash};
 
-/// Device number in the [`FileId`] of all objects, which no device of the system has. Each object
-/// has its own inode number.
+/// Device number in the [`FileId`] of all objects, which no device of the system has.
 const DEVICE: u64 = u64::from_be_bytes(*b"objects\0");
 
 /// State of an object in the store, as a backend of the cache.
@@ -40,13 +38,11 @@ pub(crate) struct Object(Arc<Inner>);
 struct Inner {
     store: Arc<dyn ObjectStore>,
     traffic: Arc<Traffic>,
-    /// Runtime of the last reader that waited for pages, for cache requests that a thread outside
-    /// of all runtimes begins.
+    /// Runtime of the last reader that waited for pages, for requests that the cache begins on a
+    /// thread outside of all runtimes.
     last: Mutex<Handle>,
-    /// Path by which the object is requested. That of the metadata may be spelled differently.
     location: Path,
     state: State,
-    /// Whether the store has returned a part of this object for a range.
     has_ranges: AtomicBool,
     id: FileId,
     waiting: Mutex<Waiting>,
@@ -54,21 +50,19 @@ struct Inner {
     tier: Option<OfTier>,
 }
 
-/// Disk tier, and the state under which it stores pages of the object.
 pub(crate) struct OfTier {
     pub(crate) tier: Arc<Tier>,
     pub(crate) state: StateHash,
     pub(crate) page_size: u64,
 }
 
-/// Received bytes and pending requests.
 #[derive(Default)]
 struct Waiting {
-    /// Bytes that were received before a page was requested, with their position.
+    /// Bytes that were received before a page was requested, and their position.
     come: Option<(u64, Bytes)>,
     requests: Vec<Filling>,
-    /// Runtime with a task that will send the requests. It may be idle, so a request on another
-    /// runtime starts another task.
+    /// Runtime with a task that will send the requests. A request on another runtime starts another
+    /// task, since the first runtime may be idle.
     collector: Option<runtime::Id>,
 }
 
@@ -79,16 +73,14 @@ impl Waiting {
     }
 }
 
-/// Token of the task that sends the pending requests. If the task is dropped before it has sent
-/// them, the drop of the token fails them.
+/// Token of the task that sends the pending requests. If it is dropped before, they fail.
 struct Collected(Option<Arc<Inner>>);
 
 impl Drop for Collected {
     fn drop(&mut self) {
         if let Some(inner) = &self.0 {
             let requests = inner.waiting().take();
-            // The requests are dropped after the lock is released, since the drop completes them
-            // and so notifies waiting threads.
+            // The drop completes the requests and notifies threads, so it is done without the lock.
             drop(requests);
         }
     }
@@ -101,8 +93,7 @@ impl fmt::Debug for Object {
 }
 
 impl Object {
-    /// Creates the backend of a state of the object at `location`. `runtime` is that of the first
-    /// reader.
+    /// Creates the backend; `runtime` is that of the first reader.
     pub(crate) fn new(
         store: Arc<dyn ObjectStore>,
         traffic: Arc<Traffic>,
@@ -132,7 +123,6 @@ impl Object {
         }))
     }
 
-    /// Whether both are clones of one backend.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -149,11 +139,9 @@ impl Object {
             return;
         };
         let previous = std::mem::replace(&mut *self.0.last(), runtime);
-        // The previous handle is dropped after the lock is released, since it may be the last one
-        // of its runtime.
+        // The handle may be the last one of its runtime, so it is dropped without the lock.
         drop(previous);
-        // A thread of the cache may have queued the reader's request before, for the previous
-        // runtime, which may be idle.
+        // A thread of the cache may have queued the request for the previous, idle runtime.
         let waiting = self.0.waiting();
         if !waiting.requests.is_empty() {
             self.0.start_collector(waiting);
@@ -201,8 +189,7 @@ impl Object {
         Ok(bytes)
     }
 
-    /// Replaces the bytes that were received in advance and are kept for the next requests. `come`
-    /// is the position in the object and the bytes, or `None` to keep no bytes.
+    /// Sets or clears the bytes that were received in advance, with their position.
     pub(crate) fn keep(&self, come: Option<(u64, Bytes)>) {
         self.0.waiting().come = come;
     }
@@ -217,15 +204,14 @@ impl Inner {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the runtime for a request: the one that the user has set, or that of the calling
-    /// reader, or that of the last reader if the cache calls on a thread of its own.
+    /// Returns the runtime that the user has set, or that of the calling reader, or that of the
+    /// last reader if the cache calls on a thread of its own.
     fn runtime(&self) -> Handle {
         self.traffic
             .runtime()
             .unwrap_or_else(|_| self.last().clone())
     }
 
-    /// Queues a cache request, so that it can be merged with concurrent ones.
     fn collect(self: &Arc<Self>, filling: Filling) {
         let mut waiting = self.waiting();
         waiting.requests.push(filling);
@@ -242,7 +228,7 @@ impl Inner {
         }
     }
 
-    /// Returns the ranges of a request's pages, with their keys in the tier.
+    /// Returns the keys in the tier and the ranges of a request's pages.
     fn pages<'t>(
         tier: &'t OfTier,
         filling: &Filling,
@@ -256,7 +242,7 @@ impl Inner {
         })
     }
 
-    /// Whether all pages of a request are on the disk. The result is a hint.
+    /// Returns whether all pages of a request are on the disk. The result is a hint.
     fn is_on_disk(&self, filling: &Filling) -> bool {
         let Some(tier) = &self.tier else {
             return false;
@@ -264,8 +250,8 @@ impl Inner {
         Self::pages(tier, filling).all(|(key, _)| tier.tier.has(key))
     }
 
-    /// Fills a request from the disk, or from the store if a page was evicted from the disk or is
-    /// damaged. Waits until the tier permits another read.
+    /// Fills a request from the disk, or from the store if a page on the disk is missing or
+    /// damaged.
     async fn fill_from_disk(self: Arc<Self>, filling: Filling) {
         let Some(tier) = &self.tier else {
             return self.collect(filling);
@@ -273,19 +259,17 @@ impl Inner {
         let permit = tier.tier.reads.acquire().await;
         let inner = Arc::clone(&self);
         let read = tokio::task::spawn_blocking(move || {
-            // The thread keeps the permit, since this task may be dropped before the read ends.
+            // The thread has the permit, since this task may be dropped before the read ends.
             let _permit = permit;
             inner.read_from_disk(filling)
         });
-        // An error means that the runtime was shut down. The request was then dropped, and so
-        // failed.
+        // An error means that the runtime was shut down. This has dropped and failed the request.
         if let Ok(Some(filling)) = read.await {
             self.collect(filling);
         }
     }
 
-    /// Fills a request from the disk, and completes it. Returns the request instead if a page was
-    /// evicted from the disk, or is damaged.
+    /// Fills a request from the disk, and completes it. Returns it if a page is missing or damaged.
     fn read_from_disk(&self, filling: Filling) -> Option<Filling> {
         if let Some(tier) = &self.tier {
             for (key, range) in Self::pages(tier, &filling) {
@@ -301,8 +285,7 @@ impl Inner {
         None
     }
 
-    /// Stores the pages of a request on the disk. The caller must already have copied the bytes of
-    /// the whole range to the request.
+    /// Stores the pages of a request, to which the caller has copied the bytes of the whole range.
     fn keep_on_disk(&self, filling: &Filling) {
         let Some(tier) = &self.tier else {
             return;
@@ -315,11 +298,9 @@ impl Inner {
     }
 
     async fn fetch_all(mut collected: Collected) {
-        // Yields once, so that further requests can be queued before the list is taken and merged.
-        // A thread that requests the pages of a batch, or the ranges of a call, queues them one by
-        // one without a pause.
+        // Yields once, so that a thread can queue all pages of a call before they are merged.
         tokio::task::yield_now().await;
-        // Requests that are queued after the list below is taken start another task.
+        // Requests that are queued from now on start another task.
         let Some(inner) = collected.0.take() else {
             return;
         };
@@ -352,15 +333,14 @@ impl Inner {
         }
     }
 
-    /// Sends one request for `range`, which contains the ranges of all `fillings`. `fillings` is
-    /// ordered by position. The caller sets the extensions of the request, those of the first
-    /// filling, by [`context::scope`]. If the request fails, the fillings that are not complete
-    /// fail too.
+    /// Sends one request for `range`, which contains the ranges of all `fillings`, in the order of
+    /// their positions. The caller sets the extensions of the request by [`context::scope`]. If the
+    /// request fails, the incomplete fillings fail.
     async fn fetch(self: Arc<Self>, range: Range<u64>, fillings: Vec<Filling>) {
         let mut fillings = fillings.into_iter();
         if let Err(error) = self.fill(range, &mut fillings).await {
             if error.is_timeout() {
-                // Before the requests of the cache fail, since readers repeat these then.
+                // Reported before the requests of the cache fail, since readers then repeat them.
                 let ranges = fillings.as_slice().iter().map(Filling::range).collect();
                 self.readers.report_timeout(ranges, &error);
             }
@@ -405,7 +385,7 @@ impl Inner {
             if pos > range.end {
                 break;
             }
-            // Requests whose range is complete need not wait for the rest.
+            // Fillings whose range is complete need not wait for the rest.
             while fillings
                 .as_slice()
                 .first()
@@ -431,8 +411,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Requests `range` from the store, and returns the answer. Fails if the answer has another
-    /// range, or is provably of another state of the object.
+    /// Requests `range`. Fails if the answer is of another range, or provably of another state.
     async fn answer(&self, range: &Range<u64>) -> Result<GetResult, Shared> {
         let result = self.request(range).await?;
         if !self.state.may_have_bytes_of(&result.meta) {
@@ -447,8 +426,7 @@ impl Inner {
         Ok(result)
     }
 
-    /// Records that the store has returned `range`. A whole object proves nothing: the store may
-    /// ignore ranges.
+    /// Records that the store has ranges, unless `range` is the whole object, which proves nothing.
     fn note_range(&self, range: &Range<u64>) {
         if !self.is_all(range) {
             // ORDERING: Relaxed; the flag orders no other data.
@@ -465,16 +443,15 @@ impl Inner {
             "{}: a request for bytes {range:?} returned those up to {end}",
             self.location
         ));
-        // The size may be that before or after the compression.
         match is_encoded {
             true => error.into_uncacheable(),
             false => error,
         }
     }
 
-    /// Requests `range` of the known state from the store; the whole object without a range, since
-    /// some servers do not answer such a range as other ranges. If the store does not support
-    /// the condition, repeats the request without it: the caller compares the answer with the state.
+    /// Requests `range` of the known state; the whole object without a range, since some servers
+    /// answer such a range differently. If the store does not support the condition, repeats the
+    /// request without it: the caller compares the answer with the state.
     async fn request(&self, range: &Range<u64>) -> Result<GetResult, Shared> {
         let plain = GetOptions {
             range: (!self.is_all(range)).then(|| GetRange::Bounded(range.clone())),
@@ -513,8 +490,8 @@ impl Inner {
         result.map_err(Shared::of_known)
     }
 
-    /// Sends a request. If the answer is late, hedging is enabled and another permit is free, sends
-    /// a second one, and returns the first success.
+    /// Sends a request. If the answer is late, hedging is enabled and a permit is free, sends a
+    /// second one, and returns the first success.
     async fn send(&self, options: GetOptions) -> object_store::Result<GetResult> {
         let request = || {
             self.traffic.counters.nr_requests.add(1);
@@ -535,7 +512,6 @@ impl Inner {
         self.traffic.counters.nr_hedged.add(1);
         match select(first, request()).await {
             Either::Left((Ok(answer), _)) | Either::Right((Ok(answer), _)) => Ok(answer),
-            // The other request may succeed nevertheless.
             Either::Left((Err(_), other)) | Either::Right((Err(_), other)) => other.await,
         }
     }
@@ -572,7 +548,7 @@ impl Deferred for Object {
 }
 
 impl Backend for Object {
-    /// Reads for threads that wait. (This adapter uses only futures, which call `start` instead.)
+    /// Reads for threads that wait. This adapter uses only futures, which call `start` instead.
     fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
         let len: usize = bufs.iter().map(|buf| buf.len()).sum();
         let end = pos.saturating_add(len as u64).min(self.0.state.meta.size);

@@ -1,4 +1,4 @@
-//! Readers that wait for pages of an object, for the errors of requests that time out.
+//! Readers that wait for pages of an object. They get the errors of requests that time out.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -26,7 +26,6 @@ struct Waiting {
     last: Option<(Vec<Range<u64>>, Shared)>,
 }
 
-/// Entry of a reader in [`Readers`].
 struct Reader<'r> {
     readers: &'r Readers,
     nr: u64,
@@ -48,19 +47,17 @@ impl Readers {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the number of reported timeouts. A reader gets it before the first poll of its read,
-    /// for [`unless_timed_out`](Self::unless_timed_out).
+    /// Returns the number of timeouts, for a reader before the first poll of its read.
     pub(crate) fn nr_timeouts(&self) -> u64 {
-        // ORDERING: Relaxed; a reader that begins after a timeout was reported (in the order of
-        // happens-before) gets a number that includes it. For another reader, both numbers are
-        // right.
+        // ORDERING: Relaxed; a reader that begins after the report of a timeout (in the order of
+        // happens-before) gets a number that includes it. Either number is right for other readers.
         self.nr_timeouts.load(Ordering::Relaxed)
     }
 
-    /// Drives a read of pages in `range`, which was polled once after `nr_timeouts` timeouts. If a
+    /// Drives a read of pages in `range`, which was first polled after `nr_timeouts` timeouts. If a
     /// request for one of the pages times out, returns its error, also if another reader has begun
-    /// it: the cache reports an error only to the reader that has begun the request, and the others
-    /// would repeat the request one after the other.
+    /// the request: the cache reports an error only to the reader that has begun the request, and
+    /// the others would repeat it one after the other.
     pub(crate) async fn unless_timed_out<T>(
         &self,
         range: Range<u64>,
@@ -71,15 +68,15 @@ impl Readers {
         let _reader = self.register(range, nr_timeouts, sender)?;
         match select(timeout, read).await {
             Either::Left((Ok(error), _)) => Err(error),
-            // The sender is dropped only with `_reader`, so this does not occur.
+            // Does not occur: the sender is dropped only with `_reader`.
             Either::Left((Err(_), read)) => read.await,
             Either::Right((result, _)) => result,
         }
     }
 
-    /// Registers a reader. If a request for pages in its range has timed out since there were
-    /// `nr_timeouts`, returns the error. (Of several timeouts, only the last is known. If another
-    /// one was of the reader's request, the reader repeats the request.)
+    /// Registers a reader, or returns the error if a request for its pages has timed out after
+    /// `nr_timeouts` timeouts. Only the last timeout is stored. If the reader's request was an
+    /// earlier one, the reader repeats it.
     fn register(
         &self,
         range: Range<u64>,
@@ -99,7 +96,7 @@ impl Readers {
         Ok(Reader { readers: self, nr })
     }
 
-    /// Sends the error of a request for `ranges` to the readers that wait for bytes in them.
+    /// Sends the error of a request for `ranges` to the readers of bytes in them.
     pub(super) fn report_timeout(&self, ranges: Vec<Range<u64>>, error: &Shared) {
         let is_in_ranges = |_: &u64, reader: &mut (Range<u64>, _)| overlap(&ranges, &reader.0);
         let mut waiting = self.waiting();

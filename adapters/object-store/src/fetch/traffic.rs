@@ -28,13 +28,11 @@ const MOST_BYTES: [u64; 2] = [1 << 20, 8 << 20];
 
 #[derive(Debug)]
 pub(crate) struct Traffic {
-    /// One permit for each concurrent request.
     pub(crate) permits: Permits,
     pub(crate) counters: Arc<Counters>,
     pub(crate) hedge: bool,
     /// Maximum duration of a request, and of the opening of an object.
     request_timeout: Duration,
-    /// Runtime that the user has set.
     runtime: Option<Handle>,
     /// Heads, as checks of the state of an object.
     pub(crate) heads: Feature,
@@ -76,22 +74,20 @@ impl Traffic {
         }
     }
 
-    /// Returns the runtime for requests to the store: the one that the user has set, or that of the
-    /// caller.
+    /// Returns the runtime that the user has set, or that of the caller.
     pub(crate) fn runtime(&self) -> Result<Handle, TryCurrentError> {
         self.runtime.clone().map_or_else(Handle::try_current, Ok)
     }
 
-    /// Executes an opening. All its requests that are driven by [`timed`](Self::timed) together may
-    /// take the maximum duration of a single request.
+    /// Executes an opening, whose requests ([`timed`](Self::timed)) together have the time of one.
     pub(crate) async fn opening<F: Future>(&self, opening: F) -> F::Output {
         REMAINING
             .scope(Cell::new(self.request_timeout), opening)
             .await
     }
 
-    /// Drives a request of an opening, and drops it with an error when the maximum duration of the
-    /// requests of the opening has passed. After that, no further request is polled.
+    /// Drives a request of an opening, and drops it with an error when the time of the opening has
+    /// passed. After that, no request is polled.
     pub(crate) async fn timed<T>(
         &self,
         what: impl fmt::Display,
@@ -113,8 +109,7 @@ impl Traffic {
         result.unwrap_or_else(|| Err(generic(self.late_text(what))))
     }
 
-    /// Executes optional requests of an opening, which together take at most a quarter of the
-    /// duration that remains for it.
+    /// Executes requests without which an opening can do, in a quarter of its remaining time.
     pub(crate) async fn optional<T>(
         &self,
         requests: impl Future<Output = object_store::Result<T>>,
@@ -134,7 +129,6 @@ impl Traffic {
         format!("{what}: the store took longer than {limit:?} (request_timeout)")
     }
 
-    /// Drives `request`, and drops it with an error when its maximum duration has passed.
     pub(crate) async fn limited<T>(
         &self,
         what: impl fmt::Display,
@@ -150,35 +144,33 @@ impl Traffic {
         *self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the durations of a request for `bytes`: `first` until its first bytes were received,
-    /// and `rest` until the last.
+    /// Records the times of a request until the first bytes (`first`), and from then on (`rest`).
     pub(crate) fn note(&self, first: Duration, rest: Duration, bytes: u64) {
         let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
         pace.latency += WEIGHT * (first.as_secs_f64() - pace.latency);
-        // If few bytes were received after the first ones, `rest` is no measure of the throughput.
+        // Otherwise `rest` is no measure of the throughput.
         if bytes >= 256 << 10 && rest >= Duration::from_micros(100) {
             let now = bytes as f64 / rest.as_secs_f64();
             pace.bytes_per_second += WEIGHT * (now - pace.bytes_per_second);
         }
     }
 
-    /// Returns the number of bytes that the store delivers in the time of one latency, within a
-    /// bound. If the gap between two ranges is smaller than that, one request that includes the gap
-    /// takes less time than a second request.
+    /// Returns the maximum gap between two ranges that are requested together: the bytes that the
+    /// store sends in the time of one latency, within a bound.
     pub(crate) fn gap(&self) -> u64 {
         let pace = self.pace();
         ((pace.latency * pace.bytes_per_second) as u64).min(MOST_GAP)
     }
 
-    /// Returns the maximum size of a request: the number of bytes that are received in four
-    /// latencies, within bounds. For more bytes, two concurrent requests are faster.
+    /// Returns the maximum size of a request: the bytes that are received in four latencies, within
+    /// bounds. Two concurrent requests fetch more bytes faster.
     pub(crate) fn most_bytes(&self) -> u64 {
         let pace = self.pace();
         let [least, most] = MOST_BYTES;
         ((4.0 * pace.latency * pace.bytes_per_second) as u64).clamp(least, most)
     }
 
-    /// Returns the time after which a request is late if no answer was received.
+    /// Returns the time after which a request without an answer is late.
     pub(crate) fn late(&self) -> Duration {
         Duration::from_secs_f64((3.0 * self.pace().latency).max(0.005))
     }

@@ -7,9 +7,9 @@ use object_store::path::Path;
 
 use super::open::Opener;
 
-/// Objects with writes in progress. They are forgotten before and after the write, and also if the
-/// future or stream of the write is dropped. Concurrent reads may return the old or the new state,
-/// and after an error the store may have either.
+/// Objects with writes in progress. They are forgotten before and after the write, also if its
+/// future or stream is dropped. Concurrent reads may return the old or the new state, and after an
+/// error the store may have either.
 pub(crate) struct Changing {
     opener: Arc<Opener>,
     writes: Mutex<Writes>,
@@ -17,7 +17,6 @@ pub(crate) struct Changing {
 
 #[derive(Default)]
 struct Writes {
-    /// Numbers of writes in progress.
     locations: HashMap<Path, usize>,
     /// Number of openings before the last call of [`Changing::forget_all`].
     nr_openings: u64,
@@ -31,7 +30,6 @@ impl Changing {
         }
     }
 
-    /// Creates the value for one write of the objects at `locations`.
     pub(crate) fn of(opener: &Arc<Opener>, locations: &[&Path]) -> Self {
         let changing = Self::new(opener);
         for location in locations {
@@ -44,7 +42,6 @@ impl Changing {
         self.writes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a write of the object at `location`.
     pub(crate) fn begin(&self, location: &Path) {
         let mut writes = self.writes();
         *writes.locations.entry(location.clone()).or_default() += 1;
@@ -52,7 +49,6 @@ impl Changing {
         self.opener.table.forget(location);
     }
 
-    /// Ends a write of the object at `location`.
     pub(crate) fn end(&self, location: &Path) {
         self.opener.table.forget(location);
         let mut writes = self.writes();
@@ -64,8 +60,8 @@ impl Changing {
         }
     }
 
-    /// Forgets all objects with writes in progress, after one write has failed. If no opening has
-    /// begun since the last call, none of them is known.
+    /// Forgets all objects with writes in progress, after one write has failed. None of them is
+    /// known if no opening has begun since the last call.
     pub(crate) fn forget_all(&self) {
         let nr_openings = self.opener.table.nr_openings();
         let mut writes = self.writes();

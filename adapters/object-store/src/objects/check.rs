@@ -18,7 +18,6 @@ use crate::tier::{LocationHash, StateHash};
 
 /// Description of an object without its bytes.
 struct Described {
-    /// Time when the request was sent.
     requested: SystemTime,
     meta: ObjectMeta,
     attributes: Attributes,
@@ -42,8 +41,7 @@ fn confirmed(known: Arc<Known>, meta: &ObjectMeta, attributes: &Attributes) -> A
 }
 
 impl Opener {
-    /// Returns `before` if the object still has this state, and otherwise opens the object again. A
-    /// state that nothing can prove is always opened again.
+    /// Returns `before` if the object provably has this state, and opens the object again if not.
     pub(super) async fn check(
         &self,
         location: &Path,
@@ -62,7 +60,7 @@ impl Opener {
                     by_head = Some(before.state.compare(&described.meta));
                     now = Some(described);
                 }
-                // A failed head is no evidence: a server may refuse the method, also with the
+                // A failed head is no evidence: the server may refuse the method, also with the
                 // status of a missing object, or never answer, or be down.
                 Err(error) => {
                     tracing::debug!(%error, "a head failed");
@@ -118,7 +116,7 @@ impl Opener {
         self.send(location, answer).await.map(Described::from)
     }
 
-    /// Requests one byte of an object of `size` bytes, for its metadata.
+    /// Requests one byte of an object of `size` bytes, for the metadata.
     async fn probe(&self, location: &Path, size: u64) -> object_store::Result<Described> {
         let options = GetOptions {
             range: (size > 0).then_some(GetRange::Bounded(0..1)),
@@ -129,9 +127,8 @@ impl Opener {
         self.send(location, answer).await.map(Described::from)
     }
 
-    /// Opens an object. If the tier has pages of the object, requests its metadata first, and no
-    /// bytes if the first pages for `range` are in the tier in the state that the metadata
-    /// describe.
+    /// Opens an object. If the tier has pages of it, requests its metadata first, and bytes only if
+    /// the first pages for `range` are not in the tier in the described state.
     pub(super) async fn learn_from_tier(
         &self,
         location: &Path,
@@ -173,8 +170,8 @@ impl Opener {
         outcome
     }
 
-    /// Whether the tier has the first pages of `range`, in the state that `meta` describes. A state
-    /// without a strong tag never has pages.
+    /// Whether the tier has the first pages of `range` in the state that `meta` describes. It never
+    /// has pages of a state without a strong tag.
     fn is_in_tier(
         &self,
         tier: &Tier,
@@ -192,8 +189,7 @@ impl Opener {
         !pages.is_empty() && pages.all(|page| tier.has(state.key(page)))
     }
 
-    /// Returns the previous state if the object still has it. Forgets it if the object has another
-    /// one.
+    /// Returns the previous state if the object still has it. Forgets it if the object has another.
     pub(super) fn still(&self, before: Option<Arc<Known>>, now: &GetResult) -> Option<Arc<Known>> {
         let before = before?;
         match before.state.compare(&now.meta) {

@@ -1,8 +1,7 @@
 //! Thread that closes files.
 //!
-//! The drop of the last handle of a file waits for the file's reads in flight. Tasks of the runtime
-//! execute these reads. So a task that dropped the handle itself might block the thread that must
-//! execute the reads.
+//! The drop of the last handle of a file waits for its reads in flight. A task that dropped it
+//! might block the thread of the runtime that executes these reads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,25 +14,23 @@ use tokio::sync::oneshot;
 
 use crate::error::generic;
 
-/// Queue of files to be closed. The thread ends when the last clone of this value is dropped.
+/// Queue of files to be closed. The thread ends with the last clone of this value.
 #[derive(Clone, Debug)]
 pub(crate) struct Closer {
     tasks: Sender<Task>,
-    /// Number of files that are queued and not yet closed.
     nr_waiting: Arc<AtomicUsize>,
 }
 
 /// Number of queued files above which openers of other files wait.
 const MOST_WAITING: usize = 256;
 
-/// Maximum time for which an opener waits until queued files are closed. A store that never answers
-/// must not block openers of other objects.
+/// Maximum wait for queued files. A store that never answers must not block openers.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 enum Task {
     Close(Box<File>),
-    /// The thread sends to this channel when all previous tasks are done.
+    /// Reports that all previous tasks are done.
     Tell(oneshot::Sender<()>),
 }
 
@@ -50,8 +47,7 @@ impl Closer {
                         // ORDERING: Relaxed; the counter orders no other data.
                         of_thread.fetch_sub(1, Ordering::Relaxed);
                     }
-                    // If the receiver was dropped, no task waits for it any more, and the failure
-                    // of the send is ignored.
+                    // The send fails if the opener no longer waits.
                     Task::Tell(sender) => drop(sender.send(())),
                 }
             }
@@ -64,14 +60,13 @@ impl Closer {
     }
 
     pub(crate) fn close(&self, file: File) {
-        // The send below succeeds, since the thread runs as long as this value exists.
         // ORDERING: Relaxed; the counter orders no other data.
         self.nr_waiting.fetch_add(1, Ordering::Relaxed);
+        // The thread receives as long as this value exists.
         let _ = self.tasks.send(Task::Close(Box::new(file)));
     }
 
-    /// Waits, for a limited time, if many files are queued, since they use memory until they are
-    /// closed.
+    /// Waits up to [`PATIENCE`] if many files are queued, which use memory until they are closed.
     pub(crate) async fn keep_up(&self) {
         // ORDERING: Relaxed; the counter orders no other data.
         if self.nr_waiting.load(Ordering::Relaxed) > MOST_WAITING {
@@ -79,7 +74,7 @@ impl Closer {
         }
     }
 
-    /// Waits until all files that were queued before are closed, but only for a limited time.
+    /// Waits up to [`PATIENCE`] until all files that were queued before are closed.
     pub(crate) async fn settle(&self) {
         let (sender, done) = oneshot::channel();
         let _ = self.tasks.send(Task::Tell(sender));

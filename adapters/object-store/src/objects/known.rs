@@ -13,7 +13,6 @@ use crate::error::Shared;
 use crate::fetch::object::Object;
 use crate::identity::State;
 
-/// Maximum size of the first request for an object.
 pub(super) const MAX_FIRST_BYTES: u64 = 4 << 20;
 
 /// Answer by which an object was opened.
@@ -32,12 +31,11 @@ pub(crate) enum OpenedBy {
 pub(crate) struct Known {
     /// Path by which the object is requested.
     pub(crate) location: Path,
-    /// State with the metadata as the store returned them. The location therein may be spelled
+    /// Its metadata are as the store returned them, with a location that may be spelled
     /// differently: a `PrefixStore` returns that of the store behind it.
     pub(crate) state: State,
     pub(crate) attributes: Attributes,
     pub(crate) file: Arc<Opened>,
-    /// Backend of the file.
     pub(crate) object: Object,
     pub(crate) opened_by: OpenedBy,
     /// Time when the store last confirmed this state.
@@ -64,14 +62,12 @@ impl Known {
         }
     }
 
-    /// Whether both are the same state of the object, with the same pages.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.object.is(&other.object)
     }
 
     /// Records that the store confirmed this state by `meta`. If the object was written again with
-    /// the same bytes, and so has another time or other attributes, returns the value that replaces
-    /// this one.
+    /// the same bytes, and another time or attributes, returns the value that replaces this one.
     pub(crate) fn confirmed(&self, meta: &ObjectMeta, attributes: &Attributes) -> Option<Self> {
         self.touch();
         let rewritten = self.state.rewritten(meta);
@@ -89,32 +85,31 @@ impl Known {
         })
     }
 
-    /// Records that the store confirmed this state.
+    /// Prolongs the trust in this state.
     pub(crate) fn touch(&self) {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// Whether the first request of a reader brings the whole object.
+    /// Whether the first request brings the whole object.
     pub(crate) fn is_small(&self) -> bool {
         self.state.meta.size <= MAX_FIRST_BYTES
     }
 
-    /// Whether `error` of a request for pages may be due to a store without ranges.
+    /// Whether a store without ranges may be the cause of `error`.
     pub(crate) fn may_lack_ranges(&self, error: &Shared) -> bool {
         !self.object.has_ranges() && !error.is_abandoned() && !error.is_timeout()
     }
 
-    /// Whether the state may be used without a check by the store.
     pub(crate) fn is_trusted(&self, trust: Duration) -> bool {
         let seen = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.elapsed() < trust
     }
 }
 
-/// File that the closer thread closes after the drop of this value.
+/// File that is closed by the closer thread.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    /// `Some` until the drop.
+    /// `None` during the drop.
     file: Option<File>,
     closer: Closer,
 }

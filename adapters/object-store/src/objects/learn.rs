@@ -1,5 +1,4 @@
-//! First requests for bytes of an object, which also open it, so that opening takes no request of
-//! its own.
+//! First requests for bytes of an object, which also open it.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -21,14 +20,14 @@ pub(super) struct Received {
     /// Time when the request was sent.
     pub(super) requested: SystemTime,
     pub(super) result: GetResult,
-    /// Permit of the request. It is dropped with the end of the body, before the opener waits for
-    /// memory or sends another request: the reads for which it then waits need permits, too.
+    /// Dropped at the end of the body, and before the opener waits for memory or sends another
+    /// request: the reads for which it then waits need permits, too.
     permit: OwnedSemaphorePermit,
 }
 
 impl Opener {
-    /// Requests the first bytes that are needed, and takes the object's metadata from the answer.
-    /// If the request fails, or the store ignores the range, the whole object is requested.
+    /// Requests the first bytes that are needed, and opens the object with the answer. If the
+    /// request fails, or the store ignores the range, requests the whole object.
     pub(super) async fn learn(
         &self,
         location: &Path,
@@ -70,13 +69,12 @@ impl Opener {
                     | Error::InvalidPath { .. },
                     _,
                 ) => return Err(Shared::new(error)),
-                // Azure has no suffixes. The first page has the size, too.
+                // Azure has no suffixes. An answer with the first page has the size, too.
                 (Error::NotSupported { .. }, GetRange::Suffix(_)) => {
                     wanted = GetRange::Bounded(0..self.page_size);
                 }
-                // The object may be empty or end before the range, or the server has no ranges. If
-                // ranges are not supported, a large object cannot be cached. Another error may be
-                // a temporary one.
+                // The object may be empty or end before the range, or the server has no ranges. In
+                // the last case a large object cannot be cached. Another error may be temporary.
                 _ => {
                     let has_none = matches!(error, Error::NotSupported { .. });
                     let why = has_none.then(|| Shared::uncacheable(error));
@@ -87,7 +85,6 @@ impl Opener {
         }
     }
 
-    /// Requests bytes of an object that is not known.
     async fn request(
         &self,
         location: &Path,
@@ -105,7 +102,7 @@ impl Opener {
         self.send(location, answer).await
     }
 
-    /// Sends a request of an opening when there is a permit for it, by polling `answer`.
+    /// Sends a request of an opening, by polling `answer`, when there is a permit for it.
     pub(super) async fn send(
         &self,
         location: &Path,
@@ -121,9 +118,8 @@ impl Opener {
     }
 
     /// Opens the object with an answer that is the whole object. The bytes of an object larger than
-    /// [`MAX_FIRST_BYTES`] are not received. For such an object, returns the error in
-    /// `uncacheable`, which is present if the store has ignored a range or supports none. If there
-    /// is no error, the pages are requested later.
+    /// [`MAX_FIRST_BYTES`] are not received: returns the error in `uncacheable`, which is present
+    /// if the store has ignored a range or supports none, or else opens the object without bytes.
     async fn take_all(
         &self,
         location: &Path,
@@ -187,7 +183,6 @@ impl Opener {
                 "{location}: a request for bytes {range:?} returned {} bytes",
                 bytes.len()
             ));
-            // The size may be that before or after the compression.
             return Err(if is_encoded(&attributes) {
                 Shared::uncacheable(error)
             } else {
@@ -201,8 +196,8 @@ impl Opener {
             .await
     }
 
-    /// Returns `range`, extended to whole pages as far as this is possible without the size of the
-    /// object, and limited to the maximum size of the first request.
+    /// Returns `range`, extended to whole pages as far as possible without the size of the object,
+    /// and limited to [`MAX_FIRST_BYTES`].
     fn first_range(&self, range: Option<GetRange>) -> GetRange {
         let page = self.page_size;
         let from = |start: u64| {
@@ -219,8 +214,7 @@ impl Opener {
                 GetRange::Bounded(all.start..end.min(all.end).max(all.start + 1))
             }
             Some(GetRange::Offset(start)) => GetRange::Bounded(from(start)),
-            // One page more than the suffix is requested: the suffix may begin anywhere in a page,
-            // and the whole page must be included.
+            // The suffix may begin anywhere in a page, which must be included as a whole.
             Some(GetRange::Suffix(len)) if len <= MAX_FIRST_BYTES => GetRange::Suffix(len + page),
             Some(GetRange::Suffix(_)) => GetRange::Suffix(MAX_FIRST_BYTES),
             None => GetRange::Bounded(from(0)),

@@ -23,25 +23,24 @@ use crate::permits::Permits;
 use crate::tier::disk::Tier;
 use crate::tier::{Namespace, StateHash};
 
-/// If the cache has no memory left for another object, the opener forgets this number of least
-/// recently used objects and tries again, at most `MOST_TRIES` times.
+/// If the cache has no memory for another object, the opener forgets this number of least recently
+/// used objects and tries again, at most `MOST_TRIES` times.
 const FORGOTTEN_AT_ONCE: usize = 64;
 const MOST_TRIES: u32 = 16;
 
-/// Maximum number of concurrent calls of a runtime that open a file of the cache.
+/// Maximum number of concurrent calls of a runtime that open files of the cache.
 pub(crate) const MAX_OPENS: usize = 8;
 
-/// Maximum number of attempts of a reader to open an object or to read a range. An attempt is
-/// repeated if its task was dropped or, for an opening, if its outcome was outdated.
+/// Maximum number of attempts to open an object or to read a range. An attempt is repeated if its
+/// task was dropped or the outcome of an opening was outdated.
 pub(crate) const MAX_ABANDONED: u32 = 4;
 
-/// Source of the first pages of an object that is not known.
+/// Source of the first pages of an unknown object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// The tier if it has them, or else the store.
+    /// The tier if it has them, and else the store.
     Any,
-    /// The store, for a try after the first: pages that are missing in the tier may be unavailable
-    /// by themselves, since the store has no ranges.
+    /// The store, after a failed try: without ranges it cannot send pages that the tier lacks.
     Store,
 }
 
@@ -54,15 +53,13 @@ pub(crate) struct Opener {
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) closer: Closer,
     pub(crate) tier: Option<Arc<Tier>>,
-    /// Name of the store in the tier.
     pub(crate) namespace: Namespace,
-    /// Permits for calls that open a file of the cache, and may wait for free memory.
+    /// Permits for calls that open a file of the cache, which may wait for free memory.
     pub(crate) opens: Permits,
 }
 
-/// Opening that this process performs. If it is dropped before the end, because the task of the
-/// opening panicked or its runtime was shut down, the table gets an error that makes readers open
-/// the object again.
+/// Opening in progress. If it is dropped before the end, since its task panicked or its runtime was
+/// shut down, readers get an error that makes them open the object again.
 struct Turn {
     opener: Arc<Opener>,
     location: Path,
@@ -74,8 +71,7 @@ struct Turn {
 impl Turn {
     fn end(&mut self, outcome: Outcome) {
         if let Some(sender) = self.outcome.take() {
-            // The table is changed first, so that a reader that gets an error and opens the object
-            // again does not find this opening.
+            // The table first, so that a reader that repeats the opening does not find this one.
             self.opener.table.opened(&self.location, self.nr, &outcome);
             // The send fails if no reader waits any more.
             let _ = sender.send(outcome);
@@ -94,8 +90,8 @@ impl Drop for Turn {
 
 impl Opener {
     /// Returns the object at `location`. If it is not known, opens it by a request for `range`, or
-    /// with pages of `source`. If each of several openings of other readers returned an outdated
-    /// state, fails with the error of a disputed object.
+    /// with pages of `source`. If the outcomes of all openings that the reader waited for are
+    /// outdated, fails with the error of a disputed object.
     pub(crate) async fn open(
         self: &Arc<Self>,
         location: &Path,
@@ -115,7 +111,7 @@ impl Opener {
             }
             match opening.await {
                 Err(error) if error.is_abandoned() && nr_tries < MAX_ABANDONED => {}
-                // The table has dropped this outcome, so the next lookup finds another one.
+                // The table has dropped this outcome.
                 Ok(known) if seen.is_outdated(&known) => {
                     if nr_tries == MAX_ABANDONED {
                         return Err(Shared::changed(location).into_disputed());
@@ -126,7 +122,7 @@ impl Opener {
         }
     }
 
-    /// Begins an opening as a separate task, so that it continues if the first reader is dropped.
+    /// Begins an opening as a task, which continues if the first reader is dropped.
     fn begin(
         self: &Arc<Self>,
         location: &Path,
@@ -159,8 +155,7 @@ impl Opener {
         }));
     }
 
-    /// Opens the object that the store has described. `come` has bytes that were received already,
-    /// and their position.
+    /// Opens the object that the store has described. `come` has received bytes and their position.
     pub(super) async fn know(
         &self,
         location: &Path,
@@ -174,9 +169,9 @@ impl Opener {
         if let Some((pos, bytes)) = come {
             let pages = self.whole_pages(pos..pos + bytes.len() as u64, known.state.meta.size);
             known.object.keep(Some((pos, bytes)));
-            // This moves the bytes into the cache. All pages stay pinned until the last is moved,
-            // so that they do not evict each other. If no frame is available for a page, readers
-            // request it and the later ones again.
+            // Moves the bytes into the cache. All pages stay pinned until the end, so that they do
+            // not evict each other. If no frame is free, readers request this page and the later
+            // ones.
             let mut pinned = Vec::new();
             for page in pages {
                 match known.file.pin_async(page).await {
@@ -212,8 +207,8 @@ impl Opener {
         );
         let file = self.open_file(&object, location).await?;
         self.traffic.counters.nr_opened.add(1);
-        // Disables the readahead of the cache, since an unneeded page costs a request. The pieces
-        // of a long answer are requested ahead instead ([`crate::read::pieces`]).
+        // Disables the readahead of the cache, since an unneeded page costs a request. Pieces of
+        // long answers are requested ahead instead ([`crate::read::pieces`]).
         file.advise(0..0, Advice::Random)
             .map_err(Shared::of_cache)?;
         let file = Opened::new(file, self.closer.clone());
@@ -223,16 +218,15 @@ impl Opener {
         ))
     }
 
-    /// Opens the object as a file of the cache. If the metadata of objects uses all memory, forgets
-    /// the least recently used objects.
+    /// Opens the object as a file of the cache. Without memory for it, forgets known objects.
     async fn open_file(&self, object: &Object, location: &Path) -> Result<File, Shared> {
         self.closer.keep_up().await;
         let mut nr_tries = 0;
         loop {
             let (object, name) = (object.clone(), location.to_string());
             let (cache, options) = (self.cache.clone(), self.options.clone());
-            // Without free memory, the call waits for reads in flight, which need the threads of
-            // the runtime. So it may not block one of them.
+            // Without free memory, the call waits for reads in flight, so it must not block a
+            // thread of the runtime, which executes these.
             let permit = self.opens.acquire().await;
             let opened = spawn_blocking(move || {
                 let opened = cache.open_backend_with(object, name, &options);
@@ -249,8 +243,7 @@ impl Opener {
                     }
                     let nr = self.table.forget_oldest(FORGOTTEN_AT_ONCE);
                     self.traffic.counters.nr_crowded_out.add(nr as u64);
-                    // This also waits for files of objects that concurrent openers have forgotten
-                    // for the same reason.
+                    // This also waits for files that concurrent openers have queued.
                     self.closer.settle().await;
                 }
                 Err(error) => return Err(Shared::of_cache(error)),

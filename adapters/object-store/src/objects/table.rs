@@ -16,28 +16,24 @@ use crate::fetch::object::Object;
 use crate::fetch::traffic::Traffic;
 use crate::identity::Verdict;
 
-/// Maximum time for which requests are passed on to the store without another try to open the
-/// object.
+/// Maximum time for which gets are passed on before the next try to open the object.
 const MAX_UNCACHEABLE: Duration = Duration::from_mins(1);
 
 pub(crate) type Outcome = Result<Arc<Known>, Shared>;
 
-/// Future of the outcome of an opening. All readers that wait for the object share it, so the
-/// object is opened once.
+/// Shared future of an opening, for all readers that wait for the object.
 pub(crate) type Opening = SharedFuture<BoxFuture<'static, Outcome>>;
 
 #[derive(Clone)]
 enum Entry {
     Known(Arc<Known>),
     Opening(Pending),
-    /// The cache cannot serve the object, as was found at this time.
+    /// The cache cannot serve the object; time of this finding.
     Uncacheable(Instant, Shared),
 }
 
-/// Object that is being opened.
 #[derive(Clone)]
 struct Pending {
-    /// Number that identifies the opening.
     nr: u64,
     opening: Opening,
     /// Previous state, unless it is known to be replaced.
@@ -45,8 +41,8 @@ struct Pending {
     seen: Seen,
 }
 
-/// Maximum number of observed descriptions that are kept for an opening. A get and a listing may
-/// describe one state differently, but more descriptions are of several states.
+/// Maximum number of descriptions that are kept for an opening. A get and a listing may describe
+/// one state differently, but more descriptions are of several states.
 const MAX_OBSERVED: usize = 4;
 
 /// Results of other requests since an opening began. Clones are cheap.
@@ -61,8 +57,8 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Whether the outcome of the opening is known to be replaced. Which of two different states is
-    /// newer is not known, so an observed one counts as newer.
+    /// Whether the outcome of the opening is outdated. Which of two different states is newer is
+    /// not known, so an observed one counts as newer.
     pub(crate) fn is_outdated(&self, known: &Arc<Known>) -> bool {
         let is_replaced = |replaced: &Object| replaced.is(&known.object);
         let is_other = |meta: &ObjectMeta| known.state.compare(meta) == Verdict::Different;
@@ -83,7 +79,7 @@ impl Seen {
 }
 
 impl Pending {
-    /// Takes the previous state, which was found to be replaced, if `is_it` returns `true` for it.
+    /// Takes the previous state, which was found to be replaced, if `is_it` is true for it.
     fn take_replaced(&mut self, is_it: impl Fn(&Arc<Known>) -> bool) -> Option<Entry> {
         let before = self.before.take_if(|before| is_it(before))?;
         self.seen.replaced = Some(before.object.clone());
@@ -91,25 +87,21 @@ impl Pending {
     }
 }
 
-/// Result of a lookup.
 pub(crate) enum Look {
     Known(Arc<Known>),
-    /// The object is being opened. If the caller must open it, there is a duty as well. An outcome
-    /// that is outdated by what was seen before the caller came is not for it.
+    /// The object is being opened, by the caller if there is a duty. The caller must not use an
+    /// outcome that is outdated by what was seen before.
     Opening(Opening, Option<Duty>, Seen),
     Uncacheable(Shared),
 }
 
-/// Duty of a caller of [`Table::look`] to open an object, and to report the outcome.
+/// Duty of a caller of [`Table::look`] to open an object.
 pub(crate) struct Duty {
-    /// Number of the opening.
     pub(crate) nr: u64,
     /// Previous state, which is no longer trusted.
     pub(crate) before: Option<Arc<Known>>,
-    /// Whether gets of the object were passed on until now. Only an answer with bytes shows whether
-    /// the cache can serve it.
+    /// Whether gets were passed on. Only an answer with bytes shows whether the cache can serve it.
     pub(crate) was_passed_on: bool,
-    /// Channel for the outcome, to all readers that wait.
     pub(crate) outcome: oneshot::Sender<Outcome>,
 }
 
@@ -125,11 +117,10 @@ struct Entries {
 }
 
 impl Table {
-    /// Creates a table for at most `most` objects. Each object is trusted for `trust`.
+    /// Creates a table for at most `most` objects, each of which is trusted for `trust`.
     pub(crate) fn new(most: NonZeroUsize, trust: Duration, traffic: Arc<Traffic>) -> Self {
         let entries = Entries {
-            // The table is created without a limit, and so grows as objects become known. `resize`
-            // sets the limit below.
+            // The table grows as objects become known, up to the limit that `resize` sets below.
             by_location: LruCache::unbounded(),
             nr_openings: 0,
         };
@@ -146,8 +137,8 @@ impl Table {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the known state of `location`, or the opening that is in progress. If there is
-    /// neither, or the state is no longer trusted, begins an opening, which is the caller's duty.
+    /// Returns the known state, or the opening in progress. If there is neither, or the state is no
+    /// longer trusted, begins an opening, which is the duty of the caller.
     pub(crate) fn look(&self, location: &Path) -> Look {
         let mut entries = self.entries();
         let (before, was_passed_on) = match entries.by_location.get(location) {
@@ -182,8 +173,7 @@ impl Table {
             .by_location
             .push(location.clone(), Entry::Opening(pending));
         drop(entries);
-        // The replaced entry is dropped after the lock is released, since it may have the last
-        // handle of a file.
+        // Dropped without the lock, since the entry may have the last handle of a file.
         drop(gone);
         let duty = Duty {
             nr,
@@ -194,11 +184,12 @@ impl Table {
         Look::Opening(opening, Some(duty), Seen::default())
     }
 
-    /// Ends opening `nr`. If the opening succeeded, its object becomes known, unless it was
-    /// forgotten or found in another state concurrently. If it found that the cache cannot serve
-    /// the object, the table records that. After another failure, the previous state stays in the
-    /// table, to be checked again by the next reader. It is removed if the object is missing, or if
-    /// the state is known to be replaced.
+    /// Ends opening `nr`, with one of these results for the table:
+    ///
+    /// - the new state, or none if the object was forgotten or found in another state concurrently;
+    /// - the finding that the cache cannot serve the object;
+    /// - after another failure the previous state, which the next reader checks, or none if it is
+    ///   known to be replaced or the object is missing.
     pub(crate) fn opened(&self, location: &Path, nr: u64, outcome: &Outcome) {
         let mut entries = self.entries();
         let (before, is_outdated) = match entries.by_location.peek_mut(location) {
@@ -225,7 +216,6 @@ impl Table {
                     let entry = Entry::Known(Arc::clone(before));
                     entries.by_location.push(location.clone(), entry)
                 }
-                // The next reader opens the object again.
                 _ => entries.by_location.pop_entry(location),
             },
         };
@@ -239,8 +229,7 @@ impl Table {
         self.note_forgotten(gone);
     }
 
-    /// Removes the object if it is recorded as disputed ([`Shared::is_disputed`]), so that the next
-    /// read opens it again.
+    /// Removes the record of a disputed object, so that the next read opens it again.
     pub(crate) fn forget_disputed(&self, location: &Path) {
         let mut entries = self.entries();
         if let Some(Entry::Uncacheable(_, error)) = entries.by_location.peek(location)
@@ -286,7 +275,7 @@ impl Table {
     pub(crate) fn forget_oldest(&self, nr: usize) -> usize {
         let mut entries = self.entries();
         let mut gone = Vec::new();
-        // Each entry is visited at most once. Objects that are being opened stay in the table.
+        // Visits each entry at most once. Objects that are being opened stay.
         for _ in 0..entries.by_location.len() {
             if gone.len() == nr {
                 break;
@@ -304,10 +293,9 @@ impl Table {
         gone.len()
     }
 
-    /// Compares metadata that the store has returned for `location` with the known state: confirms
-    /// the state, or forgets it, or does nothing if the metadata are no evidence. If the object is
-    /// being opened, keeps the metadata for a comparison with the outcome. A listing returns no
-    /// `attributes`, and may spell the time in another precision than a get.
+    /// Compares metadata that the store has returned with the known state: confirms it, forgets it,
+    /// or does nothing if they are no evidence. During an opening, keeps them for a comparison with
+    /// the outcome. A listing has no `attributes`, and may have times of another precision.
     pub(crate) fn observe(
         &self,
         location: &Path,
@@ -342,12 +330,10 @@ impl Table {
         if matches!(gone, Some(Entry::Known(_))) {
             self.traffic.counters.nr_forgotten.add(1);
         }
-        // The entry is dropped after the lock is released. If the object is unused, the drop queues
-        // its file to be closed.
+        // Dropped without the lock. If the object is unused, the drop queues its file to be closed.
         drop(gone);
     }
 
-    /// Returns the number of openings that have begun so far.
     pub(crate) fn nr_openings(&self) -> u64 {
         self.entries().nr_openings
     }

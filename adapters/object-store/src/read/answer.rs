@@ -17,32 +17,29 @@ use crate::objects::open::MAX_ABANDONED;
 #[derive(Clone, Debug)]
 pub(crate) struct Answers {
     pub(crate) traffic: Arc<Traffic>,
-    /// One permit for each page that may be pinned.
+    /// Permits for pinned pages.
     pub(crate) pins: Arc<Semaphore>,
 }
 
-/// Pinned page that owns the bytes of an answer (`Bytes::from_owner`). It is dropped with the last
-/// part of the answer.
+/// Pinned page that owns the bytes of an answer (`Bytes::from_owner`).
 struct Pinned {
     guard: OwnedPageGuard,
     range: Range<usize>,
-    /// Declared after the guard, so that it is dropped later: the guard's strong reference to the
-    /// file must not be the last one.
+    /// Dropped after the guard, whose strong reference to the file must not be the last one.
     _known: Arc<Known>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl AsRef<[u8]> for Pinned {
     fn as_ref(&self) -> &[u8] {
-        // The range is in bounds: it was checked on creation, and the length of a guard is
-        // constant.
+        // The range was checked on creation, and the length of a guard is constant.
         self.guard.get(self.range.clone()).unwrap_or_default()
     }
 }
 
 impl Answers {
-    /// Returns the bytes in `range`. If the task of a request for them is dropped, for example
-    /// with the runtime of another reader, repeats the request on the runtime of the caller.
+    /// Returns the bytes in `range`. If the task of a request for them is dropped, for example with
+    /// the runtime of another reader, repeats the request on the caller's runtime.
     pub(crate) async fn read(
         &self,
         known: &Arc<Known>,
@@ -83,8 +80,8 @@ impl Answers {
         }
     }
 
-    /// Pins the page if the range is in one page, and is at least a quarter of the page. Returns
-    /// `None` if the caller must copy the range instead.
+    /// Pins the page if the range is in one page, and at least a quarter of it. Otherwise, or at
+    /// the limit of pins, returns `None`: the caller must copy the range.
     async fn pin(&self, known: &Arc<Known>, range: &Range<u64>) -> Result<Option<Bytes>, Shared> {
         let page_size = known.file.page_size() as u64;
         let page = range.start / page_size;
@@ -136,8 +133,7 @@ impl Answers {
                 .await;
             let nr = match result {
                 Ok(nr) => nr,
-                // All pages are pinned or in flight. The read need not fail in this case: it
-                // fetches the bytes without the cache.
+                // All pages are pinned or in flight. The bytes are fetched without the cache.
                 Err(error) if error.kind() == ErrorKind::OutOfFrames => {
                     self.traffic.counters.nr_around.add(1);
                     all.extend_from_slice(&known.object.fetch_around(start..range.end).await?);
@@ -155,8 +151,8 @@ impl Answers {
                     all.len()
                 )));
             }
-            // A read that fails at a later page returns the bytes before that page. The next read
-            // then begins at that page, and returns the error.
+            // A read that fails at a later page returns the bytes before it. The next read begins
+            // at that page, and returns the error.
             all.extend_from_slice(&bytes[..nr]);
             if all.len() == len {
                 return Ok(all.into());

@@ -1,5 +1,4 @@
-//! Gets of the current state of an object, from the cache where possible. If the object is replaced
-//! during a get, the get is repeated.
+//! Gets of the current state of an object, repeated if the object is replaced during the get.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,22 +29,20 @@ pub(crate) struct Gets {
 }
 
 enum Begun {
-    /// Known object, the requested range of the object, and the first bytes of this range.
+    /// Known object, the requested range, and its first bytes.
     Known(Arc<Known>, Range<u64>, Bytes),
-    /// Answer of the store, passed on unchanged because the range is not within the known size of
-    /// the object.
+    /// Answer of the store.
     OfStore(GetResult),
 }
 
 /// Next step after a failed read of a known object.
 enum Next {
     Repeat,
-    /// The store is to answer the request itself.
+    /// Pass the request on to the store.
     PassOn,
     Fail,
 }
 
-/// Returns the source of pages for a try to read an object.
 fn source(nr_tries: u32) -> Source {
     match nr_tries {
         1 => Source::Any,
@@ -110,8 +107,7 @@ impl Gets {
                 None => 0..size,
                 Some(range) => match range.as_range(size) {
                     Ok(range) => range,
-                    // The range is not within the known size of the object. The object may have
-                    // been replaced since, so this requests the range from the store.
+                    // The object may have been replaced, so the store decides about the range.
                     Err(_) => {
                         let result = self.request(location, range).await?;
                         let verdict = known.state.compare(&result.meta);
@@ -140,8 +136,8 @@ impl Gets {
         }
     }
 
-    /// Forgets the state of an object that was replaced during a read, or whose ranges the store
-    /// has never returned. Returns what follows the failed read.
+    /// Returns the next step after a failed read. Forgets the state of an object that was replaced,
+    /// or whose ranges the store has never returned.
     fn after(&self, known: &Arc<Known>, error: &Shared, nr_tries: u32) -> Next {
         let table = &self.opener.table;
         if error.is_of_change() {
@@ -154,7 +150,7 @@ impl Gets {
             return Next::PassOn;
         }
         if known.opened_by == OpenedBy::Metadata && known.may_lack_ranges(error) {
-            // The next opening requests bytes, and so shows whether the store has ranges.
+            // The next opening requests bytes, which shows whether the store has ranges.
             table.forget_state(known);
             if nr_tries < MAX_TRIES {
                 return Next::Repeat;
@@ -177,8 +173,8 @@ impl Gets {
         Next::PassOn
     }
 
-    /// Requests `range` of an object that the cache cannot serve from the store. The answer ends
-    /// with an error if it has another number of bytes than it declares.
+    /// Passes a get on to the store. The answer ends with an error if its length is not as
+    /// declared.
     async fn pass_on(&self, location: &Path, range: Option<&GetRange>) -> Result<Begun> {
         let options = GetOptions {
             range: range.cloned(),
@@ -197,7 +193,6 @@ impl Gets {
         Ok(Begun::OfStore(checked(result)))
     }
 
-    /// Answers a get of the current state of an object, from the cache where possible.
     pub(crate) async fn answer(
         &self,
         location: &Path,
@@ -238,9 +233,8 @@ impl Gets {
         self.opener.store.get_opts(location, options).await
     }
 
-    /// Returns the bytes of all `ranges`, which are of one state of the object. If a range is
-    /// empty, returns the store's answer, since not all stores accept such a range: its separate
-    /// requests may see two states.
+    /// Returns the bytes of all `ranges`, of one state of the object. If a range is empty, passes
+    /// the call on, since not all stores accept such a range: its requests may see two states.
     pub(crate) async fn read_ranges(
         &self,
         location: &Path,
@@ -276,7 +270,7 @@ impl Gets {
             } else if has_empty {
                 return self.opener.store.get_ranges(location, ranges).await;
             } else {
-                // The reads are concurrent, so that missing pages are merged into few requests.
+                // Concurrent reads, so that missing pages are merged into few requests.
                 let reads = ranges
                     .iter()
                     .map(|range| whole(&self.answers, &known, range.start..range.end.min(size)));
@@ -295,9 +289,8 @@ impl Gets {
         }
     }
 
-    /// Requests from the store the ranges that start past `size`, the known size of the object; one
-    /// byte of a range that is not empty. Returns the store's error, or whether the store has bytes
-    /// there, since the object was replaced.
+    /// Requests the ranges that start past `size`, the known size; one byte of each that is not
+    /// empty. Returns the store's error, or whether the object was replaced by a longer one.
     async fn is_longer_now(
         &self,
         location: &Path,
@@ -307,8 +300,7 @@ impl Gets {
         let is_past =
             |range: &&Range<u64>| range.start >= size.saturating_add(range.is_empty().into());
         for range in ranges.iter().filter(is_past) {
-            // Each is requested alone: the default `get_ranges` of `object_store` panics if it
-            // merges such a range with another one.
+            // One by one: the default `get_ranges` panics if it merges such a range with another.
             let end = range.end.min(range.start.saturating_add(1));
             let byte = range.start..end;
             let ranges = std::slice::from_ref(&byte);

@@ -2,7 +2,6 @@
 //!
 //! - Owns: repeats of gets of an object that changes ([`gets`]), the choice between pin and copy
 //!   ([`answer`]), and pieces of long answers ([`pieces`]).
-//! - Calls: `objects`, `fetch`, `error`, `metrics`.
 //! - Promises: the pages pinned by live answers are bounded; further answers are copies.
 
 pub(crate) mod answer;

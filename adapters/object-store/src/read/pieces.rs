@@ -23,10 +23,9 @@ pub(crate) fn end_of_piece(start: u64, end: u64) -> u64 {
     next.min(end)
 }
 
-/// Returns a stream of `first`, and then of `range` in pieces. The next pieces are requested ahead.
-/// The requests have the extensions of the current get. If the object was replaced, the stream
-/// fails, and `opener` forgets the state, so that a further get reads the new one. If the store may
-/// have no ranges, further gets are passed on.
+/// Returns a stream of `first`, and then of `range` in pieces, with the extensions of the current
+/// get. If the object was replaced, the stream fails, and a further get reads the new state. If the
+/// store may have no ranges, further gets are passed on.
 pub(crate) fn pieces(
     answers: Answers,
     opener: Arc<Opener>,
@@ -50,8 +49,7 @@ pub(crate) fn pieces(
                     if error.is_of_change() {
                         opener.table.forget_state(&known);
                     } else if error.is_uncacheable() || known.may_lack_ranges(&error) {
-                        // The tier may have the first pieces of the object, so that each further
-                        // get would fail at this one.
+                        // The tier may have the earlier pieces: each get would fail here.
                         let error = error.clone().into_uncacheable();
                         opener.table.pass_on(&known, error);
                     }
@@ -89,7 +87,7 @@ async fn next_piece(
     let end = end_of_piece(range.start, range.end);
     let soon = end..range.end.min(end.saturating_add(AHEAD * PIECE));
     if !soon.is_empty() {
-        // The call is a hint, and its errors are ignored: the read of the piece returns them.
+        // A hint, whose errors the read of the piece returns.
         let _ = known.file.prefetch(std::slice::from_ref(&soon));
     }
     answers.read(known, range.start..end).await

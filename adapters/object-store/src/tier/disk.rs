@@ -1,4 +1,4 @@
-//! The tier itself: a thread writes pages, and readers read them.
+//! Pages on the disk: a thread writes them, and readers read them.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -25,7 +25,7 @@ const TABLE_SHARE_DIVISOR: u64 = 2;
 #[derive(Debug)]
 pub(crate) struct Tier {
     inner: Arc<Inner>,
-    /// One permit for each concurrent read. A read blocks a thread of the runtime.
+    /// Permits for reads, each of which blocks a thread of the runtime.
     pub(crate) reads: Permits,
     /// `None` during the drop.
     sender: Option<SyncSender<(Key, Vec<u8>)>>,
@@ -36,30 +36,28 @@ pub(crate) struct Tier {
 struct Inner {
     pages: PageFile,
     nr_places: u32,
-    /// Set when the log was read. All lookups before that find nothing.
+    /// Set when the log was read. Lookups before that find nothing.
     slots: OnceLock<Mutex<Slots>>,
     counters: Arc<Counters>,
-    /// Whether the disk has failed, so that no more pages are written.
     has_failed: AtomicBool,
-    /// Whether the tier is being dropped, so that the rest of the log is not read.
+    /// Set when the tier is dropped, to stop the reading of the log.
     is_closing: AtomicBool,
 }
 
-/// Number of entries that are copied while the table is locked once.
+/// Number of entries that are copied under one lock.
 const ENTRIES_AT_ONCE: usize = 1024;
 
 fn lock(slots: &Mutex<Slots>) -> MutexGuard<'_, Slots> {
     slots.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the contents of all places, as the table has them at different times.
+/// Returns the contents of all places, at different times.
 fn entries(slots: &Mutex<Slots>, nr_places: u32) -> impl Iterator<Item = Vec<Entry>> {
     let starts = (0..nr_places as usize).step_by(ENTRIES_AT_ONCE);
     starts.map(|start| lock(slots).entries(start, ENTRIES_AT_ONCE))
 }
 
-/// Returns the table of `nr_places` places in `folder`. It is empty if `stored` is
-/// [`Stored::Removed`]. Returns `None` when `stops` returns `true`.
+/// Returns the table of `folder`, empty for [`Stored::Removed`]; `None` if `stops` returns `true`.
 pub(super) fn restore(
     folder: &Path,
     pages: &PageFile,
@@ -93,8 +91,8 @@ impl Inner {
         self.slots.get().map(lock)
     }
 
-    /// Reads the log, and then writes received pages until the last sender is dropped. If the tier
-    /// is dropped before the log was read, leaves the log as it is.
+    /// Reads the log, and then writes received pages until the sender is dropped. If the tier is
+    /// dropped before the end of the log, leaves the log as it is.
     fn run(&self, folder: &Path, stored: Stored, pages: &Receiver<(Key, Vec<u8>)>) {
         match self.load(folder, stored) {
             Ok(Some((slots, log))) => self.write_all(slots, log, pages),
@@ -103,8 +101,8 @@ impl Inner {
         }
     }
 
-    /// Reads the log in `folder`, serves lookups from then on, and replaces the log by a new one.
-    /// Returns `None` if the tier is dropped before the end of the log.
+    /// Reads the log, serves lookups from then on, and replaces the log by a new one. Returns
+    /// `None` if the tier is dropped before.
     fn load(&self, folder: &Path, stored: Stored) -> io::Result<Option<(&Mutex<Slots>, Log)>> {
         let stops = || self.is_closing();
         let Some(slots) = restore(folder, &self.pages, self.nr_places, stored, stops)? else {
@@ -131,8 +129,7 @@ impl Inner {
                 key,
                 sum: Sum::new(key, &bytes),
             };
-            // Lookups do not find the page before `fill` is called, so no reader sees a
-            // half-written place.
+            // Lookups find the page only after `fill`, so no reader sees a half-written place.
             let written = self.pages.write(place, &bytes);
             let noted = written.and_then(|()| log.note(entry, entries(slots, self.nr_places)));
             match noted {
@@ -158,7 +155,7 @@ impl Inner {
         self.has_failed.load(Ordering::Relaxed)
     }
 
-    /// Stops writes to the disk. The first call logs the error.
+    /// Stops writes to the disk, and logs the first error.
     fn fail(&self, error: &io::Error) {
         // ORDERING: Relaxed; as in `has_failed`.
         if !self.has_failed.swap(true, Ordering::Relaxed) {
@@ -168,7 +165,6 @@ impl Inner {
     }
 }
 
-/// Returns the number of pages of a tier of `bytes` bytes.
 fn nr_places(bytes: u64, page_size: u32) -> io::Result<u32> {
     u32::try_from(bytes / u64::from(page_size))
         .ok()
@@ -187,8 +183,7 @@ fn invalid(text: String) -> io::Error {
 impl Tier {
     /// Opens or creates the tier in `folder`, for at most `bytes` bytes of pages. At most
     /// `most_waiting` pages wait to be written; further ones are skipped. `stored` states whether
-    /// pages that are in the folder are used. They are found when a thread has read the log; until
-    /// then, all lookups find nothing.
+    /// pages in the folder are used. A thread reads the log; until then, all lookups find nothing.
     pub(crate) fn open(
         folder: &Path,
         bytes: u64,
@@ -218,8 +213,8 @@ impl Tier {
         })
     }
 
-    /// Returns the memory of the tables of a tier, in bytes. Fails if such a tier is not possible,
-    /// or if the tables exceed their share of `capacity`.
+    /// Returns the memory of the tables in bytes. Fails if such a tier is not possible, or the
+    /// tables exceed their share of `capacity`.
     pub(crate) fn table_bytes(bytes: u64, page_size: u32, capacity: u64) -> io::Result<u64> {
         let table_bytes = Slots::bytes(nr_places(bytes, page_size)? as usize) as u64;
         if table_bytes > capacity / TABLE_SHARE_DIVISOR {
@@ -235,14 +230,13 @@ impl Tier {
         self.inner.slots().is_some_and(|slots| slots.has(key))
     }
 
-    /// Whether the tier has pages of the object at a location, in any state. The result is a hint.
+    /// Whether the tier has pages at a location, in any state. The result is a hint.
     pub(crate) fn has_location(&self, location: LocationHash) -> bool {
         let slots = self.inner.slots();
         slots.is_some_and(|slots| slots.has_location(location))
     }
 
-    /// Whether a page would be stored by [`keep`](Self::keep), to which the caller must pass a
-    /// copy. The result is a hint.
+    /// Whether [`keep`](Self::keep) would store a page. The result is a hint, which saves a copy.
     pub(crate) fn keeps(&self, key: Key) -> bool {
         !self.inner.has_failed() && !self.has(key)
     }
@@ -256,8 +250,7 @@ impl Tier {
         }
     }
 
-    /// Reads a page from the disk. Returns `None` if the page is missing or damaged. A damaged page
-    /// is removed.
+    /// Reads a page. Returns `None` if it is missing or damaged, and removes a damaged one.
     pub(crate) fn read(&self, key: Key) -> Option<Vec<u8>> {
         let (place, len, sum) = self.inner.slots()?.find(key)?;
         let read = self.inner.pages.read(place, len);
@@ -269,8 +262,7 @@ impl Tier {
             Ok(_) => {}
             Err(error) => tracing::debug!(%error, "a page could not be read from the tier"),
         }
-        // Either the page is damaged, or another thread has concurrently evicted it and stored
-        // another page in its place.
+        // The page is damaged, or another thread has concurrently replaced it by another page.
         let mut slots = self.inner.slots()?;
         if slots
             .find(key)
@@ -285,8 +277,8 @@ impl Tier {
 
 impl Drop for Tier {
     fn drop(&mut self) {
-        // If the thread reads the log, it stops. Otherwise it writes the queued pages, whose number
-        // is bounded, and ends without a sender. The files can then be opened again.
+        // The thread stops reading the log, or writes the queued pages, whose number is bounded.
+        // When it has ended, the files can be opened again.
         // ORDERING: Relaxed; as in `is_closing`.
         self.inner.is_closing.store(true, Ordering::Relaxed);
         self.sender = None;

@@ -1,15 +1,12 @@
-//! The two files of a tier: one has pages, in *places* of equal size, the other is a log of the
-//! contents of these places.
+//! The two files of a tier: pages in *places* of equal size, and a log of what the places have.
 //!
 //! # The log
 //!
-//! The log has a header of 32 bytes, and then entries of 48 bytes: the place, the length of the
-//! page, its key, its checksum (sum), and a checksum of the entry. The last entry for a place is
-//! valid. An entry is written after its page, and neither is synced. After a crash, an entry may
-//! therefore name a page that is missing or incomplete. The sum of the entry does not match such a
-//! page. Entries after an incomplete or damaged entry are ignored. When the log exceeds twice the
-//! necessary length, a new log is written to another file, which then replaces the old one by a
-//! rename.
+//! The log has a header of 32 bytes and entries of 48 bytes: place, length, key and checksum (sum)
+//! of the page, and a checksum of the entry. The last entry for a place is valid. An entry is
+//! written after its page, and neither is synced. After a crash an entry may name a page that is
+//! missing or incomplete, which its sum does not match. Entries after an incomplete or damaged one
+//! are ignored. A log that exceeds twice the necessary length is replaced by a rename.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Read as _, Write as _};
@@ -24,7 +21,6 @@ use super::{Key, Sum};
 /// First bytes of a log, with the version of its format.
 const MAGIC: [u8; 16] = *b"pagewell tier 3\n";
 
-/// Name of the log in its folder.
 const LOG: &str = "log";
 
 const HEADER: usize = 32;
@@ -78,7 +74,6 @@ fn check_of(bytes: &[u8; ENTRY]) -> [u8; 8] {
     check
 }
 
-/// File of pages, locked through this handle.
 #[derive(Debug)]
 pub(super) struct PageFile {
     file: FileBackend,
@@ -91,13 +86,12 @@ pub(super) struct Log {
     file: File,
     path: PathBuf,
     page_size: u32,
-    /// Number of entries above which a new log replaces this one.
     max_entries: u64,
     nr_entries: u64,
 }
 
 impl Log {
-    /// Replaces the log in `folder` by one with these entries, of a tier of `nr_places` places.
+    /// Replaces the log in `folder` by one with these entries, for `nr_places` places.
     pub(super) fn create(
         folder: &Path,
         page_size: u32,
@@ -126,8 +120,7 @@ impl Log {
         }
     }
 
-    /// Logs the new contents of a place. If the log is much longer than necessary, first replaces
-    /// it by a new log with `entries`.
+    /// Logs the contents of a place. If the log is too long, first replaces it by one of `entries`.
     pub(super) fn note(
         &mut self,
         entry: Entry,
@@ -143,16 +136,14 @@ impl Log {
 }
 
 impl PageFile {
-    /// Opens or creates the file of pages in `folder`. Fails if another handle has it open.
+    /// Opens or creates the file of pages. Fails if another handle has it open.
     pub(super) fn open(folder: &Path, page_size: u32) -> io::Result<Self> {
         std::fs::create_dir_all(folder)?;
         let options = FileOptions::new().create().direct(Direct::Auto);
-        // This acquires a lock, which also protects the log.
         let file = FileBackend::open_writable(&folder.join("pages"), &options)?;
         Ok(Self { file, page_size })
     }
 
-    /// Truncates the file to `nr_places` places.
     pub(super) fn truncate(&self, nr_places: u32) -> io::Result<()> {
         if self.file.size()? > self.pos(nr_places) {
             self.file.set_size(self.pos(nr_places))?;
@@ -167,7 +158,7 @@ impl PageFile {
         self.file.write_at(&[memory.source()], self.pos(place))
     }
 
-    /// Reads `len` bytes of a place, or fewer if the file ends within them.
+    /// Reads `len` bytes of a place, or fewer at the end of the file.
     pub(super) fn read(&self, place: u32, len: usize) -> io::Result<Vec<u8>> {
         let words = words(len);
         let memory = RacyBytes::from_words(&words).slice(0, len);
@@ -197,9 +188,8 @@ fn header(page_size: u32) -> [u8; HEADER] {
     header
 }
 
-/// Calls `each` with the entries of the log in `folder`, up to an incomplete or damaged one, or
-/// until `each` returns `Break`. There are none if the log is missing or has another page size or
-/// version.
+/// Calls `each` with the entries of the log, up to an incomplete or damaged one, or until `each`
+/// returns `Break`. A log that is missing, or of another page size or version, has none.
 pub(super) fn read_log(
     folder: &Path,
     page_size: u32,
@@ -238,8 +228,7 @@ pub(super) fn read_log(
     }
 }
 
-/// Replaces the log by a new one with these entries. Returns the new log, open at its end, and the
-/// number of its entries.
+/// Replaces the log by one with these entries. Returns it, open at its end, and their number.
 fn write_log(
     path: &Path,
     page_size: u32,
@@ -341,7 +330,6 @@ mod tests {
         let (pages, mut log, _) = open(dir.path(), 4096, 4, Stored::Used).unwrap();
         log.note(entry(1, 1), std::iter::empty()).unwrap();
         log.note(entry(3, 2), std::iter::empty()).unwrap();
-        // Only one handle of the file of pages can be open.
         assert!(open(dir.path(), 4096, 4, Stored::Used).is_err());
         drop((pages, log));
         let (pages, _, places) = open(dir.path(), 4096, 2, Stored::Used).unwrap();

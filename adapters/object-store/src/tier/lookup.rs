@@ -1,5 +1,5 @@
-//! Hash tables of a fixed size: places by the keys of pages, evicted pages by key, and numbers of
-//! pages by location. Keys and locations are hashes, so parts of them are used as hash values.
+//! Hash tables of a fixed size: places by key, evicted pages by key, and numbers of pages by
+//! location. Keys and locations are hashes, so parts of them serve as hash values.
 
 use pagewell_policy::Ghost;
 
@@ -21,14 +21,12 @@ impl Key {
     }
 }
 
-/// Returns the slot that follows `at` in a table with linear probing. The number of its slots is a
-/// power of two.
+/// Returns the next slot of a table, whose number of slots is a power of two.
 fn next_slot<T>(slots: &[T], at: usize) -> usize {
     (at + 1) & (slots.len() - 1)
 }
 
-/// Removes the contents of slot `hole` from a table with linear probing. `home_of` returns the first
-/// slot of the probe for the contents of a slot.
+/// Empties slot `hole`. `home_of` returns the first slot of the probe for the contents of a slot.
 fn remove_at<T: Copy + Default + PartialEq>(
     slots: &mut [T],
     mut hole: usize,
@@ -37,8 +35,7 @@ fn remove_at<T: Copy + Default + PartialEq>(
     let empty = T::default();
     let mask = slots.len() - 1;
     let mut at = next_slot(slots, hole);
-    // Later contents of this row of used slots move into the hole, unless that would be before the
-    // first slot of their probe.
+    // Later contents of this row of used slots move into the hole, unless it is before their home.
     while slots[at] != empty {
         let home = home_of(slots[at]);
         if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
@@ -50,13 +47,12 @@ fn remove_at<T: Copy + Default + PartialEq>(
     slots[hole] = empty;
 }
 
-/// Table from keys to places, with linear probing. It stores only places: the caller passes a
-/// function that returns the key of a place.
+/// Table from keys to places, with linear probing. The caller provides the keys of places.
 ///
 /// At least a quarter of the slots is empty, so each probe ends.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// For each slot, 0 if it is empty, or else one more than the place.
+    /// 0 for an empty slot, or else one more than the place.
     slots: Vec<u32>,
 }
 
@@ -69,10 +65,9 @@ impl Index {
         Self::nr_slots(nr_places) * size_of::<u32>()
     }
 
-    /// Creates a table for at most `nr_places` keys.
     pub(super) fn new(nr_places: usize) -> Self {
         Self {
-            // The system provides these zeros, and allocates their memory only when they are used.
+            // The system allocates the memory of these zeros only when they are used.
             slots: vec![0; Self::nr_slots(nr_places)],
         }
     }
@@ -81,7 +76,6 @@ impl Index {
         key.halves()[0] as usize & (nr_slots - 1)
     }
 
-    /// Returns the slot of a key.
     fn slot(&self, key: Key, key_of: impl Fn(u32) -> Option<Key>) -> Option<usize> {
         let mut at = Self::home(self.slots.len(), key);
         loop {
@@ -106,7 +100,7 @@ impl Index {
         self.slots[at] = place + 1;
     }
 
-    /// Removes a key. `key_of` must still return the keys of all places in the table.
+    /// Removes a key. `key_of` must still return the keys of all places.
     pub(super) fn remove(&mut self, key: Key, key_of: impl Fn(u32) -> Option<Key>) {
         if let Some(hole) = self.slot(key, &key_of) {
             let nr_slots = self.slots.len();
@@ -119,13 +113,11 @@ impl Index {
     }
 }
 
-/// Number of pages of each location that has any, with linear probing.
-///
-/// As in [`Index`], at least a quarter of the slots is empty.
+/// Number of pages of each location that has any, with linear probing as in [`Index`].
 #[derive(Debug)]
 pub(super) struct Locations {
-    /// For each slot, 0 if it is empty, or else the hash of the location (the high half) and its
-    /// number of pages (the low half, which is not 0).
+    /// 0 for an empty slot, or else the hash of the location (the high half) and its number of
+    /// pages (the low half, which is not 0).
     slots: Vec<u64>,
 }
 
@@ -134,15 +126,13 @@ impl Locations {
         Index::nr_slots(nr_places) * size_of::<u64>()
     }
 
-    /// Creates a table for at most `nr_places` pages.
     pub(super) fn new(nr_places: usize) -> Self {
         Self {
-            // As in `Index::new`.
             slots: vec![0; Index::nr_slots(nr_places)],
         }
     }
 
-    /// Returns the slot of a location, or the empty slot for it.
+    /// Returns the slot of a location, or an empty one for it.
     fn slot(&self, location: u32) -> usize {
         let mut at = Self::home(self.slots.len(), location);
         while self.slots[at] != 0 && Self::location(self.slots[at]) != location {
@@ -159,12 +149,10 @@ impl Locations {
         location as usize & (nr_slots - 1)
     }
 
-    /// Whether a location with this hash has pages.
     pub(super) fn has(&self, location: LocationHash) -> bool {
         self.slots[self.slot(u32::from_le_bytes(location.0))] != 0
     }
 
-    /// Counts a page.
     pub(super) fn add(&mut self, location: LocationHash) {
         let location = u32::from_le_bytes(location.0);
         let at = self.slot(location);
@@ -187,18 +175,15 @@ impl Locations {
     }
 }
 
-/// Records of evicted pages. A record replaces an older one in the same slot: the policy permits
-/// that records are lost.
+/// Records of evicted pages. A record may replace an older one: the policy permits lost records.
 #[derive(Debug)]
 pub(super) struct Ghosts {
-    /// For each slot, 0 if it is empty, or else a check value of the key (the high bits, which are
-    /// not 0) and the record.
+    /// 0 for an empty slot, or else the record and, above it, a check value that is not 0.
     slots: Vec<u64>,
 }
 
 impl Ghosts {
-    /// The number of slots is at least twice the number of places. So after one eviction per place,
-    /// most records are kept.
+    /// With two slots for each place, most records of one eviction per place are kept.
     const fn nr_slots(nr_places: usize) -> usize {
         (2 * nr_places).next_power_of_two()
     }
@@ -209,12 +194,11 @@ impl Ghosts {
 
     pub(super) fn new(nr_places: usize) -> Self {
         Self {
-            // As in `Index::new`.
             slots: vec![0; Self::nr_slots(nr_places)],
         }
     }
 
-    /// Returns the slot of a key, and the check value in its position.
+    /// Returns the slot of a key, and its check value at the position in the slot.
     fn slot(&self, key: Key) -> (usize, u64) {
         let [first, second] = key.halves();
         let check = (first ^ second) << (Ghost::BITS + 1) | 1 << Ghost::BITS;
@@ -226,7 +210,6 @@ impl Ghosts {
         self.slots[slot] = check | u64::from(ghost.bits());
     }
 
-    /// Removes the record of a key, and returns it.
     pub(super) fn take(&mut self, key: Key) -> Option<Ghost> {
         let (slot, check) = self.slot(key);
         let word = self.slots[slot];
@@ -234,7 +217,7 @@ impl Ghosts {
             return None;
         }
         self.slots[slot] = 0;
-        // (`from_bits` ignores the check value.)
+        // `from_bits` ignores the check value.
         Some(Ghost::from_bits(word as u32))
     }
 }

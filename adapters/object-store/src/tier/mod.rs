@@ -2,14 +2,13 @@
 //!
 //! - Owns: the file of pages and the log of its contents ([`files`]), the table of pages and their
 //!   eviction ([`slots`], [`lookup`]), the writer thread ([`disk`]).
-//! - Calls: `identity`, `metrics`, and the eviction policy of the page cache.
 //! - Promises: a read returns the bytes that were stored for exactly this state of the object, or
-//!   `None`: it verifies a checksum of the object's state, the page's number and its bytes. Stored
-//!   pages survive a restart if the store has a name and the object a strong tag. After a crash,
-//!   pages that were not written completely are missing. If the disk fails, is full or read-only,
-//!   the tier reports this once, stores no more pages, and reads continue. The memory of the tables
-//!   has a bound that is known before the tier is opened. Opening a tier takes a time that does not
-//!   depend on its size: the writer thread reads the log, and lookups before that find nothing.
+//!   `None`: a checksum covers the object's state, the page's number and its bytes. Stored pages
+//!   survive a restart if the store has a name and the object a strong tag, except for those that a
+//!   crash left incomplete. If the disk fails, is full or read-only, the tier reports this once and
+//!   stores no more pages, and reads continue. The memory of the tables has a bound that is known
+//!   before the tier is opened. The time of the opening does not depend on the size of the tier:
+//!   the writer thread reads the log, and lookups before that find nothing.
 //!
 //! No file is synced, since the store has all data.
 
@@ -26,32 +25,31 @@ use object_store::path::Path;
 
 use crate::identity::strong_tag;
 
-/// Key of a page: 12 bytes of a hash of the state of the object and of the page number, and the
-/// hash of the location.
+/// Key of a page: hash of the state and page number (12 bytes), and hash of the location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key([u8; 16]);
 
-/// Hash of the namespace and the location of an object, which is equal for all its states.
+/// Hash of the namespace and location of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LocationHash([u8; 4]);
 
-/// Checksum of a page and its key, which also verifies that the page is the requested one.
+/// Checksum of a page and its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sum([u8; 16]);
 
-/// Whether the pages that a folder has from an earlier process are used.
+/// Use of pages that a folder has from an earlier process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stored {
     Used,
     Removed,
 }
 
-/// Name of the store whose objects have pages in the tier.
+/// Name of the store in the tier.
 #[derive(Debug)]
 pub(crate) enum Namespace {
     /// Name that the user has given, which is equal in all processes.
     Named(String),
-    /// Bytes that no other wrapper of a store has. They are random, so they equal no name.
+    /// Random bytes, which equal no name and no bytes of another wrapper.
     OfWrapper([u8; NONCE_BYTES]),
 }
 
@@ -67,7 +65,6 @@ impl Namespace {
         }
     }
 
-    /// Whether pages of an earlier process may be used.
     pub(crate) fn stored(&self) -> Stored {
         match self {
             Self::Named(_) => Stored::Used,
@@ -76,8 +73,7 @@ impl Namespace {
     }
 }
 
-/// Adds fields to a hash. The lengths are hashed, too, so that different lists of fields have
-/// different hashes.
+/// Adds fields and their lengths, so that different lists of fields have different hashes.
 fn add(hasher: &mut blake3::Hasher, fields: &[&[u8]]) {
     for field in fields {
         hasher.update(&(field.len() as u64).to_le_bytes());
@@ -96,7 +92,7 @@ impl LocationHash {
     }
 }
 
-/// Hash of the state of an object, from which the keys of its pages are derived.
+/// Hash of an object's state, from which the keys of its pages are derived.
 #[derive(Clone)]
 pub(crate) struct StateHash {
     hasher: blake3::Hasher,
@@ -104,9 +100,8 @@ pub(crate) struct StateHash {
 }
 
 impl StateHash {
-    /// Returns the hash of the state that `meta` describes. The hash is equal for all openings of
-    /// the object in this namespace if the state has a strong entity tag. Without one, nothing
-    /// proves that a later opening finds the same state, so the hash is of this call only.
+    /// Returns the hash of the state that `meta` describes, equal for all openings if the state has
+    /// a strong entity tag. Without one nothing proves the state, so the hash is of this call only.
     pub(crate) fn new(namespace: &Namespace, location: &Path, meta: &ObjectMeta) -> Self {
         let mut hasher = blake3::Hasher::new();
         let Some(tag) = strong_tag(meta) else {
@@ -158,7 +153,6 @@ fn nonce() -> [u8; NONCE_BYTES] {
     nonce
 }
 
-/// Returns the first bytes of a hash.
 fn start<const LEN: usize>(hash: blake3::Hash) -> [u8; LEN] {
     let mut start = [0; LEN];
     start.copy_from_slice(&hash.as_bytes()[..LEN]);

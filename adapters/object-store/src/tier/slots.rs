@@ -1,9 +1,7 @@
-//! Table of the pages on the disk: which page is stored in which *place* of the file of pages. A
-//! place has the size of one page. If no place is free, the eviction policy of the page cache
-//! selects the pages to evict; the policy treats places like frames of memory.
+//! Table of the pages on the disk: which page is in which *place* of the file. If no place is free,
+//! the eviction policy of the page cache selects pages; it treats places like frames of memory.
 //!
-//! The memory of the table is bounded by [`Slots::bytes`]: no part of it grows. Most of it is
-//! provided by the system only when places are used.
+//! The memory is bounded by [`Slots::bytes`], and most of it allocated when places are used.
 
 use pagewell_policy::{Content, Ghost, Notes, Pages, Policy, Stays};
 
@@ -22,14 +20,14 @@ pub(super) struct Slots {
 
 #[derive(Debug)]
 struct Table {
-    /// Contents of the places that were used so far.
+    /// Contents of the places that were used.
     places: Vec<Option<Kept>>,
     nr_places: usize,
     by_key: Index,
     locations: Locations,
-    /// Free places among those that were used.
+    /// Free places among `places`.
     free: Vec<u32>,
-    /// Records of evicted pages, which the policy uses when a page is stored again.
+    /// Records of evicted pages, for the policy when a page is stored again.
     ghosts: Ghosts,
 }
 
@@ -38,12 +36,12 @@ struct Kept {
     key: Key,
     len: u32,
     sum: Sum,
-    /// Whether the page was read since the policy last checked this.
+    /// Whether the page was read since the policy last cleared this mark.
     is_used: bool,
 }
 
 impl Slots {
-    /// Returns the maximum memory of a table of `nr_places` places, in bytes.
+    /// Returns the maximum memory in bytes.
     pub(super) const fn bytes(nr_places: usize) -> usize {
         nr_places * (size_of::<Option<Kept>>() + size_of::<u32>())
             + Index::bytes(nr_places)
@@ -52,7 +50,6 @@ impl Slots {
             + Policy::bytes(nr_places)
     }
 
-    /// Creates a table of `nr_places` places, which are all free.
     pub(super) fn new(nr_places: usize) -> Self {
         Self {
             policy: Policy::new(nr_places),
@@ -68,8 +65,8 @@ impl Slots {
         }
     }
 
-    /// Adds an entry of the log, which replaces earlier ones of its place. After the last entry,
-    /// the caller must call [`Self::restored`].
+    /// Adds an entry of the log, which replaces earlier ones of its place. The caller must call
+    /// [`Self::restored`] after the last entry.
     pub(super) fn restore(&mut self, entry: Entry) {
         let table = &mut self.table;
         let place = entry.place as usize;
@@ -83,7 +80,7 @@ impl Slots {
         if entry.len == 0 {
             return;
         }
-        // Two places have the same key if the page was dropped and stored again, and the end of the
+        // Two places have the same key if a page was dropped and stored again, and the end of the
         // log was lost. The later entry is valid.
         if let Some(other) = table.find(entry.key) {
             table.clear(other);
@@ -91,7 +88,6 @@ impl Slots {
         table.set(entry);
     }
 
-    /// Completes the table after the last entry of the log.
     pub(super) fn restored(&mut self) {
         for (place, kept) in (0..).zip(&self.table.places) {
             match kept {
@@ -101,7 +97,7 @@ impl Slots {
         }
     }
 
-    /// Returns the place, length and sum of a page, and marks it as used.
+    /// Returns the place, length and sum of a page, and sets its mark.
     pub(super) fn find(&mut self, key: Key) -> Option<(u32, usize, Sum)> {
         let place = self.table.find(key)?;
         let kept = self.table.places[place as usize].as_mut()?;
@@ -113,13 +109,12 @@ impl Slots {
         self.table.find(key).is_some()
     }
 
-    /// Whether a location has pages, in any state.
     pub(super) fn has_location(&self, location: LocationHash) -> bool {
         self.table.locations.has(location)
     }
 
-    /// Returns a place for a new page. Lookups do not find the page before the caller calls
-    /// [`Self::fill`]. If no place is free, evicts pages. Returns `None` if no page can be evicted.
+    /// Returns a place for a new page, which lookups find after [`Self::fill`]. If no place is
+    /// free, evicts pages. Returns `None` if none can be evicted.
     pub(super) fn make_room(&mut self) -> Option<u32> {
         let table = &mut self.table;
         if table.free.is_empty() {

@@ -125,6 +125,10 @@ impl Shared {
         matches!(*self.error, Error::NotFound { .. })
     }
 
+    pub(crate) fn is_not_supported(&self) -> bool {
+        matches!(*self.error, Error::NotSupported { .. })
+    }
+
     pub(crate) fn is_uncacheable(&self) -> bool {
         self.why == Why::Uncacheable
     }

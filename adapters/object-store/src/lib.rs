@@ -33,6 +33,9 @@
 //! object is fetched again when the trust ends. Until then a replacement is detected only by
 //! another size or time, so pages of two states of equal size can be mixed.
 //!
+//! An object that is written again with the same bytes has the same tag on some services. Its time
+//! and attributes are then those of the last check or head.
+//!
 //! The identity is trusted for the time set by [`Builder::trust`], by default a minute. The first
 //! read after that checks the object by a head, or by a request for one byte if heads are refused
 //! or prove nothing. Puts, copies, renames and deletes through the wrapper take effect at once, and

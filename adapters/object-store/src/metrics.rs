@@ -61,7 +61,7 @@ counters! {
     nr_disk_failures,
     /// Objects that became known.
     nr_opened,
-    /// Checks of known objects, each by up to four requests, and requests for metadata before first
+    /// Checks of known objects, each by up to five requests, and requests for metadata before first
     /// reads from the disk tier.
     nr_checked,
     /// Objects forgotten because the metadata of objects used all memory.

@@ -176,7 +176,8 @@ impl Object {
         let bytes = async {
             let result = inner.answer(&range).await?;
             let is_encoded = is_encoded(&result.attributes);
-            let bytes = collect(result, len).await.map_err(Shared::of_known)?;
+            let bytes = collect(result, len).await;
+            let bytes = bytes.map_err(|error| inner.broken_off(&range, error))?;
             Ok((bytes, is_encoded))
         };
         let (bytes, is_encoded) = inner.traffic.limited(&inner.location, bytes).await?;
@@ -373,7 +374,7 @@ impl Inner {
         let mut stream = result.into_stream();
         let (mut pos, mut first) = (range.start, None);
         while let Some(bytes) = stream.next().await {
-            let bytes = bytes.map_err(Shared::of_known)?;
+            let bytes = bytes.map_err(|error| self.broken_off(&range, error))?;
             first.get_or_insert_with(|| begun.elapsed());
             for filling in fillings.as_slice() {
                 if filling.range().start >= pos + bytes.len() as u64 {
@@ -432,6 +433,13 @@ impl Inner {
             // ORDERING: Relaxed; the flag orders no other data.
             self.has_ranges.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Returns the error of a body that has ended early. The answer was of the requested range, so
+    /// the store has ranges.
+    fn broken_off(&self, range: &Range<u64>, error: Error) -> Shared {
+        self.note_range(range);
+        Shared::of_known(error)
     }
 
     fn is_all(&self, range: &Range<u64>) -> bool {

@@ -1,5 +1,6 @@
 //! Checks of the state of an object by requests for its metadata.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -12,7 +13,7 @@ use super::open::Opener;
 use super::table::Outcome;
 use crate::error::Shared;
 use crate::fetch::context;
-use crate::identity::{State, Verdict};
+use crate::identity::{State, Verdict, strong_tag};
 use crate::tier::disk::Tier;
 use crate::tier::{LocationHash, StateHash};
 
@@ -20,6 +21,7 @@ use crate::tier::{LocationHash, StateHash};
 struct Described {
     requested: SystemTime,
     meta: ObjectMeta,
+    range: Range<u64>,
     attributes: Attributes,
 }
 
@@ -29,6 +31,7 @@ impl From<Received> for Described {
         Self {
             requested: received.requested,
             meta: received.result.meta,
+            range: received.result.range,
             attributes: received.result.attributes,
         }
     }
@@ -150,8 +153,13 @@ impl Opener {
             Ok(now) if self.is_in_tier(tier, location, &now.meta, range.as_ref()) => {
                 // An earlier get had the same tag.
                 self.note_head(sends_head.then_some(Verdict::Same), Verdict::Same);
+                // The range of an answer to a head is no evidence.
+                let is_part = !sends_head && now.range == (0..1) && now.meta.size > 1;
+                let opened_by = match is_part {
+                    true => OpenedBy::Part,
+                    false => OpenedBy::Metadata,
+                };
                 let state = State::new(now.meta, now.requested);
-                let opened_by = OpenedBy::Metadata;
                 return self
                     .know(location, state, now.attributes, opened_by, None)
                     .await;
@@ -164,6 +172,12 @@ impl Opener {
         };
         let outcome = self.learn(location, range, None).await;
         if let Ok(now) = &outcome {
+            // Without the strong tag, no head could describe a state whose pages are in the tier.
+            let has_tag = |meta: &ObjectMeta| {
+                let tag = strong_tag(meta);
+                tag.is_some() && tag == strong_tag(&now.state.meta)
+            };
+            let before = before.filter(has_tag);
             let verdict = before.map_or(Verdict::Unproven, |meta| now.state.compare(&meta));
             self.note_head(sends_head.then_some(verdict), Verdict::Same);
         }

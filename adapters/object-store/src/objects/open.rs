@@ -131,7 +131,7 @@ impl Opener {
         duty: Duty,
     ) {
         let (location, range, before) = (location.clone(), range.cloned(), duty.before);
-        let may_use_tier = source == Source::Any && !duty.was_passed_on;
+        let may_use_tier = source == Source::Any && !duty.needs_bytes;
         let mut turn = Turn {
             opener: Arc::clone(self),
             location: location.clone(),

@@ -28,8 +28,16 @@ pub(crate) type Opening = SharedFuture<BoxFuture<'static, Outcome>>;
 enum Entry {
     Known(Arc<Known>),
     Opening(Pending),
+    Found(Finding),
+}
+
+/// Result of a failed request for an object that is not known.
+#[derive(Clone)]
+enum Finding {
     /// The cache cannot serve the object; time of this finding.
     Uncacheable(Instant, Shared),
+    /// The cache may be unable to serve the object, which only an answer with bytes shows.
+    Unproven,
 }
 
 #[derive(Clone)]
@@ -39,6 +47,8 @@ struct Pending {
     /// Previous state, unless it is known to be replaced.
     before: Option<Arc<Known>>,
     seen: Seen,
+    /// Finding about the replaced state, or the reason to request bytes.
+    finding: Option<Finding>,
 }
 
 /// Maximum number of descriptions that are kept for an opening. A get and a listing may describe
@@ -60,11 +70,14 @@ impl Seen {
     /// Whether the outcome of the opening is outdated. Which of two different states is newer is
     /// not known, so an observed one counts as newer.
     pub(crate) fn is_outdated(&self, known: &Arc<Known>) -> bool {
-        let is_replaced = |replaced: &Object| replaced.is(&known.object);
         let is_other = |meta: &ObjectMeta| known.state.compare(meta) == Verdict::Different;
-        self.has_more
-            || self.replaced.as_ref().is_some_and(is_replaced)
-            || self.observed.iter().any(is_other)
+        self.has_more || self.is_replaced(known) || self.observed.iter().any(is_other)
+    }
+
+    /// Whether the outcome of the opening is the previous state, which was found to be replaced.
+    fn is_replaced(&self, known: &Arc<Known>) -> bool {
+        let is_it = |replaced: &Object| replaced.is(&known.object);
+        self.replaced.as_ref().is_some_and(is_it)
     }
 
     fn observe(&mut self, meta: &ObjectMeta) {
@@ -100,8 +113,9 @@ pub(crate) struct Duty {
     pub(crate) nr: u64,
     /// Previous state, which is no longer trusted.
     pub(crate) before: Option<Arc<Known>>,
-    /// Whether gets were passed on. Only an answer with bytes shows whether the cache can serve it.
-    pub(crate) was_passed_on: bool,
+    /// Whether only an answer with bytes shows that the cache can serve the object: gets were
+    /// passed on, or a request for pages that the tier lacks has failed.
+    pub(crate) needs_bytes: bool,
     pub(crate) outcome: oneshot::Sender<Outcome>,
 }
 
@@ -141,7 +155,7 @@ impl Table {
     /// longer trusted, begins an opening, which is the duty of the caller.
     pub(crate) fn look(&self, location: &Path) -> Look {
         let mut entries = self.entries();
-        let (before, was_passed_on) = match entries.by_location.get(location) {
+        let (before, needs_bytes) = match entries.by_location.get(location) {
             Some(Entry::Known(known)) if known.is_trusted(self.trust) => {
                 return Look::Known(Arc::clone(known));
             }
@@ -149,10 +163,12 @@ impl Table {
             Some(Entry::Opening(now)) => {
                 return Look::Opening(now.opening.clone(), None, now.seen.clone());
             }
-            Some(Entry::Uncacheable(found, error)) if found.elapsed() < MAX_UNCACHEABLE => {
+            Some(Entry::Found(Finding::Uncacheable(found, error)))
+                if found.elapsed() < MAX_UNCACHEABLE =>
+            {
                 return Look::Uncacheable(error.clone());
             }
-            Some(Entry::Uncacheable(..)) => (None, true),
+            Some(Entry::Found(_)) => (None, true),
             None => (None, false),
         };
         entries.nr_openings += 1;
@@ -168,6 +184,7 @@ impl Table {
             opening: opening.clone(),
             before: before.clone(),
             seen: Seen::default(),
+            finding: needs_bytes.then_some(Finding::Unproven),
         };
         let gone = entries
             .by_location
@@ -178,7 +195,7 @@ impl Table {
         let duty = Duty {
             nr,
             before,
-            was_passed_on,
+            needs_bytes,
             outcome: sender,
         };
         Look::Opening(opening, Some(duty), Seen::default())
@@ -187,40 +204,41 @@ impl Table {
     /// Ends opening `nr`, with one of these results for the table:
     ///
     /// - the new state, or none if the object was forgotten or found in another state concurrently;
-    /// - the finding that the cache cannot serve the object;
-    /// - after another failure the previous state, which the next reader checks, or none if it is
-    ///   known to be replaced or the object is missing.
+    /// - the finding that the cache cannot serve the object, also if a concurrent reader of this
+    ///   state has recorded it;
+    /// - after another failure the previous state, which the next reader checks, or else the
+    ///   previous finding; none if the object is missing.
     pub(crate) fn opened(&self, location: &Path, nr: u64, outcome: &Outcome) {
         let mut entries = self.entries();
-        let (before, is_outdated) = match entries.by_location.peek_mut(location) {
+        let (before, finding, seen) = match entries.by_location.peek_mut(location) {
             Some(Entry::Opening(now)) if now.nr == nr => {
-                let is_outdated = outcome
-                    .as_ref()
-                    .is_ok_and(|known| now.seen.is_outdated(known));
-                (now.before.take(), is_outdated)
+                (now.before.take(), now.finding.take(), now.seen.clone())
             }
             _ => return,
         };
-        let gone = match outcome {
-            // The next reader opens the object again.
-            Ok(_) if is_outdated => entries.by_location.pop_entry(location),
-            Ok(known) => entries
-                .by_location
-                .push(location.clone(), Entry::Known(Arc::clone(known))),
-            Err(error) if error.is_uncacheable() => {
-                let entry = Entry::Uncacheable(Instant::now(), error.clone());
-                entries.by_location.push(location.clone(), entry)
+        let entry = match outcome {
+            // Without a finding about this state, the next reader opens the object again.
+            Ok(known) if seen.is_outdated(known) => {
+                let of_known = finding.filter(|_| seen.is_replaced(known));
+                of_known.map(Entry::Found)
             }
-            Err(error) => match &before {
-                Some(before) if !error.is_of_missing() => {
-                    let entry = Entry::Known(Arc::clone(before));
-                    entries.by_location.push(location.clone(), entry)
-                }
-                _ => entries.by_location.pop_entry(location),
-            },
+            Ok(known) => Some(Entry::Known(Arc::clone(known))),
+            Err(error) if error.is_uncacheable() => {
+                let finding = Finding::Uncacheable(Instant::now(), error.clone());
+                Some(Entry::Found(finding))
+            }
+            Err(error) if error.is_of_missing() => None,
+            Err(_) => {
+                let before = before.clone().map(Entry::Known);
+                before.or(finding.map(Entry::Found))
+            }
+        };
+        let gone = match entry {
+            Some(entry) => entries.by_location.push(location.clone(), entry),
+            None => entries.by_location.pop_entry(location),
         };
         drop(entries);
-        drop((gone, before));
+        drop((gone, before, seen));
     }
 
     /// Forgets the object at `location`, which was changed or will be changed.
@@ -232,7 +250,8 @@ impl Table {
     /// Removes the record of a disputed object, so that the next read opens it again.
     pub(crate) fn forget_disputed(&self, location: &Path) {
         let mut entries = self.entries();
-        if let Some(Entry::Uncacheable(_, error)) = entries.by_location.peek(location)
+        let entry = entries.by_location.peek(location);
+        if let Some(Entry::Found(Finding::Uncacheable(_, error))) = entry
             && error.is_disputed()
         {
             entries.by_location.pop(location);
@@ -252,19 +271,37 @@ impl Table {
         self.note_forgotten(gone);
     }
 
-    /// Forgets this state of an object, if it is still the known one or is being checked. In the
-    /// first case, records that the cache cannot serve the object. If `error` is that of a disputed
-    /// object, records this even if another state is known: servers disagree about the state, so
-    /// concurrent readers may have made any of them the known one.
+    /// Forgets this state of an object, if it is still the known one or is being checked, and
+    /// records that the cache cannot serve it. If `error` is that of a disputed object, records
+    /// this even if another state is known: servers disagree about the state, so concurrent readers
+    /// may have made any of them the known one.
     pub(crate) fn pass_on(&self, known: &Arc<Known>, error: Shared) {
+        let is_disputed = error.is_disputed();
+        let finding = Finding::Uncacheable(Instant::now(), error);
+        self.record(known, finding, is_disputed);
+    }
+
+    /// Forgets this state of an object, if it is still the known one or is being checked. The next
+    /// opening then requests bytes, even if the tier has the first pages.
+    pub(crate) fn require_bytes(&self, known: &Arc<Known>) {
+        self.record(known, Finding::Unproven, false);
+    }
+
+    fn record(&self, known: &Arc<Known>, finding: Finding, is_of_all_states: bool) {
         let mut entries = self.entries();
         let gone = match entries.by_location.peek_mut(&known.location) {
-            Some(Entry::Known(now)) if now.is(known) || error.is_disputed() => {
-                let entry = Entry::Uncacheable(Instant::now(), error);
+            Some(Entry::Known(now)) if now.is(known) || is_of_all_states => {
+                let entry = Entry::Found(finding);
                 let gone = entries.by_location.push(known.location.clone(), entry);
                 gone.map(|(_, entry)| entry)
             }
-            Some(Entry::Opening(now)) => now.take_replaced(|before| before.is(known)),
+            Some(Entry::Opening(now)) => {
+                let gone = now.take_replaced(|before| before.is(known));
+                if gone.is_some() {
+                    now.finding = Some(finding);
+                }
+                gone
+            }
             _ => None,
         };
         drop(entries);
@@ -285,7 +322,7 @@ impl Table {
                 Some((location, opening @ Entry::Opening(..))) => {
                     entries.by_location.push(location, opening);
                 }
-                Some((_, Entry::Uncacheable(..))) => {}
+                Some((_, Entry::Found(_))) => {}
                 None => break,
             }
         }
@@ -374,20 +411,38 @@ mod tests {
         assert_eq!((seen.observed.len(), seen.has_more), (MAX_OBSERVED, true));
     }
 
+    /// The second opening after the minute could use the tier again.
     #[test]
-    fn object_that_was_passed_on_is_opened_again_by_bytes() {
+    fn openings_need_bytes_after_gets_were_passed_on_until_one_succeeds() {
         let (table, path) = (table(), Path::from("a"));
         let record = |age| {
             let error = Shared::broken("no ranges".into()).into_uncacheable();
-            let entry = Entry::Uncacheable(Instant::now().checked_sub(age).unwrap(), error);
+            let found = Instant::now().checked_sub(age).unwrap();
+            let entry = Entry::Found(Finding::Uncacheable(found, error));
             table.entries().by_location.push(path.clone(), entry);
+        };
+        let begin = || match table.look(&path) {
+            Look::Opening(_, Some(duty), _) => duty,
+            _ => panic!("the object is not opened"),
         };
         record(Duration::ZERO);
         assert!(matches!(table.look(&path), Look::Uncacheable(_)));
         record(MAX_UNCACHEABLE);
-        let Look::Opening(_, Some(duty), _) = table.look(&path) else {
-            panic!("the object is not opened");
-        };
-        assert!(duty.was_passed_on);
+        for error in [
+            Shared::broken("503 Slow Down".into()),
+            Shared::abandoned("cannot open a"),
+        ] {
+            let duty = begin();
+            assert!(duty.needs_bytes);
+            table.opened(&path, duty.nr, &Err(error));
+        }
+        let duty = begin();
+        assert!(duty.needs_bytes);
+        let missing = Shared::new(object_store::Error::NotFound {
+            path: "a".into(),
+            source: "it was deleted".into(),
+        });
+        table.opened(&path, duty.nr, &Err(missing));
+        assert!(!begin().needs_bytes);
     }
 }

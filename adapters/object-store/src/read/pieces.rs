@@ -10,7 +10,7 @@ use futures_util::stream::{self, BoxStream};
 use super::answer::Answers;
 use crate::error::Shared;
 use crate::fetch::context;
-use crate::objects::known::Known;
+use crate::objects::known::{Known, OpenedBy};
 use crate::objects::open::Opener;
 
 pub(crate) const PIECE: u64 = 4 << 20;
@@ -25,7 +25,7 @@ pub(crate) fn end_of_piece(start: u64, end: u64) -> u64 {
 
 /// Returns a stream of `first`, and then of `range` in pieces, with the extensions of the current
 /// get. If the object was replaced, the stream fails, and a further get reads the new state. If the
-/// store may have no ranges, further gets are passed on.
+/// store may have no ranges, further gets are passed on, or first request bytes to test this.
 pub(crate) fn pieces(
     answers: Answers,
     opener: Arc<Opener>,
@@ -49,9 +49,14 @@ pub(crate) fn pieces(
                     if error.is_of_change() {
                         opener.table.forget_state(&known);
                     } else if error.is_uncacheable() || known.may_lack_ranges(&error) {
-                        // The tier may have the earlier pieces: each get would fail here.
-                        let error = error.clone().into_uncacheable();
-                        opener.table.pass_on(&known, error);
+                        // The tier may have the earlier pieces, so each further get would fail at
+                        // this piece.
+                        if is_conclusive(&known, &error) {
+                            let error = error.clone().into_uncacheable();
+                            opener.table.pass_on(&known, error);
+                        } else {
+                            opener.table.require_bytes(&known);
+                        }
                     }
                     Err(error.into_store_error())
                 }
@@ -59,6 +64,12 @@ pub(crate) fn pieces(
         })
     });
     stream::once(async { Ok(first) }).chain(rest).boxed()
+}
+
+/// Whether a failed request for a piece shows that the cache cannot serve the object. If the store
+/// has sent no bytes of it yet, the error may be a temporary one.
+fn is_conclusive(known: &Known, error: &Shared) -> bool {
+    known.opened_by != OpenedBy::Metadata || error.is_uncacheable() || error.is_not_supported()
 }
 
 pub(crate) async fn whole(

@@ -6,11 +6,11 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use object_store::path::Path;
-use object_store::{ObjectStore as _, ObjectStoreExt as _};
+use object_store::{Attribute, Attributes, ObjectStore as _, ObjectStoreExt as _, PutOptions};
 use pagewell_object_store::PagewellStore;
 
-use crate::cached;
 use crate::probe::{Act, Op, Probe};
+use crate::{cached, content, same};
 
 fn read(
     store: &PagewellStore<Probe>,
@@ -119,4 +119,36 @@ async fn last_of_many_observations_during_opening_counts() {
     gate.add_permits(1);
     assert_eq!(before.await.unwrap().unwrap(), "old");
     assert_eq!(after.await.unwrap().unwrap(), "new");
+}
+
+/// The object was opened again after the check, and each further get failed once more.
+#[tokio::test]
+async fn object_that_fails_during_a_check_is_passed_on() {
+    let probe = Probe::new();
+    let (store, path) = (cached(&probe, Duration::ZERO), Path::from("a"));
+    let bytes = content(5 << 20, 1);
+    let attributes = Attributes::from_iter([(Attribute::ContentEncoding, "gzip")]);
+    let put = PutOptions::from(attributes);
+    let put = probe.inner.put_opts(&path, bytes.clone().into(), put);
+    put.await.unwrap();
+    store.get_range(&path, 0..1).await.unwrap();
+    // The second piece is not requested before the body is read.
+    let body = store.get(&path).await.unwrap();
+    let gate = probe.hang_heads();
+    probe.script(|_, _| Act::Cut(100));
+    let (of_check, at) = (store.clone(), path.clone());
+    let check = tokio::spawn(async move { of_check.get_range(&at, 0..1).await });
+    while probe.take_gets().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    // The number of bytes differs from the metadata, so the cache cannot serve the object.
+    body.bytes().await.unwrap_err();
+    probe.script(|_, _| Act::Pass);
+    gate.add_permits(9);
+    // This reader began before the error, and its page is in memory.
+    assert_eq!(check.await.unwrap().unwrap(), bytes[..1]);
+    probe.take_gets();
+    assert!(same(read(&store, &path).await.unwrap(), &bytes));
+    assert_eq!(probe.ranges(), [None]);
+    assert_eq!(probe.take_gets().len(), 1);
 }

@@ -114,7 +114,8 @@ pub(crate) struct Probe {
     refuse: Mutex<Arc<Refuse>>,
     ignores_ranges: AtomicBool,
     fails_deletes: AtomicBool,
-    hangs_heads: AtomicBool,
+    /// Semaphore for which a head waits before it begins.
+    head_gate: Mutex<Option<Arc<Semaphore>>>,
     script: Mutex<Arc<Script>>,
     /// Gets and heads.
     gets: Mutex<Vec<GetOptions>>,
@@ -138,7 +139,7 @@ impl Probe {
             refuse: Mutex::new(Arc::new(|_| None)),
             ignores_ranges: AtomicBool::new(false),
             fails_deletes: AtomicBool::new(false),
-            hangs_heads: AtomicBool::new(false),
+            head_gate: Mutex::default(),
             script: Mutex::new(Arc::new(|_, _| Act::Pass)),
             gets: Mutex::default(),
             replaced: Mutex::default(),
@@ -164,9 +165,11 @@ impl Probe {
         self.fails_deletes.store(true, Ordering::Relaxed);
     }
 
-    /// From now on heads get no answer.
-    pub(crate) fn hang_heads(&self) {
-        self.hangs_heads.store(true, Ordering::Relaxed);
+    /// From now on each head waits for a permit of the semaphore that is returned.
+    pub(crate) fn hang_heads(&self) -> Arc<Semaphore> {
+        let gate = Arc::new(Semaphore::new(0));
+        *self.head_gate.lock().unwrap() = Some(Arc::clone(&gate));
+        gate
     }
 
     /// From now on `script` decides about gets; it receives the number of the get, from 0 on, and
@@ -329,9 +332,8 @@ impl ObjectStore for Probe {
             return Err(error);
         }
         if options.head {
-            if self.hangs_heads.load(Ordering::Relaxed) {
-                return std::future::pending().await;
-            }
+            let gate = self.head_gate.lock().unwrap().clone();
+            wait(gate, ()).await;
             return self.answer(location, options).await;
         }
         let script = Arc::clone(&self.script.lock().unwrap());

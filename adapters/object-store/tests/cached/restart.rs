@@ -2,13 +2,14 @@
 
 use std::path::Path as FilePath;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use object_store::path::Path;
 use object_store::{Error, GetOptions, GetRange, ObjectStore as _, ObjectStoreExt as _};
 use pagewell_object_store::PagewellStore;
 
 use crate::disk::{opened_with, written};
-use crate::probe::{Probe, failure};
+use crate::probe::{Act, Op, Probe, failure};
 use crate::{PAGE, content, read, same};
 
 const LEN: usize = 20 * PAGE + 77;
@@ -19,15 +20,24 @@ async fn opened(probe: &Arc<Probe>, folder: &FilePath) -> PagewellStore<Probe> {
 
 /// A store with an object, and a folder with all its pages.
 async fn stored(path: &Path, bytes: &[u8]) -> (Arc<Probe>, tempfile::TempDir) {
-    let (probe, dir) = (Probe::new(), tempfile::tempdir().unwrap());
-    probe.inner.put(path, bytes.to_vec().into()).await.unwrap();
-    let store = opened(&probe, dir.path()).await;
-    assert!(same(read(&store, path).await, bytes));
-    written(&store, bytes.len() as u64).await;
+    let probe = Probe::new();
+    let dir = stored_in(&probe, std::slice::from_ref(path), bytes).await;
+    (probe, dir)
+}
+
+/// Puts objects into the store, and returns a folder with all their pages.
+async fn stored_in(probe: &Arc<Probe>, paths: &[Path], bytes: &[u8]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let store = opened(probe, dir.path()).await;
+    for (path, nr) in paths.iter().zip(1..) {
+        probe.inner.put(path, bytes.to_vec().into()).await.unwrap();
+        assert!(same(read(&store, path).await, bytes));
+        written(&store, nr * bytes.len() as u64).await;
+    }
     assert_eq!(store.metrics().nr_disk_skipped, 0);
     drop(store);
     probe.take_gets();
-    (probe, dir)
+    dir
 }
 
 fn heads_and_gets(probe: &Probe) -> [usize; 2] {
@@ -98,16 +108,8 @@ async fn first_read_of_another_state_or_object_is_of_the_store() {
 #[tokio::test]
 async fn probe_of_one_byte_replaces_refused_heads() {
     let paths = ["a", "b", "c", "d"].map(Path::from);
-    let bytes = content(LEN, 1);
-    let (probe, dir) = stored(&paths[0], &bytes).await;
-    let store = opened(&probe, dir.path()).await;
-    for (path, nr) in paths[1..].iter().zip(1..) {
-        probe.inner.put(path, bytes.clone().into()).await.unwrap();
-        assert!(same(read(&store, path).await, &bytes));
-        written(&store, nr * bytes.len() as u64).await;
-    }
-    drop(store);
-    probe.take_gets();
+    let (probe, bytes) = (Probe::new(), content(LEN, 1));
+    let dir = stored_in(&probe, &paths, &bytes).await;
     probe.refuse(|get| {
         get.head.then(|| Error::NotFound {
             path: "a".into(),
@@ -125,6 +127,68 @@ async fn probe_of_one_byte_replaces_refused_heads() {
     assert_eq!(probe.ranges(), [Some(0..1)]);
     assert_eq!(heads_and_gets(&probe), [0, 1]);
     assert_eq!(store.metrics().bytes_fetched, nr_bytes);
+}
+
+/// The head did not show that the pages are in the tier, and counted as a success.
+#[tokio::test]
+async fn probe_of_one_byte_replaces_heads_with_weak_tags() {
+    let paths = ["a", "b", "c", "d"].map(Path::from);
+    let modified = SystemTime::now() - Duration::from_secs(3600);
+    let probe = Probe::describing(move |op, meta| {
+        meta.last_modified = modified.into();
+        if op == Op::Head {
+            meta.e_tag = meta.e_tag.take().map(|tag| format!("W/\"{tag}\""));
+        }
+    });
+    let bytes = content(LEN, 1);
+    let dir = stored_in(&probe, &paths, &bytes).await;
+    let store = opened(&probe, dir.path()).await;
+    for path in &paths[..3] {
+        assert!(same(read(&store, path).await, &bytes));
+        assert_eq!(heads_and_gets(&probe), [1, 1]);
+    }
+    assert!(same(read(&store, &paths[3]).await, &bytes));
+    assert_eq!(probe.ranges(), [Some(0..1)]);
+    assert_eq!(heads_and_gets(&probe), [0, 1]);
+}
+
+/// A failed request for a page that the tier lacks caused further openings, since the store might
+/// have had no ranges.
+#[tokio::test]
+async fn probe_of_one_byte_proves_ranges() {
+    let paths = ["a", "b", "c", "d"].map(Path::from);
+    let (probe, bytes) = (Probe::new(), content(LEN, 1));
+    let dir = stored_in(&probe, &paths, &bytes).await;
+    let file = dir.path().join("pages");
+    // The file is unlocked when the tier is closed, soon after its last use.
+    drop(opened(&probe, dir.path()).await);
+    let mut pages = std::fs::read(&file).unwrap();
+    for page in pages
+        .chunks_mut(PAGE)
+        .filter(|page| *page == &bytes[7 * PAGE..8 * PAGE])
+    {
+        page[5] ^= 1;
+    }
+    std::fs::write(&file, pages).unwrap();
+    probe.refuse(|get| get.head.then(|| failure("405 Method Not Allowed")));
+    let store = opened(&probe, dir.path()).await;
+    for path in &paths[..3] {
+        store.get_range(path, 0..1).await.unwrap();
+    }
+    probe.take_gets();
+    let path = &paths[3];
+    store.get_range(path, 0..1).await.unwrap();
+    assert_eq!(heads_and_gets(&probe), [0, 1]);
+    probe.refuse(|_| Some(failure("503 Slow Down")));
+    let damaged = (7 * PAGE) as u64..(8 * PAGE) as u64;
+    store.get_range(path, damaged.clone()).await.unwrap_err();
+    assert_eq!(heads_and_gets(&probe), [0, 1]);
+    probe.refuse(|_| None);
+    store.get_range(path, 0..1).await.unwrap();
+    assert_eq!(heads_and_gets(&probe), [0, 0]);
+    let got = store.get_range(path, damaged).await.unwrap();
+    assert!(same(got, &bytes[7 * PAGE..8 * PAGE]));
+    assert_eq!(heads_and_gets(&probe), [0, 1]);
 }
 
 #[tokio::test]
@@ -165,34 +229,51 @@ async fn object_of_a_store_without_ranges_is_requested_whole_if_a_page_is_damage
     assert_eq!(heads_and_gets(&probe), [0, 0]);
 }
 
+const PIECE: usize = 4 << 20;
+
+/// A cache with room for a piece.
+async fn opened_for_pieces(probe: &Arc<Probe>, folder: &FilePath) -> PagewellStore<Probe> {
+    opened_with(probe, folder, Some("store"), 32 << 20).await
+}
+
+/// A store with an object of two pieces, and a folder with the pages of the first one.
+async fn first_piece_stored(path: &Path, bytes: &[u8]) -> (Arc<Probe>, tempfile::TempDir) {
+    let (probe, dir) = (Probe::new(), tempfile::tempdir().unwrap());
+    probe.inner.put(path, bytes.to_vec().into()).await.unwrap();
+    let store = opened_for_pieces(&probe, dir.path()).await;
+    for end in (16 * PAGE as u64..=PIECE as u64).step_by(16 * PAGE) {
+        let range = end - 16 * PAGE as u64..end;
+        store.get_range(path, range).await.unwrap();
+        written(&store, end).await;
+    }
+    drop(store);
+    probe.take_gets();
+    (probe, dir)
+}
+
 /// The first piece of the object is in the tier, so each get began there, and failed at the second
 /// piece.
 #[tokio::test]
 async fn object_of_the_tier_is_passed_on_after_a_piece_failed_for_lack_of_ranges() {
-    const PIECE: usize = 4 << 20;
-    let errors: [fn() -> Error; 2] = [
-        || Error::NotSupported {
-            source: "Range request not supported".into(),
-        },
-        || failure("non-partial response"),
+    // The second error may be a temporary one, so a further get tries to open the object by bytes.
+    let errors: [(fn() -> Error, usize); 2] = [
+        (
+            || Error::NotSupported {
+                source: "Range request not supported".into(),
+            },
+            1,
+        ),
+        (|| failure("non-partial response"), 2),
     ];
     let (path, bytes) = (Path::from("a"), content(PIECE + 9 * PAGE, 1));
-    let (probe, dir) = (Probe::new(), tempfile::tempdir().unwrap());
-    probe.inner.put(&path, bytes.clone().into()).await.unwrap();
-    // The cache has room for a piece.
-    let opened = || opened_with(&probe, dir.path(), Some("store"), 32 << 20);
-    let store = opened().await;
-    for end in (16 * PAGE as u64..=PIECE as u64).step_by(16 * PAGE) {
-        let range = end - 16 * PAGE as u64..end;
-        store.get_range(&path, range).await.unwrap();
-        written(&store, end).await;
-    }
-    drop(store);
-    for error in errors {
-        let store = opened().await;
+    let (probe, dir) = first_piece_stored(&path, &bytes).await;
+    for (error, nr_failing) in errors {
+        let store = opened_for_pieces(&probe, dir.path()).await;
         probe.refuse(move |get| get.range.is_some().then(error));
-        let first = store.get(&path).await.unwrap().bytes().await;
-        assert!(first.is_err());
+        for _ in 0..nr_failing {
+            let first = store.get(&path).await.unwrap().bytes().await;
+            assert!(first.is_err());
+        }
         assert!(store.metrics().bytes_from_disk >= PIECE as u64);
         probe.take_gets();
         for _ in 0..2 {
@@ -200,6 +281,34 @@ async fn object_of_the_tier_is_passed_on_after_a_piece_failed_for_lack_of_ranges
             assert_eq!(heads_and_gets(&probe), [0, 1]);
         }
         probe.refuse(|_| None);
+    }
+}
+
+/// Further gets were passed on for a minute, or the object was opened again although the store had
+/// sent a part of it.
+#[tokio::test]
+async fn object_of_the_tier_is_cached_after_a_temporary_error_of_a_piece() {
+    let acts: [(fn() -> Act, usize); 2] = [
+        // The object is opened again by a request for bytes.
+        (|| Act::Fail(failure("503 Slow Down")), 2),
+        // The answer has shown that the store has ranges, so the state stays known.
+        (|| Act::Break(100), 1),
+    ];
+    let (path, bytes) = (Path::from("a"), content(PIECE + 9 * PAGE, 1));
+    for (act, nr_gets) in acts {
+        // The tier keeps the second piece, too.
+        let (probe, dir) = first_piece_stored(&path, &bytes).await;
+        let store = opened_for_pieces(&probe, dir.path()).await;
+        probe.script(move |_, _| act());
+        let first = store.get(&path).await.unwrap().bytes().await;
+        assert!(first.is_err());
+        assert!(store.metrics().bytes_from_disk >= PIECE as u64);
+        assert_eq!(heads_and_gets(&probe)[0], 1);
+        probe.script(|_, _| Act::Pass);
+        assert!(same(read(&store, &path).await, &bytes));
+        assert_eq!(heads_and_gets(&probe), [0, nr_gets]);
+        assert!(same(read(&store, &path).await, &bytes));
+        assert_eq!(heads_and_gets(&probe), [0, 0]);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Errors that are shared by all readers that wait for the same bytes.
+//! Errors that several readers can share.
 
 use std::fmt;
 use std::io;
@@ -145,13 +145,14 @@ impl Shared {
         matches!(self.why, Why::Disputed | Why::Uncacheable | Why::Full)
     }
 
-    /// Converts to an error of a backend, which all readers that wait for the page receive.
+    /// Converts to an error of a backend. The cache returns it to the reader that has begun the
+    /// request; other readers that wait for the page repeat the request.
     pub(crate) fn into_io(self) -> io::Error {
         io::Error::other(self)
     }
 
-    /// Returns the error of the store that is the source of `error`, or else wraps `error`. A
-    /// dropped request is an abandoned one.
+    /// Returns the error of the store that is the source of `error`, or else wraps `error`. If the
+    /// request was dropped without an answer, the result is an [abandoned](Self::abandoned) one.
     pub(crate) fn of_cache(error: pagewell::Error) -> Self {
         let mut source: Option<&(dyn std::error::Error + 'static)> = Some(&error);
         while let Some(now) = source {

@@ -2,7 +2,7 @@
 //!
 //! An idle runtime, such as a current-thread one outside of `block_on`, keeps its permits, and
 //! tasks of it that wait are granted further ones. So runtimes share no permits, and no reader
-//! waits for another runtime.
+//! waits for a permit that another runtime has.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};

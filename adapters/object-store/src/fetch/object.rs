@@ -301,7 +301,7 @@ impl Inner {
     async fn fetch_all(mut collected: Collected) {
         // Yields once, so that a thread can queue all pages of a call before they are merged.
         tokio::task::yield_now().await;
-        // Requests that are queued from now on start another task.
+        // Requests that are queued after the `take` below start another task.
         let Some(inner) = collected.0.take() else {
             return;
         };
@@ -341,7 +341,8 @@ impl Inner {
         let mut fillings = fillings.into_iter();
         if let Err(error) = self.fill(range, &mut fillings).await {
             if error.is_timeout() {
-                // Reported before the requests of the cache fail, since readers then repeat them.
+                // The timeout is reported before the requests of the cache fail, since waiting
+                // readers repeat a request that has failed.
                 let ranges = fillings.as_slice().iter().map(Filling::range).collect();
                 self.readers.report_timeout(ranges, &error);
             }

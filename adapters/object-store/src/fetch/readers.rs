@@ -75,8 +75,8 @@ impl Readers {
     }
 
     /// Registers a reader, or returns the error if a request for its pages has timed out after
-    /// `nr_timeouts` timeouts. Only the last timeout is stored. If the reader's request was an
-    /// earlier one, the reader repeats it.
+    /// `nr_timeouts` timeouts. Only the last timeout is stored. If the reader's request timed out
+    /// before that one, the reader repeats the request.
     fn register(
         &self,
         range: Range<u64>,

@@ -31,7 +31,7 @@ pub(crate) struct Traffic {
     pub(crate) permits: Permits,
     pub(crate) counters: Arc<Counters>,
     pub(crate) hedge: bool,
-    /// Maximum duration of a request, and of the opening of an object.
+    /// Maximum duration of a request for pages, and of all requests of an opening together.
     request_timeout: Duration,
     runtime: Option<Handle>,
     /// Heads, as checks of the state of an object.
@@ -148,7 +148,7 @@ impl Traffic {
     pub(crate) fn note(&self, first: Duration, rest: Duration, bytes: u64) {
         let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
         pace.latency += WEIGHT * (first.as_secs_f64() - pace.latency);
-        // Otherwise `rest` is no measure of the throughput.
+        // The time of fewer bytes, or a shorter time, does not measure the throughput.
         if bytes >= 256 << 10 && rest >= Duration::from_micros(100) {
             let now = bytes as f64 / rest.as_secs_f64();
             pace.bytes_per_second += WEIGHT * (now - pace.bytes_per_second);

@@ -151,7 +151,8 @@ impl Opener {
         };
         let before = match described {
             Ok(now) if self.is_in_tier(tier, location, &now.meta, range.as_ref()) => {
-                // An earlier get had the same tag.
+                // The pages were stored with the tag of an earlier get, so a head that describes
+                // their state has returned the tag that gets return.
                 self.note_head(sends_head.then_some(Verdict::Same), Verdict::Same);
                 // The range of an answer to a head is no evidence.
                 let is_part = !sends_head && now.range == (0..1) && now.meta.size > 1;

@@ -117,9 +117,10 @@ impl Opener {
         })
     }
 
-    /// Opens the object with an answer that is the whole object. The bytes of an object larger than
-    /// [`MAX_FIRST_BYTES`] are not received: returns the error in `uncacheable`, which is present
-    /// if the store has ignored a range or supports none, or else opens the object without bytes.
+    /// Opens the object with an answer that is the whole object. `uncacheable` is an error if the
+    /// store has ignored a range or supports none. The bytes of an object larger than
+    /// [`MAX_FIRST_BYTES`] are not received: returns the error if there is one, and otherwise opens
+    /// the object without bytes.
     async fn take_all(
         &self,
         location: &Path,

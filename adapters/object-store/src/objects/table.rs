@@ -217,7 +217,8 @@ impl Table {
             _ => return,
         };
         let entry = match outcome {
-            // Without a finding about this state, the next reader opens the object again.
+            // A finding is kept only if it is about this state. Without one, the next reader opens
+            // the object again.
             Ok(known) if seen.is_outdated(known) => {
                 let of_known = finding.filter(|_| seen.is_replaced(known));
                 of_known.map(Entry::Found)

@@ -1,5 +1,5 @@
-//! Hash tables of a fixed size: places by key, evicted pages by key, and numbers of pages by
-//! location. Keys and locations are hashes, so parts of them serve as hash values.
+//! Hash tables of a fixed size: places by key, evicted pages by key, and page counts by location.
+//! Keys and locations are hashes, so parts of them serve as hash values.
 
 use pagewell_policy::Ghost;
 

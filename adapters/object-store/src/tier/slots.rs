@@ -80,8 +80,9 @@ impl Slots {
         if entry.len == 0 {
             return;
         }
-        // Two places have the same key if a page was dropped and stored again, and the end of the
-        // log was lost. The later entry is valid.
+        // Evictions and drops are not logged. So two places have the same key if a page was evicted
+        // or dropped, then stored again in another place, and the log has no later entry of the
+        // first place. The later entry is valid.
         if let Some(other) = table.find(entry.key) {
             table.clear(other);
         }

@@ -142,7 +142,7 @@ pub(crate) enum Case {
     WriteHot,
     /// Each thread writes blocks at random positions of its part of one file
     WriteRandom,
-    /// As write-random, alone and beside 20 000 tasks that wait for another file
+    /// As write-random, alone and beside 20 000 tasks that wait for 64 pages of another file
     WriteBesideWaiters,
     /// As write-random, and a sync after each write
     #[value(name = "write-commit-1")]
@@ -323,7 +323,7 @@ impl Case {
                 "each thread writes blocks at random positions of its part of one file"
             }
             Case::WriteBesideWaiters => {
-                "as write-random, alone and beside 20 000 tasks that wait for another file"
+                "as write-random, alone and beside 20 000 waiters for 64 pages of another file"
             }
             Case::WriteCommit1 => "as write-random, and a sync after each write",
             Case::WriteCommit64 => "as write-random, and a sync after 64 writes",

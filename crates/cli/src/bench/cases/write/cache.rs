@@ -36,3 +36,10 @@ pub(super) fn new_cache(
         .build()
         .map_err(|error| Failure::because("cannot make a cache", chain(&error)))
 }
+
+/// Capacity of a cache that can hold `written` bytes of dirty pages, perhaps all of one file, which
+/// may have a third of the cache ([`Dirty::Most`]).
+pub(super) fn capacity_for(written: u64) -> u64 {
+    const RECORDS_BYTES: u64 = 32 << 20;
+    written.saturating_mul(3).saturating_add(RECORDS_BYTES)
+}

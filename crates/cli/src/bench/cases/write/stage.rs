@@ -3,7 +3,7 @@
 use pagewell::{Cache, OpenOptions, Writeback};
 
 use super::append::Log;
-use super::cache::{Dirty, new_cache};
+use super::cache::{Dirty, capacity_for, new_cache};
 use super::engines::{ENGINES, MMAP};
 use super::parts::{Part, Tally};
 use super::waiters::BesideWaiters;
@@ -278,13 +278,6 @@ impl Subject {
     fn files(&self) -> [&DataFile; ENGINES.len()] {
         [&self.ours, &self.pwritten, &self.mapped]
     }
-}
-
-/// What a cache needs to hold `written` bytes of dirty pages, of one file maybe, which may have a third of it ([`Dirty::Most`]): three
-/// times that, and room for its own records.
-pub(super) fn capacity_for(written: u64) -> u64 {
-    const ROOM: u64 = 32 << 20;
-    written.saturating_mul(3).saturating_add(ROOM)
 }
 
 fn no_file(cell: &Cell) -> Failure {

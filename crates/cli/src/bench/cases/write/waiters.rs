@@ -9,16 +9,16 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use pagewell::io::{Backend, FileId, MemoryBackend, RacyBytes};
-use pagewell::{Cache, File, OpenOptions, Writeback};
+use pagewell::{Cache, File, OpenOptions, ReadAt, Writeback};
 
-use super::cache::{Dirty, new_cache};
+use super::cache::{Dirty, capacity_for, new_cache};
 use super::engines::WAITERS_ENGINES;
 use super::parts::{Part, Tally};
-use super::stage::capacity_for;
 use super::writer::Cached;
 use crate::bench::crew::{Lane, Schedule, Speeds, Watch, run_threads};
 use crate::bench::data::{DataFile, Scratch};
@@ -30,11 +30,21 @@ use crate::size::Bytes;
 const NR_TASKS: u64 = 20_000;
 const NR_PAGES: u64 = 64;
 
+/// Maximum time until the backend is asked for all pages.
+const MAX_START: Duration = Duration::from_secs(20);
+
 /// A backend whose reads wait until it is opened.
 struct Hung {
     bytes: MemoryBackend,
-    is_open: Mutex<bool>,
-    opened: Condvar,
+    state: Mutex<HungState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct HungState {
+    is_open: bool,
+    /// Number of bytes that the waiting reads are for.
+    awaited_bytes: u64,
 }
 
 impl fmt::Debug for Hung {
@@ -44,20 +54,49 @@ impl fmt::Debug for Hung {
 }
 
 impl Hung {
+    fn new(bytes: u64) -> Self {
+        Self {
+            bytes: MemoryBackend::new(vec![0; bytes as usize]),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, HungState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn open(&self) {
-        *self.is_open.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.opened.notify_all();
+        self.state().is_open = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits until reads of `bytes` bytes wait. Since the cache reads no page twice, each of these
+    /// pages then has a claim, for whose end its tasks wait.
+    fn wait_for_reads(&self, bytes: u64) -> Result<(), Failure> {
+        let is_less = |state: &mut HungState| state.awaited_bytes < bytes;
+        let waited = self
+            .changed
+            .wait_timeout_while(self.state(), MAX_START, is_less);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if state.awaited_bytes == bytes {
+            return Ok(());
+        }
+        Err(Failure::Run(format!(
+            "reads of {} bytes of the file that hangs wait, not of {bytes}",
+            state.awaited_bytes
+        )))
     }
 }
 
 impl Backend for Hung {
     fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
-        let is_open = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_open = self
-            .opened
-            .wait_while(is_open, |is_open| !*is_open)
-            .unwrap_or_else(PoisonError::into_inner);
-        drop(is_open);
+        let mut state = self.state();
+        state.awaited_bytes += bufs.iter().map(|buf| buf.len() as u64).sum::<u64>();
+        self.changed.notify_all();
+        let is_hung = |state: &mut HungState| !state.is_open;
+        let opened = self.changed.wait_while(state, is_hung);
+        drop(opened.unwrap_or_else(PoisonError::into_inner));
         self.bytes.read_at(bufs, pos)
     }
 
@@ -133,11 +172,8 @@ impl BesideWaiters {
         watch: Watch<'_>,
     ) -> Result<Speeds, Failure> {
         let Self([_, beside]) = self;
-        let hung = Arc::new(Hung {
-            bytes: MemoryBackend::new(vec![0; NR_PAGES as usize * settings.page_size]),
-            is_open: Mutex::new(false),
-            opened: Condvar::new(),
-        });
+        let hung_bytes = NR_PAGES * settings.page_size as u64;
+        let hung = Arc::new(Hung::new(hung_bytes));
         let file = beside
             .cache
             .open_backend(Arc::clone(&hung), "a file that hangs")
@@ -151,17 +187,10 @@ impl BesideWaiters {
                 .collect();
             // Opens the backend on each return, before the tasks and the file are dropped.
             let _open = OpenOnDrop(&hung);
-            if !tasks.iter_mut().all(|task| is_pending(task.as_mut())) {
-                return Err(Failure::Run(
-                    "a read of the file that hangs is done".to_owned(),
-                ));
-            }
+            check_waiting(&mut tasks)?;
+            hung.wait_for_reads(hung_bytes)?;
             let speeds = self.write(parts, schedule, cpus, watch)?;
-            if !tasks.iter_mut().all(|task| is_pending(task.as_mut())) {
-                return Err(Failure::Run(
-                    "a read of the file that hangs is done".to_owned(),
-                ));
-            }
+            check_waiting(&mut tasks)?;
             speeds
         };
         drop(file);
@@ -210,11 +239,23 @@ impl BesideWaiters {
     }
 }
 
-fn is_pending(task: Pin<&mut impl Future>) -> bool {
-    matches!(
-        task.poll(&mut Context::from_waker(Waker::noop())),
-        Poll::Pending
-    )
+/// Polls `tasks`, all of which must still wait.
+fn check_waiting(tasks: &mut [Pin<Box<ReadAt<'_>>>]) -> Result<(), Failure> {
+    let mut context = Context::from_waker(Waker::noop());
+    for task in tasks {
+        match task.as_mut().poll(&mut context) {
+            Poll::Pending => {}
+            Poll::Ready((_, Ok(_))) => {
+                let done = "a read of the file that hangs is done";
+                return Err(Failure::Run(done.to_owned()));
+            }
+            Poll::Ready((_, Err(error))) => {
+                let failed = "a read of the file that hangs failed";
+                return Err(Failure::because(failed, chain(&error)));
+            }
+        }
+    }
+    Ok(())
 }
 
 struct OpenOnDrop<'a>(&'a Hung);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use loom::thread;
 use pagewell_cache::{Looked, Torn, View};
+use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{FRAME_BYTES, FrameKind, Order, TryGetFrame};
 
 use super::harness::{
@@ -13,6 +14,7 @@ use super::harness::{
 use crate::access::optimistic::Optimistic;
 use crate::access::pin::Pinner;
 use crate::access::view::{OfSpace, Viewer};
+use crate::api::handles::Space;
 use crate::change::fork::ForkMode;
 use crate::motion::mover::Mover;
 use crate::motion::page::Moving;
@@ -289,6 +291,49 @@ fn loom_fork_vs_first_walk() {
 #[test]
 fn loom_fork_vs_first_walk_without_a_walk() {
     fork_vs_first_walk(Engine::Batched);
+}
+
+/// A thread that waits for a migration entry is woken if another thread changes the space such that
+/// the second walk does not find the entry at its address.
+fn change_vs_write_between_the_walks(change: fn(&Space<LockBit>)) {
+    explore(2, move || {
+        let spaces = spaces(20, 2);
+        let space = filled(&spaces, 1);
+        let fork = space.fork_with(ForkMode::Copy).expect("a fork");
+        let fork = Arc::new(fork);
+        let writer = {
+            let fork = Arc::clone(&fork);
+            // Fails if the page is no longer mapped.
+            thread::spawn(move || _ = fork.write(0, &page(5)))
+        };
+        // With the migration in the main thread, loom would not reach the relevant order.
+        let migration = {
+            let space = Arc::clone(&space);
+            thread::spawn(move || {
+                let mut report = Migrated::default();
+                migrator(&space).migrate_range(&(0..PAGE), 1, Engine::EarlyStop, &mut report);
+            })
+        };
+        change(&fork);
+        writer.join().unwrap();
+        migration.join().unwrap();
+        assert_eq!(byte(&space, 0), 1);
+        finish(&spaces, vec![&space, &fork]);
+        drop((space, fork));
+        assert_all_free(&spaces);
+    });
+}
+
+#[test]
+fn loom_unmap_vs_write_between_the_walks() {
+    change_vs_write_between_the_walks(|fork| fork.unmap(0..PAGE).expect("an area"));
+}
+
+#[test]
+fn loom_move_vs_write_between_the_walks() {
+    change_vs_write_between_the_walks(|fork| {
+        fork.move_to_free(0..PAGE).expect("an area");
+    });
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -743,6 +743,34 @@ fn ring_thread_may_drop_its_own_engine() {
     });
 }
 
+/// Debug builds detect a waker that would be called by the ring's thread, on which all requests
+/// depend. In a backend, which may use another cache, this does not count.
+#[cfg(debug_assertions)]
+#[test]
+fn no_waker_is_called_by_the_ring_thread() {
+    use pagewell_sync::ledger::{self, Resource};
+    use pagewell_sync::parking::call_waker;
+
+    let is_refused = || catch_unwind(|| call_waker(Waker::noop().clone())).is_err();
+    assert!(!is_refused());
+    let dir = pagewell_testkit::scratch::dir();
+    let storage: Arc<dyn Backend> = Arc::new(file(&content(4096), Direct::Auto, dir.path()));
+    for (name, engine) in rings() {
+        let results = Results::of(1);
+        let note = results.note(0);
+        let request = Memory::new(4096).read_promptly(0, &[4096], move |result| {
+            let is_refused_in_backend = {
+                let _in_backend = ledger::enter("a backend", &Resource::ALL);
+                is_refused()
+            };
+            let is_right = is_refused() && !is_refused_in_backend;
+            note(result.map(|nr| nr * usize::from(is_right)));
+        });
+        engine.submit(Job::new(Arc::clone(&storage), request));
+        assert_eq!(results.all()[0].as_ref().unwrap(), &4096, "{name}");
+    }
+}
+
 #[test]
 fn the_storage_is_let_go_before_the_completion_is_called() {
     let dir = pagewell_testkit::scratch::dir();

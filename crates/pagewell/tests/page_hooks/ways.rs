@@ -4,11 +4,11 @@ use std::io;
 use std::sync::Arc;
 use std::thread;
 
-use pagewell::io::Direct;
 use pagewell::io::engine::{Choice, Settings};
+use pagewell::io::{Direct, MemoryBackend};
 use pagewell::space::{CacheSpaces as _, Sharing};
 use pagewell::{Cache, ErrorKind, File, OpenOptions, PageHooks, ReadRequest};
-use pagewell_testkit::wait::{Gate, block_on, bounded, until};
+use pagewell_testkit::wait::{Gate, OpenAtEnd, block_on, bounded, until};
 use pagewell_testkit::{content, scratch};
 
 use crate::doubles::{Checked, Closures, Keyed, TRAILER, cache, is_corrupt, manual, memory, open};
@@ -153,6 +153,56 @@ fn a_hook_that_blocks_keeps_no_other_file() {
             stuck.read_at(&mut buf, 40 * PAGE as u64).unwrap();
             assert_eq!(buf, [6, 7]);
         }
+    });
+}
+
+/// The codecs of eight files hang, each in as many calls as one file may occupy at first.
+#[test]
+fn codecs_of_many_files_that_hang_leave_threads_for_another_file() {
+    const NR_HUNG: usize = 8;
+    const NR_READS: u64 = 12;
+    bounded("nine files", || {
+        let cache = Cache::builder().capacity(4 << 20);
+        let cache = cache.engine(Settings::new(Choice::Worker)).build().unwrap();
+        let gate = Arc::new(Gate::new());
+        let open = OpenAtEnd(&gate);
+        let open_with = |hooks: Arc<dyn PageHooks>| {
+            let storage = MemoryBackend::new(vec![7; 4 * NR_READS as usize * PAGE]);
+            let options = OpenOptions::new().page_hooks(hooks);
+            cache.open_backend_with(storage, "file", &options).unwrap()
+        };
+        let hung = [(); NR_HUNG].map(|()| {
+            let gate = Arc::clone(&gate);
+            let back = move |_: u64, _: &mut [u8]| -> io::Result<()> {
+                gate.pass();
+                Ok(())
+            };
+            open_with(Arc::new(Closures(
+                |_: &mut pagewell::OutgoingPage<'_>| Ok(()),
+                back,
+            )))
+        });
+        for file in &hung {
+            for at in (0..NR_READS).map(|nr| 4 * nr * PAGE as u64) {
+                _ = file
+                    .prefetch(std::slice::from_ref(&(at..at + PAGE as u64)))
+                    .unwrap();
+            }
+        }
+        // The first file has eight threads, and each of the others at least one.
+        until("the codecs hang", || gate.nr_arrived() >= 8 + NR_HUNG - 1);
+        let other = open_with(Arc::new(Closures(
+            |_: &mut pagewell::OutgoingPage<'_>| Ok(()),
+            |_: u64, bytes: &mut [u8]| {
+                bytes[0] ^= 2;
+                Ok(())
+            },
+        )));
+        for page in 0..NR_READS {
+            let (bytes, read) = block_on(other.read_at_async(vec![0; 2], 4 * page * PAGE as u64));
+            assert_eq!((read.unwrap(), bytes), (2, vec![5, 7]));
+        }
+        drop(open);
     });
 }
 

@@ -1,7 +1,7 @@
 //! Behaviour of a thread that finds a slot claimed.
 
 #[cfg(debug_assertions)]
-use std::panic::catch_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 #[cfg(debug_assertions)]
 use std::task::Waker;
@@ -10,11 +10,15 @@ use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{FRAME_BYTES, FramePool, PoolConfig};
 use pagewell_io::MemoryBackend;
 #[cfg(debug_assertions)]
-use pagewell_sync::parking::call_waker;
+use pagewell_sync::parking::{call_waker, call_waker_unchecked};
 use pagewell_sync::thread::Backoff;
 use pagewell_testkit::wait::bounded;
 
 use crate::base::page::PageSize;
+#[cfg(debug_assertions)]
+use crate::base::page_hooks::call_page_hook;
+#[cfg(debug_assertions)]
+use crate::dirty::hook::{InHook, ThreadMark};
 use crate::dirty::options::Access;
 #[cfg(debug_assertions)]
 use crate::dirty::order::InOrder;
@@ -60,6 +64,36 @@ fn a_waker_is_not_called_by_a_thread_that_others_wait_for() {
     assert!(is_refused());
     drop(order);
     assert!(!is_refused());
+}
+
+/// As the previous test, for a writeback callback, which may run with locks of files, and for the
+/// drop of a file. Codecs and backends may run anywhere, and what the thread holds there does not
+/// count for the calls that they make.
+#[cfg(debug_assertions)]
+#[test]
+fn code_of_the_program_runs_with_what_locking_permits() {
+    fn enter_callback() {
+        drop(InHook::enter(&ThreadMark::default()));
+    }
+    let file = file_with_a_page();
+    let order = InOrder::before_lock(&*file);
+    enter_callback();
+    drop(order);
+    let claim = file.claim_present(0).unwrap();
+    catch_unwind(enter_callback).expect_err("a callback with a claim");
+    let call_waker = || call_waker(Waker::noop().clone());
+    call_page_hook(|| {
+        call_waker();
+        Ok(())
+    })
+    .expect("a codec with a claim");
+    file.call_backend(|_| call_waker());
+    call_waker_unchecked(Waker::noop().clone());
+    let other = file_with_a_page();
+    let drop_other = AssertUnwindSafe(|| drop(other));
+    catch_unwind(drop_other).expect_err("the drop of a file with a claim");
+    drop(claim);
+    enter_callback();
 }
 
 /// Regression test: two writers of one page slept, and woke each other, for nearly every write.

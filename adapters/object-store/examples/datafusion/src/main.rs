@@ -1,182 +1,160 @@
-//! TPC-H by DataFusion over an S3 server that is far away: with a page cache, without, and over local files.
+//! TPC-H by DataFusion over local files, an S3 server, and the server behind Pagewell.
 //!
-//! One command makes the tables, starts the server, puts a distance in front of it, runs the queries and prints what they took:
-//!
-//! ```sh
-//! cargo run --release                        # scale 1, 30 ms, three rounds
-//! cargo run --release -- --scale 0.1 --rounds 1
-//! cargo run --release -- --format json
-//! cargo run --release --features peers       # beside other caches
-//! ```
-//!
-//! # Rooms
-//!
-//! | room | owns | calls |
-//! |---|---|---|
-//! | `main` | arguments; the order of things | all below |
-//! | `report` | lines and tables of what was measured | `run` |
-//! | `run` | one process with one engine: queries, and what each took | `engines`, `queries`, `distance` |
-//! | `engines` | a session over local files, the bare store, or a store behind a cache | `server`, `peers`, `tables`, `reads` |
-//! | `queries` | the 22 queries with the values that the benchmark validates with | |
-//! | `tables` | the eight tables as Parquet files | |
-//! | `peers` | the store behind caches of others (feature `peers`) | |
-//! | `server` | the S3 server | |
-//! | `distance` | a relay that delays each request, and counts | |
-//! | `reads` | a store that counts how long its readers wait | |
+//! `cargo run --release -- --scale 0.1` prints a line for each round, engine and phase. In `single`,
+//! each query starts with an empty cache. Then all run in a row: from an `empty` cache, `again`, and
+//! `restarted`, in a new cache with the second tier of the old one.
 
-mod distance;
-mod engines;
-#[cfg(feature = "peers")]
-mod peers;
+mod counts;
 mod queries;
-mod reads;
-mod report;
-mod run;
 mod server;
 mod tables;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Instant;
 
-use anyhow::{Context as _, Result, bail, ensure};
-use clap::{Parser, Subcommand, ValueEnum};
+use anyhow::{Context as _, Result, ensure};
+use clap::Parser;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::datasource::file_format::parquet::ParquetFormat;
+use datafusion::datasource::listing::ListingOptions;
+use datafusion::prelude::SessionContext;
+use object_store::{ObjectStore, local::LocalFileSystem};
+use pagewell_object_store::PagewellStore;
+use tokio::runtime::Runtime;
+use url::Url;
 
-use engines::Engine;
-use report::Report;
-use run::{Plan, Record};
+use server::{BUCKET, Server};
+use tables::TABLES;
 
-/// TPC-H by DataFusion over an S3 server that is far away.
-#[derive(Debug, Parser)]
+const CAPACITY_BYTES: u64 = 1 << 30;
+const DISK_BYTES: u64 = 4 << 30;
+
+#[derive(Parser)]
 struct Args {
-    #[command(subcommand)]
-    step: Option<Step>,
-    /// The size of the tables: 1 is a gigabyte before compression.
+    /// Scale factor of the tables: 1 is a gigabyte before compression.
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
-    /// Milliseconds that each request takes longer, as it would to a distant store.
-    #[arg(long, default_value_t = 30)]
-    latency: u64,
-    /// How often all is run; figures are medians.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Mebibytes of memory of the cache.
-    #[arg(long, default_value_t = 1024)]
-    capacity: u64,
-    /// The engines, with commas between.
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Engine::all())]
-    engines: Vec<Engine>,
-    /// The numbers of the queries, with commas between. All by default.
-    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=22))]
-    queries: Vec<u8>,
-    /// Where tables, server and second tier are kept.
-    #[arg(long, default_value = "data")]
-    folder: PathBuf,
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum, PartialEq, Eq)]
-enum Format {
-    Table,
-    /// One object a line.
-    Json,
-}
-
-#[derive(Debug, Subcommand)]
-enum Step {
-    /// One engine in a process of its own, as the plan says. (The command calls itself.)
-    #[command(hide = true)]
-    Run { plan: String },
+struct Bench {
+    scale: f64,
+    tables: PathBuf,
+    server: Server,
+    /// Sorted lines of the first result of each query.
+    results: HashMap<u8, Vec<String>>,
 }
 
 fn main() -> Result<()> {
-    let args = Args::parse();
-    if let Some(Step::Run { plan }) = &args.step {
-        return run::run(&serde_json::from_str(plan)?);
-    }
-    ensure!(
-        args.scale > 0.0 && args.scale <= 100.0,
-        "the scale is above 0, and 100 at the most"
-    );
-    ensure!(args.rounds > 0, "there is at least one round");
-    std::fs::create_dir_all(&args.folder)
-        .with_context(|| format!("cannot make {}", args.folder.display()))?;
-    let folder = args.folder.canonicalize()?;
-    let tables = folder.join(format!("tables-{}", args.scale));
-    let file_bytes = tables::make(&tables, args.scale)?;
-    let server = server::start(&folder)?;
-    server.load(&tables)?;
-    let queries = if args.queries.is_empty() {
-        (1..=22).collect()
-    } else {
-        args.queries.clone()
+    let Args { scale, rounds } = Args::parse();
+    ensure!(scale > 0.0 && scale <= 100.0, "--scale is not in (0, 100]");
+    let folder = std::path::absolute("data")?;
+    let tables = tables::make(&folder, scale)?;
+    let server = Server::start(&folder)?;
+    Runtime::new()?.block_on(server.load(&tables))?;
+    let mut bench = Bench {
+        scale,
+        tables,
+        server,
+        results: HashMap::new(),
     };
-    let mut report = Report::new(file_bytes, args.latency, args.scale);
-    for round in 0..args.rounds {
-        for nr in 0..args.engines.len() {
-            // In another order each round.
-            let engine = args.engines[(nr + round) % args.engines.len()];
+    for _ in 0..rounds {
+        for engine in ["local", "store", "pagewell"] {
             let disk = tempfile::tempdir_in(&folder)?;
-            for part in run::Part::ALL {
-                eprintln!("round {} of {}: {engine}, {part}", round + 1, args.rounds);
-                let plan = Plan {
-                    engine,
-                    part,
-                    server: server.address(),
-                    latency_ms: args.latency,
-                    tables: tables.clone(),
-                    scale: args.scale,
-                    capacity: args.capacity << 20,
-                    disk: disk.path().to_owned(),
-                    queries: queries.clone(),
-                };
-                for record in run_apart(&plan)? {
-                    report.add(engine, record)?;
-                }
-            }
+            // The end of a runtime ends all tasks, and drops the cache.
+            Runtime::new()?.block_on(async {
+                bench.phase([engine, "single"], None).await?;
+                let session = bench.session(engine, Some(disk.path())).await?;
+                bench.phase([engine, "empty"], Some(&session)).await?;
+                bench.phase([engine, "again"], Some(&session)).await
+            })?;
+            Runtime::new()?.block_on(async {
+                let session = bench.session(engine, Some(disk.path())).await?;
+                bench.phase([engine, "restarted"], Some(&session)).await
+            })?;
         }
-    }
-    if args.scale == 1.0 {
-        report.check_answers()?;
-    }
-    match args.format {
-        Format::Table => report.print_tables(),
-        Format::Json => report.print_lines(),
     }
     Ok(())
 }
 
-/// Runs the plan in a process of its own, so that nothing is left in memory of the one before.
-fn run_apart(plan: &Plan) -> Result<Vec<Record>> {
-    let me = std::env::current_exe()?;
-    let output = Command::new(me)
-        .arg("run")
-        .arg(serde_json::to_string(plan)?)
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()?;
-    if !output.status.success() {
-        bail!(
-            "the process of {} ended with {}",
-            plan.engine,
-            output.status
-        );
+impl Bench {
+    /// Creates a session over a new store, with the second tier in the folder `disk`.
+    async fn session(&self, engine: &str, disk: Option<&Path>) -> Result<SessionContext> {
+        let client = Arc::new(self.server.client()?);
+        let mut base = format!("s3://{BUCKET}");
+        let mut store: Arc<dyn ObjectStore> = client.clone();
+        if engine == "local" {
+            base = format!("file://{}", self.tables.display());
+            store = Arc::new(LocalFileSystem::new());
+        } else if engine == "pagewell" {
+            let mut builder = PagewellStore::builder(client).capacity(CAPACITY_BYTES);
+            if let Some(folder) = disk {
+                builder = builder.disk(folder, DISK_BYTES).namespace(BUCKET);
+            }
+            store = Arc::new(builder.build()?);
+        }
+        let session = SessionContext::new();
+        session.register_object_store(&Url::parse(&base)?, store);
+        for (name, _, generator) in TABLES {
+            // With a schema, the registration reads nothing.
+            let schema = Some(generator(1.0, 1, 1).schema());
+            let options = ListingOptions::new(Arc::new(ParquetFormat::default()));
+            let path = format!("{base}/{name}/");
+            let table = session.register_listing_table(name, path, options, schema, None);
+            table.await?;
+        }
+        Ok(session)
     }
-    let lines = String::from_utf8(output.stdout)?;
-    lines
-        .lines()
-        .map(|line| Ok(serde_json::from_str(line)?))
-        .collect()
+
+    /// Runs all queries in `shared`, or each in a session of its own, and prints the sums.
+    async fn phase(&mut self, name: [&str; 2], shared: Option<&SessionContext>) -> Result<()> {
+        let [engine, phase] = name;
+        let mut seconds = 0.0;
+        self.server.counts.take();
+        for query in 1..=22 {
+            let session = match shared {
+                Some(session) => session,
+                None => &self.session(engine, None).await?,
+            };
+            let start = Instant::now();
+            let result = run(session, &queries::statements(query, self.scale)?).await;
+            seconds += start.elapsed().as_secs_f64();
+            let compared = result.and_then(|result| self.compare(query, &result));
+            compared.with_context(|| format!("query {query}, {engine}, {phase}"))?;
+        }
+        let (requests, bytes, reading) = self.server.counts.take();
+        let megabytes = bytes as f64 / 1e6;
+        println!(
+            "{engine:8} {phase:9} {seconds:7.2} s, {reading:7.2} s reading, \
+             {megabytes:7.1} MB, {requests:5} requests"
+        );
+        Ok(())
+    }
+
+    /// Compares the rows, in any order, with the first result of the query.
+    fn compare(&mut self, query: u8, result: &[RecordBatch]) -> Result<()> {
+        let text = pretty_format_batches(result)?.to_string();
+        let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        let first = self.results.entry(query).or_insert_with(|| lines.clone());
+        ensure!(*first == lines, "the result differs from the first one");
+        Ok(())
+    }
 }
 
-/// The names of what is in a folder, in their order.
-fn names_in(folder: &Path) -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        let name = entry?.file_name();
-        let name = name.to_str().context("a name that is no text")?;
-        names.push(name.to_owned());
+/// Runs the statements of a query and returns the rows.
+async fn run(session: &SessionContext, statements: &[String]) -> Result<Vec<RecordBatch>> {
+    let mut result = Vec::new();
+    for statement in statements {
+        let batches = session.sql(statement).await?.collect().await?;
+        // The statements that create and drop a view have no rows.
+        if batches.iter().any(|batch| batch.num_rows() > 0) {
+            result = batches;
+        }
     }
-    names.sort_unstable();
-    Ok(names)
+    Ok(result)
 }

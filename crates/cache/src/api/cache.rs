@@ -214,10 +214,10 @@ impl<S: RefScheme> Cache<S> {
         self.check_open(&name, options)?;
         let failed = |error| Error::of_open(error, &name);
         if options.write.is_none() {
+            let id = FileBackend::check_readable(&file).map_err(failed)?;
             // The flags of a descriptor that the open file may share stay as they are.
-            let id = identity::id_of(file.as_fd()).map_err(failed)?;
             if let Some(open) = Opened::of_open(&self.files, id) {
-                same::check(&open, file.as_fd(), false).map_err(|error| error.with_path(&name))?;
+                same::check(&open, file.as_fd()).map_err(|error| error.with_path(&name))?;
                 return self.handle((open, Origin::Open), &name, options, false);
             }
             let direct = options.direct.unwrap_or_default();
@@ -269,8 +269,7 @@ impl<S: RefScheme> Cache<S> {
             // During a wait for another thread, two descriptors of the file are open.
             let opening = Opened::begin_to_open(&self.files, id);
             if let Opening::Already(open) = &opening {
-                same::check(open, unlocked.as_fd(), false)
-                    .map_err(|error| error.with_path(path))?;
+                same::check(open, unlocked.as_fd()).map_err(|error| error.with_path(path))?;
             }
             let begun = match opening {
                 // This call created the file, but another thread registered it first.

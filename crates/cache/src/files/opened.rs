@@ -129,7 +129,8 @@ impl<S: RefScheme> Opened<S> {
     fn check_same(&self, backend: Arc<dyn Backend>) -> Result<(), Error> {
         let target = Target::new(backend).map_err(|error| Error::from_io(Op::Open, error))?;
         match target.descriptor() {
-            Some(descriptor) => same::check(self, descriptor, target.is_locked()),
+            Some(descriptor) if target.is_locked() => same::check_locked(self, descriptor),
+            Some(descriptor) => same::check(self, descriptor),
             None => Ok(()),
         }
     }

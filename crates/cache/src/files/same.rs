@@ -27,24 +27,31 @@ pub(crate) fn is_proven<S: RefScheme>(
     }
 }
 
-/// Checks that no evidence distinguishes `new` from the open file. `is_new_locked` is whether the
-/// open file description of `new` has a lock that is not the open file's. Fails as [`is_proven`]
-/// does.
-pub(crate) fn check<S: RefScheme>(
+/// Checks that no evidence distinguishes `new` from the open file. If the open file description of
+/// `new` has a lock, the lock is the open file's. Fails as [`is_proven`] does.
+pub(crate) fn check<S: RefScheme>(open: &Mapping<S>, new: BorrowedFd<'_>) -> Result<(), Error> {
+    // `new` may be a duplicate of the open file's descriptor, and share its lock.
+    check_by(open, new, is_locked)
+}
+
+/// Checks as [`check`] does, if the open file description of `new` has a lock of its own.
+pub(crate) fn check_locked<S: RefScheme>(
     open: &Mapping<S>,
     new: BorrowedFd<'_>,
-    is_new_locked: bool,
+) -> Result<(), Error> {
+    check_by(open, new, is_locked_elsewhere)
+}
+
+fn check_by<S: RefScheme>(
+    open: &Mapping<S>,
+    new: BorrowedFd<'_>,
+    is_lock_visible: fn(BorrowedFd<'_>) -> Option<bool>,
 ) -> Result<(), Error> {
     if is_proven(open, new)? {
         return Ok(());
     }
-    let is_lock_visible = match is_new_locked {
-        true => is_locked_elsewhere(new),
-        // `new` may be a duplicate of the open file's descriptor, and share its lock.
-        false => is_locked(new),
-    };
     // The open file's lock is visible through every descriptor of it.
-    if open.target().is_locked() && is_lock_visible == Some(false) {
+    if open.target().is_locked() && is_lock_visible(new) == Some(false) {
         return Err(ambiguous());
     }
     Ok(())

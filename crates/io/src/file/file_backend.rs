@@ -57,6 +57,19 @@ enum Kind {
     BlockDevice,
 }
 
+impl Kind {
+    fn of(file: &File) -> io::Result<(Self, libc::stat)> {
+        let stat = identity::stat(file.as_fd())?;
+        match stat.st_mode & libc::S_IFMT {
+            libc::S_IFREG if file_system::has_no_size(file, stat.st_size as u64)? => Err(no_size()),
+            libc::S_IFREG => Ok((Self::Regular, stat)),
+            libc::S_IFBLK => Ok((Self::BlockDevice, stat)),
+            libc::S_IFDIR => Err(io::ErrorKind::IsADirectory.into()),
+            _ => Err(not_a_file()),
+        }
+    }
+}
+
 #[derive(Debug)]
 enum Access {
     Read,
@@ -91,10 +104,18 @@ impl FileBackend {
     /// Duplicates of the descriptor share the mode of transfers (`O_DIRECT`). Fails as
     /// [`open_for_reading`](Self::open_for_reading) does.
     pub fn from_file_for_reading(file: File, direct: Direct) -> io::Result<Self> {
+        Self::check_readable(&file)?;
         let mut backend = Self::new(file, Access::Read, Direct::Never)?;
-        descriptor::check_readable(&backend.file)?;
         backend.set_direct(direct)?;
         Ok(backend)
+    }
+
+    /// Checks that a backend can read an open file, and returns the identity of the file. Changes
+    /// nothing. Fails as [`from_file`](Self::from_file) does.
+    pub fn check_readable(file: &File) -> io::Result<FileId> {
+        let (_, stat) = Kind::of(file)?;
+        descriptor::check_readable(file)?;
+        Ok(identity::id_from(&stat))
     }
 
     /// Sets the mode of transfers of a descriptor whose flags are those of the program.
@@ -162,16 +183,7 @@ impl FileBackend {
     }
 
     fn new(file: File, access: Access, direct: Direct) -> io::Result<Self> {
-        let stat = identity::stat(file.as_fd())?;
-        let kind = match stat.st_mode & libc::S_IFMT {
-            libc::S_IFREG if file_system::has_no_size(&file, stat.st_size as u64)? => {
-                return Err(no_size());
-            }
-            libc::S_IFREG => Kind::Regular,
-            libc::S_IFBLK => Kind::BlockDevice,
-            libc::S_IFDIR => return Err(io::ErrorKind::IsADirectory.into()),
-            _ => return Err(not_a_file()),
-        };
+        let (kind, stat) = Kind::of(&file)?;
         Ok(Self {
             direct: direct::State::new(&file, direct)?,
             id: identity::id_from(&stat),

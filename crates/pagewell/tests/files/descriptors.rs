@@ -91,6 +91,7 @@ fn a_file_with_a_name_is_that_of_its_path() {
     self::cache().open_with(&path, &writable()).unwrap();
 }
 
+/// The error is the same if the cache has the file of the path open.
 #[test]
 fn descriptors_that_cannot_be_used_are_refused() {
     let dir = pagewell_testkit::scratch::dir();
@@ -98,6 +99,7 @@ fn descriptors_that_cannot_be_used_are_refused() {
     fs::write(&path, b"bytes").unwrap();
     let cache = cache();
     let (reading, writing) = (OpenOptions::new(), writable().truncate());
+    let read_only = || fs::File::open(&path).unwrap();
     let write_only = || fs::File::options().write(true).open(&path).unwrap();
     let append = || std_options().append(true).open(&path).unwrap();
     let o_path = || {
@@ -107,46 +109,41 @@ fn descriptors_that_cannot_be_used_are_refused() {
             .open(&path)
             .unwrap()
     };
+    let directory = || fs::File::open(dir.path()).unwrap();
     let pipe = || fs::File::from(OwnedFd::from(io::pipe().unwrap().0));
-    let sealed = memfd(libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
-    // SAFETY: the descriptor is open, and the command takes no memory.
-    let added = unsafe { libc::fcntl(sealed.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_WRITE) };
-    assert_eq!(added, 0);
-    for (file, options, kind) in [
-        (
-            fs::File::open(&path).unwrap(),
-            &writing,
-            ErrorKind::PermissionDenied,
-        ),
-        (write_only(), &writing, ErrorKind::PermissionDenied),
-        (write_only(), &reading, ErrorKind::PermissionDenied),
-        (o_path(), &writing, ErrorKind::PermissionDenied),
-        (o_path(), &reading, ErrorKind::PermissionDenied),
-        (append(), &writing, ErrorKind::Unavailable),
-        (sealed, &writing, ErrorKind::PermissionDenied),
-        (
-            fs::File::open(dir.path()).unwrap(),
-            &writing,
-            ErrorKind::NotAFile,
-        ),
-        (
-            fs::File::open(dir.path()).unwrap(),
-            &reading,
-            ErrorKind::NotAFile,
-        ),
-        (pipe(), &writing, ErrorKind::NotAFile),
-        (pipe(), &reading, ErrorKind::NotAFile),
-    ] {
-        let what = format!("{file:?}");
-        let error = cache.open_std(file, "given", options).expect_err(&what);
-        assert_eq!(error.kind(), kind, "{what}: {error}");
-        assert_eq!(error.path().and_then(|path| path.to_str()), Some("given"));
+    let sealed = || {
+        let file = memfd(libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
+        // SAFETY: the descriptor is open, and the command takes no memory.
+        let added = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_WRITE) };
+        assert_eq!(added, 0);
+        file
+    };
+    for open in [None, Some(&reading), Some(&writable())] {
+        let _open = open.map(|options| cache.open_with(&path, options).unwrap());
+        for (file, options, kind) in [
+            (read_only(), &writing, ErrorKind::PermissionDenied),
+            (write_only(), &writing, ErrorKind::PermissionDenied),
+            (write_only(), &reading, ErrorKind::PermissionDenied),
+            (o_path(), &writing, ErrorKind::PermissionDenied),
+            (o_path(), &reading, ErrorKind::PermissionDenied),
+            (append(), &writing, ErrorKind::Unavailable),
+            (sealed(), &writing, ErrorKind::PermissionDenied),
+            (directory(), &writing, ErrorKind::NotAFile),
+            (directory(), &reading, ErrorKind::NotAFile),
+            (pipe(), &writing, ErrorKind::NotAFile),
+            (pipe(), &reading, ErrorKind::NotAFile),
+        ] {
+            let what = format!("{file:?}, {open:?}");
+            let error = cache.open_std(file, "given", options).expect_err(&what);
+            assert_eq!(error.kind(), kind, "{what}: {error}");
+            assert_eq!(error.path().and_then(|path| path.to_str()), Some("given"));
+        }
+        assert_eq!(fs::read(&path).unwrap(), b"bytes");
+        let file = cache.open_std(append(), "appended", &reading).unwrap();
+        let mut buf = [0; 5];
+        file.read_exact_at(&mut buf, 0).unwrap();
+        assert_eq!(&buf, b"bytes");
     }
-    assert_eq!(fs::read(&path).unwrap(), b"bytes");
-    let file = cache.open_std(append(), "appended", &reading).unwrap();
-    let mut buf = [0; 5];
-    file.read_exact_at(&mut buf, 0).unwrap();
-    assert_eq!(&buf, b"bytes");
 }
 
 /// Transfers through the cache are not aligned as the flag requires.

@@ -1,7 +1,7 @@
 //! Public handles: caches and files.
 //!
-//! Owns. The [`builder`] of a cache, the [`cache`] and its [`companion`]; [`options`] of a file,
-//! the [file](mod@file), [`many`] operations at once; a [`quiet`] cache.
+//! Owns. The [`builder`] of a cache, the [`cache`] and its [`companion`]; the [`open`]ing of a file
+//! with [`options`]; the [file](mod@file), [`many`] operations at once; a [`quiet`] cache.
 //!
 //! Calls every lower layer. This layer checks arguments and converts outcomes into errors.
 
@@ -12,5 +12,6 @@ pub(crate) mod companion;
 pub(crate) mod file;
 pub(crate) mod futures;
 pub(crate) mod many;
+mod open;
 pub(crate) mod options;
 pub(crate) mod quiet;

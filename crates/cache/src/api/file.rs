@@ -14,29 +14,17 @@ use pagewell_sync::Arc;
 use pagewell_sync::shard::{Gap, LINES};
 
 use crate::base::error::{Cause, Error, ErrorKind, Op};
-use crate::dirty::commits::Sync;
 use crate::dirty::errors::Seen;
 use crate::dirty::options::Handle;
 use crate::dirty::writes::Writes;
 use crate::files::opened::Opened;
 use crate::files::same;
-use crate::index::token::{Token, TokenState};
 use crate::mapping::record::Mapping;
 use crate::mapping::refresh::refresh;
 use crate::mapping::remove::{Remover, Unclean};
 use crate::read::ahead::Sequence;
 use crate::read::guide::OfHandle;
-use crate::read::look::Torn;
-use crate::read::pin::{OwnedPageGuard, PageGuard};
-use crate::read::reader::{FastRead, Guide, ReadPath, Reader};
-use crate::read::view::View;
-use crate::read::viewer::Viewer;
 use crate::spaces::mapped::MappedFile;
-use crate::write::bytes::Writer;
-use crate::write::growth::Grower;
-use crate::write::page_lock::IfLocked;
-use crate::write::pin_mut::PageGuardMut;
-use crate::writeback::discard::discard;
 use crate::writeback::flush::Flusher;
 
 /// Open file, read through the cache.
@@ -64,7 +52,7 @@ use crate::writeback::flush::Flusher;
 #[repr(C)]
 pub struct File<S: RefScheme = LockBit> {
     _counts: Gap,
-    mapping: Opened<S>,
+    pub(super) mapping: Opened<S>,
     access: Handle,
     is_closed: bool,
     _hits: Gap,
@@ -133,74 +121,6 @@ impl<S: RefScheme> File<S> {
         self.mapping.check_no_hook(writes, op)
     }
 
-    /// Reads from byte `offset` on into `buf`. Returns the number of bytes read: the length of
-    /// `buf`, or less if the file ends before (0 at or past the end). Bytes of `buf` beyond them
-    /// may have been set to zero.
-    ///
-    /// A read of a cached page acquires no lock. Once the page's accessed bit is set (usually by
-    /// its first read), it writes no shared memory, unless the page keeps changing. A missing page
-    /// is read from the file once, however many threads need it.
-    ///
-    /// # Errors
-    ///
-    /// [`Io`](crate::ErrorKind::Io) if the backend fails,
-    /// [`Truncated`](crate::ErrorKind::Truncated) if the file was truncated outside the cache,
-    /// [`OutOfFrames`](crate::ErrorKind::OutOfFrames) if every page is pinned. `buf` then has zeros
-    /// for the page. If pages before it were read, they are returned, and the next read fails.
-    #[inline]
-    pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
-        match Reader(&self.mapping).read_short(buf, offset) {
-            FastRead::Done => Ok(buf.len()),
-            FastRead::Fallback => self.read_at_any(buf, offset),
-        }
-    }
-
-    /// Reads as [`read_at`](Self::read_at) does, if the read is a hit of at most 64 bytes within
-    /// one page. On `false`, `buf` may have any bytes, and the caller calls `read_at`. Acquires no
-    /// lock, waits for nothing, and calls no code of the program or backend.
-    #[inline(always)]
-    #[must_use]
-    pub fn try_read_at(&self, buf: &mut [u8], offset: u64) -> bool {
-        matches!(
-            Reader(&self.mapping).read_short(buf, offset),
-            FastRead::Done
-        )
-    }
-
-    /// Reads from byte `offset` on until `buf` is full.
-    ///
-    /// # Errors
-    ///
-    /// [`OutOfRange`](crate::ErrorKind::OutOfRange) (as an [`io::Error`]
-    /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof)) if the file ends before `buf` is full, and
-    /// those of [`read_at`](Self::read_at). After an error, `buf` has unspecified bytes.
-    #[inline]
-    pub fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), Error> {
-        match Reader(&self.mapping).read_short(buf, offset) {
-            FastRead::Done => Ok(()),
-            FastRead::Fallback => self.read_all_of(buf, offset),
-        }
-    }
-
-    #[inline(never)]
-    fn read_all_of(&self, buf: &mut [u8], offset: u64) -> Result<(), Error> {
-        let mut nr_read = 0;
-        while nr_read < buf.len() {
-            // Past the largest offset there are no bytes.
-            let pos = offset.saturating_add(nr_read as u64);
-            match self.read_at_any(&mut buf[nr_read..], pos)? {
-                0 => {
-                    let nr_missing = buf.len() - nr_read;
-                    let detail = format!("{nr_missing} of {} bytes are missing", buf.len());
-                    let error = self.mapping.error(ErrorKind::OutOfRange, Op::Read);
-                    return Err(error.with_detail(detail));
-                }
-                nr => nr_read += nr,
-            }
-        }
-        Ok(())
-    }
-
     pub(super) fn mapping(&self) -> &Arc<Mapping<S>> {
         self.mapping.mapping()
     }
@@ -211,221 +131,6 @@ impl<S: RefScheme> File<S> {
 
     pub(super) fn guide(&self) -> OfHandle<'_, S> {
         OfHandle::new(self.mapping(), &self.sequence)
-    }
-
-    /// Reads as [`read_at`](Self::read_at) does, of any length. A hit within one page takes few
-    /// instructions and little stack, so that random reads overlap in the processor's out-of-order
-    /// window and store queue (`docs/adr/0004-hit-path.md`).
-    #[inline(never)]
-    pub(super) fn read_at_any(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
-        match Reader(&self.mapping).read_page_optimistic(offset, buf) {
-            FastRead::Done => Ok(buf.len()),
-            FastRead::Fallback => self.read_at_slowly(buf, offset),
-        }
-    }
-
-    #[inline(never)]
-    fn read_at_slowly(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
-        let reader = Reader(&self.mapping);
-        if let Err(error) = self.mapping.check_home(Op::Read) {
-            reader.wipe(buf);
-            return Err(error);
-        }
-        reader.read_pages(buf, offset, ReadPath::Optimistic, self.guide())
-    }
-
-    /// Reads with a reference to each page: a baseline for optimistic reads.
-    ///
-    /// # Errors
-    ///
-    /// See [`read_at`](Self::read_at).
-    #[cfg(feature = "baselines")]
-    pub fn read_at_referenced(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
-        self.mapping.check_home(Op::Read)?;
-        Reader(&self.mapping).read_pages(buf, offset, ReadPath::Referenced, self.guide())
-    }
-
-    /// Calls `look` on page number `page` in place, and returns the result if the page did not
-    /// change during the call. Copies nothing. Once the page's accessed bit is set, the first
-    /// attempts take no reference and write no shared memory.
-    ///
-    /// If the page has changed or was evicted, `look` is called again, after a few attempts with a
-    /// reference, so that the bytes cannot change. A page that is not cached is read as by
-    /// [`read_at`](Self::read_at). The view of the last page ends at the file's size.
-    ///
-    /// # Rules for the closure
-    ///
-    /// - **Only the result of the view is consistent.** Two accesses of the [`View`] may see
-    ///   different states of the page. The closure may be called any number of times, so it should
-    ///   have no effects except its result. Variables that it has set are consistent after the
-    ///   *last* call, if the view returns `Ok`.
-    /// - **Inconsistent bytes are harmless.** A failed access returns [`Torn`], which `?` passes
-    ///   on. A closure that follows a cycle of offsets ends: every 64th access checks whether the
-    ///   page has changed, and a view of an unchanged page ends after 64 accesses per byte.
-    /// - **Other code of the closure is not checked.** The closure must check an index or a loop
-    ///   length that it reads, as any other input, or call [`View::check`](crate::View::check)
-    ///   first. A panic propagates, and no lock or reference stays held.
-    /// - The closure may use the cache. If it changes the page of the view, the view is repeated.
-    ///
-    /// # Errors
-    ///
-    /// [`Malformed`](crate::ErrorKind::Malformed), with the page, if offsets in the page lead out
-    /// of it or form a cycle; and the errors of [`pin`](Self::pin).
-    ///
-    /// # Example
-    ///
-    /// The page is a node with slots. It begins with the number of keys (two bytes). For each key,
-    /// in ascending order, the offset in the page (two bytes) and the length (two bytes) follow.
-    ///
-    /// ```
-    /// # mod pagewell { pub use pagewell_cache::*;
-    /// #     pub mod io { pub use pagewell_io::MemoryBackend; } }
-    /// use pagewell::{Cache, Error, File};
-    ///
-    /// /// The number of `key` in the node, or of the first larger one.
-    /// fn find(file: &File, page: u64, key: &[u8]) -> Result<Result<usize, usize>, Error> {
-    ///     file.view(page, |v| {
-    ///         let count = v.u16_le(0)?.into();
-    ///         v.search(2, 4, count, |v, slot| {
-    ///             let start = usize::from(v.u16_le(slot)?);
-    ///             let len = usize::from(v.u16_le(slot + 2)?);
-    ///             v.part(start..start + len)?.compare_all(key)
-    ///         })
-    ///     })
-    /// }
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut node = vec![0; 4096];
-    /// node[0] = 3;
-    /// for (nr, key) in [&b"ant"[..], b"bee", b"cicada"].into_iter().enumerate() {
-    ///     let start = 1000 + 10 * nr;
-    ///     node[start..][..key.len()].copy_from_slice(key);
-    ///     node[2 + 4 * nr..][..2].copy_from_slice(&(start as u16).to_le_bytes());
-    ///     node[4 + 4 * nr..][..2].copy_from_slice(&(key.len() as u16).to_le_bytes());
-    /// }
-    /// let cache = Cache::builder().capacity(16 << 20).build()?;
-    /// let file = cache.open_backend(pagewell::io::MemoryBackend::new(node), "node")?;
-    /// assert_eq!(find(&file, 0, b"bee")?, Ok(1));
-    /// assert_eq!(find(&file, 0, b"cat")?, Err(2));
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[inline]
-    pub fn view<R, F>(&self, page: u64, look: F) -> Result<R, Error>
-    where
-        F: FnMut(&View<'_>) -> Result<R, Torn>,
-    {
-        Viewer(&self.mapping).view(page, look, || self.guide().on_miss(page, 1))
-    }
-
-    /// Views a page like [`view`](Self::view), but only if it is cached and no thread changes it,
-    /// with one call of `look`. On `None`, which implies nothing about the page, the caller calls
-    /// `view`. Acquires no lock, waits for nothing, and calls only `look`.
-    #[inline(always)]
-    #[must_use]
-    pub fn try_view<R, F>(&self, page: u64, mut look: F) -> Option<R>
-    where
-        F: FnMut(&View<'_>) -> Result<R, Torn>,
-    {
-        Viewer(&self.mapping).view_once(page, &mut look)
-    }
-
-    /// Whether the page of `token` is unchanged since the view that returned the token, and no
-    /// thread is about to change it. Takes two loads of shared memory, and writes nothing.
-    ///
-    /// So a reader can traverse pages without pins: it views a page, then the page that this page
-    /// names, and checks that the first is unchanged. If so, both were at one moment as the views
-    /// saw them. `docs/guide/views-and-tokens.md` describes writers of several pages, and trees.
-    ///
-    /// A change is any write to the page, even of the same bytes, a change of the file's end within
-    /// it, its removal from the cache, or its move to another frame; not a read, pin or writeback.
-    /// However long a token is kept, a changed page is never reported as unchanged. Occasionally an
-    /// unchanged page is reported as changed. Tokens of other files or earlier openings return
-    /// `false`.
-    #[inline]
-    #[must_use]
-    pub fn is_unchanged(&self, token: &Token) -> bool {
-        self.mapping.is_unchanged(token)
-    }
-
-    /// Checks as [`is_unchanged`](Self::is_unchanged) does, but distinguishes a changed page from a
-    /// claimed one, which may prove to be unchanged, for example after a writeback.
-    #[inline]
-    pub fn token_state(&self, token: &Token) -> TokenState {
-        self.mapping.token_state(token)
-    }
-
-    /// Pins page number `page` (the bytes from `page * page_size()` on) and gives access to its
-    /// bytes in place. They do not change while the guard exists, and the page stays in memory.
-    ///
-    /// Repeated pins of a page, by any number of threads, write no shared memory: each is published
-    /// in a hazard slot of its thread (`docs/adr/0031-*`). The guard may be sent to other threads,
-    /// and may outlive its thread. The guard of the last page ends at the file's size.
-    ///
-    /// # Errors
-    ///
-    /// [`OutOfRange`](crate::ErrorKind::OutOfRange) if the page begins at or past the end of the
-    /// file, [`TooManyPins`](crate::ErrorKind::TooManyPins) after 2^30 pins, and the errors of
-    /// [`read_at`](Self::read_at).
-    #[inline]
-    pub fn pin(&self, page: u64) -> Result<PageGuard<'_, S>, Error> {
-        match PageGuard::announced(&self.mapping, page) {
-            Some(guard) => Ok(guard),
-            None => self.pin_by_count(page),
-        }
-    }
-
-    /// Pins as [`pin`](Self::pin) does, if this writes no shared memory. On `None`, which implies
-    /// nothing about the page, the caller calls `pin`. Acquires no lock, and waits for nothing.
-    #[inline(always)]
-    #[must_use]
-    pub fn try_pin(&self, page: u64) -> Option<PageGuard<'_, S>> {
-        PageGuard::announced(&self.mapping, page)
-    }
-
-    /// Pins by a counted reference, after an attempt to pin by a hazard slot has failed.
-    #[inline(never)]
-    fn pin_by_count(&self, page: u64) -> Result<PageGuard<'_, S>, Error> {
-        PageGuard::new(&self.mapping, page).map_err(|error| error.with_op(Op::Pin))
-    }
-
-    /// Pins by a counted reference: a baseline for pins in hazard slots.
-    ///
-    /// # Errors
-    ///
-    /// See [`pin`](Self::pin).
-    #[cfg(feature = "baselines")]
-    pub fn pin_counted(&self, page: u64) -> Result<PageGuard<'_, S>, Error> {
-        PageGuard::counted(&self.mapping, page).map_err(|error| error.with_op(Op::Pin))
-    }
-
-    /// Pins as [`pin`](Self::pin) does. The guard may outlive the handle, file and cache: it keeps
-    /// the page's bytes and their memory, but does not keep the file open.
-    ///
-    /// # Errors
-    ///
-    /// See [`pin`](Self::pin).
-    #[inline]
-    pub fn pin_owned(&self, page: u64) -> Result<OwnedPageGuard<S>, Error> {
-        match OwnedPageGuard::announced(&self.mapping, page) {
-            Some(guard) => Ok(guard),
-            None => self.pin_owned_by_count(page),
-        }
-    }
-
-    #[inline(never)]
-    fn pin_owned_by_count(&self, page: u64) -> Result<OwnedPageGuard<S>, Error> {
-        OwnedPageGuard::new(&self.mapping, page).map_err(|error| error.with_op(Op::Pin))
-    }
-
-    /// Pins as [`pin_owned`](Self::pin_owned) does, by a counted reference: a baseline.
-    ///
-    /// # Errors
-    ///
-    /// See [`pin`](Self::pin).
-    #[cfg(feature = "baselines")]
-    pub fn pin_owned_counted(&self, page: u64) -> Result<OwnedPageGuard<S>, Error> {
-        OwnedPageGuard::counted(&self.mapping, page).map_err(|error| error.with_op(Op::Pin))
     }
 
     /// Returns whether transfers bypass the kernel's page cache, or why not; `None` for a backend
@@ -450,199 +155,6 @@ impl<S: RefScheme> File<S> {
         }
         let page_size = self.mapping.page_size() as u64;
         range.start / page_size..range.end.div_ceil(page_size)
-    }
-
-    /// Writes `buf` from byte `offset` on. Returns the number of bytes written: all of them, unless
-    /// a page after the first fails. The next write then reports the error.
-    ///
-    /// After the call all readers of the cache see the bytes; [`sync_data`](Self::sync_data) makes
-    /// them durable. A write within one page is atomic: readers see all of it or nothing. A write
-    /// past the end extends the file, and the gap before `offset` reads as zeros.
-    ///
-    /// # Errors
-    ///
-    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`FileTooLarge`](crate::ErrorKind::FileTooLarge),
-    /// [`Throttled`](crate::ErrorKind::Throttled) at the quota of dirty pages if they cannot be
-    /// written back ([`Builder::dirty_limit`](crate::Builder::dirty_limit)),
-    /// [`OutOfFrames`](crate::ErrorKind::OutOfFrames) if every page is pinned or cannot be written
-    /// back, and those of [`read_at`](Self::read_at) for the rest of a page.
-    pub fn write_at(&self, buf: &[u8], offset: u64) -> Result<usize, Error> {
-        self.writes(Op::Write)?;
-        self.tells(Writer(&self.mapping).write_bytes(buf, offset, 0))
-    }
-
-    /// Writes as [`write_at`](Self::write_at) does, with a log sequence number (0 for none). Before
-    /// a page is written to the backend, the writeback callback
-    /// ([`OpenOptions::before_write`](crate::OpenOptions::before_write)) gets the highest number of
-    /// a write to it. The log must then be durable up to this number, so if the log is a file, pass
-    /// the end of the record ([`append`](Self::append)), not its start.
-    ///
-    /// # Errors
-    ///
-    /// See [`write_at`](Self::write_at).
-    pub fn write_at_lsn(&self, buf: &[u8], offset: u64, lsn: u64) -> Result<usize, Error> {
-        self.writes(Op::Write)?;
-        self.tells(Writer(&self.mapping).write_bytes(buf, offset, lsn))
-    }
-
-    /// Writes all of `buf` from byte `offset` on, as [`write_at`](Self::write_at) does. (A write of
-    /// several pages is not atomic.)
-    ///
-    /// # Errors
-    ///
-    /// Those of [`write_at`](Self::write_at). The pages before the failed one may have been
-    /// written.
-    pub fn write_all_at(&self, buf: &[u8], offset: u64) -> Result<(), Error> {
-        let mut nr_written = self.write_at(buf, offset)?;
-        while nr_written < buf.len() {
-            // No overflow: the write has reached this offset.
-            nr_written += self.write_at(&buf[nr_written..], offset + nr_written as u64)?;
-        }
-        Ok(())
-    }
-
-    /// Appends all of `buf` or nothing. Returns the byte range of the file that `buf` occupies.
-    ///
-    /// The end of the range, never 0, is suitable as the record's log sequence number
-    /// ([`write_at_lsn`](Self::write_at_lsn)): once all bytes before it are durable, the record is.
-    ///
-    /// All pages of an append are dirty before any of them is written back. So its maximum length
-    /// is the number of bytes of one file that may be dirty, by default a quarter of the cache's
-    /// frames ([`Builder::dirty_limit`](crate::Builder::dirty_limit)), less the bytes that the
-    /// file's last page already has. Append larger records in parts.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`write_at`](Self::write_at); [`OutOfFrames`](crate::ErrorKind::OutOfFrames) at
-    /// once if `buf` is longer than this maximum, which the message contains.
-    pub fn append(&self, buf: &[u8]) -> Result<Range<u64>, Error> {
-        self.writes(Op::Write)?;
-        self.tells(Grower(&self.mapping).append_bytes(buf, 0))
-    }
-
-    /// Appends as [`append`](Self::append) does, with the log sequence number of the write, as
-    /// [`write_at_lsn`](Self::write_at_lsn) does.
-    ///
-    /// # Errors
-    ///
-    /// See [`write_at`](Self::write_at).
-    pub fn append_lsn(&self, buf: &[u8], lsn: u64) -> Result<Range<u64>, Error> {
-        self.writes(Op::Write)?;
-        self.tells(Grower(&self.mapping).append_bytes(buf, lsn))
-    }
-
-    /// Truncates the file to `size`, or extends it with zeros. Guards of truncated pages keep their
-    /// bytes. Until the backend has changed its size, all threads see the old size.
-    ///
-    /// # Errors
-    ///
-    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`FileTooLarge`](crate::ErrorKind::FileTooLarge),
-    /// and [`Io`](crate::ErrorKind::Io) if the backend fails. After a failure the size is still the
-    /// old one, except that a truncation may have taken effect: the size is the new one if the
-    /// backend has truncated the file nevertheless, or does not report its size.
-    pub fn set_size(&self, size: u64) -> Result<(), Error> {
-        self.writes(Op::Resize)?;
-        self.tells(Grower(&self.mapping).resize(size))
-    }
-
-    /// Pins page number `page` for writing: the guard has a copy of the page's bytes, which
-    /// replaces the page when the guard is dropped. Until then readers see the old page, and other
-    /// threads that write to the page wait. Calls that would wait for the guard of their own thread
-    /// fail: another `pin_mut` of the page, a write to it by this file or a memory space, and an
-    /// [`append`](Self::append) or a new size that changes it.
-    ///
-    /// # Errors
-    ///
-    /// [`Deadlock`](crate::ErrorKind::Deadlock) if this thread already has such a guard of the
-    /// page, [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Throttled`](crate::ErrorKind::Throttled)
-    /// as in [`write_at`](Self::write_at), and those of [`pin`](Self::pin).
-    pub fn pin_mut(&self, page: u64) -> Result<PageGuardMut<'_, S>, Error> {
-        self.writes(Op::Pin)?;
-        self.tells(PageGuardMut::new(&self.mapping, page, IfLocked::Wait))
-    }
-
-    /// Pins as [`pin_mut`](Self::pin_mut) does, but does not wait for another guard of the page, so
-    /// a thread may pin several pages in any order. It may wait for the backend, to read the page
-    /// or, at the quota of dirty pages, to make some of them durable.
-    ///
-    /// # Errors
-    ///
-    /// [`Locked`](crate::ErrorKind::Locked) if any thread has the page pinned for writing, and
-    /// those of [`pin_mut`](Self::pin_mut) except `Deadlock`.
-    pub fn try_pin_mut(&self, page: u64) -> Result<PageGuardMut<'_, S>, Error> {
-        self.writes(Op::Pin)?;
-        self.tells(PageGuardMut::new(&self.mapping, page, IfLocked::Fail))
-    }
-
-    /// Removes the cached pages with bytes in `range`, and all bytes written to them since their
-    /// last writeback, so that the next read gets the content of the file. If some of these pages
-    /// are unsynced, the backend is synced first.
-    ///
-    /// # Errors
-    ///
-    /// [`ReadOnly`](crate::ErrorKind::ReadOnly); any writeback error that the handle has not
-    /// reported yet; and [`Io`](crate::ErrorKind::Io) in two cases: the backend fails, or a sync
-    /// has failed since the last successful sync of the whole file, so that the file's content is
-    /// unknown. After an error, nothing was removed.
-    pub fn discard(&self, range: Range<u64>) -> Result<(), Error> {
-        let writes = self.writes(Op::Invalidate)?;
-        // Earlier errors are reported first, since nothing may have been removed after an error.
-        self.tell_earlier(writes, Op::Invalidate)?;
-        self.tells(discard(&self.mapping, self.pages_of(range)))
-    }
-
-    /// Writes the dirty pages that have any of the bytes in `range` to the backend. Returns the
-    /// number of pages written. They are not durable before [`sync_data`](Self::sync_data).
-    ///
-    /// # Errors
-    ///
-    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), and [`Io`](crate::ErrorKind::Io) if the backend
-    /// fails; the pages are then still dirty.
-    pub fn flush(&self, range: Range<u64>) -> Result<usize, Error> {
-        self.writes(Op::Flush)?;
-        let result = Flusher(&self.mapping).flush(self.pages_of(range));
-        self.told(result, Op::Flush)
-    }
-
-    /// Makes everything written before the call durable, with the size needed to read it.
-    ///
-    /// After an error it is unknown which bytes written since the last successful sync are durable.
-    /// All of them are dirty again, and the next sync writes them again. Every handle reports each
-    /// error once, including errors in the background, by its next call that can return it.
-    ///
-    /// # Errors
-    ///
-    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Io`](crate::ErrorKind::Io) if the backend fails,
-    /// [`Refused`](crate::ErrorKind::Refused) if the writeback callback or the page codec refuses a
-    /// page; the other pages are made durable nevertheless.
-    pub fn sync_data(&self) -> Result<(), Error> {
-        self.writes(Op::Sync)?;
-        let result = Flusher(&self.mapping).sync(Sync::Data);
-        self.told(result, Op::Sync)
-    }
-
-    /// Syncs as [`sync_data`](Self::sync_data) does, with all other metadata of the file.
-    ///
-    /// # Errors
-    ///
-    /// See [`sync_data`](Self::sync_data).
-    pub fn sync_all(&self) -> Result<(), Error> {
-        self.writes(Op::Sync)?;
-        let result = Flusher(&self.mapping).sync(Sync::All);
-        self.told(result, Op::Sync)
-    }
-
-    /// Makes everything durable that was written before the call to pages with bytes in `range`,
-    /// with the size needed to read them. Other dirty pages are not written to the backend, but
-    /// pages that it already has ([`flush`](Self::flush)) become durable too.
-    ///
-    /// # Errors
-    ///
-    /// See [`sync_data`](Self::sync_data).
-    pub fn sync_range(&self, range: Range<u64>) -> Result<(), Error> {
-        self.writes(Op::Sync)?;
-        let result = Flusher(&self.mapping).sync_range(self.pages_of(range));
-        self.told(result, Op::Sync)
     }
 
     /// Returns the numbers of pages that are not durable, and the oldest LSN, for a checkpoint.
@@ -692,7 +204,7 @@ impl<S: RefScheme> File<S> {
         result
     }
 
-    fn tell_earlier(&self, writes: &Writes, op: Op) -> Result<(), Error> {
+    pub(super) fn tell_earlier(&self, writes: &Writes, op: Op) -> Result<(), Error> {
         match writes.errors.take(&self.seen) {
             Some(failure) => Err(Error::from_failure(op, failure).with_path(self.path())),
             None => Ok(()),

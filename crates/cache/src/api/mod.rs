@@ -1,7 +1,8 @@
 //! Public handles: caches and files.
 //!
 //! Owns. The [`builder`] of a cache, the [`cache`] and its [`companion`]; the [`open`]ing of a file
-//! with [`options`]; the [file](mod@file), [`many`] operations at once; a [`quiet`] cache.
+//! with [`options`]; the [file](mod@file), its [reads](mod@read) and [writes](mod@write), [`many`]
+//! operations at once; a [`quiet`] cache.
 //!
 //! Calls every lower layer. This layer checks arguments and converts outcomes into errors.
 
@@ -15,3 +16,5 @@ pub(crate) mod many;
 mod open;
 pub(crate) mod options;
 pub(crate) mod quiet;
+mod read;
+mod write;

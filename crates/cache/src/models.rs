@@ -10,6 +10,7 @@ mod calls;
 mod closing;
 mod commits;
 mod growth;
+mod handles;
 mod leaves;
 mod locked_pages;
 mod moves;

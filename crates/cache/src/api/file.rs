@@ -85,13 +85,10 @@ pub struct FileStats {
 }
 
 impl<S: RefScheme> File<S> {
-    /// Creates a handle. The caller has counted it if it may write ([`Opened::add_writer`]).
+    /// Creates a handle. The caller has counted it.
     pub(crate) fn new(mapping: Opened<S>, access: Handle) -> Self {
         let sequence = Sequence::new(mapping.page_size(), mapping.pool().nr_frames());
-        let seen = mapping.writes_if_any().map(|writes| {
-            writes.add_handle();
-            writes.errors.seen()
-        });
+        let seen = mapping.writes_if_any().map(|writes| writes.errors.seen());
         Self {
             _counts: Gap::NEW,
             mapping,
@@ -248,7 +245,7 @@ impl<S: RefScheme> File<S> {
             }),
         };
         // Saves the file if this is its last handle; a handle for writing has already done so.
-        match saved.and_then(|()| self.mapping.close_handle()) {
+        match saved.and_then(|()| self.mapping.close_handle(self.access)) {
             Ok(()) => {
                 self.is_closed = true;
                 Ok(())
@@ -340,16 +337,16 @@ impl<S: RefScheme> Drop for File<S> {
     /// Makes everything durable if this is the last handle, before the strong reference is dropped.
     fn drop(&mut self) {
         if !self.is_closed {
-            self.mapping.drop_handle();
+            self.mapping.drop_handle(self.access);
         }
-        self.mapping.remove_writer(self.access);
     }
 }
 
 impl<S: RefScheme> Clone for File<S> {
     fn clone(&self) -> Self {
-        self.mapping.add_writer(self.access);
-        Self::new(self.mapping.clone(), self.access)
+        let mapping = self.mapping.clone();
+        mapping.add_handle(self.access);
+        Self::new(mapping, self.access)
     }
 }
 

@@ -14,9 +14,9 @@ use crate::api::file::File;
 use crate::api::options::OpenOptions;
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page::PageSize;
-use crate::dirty::options::{Access, Handle};
+use crate::dirty::options::Access;
 use crate::files::clean::is_background;
-use crate::files::opened::{Opened, Opening};
+use crate::files::opened::{Admitted, Opened, Opening};
 use crate::files::registry::Origin;
 use crate::files::same;
 use crate::mapping::record::How;
@@ -316,15 +316,7 @@ impl<S: RefScheme> Cache<S> {
         options: &OpenOptions,
         truncates: bool,
     ) -> Result<File<S>, Error> {
-        /// A handle that is counted, and not created yet.
-        struct Counted<'m, S: RefScheme>(&'m Opened<S>, Handle);
-        impl<S: RefScheme> Drop for Counted<'_, S> {
-            fn drop(&mut self) {
-                self.0.remove_writer(self.1);
-            }
-        }
-        let access = self.access(&mapping, path, options)?;
-        let counted = Counted(&mapping, access);
+        let admitted = self.admit(&mapping, path, options)?;
         match origin {
             _ if truncates => Grower(&*mapping)
                 .resize(0)
@@ -332,7 +324,7 @@ impl<S: RefScheme> Cache<S> {
             Origin::Open => drop(refresh(&mapping, Op::Open)?),
             Origin::Made => Grower(&*mapping).settle_at_open(),
         }
-        std::mem::forget(counted);
+        let access = admitted.into_counted();
         Ok(File::new(mapping, access))
     }
 
@@ -377,13 +369,13 @@ impl<S: RefScheme> Cache<S> {
         self.handle((mapping, Origin::Open), path, options, truncates)
     }
 
-    /// Returns the access of a new handle, which is counted if it may write.
-    fn access(
+    /// Checks that a new handle may have the access and the settings that `options` require.
+    fn admit<'m>(
         &self,
-        mapping: &Opened<S>,
+        mapping: &'m Opened<S>,
         path: &Path,
         options: &OpenOptions,
-    ) -> Result<Handle, Error> {
+    ) -> Result<Admitted<'m, S>, Error> {
         let mismatch = |kind, detail: String| {
             Err(Error::new(kind, Op::Open)
                 .with_path(path)
@@ -413,7 +405,7 @@ impl<S: RefScheme> Cache<S> {
             return mismatch(ErrorKind::OptionsMismatch, detail);
         }
         let Some(named) = &options.write else {
-            return Ok(Handle::Read);
+            return Ok(Admitted::for_reading(mapping));
         };
         let Some(writes) = mapping.writes_if_any() else {
             let detail = "this cache has the file open for reading only".into();
@@ -443,13 +435,13 @@ impl<S: RefScheme> Cache<S> {
                 error.with_path(path)
             })?;
         }
-        if !writes.writers.open(options.is_exclusive) {
+        let Some(admitted) = Admitted::for_writing(mapping, writes, options.is_exclusive) else {
             let detail = match options.is_exclusive {
                 true => "this cache has the file open for writing",
                 false => "this cache has the file open for writing exclusively",
             };
             return mismatch(ErrorKind::Busy, detail.into());
-        }
-        Ok(Handle::Write)
+        };
+        Ok(admitted)
     }
 }

@@ -4,7 +4,7 @@
 //! owners of page locks ([`groups`]), the known state of its backend ([`storage`]), the amount
 //! written between syncs ([`pace`]), errors ([`errors`]), group commit ([`commits`]), the oldest
 //! log sequence number ([`oldest`]), options ([`options`]), memory for encoded pages in flight
-//! ([`reserve`]), its handles for writing ([`writers`]), and the state of its writeback
+//! ([`reserve`]), the counts of its handles ([`handles`]), and the state of its writeback
 //! ([`service`], [`attendance`]). For all files of a cache: the limit of frames that are not clean
 //! ([`pressure`]), and the requests to the flushers ([`calls`]). For each thread: the callbacks
 //! that it is in ([`hook`]), and the file locks that it holds ([`order`]).
@@ -20,6 +20,7 @@ pub(crate) mod calls;
 pub(crate) mod commits;
 pub(crate) mod errors;
 pub(crate) mod groups;
+pub(crate) mod handles;
 pub(crate) mod hook;
 pub(crate) mod oldest;
 pub(crate) mod options;
@@ -30,5 +31,4 @@ pub(crate) mod pressure;
 pub(crate) mod reserve;
 pub(crate) mod service;
 pub(crate) mod storage;
-pub(crate) mod writers;
 pub(crate) mod writes;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pagewell_frame::Order;
 use pagewell_sync::Mutex;
-use pagewell_sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use pagewell_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use pagewell_sync::parking::WaitTable;
 use pagewell_sync::shard::Padded;
 
@@ -17,15 +17,15 @@ use crate::dirty::calls::Call;
 use crate::dirty::commits::Commits;
 use crate::dirty::errors::Errors;
 use crate::dirty::groups::Groups;
+use crate::dirty::handles::Handles;
 use crate::dirty::hook::ThreadMark;
 use crate::dirty::oldest::Oldest;
-use crate::dirty::options::{BeforeWrite, WriteOptions, Writeback};
+use crate::dirty::options::{BeforeWrite, Handle, WriteOptions, Writeback};
 use crate::dirty::page_set::{PageSet, PageSets, Which};
 use crate::dirty::pressure::{Pressure, Share, Since};
 use crate::dirty::reserve::Reserve;
 use crate::dirty::service::Service;
 use crate::dirty::storage::Storage;
-use crate::dirty::writers::Writers;
 
 /// A write to a page that is already dirty loads only the number of errors, which has its own cache
 /// line, and fields that do not change while the file is open. The other fields are padded.
@@ -49,8 +49,7 @@ pub(crate) struct Writes {
     /// Whether the backend is being truncated, so that a read of it may be short without an error.
     /// Only the holder of the writeback lock changes it.
     is_cutting: Padded<AtomicBool>,
-    nr_handles: Padded<AtomicUsize>,
-    pub(crate) writers: Padded<Writers>,
+    pub(crate) handles: Padded<Handles>,
     number: u64,
     pub(crate) share: Share,
     /// Time since which the file has frames that are not clean.
@@ -83,24 +82,23 @@ impl Writes {
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    pub(crate) fn add_handle(&self) {
-        // ORDERING: Relaxed; the thread has a reference to the mapping, and publishes nothing.
-        if self.nr_handles.fetch_add(1, Ordering::Relaxed) == 0 {
-            // While the file had no strong reference, no flusher took a request for it.
-            #[cfg(not(loom))]
+    /// Counts a handle or an area, as [`Handles::add`] does.
+    pub(crate) fn add_handle(&self, access: Handle) {
+        self.begin_handles(self.handles.add(access));
+    }
+
+    /// Counts a handle, as [`Handles::add_handle`] does.
+    pub(crate) fn add_admitted_handle(&self) {
+        self.begin_handles(self.handles.add_handle());
+    }
+
+    fn begin_handles(&self, is_first: bool) {
+        // While the file had no strong reference, no flusher took a request for it.
+        #[cfg(not(loom))]
+        if is_first {
             self.service.forget_call();
         }
-    }
-
-    /// Returns `true` if the handle was the last one.
-    pub(crate) fn remove_handle(&self) -> bool {
-        // ORDERING: AcqRel; the thread that drops the last handle sees the other handles' writes.
-        self.nr_handles.fetch_sub(1, Ordering::AcqRel) == 1
-    }
-
-    pub(crate) fn is_unhandled(&self) -> bool {
-        // ORDERING: Acquire; pairs with the release in `remove_handle`.
-        self.nr_handles.load(Ordering::Acquire) == 0
+        let _ = is_first;
     }
 
     pub(crate) fn checked_size(&self) -> u64 {
@@ -126,8 +124,7 @@ impl Writes {
             writeback: Padded(Mutex::new(Storage::at_open(is_size_known))),
             commits: Commits::default(),
             oldest: Oldest::default(),
-            nr_handles: Padded(AtomicUsize::new(0)),
-            writers: Padded(Writers::default()),
+            handles: Padded::default(),
             errors: Errors::default(),
             mode: mode.unwrap_or_default(),
             before_write,

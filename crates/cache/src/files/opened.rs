@@ -65,6 +65,7 @@ use crate::base::error::Error;
 use crate::base::error::Op;
 use crate::base::page::PageSize;
 use crate::base::page_hooks::is_in_page_hook;
+use crate::dirty::handles::Handles;
 use crate::dirty::hook::InHook;
 use crate::dirty::options::Handle;
 use crate::dirty::writes::Writes;
@@ -151,32 +152,31 @@ impl<S: RefScheme> Opened<S> {
         pagewell_sync::Arc::ptr_eq(&self.mapping, &other.mapping)
     }
 
-    /// Counts a clone of a handle, or an area, if it may write.
-    pub(crate) fn add_writer(&self, access: Handle) {
-        if let (Handle::Write, Some(writes)) = (access, self.writes_if_any()) {
-            writes.writers.add();
+    /// Counts a clone of a handle, or an area.
+    pub(crate) fn add_handle(&self, access: Handle) {
+        if let Some(writes) = self.writes_if_any() {
+            writes.add_handle(access);
         }
     }
 
-    pub(crate) fn remove_writer(&self, access: Handle) {
-        if let (Handle::Write, Some(writes)) = (access, self.writes_if_any()) {
-            writes.writers.remove();
-        }
+    /// Whether the file is open for writing, and has no handle.
+    pub(super) fn has_no_handle(&self) -> bool {
+        self.writes_if_any()
+            .is_some_and(|writes| writes.handles.is_empty())
     }
 
     fn close_later(&self) {
         Arc::clone(self.keeper()).take_share(self.number());
     }
 
-    /// Removes a handle from the count. After the last one of a file open for writing, makes
-    /// everything durable ([`Flusher::save_at_the_end`]), except in a fork. If this thread is in a
-    /// callback or a codec, it leaves that to a flusher, since it may hold this file's writeback
-    /// lock.
-    fn let_handle_go(&self) -> Result<(), Error> {
+    /// If `remove` removes the last handle of a file open for writing, makes everything durable
+    /// ([`Flusher::save_at_the_end`]), except in a fork. If this thread is in a callback or a
+    /// codec, it leaves that to a flusher, since it may hold this file's writeback lock.
+    fn save_after_last(&self, remove: impl FnOnce(&Handles) -> bool) -> Result<(), Error> {
         let Some(writes) = self.writes_if_any() else {
             return Ok(());
         };
-        if !writes.remove_handle() || !self.shared().home.is_here() {
+        if !remove(&writes.handles) || !self.shared().home.is_here() {
             return Ok(());
         }
         if InHook::is_so() {
@@ -192,18 +192,23 @@ impl<S: RefScheme> Opened<S> {
     }
 
     /// Closes a handle. If it is the last one, first makes the file durable. After an error
-    /// ([`Flusher::save_at_the_end`]), the handle stays counted.
-    pub(crate) fn close_handle(&self) -> Result<(), Error> {
-        self.let_handle_go().inspect_err(|_| {
-            if let Some(writes) = self.writes_if_any() {
-                writes.add_handle();
+    /// ([`Flusher::save_at_the_end`]), the handle stays counted. It counts as a writer until then,
+    /// so that no exclusive open succeeds concurrently.
+    pub(crate) fn close_handle(&self, access: Handle) -> Result<(), Error> {
+        let saved = self.save_after_last(Handles::remove_handle);
+        if let Some(writes) = self.writes_if_any() {
+            match (&saved, access) {
+                (Err(_), _) => writes.add_admitted_handle(),
+                (Ok(()), Handle::Write) => writes.handles.remove_writer(),
+                (Ok(()), Handle::Read) => {}
             }
-        })
+        }
+        saved
     }
 
     /// Drops a handle. Reports lost data on standard error, since a drop returns no error.
-    pub(crate) fn drop_handle(&self) {
-        if let Err(error) = self.let_handle_go() {
+    pub(crate) fn drop_handle(&self, access: Handle) {
+        if let Err(error) = self.save_after_last(|handles| handles.remove(access)) {
             self.tell_loss(&error);
         }
     }
@@ -219,7 +224,7 @@ impl<S: RefScheme> Opened<S> {
         if !Flusher(self).would_lose() {
             return;
         }
-        if !self.writes_if_any().is_some_and(Writes::is_unhandled) {
+        if !self.has_no_handle() {
             return;
         }
         // Standard error may be closed.
@@ -267,6 +272,57 @@ impl<S: RefScheme> Drop for Opened<S> {
         if users.is_visited_only() {
             let waits = &mapping.claims().waits;
             waits.wait_while(&**users, Users::is_visited_only);
+        }
+    }
+}
+
+/// Admission of a handle that is not created yet. If the handle may write, it is counted as a
+/// writer until the drop.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Admitted<'m, S: RefScheme> {
+    mapping: &'m Mapping<S>,
+    access: Handle,
+}
+
+impl<'m, S: RefScheme> Admitted<'m, S> {
+    pub(crate) fn for_reading(mapping: &'m Mapping<S>) -> Self {
+        Self {
+            mapping,
+            access: Handle::Read,
+        }
+    }
+
+    /// Returns `None` if the handle is excluded, or would exclude others that exist
+    /// ([`Handles::admit_writer`]).
+    pub(crate) fn for_writing(
+        mapping: &'m Mapping<S>,
+        writes: &Writes,
+        is_exclusive: bool,
+    ) -> Option<Self> {
+        let is_admitted = writes.handles.admit_writer(is_exclusive);
+        // Not created if it was refused: its drop would remove a writer.
+        is_admitted.then(|| Self {
+            mapping,
+            access: Handle::Write,
+        })
+    }
+
+    /// Counts the handle, which the caller creates next. Returns its access.
+    pub(crate) fn into_counted(self) -> Handle {
+        if let Some(writes) = self.mapping.writes_if_any() {
+            writes.add_admitted_handle();
+        }
+        let access = self.access;
+        std::mem::forget(self);
+        access
+    }
+}
+
+impl<S: RefScheme> Drop for Admitted<'_, S> {
+    fn drop(&mut self) {
+        if let (Handle::Write, Some(writes)) = (self.access, self.mapping.writes_if_any()) {
+            writes.handles.remove_writer();
         }
     }
 }

@@ -6,7 +6,6 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::lock;
 
 use crate::dirty::calls::Call;
-use crate::dirty::writes::Writes;
 #[cfg(not(loom))]
 use crate::files::clean::{is_background, obstacle_of};
 use crate::files::opened::Opened;
@@ -92,7 +91,7 @@ fn close_one<S: RefScheme>(files: &Arc<Files<S>>) -> bool {
         return false;
     };
     let share = Opened::new(share);
-    if share.writes_if_any().is_some_and(Writes::is_unhandled) {
+    if share.has_no_handle() {
         share.save_or_tell();
     }
     true

@@ -5,6 +5,10 @@ use pagewell_sync::atomic::{AtomicU64, Ordering};
 /// One weak reference in the word. Strong references are counted in the bits below.
 const VISITOR: u64 = 1 << 32;
 
+/// Number of strong references at which another one aborts the process. Far more threads than a
+/// process can have would have to add one at once for the counts to overflow.
+const MAX_SHARES: u64 = 1 << 30;
+
 /// Counts of strong and weak references. They outlive the mapping, whose `Arc` the holder of a weak
 /// reference drops before it decrements.
 #[derive(Debug, Default)]
@@ -13,11 +17,18 @@ pub(crate) struct Users(AtomicU64);
 impl Users {
     /// Counts a strong reference. Returns `true` if it is the only one and weak references exist.
     /// The caller then wakes the thread that may be waiting at step 2 of the protocol.
+    ///
+    /// Aborts the process if [`MAX_SHARES`] exist, as the clone of an `Arc` does: only a program
+    /// that leaks handles has so many. So fewer than 2^31 exist.
     #[must_use]
     pub(crate) fn add_share(&self) -> bool {
         // ORDERING: Acquire; pairs with the release in `remove_share`: operations with strong
         // references dropped before happen before those with this one (`dirty::attendance`).
         let before = self.0.fetch_add(1, Ordering::Acquire);
+        if before % VISITOR >= MAX_SHARES {
+            // A panic could be caught, again and again.
+            std::process::abort();
+        }
         before != 0 && before.is_multiple_of(VISITOR)
     }
 
@@ -61,5 +72,32 @@ impl Users {
         // ORDERING: Acquire; pairs with the release in `leave`.
         let users = self.0.load(Ordering::Acquire);
         users != 0 && users.is_multiple_of(VISITOR)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_strong_reference_beyond_the_limit_aborts() {
+        let users = Users(AtomicU64::new(VISITOR + MAX_SHARES - 1));
+        assert!(!users.add_share());
+        const CHILD: &str = "PAGEWELL_TEST_ABORT";
+        if std::env::var_os(CHILD).is_some() {
+            let _ = users.add_share();
+            return;
+        }
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "mapping::users::tests::a_strong_reference_beyond_the_limit_aborts",
+            ])
+            .env(CHILD, "1")
+            .output()
+            .unwrap();
+        assert_eq!(child.status.signal(), Some(libc::SIGABRT), "{child:?}");
     }
 }

@@ -101,10 +101,7 @@ pub struct MappedFile<S: RefScheme = LockBit> {
 
 impl<S: RefScheme> MappedFile<S> {
     pub(crate) fn new(mapping: Opened<S>, access: Handle) -> Self {
-        if let Some(writes) = mapping.writes_if_any() {
-            writes.add_handle();
-        }
-        mapping.add_writer(access);
+        mapping.add_handle(access);
         Self { mapping, access }
     }
 
@@ -365,8 +362,7 @@ impl<S: RefScheme> Clone for MappedFile<S> {
 impl<S: RefScheme> Drop for MappedFile<S> {
     /// As for a [`File`](crate::File), makes everything durable if this is the last handle.
     fn drop(&mut self) {
-        self.mapping.drop_handle();
-        self.mapping.remove_writer(self.access);
+        self.mapping.drop_handle(self.access);
     }
 }
 

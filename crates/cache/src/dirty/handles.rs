@@ -1,0 +1,143 @@
+//! Counts of the handles of a file open for writing, in one word.
+//!
+//! Handles are those for reading and for writing, and the areas that map the file. Writers are the
+//! handles and areas that may write, and opens for writing that have not created a handle yet. All
+//! writers may come from one open that excludes others.
+//!
+//! | bits | meaning |
+//! |---|---|
+//! | 0 to 31 | number of handles |
+//! | 32 to 62 | number of writers |
+//! | 63 | the writers come from one exclusive open; without a writer, the bit has no meaning |
+//!
+//! No count overflows: every handle, area and open has a strong reference to the file, and fewer
+//! than 2^31 of these exist ([`Users::add_share`](crate::mapping::users::Users::add_share)).
+//!
+//! Verified by `loom_exclusive_open_vs_open`, `loom_exclusive_open_vs_remove`,
+//! `loom_remove_vs_remove`.
+
+use pagewell_sync::atomic::{AtomicU64, Ordering};
+
+use crate::dirty::options::Handle;
+
+const HANDLE: u64 = 1;
+const WRITER: u64 = 1 << 32;
+const EXCLUSIVE: u64 = 1 << 63;
+
+#[derive(Debug, Default)]
+pub(crate) struct Handles(AtomicU64);
+
+/// Part of the word that counts one handle.
+fn one(access: Handle) -> u64 {
+    match access {
+        Handle::Read => HANDLE,
+        Handle::Write => HANDLE + WRITER,
+    }
+}
+
+fn nr_handles(word: u64) -> u64 {
+    word % WRITER
+}
+
+impl Handles {
+    /// Counts an open for writing, unless it is excluded, or would exclude a writer that exists.
+    /// Returns whether it is counted.
+    #[must_use]
+    pub(crate) fn admit_writer(&self, is_exclusive: bool) -> bool {
+        let admitted = |word: u64| match ((word & !EXCLUSIVE) / WRITER, is_exclusive) {
+            (0, true) => Some((word | EXCLUSIVE) + WRITER),
+            (0, false) => Some((word & !EXCLUSIVE) + WRITER),
+            (_, true) => None,
+            (_, false) => (word & EXCLUSIVE == 0).then_some(word + WRITER),
+        };
+        // ORDERING: Acquire; pairs with the release in `remove` and `remove_writer`: what the
+        // removed writers did happens before an exclusive open returns. The updates between are
+        // read-modify-writes, so they continue the release sequence. A failure publishes nothing.
+        self.0
+            .fetch_update(Ordering::Acquire, Ordering::Relaxed, admitted)
+            .is_ok()
+    }
+
+    /// Removes an open for writing whose handle is closed, or was not created.
+    pub(crate) fn remove_writer(&self) {
+        // ORDERING: Release, as in `remove`.
+        self.0.fetch_sub(WRITER, Ordering::Release);
+    }
+
+    /// Counts a handle, which is for reading or was admitted as a writer. Returns `true` if it is
+    /// the only one.
+    pub(crate) fn add_handle(&self) -> bool {
+        self.add(Handle::Read)
+    }
+
+    /// Counts a handle or an area. One for writing comes from another writer, so it needs no
+    /// admission. Returns `true` if it is the only one.
+    pub(crate) fn add(&self, access: Handle) -> bool {
+        // ORDERING: Relaxed; the thread has a strong reference to the file, and publishes nothing.
+        nr_handles(self.0.fetch_add(one(access), Ordering::Relaxed)) == 0
+    }
+
+    /// Removes a handle, which stays counted as a writer. Returns `true` if it was the last one.
+    #[must_use]
+    pub(crate) fn remove_handle(&self) -> bool {
+        self.remove(Handle::Read)
+    }
+
+    /// Removes a handle or an area. Returns `true` if it was the last one.
+    #[must_use]
+    pub(crate) fn remove(&self, access: Handle) -> bool {
+        // ORDERING: AcqRel; what the other handles did happens before the removal of the last one
+        // returns, since that thread makes their writes durable. The release also pairs with the
+        // acquire in `admit_writer`.
+        nr_handles(self.0.fetch_sub(one(access), Ordering::AcqRel)) == 1
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        // ORDERING: Acquire; pairs with the release in `remove`.
+        nr_handles(self.0.load(Ordering::Acquire)) == 0
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exclusive_open_is_the_only_one() {
+        let handles = Handles::default();
+        assert!(handles.admit_writer(true));
+        assert!(!handles.admit_writer(true));
+        assert!(!handles.admit_writer(false));
+        assert!(handles.add_handle());
+        assert!(!handles.add(Handle::Write));
+        assert!(!handles.remove(Handle::Write));
+        assert!(!handles.admit_writer(false));
+        assert!(handles.remove(Handle::Write));
+        assert!(handles.admit_writer(false));
+        assert!(handles.admit_writer(false));
+        assert!(!handles.admit_writer(true));
+        handles.remove_writer();
+        assert!(!handles.admit_writer(true));
+        handles.remove_writer();
+        assert!(handles.admit_writer(true));
+    }
+
+    #[test]
+    fn handles_for_reading_neither_exclude_nor_are_excluded() {
+        let handles = Handles::default();
+        assert!(handles.is_empty());
+        assert!(handles.admit_writer(true));
+        assert!(handles.is_empty());
+        assert!(handles.add_handle());
+        assert!(!handles.add(Handle::Read));
+        // A close that fails: the writer stays counted.
+        assert!(!handles.remove_handle());
+        assert!(!handles.admit_writer(false));
+        assert!(!handles.add_handle());
+        assert!(!handles.remove(Handle::Write));
+        assert!(handles.admit_writer(true));
+        handles.remove_writer();
+        assert!(handles.remove(Handle::Read));
+        assert!(handles.is_empty());
+    }
+}

@@ -1,0 +1,100 @@
+//! Counts of handles: opens for writing against each other, and against drops of handles.
+
+use std::sync::Arc;
+
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread;
+
+use super::explore;
+use crate::dirty::handles::Handles;
+use crate::dirty::options::Handle;
+
+#[derive(Default)]
+struct File {
+    handles: Handles,
+    /// Bytes that writers have written, which only the counts publish.
+    bytes: [AtomicUsize; 2],
+}
+
+impl File {
+    fn open(&self, is_exclusive: bool) -> bool {
+        let is_admitted = self.handles.admit_writer(is_exclusive);
+        if is_admitted {
+            let _ = self.handles.add_handle();
+        }
+        is_admitted
+    }
+
+    fn write(&self, writer: usize) {
+        // ORDERING: Relaxed; the counts must publish the store.
+        self.bytes[writer].store(1, Ordering::Relaxed);
+    }
+
+    fn has_written(&self, writer: usize) -> bool {
+        // ORDERING: Relaxed, as in `write`.
+        self.bytes[writer].load(Ordering::Relaxed) == 1
+    }
+}
+
+/// Of an exclusive open and another open, one succeeds.
+#[test]
+fn loom_exclusive_open_vs_open() {
+    explore(3, || {
+        let file = Arc::new(File::default());
+        let other = {
+            let file = Arc::clone(&file);
+            thread::spawn(move || file.open(false))
+        };
+        let is_exclusive = file.open(true);
+        assert_ne!(other.join().unwrap(), is_exclusive);
+        assert!(file.handles.remove(Handle::Write), "an open is not counted");
+        assert!(file.open(!is_exclusive));
+    });
+}
+
+/// An exclusive open succeeds only after the drops of a handle and of its clone, and its thread
+/// then sees what both have written.
+#[test]
+fn loom_exclusive_open_vs_remove() {
+    explore(3, || {
+        let file = Arc::new(File::default());
+        assert!(file.open(false));
+        let _ = file.handles.add(Handle::Write);
+        let droppers = [0, 1].map(|writer| {
+            let file = Arc::clone(&file);
+            thread::spawn(move || {
+                file.write(writer);
+                let _ = file.handles.remove(Handle::Write);
+            })
+        });
+        if file.open(true) {
+            assert!([0, 1].into_iter().all(|writer| file.has_written(writer)));
+        }
+        for dropper in droppers {
+            dropper.join().unwrap();
+        }
+    });
+}
+
+/// One of two drops removes the last handle, and its thread sees what the other one has written.
+#[test]
+fn loom_remove_vs_remove() {
+    explore(3, || {
+        let file = Arc::new(File::default());
+        assert!(file.open(false));
+        let _ = file.handles.add(Handle::Write);
+        let drop_one = |file: &File, writer: usize| {
+            file.write(writer);
+            let is_last = file.handles.remove(Handle::Write);
+            assert!(!is_last || file.has_written(1 - writer));
+            is_last
+        };
+        let other = {
+            let file = Arc::clone(&file);
+            thread::spawn(move || drop_one(&file, 1))
+        };
+        let is_last = drop_one(&file, 0);
+        assert_ne!(other.join().unwrap(), is_last);
+        assert!(file.handles.is_empty());
+    });
+}

@@ -2,3 +2,4 @@
 
 mod contended;
 mod reclaim;
+mod throttled;

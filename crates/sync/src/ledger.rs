@@ -69,19 +69,33 @@ pub fn acquired(resource: Resource, nr: usize) {
     let _ = (resource, nr);
 }
 
-/// Counts a lock of the file at the address `file`, which this thread is about to wait for. Such a
-/// lock is [`released`] as a [`Resource::FileLock`].
+/// Lock of a file that this thread holds or waits for. The drop counts it as released.
+#[derive(Debug)]
+#[must_use = "the lock counts as released when this is dropped"]
+pub struct LockRecord(());
+
+impl Drop for LockRecord {
+    #[inline]
+    fn drop(&mut self) {
+        released(Resource::FileLock, 1);
+    }
+}
+
+/// Counts a size lock or writeback lock of `file`, which this thread is about to wait for.
+///
+/// A thread that holds such a lock of one file waits for one of another file only in code of the
+/// program ([`enter`], `docs/LOCKING.md`). Otherwise a backend or callback that blocks could stop
+/// the other file, and two threads could deadlock.
 ///
 /// # Panics
 ///
-/// In debug builds, if the thread holds a lock of another file: a backend or callback that blocks
-/// could stop the other file, and two threads could deadlock. That is a defect of the library. Code
-/// of the program ([`enter`]) may use another file.
+/// In debug builds, if the thread holds a lock of another file, which is a defect of the library.
 #[inline]
 #[track_caller]
-pub fn acquired_lock_of(file: usize) {
+pub fn before_lock_of<T>(file: &T) -> LockRecord {
     #[cfg(all(debug_assertions, not(loom)))]
     {
+        let file = std::ptr::from_ref(file).addr();
         let mut held = HELD.get();
         assert!(
             held.nr[Resource::FileLock as usize] == 0 || held.file == file,
@@ -92,6 +106,7 @@ pub fn acquired_lock_of(file: usize) {
     }
     let _ = file;
     acquired(Resource::FileLock, 1);
+    LockRecord(())
 }
 
 /// Counts `nr` resources as released by this thread, or handed over to another thread.
@@ -185,15 +200,12 @@ mod tests {
     #[test]
     fn locks_of_one_file_at_a_time_and_of_another_in_code_of_the_program() {
         let (one, two) = (1, 2);
-        acquired_lock_of(one);
-        acquired_lock_of(one);
+        let locks = [before_lock_of(&one), before_lock_of(&one)];
         let in_backend = enter("a backend", &Resource::ALL);
-        acquired_lock_of(two);
-        released(Resource::FileLock, 1);
+        drop(before_lock_of(&two));
         drop(in_backend);
-        catch_unwind(|| acquired_lock_of(two)).expect_err("two files at a time");
-        released(Resource::FileLock, 2);
-        acquired_lock_of(two);
-        released(Resource::FileLock, 1);
+        catch_unwind(|| before_lock_of(&two)).expect_err("two files at a time");
+        drop(locks);
+        drop(before_lock_of(&two));
     }
 }

@@ -7,7 +7,7 @@
 //! ([`reserve`]), the counts of its handles ([`handles`]), and the state of its writeback
 //! ([`service`], [`attendance`]). For all files of a cache: the limit of frames that are not clean
 //! ([`pressure`]), and the requests to the flushers ([`calls`]). For each thread: the callbacks
-//! that it is in ([`hook`]), and the file locks that it holds ([`order`]).
+//! that it is in ([`hook`]).
 //!
 //! Depends on `base` only. The module writes nothing to the backend and claims no slot.
 //!
@@ -24,7 +24,6 @@ pub(crate) mod handles;
 pub(crate) mod hook;
 pub(crate) mod oldest;
 pub(crate) mod options;
-pub(crate) mod order;
 pub(crate) mod pace;
 pub(crate) mod page_set;
 pub(crate) mod pressure;

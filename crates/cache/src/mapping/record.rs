@@ -16,7 +16,7 @@ use pagewell_frame::{FRAME_BYTES, FramePool, Order};
 use pagewell_io::engine::{Job, Request, Target};
 use pagewell_io::{Backend, FileId};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
-use pagewell_sync::ledger::{self, Resource};
+use pagewell_sync::ledger::{self, LockRecord, Resource};
 #[cfg(not(loom))]
 use pagewell_sync::shard::LINES;
 use pagewell_sync::shard::Padded;
@@ -35,7 +35,6 @@ use crate::base::reserved::Reserved;
 use crate::base::slot::{Slot, State};
 use crate::dirty::hook::InHook;
 use crate::dirty::options::Access;
-use crate::dirty::order::InOrder;
 use crate::dirty::page_set::PageSets;
 use crate::dirty::reserve::Reserve;
 use crate::dirty::storage::Storage;
@@ -212,15 +211,15 @@ fn size_error(op: Op, error: io::Error) -> Error {
 #[must_use]
 pub(crate) struct FileLock<'m, T> {
     guard: MutexGuard<'m, T>,
-    _order: InOrder,
+    _record: LockRecord,
 }
 
 impl<'m, T> FileLock<'m, T> {
     pub(super) fn of<S: RefScheme>(mapping: &Mapping<S>, mutex: &'m Mutex<T>) -> Self {
-        let order = InOrder::before_lock(mapping);
+        let record = ledger::before_lock_of(mapping);
         Self {
             guard: lock(mutex),
-            _order: order,
+            _record: record,
         }
     }
 }

@@ -12,7 +12,6 @@ use crate::dirty::service::Step;
 use crate::dirty::storage::{Durability, Storage};
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
-use crate::writeback::MOST_BYTES;
 use crate::writeback::states::States;
 use crate::writeback::unstarted::Unstarted;
 
@@ -96,9 +95,8 @@ impl<S: RefScheme> Durable<'_, S> {
         while let Some(page) = writes.written().next(from, end) {
             from = page + 1;
             unstarted.add(page * page_size..from * page_size);
-            if let Some(bytes) =
-                unstarted.take_if_many(MOST_BYTES as u64, storage.pace.most_requests())
-            {
+            let min_bytes = Unstarted::MIN_BYTES_BEFORE_SYNC;
+            if let Some(bytes) = unstarted.take_if_many(min_bytes, storage.pace.most_requests()) {
                 self.begin_sync(writes, storage, bytes)?;
             }
         }

@@ -5,11 +5,11 @@ use std::ops::Range;
 
 use pagewell_frame::FRAME_BYTES;
 use pagewell_frame::refcount::RefScheme;
+use pagewell_sync::ledger;
 
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page::PageNr;
 use crate::dirty::commits::{Lead, Role, Sync, Unwound};
-use crate::dirty::order::InOrder;
 use crate::dirty::storage::{Durability, Storage};
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
@@ -56,7 +56,7 @@ impl<S: RefScheme> Flusher<'_, S> {
             Role::Lead(lead) => lead,
             Role::Follow(commit) => {
                 // A follower waits for its leader, and thereby for the writeback lock.
-                let _order = InOrder::before_lock(self.0);
+                let _record = ledger::before_lock_of(self.0);
                 return commit.wait().unwrap_or_else(|Unwound| {
                     Err(Error::from_failure(Op::Sync, panicked().into()).with_path(self.0.path()))
                 });

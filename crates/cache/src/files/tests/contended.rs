@@ -10,6 +10,8 @@ use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{FRAME_BYTES, FramePool, PoolConfig};
 use pagewell_io::MemoryBackend;
 #[cfg(debug_assertions)]
+use pagewell_sync::ledger;
+#[cfg(debug_assertions)]
 use pagewell_sync::parking::{call_waker, call_waker_unchecked};
 use pagewell_sync::thread::Backoff;
 use pagewell_testkit::wait::bounded;
@@ -20,8 +22,6 @@ use crate::base::page_hooks::call_page_hook;
 #[cfg(debug_assertions)]
 use crate::dirty::hook::{InHook, ThreadMark};
 use crate::dirty::options::Access;
-#[cfg(debug_assertions)]
-use crate::dirty::order::InOrder;
 use crate::files::opened::Opened;
 use crate::files::setup::files_of;
 use crate::index::file_index::WATCHES;
@@ -60,9 +60,9 @@ fn a_waker_is_not_called_by_a_thread_that_others_wait_for() {
     let permit = file.supply().in_flight.permit(file.in_flight(), 1);
     assert!(is_refused());
     drop(permit);
-    let order = InOrder::before_lock(&*file);
+    let record = ledger::before_lock_of(&*file);
     assert!(is_refused());
-    drop(order);
+    drop(record);
     assert!(!is_refused());
 }
 
@@ -76,7 +76,7 @@ fn code_of_the_program_runs_with_what_locking_permits() {
         drop(InHook::enter(&ThreadMark::default()));
     }
     let file = file_with_a_page();
-    let order = InOrder::before_lock(&*file);
+    let order = ledger::before_lock_of(&*file);
     enter_callback();
     drop(order);
     let claim = file.claim_present(0).unwrap();

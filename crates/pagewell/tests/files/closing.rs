@@ -6,7 +6,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::support::{self, PAGE, cache};
+use crate::support::{self, PAGE, cache, writable};
 use pagewell::io::{
     Backend, Fault, FaultBackend, FileBackend, FileId, FileOptions, MemoryBackend, Operation,
     RacyBytes, RacySource,
@@ -32,10 +32,6 @@ support::for_both_schemes! {
     who_opens_a_file_that_is_just_being_closed_waits_for_that
     files_that_are_closed_and_opened_at_once_are_never_busy
     what_is_open_stays_open_while_a_second_backend_of_it_is_dropped
-}
-
-fn writable() -> OpenOptions {
-    OpenOptions::new().write()
 }
 
 /// A file of so many pages in memory whose writes wait at a gate.

@@ -8,15 +8,10 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use pagewell::io::{Direct, FileLock, MemoryBackend, Transfers};
 use pagewell::{Cache, ErrorKind, OpenOptions};
 
-fn cache() -> Cache {
-    Cache::builder()
-        .capacity(1 << 20)
-        .build()
-        .expect("a cache of a sensible size")
-}
+use crate::support::{self, writable};
 
-fn writable() -> OpenOptions {
-    OpenOptions::new().write()
+fn cache() -> Cache {
+    support::cache(256)
 }
 
 fn std_options() -> fs::OpenOptions {

@@ -11,18 +11,13 @@ use pagewell::io::{
     Fault, FaultBackend, FileBackend, FileLock, FileOptions, MemoryBackend, Operation,
 };
 use pagewell::space::{CacheSpaces as _, Sharing};
-use pagewell::{Cache, ErrorKind, File, OpenOptions};
+use pagewell::{Cache, ErrorKind, File};
 use pagewell_testkit::wait::limit;
 
-fn cache() -> Cache {
-    Cache::builder()
-        .capacity(1 << 20)
-        .build()
-        .expect("a cache of a sensible size")
-}
+use crate::support::{self, writable};
 
-fn writable() -> OpenOptions {
-    OpenOptions::new().write()
+fn cache() -> Cache {
+    support::cache(256)
 }
 
 fn file(dir: &Path) -> std::path::PathBuf {
@@ -38,19 +33,26 @@ fn assert_kind<T>(result: Result<T, pagewell::Error>, kind: ErrorKind) -> String
     error.to_string()
 }
 
+/// Calls `open` while another thread has the file locked. That thread releases the lock after `held`.
+fn open_while_locked(path: &Path, held: Duration, open: impl FnOnce()) {
+    let locked = FileBackend::open_writable(path, &FileOptions::new()).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(held);
+            drop(locked);
+        });
+        open();
+    });
+}
+
 /// As after the crash of a process whose last requests are in progress.
 #[test]
 fn an_open_waits_for_a_lock_that_is_released() {
     let dir = pagewell_testkit::scratch::dir();
     let path = file(dir.path());
-    let held = FileBackend::open_writable(&path, &FileOptions::new()).unwrap();
     let cache = cache();
     let within = writable().lock(FileLock::Within(limit()));
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            thread::sleep(Duration::from_millis(300));
-            drop(held);
-        });
+    open_while_locked(&path, Duration::from_millis(300), || {
         let file = cache.open_with(&path, &within).unwrap();
         assert_kind(self::cache().open_with(&path, &writable()), ErrorKind::Busy);
         file.write_all_at(b"other", 0).unwrap();
@@ -58,12 +60,7 @@ fn an_open_waits_for_a_lock_that_is_released() {
     });
     assert_eq!(std::fs::read(&path).unwrap(), b"other");
     // A backend of the program waits likewise.
-    let held = FileBackend::open_writable(&path, &FileOptions::new()).unwrap();
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            thread::sleep(Duration::from_millis(50));
-            drop(held);
-        });
+    open_while_locked(&path, Duration::from_millis(50), || {
         let options = FileOptions::new().lock(FileLock::Within(limit()));
         FileBackend::open_writable(&path, &options).unwrap();
     });
@@ -181,9 +178,9 @@ fn an_exclusive_handle_is_the_only_one_that_writes() {
     assert_eq!(std::fs::read(&path).unwrap(), b"bytes");
 }
 
-/// An open that fails after it was counted is not counted any more.
+/// An exclusive open that fails at the last step, the truncation, does not count as a writer.
 #[test]
-fn a_failed_open_excludes_nobody() {
+fn failed_exclusive_open_excludes_no_writer() {
     let dir = pagewell_testkit::scratch::dir();
     let path = file(dir.path());
     let is_broken = Arc::new(AtomicBool::new(false));
@@ -210,7 +207,7 @@ fn a_failed_open_excludes_nobody() {
     drop(reader);
 }
 
-/// The lock of a file that was renamed over excludes nobody from the new one.
+/// The lock of a file that was renamed over does not exclude writers of the new file at the path.
 #[test]
 fn an_open_that_waits_for_a_replaced_file_opens_the_new_one() {
     let dir = pagewell_testkit::scratch::dir();

@@ -12,6 +12,8 @@ use pagewell::space::{CacheSpaces as _, Sharing};
 use pagewell::{BeforeWrite, Cache, Error, ErrorKind, File, OpenOptions, Writeback};
 use pagewell_testkit::skip::skipped;
 
+use crate::support;
+
 const PAGE: usize = 16 << 10;
 
 /// A hook that counts its calls.
@@ -26,10 +28,7 @@ fn counting() -> (Arc<BeforeWrite>, Arc<AtomicU64>) {
 }
 
 fn cache() -> Cache {
-    Cache::builder()
-        .capacity(8 << 20)
-        .build()
-        .expect("a cache of a sensible size")
+    support::cache(2048)
 }
 
 /// Something that keeps a file open.

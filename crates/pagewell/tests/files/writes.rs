@@ -7,13 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pagewell::{Cache, ErrorKind, OpenOptions, Writeback};
 use pagewell_testkit::wait::{bounded, not_yet};
 
+use crate::support;
+
 const PAGE: usize = 4096;
 
 fn cache() -> Cache {
-    Cache::builder()
-        .capacity(4 << 20)
-        .build()
-        .expect("a small cache")
+    support::cache(1024)
 }
 
 fn manual() -> OpenOptions {

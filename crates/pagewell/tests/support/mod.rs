@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use pagewell::io::{Backend, Fault, FaultBackend, FileId, MemoryBackend, RacyBytes};
 use pagewell::refcount::RefScheme;
-use pagewell::{Builder, Cache, Nodes};
+use pagewell::{Builder, Cache, Nodes, OpenOptions};
 
 /// The size of the smallest page, and of a frame.
 pub(crate) const PAGE: usize = 4096;
@@ -48,6 +48,11 @@ pub(crate) fn cache<S: RefScheme>(nr_frames: u64) -> Cache<S> {
     builder(nr_frames)
         .build()
         .expect("a cache of a sensible size")
+}
+
+/// Options to open a file for writing.
+pub(crate) fn writable() -> OpenOptions {
+    OpenOptions::new().write()
 }
 
 /// As [`cache`]; no call of a backend, however late the system runs its thread, makes a writer fail as stalled.

@@ -164,7 +164,7 @@ enum pw_error {
    */
   PW_ERROR_PANIC = 5002,
   /**
-   * An argument is out of range: null where an object is required, a negative offset, an unknown
+   * An argument is invalid: null where an object is required, a negative offset, an unknown
    * flag. Nothing was done.
    */
   PW_ERROR_ARGUMENT = 5003,
@@ -225,7 +225,7 @@ enum pw_error {
    */
   PW_ERROR_OPTIONS_MISMATCH = 5107,
   /**
-   * The page begins at or past the end of the file.
+   * The page number is past the last page of the file.
    */
   PW_ERROR_OUT_OF_RANGE = 5108,
   /**
@@ -1238,8 +1238,8 @@ int pw_queue_run(struct pw_queue *queue, size_t max, int timeout, size_t *nr_don
  * `request`: the number that the submission returned.
  *
  * Errors: ::PW_ERROR_HANDLE if the queue is not open, or if the request does not exist, is
- * complete, or was canceled already. The callback of a complete or canceled request has received
- * the result, or will receive it.
+ * complete, or was canceled already. The callback of a complete or canceled request has been
+ * called, or will be.
  *
  * Threads: any.
  */
@@ -1366,8 +1366,8 @@ int pw_read(struct pw_file *file, void *buf, size_t size, int64_t offset, size_t
  *
  * Errors: the first error of a request, whose message ::pw_last_error returns; the other requests
  * are performed nevertheless. ::PW_ERROR_ARGUMENT if `requests` or a buffer is null or too large,
- * two buffers overlap, or an offset is negative. Then, and for ::PW_ERROR_HANDLE, nothing was
- * done.
+ * two buffers overlap, or an offset is negative; ::PW_ERROR_OUT_OF_MEMORY if there is no memory
+ * for a list of the requests. Then, and for ::PW_ERROR_HANDLE, nothing was done.
  *
  * Threads: any.
  */
@@ -1477,7 +1477,8 @@ int pw_advise(struct pw_file *file, int64_t offset, int64_t length, int advice);
  *
  * `ranges`: array of `count` ranges. `nr_pages`: null, or receives the number of submitted pages.
  *
- * Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_HANDLE, ::PW_ERROR_DEADLOCK in a page codec.
+ * Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_HANDLE, ::PW_ERROR_OUT_OF_MEMORY if there is no memory
+ * for a list of the ranges, ::PW_ERROR_DEADLOCK in a page codec.
  *
  * Threads: any.
  */

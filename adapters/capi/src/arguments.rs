@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use crate::error::pw_error::PW_ERROR_OUT_OF_MEMORY;
 use crate::error::{Failure, Result};
 
 /// Stores a result at the address that the C program passed. Fails if the address is null.
@@ -133,6 +134,19 @@ pub(crate) unsafe fn items_to_read<'a, T>(items: *const T, nr: usize) -> Result<
     }
     // SAFETY: (a).
     Ok(unsafe { std::slice::from_raw_parts(items, nr) })
+}
+
+/// Returns an empty vector with memory for `nr` items, a number that the program chooses.
+pub(crate) fn with_room<T>(nr: usize) -> Result<Vec<T>> {
+    let mut items = Vec::new();
+    items.try_reserve_exact(nr).map_err(|_| {
+        let nr_bytes = nr.saturating_mul(size_of::<T>());
+        Failure::Ours(
+            PW_ERROR_OUT_OF_MEMORY,
+            format!("cannot allocate {nr_bytes} bytes for the request").into(),
+        )
+    })?;
+    Ok(items)
 }
 
 #[inline(always)]

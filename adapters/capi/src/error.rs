@@ -49,7 +49,7 @@ pub enum pw_error {
     /// A fault of the library: an internal assertion failed. The handle of the call may be dead: it
     /// can then only be closed.
     PW_ERROR_PANIC = 5002,
-    /// An argument is out of range: null where an object is required, a negative offset, an unknown
+    /// An argument is invalid: null where an object is required, a negative offset, an unknown
     /// flag. Nothing was done.
     PW_ERROR_ARGUMENT = 5003,
     /// The handle is in use, and was not closed: it has pinned or edited pages, or requests in
@@ -83,7 +83,7 @@ pub enum pw_error {
     PW_ERROR_PAGE_SIZE_MISMATCH = 5106,
     /// The file is already open in the cache with other options; ::pw_last_error names them.
     PW_ERROR_OPTIONS_MISMATCH = 5107,
-    /// The page begins at or past the end of the file.
+    /// The page number is past the last page of the file.
     PW_ERROR_OUT_OF_RANGE = 5108,
     /// The size of the file exceeds, or would exceed, what the cache can index, or a limit of the
     /// device, the file system or the process (RLIMIT_FSIZE).
@@ -145,7 +145,7 @@ errors! {
     PW_OK = 0, c"no error";
     PW_ERROR_HANDLE = 5001, c"not an open handle of this kind";
     PW_ERROR_PANIC = 5002, c"a fault of the library; the handle can only be closed";
-    PW_ERROR_ARGUMENT = 5003, c"an argument is out of range";
+    PW_ERROR_ARGUMENT = 5003, c"an argument is invalid";
     PW_ERROR_BUSY = 5004, c"the handle is in use";
     PW_ERROR_THREAD = 5005, c"only the thread that began the edit can do this";
     PW_ERROR_LIMIT = 5006, c"the maximum number of handles of this kind is open";
@@ -159,7 +159,7 @@ errors! {
     PW_ERROR_PAGE_SIZE = 5105, c"the page size must be 4, 8, 16, 32 or 64 KiB";
     PW_ERROR_PAGE_SIZE_MISMATCH = 5106, c"the file is already open with another page size";
     PW_ERROR_OPTIONS_MISMATCH = 5107, c"the file is already open with other options";
-    PW_ERROR_OUT_OF_RANGE = 5108, c"the page begins at or past the end of the file";
+    PW_ERROR_OUT_OF_RANGE = 5108, c"the page number is past the last page of the file";
     PW_ERROR_FILE_TOO_LARGE = 5109, c"the file is too large";
     PW_ERROR_TRUNCATED = 5110, c"the file was truncated since it was opened";
     PW_ERROR_OUT_OF_FRAMES = 5111, c"no frame of the cache can be freed";

@@ -13,7 +13,7 @@ use library::{Advice, PageGuard, ReadRequest, Token, TokenState, Torn, View};
 
 use crate::arguments::{
     answer, buffer, items, items_to_read, needed, offset as checked_offset, range, structure,
-    structure_to_read,
+    structure_to_read, with_room,
 };
 use crate::entry::{call, call_with, is_test};
 use crate::error::pw_error::*;
@@ -107,7 +107,7 @@ pub struct pw_read_request {
     pub error: c_int,
 }
 
-fn overlap(requests: &[pw_read_request]) -> bool {
+fn overlap(requests: &[pw_read_request]) -> Result<bool> {
     let ends =
         |request: &pw_read_request| (request.buf as usize, request.buf as usize + request.size);
     // Most programs pass the buffers in ascending order.
@@ -115,15 +115,13 @@ fn overlap(requests: &[pw_read_request]) -> bool {
         .windows(2)
         .all(|two| ends(&two[0]).1 <= ends(&two[1]).0);
     if in_order {
-        return false;
+        return Ok(false);
     }
-    let mut ranges: Vec<_> = requests
-        .iter()
-        .filter(|request| request.size != 0)
-        .map(ends)
-        .collect();
+    let mut ranges = with_room(requests.len())?;
+    let not_empty = requests.iter().filter(|request| request.size != 0);
+    ranges.extend(not_empty.map(ends));
     ranges.sort_unstable();
-    ranges.windows(2).any(|two| two[0].1 > two[1].0)
+    Ok(ranges.windows(2).any(|two| two[0].1 > two[1].0))
 }
 
 /// Performs many reads, each as ::pw_read, in any order. The memory accesses of up to sixteen reads
@@ -134,8 +132,8 @@ fn overlap(requests: &[pw_read_request]) -> bool {
 ///
 /// Errors: the first error of a request, whose message ::pw_last_error returns; the other requests
 /// are performed nevertheless. ::PW_ERROR_ARGUMENT if `requests` or a buffer is null or too large,
-/// two buffers overlap, or an offset is negative. Then, and for ::PW_ERROR_HANDLE, nothing was
-/// done.
+/// two buffers overlap, or an offset is negative; ::PW_ERROR_OUT_OF_MEMORY if there is no memory
+/// for a list of the requests. Then, and for ::PW_ERROR_HANDLE, nothing was done.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -152,10 +150,10 @@ pub unsafe extern "C" fn pw_read_many(
             unsafe { buffer(request.buf, request.size) }?;
             checked_offset(request.offset)?;
         }
-        if overlap(requests) {
+        if overlap(requests)? {
             return Err(Failure::argument("two buffers overlap"));
         }
-        let mut reads = Vec::with_capacity(requests.len());
+        let mut reads = with_room(requests.len())?;
         for request in &*requests {
             // SAFETY: by the header, valid for writes of `size` bytes. No two buffers overlap.
             let buf = unsafe { buffer(request.buf, request.size) }?;
@@ -519,7 +517,8 @@ pub unsafe extern "C" fn pw_advise(
 ///
 /// `ranges`: array of `count` ranges. `nr_pages`: null, or receives the number of submitted pages.
 ///
-/// Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_HANDLE, ::PW_ERROR_DEADLOCK in a page codec.
+/// Errors: ::PW_ERROR_ARGUMENT, ::PW_ERROR_HANDLE, ::PW_ERROR_OUT_OF_MEMORY if there is no memory
+/// for a list of the ranges, ::PW_ERROR_DEADLOCK in a page codec.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -532,8 +531,10 @@ pub unsafe extern "C" fn pw_prefetch(
     call_with::<OpenFile>(file as u64, || {
         // SAFETY: by the header, null, or valid for reads of `count` items; none is written to.
         let given = unsafe { items_to_read(ranges, count) }?;
-        let ranges = given.iter().map(|given| range(given.offset, given.length));
-        let ranges = ranges.collect::<Result<Vec<_>>>()?;
+        let mut ranges = with_room(given.len())?;
+        for given in given {
+            ranges.push(range(given.offset, given.length)?);
+        }
         let nr = with(file as u64, |file: &OpenFile| {
             Ok(file.file().prefetch(&ranges)?)
         })?;

@@ -149,8 +149,8 @@ pub unsafe extern "C" fn pw_queue_run(
 /// `request`: the number that the submission returned.
 ///
 /// Errors: ::PW_ERROR_HANDLE if the queue is not open, or if the request does not exist, is
-/// complete, or was canceled already. The callback of a complete or canceled request has received
-/// the result, or will receive it.
+/// complete, or was canceled already. The callback of a complete or canceled request has been
+/// called, or will be.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn pw_queue_cancel(queue: *mut pw_queue, request: u64) -> 
         if !used.0.cancel(request) {
             return Err(Failure::Ours(
                 PW_ERROR_HANDLE,
-                format!("request {request} is complete, or never existed").into(),
+                format!("request {request} is complete or canceled, or does not exist").into(),
             ));
         }
         Ok(())

@@ -5,9 +5,8 @@ use std::future::Future;
 
 use super::executor::{Asked, Outcome, Program, pw_callback};
 use super::handle::{Queue, pw_queue};
-use crate::arguments::{answer, buffer, bytes, offset as checked_offset, signed};
+use crate::arguments::{answer, buffer, bytes, offset as checked_offset, signed, with_room};
 use crate::entry::call_with;
-use crate::error::pw_error::*;
 use crate::error::{Failure, Result};
 use crate::file::{OpenFile, pw_file};
 use crate::handles::{Counted, used_counted};
@@ -56,25 +55,13 @@ impl Submission {
 }
 
 fn zeros(size: usize) -> Result<Vec<u8>> {
-    let mut buf = Vec::new();
-    buf.try_reserve_exact(size).map_err(|_| {
-        Failure::Ours(
-            PW_ERROR_OUT_OF_MEMORY,
-            format!("cannot allocate {size} bytes for the request").into(),
-        )
-    })?;
+    let mut buf = with_room(size)?;
     buf.resize(size, 0);
     Ok(buf)
 }
 
 fn copied(given: &[u8]) -> Result<Vec<u8>> {
-    let mut buf = Vec::new();
-    buf.try_reserve_exact(given.len()).map_err(|_| {
-        Failure::Ours(
-            PW_ERROR_OUT_OF_MEMORY,
-            format!("cannot allocate {} bytes for the request", given.len()).into(),
-        )
-    })?;
+    let mut buf = with_room(given.len())?;
     buf.extend_from_slice(given);
     Ok(buf)
 }

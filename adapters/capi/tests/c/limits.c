@@ -1,7 +1,9 @@
-/* A call that fails because of the number of handles has no effect on a file. */
+/* A call that fails because of the number of handles, or for lack of memory, has no effect on a file. */
 
 #include "check.h"
 
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -65,6 +67,53 @@ static void no_handle_of_an_edit(struct pw_cache *cache, const char *folder) {
   OK(pw_close(file));
 }
 
+/* An array of zeros, which takes addresses and no memory. */
+static void *zeros(size_t size) {
+  void *array = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  CHECK(array != MAP_FAILED);
+  return array;
+}
+
+/* Limits the process to the addresses that it has, and a few more. Returns the old limit. */
+static struct rlimit no_more_addresses(void) {
+  struct rlimit before, limit;
+  unsigned long nr_pages;
+  FILE *statm = fopen("/proc/self/statm", "r");
+  CHECK(statm != NULL && fscanf(statm, "%lu", &nr_pages) == 1);
+  fclose(statm);
+  CHECK(getrlimit(RLIMIT_AS, &before) == 0);
+  limit = before;
+  limit.rlim_cur = nr_pages * (rlim_t)sysconf(_SC_PAGESIZE) + ((rlim_t)8 << 20);
+  CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+  return before;
+}
+
+static void no_memory_for_a_list(struct pw_cache *cache, const char *folder) {
+  enum { COUNT = 1 << 22 };
+  struct pw_file *file;
+  struct pw_read_request *requests = zeros(COUNT * sizeof *requests);
+  struct pw_range *ranges = zeros(COUNT * sizeof *ranges);
+  char buf[2];
+  size_t nr_read;
+
+  OK(pw_open(cache, make_file(folder, "listed", 1000), 0, NULL, &file));
+  struct rlimit before = no_more_addresses();
+  REFUSED(PW_ERROR_OUT_OF_MEMORY, pw_prefetch(file, ranges, COUNT, NULL));
+  REFUSED(PW_ERROR_OUT_OF_MEMORY, pw_read_many(file, requests, COUNT));
+  /* Buffers in descending order, which are sorted to find those that overlap. */
+  for (int i = 0; i < 2; i++) {
+    requests[i].buf = &buf[1 - i];
+    requests[i].size = 1;
+  }
+  REFUSED(PW_ERROR_OUT_OF_MEMORY, pw_read_many(file, requests, COUNT));
+  CHECK(setrlimit(RLIMIT_AS, &before) == 0);
+  OK(pw_read(file, buf, 1, 0, &nr_read));
+  CHECK(nr_read == 1);
+  OK(pw_close(file));
+  CHECK(munmap(requests, COUNT * sizeof *requests) == 0);
+  CHECK(munmap(ranges, COUNT * sizeof *ranges) == 0);
+}
+
 int main(int argc, char **argv) {
   struct pw_cache_options *options;
   struct pw_cache *cache;
@@ -76,6 +125,7 @@ int main(int argc, char **argv) {
   OK(pw_cache_options_free(options));
   no_handle_of_a_file(cache, argv[1]);
   no_handle_of_an_edit(cache, argv[1]);
+  no_memory_for_a_list(cache, argv[1]);
   OK(pw_cache_close(cache));
   return 0;
 }

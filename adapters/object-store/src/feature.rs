@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Number of successive failures after which a feature is no longer used.
 const MAX_FAILURES: u32 = 3;
 
-/// Feature that the store may lack. One failure is no evidence of that.
+/// Feature that the store may not support. Only several failures in succession count as evidence of
+/// that, since one may have another cause.
 #[derive(Debug, Default)]
 pub(crate) struct Feature {
     nr_failures: AtomicU32,
@@ -17,13 +18,13 @@ impl Feature {
         self.nr_failures.load(Ordering::Relaxed) < MAX_FAILURES
     }
 
-    /// Records that a request with the feature served its purpose.
+    /// Records that the store has answered a request with the feature as expected.
     pub(crate) fn note_success(&self) {
         // ORDERING: Relaxed; as in `is_used`.
         self.nr_failures.store(0, Ordering::Relaxed);
     }
 
-    /// Records that a request failed with the feature, and that another succeeded without it.
+    /// Records that a request without the feature got the answer that one with it did not get.
     pub(crate) fn note_failure(&self) {
         // ORDERING: Relaxed; as in `is_used`.
         self.nr_failures.fetch_add(1, Ordering::Relaxed);

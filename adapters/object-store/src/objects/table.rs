@@ -131,7 +131,7 @@ struct Entries {
 }
 
 impl Table {
-    /// Creates a table for at most `most` objects, each of which is trusted for `trust`.
+    /// Creates a table for at most `most` objects. Their states are trusted for `trust`.
     pub(crate) fn new(most: NonZeroUsize, trust: Duration, traffic: Arc<Traffic>) -> Self {
         let entries = Entries {
             // The table grows as objects become known, up to the limit that `resize` sets below.

@@ -25,7 +25,7 @@ const TABLE_SHARE_DIVISOR: u64 = 2;
 #[derive(Debug)]
 pub(crate) struct Tier {
     inner: Arc<Inner>,
-    /// Permits for reads, each of which blocks a thread of the runtime.
+    /// Permits for reads. A read blocks a thread of the runtime.
     pub(crate) reads: Permits,
     /// `None` during the drop.
     sender: Option<SyncSender<(Key, Vec<u8>)>>,

@@ -176,8 +176,8 @@ mod tests {
 
     use super::*;
 
-    /// Position of a thread. A session is an open and a close, each of which may fail. The steps
-    /// between positions are those that run under the mutex.
+    /// Position of a thread in its session: an open and a close. Both may fail. The steps between
+    /// positions are those that run under the mutex.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     enum Position {
         /// Calls `enter` next, or again after a wait.

@@ -51,7 +51,8 @@ fn open_both(first: &Path, second: &Path) {
         .unwrap();
 }
 
-/// A journal at the path would be rolled back into the database that is there now.
+/// The write must not create a journal: SQLite would roll it back into the second database, which is
+/// at the path now.
 fn write_after_rename(first: &Path, second: &Path) {
     let db = open(first);
     db.execute_batch("BEGIN IMMEDIATE").unwrap();

@@ -127,9 +127,10 @@ impl<S: RefScheme> Cache<S> {
     /// # Errors
     ///
     /// Those of [`open_with`](Self::open_with).
-    /// [`PermissionDenied`](ErrorKind::PermissionDenied) also if the descriptor does not permit
-    /// what the options require; [`Unavailable`](ErrorKind::Unavailable) also if it is to be
-    /// written and was opened for appending (`O_APPEND`).
+    /// [`PermissionDenied`](ErrorKind::PermissionDenied) also if the descriptor is not open for
+    /// reading, or, with options for writing, is not open for writing too, or the file is sealed
+    /// against writes; [`Unavailable`](ErrorKind::Unavailable) also if the options are for writing
+    /// and the descriptor was opened for appending (`O_APPEND`).
     pub fn open_std(
         &self,
         file: std::fs::File,

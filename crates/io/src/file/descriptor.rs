@@ -1,4 +1,4 @@
-//! Descriptors that the program has opened.
+//! Checks and flags of descriptors that the program has opened.
 
 #![allow(unsafe_code)] // Three system calls.
 
@@ -29,7 +29,7 @@ pub(super) fn check_writable(file: &File) -> io::Result<()> {
             "the descriptor is open for appending, so the system ignores the position of a write",
         ));
     }
-    // Fails for a file without seals.
+    // The command fails on file systems without seals.
     // SAFETY: the descriptor is open, and the command takes no memory.
     let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
     let refused = libc::F_SEAL_WRITE | libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_GROW;
@@ -44,7 +44,7 @@ fn flags(file: &File) -> io::Result<libc::c_int> {
     again(|| unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) })
 }
 
-/// Clears `O_DIRECT`, and `O_NONBLOCK`, which FUSE passes on with every read.
+/// Clears `O_DIRECT`, and `O_NONBLOCK`, which FUSE passes to the server with every read.
 pub(super) fn clear_flags(file: &File) -> io::Result<()> {
     let flags = flags(file)?;
     let cleared = flags & !(libc::O_DIRECT | libc::O_NONBLOCK);

@@ -118,7 +118,7 @@ impl<S: RefScheme> File<S> {
         self.mapping.check_no_hook(writes, op)
     }
 
-    pub(super) fn mapping(&self) -> &Arc<Mapping<S>> {
+    pub(crate) fn mapping(&self) -> &Arc<Mapping<S>> {
         self.mapping.mapping()
     }
 

@@ -25,7 +25,9 @@ impl<S: RefScheme> File<S> {
     /// [`Io`](crate::ErrorKind::Io) if the backend fails,
     /// [`Truncated`](crate::ErrorKind::Truncated) if the file was truncated outside the cache,
     /// [`OutOfFrames`](crate::ErrorKind::OutOfFrames) if every page is pinned. `buf` then has zeros
-    /// for the page. If pages before it were read, they are returned, and the next read fails.
+    /// for the page. If pages before it were read, they are returned, and the next read fails. If
+    /// the page was being read for another caller, whose read failed, the error is a copy of that
+    /// one; a later call reads the page anew.
     #[inline]
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
         match Reader(&self.mapping).read_short(buf, offset) {

@@ -106,6 +106,11 @@ impl Slot {
         self.0 & BUSY != 0
     }
 
+    /// Whether the slot was claimed while it was empty, as for a fill.
+    pub(crate) const fn is_claimed_empty(self) -> bool {
+        self.0 & (BUSY | PRESENT) == BUSY
+    }
+
     /// Returns the word without the bits `busy` and `hot`.
     #[inline(always)]
     pub(crate) const fn of_page(self) -> u64 {

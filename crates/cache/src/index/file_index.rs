@@ -125,23 +125,36 @@ impl<'i> Seen<'i> {
         }
     }
 
-    /// Registers `waker` for the end of the claim. Returns `None` if the claim has ended.
+    /// Registers `waker` for the end of the claim. Returns `None` if the slot is not claimed, or
+    /// `is_over` returns `true`. `is_over` is as for
+    /// [`wait_while_busy_unless`](Self::wait_while_busy_unless).
     #[cfg(not(loom))]
     pub(crate) fn leave_waker<S: RefScheme>(
         self,
         claims: &Claims<S>,
         waker: &Waker,
+        is_over: impl Fn() -> bool,
     ) -> Option<Left> {
         claims.waits.leave_waker(self.word, waker, |word| {
-            // ORDERING: Acquire, as in `wait_while_busy`.
-            Slot::from_bits(word.load(Ordering::Acquire)).is_busy()
+            // ORDERING: Acquire, as in `wait_while_busy_unless`.
+            Slot::from_bits(word.load(Ordering::Acquire)).is_busy() && !is_over()
         })
     }
 
     pub(crate) fn wait_while_busy<S: RefScheme>(self, claims: &Claims<S>) {
+        self.wait_while_busy_unless(claims, || false);
+    }
+
+    /// Sleeps until the slot is not claimed, or `is_over` returns `true`. `is_over` may only load
+    /// atomics, and a thread that changes its result then ends a claim of the slot.
+    pub(crate) fn wait_while_busy_unless<S: RefScheme>(
+        self,
+        claims: &Claims<S>,
+        is_over: impl Fn() -> bool,
+    ) {
         claims.waits.wait_while(self.word, |word| {
             // ORDERING: Acquire, as in `is_unchanged`. The end of the claim wakes this thread.
-            Slot::from_bits(word.load(Ordering::Acquire)).is_busy()
+            Slot::from_bits(word.load(Ordering::Acquire)).is_busy() && !is_over()
         });
     }
 }

@@ -3,6 +3,7 @@
 //! Owns.
 //! - the record of a file ([`record::Mapping`]), and what files share ([`shared::Shared`]);
 //! - references to a file ([`users`], [`visitor`]), and the user that maps it ([`user`]);
+//! - errors of fills, for the readers that wait for them ([`followers`]);
 //! - removal of pages ([`remove`]), external size changes ([`refresh`]), teardown ([`teardown`]).
 //!
 //! Calls `base`, `index`, `supply` and `dirty`, and the whole cache by [`Keeper`](keeper::Keeper).
@@ -11,6 +12,7 @@
 //! rely. After the last handle and weak reference are dropped, the frames are freed, except those
 //! that owned pins keep; then the backend is closed, then the file is removed from the registry.
 
+pub(crate) mod followers;
 pub(crate) mod keeper;
 pub(crate) mod record;
 pub(crate) mod refresh;

@@ -44,6 +44,7 @@ use crate::index::claims::Claims;
 use crate::index::file_index::Index;
 use crate::index::leaf::Leaf;
 use crate::index::token::{Origin, Token, TokenState};
+use crate::mapping::followers::Followers;
 use crate::mapping::keeper::Keeper;
 use crate::mapping::shared::Shared;
 use crate::mapping::user::User;
@@ -92,6 +93,7 @@ pub(crate) struct Mapping<S: RefScheme> {
     writes: Option<Box<Writes>>,
     users: pagewell_sync::Arc<Users>,
     hooks: Option<Hooks>,
+    followers: pagewell_sync::Arc<Followers>,
     /// Number of bytes charged to the budget for this record and what it owns.
     pub(super) charged: usize,
     shared: pagewell_sync::Arc<Shared<S>>,
@@ -367,6 +369,7 @@ impl<S: RefScheme> Mapping<S> {
             users: pagewell_sync::Arc::default(),
             entry: Entry { keeper, number, id },
             hooks,
+            followers: pagewell_sync::Arc::default(),
             charged,
             shared,
         })
@@ -478,6 +481,10 @@ impl<S: RefScheme> Mapping<S> {
 
     pub(crate) fn users(&self) -> &pagewell_sync::Arc<Users> {
         &self.users
+    }
+
+    pub(crate) fn followers(&self) -> &pagewell_sync::Arc<Followers> {
+        &self.followers
     }
 
     pub(crate) fn user(&self) -> &User {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use pagewell_frame::FRAME_BYTES;
 use pagewell_frame::refcount::{CasLoop, LockBit, RefScheme};
@@ -11,15 +12,19 @@ use super::{
     FOREIGN, OURS, SharedBackend, assert_at_rest, assert_ours, explore, leaf_frame, mapping, open,
     pool, read, read_optimistically, scribble, warm,
 };
-use crate::base::error::Op;
+use crate::base::error::{ErrorKind, Op};
 use crate::base::slot::State;
+use crate::files::opened::Opened;
 use crate::files::state::Files;
+use crate::mapping::followers::Followers;
+use crate::mapping::record::Mapping;
 use crate::mapping::refresh::refresh;
 use crate::mapping::remove::{Remover, Unclean};
 use crate::read::fill::{Fill, Filler};
 use crate::read::lookup::{Found, Lookup};
 use crate::read::reader::{FastRead, ReadPath, Reader};
 use crate::supply::evict::Evictor;
+use crate::supply::leaves::Leaves;
 use crate::supply::policy::clock::Marks;
 
 /// Two threads miss one page. The page is read once, and both threads get its bytes.
@@ -43,6 +48,112 @@ fn loom_read_vs_fill() {
             1,
             "concurrent misses read the page once"
         );
+        drop(mapping);
+        assert_at_rest(&files);
+    });
+}
+
+/// Opens a file of one page, the first read of whose backend fails. Returns the backend too.
+fn with_failing_read(
+    files: &Arc<Files<LockBit>>,
+) -> (Opened<LockBit>, Arc<FaultBackend<MemoryBackend>>) {
+    let nr_reads = AtomicUsize::new(0);
+    let backend =
+        FaultBackend::new(
+            MemoryBackend::new(vec![OURS; FRAME_BYTES]),
+            move |_, _| match nr_reads.fetch_add(1, Ordering::Relaxed) {
+                0 => Fault::Fail(std::io::Error::other("no device")),
+                _ => Fault::None,
+            },
+        );
+    let backend = Arc::new(backend);
+    (open(files, SharedBackend(Arc::clone(&backend))), backend)
+}
+
+/// A reader that has joined the report of a page, and then waits for a fill that fails, finds the
+/// error when it is woken. A later reader reads the page anew.
+#[test]
+fn loom_failed_fill_vs_follower() {
+    explore(3, || {
+        let files = pool::<LockBit>(4);
+        let (mapping, _) = with_failing_read(&files);
+        let report = Followers::join(mapping.followers(), 0);
+        let leader = {
+            let mapping = Arc::clone(mapping.mapping());
+            thread::spawn(move || {
+                let error = Filler(&mapping).fill(0, 1).expect_err("the read fails");
+                assert_eq!(error.kind(), ErrorKind::Io);
+            })
+        };
+        if let Some(seen) = mapping.index().look(0)
+            && seen.slot.is_claimed_empty()
+        {
+            report.wait(seen, mapping.claims());
+            assert!(report.error().is_some(), "a follower without an error");
+        }
+        leader.join().unwrap();
+        assert!(report.error().is_some());
+        drop(report);
+        assert_ours(&read(&mapping, 0, ReadPath::Optimistic));
+        drop(mapping);
+        assert_at_rest(&files);
+    });
+}
+
+/// A reader that waits for a fill that fails returns although the page is then claimed again, and
+/// that claim does not end.
+#[test]
+fn loom_failed_fill_vs_later_claim() {
+    explore(3, || {
+        let files = pool::<LockBit>(4);
+        let (mapping, _) = with_failing_read(&files);
+        let report = Followers::join(mapping.followers(), 0);
+        let follower = {
+            let mapping = Arc::clone(mapping.mapping());
+            thread::spawn(move || {
+                if let Some(seen) = mapping.index().look(0)
+                    && seen.slot.is_claimed_empty()
+                {
+                    report.wait(seen, mapping.claims());
+                    assert!(report.error().is_some(), "a follower without an error");
+                }
+            })
+        };
+        let error = Filler(&mapping).fill(0, 1).expect_err("the read fails");
+        assert_eq!(error.kind(), ErrorKind::Io);
+        let leaf = Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0);
+        let claim = mapping.claim_empty(leaf.expect("a leaf"), 0);
+        let claim = claim.expect("an empty slot that is not claimed");
+        follower.join().unwrap();
+        drop(claim);
+        drop(mapping);
+        assert_at_rest(&files);
+    });
+}
+
+/// Two threads miss a page whose first read fails. Each gets the bytes or an error, and the page is
+/// read at most twice.
+#[test]
+fn loom_failed_fill_vs_read() {
+    explore(2, || {
+        let files = pool::<LockBit>(4);
+        let (mapping, backend) = with_failing_read(&files);
+        let has_failed = |mapping: &Mapping<LockBit>| match Lookup(mapping).get(0, || 1) {
+            Ok(_) => false,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Io);
+                true
+            }
+        };
+        let other = {
+            let mapping = Arc::clone(mapping.mapping());
+            thread::spawn(move || has_failed(&mapping))
+        };
+        let nr_failed = usize::from(has_failed(&mapping)) + usize::from(other.join().unwrap());
+        let nr_reads = backend.nr_reads();
+        assert!((nr_failed, nr_reads) == (2, 1) || (nr_failed, nr_reads) == (1, 2));
+        assert_ours(&read(&mapping, 0, ReadPath::Optimistic));
+        assert_eq!(backend.nr_reads(), 2);
         drop(mapping);
         assert_at_rest(&files);
     });

@@ -13,8 +13,9 @@
 //! While the thread holds the claim, it may wait for a frame, and thus for other fills in flight,
 //! which have all their resources and wait only for their backend and codec.
 //!
-//! Failure. An error restores every slot and frees the frames. Each waiting thread then tries its
-//! own fill. A failed transfer of several pages is repeated for the first page alone.
+//! Failure. An error restores every slot and frees the frames. Threads that wait for the page fail
+//! with the same error ([`crate::mapping::followers`]); later readers try their own fill. A failed
+//! transfer of several pages is repeated for the first page alone.
 
 use std::io;
 
@@ -146,16 +147,23 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         }
         batch.begin();
         let read = match batch.read() {
-            Ok(read) => read,
-            Err(error) if batch.more.is_empty() => return Err(self.failed(error)),
-            Err(_) => {
-                batch.more.clear();
-                batch.read().map_err(|error| self.failed(error))?
+            Err(_) if !batch.more.is_empty() => {
+                batch.drop_neighbours();
+                batch.read()
             }
+            read => read,
         };
-        match batch.landed(read)? {
-            Landed::Pages(nr_read) => Ok(batch.publish_first(nr_read)),
-            Landed::Cut => Ok(Fill::Cut),
+        let landed = read
+            .map_err(|error| self.failed(error))
+            .and_then(|read| batch.landed(read));
+        match landed {
+            Ok(Landed::Pages(nr_read)) => Ok(batch.publish_first(nr_read)),
+            Ok(Landed::Cut) => Ok(Fill::Cut),
+            Err(error) => {
+                batch.drop_neighbours();
+                batch.fail(Some(&error));
+                Err(error)
+            }
         }
     }
 
@@ -321,7 +329,23 @@ impl<'m, S: RefScheme> Batch<'m, S> {
         std::iter::once(&self.first).chain(&self.more)
     }
 
-    #[cfg(not(loom))]
+    /// Reports a failure to the readers that wait for pages of the batch, and then ends the claims
+    /// (F1 of [`crate::mapping::followers`]). `error` is as for
+    /// [`Report::fail`](crate::mapping::followers::Report::fail). The caller drops the error after
+    /// this.
+    pub(super) fn fail(self, error: Option<&Error>) {
+        let pages = self.page..self.page + self.nr_pages() as u64;
+        self.filler.0.followers().fail(pages, error);
+        drop(self);
+    }
+
+    /// Ends the claims of all pages but the first, since the transfer of all pages failed.
+    fn drop_neighbours(&mut self) {
+        let pages = self.page + 1..self.page + self.nr_pages() as u64;
+        self.filler.0.followers().fail(pages, None);
+        self.more.clear();
+    }
+
     pub(super) fn nr_pages(&self) -> usize {
         1 + self.more.len()
     }

@@ -20,7 +20,7 @@
 //! only if the system provides no thread.
 //!
 //! Failure. Every slot is restored. The error is stored in the fill's [`Report`], if it has one,
-//! before the claims end. A reader without a report finds the slot empty, and tries its own fill.
+//! and in those of its followers ([`crate::mapping::followers`]), before the claims end.
 
 #![allow(unsafe_code)] // A flight borrows from its own `visitor`, and lends memory to the kernel.
 
@@ -30,45 +30,16 @@ use std::mem;
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_io::engine::{Completion, Job, Request, Span, Spans};
+use pagewell_sync::Arc;
 use pagewell_sync::ledger::{self, Resource};
 use pagewell_sync::parking::keep_wakers;
-use pagewell_sync::{Arc, Mutex, lock};
 
 use crate::base::error::Error;
 use crate::base::page::PageNr;
+use crate::mapping::followers::Report;
 use crate::mapping::record::Mapping;
 use crate::mapping::visitor::Visitor;
 use crate::read::fill::{Batch, Fill, Filler, Landed};
-
-#[derive(Debug, Default)]
-pub(crate) struct Report(Mutex<Outcome>);
-
-#[derive(Debug, Default)]
-enum Outcome {
-    #[default]
-    Open,
-    FailedTogether,
-    Failed(Error),
-}
-
-impl Report {
-    /// Returns the error of a fill of one page, once.
-    pub(crate) fn take_error(&self) -> Option<Error> {
-        let mut outcome = lock(&self.0);
-        match mem::take(&mut *outcome) {
-            Outcome::Failed(error) => Some(error),
-            other => {
-                *outcome = other;
-                None
-            }
-        }
-    }
-
-    /// Whether the first page must be tried alone, since a transfer of several pages failed.
-    pub(crate) fn has_failed_together(&self) -> bool {
-        matches!(*lock(&self.0), Outcome::FailedTogether)
-    }
-}
 
 struct Flight<S: RefScheme> {
     /// Dropped before `visitor`, since it borrows from the mapping. `None` once it was dropped.
@@ -202,7 +173,6 @@ fn land<S: RefScheme>(
     report: Option<&Report>,
     mapping: &Mapping<S>,
 ) {
-    let is_alone = batch.nr_pages() == 1;
     let landed = match result {
         Ok(read) => batch.landed(read),
         Err(error) => Err(Filler(mapping).failed(error)),
@@ -211,13 +181,11 @@ fn land<S: RefScheme>(
         Ok(Landed::Pages(nr)) => batch.publish_all(nr),
         Ok(Landed::Cut) => drop(batch),
         Err(error) => {
+            let of_page = (batch.nr_pages() == 1).then_some(&error);
             if let Some(report) = report {
-                *lock(&report.0) = match is_alone {
-                    true => Outcome::Failed(error),
-                    false => Outcome::FailedTogether,
-                };
+                report.fail(of_page);
             }
-            drop(batch);
+            batch.fail(of_page);
         }
     }
 }

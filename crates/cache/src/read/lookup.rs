@@ -22,6 +22,7 @@ use crate::base::page::PageNr;
 use crate::base::slot::State;
 use crate::index::file_index::{Seen, WATCHES};
 use crate::index::leaf::Leaf;
+use crate::mapping::followers::Followers;
 use crate::mapping::record::Mapping;
 use crate::read::fill::{Fill, Filler};
 
@@ -32,6 +33,15 @@ pub(crate) struct Found<'m, S: RefScheme> {
     /// file had while this frame was its page. (A later size may reflect a truncation or extension
     /// that this page does not.)
     pub(crate) end: u64,
+}
+
+/// End of the claim that a reader has waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+enum Waited {
+    Ended,
+    /// The claim was of a fill of several pages, which failed: the page must be tried alone.
+    FailedTogether,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -65,8 +75,9 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
                         continue;
                     }
                     State::Busy => {
-                        check_may_wait(Op::Read).map_err(|error| error.with_path(self.0.path()))?;
-                        seen.wait_while_busy(self.0.claims());
+                        if self.wait_for_claim(page, seen)? == Waited::FailedTogether {
+                            want = Some(1);
+                        }
                         continue;
                     }
                     State::Empty => {}
@@ -88,6 +99,42 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
                     }
                 }
             }
+        }
+    }
+
+    /// Waits as [`Mapping::wait_for_change`] does, for a caller that needs the bytes of `page`.
+    /// Fails with the error of a fill that it has waited for ([`crate::mapping::followers`]).
+    pub(crate) fn wait_for_change(self, page: PageNr, backoff: &mut Backoff) -> Result<(), Error> {
+        match self.0.index().look(page) {
+            Some(seen) if seen.slot.is_busy() && backoff.rounds() >= WATCHES => {
+                // The caller tries the page alone in any case.
+                self.wait_for_claim(page, seen)
+                    .map(|(Waited::Ended | Waited::FailedTogether)| ())
+            }
+            _ => {
+                backoff.wait();
+                Ok(())
+            }
+        }
+    }
+
+    /// Sleeps until the claim of a slot ends, which was loaded as `seen`. Fails with the error of a
+    /// fill of `page` that failed since ([`crate::mapping::followers`]).
+    #[cold]
+    #[inline(never)]
+    fn wait_for_claim(self, page: PageNr, seen: Seen<'_>) -> Result<Waited, Error> {
+        check_may_wait(Op::Read).map_err(|error| error.with_path(self.0.path()))?;
+        let is_fill = seen.slot.is_claimed_empty();
+        let report = is_fill.then(|| Followers::join(self.0.followers(), page));
+        let Some(report) = report else {
+            seen.wait_while_busy(self.0.claims());
+            return Ok(Waited::Ended);
+        };
+        report.wait(seen, self.0.claims());
+        match report.error() {
+            Some(error) => Err(error),
+            None if report.has_failed_together() => Ok(Waited::FailedTogether),
+            None => Ok(Waited::Ended),
         }
     }
 

@@ -17,8 +17,9 @@ use crate::base::error::Error;
 use crate::base::page::PageNr;
 use crate::base::slot::State;
 use crate::index::file_index::WATCHES;
+use crate::mapping::followers::{Followers, Report};
 use crate::mapping::record::Mapping;
-use crate::read::flight::{Departure, Flights, Report};
+use crate::read::flight::{Departure, Flights};
 use crate::read::lookup::{Found, Lookup};
 use crate::read::reader::Guide;
 
@@ -37,6 +38,7 @@ pub(crate) struct Waiting {
     /// Page to which the other fields refer.
     page: PageNr,
     left: Option<Left>,
+    /// Report of the task's own fill, or of the fill that it waits for.
     report: Option<Arc<Report>>,
     nr_fills: u32,
     /// Number of failed transfers of several pages. After one, this page is tried alone. (A `bool`
@@ -57,12 +59,20 @@ impl Waiting {
         }
     }
 
+    /// Whether the task has the report of a fill that failed.
+    fn is_settled(&self) -> bool {
+        self.report
+            .as_ref()
+            .is_some_and(|report| report.is_settled())
+    }
+
+    /// Drops the report. Fails with the error that is stored in it.
     fn check_report(&mut self) -> Result<(), Error> {
         let Some(report) = self.report.take() else {
             return Ok(());
         };
         self.nr_failed_together += u32::from(report.has_failed_together());
-        report.take_error().map_or(Ok(()), Err)
+        report.error().map_or(Ok(()), Err)
     }
 
     /// Returns a reference to the frame of `page`. The task needs `wanted` pages from there on.
@@ -87,6 +97,7 @@ impl Waiting {
             match seen.map(|seen| (seen, seen.slot.state())) {
                 Some((seen, State::Present(_))) => {
                     if let Some(found) = Lookup(&**mapping).try_get_seen(seen)? {
+                        self.report = None;
                         if guide.marks() {
                             Lookup(&**mapping).mark_referenced(page, seen);
                         }
@@ -98,10 +109,20 @@ impl Waiting {
                     backoff.wait();
                 }
                 Some((seen, State::Busy)) => {
+                    // Another reader may have claimed the slot since: its fill has its own report.
+                    if self.is_settled() {
+                        self.check_report()?;
+                    }
                     // The task's own fill takes longer than these retries.
                     if self.report.is_none() && backoff.rounds() < WATCHES {
                         backoff.wait();
-                    } else if let Some(left) = seen.leave_waker(mapping.claims(), waker) {
+                        continue;
+                    }
+                    if self.report.is_none() && seen.slot.is_claimed_empty() {
+                        self.report = Some(Followers::join(mapping.followers(), page));
+                    }
+                    let is_over = || self.is_settled();
+                    if let Some(left) = seen.leave_waker(mapping.claims(), waker, is_over) {
                         self.left = Some(left);
                         return Ok(Step::Pending);
                     }
@@ -127,8 +148,8 @@ impl Waiting {
             return Ok(false);
         }
         let want = match self.nr_fills {
-            0 => guide.on_miss(page, wanted),
             _ if self.nr_failed_together != 0 => 1,
+            0 => guide.on_miss(page, wanted),
             _ => wanted,
         };
         self.nr_fills += 1;

@@ -302,7 +302,7 @@ impl<S: RefScheme> MappedFile<S> {
         mapping.check_home(Op::Read)?;
         match wait.0 {
             Why::Missing => drop(self.hold(page, 1)?),
-            Why::Raced => mapping.wait_for_change(page, &mut spare.backoff),
+            Why::Raced => Lookup(mapping).wait_for_change(page, &mut spare.backoff)?,
             // A `Wait` that another cache has returned may name any frame.
             Why::Locked(lock) => {
                 if let Some(writes) = mapping.writes_if_any()

@@ -171,7 +171,14 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
                 Attempt::Cut => return Ok(Wrote::Cut),
                 Attempt::Raced => {
                     check_may_wait(Op::Write).map_err(|error| error.with_path(self.0.path()))?;
-                    self.0.wait_for_change(page, &mut backoff);
+                    if self.is_whole(page, edit) {
+                        self.0.wait_for_change(page, &mut backoff);
+                    } else {
+                        // The write needs the old bytes, and thus the fill if the claim is of one.
+                        Lookup(self.0)
+                            .wait_for_change(page, &mut backoff)
+                            .map_err(|error| error.with_op(Op::Write))?;
+                    }
                 }
                 Attempt::NeedsFrame => spare = Some(self.frame_for_write()?),
                 Attempt::Locked(lock) if bound == Bound::Within => {

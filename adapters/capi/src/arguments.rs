@@ -143,7 +143,7 @@ pub(crate) fn with_room<T>(nr: usize) -> Result<Vec<T>> {
         let nr_bytes = nr.saturating_mul(size_of::<T>());
         Failure::Ours(
             PW_ERROR_OUT_OF_MEMORY,
-            format!("cannot allocate {nr_bytes} bytes for the request").into(),
+            format!("cannot allocate {nr_bytes} bytes for the call").into(),
         )
     })?;
     Ok(items)

@@ -24,7 +24,7 @@ impl Feature {
         self.nr_failures.store(0, Ordering::Relaxed);
     }
 
-    /// Records that a request without the feature got the answer that one with it did not get.
+    /// Records that a request failed with the feature and then succeeded without it.
     pub(crate) fn note_failure(&self) {
         // ORDERING: Relaxed; as in `is_used`.
         self.nr_failures.fetch_add(1, Ordering::Relaxed);

@@ -89,7 +89,7 @@ static struct rlimit no_more_addresses(void) {
 }
 
 static void no_memory_for_a_list(struct pw_cache *cache, const char *folder) {
-  enum { COUNT = 1 << 22 };
+  enum { COUNT = 1 << 24 };
   struct pw_file *file;
   struct pw_read_request *requests = zeros(COUNT * sizeof *requests);
   struct pw_range *ranges = zeros(COUNT * sizeof *ranges);

@@ -10,6 +10,9 @@ use crate::read::prefetch::Prefetcher;
 use crate::read::reader::Reader;
 use crate::read::view::View;
 
+/// Maximum number of missed requests whose missing pages are read together.
+const MAX_OTHERS: usize = 512;
+
 impl<S: RefScheme> File<S> {
     /// Performs many reads, each as [`read_at`](Self::read_at) does, in any order, with a
     /// [`result`](ReadRequest::result) for each. Sixteen hits at a time overlap their memory
@@ -37,21 +40,42 @@ impl<S: RefScheme> File<S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn read_many(&self, requests: &mut [ReadRequest<'_>]) {
-        let mut others = Vec::new();
         for (nr, group) in requests.chunks_mut(GROUP).enumerate() {
-            let mut missed = Reader(self.mapping()).read_group(group);
-            while missed != 0 {
-                others.push(nr * GROUP + missed.trailing_zeros() as usize);
-                missed &= missed - 1;
+            let missed = Reader(self.mapping()).read_group(group);
+            if missed != 0 {
+                return self.read_rest(&mut requests[nr * GROUP..], missed);
             }
-        }
-        if !others.is_empty() {
-            self.read_others(requests, &others);
         }
     }
 
+    /// Performs `requests`, of whose first group only those with a bit in `missed` are left.
     #[cold]
     #[inline(never)]
+    fn read_rest(&self, requests: &mut [ReadRequest<'_>], mut missed: u32) {
+        // A fixed number of requests at a time, so that no length of `requests` needs memory.
+        let mut others = [0; MAX_OTHERS];
+        let mut nr_others = 0;
+        let mut first = 0;
+        loop {
+            while missed != 0 {
+                others[nr_others] = first + missed.trailing_zeros() as usize;
+                nr_others += 1;
+                missed &= missed - 1;
+            }
+            first += GROUP;
+            let is_end = first >= requests.len();
+            if is_end || nr_others + GROUP > MAX_OTHERS {
+                self.read_others(requests, &others[..nr_others]);
+                nr_others = 0;
+            }
+            if is_end {
+                return;
+            }
+            let end = requests.len().min(first + GROUP);
+            missed = Reader(self.mapping()).read_group(&mut requests[first..end]);
+        }
+    }
+
     fn read_others(&self, requests: &mut [ReadRequest<'_>], others: &[usize]) {
         let mut rest = others;
         while !rest.is_empty() {

@@ -129,8 +129,8 @@ impl<S: RefScheme> Cache<S> {
     /// Those of [`open_with`](Self::open_with).
     /// [`PermissionDenied`](ErrorKind::PermissionDenied) also if the descriptor is not open for
     /// reading, or, with options for writing, is not open for writing too, or the file is sealed
-    /// against writes; [`Unavailable`](ErrorKind::Unavailable) also if the options are for writing
-    /// and the descriptor was opened for appending (`O_APPEND`).
+    /// against writes or growth; [`Unavailable`](ErrorKind::Unavailable) also if the options are
+    /// for writing and the descriptor was opened for appending (`O_APPEND`).
     pub fn open_std(
         &self,
         file: std::fs::File,

@@ -39,12 +39,16 @@ fn nr_handles(word: u64) -> u64 {
     word % WRITER
 }
 
+fn nr_writers(word: u64) -> u64 {
+    (word & !EXCLUSIVE) / WRITER
+}
+
 impl Handles {
     /// Counts an open for writing, unless it is excluded, or would exclude a writer that exists.
     /// Returns whether it is counted.
     #[must_use]
     pub(crate) fn admit_writer(&self, is_exclusive: bool) -> bool {
-        let admitted = |word: u64| match ((word & !EXCLUSIVE) / WRITER, is_exclusive) {
+        let admitted = |word: u64| match (nr_writers(word), is_exclusive) {
             (0, true) => Some((word | EXCLUSIVE) + WRITER),
             (0, false) => Some((word & !EXCLUSIVE) + WRITER),
             (_, true) => None,
@@ -61,12 +65,13 @@ impl Handles {
     /// Removes an open for writing whose handle is closed, or was not created.
     pub(crate) fn remove_writer(&self) {
         // ORDERING: Release, as in `remove`.
-        self.0.fetch_sub(WRITER, Ordering::Release);
+        let before = self.0.fetch_sub(WRITER, Ordering::Release);
+        debug_assert_ne!(nr_writers(before), 0, "a writer that is not counted");
     }
 
     /// Counts a handle, which is for reading or was admitted as a writer. Returns `true` if it is
     /// the only one.
-    pub(crate) fn add_handle(&self) -> bool {
+    pub(crate) fn add_admitted(&self) -> bool {
         self.add(Handle::Read)
     }
 
@@ -77,9 +82,10 @@ impl Handles {
         nr_handles(self.0.fetch_add(one(access), Ordering::Relaxed)) == 0
     }
 
-    /// Removes a handle, which stays counted as a writer. Returns `true` if it was the last one.
+    /// Removes a handle. One that may write stays counted as a writer. Returns `true` if it was the
+    /// last one.
     #[must_use]
-    pub(crate) fn remove_handle(&self) -> bool {
+    pub(crate) fn remove_keeping_writer(&self) -> bool {
         self.remove(Handle::Read)
     }
 
@@ -89,7 +95,12 @@ impl Handles {
         // ORDERING: AcqRel; what the other handles did happens before the removal of the last one
         // returns, since that thread makes their writes durable. The release also pairs with the
         // acquire in `admit_writer`.
-        nr_handles(self.0.fetch_sub(one(access), Ordering::AcqRel)) == 1
+        let before = self.0.fetch_sub(one(access), Ordering::AcqRel);
+        debug_assert!(
+            nr_handles(before) != 0 && (access == Handle::Read || nr_writers(before) != 0),
+            "a handle that is not counted"
+        );
+        nr_handles(before) == 1
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -108,7 +119,7 @@ mod tests {
         assert!(handles.admit_writer(true));
         assert!(!handles.admit_writer(true));
         assert!(!handles.admit_writer(false));
-        assert!(handles.add_handle());
+        assert!(handles.add_admitted());
         assert!(!handles.add(Handle::Write));
         assert!(!handles.remove(Handle::Write));
         assert!(!handles.admit_writer(false));
@@ -128,12 +139,12 @@ mod tests {
         assert!(handles.is_empty());
         assert!(handles.admit_writer(true));
         assert!(handles.is_empty());
-        assert!(handles.add_handle());
+        assert!(handles.add_admitted());
         assert!(!handles.add(Handle::Read));
         // A close that fails: the writer stays counted.
-        assert!(!handles.remove_handle());
+        assert!(!handles.remove_keeping_writer());
         assert!(!handles.admit_writer(false));
-        assert!(!handles.add_handle());
+        assert!(!handles.add_admitted());
         assert!(!handles.remove(Handle::Write));
         assert!(handles.admit_writer(true));
         handles.remove_writer();

@@ -87,13 +87,13 @@ impl Writes {
         self.begin_handles(self.handles.add(access));
     }
 
-    /// Counts a handle, as [`Handles::add_handle`] does.
+    /// Counts a handle, as [`Handles::add_admitted`] does.
     pub(crate) fn add_admitted_handle(&self) {
-        self.begin_handles(self.handles.add_handle());
+        self.begin_handles(self.handles.add_admitted());
     }
 
     fn begin_handles(&self, is_first: bool) {
-        // While the file had no strong reference, no flusher took a request for it.
+        // While the file had no handle, no flusher took a request for it.
         #[cfg(not(loom))]
         if is_first {
             self.service.forget_call();

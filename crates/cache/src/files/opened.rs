@@ -192,10 +192,10 @@ impl<S: RefScheme> Opened<S> {
     }
 
     /// Closes a handle. If it is the last one, first makes the file durable. After an error
-    /// ([`Flusher::save_at_the_end`]), the handle stays counted. It counts as a writer until then,
-    /// so that no exclusive open succeeds concurrently.
+    /// ([`Flusher::save_at_the_end`]), the handle stays counted. One that may write counts as a
+    /// writer until it is closed, so that no exclusive open succeeds before.
     pub(crate) fn close_handle(&self, access: Handle) -> Result<(), Error> {
-        let saved = self.save_after_last(Handles::remove_handle);
+        let saved = self.save_after_last(Handles::remove_keeping_writer);
         if let Some(writes) = self.writes_if_any() {
             match (&saved, access) {
                 (Err(_), _) => writes.add_admitted_handle(),
@@ -255,7 +255,8 @@ impl<S: RefScheme> Drop for Opened<S> {
     fn drop(&mut self) {
         let mapping = &*self.mapping;
         if !mapping.shared().home.is_here() {
-            // Weak references of the parent are never dropped in its child.
+            // Weak references of the parent are never dropped in its child, so nothing waits.
+            mapping.users().remove_share();
             return;
         }
         let users = mapping.users();
@@ -277,7 +278,7 @@ impl<S: RefScheme> Drop for Opened<S> {
 }
 
 /// Admission of a handle that is not created yet. If the handle may write, it is counted as a
-/// writer until the drop.
+/// writer until the drop of this value, or of the handle that is created from it.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Admitted<'m, S: RefScheme> {

@@ -5,8 +5,8 @@ use pagewell_sync::atomic::{AtomicU64, Ordering};
 /// One weak reference in the word. Strong references are counted in the bits below.
 const VISITOR: u64 = 1 << 32;
 
-/// Number of strong references at which another one aborts the process. Far more threads than a
-/// process can have would have to add one at once for the counts to overflow.
+/// Number of strong references at which another one aborts the process. The counts overflow only
+/// if another 2^30 threads are between their increment and the check.
 const MAX_SHARES: u64 = 1 << 30;
 
 /// Counts of strong and weak references. They outlive the mapping, whose `Arc` the holder of a weak
@@ -26,7 +26,7 @@ impl Users {
         // references dropped before happen before those with this one (`dirty::attendance`).
         let before = self.0.fetch_add(1, Ordering::Acquire);
         if before % VISITOR >= MAX_SHARES {
-            // A panic could be caught, again and again.
+            // After a panic that the program catches, the count would stay too high.
             std::process::abort();
         }
         before != 0 && before.is_multiple_of(VISITOR)

@@ -20,7 +20,7 @@ impl File {
     fn open(&self, is_exclusive: bool) -> bool {
         let is_admitted = self.handles.admit_writer(is_exclusive);
         if is_admitted {
-            let _ = self.handles.add_handle();
+            let _ = self.handles.add_admitted();
         }
         is_admitted
     }

@@ -8,11 +8,11 @@ use std::thread;
 use std::time::Duration;
 
 use pagewell::io::{
-    Fault, FaultBackend, FileBackend, FileLock, FileOptions, MemoryBackend, Operation,
+    Backend, Fault, FaultBackend, FileBackend, FileLock, FileOptions, MemoryBackend, Operation,
 };
 use pagewell::space::{CacheSpaces as _, Sharing};
 use pagewell::{Cache, ErrorKind, File};
-use pagewell_testkit::wait::limit;
+use pagewell_testkit::wait::{Gate, OpenAtEnd, limit};
 
 use crate::support::{self, writable};
 
@@ -176,6 +176,76 @@ fn an_exclusive_handle_is_the_only_one_that_writes() {
         cache.open_with(&path, &exclusive).unwrap();
     }
     assert_eq!(std::fs::read(&path).unwrap(), b"bytes");
+}
+
+/// A writable backend of the file at `path`, whose syncs call `fault`.
+fn with_syncs(path: &Path, fault: impl Fn() -> Fault + Send + Sync + 'static) -> impl Backend {
+    let inner = FileBackend::open_writable(path, &FileOptions::new()).unwrap();
+    FaultBackend::with_script(inner, move |operation| match operation {
+        Operation::SyncData | Operation::SyncAll => fault(),
+        _ => Fault::None,
+    })
+}
+
+#[test]
+fn handle_that_cannot_be_closed_excludes_others() {
+    let dir = pagewell_testkit::scratch::dir();
+    let path = file(dir.path());
+    let is_broken = Arc::new(AtomicBool::new(false));
+    let of_syncs = Arc::clone(&is_broken);
+    let backend = with_syncs(&path, move || match of_syncs.load(Ordering::Relaxed) {
+        true => Fault::Fail(std::io::ErrorKind::Other.into()),
+        false => Fault::None,
+    });
+    let builder = support::builder(256).close_timeout(Duration::ZERO);
+    let cache: Cache = builder.build().unwrap();
+    let exclusive = writable().exclusive(true);
+    let closed = cache.open_backend_with(backend, &path, &exclusive).unwrap();
+    let reader = cache.open(&path).unwrap();
+    closed.close().unwrap();
+    let writer = cache.open_with(&path, &exclusive).unwrap();
+    drop(reader);
+    writer.write_all_at(b"B", 0).unwrap();
+    is_broken.store(true, Ordering::Relaxed);
+    let (writer, error) = writer.close().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+    for options in [&writable(), &exclusive] {
+        assert_kind(cache.open_with(&path, options), ErrorKind::Busy);
+    }
+    is_broken.store(false, Ordering::Relaxed);
+    writer.close().unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), b"Bytes");
+    cache.open_with(&path, &exclusive).unwrap();
+}
+
+#[test]
+fn exclusive_open_beside_a_drop_that_saves_the_file() {
+    let dir = pagewell_testkit::scratch::dir();
+    let path = file(dir.path());
+    let gate = Arc::new(Gate::new());
+    let of_syncs = Arc::clone(&gate);
+    let backend = with_syncs(&path, move || {
+        of_syncs.pass();
+        Fault::None
+    });
+    let cache = cache();
+    let exclusive = writable().exclusive(true);
+    let writer = cache.open_backend_with(backend, &path, &exclusive).unwrap();
+    writer.write_all_at(b"B", 0).unwrap();
+    thread::scope(|scope| {
+        let _open = OpenAtEnd(&gate);
+        scope.spawn(|| drop(writer));
+        gate.wait_for(1);
+        let next = cache.open_with(&path, &exclusive).unwrap();
+        let mut bytes = [0; 5];
+        next.read_exact_at(&mut bytes, 0).unwrap();
+        assert_eq!(&bytes, b"Bytes");
+        assert_kind(cache.open_with(&path, &writable()), ErrorKind::Busy);
+        next.write_all_at(b"R", 0).unwrap();
+        gate.open();
+        next.close().unwrap();
+    });
+    assert_eq!(std::fs::read(&path).unwrap(), b"Rytes");
 }
 
 /// An exclusive open that fails at the last step, the truncation, does not count as a writer.

@@ -1,8 +1,8 @@
 //! Identity of states of an object: comparison of descriptions, and requests for a known state.
 //!
-//! A *strong* entity tag changes with each byte of an object. Different *weak* tags (`W/"..."`) are
-//! of different states, but equal ones prove nothing. An empty tag is no tag. A time identifies a
-//! state only if the change was at least a second old when the state was requested.
+//! A *strong* entity tag changes with each byte of an object. Different *weak* tags (`W/"..."`)
+//! belong to different states, but equal ones prove nothing. An empty tag counts as missing. A time
+//! identifies a state only if the change was at least a second old when the state was requested.
 
 use std::time::{Duration, SystemTime};
 
@@ -60,8 +60,8 @@ fn time(meta: &ObjectMeta) -> Option<SystemTime> {
     (time > SystemTime::UNIX_EPOCH).then_some(time)
 }
 
-/// Minimum age of a change at a request, for its time to identify the state in the answer (RFC
-/// 9110, 8.8.2.2). HTTP dates are whole seconds, so two changes in a second may have one date.
+/// Minimum age of the last change when a state is requested. The time of a younger change does not
+/// identify the state, since changes in one second have the same HTTP date (RFC 9110, 8.8.2.2).
 const MIN_AGE: Duration = Duration::from_secs(1);
 
 /// State of an object, as an answer of the store has described it.
@@ -98,10 +98,10 @@ impl State {
 
     /// Compares this state with a later description of the object:
     ///
-    /// - `Different`: different sizes, versions, tags (without quotes and strength, since a server
-    ///   may call a tag weak first and strong later), or, without equal strong tags or versions,
-    ///   times;
-    /// - `Same`: equal strong tags or versions, or else equal and distinct times.
+    /// - `Different` if sizes, versions or tags differ. Tags are compared without quotes and
+    ///   strength, since a server may call a tag weak first and strong later.
+    /// - `Same` if versions or strong tags are equal.
+    /// - Otherwise `Different` if the times differ, and `Same` if they are equal and distinct.
     pub(crate) fn compare(&self, now: &ObjectMeta) -> Verdict {
         let known = &self.meta;
         let versions = version(known).zip(version(now));
@@ -122,8 +122,8 @@ impl State {
         }
     }
 
-    /// Returns this state with the time of `now`, if that is another one: an object was written
-    /// again with the same bytes, and so has the same tag, whose spelling stays.
+    /// If `now` has another time, returns this state with that time: the object was written again
+    /// with the same bytes. The tag, which is equal, keeps its spelling.
     pub(crate) fn rewritten(&self, now: &ObjectMeta) -> Option<Self> {
         let time = time(now).filter(|time| *time != SystemTime::from(self.meta.last_modified))?;
         Some(Self {
@@ -131,7 +131,7 @@ impl State {
                 last_modified: time.into(),
                 ..self.meta.clone()
             },
-            // Only a state with a tag or a version is the same at another time.
+            // A state that is the same at another time has a tag or a version.
             has_distinct_time: false,
         })
     }

@@ -20,26 +20,26 @@
 //!
 //! # Cached data and its validity
 //!
-//! The cache holds bytes of objects in pages. One capacity covers pages and metadata of objects. An
-//! object is identified by the location by which it is requested, and by its strong entity tag or
-//! version. If the store returns neither, size and modification time identify it, provided that the
-//! last change was at least a second old at the request. Each request for missing pages requires
-//! this state (`If-Match` with the tag as the store spells it, or the version if there is no strong
+//! The cache holds bytes of objects in pages. Its capacity covers the pages and the metadata of
+//! objects. The strong entity tag or the version identifies the state of an object at a location.
+//! If the store returns neither, size and modification time identify it, provided that the last
+//! change was at least a second old at the request. Each request for missing pages requires this
+//! state (`If-Match` with the tag as the store spells it, or the version if there is no strong
 //! tag), and its answer is compared with the state. So no answer mixes bytes of two states that the
-//! store's descriptions distinguish.
+//! store's metadata distinguish.
 //!
-//! Entity tags are compared without quotes. An empty tag counts as missing, and so does the epoch
-//! as a time. Equal weak tags (`W/"..."`) prove nothing. If nothing identifies the state, the
-//! object is fetched again when the trust ends. Until then a replacement is detected only by
-//! another size or time, so pages of two states of equal size can be mixed.
+//! Entity tags are compared without quotes. An empty tag and a time at the Unix epoch count as
+//! missing. Equal weak tags (`W/"..."`) prove nothing. If nothing identifies the state, the object
+//! is fetched again when the trust in it ends (see below). Until then only another size or time
+//! shows a replacement, so pages of two states of equal size can be mixed.
 //!
 //! An object that is written again with the same bytes has the same tag on some services. Its time
 //! and attributes are then those of the last check or head.
 //!
-//! The identity is trusted for the time set by [`Builder::trust`], by default a minute. The first
-//! read after that checks the object by a head, or by a request for one byte if heads are refused
-//! or prove nothing. Puts, copies, renames and deletes through the wrapper take effect at once, and
-//! so do the results of its listings and heads. A change that bypasses the wrapper is detected when
+//! A state is trusted for the time set by [`Builder::trust`], by default a minute. The first read
+//! after that checks the object by a head, or by a request for one byte if heads are refused or
+//! prove nothing. Puts, copies, renames and deletes through the wrapper take effect at once, and so
+//! do the results of its listings and heads. A change that bypasses the wrapper is detected when
 //! the trust ends, or when a missing page is requested.
 //!
 //! The second tier ([`Builder::disk`]) has pages of earlier processes only if the store has a name

@@ -1,8 +1,8 @@
 //! Limits of concurrent operations, one for each runtime.
 //!
-//! An idle runtime, such as a current-thread one outside of `block_on`, keeps its permits, and
-//! tasks of it that wait are granted further ones. So runtimes share no permits, and no reader
-//! waits for a permit that another runtime has.
+//! Runtimes share no permits, so that no reader waits for a permit of an idle runtime. Such a
+//! runtime, as a current-thread one outside of `block_on`, keeps its permits, and its waiting tasks
+//! are granted further ones.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};

@@ -4,12 +4,12 @@ use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use object_store::{Attribute, Attributes, GetResult, Result};
 
-/// Whether an encoding is declared. The bytes may then differ in number from the metadata.
+/// Whether a content encoding is declared. The body may then not have the size in the metadata.
 pub(crate) fn is_encoded(attributes: &Attributes) -> bool {
     attributes.get(&Attribute::ContentEncoding).is_some()
 }
 
-/// Returns the bytes of an answer, or a part that is longer than `len` bytes.
+/// Returns the body of an answer. Stops early if it becomes longer than `len` bytes.
 pub(crate) async fn collect(result: GetResult, len: u64) -> Result<Bytes> {
     let mut stream = result.into_stream();
     let mut bytes = BytesMut::new();

@@ -1,8 +1,8 @@
-//! Extensions of a get ([`GetOptions::extensions`](object_store::GetOptions::extensions)), which
-//! the requests that it causes have, too.
+//! Extensions of a get ([`GetOptions::extensions`](object_store::GetOptions::extensions)). Each
+//! request that the get causes has them, too.
 //!
-//! The cache submits requests in the task of the reader, but has no parameter for data of the
-//! reader. So the extensions are a value of the task.
+//! The cache submits requests in the task of the reader but passes on no data of the reader, so the
+//! extensions are a task-local value.
 
 use object_store::Extensions;
 

@@ -7,9 +7,9 @@ use object_store::path::Path;
 
 use super::open::Opener;
 
-/// Objects with writes in progress. They are forgotten before and after the write, also if its
-/// future or stream is dropped. Concurrent reads may return the old or the new state, and after an
-/// error the store may have either.
+/// Objects with writes in progress. The table forgets each of them before and after its write, even
+/// if the future or stream of the write is dropped: a concurrent read may open the old or the new
+/// state, and after an error the store may have either.
 pub(crate) struct Changing {
     opener: Arc<Opener>,
     writes: Mutex<Writes>,
@@ -18,7 +18,7 @@ pub(crate) struct Changing {
 #[derive(Default)]
 struct Writes {
     locations: HashMap<Path, usize>,
-    /// Number of openings before the last call of [`Changing::forget_all`].
+    /// Value of `Table::nr_openings` at the last call of [`Changing::forget_all`].
     nr_openings: u64,
 }
 
@@ -60,8 +60,8 @@ impl Changing {
         }
     }
 
-    /// Forgets all objects with writes in progress, after one write has failed. None of them is
-    /// known if no opening has begun since the last call.
+    /// Forgets all objects with writes in progress, after one write has failed. Does nothing if no
+    /// opening has begun since the last call, since none of them is known then.
     pub(crate) fn forget_all(&self) {
         let nr_openings = self.opener.table.nr_openings();
         let mut writes = self.writes();

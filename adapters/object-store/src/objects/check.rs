@@ -17,7 +17,7 @@ use crate::identity::{State, Verdict, strong_tag};
 use crate::tier::disk::Tier;
 use crate::tier::{LocationHash, StateHash};
 
-/// Description of an object without its bytes.
+/// Answer of the store without its body.
 struct Described {
     requested: SystemTime,
     meta: ObjectMeta,
@@ -37,14 +37,14 @@ impl From<Received> for Described {
     }
 }
 
-/// Returns the state as the metadata that have confirmed it describe it.
+/// Returns `known`, with the time and attributes of the metadata that have confirmed it.
 fn confirmed(known: Arc<Known>, meta: &ObjectMeta, attributes: &Attributes) -> Arc<Known> {
     let rewritten = known.confirmed(meta, attributes);
     rewritten.map_or(known, Arc::new)
 }
 
 impl Opener {
-    /// Returns `before` if the object provably has this state, and opens the object again if not.
+    /// Returns `before` if the object provably still has this state. Otherwise opens it again.
     pub(super) async fn check(
         &self,
         location: &Path,
@@ -63,8 +63,8 @@ impl Opener {
                     by_head = Some(before.state.compare(&described.meta));
                     now = Some(described);
                 }
-                // A failed head is no evidence: the server may refuse the method, also with the
-                // status of a missing object, or never answer, or be down.
+                // A failed head proves nothing: a server that refuses the method may return the
+                // status of a missing object.
                 Err(error) => {
                     tracing::debug!(%error, "a head failed");
                     by_head = Some(Verdict::Unproven);
@@ -100,7 +100,7 @@ impl Opener {
         outcome
     }
 
-    /// Records whether a head, if one was sent, has shown what another request has proved.
+    /// Records whether the verdict of a head, if one was sent, is the one that was proved.
     fn note_head(&self, by_head: Option<Verdict>, proved: Verdict) {
         match by_head {
             Some(verdict) if verdict == proved => self.traffic.heads.note_success(),
@@ -119,7 +119,7 @@ impl Opener {
         self.send(location, answer).await.map(Described::from)
     }
 
-    /// Requests one byte of an object of `size` bytes, for the metadata.
+    /// Requests the metadata by a get of the first byte, or without a range if `size` is zero.
     async fn probe(&self, location: &Path, size: u64) -> object_store::Result<Described> {
         let options = GetOptions {
             range: (size > 0).then_some(GetRange::Bounded(0..1)),
@@ -130,8 +130,8 @@ impl Opener {
         self.send(location, answer).await.map(Described::from)
     }
 
-    /// Opens an object. If the tier has pages of it, requests its metadata first, and bytes only if
-    /// the first pages for `range` are not in the tier in the described state.
+    /// Opens an object. If the tier has pages of it, requests its metadata first. No bytes are then
+    /// requested if the tier has the first pages of `range` in the described state.
     pub(super) async fn learn_from_tier(
         &self,
         location: &Path,
@@ -151,10 +151,10 @@ impl Opener {
         };
         let before = match described {
             Ok(now) if self.is_in_tier(tier, location, &now.meta, range.as_ref()) => {
-                // The pages were stored with the tag of an earlier get, so a head that describes
-                // their state has returned the tag that gets return.
+                // The pages are stored under the tag that an earlier get returned, so the head has
+                // returned the same tag as gets.
                 self.note_head(sends_head.then_some(Verdict::Same), Verdict::Same);
-                // The range of an answer to a head is no evidence.
+                // The range in the answer to a head does not prove that the store has ranges.
                 let is_part = !sends_head && now.range == (0..1) && now.meta.size > 1;
                 let opened_by = match is_part {
                     true => OpenedBy::Part,
@@ -173,7 +173,7 @@ impl Opener {
         };
         let outcome = self.learn(location, range, None).await;
         if let Ok(now) = &outcome {
-            // Without the strong tag, no head could describe a state whose pages are in the tier.
+            // A head without the strong tag that gets return never matches pages of the tier.
             let has_tag = |meta: &ObjectMeta| {
                 let tag = strong_tag(meta);
                 tag.is_some() && tag == strong_tag(&now.state.meta)
@@ -185,8 +185,8 @@ impl Opener {
         outcome
     }
 
-    /// Whether the tier has the first pages of `range` in the state that `meta` describes. It never
-    /// has pages of a state without a strong tag.
+    /// Whether the tier has the first pages of `range` in the state that `meta` describes. The tier
+    /// has no pages of states without a strong tag.
     fn is_in_tier(
         &self,
         tier: &Tier,
@@ -204,7 +204,8 @@ impl Opener {
         !pages.is_empty() && pages.all(|page| tier.has(state.key(page)))
     }
 
-    /// Returns the previous state if the object still has it. Forgets it if the object has another.
+    /// Returns `before` if `now` proves this state. Forgets `before` if `now` describes another
+    /// state.
     pub(super) fn still(&self, before: Option<Arc<Known>>, now: &GetResult) -> Option<Arc<Known>> {
         let before = before?;
         match before.state.compare(&now.meta) {

@@ -1,7 +1,7 @@
 //! Thread that closes files.
 //!
-//! The drop of the last handle of a file waits for its reads in flight. A task that dropped it
-//! might block the thread of the runtime that executes these reads.
+//! Dropping the last handle of a file waits for its reads in flight. A task that did so might block
+//! the runtime thread that executes these reads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -31,8 +31,8 @@ pub(crate) enum OpenedBy {
 pub(crate) struct Known {
     /// Path by which the object is requested.
     pub(crate) location: Path,
-    /// Its metadata are as the store returned them, with a location that may be spelled
-    /// differently: a `PrefixStore` returns that of the store behind it.
+    /// The location in its metadata is the one that the store returned. It may differ from
+    /// `location`: a `PrefixStore` returns the location in the store that it wraps.
     pub(crate) state: State,
     pub(crate) attributes: Attributes,
     pub(crate) file: Arc<Opened>,
@@ -67,7 +67,8 @@ impl Known {
     }
 
     /// Records that the store confirmed this state by `meta`. If the object was written again with
-    /// the same bytes, and another time or attributes, returns the value that replaces this one.
+    /// the same bytes but another time or other attributes, returns the value that replaces this
+    /// one.
     pub(crate) fn confirmed(&self, meta: &ObjectMeta, attributes: &Attributes) -> Option<Self> {
         self.touch();
         let rewritten = self.state.rewritten(meta);
@@ -85,7 +86,7 @@ impl Known {
         })
     }
 
-    /// Prolongs the trust in this state.
+    /// Restarts the time for which this state is trusted.
     pub(crate) fn touch(&self) {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }

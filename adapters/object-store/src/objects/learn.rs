@@ -20,8 +20,8 @@ pub(super) struct Received {
     /// Time when the request was sent.
     pub(super) requested: SystemTime,
     pub(super) result: GetResult,
-    /// Dropped at the end of the body, and before the opener waits for memory or sends another
-    /// request: the reads for which it then waits need permits, too.
+    /// Dropped at the end of the body, and always before the opener waits for memory or sends
+    /// another request: the reads for which it then waits need permits, too.
     permit: OwnedSemaphorePermit,
 }
 
@@ -69,12 +69,14 @@ impl Opener {
                     | Error::InvalidPath { .. },
                     _,
                 ) => return Err(Shared::new(error)),
-                // Azure has no suffixes. An answer with the first page has the size, too.
+                // Azure has no suffixes. The answer to any range has the size, so request the first
+                // page.
                 (Error::NotSupported { .. }, GetRange::Suffix(_)) => {
                     wanted = GetRange::Bounded(0..self.page_size);
                 }
-                // The object may be empty or end before the range, or the server has no ranges. In
-                // the last case a large object cannot be cached. Another error may be temporary.
+                // The object may be empty or end before the range, or the server may have no
+                // ranges. Only `NotSupported` proves the latter, and then a large object cannot be
+                // cached.
                 _ => {
                     let has_none = matches!(error, Error::NotSupported { .. });
                     let why = has_none.then(|| Shared::uncacheable(error));
@@ -102,7 +104,7 @@ impl Opener {
         self.send(location, answer).await
     }
 
-    /// Sends a request of an opening, by polling `answer`, when there is a permit for it.
+    /// Waits for a permit, then sends a request of an opening by polling `answer`.
     pub(super) async fn send(
         &self,
         location: &Path,
@@ -117,10 +119,10 @@ impl Opener {
         })
     }
 
-    /// Opens the object with an answer that is the whole object. `uncacheable` is an error if the
-    /// store has ignored a range or supports none. The bytes of an object larger than
-    /// [`MAX_FIRST_BYTES`] are not received: returns the error if there is one, and otherwise opens
-    /// the object without bytes.
+    /// Opens the object with an answer that is the whole object. `uncacheable` is set if the store
+    /// has ignored a range or supports none. The body of an object larger than [`MAX_FIRST_BYTES`]
+    /// is not received: returns `uncacheable` if it is set, and otherwise opens the object without
+    /// bytes.
     async fn take_all(
         &self,
         location: &Path,
@@ -215,7 +217,7 @@ impl Opener {
                 GetRange::Bounded(all.start..end.min(all.end).max(all.start + 1))
             }
             Some(GetRange::Offset(start)) => GetRange::Bounded(from(start)),
-            // The suffix may begin anywhere in a page, which must be included as a whole.
+            // The suffix may begin within a page, which must be requested as a whole.
             Some(GetRange::Suffix(len)) if len <= MAX_FIRST_BYTES => GetRange::Suffix(len + page),
             Some(GetRange::Suffix(_)) => GetRange::Suffix(MAX_FIRST_BYTES),
             None => GetRange::Bounded(from(0)),

@@ -23,8 +23,8 @@ use crate::permits::Permits;
 use crate::tier::disk::Tier;
 use crate::tier::{Namespace, StateHash};
 
-/// If the cache has no memory for another object, the opener forgets this number of least recently
-/// used objects and tries again, at most `MOST_TRIES` times.
+/// Number of least recently used objects that an opener forgets if the cache has no memory for
+/// another. It then tries again, at most `MOST_TRIES` times.
 const FORGOTTEN_AT_ONCE: usize = 64;
 const MOST_TRIES: u32 = 16;
 
@@ -40,7 +40,7 @@ pub(crate) const MAX_ABANDONED: u32 = 4;
 pub(crate) enum Source {
     /// The tier if it has them, and else the store.
     Any,
-    /// The store, after a failed try: without ranges it cannot send pages that the tier lacks.
+    /// The store alone. Used after a failure: without ranges, it cannot send single missing pages.
     Store,
 }
 
@@ -71,7 +71,8 @@ struct Turn {
 impl Turn {
     fn end(&mut self, outcome: Outcome) {
         if let Some(sender) = self.outcome.take() {
-            // The table first, so that a reader that repeats the opening does not find this one.
+            // Update the table first, so that a reader that repeats the opening does not find this
+            // one.
             self.opener.table.opened(&self.location, self.nr, &outcome);
             // The send fails if no reader waits any more.
             let _ = sender.send(outcome);
@@ -89,9 +90,9 @@ impl Drop for Turn {
 }
 
 impl Opener {
-    /// Returns the object at `location`. If it is not known, opens it by a request for `range`, or
-    /// with pages of `source`. If the outcomes of all openings that the reader waited for are
-    /// outdated, fails with the error of a disputed object.
+    /// Returns the object at `location`. An unknown object is opened by a request for `range`, or
+    /// with pages of `source`. If the outcome of the last of [`MAX_ABANDONED`] tries is outdated,
+    /// fails with the error of a disputed object.
     pub(crate) async fn open(
         self: &Arc<Self>,
         location: &Path,
@@ -155,7 +156,8 @@ impl Opener {
         }));
     }
 
-    /// Opens the object that the store has described. `come` has received bytes and their position.
+    /// Opens the object that the store has described. `come` has the received bytes, after their
+    /// position.
     pub(super) async fn know(
         &self,
         location: &Path,
@@ -218,15 +220,16 @@ impl Opener {
         ))
     }
 
-    /// Opens the object as a file of the cache. Without memory for it, forgets known objects.
+    /// Opens the object as a file of the cache. Without memory for it, forgets known objects and
+    /// tries again.
     async fn open_file(&self, object: &Object, location: &Path) -> Result<File, Shared> {
         self.closer.keep_up().await;
         let mut nr_tries = 0;
         loop {
             let (object, name) = (object.clone(), location.to_string());
             let (cache, options) = (self.cache.clone(), self.options.clone());
-            // Without free memory, the call waits for reads in flight, so it must not block a
-            // thread of the runtime, which executes these.
+            // Without free memory, the call waits for reads in flight. So it must not block a
+            // thread of the runtime that executes these reads.
             let permit = self.opens.acquire().await;
             let opened = spawn_blocking(move || {
                 let opened = cache.open_backend_with(object, name, &options);

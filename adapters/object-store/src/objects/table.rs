@@ -34,9 +34,9 @@ enum Entry {
 /// Result of a failed request for an object that is not known.
 #[derive(Clone)]
 enum Finding {
-    /// The cache cannot serve the object; time of this finding.
+    /// The cache could not serve the object at this time.
     Uncacheable(Instant, Shared),
-    /// The cache may be unable to serve the object, which only an answer with bytes shows.
+    /// Only an answer with bytes shows whether the cache can serve the object.
     Unproven,
 }
 
@@ -47,12 +47,12 @@ struct Pending {
     /// Previous state, unless it is known to be replaced.
     before: Option<Arc<Known>>,
     seen: Seen,
-    /// Finding about the replaced state, or the reason to request bytes.
+    /// Finding about the replaced state, or `Unproven` if the opening must request bytes.
     finding: Option<Finding>,
 }
 
 /// Maximum number of descriptions that are kept for an opening. A get and a listing may describe
-/// one state differently, but more descriptions are of several states.
+/// one state differently, but more descriptions than these are of several states.
 const MAX_OBSERVED: usize = 4;
 
 /// Results of other requests since an opening began. Clones are cheap.
@@ -67,14 +67,14 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Whether the outcome of the opening is outdated. Which of two different states is newer is
-    /// not known, so an observed one counts as newer.
+    /// Whether the outcome of the opening is outdated. The order of two different states is
+    /// unknown, so an observed one counts as newer.
     pub(crate) fn is_outdated(&self, known: &Arc<Known>) -> bool {
         let is_other = |meta: &ObjectMeta| known.state.compare(meta) == Verdict::Different;
         self.has_more || self.is_replaced(known) || self.observed.iter().any(is_other)
     }
 
-    /// Whether the outcome of the opening is the previous state, which was found to be replaced.
+    /// Whether `known` is the previous state, and was found to be replaced.
     fn is_replaced(&self, known: &Arc<Known>) -> bool {
         let is_it = |replaced: &Object| replaced.is(&known.object);
         self.replaced.as_ref().is_some_and(is_it)
@@ -92,7 +92,7 @@ impl Seen {
 }
 
 impl Pending {
-    /// Takes the previous state, which was found to be replaced, if `is_it` is true for it.
+    /// Takes the previous state if `is_it` is true for it, and records that it was replaced.
     fn take_replaced(&mut self, is_it: impl Fn(&Arc<Known>) -> bool) -> Option<Entry> {
         let before = self.before.take_if(|before| is_it(before))?;
         self.seen.replaced = Some(before.object.clone());
@@ -102,8 +102,8 @@ impl Pending {
 
 pub(crate) enum Look {
     Known(Arc<Known>),
-    /// The object is being opened, by the caller if there is a duty. The caller must not use an
-    /// outcome that is outdated by what was seen before.
+    /// The object is being opened. A caller with a duty opens it. The caller must not use an
+    /// outcome for which [`Seen::is_outdated`] is true.
     Opening(Opening, Option<Duty>, Seen),
     Uncacheable(Shared),
 }
@@ -242,7 +242,6 @@ impl Table {
         drop((gone, before, seen));
     }
 
-    /// Forgets the object at `location`, which was changed or will be changed.
     pub(crate) fn forget(&self, location: &Path) {
         let gone = self.entries().by_location.pop(location);
         self.note_forgotten(gone);
@@ -272,18 +271,17 @@ impl Table {
         self.note_forgotten(gone);
     }
 
-    /// Forgets this state of an object, if it is still the known one or is being checked, and
-    /// records that the cache cannot serve it. If `error` is that of a disputed object, records
-    /// this even if another state is known: servers disagree about the state, so concurrent readers
-    /// may have made any of them the known one.
+    /// Forgets this state as [`Self::forget_state`] does, and records that the cache cannot serve
+    /// the object. If the object is disputed, records this even if another state is known: the
+    /// servers disagree, so concurrent readers may have made any of the states the known one.
     pub(crate) fn pass_on(&self, known: &Arc<Known>, error: Shared) {
         let is_disputed = error.is_disputed();
         let finding = Finding::Uncacheable(Instant::now(), error);
         self.record(known, finding, is_disputed);
     }
 
-    /// Forgets this state of an object, if it is still the known one or is being checked. The next
-    /// opening then requests bytes, even if the tier has the first pages.
+    /// Forgets this state as [`Self::forget_state`] does. The next opening then requests bytes,
+    /// even if the tier has the first pages.
     pub(crate) fn require_bytes(&self, known: &Arc<Known>) {
         self.record(known, Finding::Unproven, false);
     }
@@ -331,9 +329,9 @@ impl Table {
         gone.len()
     }
 
-    /// Compares metadata that the store has returned with the known state: confirms it, forgets it,
-    /// or does nothing if they are no evidence. During an opening, keeps them for a comparison with
-    /// the outcome. A listing has no `attributes`, and may have times of another precision.
+    /// Confirms or forgets the known state by metadata that the store has returned, or does nothing
+    /// if these prove nothing. During an opening, keeps them for a comparison with the outcome. A
+    /// listing has no `attributes`, and may have times of another precision.
     pub(crate) fn observe(
         &self,
         location: &Path,
@@ -412,7 +410,7 @@ mod tests {
         assert_eq!((seen.observed.len(), seen.has_more), (MAX_OBSERVED, true));
     }
 
-    /// The second opening after the minute could use the tier again.
+    /// Otherwise the second opening after the minute could use the tier.
     #[test]
     fn openings_need_bytes_after_gets_were_passed_on_until_one_succeeds() {
         let (table, path) = (table(), Path::from("a"));

@@ -70,7 +70,7 @@ impl<T: Wrapped + ?Sized> Builder<T> {
         self
     }
 
-    /// Uses an existing cache, so that several stores, files and spaces share one capacity.
+    /// Uses an existing cache, whose capacity several stores, files and spaces can share.
     #[must_use]
     pub fn cache(mut self, cache: Cache) -> Self {
         self.cache = Some(cache);
@@ -85,7 +85,7 @@ impl<T: Wrapped + ?Sized> Builder<T> {
         self
     }
 
-    /// Sets the time for which the identity of an object is trusted. The next read after that
+    /// Sets the time for which the known state of an object is trusted. The first read after that
     /// checks with the store whether the object is unchanged. Default: a minute. Use
     /// [`Duration::MAX`] for immutable objects, such as the data files of most table formats.
     #[must_use]
@@ -122,8 +122,8 @@ impl<T: Wrapped + ?Sized> Builder<T> {
         self
     }
 
-    /// Sets whether a late request is sent a second time: one without an answer after three times
-    /// the usual latency, and at least 5 ms. It is sent again only if fewer than
+    /// Sets whether a request is sent a second time if it has no answer after three times the usual
+    /// latency, and at least 5 ms. It is sent again only if fewer than
     /// [`most_requests`](Self::most_requests) are in flight. Default: no.
     #[must_use]
     pub fn hedge(mut self, hedge: bool) -> Self {
@@ -156,22 +156,22 @@ impl<T: Wrapped + ?Sized> Builder<T> {
         self
     }
 
-    /// Adds a second tier: fetched pages are also stored in `folder`, at most `bytes` bytes of
-    /// them. An object with a strong entity tag is read there when it is opened again, in a later
-    /// process if the store has a [`namespace`](Self::namespace). It is then opened by a head, and
-    /// bytes are requested only if the first pages of the read are not in the folder. No other
-    /// process may use the folder at the same time. Default: none.
+    /// Adds a second tier: at most `bytes` bytes of fetched pages are also stored in `folder`. If
+    /// an object with a strong entity tag is opened again, its pages are read from there, by a
+    /// later process only if the store has a [`namespace`](Self::namespace). Such an object is
+    /// opened by a head, and bytes are requested only if the first pages of the read are not in the
+    /// folder. No other process may use the folder at the same time. Default: none.
     ///
     /// The tables of these pages take 90 to 120 bytes of memory for each page of `bytes`. They are
     /// part of the capacity, and at most half of it, so a larger tier needs a larger
     /// [`capacity`](Self::capacity) or [`page_size`](Self::page_size). With a cache given by
     /// [`cache`](Self::cache), they are additional, and at most half of its capacity.
     ///
-    /// A thread reads the list of the pages in the folder. Before it has finished
+    /// A thread reads the list of the pages in the folder. Until it has finished
     /// ([`nr_disk_loads`](Metrics::nr_disk_loads)), all pages are requested from the store.
     ///
-    /// Pages that wait to be written are copied outside the capacity: at most a sixteenth of
-    /// [`capacity`](Self::capacity), and 64 to 65536 pages. Further pages are not stored.
+    /// Pages that wait to be written to it are copies outside the capacity. At most a sixteenth of
+    /// [`capacity`](Self::capacity) waits, within 64 to 65536 pages. Further pages are not stored.
     #[must_use]
     pub fn disk(mut self, folder: impl Into<PathBuf>, bytes: u64) -> Self {
         self.disk = Some((folder.into(), bytes));

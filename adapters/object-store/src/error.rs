@@ -19,13 +19,12 @@ pub(crate) struct Shared {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
     Changed,
-    /// The object was found to be replaced at each try, such as by servers that disagree.
+    /// The object was found to be replaced at each try, for example since servers disagree.
     Disputed,
-    /// The cache cannot serve the object.
     Uncacheable,
     /// The cache has no memory for the object.
     Full,
-    /// The task of the request ended without an answer.
+    /// The task of the request ended early.
     Abandoned,
     TimedOut,
     Failed,
@@ -145,8 +144,8 @@ impl Shared {
         matches!(self.why, Why::Disputed | Why::Uncacheable | Why::Full)
     }
 
-    /// Converts to an error of a backend. The cache returns it to the reader that has begun the
-    /// request; other readers that wait for the page repeat the request.
+    /// Converts to an error of a backend. The cache returns it only to the reader that began the
+    /// request. Other readers of the page repeat the request.
     pub(crate) fn into_io(self) -> io::Error {
         io::Error::other(self)
     }
@@ -220,7 +219,7 @@ impl std::error::Error for Shared {
     }
 }
 
-/// Source of an error, without the error's own message.
+/// Source of an error, without the message of the error itself.
 #[derive(Debug)]
 struct Cause(Arc<Error>);
 

@@ -39,7 +39,6 @@ impl<'t> Tag<'t> {
     }
 }
 
-/// Returns the strong entity tag, without quotes.
 pub(crate) fn strong_tag(meta: &ObjectMeta) -> Option<&str> {
     match Tag::of(meta)? {
         Tag::Strong(opaque) => Some(opaque),

@@ -55,7 +55,7 @@ counters! {
     nr_disk_skipped,
     /// Pages of the disk tier that a read found damaged.
     nr_disk_damaged,
-    /// 1 once the disk tier has read the log of its pages, and finds them; before, 0.
+    /// 1 once the disk tier has read the log of its pages, so that reads find them; 0 before.
     nr_disk_loads,
     /// 1 if the disk has failed or is full, so that the tier stores no more pages; otherwise 0.
     nr_disk_failures,

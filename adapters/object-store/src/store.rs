@@ -122,7 +122,7 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
     }
 }
 
-/// Whether a get is answered from the cache: it has no condition, no version and no `head`.
+/// Whether the cache answers a get: it has no condition and no version, and is no head.
 fn is_plain(options: &GetOptions) -> bool {
     options.if_match.is_none()
         && options.if_none_match.is_none()
@@ -238,7 +238,7 @@ impl<T: ObjectStore + ?Sized> ObjectStore for PagewellStore<T> {
     }
 }
 
-/// Multipart upload. Its completion replaces the object.
+/// Multipart upload, whose completion replaces the object.
 struct Upload {
     upload: Box<dyn MultipartUpload>,
     location: Path,

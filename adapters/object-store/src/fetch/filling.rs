@@ -11,7 +11,7 @@ use crate::error::Shared;
 #[derive(Debug)]
 pub(crate) struct Filling {
     request: Request,
-    /// Requested range, up to the end of the object, which may be within a page.
+    /// Requested range. Ends at the latest at the end of the object, which may be within a page.
     range: Range<u64>,
     extensions: Extensions,
 }
@@ -38,7 +38,7 @@ impl Filling {
         &self.extensions
     }
 
-    /// Copies `bytes`, which are at `pos` in the object, as far as they are in the range.
+    /// Copies the part of `bytes` that is in the range. `bytes` begin at `pos` of the object.
     pub(crate) fn copy(&self, bytes: &Bytes, pos: u64) {
         let start = self.range.start.max(pos);
         let end = self.range.end.min(pos.saturating_add(bytes.len() as u64));

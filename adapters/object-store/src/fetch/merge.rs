@@ -12,10 +12,10 @@ pub(crate) struct Run {
 /// Minimum ratio of needed to unneeded bytes in a request.
 const SHARE: u64 = 16;
 
-/// Merges `pieces`, which are not empty, into requests. A piece joins the previous request if
+/// Merges nonempty `pieces` into requests. A piece joins the previous request if
 ///
-/// - the gap between the two pieces has at most `gap` bytes,
-/// - all gaps of the request have at most 1/16 as many bytes as its pieces, and
+/// - the gap before the piece has at most `gap` bytes,
+/// - all gaps of the request together have at most 1/16 as many bytes as its pieces, and
 /// - the request has at most `most` bytes.
 pub(crate) fn runs(pieces: &[Range<u64>], gap: u64, most: u64) -> Vec<Run> {
     let mut order: Vec<usize> = (0..pieces.len()).collect();

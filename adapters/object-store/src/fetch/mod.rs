@@ -4,10 +4,9 @@
 //!   use of received bytes ([`answer`], [`object`], [`filling`]), extensions of gets ([`context`]),
 //!   readers that wait ([`readers`]).
 //! - Promises: each request of the cache completes once, in a limited time after it is sent, with
-//!   bytes of the known state or an error. All readers that wait for its pages get the error of a
-//!   timeout. After another error, the reader that has begun the request gets the error, and the
-//!   others repeat the request. Later reads send new requests. The drop of a reader cancels no
-//!   request.
+//!   bytes of the known state or an error. If it times out, all readers that wait for its pages get
+//!   the error. Any other error is returned to the reader that began the request, and the other
+//!   readers repeat it. Dropping a reader cancels no request.
 
 pub(crate) mod answer;
 pub(crate) mod context;

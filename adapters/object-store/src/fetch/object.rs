@@ -28,7 +28,7 @@ use crate::identity::{State, condition};
 use crate::tier::disk::Tier;
 use crate::tier::{Key, StateHash};
 
-/// Device number in the [`FileId`] of all objects, which no device of the system has.
+/// Device number in the [`FileId`] of each object. No device of the system has it.
 const DEVICE: u64 = u64::from_be_bytes(*b"objects\0");
 
 /// State of an object in the store, as a backend of the cache.
@@ -38,8 +38,8 @@ pub(crate) struct Object(Arc<Inner>);
 struct Inner {
     store: Arc<dyn ObjectStore>,
     traffic: Arc<Traffic>,
-    /// Runtime of the last reader that waited for pages, for requests that the cache begins on a
-    /// thread outside of all runtimes.
+    /// Runtime of the last reader that waited for pages. It executes the requests that the cache
+    /// begins on a thread outside of all runtimes.
     last: Mutex<Handle>,
     location: Path,
     state: State,
@@ -58,10 +58,10 @@ pub(crate) struct OfTier {
 
 #[derive(Default)]
 struct Waiting {
-    /// Bytes that were received before a page was requested, and their position.
+    /// Position and bytes that were received before the cache requested pages.
     come: Option<(u64, Bytes)>,
     requests: Vec<Filling>,
-    /// Runtime with a task that will send the requests. A request on another runtime starts another
+    /// Runtime of the task that will send `requests`. A request on another runtime starts another
     /// task, since the first runtime may be idle.
     collector: Option<runtime::Id>,
 }
@@ -73,14 +73,14 @@ impl Waiting {
     }
 }
 
-/// Token of the task that sends the pending requests. If it is dropped before, they fail.
+/// Guard of the task that sends the queued requests. If the task is dropped first, they fail.
 struct Collected(Option<Arc<Inner>>);
 
 impl Drop for Collected {
     fn drop(&mut self) {
         if let Some(inner) = &self.0 {
             let requests = inner.waiting().take();
-            // The drop completes the requests and notifies threads, so it is done without the lock.
+            // Dropped without the lock, since this completes the requests and wakes threads.
             drop(requests);
         }
     }
@@ -93,7 +93,7 @@ impl fmt::Debug for Object {
 }
 
 impl Object {
-    /// Creates the backend; `runtime` is that of the first reader.
+    /// Creates the backend. `runtime` is that of the first reader.
     pub(crate) fn new(
         store: Arc<dyn ObjectStore>,
         traffic: Arc<Traffic>,
@@ -139,9 +139,10 @@ impl Object {
             return;
         };
         let previous = std::mem::replace(&mut *self.0.last(), runtime);
-        // The handle may be the last one of its runtime, so it is dropped without the lock.
+        // Dropped without the lock, since it may be the last handle of its runtime.
         drop(previous);
-        // A thread of the cache may have queued the request for the previous, idle runtime.
+        // A thread of the cache may have queued requests for the previous runtime, which may be
+        // idle.
         let waiting = self.0.waiting();
         if !waiting.requests.is_empty() {
             self.0.start_collector(waiting);
@@ -190,7 +191,6 @@ impl Object {
         Ok(bytes)
     }
 
-    /// Sets or clears the bytes that were received in advance, with their position.
     pub(crate) fn keep(&self, come: Option<(u64, Bytes)>) {
         self.0.waiting().come = come;
     }
@@ -205,8 +205,8 @@ impl Inner {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the runtime that the user has set, or that of the calling reader, or that of the
-    /// last reader if the cache calls on a thread of its own.
+    /// Returns the runtime that the user has set, or else that of the caller. A thread of the cache
+    /// has none and gets that of the last reader.
     fn runtime(&self) -> Handle {
         self.traffic
             .runtime()
@@ -229,7 +229,7 @@ impl Inner {
         }
     }
 
-    /// Returns the keys in the tier and the ranges of a request's pages.
+    /// Returns the key in the tier and the range of each page of a request.
     fn pages<'t>(
         tier: &'t OfTier,
         filling: &Filling,
@@ -243,7 +243,7 @@ impl Inner {
         })
     }
 
-    /// Returns whether all pages of a request are on the disk. The result is a hint.
+    /// Whether all pages of a request are on the disk. The result is a hint.
     fn is_on_disk(&self, filling: &Filling) -> bool {
         let Some(tier) = &self.tier else {
             return false;
@@ -251,8 +251,7 @@ impl Inner {
         Self::pages(tier, filling).all(|(key, _)| tier.tier.has(key))
     }
 
-    /// Fills a request from the disk, or from the store if a page on the disk is missing or
-    /// damaged.
+    /// Fills a request from the disk, or from the store if a page is missing or damaged there.
     async fn fill_from_disk(self: Arc<Self>, filling: Filling) {
         let Some(tier) = &self.tier else {
             return self.collect(filling);
@@ -260,17 +259,17 @@ impl Inner {
         let permit = tier.tier.reads.acquire().await;
         let inner = Arc::clone(&self);
         let read = tokio::task::spawn_blocking(move || {
-            // The thread has the permit, since this task may be dropped before the read ends.
+            // The closure owns the permit, since this task may be dropped before the read ends.
             let _permit = permit;
             inner.read_from_disk(filling)
         });
-        // An error means that the runtime was shut down. This has dropped and failed the request.
+        // On an error, the runtime was shut down, which has dropped and thus failed the request.
         if let Ok(Some(filling)) = read.await {
             self.collect(filling);
         }
     }
 
-    /// Fills a request from the disk, and completes it. Returns it if a page is missing or damaged.
+    /// Fills a request from the disk and completes it. Returns it if a page is missing or damaged.
     fn read_from_disk(&self, filling: Filling) -> Option<Filling> {
         if let Some(tier) = &self.tier {
             for (key, range) in Self::pages(tier, &filling) {
@@ -299,9 +298,9 @@ impl Inner {
     }
 
     async fn fetch_all(mut collected: Collected) {
-        // Yields once, so that a thread can queue all pages of a call before they are merged.
+        // Let the reader queue all pages of a call before they are merged.
         tokio::task::yield_now().await;
-        // Requests that are queued after the `take` below start another task.
+        // A request that is queued after `Waiting::take` below starts another task.
         let Some(inner) = collected.0.take() else {
             return;
         };
@@ -335,14 +334,14 @@ impl Inner {
     }
 
     /// Sends one request for `range`, which contains the ranges of all `fillings`, in the order of
-    /// their positions. The caller sets the extensions of the request by [`context::scope`]. If the
-    /// request fails, the incomplete fillings fail.
+    /// their positions. If it fails, the incomplete fillings fail. The caller sets its extensions
+    /// by [`context::scope`].
     async fn fetch(self: Arc<Self>, range: Range<u64>, fillings: Vec<Filling>) {
         let mut fillings = fillings.into_iter();
         if let Err(error) = self.fill(range, &mut fillings).await {
             if error.is_timeout() {
-                // The timeout is reported before the requests of the cache fail, since waiting
-                // readers repeat a request that has failed.
+                // Report the timeout before the fillings fail, since waiting readers repeat a
+                // request that failed.
                 let ranges = fillings.as_slice().iter().map(Filling::range).collect();
                 self.readers.report_timeout(ranges, &error);
             }
@@ -387,7 +386,6 @@ impl Inner {
             if pos > range.end {
                 break;
             }
-            // Fillings whose range is complete need not wait for the rest.
             while fillings
                 .as_slice()
                 .first()
@@ -436,8 +434,7 @@ impl Inner {
         }
     }
 
-    /// Returns the error of a body that has ended early. The answer was of the requested range, so
-    /// the store has ranges.
+    /// Returns the error of a body that failed. The answer was of `range`, so the store has ranges.
     fn broken_off(&self, range: &Range<u64>, error: Error) -> Shared {
         self.note_range(range);
         Shared::of_known(error)
@@ -458,9 +455,9 @@ impl Inner {
         }
     }
 
-    /// Requests `range` of the known state; the whole object without a range, since some servers
-    /// answer such a range differently. If the store does not support the condition, repeats the
-    /// request without it: the caller compares the answer with the state.
+    /// Requests `range` of the known state. The whole object is requested without a range, since
+    /// some servers answer a range of all bytes differently. If the store does not support the
+    /// condition, repeats the request without it. The caller compares the answer with the state.
     async fn request(&self, range: &Range<u64>) -> Result<GetResult, Shared> {
         let plain = GetOptions {
             range: (!self.is_all(range)).then(|| GetRange::Bounded(range.clone())),
@@ -488,7 +485,7 @@ impl Inner {
         let result = self.send(conditional).await;
         match &result {
             Ok(_) | Err(Error::Precondition { .. }) => feature.note_success(),
-            // `HttpStore` has this error also for an answer without the range.
+            // `HttpStore` returns this error also if the answer ignores the range.
             Err(Error::NotSupported { .. } | Error::NotImplemented { .. }) => {
                 let result = self.send(plain).await.map_err(Shared::of_known)?;
                 feature.note_failure();
@@ -499,8 +496,8 @@ impl Inner {
         result.map_err(Shared::of_known)
     }
 
-    /// Sends a request. If the answer is late, hedging is enabled and a permit is free, sends a
-    /// second one, and returns the first success.
+    /// Sends a request. If hedging is enabled, the answer is late and a permit is free, sends a
+    /// second one and returns the first success.
     async fn send(&self, options: GetOptions) -> object_store::Result<GetResult> {
         let request = || {
             self.traffic.counters.nr_requests.add(1);
@@ -557,7 +554,7 @@ impl Deferred for Object {
 }
 
 impl Backend for Object {
-    /// Reads for threads that wait. This adapter uses only futures, which call `start` instead.
+    /// Reads for a blocking caller. This adapter reads only by futures, which call `start` instead.
     fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
         let len: usize = bufs.iter().map(|buf| buf.len()).sum();
         let end = pos.saturating_add(len as u64).min(self.0.state.meta.size);

@@ -1,4 +1,4 @@
-//! Readers that wait for pages of an object. They get the errors of requests that time out.
+//! Readers that wait for pages of an object, and get the errors of requests that time out.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -13,14 +13,14 @@ use crate::error::Shared;
 #[derive(Default)]
 pub(crate) struct Readers {
     waiting: Mutex<Waiting>,
-    /// Number of reported timeouts. It changes only under the lock.
+    /// Number of reported timeouts. Changed only under the lock.
     nr_timeouts: AtomicU64,
 }
 
 #[derive(Default)]
 struct Waiting {
     next: u64,
-    /// Range of each reader and the channel for its error, by the number of the reader.
+    /// Range and error channel of each reader, by the number of the reader.
     readers: HashMap<u64, (Range<u64>, oneshot::Sender<Shared>)>,
     /// Ranges and error of the last timeout.
     last: Option<(Vec<Range<u64>>, Shared)>,
@@ -47,7 +47,7 @@ impl Readers {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the number of timeouts, for a reader before the first poll of its read.
+    /// Returns the number of timeouts. A reader calls this before the first poll of its read.
     pub(crate) fn nr_timeouts(&self) -> u64 {
         // ORDERING: Relaxed; a reader that begins after the report of a timeout (in the order of
         // happens-before) gets a number that includes it. Either number is right for other readers.
@@ -55,9 +55,9 @@ impl Readers {
     }
 
     /// Drives a read of pages in `range`, which was first polled after `nr_timeouts` timeouts. If a
-    /// request for one of the pages times out, returns its error, also if another reader has begun
-    /// the request: the cache reports an error only to the reader that has begun the request, and
-    /// the others would repeat it one after the other.
+    /// request for one of the pages times out, returns its error, even if another reader began the
+    /// request: the cache returns the error only to that reader, and the others would repeat the
+    /// request one after the other.
     pub(crate) async fn unless_timed_out<T>(
         &self,
         range: Range<u64>,
@@ -68,15 +68,15 @@ impl Readers {
         let _reader = self.register(range, nr_timeouts, sender)?;
         match select(timeout, read).await {
             Either::Left((Ok(error), _)) => Err(error),
-            // Does not occur: the sender is dropped only with `_reader`.
+            // Cannot happen: the sender is dropped only with `_reader`.
             Either::Left((Err(_), read)) => read.await,
             Either::Right((result, _)) => result,
         }
     }
 
-    /// Registers a reader, or returns the error if a request for its pages has timed out after
-    /// `nr_timeouts` timeouts. Only the last timeout is stored. If the reader's request timed out
-    /// before that one, the reader repeats the request.
+    /// Registers a reader. Returns the error if a request for its pages has timed out since it
+    /// called [`Self::nr_timeouts`]. Only the last timeout is stored. After an earlier one, the
+    /// reader repeats the request.
     fn register(
         &self,
         range: Range<u64>,
@@ -96,7 +96,7 @@ impl Readers {
         Ok(Reader { readers: self, nr })
     }
 
-    /// Sends the error of a request for `ranges` to the readers of bytes in them.
+    /// Sends the error of a request for `ranges` to all readers of bytes in them.
     pub(super) fn report_timeout(&self, ranges: Vec<Range<u64>>, error: &Shared) {
         let is_in_ranges = |_: &u64, reader: &mut (Range<u64>, _)| overlap(&ranges, &reader.0);
         let mut waiting = self.waiting();
@@ -104,10 +104,9 @@ impl Readers {
         waiting.last = Some((ranges, error.clone()));
         // ORDERING: Relaxed; as in `nr_timeouts`.
         self.nr_timeouts.fetch_add(1, Ordering::Relaxed);
-        // The sends wake tasks, so the lock is released first.
+        // Release the lock first, since the sends wake tasks.
         drop(waiting);
         for (_, (_, sender)) in readers {
-            // The send fails if the reader was dropped.
             let _ = sender.send(error.clone());
         }
     }

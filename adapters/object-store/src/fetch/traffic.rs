@@ -13,7 +13,7 @@ use crate::feature::Feature;
 use crate::metrics::Counters;
 use crate::permits::Permits;
 
-/// Initial estimate, for a store in the same region.
+/// Initial estimate: a store in the same region.
 const FIRST: Pace = Pace {
     latency: 0.02,
     bytes_per_second: 50e6,
@@ -79,15 +79,16 @@ impl Traffic {
         self.runtime.clone().map_or_else(Handle::try_current, Ok)
     }
 
-    /// Executes an opening, whose requests ([`timed`](Self::timed)) together have the time of one.
+    /// Executes an opening. All its requests ([`timed`](Self::timed)) together may take the time of
+    /// one.
     pub(crate) async fn opening<F: Future>(&self, opening: F) -> F::Output {
         REMAINING
             .scope(Cell::new(self.request_timeout), opening)
             .await
     }
 
-    /// Drives a request of an opening, and drops it with an error when the time of the opening has
-    /// passed. After that, no request is polled.
+    /// Drives a request of an opening. When the time of the opening has passed, drops the request
+    /// and fails. Requests after that fail without being polled.
     pub(crate) async fn timed<T>(
         &self,
         what: impl fmt::Display,
@@ -109,7 +110,7 @@ impl Traffic {
         result.unwrap_or_else(|| Err(generic(self.late_text(what))))
     }
 
-    /// Executes requests without which an opening can do, in a quarter of its remaining time.
+    /// Executes optional requests of an opening, within a quarter of its remaining time.
     pub(crate) async fn optional<T>(
         &self,
         requests: impl Future<Output = object_store::Result<T>>,
@@ -144,33 +145,33 @@ impl Traffic {
         *self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the times of a request until the first bytes (`first`), and from then on (`rest`).
+    /// Records a request: time to the first bytes (`first`), from there to the last (`rest`), size.
     pub(crate) fn note(&self, first: Duration, rest: Duration, bytes: u64) {
         let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
         pace.latency += WEIGHT * (first.as_secs_f64() - pace.latency);
-        // The time of fewer bytes, or a shorter time, does not measure the throughput.
+        // Fewer bytes or a shorter time do not measure the throughput.
         if bytes >= 256 << 10 && rest >= Duration::from_micros(100) {
             let now = bytes as f64 / rest.as_secs_f64();
             pace.bytes_per_second += WEIGHT * (now - pace.bytes_per_second);
         }
     }
 
-    /// Returns the maximum gap between two ranges that are requested together: the bytes that the
-    /// store sends in the time of one latency, within a bound.
+    /// Returns the maximum gap between two ranges that are requested together: the number of bytes
+    /// that arrive in one latency, at most [`MOST_GAP`].
     pub(crate) fn gap(&self) -> u64 {
         let pace = self.pace();
         ((pace.latency * pace.bytes_per_second) as u64).min(MOST_GAP)
     }
 
-    /// Returns the maximum size of a request: the bytes that are received in four latencies, within
-    /// bounds. Two concurrent requests fetch more bytes faster.
+    /// Returns the maximum size of a request: the number of bytes that arrive in four latencies,
+    /// within [`MOST_BYTES`]. Above that, two concurrent requests are faster.
     pub(crate) fn most_bytes(&self) -> u64 {
         let pace = self.pace();
         let [least, most] = MOST_BYTES;
         ((4.0 * pace.latency * pace.bytes_per_second) as u64).clamp(least, most)
     }
 
-    /// Returns the time after which a request without an answer is late.
+    /// Returns the time after which a request without an answer may be sent again.
     pub(crate) fn late(&self) -> Duration {
         Duration::from_secs_f64((3.0 * self.pace().latency).max(0.005))
     }

@@ -47,7 +47,6 @@ impl Closer {
                         // ORDERING: Relaxed; the counter orders no other data.
                         of_thread.fetch_sub(1, Ordering::Relaxed);
                     }
-                    // The send fails if the opener no longer waits.
                     Task::Tell(sender) => drop(sender.send(())),
                 }
             }

@@ -91,7 +91,7 @@ impl Known {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// Whether the first request brings the whole object.
+    /// Whether the object is received whole from a store without ranges.
     pub(crate) fn is_small(&self) -> bool {
         self.state.meta.size <= MAX_FIRST_BYTES
     }
@@ -110,7 +110,6 @@ impl Known {
 /// File that is closed by the closer thread.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    /// `None` during the drop.
     file: Option<File>,
     closer: Closer,
 }

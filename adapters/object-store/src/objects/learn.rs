@@ -17,7 +17,6 @@ use crate::identity::State;
 
 /// Answer to a request of an opening.
 pub(super) struct Received {
-    /// Time when the request was sent.
     pub(super) requested: SystemTime,
     pub(super) result: GetResult,
     /// Dropped at the end of the body, and always before the opener waits for memory or sends

@@ -64,7 +64,6 @@ struct Turn {
     opener: Arc<Opener>,
     location: Path,
     nr: u64,
-    /// `None` after the end.
     outcome: Option<oneshot::Sender<Outcome>>,
 }
 
@@ -74,7 +73,6 @@ impl Turn {
             // Update the table first, so that a reader that repeats the opening does not find this
             // one.
             self.opener.table.opened(&self.location, self.nr, &outcome);
-            // The send fails if no reader waits any more.
             let _ = sender.send(outcome);
         }
     }

@@ -25,21 +25,22 @@ pub(crate) struct Answers {
 struct Pinned {
     guard: OwnedPageGuard,
     range: Range<usize>,
-    /// Dropped after the guard, whose strong reference to the file must not be the last one.
+    /// Dropped after `guard`, whose reference to the file must not be the last one: its drop
+    /// blocks.
     _known: Arc<Known>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl AsRef<[u8]> for Pinned {
     fn as_ref(&self) -> &[u8] {
-        // The range was checked on creation, and the length of a guard is constant.
+        // Checked on creation, and the length of a guard is constant.
         self.guard.get(self.range.clone()).unwrap_or_default()
     }
 }
 
 impl Answers {
-    /// Returns the bytes in `range`. If the task of a request for them is dropped, for example with
-    /// the runtime of another reader, repeats the request on the caller's runtime.
+    /// Returns the bytes in `range`. If the task of a request is dropped, for example with the
+    /// runtime of another reader, repeats the request on the caller's runtime.
     pub(crate) async fn read(
         &self,
         known: &Arc<Known>,
@@ -80,8 +81,8 @@ impl Answers {
         }
     }
 
-    /// Pins the page if the range is in one page, and at least a quarter of it. Otherwise, or at
-    /// the limit of pins, returns `None`: the caller must copy the range.
+    /// Pins the page if `range` lies in one page and is at least a quarter of it. Otherwise, or if
+    /// no pin or frame is available, returns `None`, and the caller must copy the range.
     async fn pin(&self, known: &Arc<Known>, range: &Range<u64>) -> Result<Option<Bytes>, Shared> {
         let page_size = known.file.page_size() as u64;
         let page = range.start / page_size;
@@ -118,7 +119,7 @@ impl Answers {
             .map_err(|_| Shared::broken(format!("cannot read {range:?}: too large for memory")))?;
         let page_size = known.file.page_size() as u64;
         if range.start / page_size != (range.end.max(1) - 1) / page_size {
-            // This requests all missing pages together.
+            // Request all missing pages together.
             known
                 .file
                 .prefetch(std::slice::from_ref(&range))
@@ -133,7 +134,7 @@ impl Answers {
                 .await;
             let nr = match result {
                 Ok(nr) => nr,
-                // All pages are pinned or in flight. The bytes are fetched without the cache.
+                // All frames are pinned or in flight, so fetch the bytes without the cache.
                 Err(error) if error.kind() == ErrorKind::OutOfFrames => {
                     self.traffic.counters.nr_around.add(1);
                     all.extend_from_slice(&known.object.fetch_around(start..range.end).await?);
@@ -151,8 +152,8 @@ impl Answers {
                     all.len()
                 )));
             }
-            // A read that fails at a later page returns the bytes before it. The next read begins
-            // at that page, and returns the error.
+            // A read that fails at a later page returns the bytes before it. The next read starts
+            // at that page and returns the error.
             all.extend_from_slice(&bytes[..nr]);
             if all.len() == len {
                 return Ok(all.into());

@@ -29,16 +29,14 @@ pub(crate) struct Gets {
 }
 
 enum Begun {
-    /// Known object, the requested range, and its first bytes.
+    /// Known object, requested range, and first bytes of the range.
     Known(Arc<Known>, Range<u64>, Bytes),
-    /// Answer of the store.
     OfStore(GetResult),
 }
 
 /// Next step after a failed read of a known object.
 enum Next {
     Repeat,
-    /// Pass the request on to the store.
     PassOn,
     Fail,
 }
@@ -50,8 +48,8 @@ fn source(nr_tries: u32) -> Source {
     }
 }
 
-/// Returns the answer with a body that ends with an error if it has another length than declared.
-/// The length of encoded bytes is not checked.
+/// Returns `result` with a body that fails if its length is not the declared one. The length of an
+/// encoded body is not checked.
 fn checked(result: GetResult) -> GetResult {
     let GetResult {
         payload,
@@ -107,7 +105,7 @@ impl Gets {
                 None => 0..size,
                 Some(range) => match range.as_range(size) {
                     Ok(range) => range,
-                    // The object may have been replaced, so the store decides about the range.
+                    // The object may have been replaced, so let the store check the range.
                     Err(_) => {
                         let result = self.request(location, range).await?;
                         let verdict = known.state.compare(&result.meta);
@@ -136,8 +134,8 @@ impl Gets {
         }
     }
 
-    /// Returns the next step after a failed read. Forgets the state of an object that was replaced,
-    /// or whose ranges the store has never returned.
+    /// Returns the next step after a failed read. Forgets or passes on an object that was replaced,
+    /// or of which the store may return no ranges.
     fn after(&self, known: &Arc<Known>, error: &Shared, nr_tries: u32) -> Next {
         let table = &self.opener.table;
         if error.is_of_change() {
@@ -150,7 +148,7 @@ impl Gets {
             return Next::PassOn;
         }
         if known.opened_by == OpenedBy::Metadata && known.may_lack_ranges(error) {
-            // The next opening requests bytes, which shows whether the store has ranges.
+            // The next opening requests bytes, and so shows whether the store has ranges.
             table.forget_state(known);
             if nr_tries < MAX_TRIES {
                 return Next::Repeat;
@@ -161,7 +159,7 @@ impl Gets {
                 return Next::Fail;
             }
             if known.is_small() && nr_tries < MAX_TRIES {
-                // The next opening requests the whole object.
+                // If ranges fail again, the next opening requests the whole object.
                 table.forget_state(known);
                 return Next::Repeat;
             }
@@ -173,8 +171,7 @@ impl Gets {
         Next::PassOn
     }
 
-    /// Passes a get on to the store. The answer ends with an error if its length is not as
-    /// declared.
+    /// Passes a get on to the store. The body of the answer is [`checked`].
     async fn pass_on(&self, location: &Path, range: Option<&GetRange>) -> Result<Begun> {
         let options = GetOptions {
             range: range.cloned(),
@@ -233,8 +230,8 @@ impl Gets {
         self.opener.store.get_opts(location, options).await
     }
 
-    /// Returns the bytes of all `ranges`, of one state of the object. If a range is empty, passes
-    /// the call on, since not all stores accept such a range: its requests may see two states.
+    /// Returns the bytes of all `ranges`, from one state of the object. A call with an empty range
+    /// is passed on, since not all stores accept one. Its requests may see two states.
     pub(crate) async fn read_ranges(
         &self,
         location: &Path,
@@ -289,8 +286,8 @@ impl Gets {
         }
     }
 
-    /// Requests the ranges that start past `size`, the known size; one byte of each that is not
-    /// empty. Returns the store's error, or whether the object was replaced by a longer one.
+    /// Requests up to one byte of each range that starts past `size`, the known size. Returns the
+    /// error of the store, or whether the object was replaced by a longer one.
     async fn is_longer_now(
         &self,
         location: &Path,
@@ -300,7 +297,8 @@ impl Gets {
         let is_past =
             |range: &&Range<u64>| range.start >= size.saturating_add(range.is_empty().into());
         for range in ranges.iter().filter(is_past) {
-            // One by one: the default `get_ranges` panics if it merges such a range with another.
+            // Requested one by one: the default `get_ranges` panics if it merges such a range with
+            // another.
             let end = range.end.min(range.start.saturating_add(1));
             let byte = range.start..end;
             let ranges = std::slice::from_ref(&byte);

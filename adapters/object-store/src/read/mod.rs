@@ -1,8 +1,8 @@
 //! Answers: ranges of a known object as bytes.
 //!
-//! - Owns: repeats of gets of an object that changes ([`gets`]), the choice between pin and copy
+//! - Owns: repetition of gets of an object that changes ([`gets`]), the choice between pin and copy
 //!   ([`answer`]), and pieces of long answers ([`pieces`]).
-//! - Promises: the pages pinned by live answers are bounded; further answers are copies.
+//! - Promises: the number of pages that live answers pin is bounded. Further answers are copies.
 
 pub(crate) mod answer;
 pub(crate) mod gets;

@@ -15,7 +15,7 @@ use crate::objects::open::Opener;
 
 pub(crate) const PIECE: u64 = 4 << 20;
 
-/// Number of pieces that are requested ahead.
+/// Number of pieces that are prefetched.
 const AHEAD: u64 = 2;
 
 pub(crate) fn end_of_piece(start: u64, end: u64) -> u64 {
@@ -23,9 +23,10 @@ pub(crate) fn end_of_piece(start: u64, end: u64) -> u64 {
     next.min(end)
 }
 
-/// Returns a stream of `first`, and then of `range` in pieces, with the extensions of the current
-/// get. If the object was replaced, the stream fails, and a further get reads the new state. If the
-/// store may have no ranges, further gets are passed on, or first request bytes to test this.
+/// Returns a stream of `first` and then of `range` in pieces, with the extensions of the current
+/// get. If the object was replaced, the stream fails, and a later get reads the new state. If the
+/// store may lack ranges, the stream fails, and later gets are passed on or open the object by a
+/// get of bytes.
 pub(crate) fn pieces(
     answers: Answers,
     opener: Arc<Opener>,
@@ -49,8 +50,8 @@ pub(crate) fn pieces(
                     if error.is_of_change() {
                         opener.table.forget_state(&known);
                     } else if error.is_uncacheable() || known.may_lack_ranges(&error) {
-                        // The tier may have the earlier pieces, so each further get would fail at
-                        // this piece.
+                        // Otherwise each later get might read the earlier pieces from the tier and
+                        // fail at this one.
                         if is_conclusive(&known, &error) {
                             let error = error.clone().into_uncacheable();
                             opener.table.pass_on(&known, error);
@@ -66,8 +67,8 @@ pub(crate) fn pieces(
     stream::once(async { Ok(first) }).chain(rest).boxed()
 }
 
-/// Whether a failed request for a piece shows that the cache cannot serve the object. If the store
-/// has sent no bytes of it yet, the error may be a temporary one.
+/// Whether the failure of a piece proves that the cache cannot serve the object. If the store has
+/// not yet sent any of its bytes, the error may be temporary.
 fn is_conclusive(known: &Known, error: &Shared) -> bool {
     known.opened_by != OpenedBy::Metadata || error.is_uncacheable() || error.is_not_supported()
 }
@@ -98,7 +99,7 @@ async fn next_piece(
     let end = end_of_piece(range.start, range.end);
     let soon = end..range.end.min(end.saturating_add(AHEAD * PIECE));
     if !soon.is_empty() {
-        // A hint, whose errors the read of the piece returns.
+        // This is a hint. The read of the piece returns the error.
         let _ = known.file.prefetch(std::slice::from_ref(&soon));
     }
     answers.read(known, range.start..end).await

@@ -16,10 +16,10 @@ use super::{Key, LocationHash, Stored, Sum};
 use crate::metrics::Counters;
 use crate::permits::Permits;
 
-/// Maximum number of concurrent reads of a runtime, the usual queue depth of a disk.
+/// Maximum number of concurrent reads per runtime, the usual queue depth of a disk.
 const MAX_READS: usize = 32;
 
-/// The tables may take the capacity, divided by this number.
+/// The tables may take the capacity divided by this number.
 const TABLE_SHARE_DIVISOR: u64 = 2;
 
 #[derive(Debug)]
@@ -27,7 +27,6 @@ pub(crate) struct Tier {
     inner: Arc<Inner>,
     /// Permits for reads. A read blocks a thread of the runtime.
     pub(crate) reads: Permits,
-    /// `None` during the drop.
     sender: Option<SyncSender<(Key, Vec<u8>)>>,
     writer: Option<JoinHandle<()>>,
 }
@@ -36,11 +35,11 @@ pub(crate) struct Tier {
 struct Inner {
     pages: PageFile,
     nr_places: u32,
-    /// Set when the log was read. Lookups before that find nothing.
+    /// Set when the log has been read. Lookups before that find nothing.
     slots: OnceLock<Mutex<Slots>>,
     counters: Arc<Counters>,
     has_failed: AtomicBool,
-    /// Set when the tier is dropped, to stop the reading of the log.
+    /// Set by the drop of the tier, to stop the reading of the log.
     is_closing: AtomicBool,
 }
 
@@ -51,13 +50,13 @@ fn lock(slots: &Mutex<Slots>) -> MutexGuard<'_, Slots> {
     slots.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the contents of all places, at different times.
+/// Returns the contents of all places, without a common point in time.
 fn entries(slots: &Mutex<Slots>, nr_places: u32) -> impl Iterator<Item = Vec<Entry>> {
     let starts = (0..nr_places as usize).step_by(ENTRIES_AT_ONCE);
     starts.map(|start| lock(slots).entries(start, ENTRIES_AT_ONCE))
 }
 
-/// Returns the table of `folder`, empty for [`Stored::Removed`]; `None` if `stops` returns `true`.
+/// Returns the table of `folder`, empty for [`Stored::Removed`], or `None` once `stops` is `true`.
 pub(super) fn restore(
     folder: &Path,
     pages: &PageFile,
@@ -91,8 +90,8 @@ impl Inner {
         self.slots.get().map(lock)
     }
 
-    /// Reads the log, and then writes received pages until the sender is dropped. If the tier is
-    /// dropped before the end of the log, leaves the log as it is.
+    /// Reads the log, then writes received pages until the sender is dropped. If the tier is
+    /// dropped while the log is read, leaves the log as it is.
     fn run(&self, folder: &Path, stored: Stored, pages: &Receiver<(Key, Vec<u8>)>) {
         match self.load(folder, stored) {
             Ok(Some((slots, log))) => self.write_all(slots, log, pages),
@@ -101,8 +100,8 @@ impl Inner {
         }
     }
 
-    /// Reads the log, serves lookups from then on, and replaces the log by a new one. Returns
-    /// `None` if the tier is dropped before.
+    /// Reads the log, publishes the table to lookups, and replaces the log by a new one. Returns
+    /// `None` if the tier is dropped first.
     fn load(&self, folder: &Path, stored: Stored) -> io::Result<Option<(&Mutex<Slots>, Log)>> {
         let stops = || self.is_closing();
         let Some(slots) = restore(folder, &self.pages, self.nr_places, stored, stops)? else {
@@ -155,7 +154,7 @@ impl Inner {
         self.has_failed.load(Ordering::Relaxed)
     }
 
-    /// Stops writes to the disk, and logs the first error.
+    /// Stops all later writes, and logs the first error.
     fn fail(&self, error: &io::Error) {
         // ORDERING: Relaxed; as in `has_failed`.
         if !self.has_failed.swap(true, Ordering::Relaxed) {
@@ -182,8 +181,9 @@ fn invalid(text: String) -> io::Error {
 
 impl Tier {
     /// Opens or creates the tier in `folder`, for at most `bytes` bytes of pages. At most
-    /// `most_waiting` pages wait to be written; further ones are skipped. `stored` states whether
-    /// pages in the folder are used. A thread reads the log; until then, all lookups find nothing.
+    /// `most_waiting` pages wait to be written, and further ones are skipped. `stored` states
+    /// whether pages in the folder are used. A thread reads the log. Lookups before it has done so
+    /// find nothing.
     pub(crate) fn open(
         folder: &Path,
         bytes: u64,
@@ -213,8 +213,8 @@ impl Tier {
         })
     }
 
-    /// Returns the memory of the tables in bytes. Fails if such a tier is not possible, or the
-    /// tables exceed their share of `capacity`.
+    /// Returns the memory of the tables in bytes. Fails if the size of the tier is invalid, or if
+    /// the tables exceed their share of `capacity`.
     pub(crate) fn table_bytes(bytes: u64, page_size: u32, capacity: u64) -> io::Result<u64> {
         let table_bytes = Slots::bytes(nr_places(bytes, page_size)? as usize) as u64;
         if table_bytes > capacity / TABLE_SHARE_DIVISOR {
@@ -230,7 +230,7 @@ impl Tier {
         self.inner.slots().is_some_and(|slots| slots.has(key))
     }
 
-    /// Whether the tier has pages at a location, in any state. The result is a hint.
+    /// Whether the tier has pages of any state of an object. The result is a hint.
     pub(crate) fn has_location(&self, location: LocationHash) -> bool {
         let slots = self.inner.slots();
         slots.is_some_and(|slots| slots.has_location(location))
@@ -262,7 +262,7 @@ impl Tier {
             Ok(_) => {}
             Err(error) => tracing::debug!(%error, "a page could not be read from the tier"),
         }
-        // The page is damaged, or another thread has concurrently replaced it by another page.
+        // The page is damaged, unless its place was concurrently reused for another page.
         let mut slots = self.inner.slots()?;
         if slots
             .find(key)
@@ -278,8 +278,8 @@ impl Tier {
 impl Drop for Tier {
     fn drop(&mut self) {
         // The thread stops reading the log, or writes the queued pages, whose number is bounded.
-        // When it has ended, the files can be opened again.
-        // ORDERING: Relaxed; as in `is_closing`.
+        // Its end closes the files, so that they can be opened again. ORDERING: Relaxed; as in
+        // `is_closing`.
         self.inner.is_closing.store(true, Ordering::Relaxed);
         self.sender = None;
         if let Some(writer) = self.writer.take() {
@@ -308,7 +308,6 @@ mod tests {
         .unwrap()
     }
 
-    /// Opens a tier, and waits until lookups find its pages.
     fn loaded(folder: &Path, nr_pages: u64) -> Tier {
         let tier = tier(folder, nr_pages);
         wait_until_loaded(&tier);
@@ -356,8 +355,7 @@ mod tests {
             assert_eq!(tier.read(key(nr)), Some(vec![nr; 4096 - usize::from(nr)]));
         }
         assert_eq!(tier.read(key(9)), None);
-        // Flips a bit of one page in the file. Reads then find only this page missing, and it is
-        // still missing after the tier is opened again.
+        // A flipped bit in the file makes only its page missing.
         let place = tier.inner.slots().unwrap().find(key(2)).unwrap().0;
         drop(tier);
         let path = dir.path().join("pages");
@@ -370,7 +368,6 @@ mod tests {
         assert_eq!(tier.inner.counters.read().nr_disk_damaged, 1);
         assert_eq!(tier.read(key(3)), Some(vec![3; 4096 - 3]));
         drop(tier);
-        // The file of pages is truncated.
         bytes.truncate(100);
         std::fs::write(&path, &bytes).unwrap();
         let tier = loaded(dir.path(), 8);
@@ -379,7 +376,7 @@ mod tests {
         }
     }
 
-    /// The log is a pipe here, whose reader waits. The call that opened a tier read the whole log.
+    /// The log is a pipe, so that its reader blocks: an opening that read the log would not return.
     #[test]
     fn opening_a_tier_does_not_wait_for_its_log() {
         let dir = tempfile::tempdir().unwrap();
@@ -393,7 +390,7 @@ mod tests {
         let tier = opened.recv_timeout(Duration::from_secs(60)).unwrap();
         assert!(!tier.has(key(1)));
         assert_eq!(tier.read(key(1)), None);
-        // This page waits until the log was read.
+        // This page is written only after the log was read.
         tier.keep(key(2), vec![2; 4096]);
         assert!(tier.keeps(key(2)));
         std::fs::write(&log, bytes).unwrap();
@@ -404,8 +401,8 @@ mod tests {
         assert_eq!(tier.read(key(2)), Some(vec![2; 4096]));
     }
 
-    /// The log is a pipe here that always has another entry, so a drop that reads the log to its
-    /// end does not return.
+    /// The log is a pipe that always has another entry: a drop that read it to its end would not
+    /// return.
     #[test]
     fn drop_of_a_tier_does_not_wait_for_its_log() {
         let dir = tempfile::tempdir().unwrap();

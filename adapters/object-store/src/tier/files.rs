@@ -1,12 +1,13 @@
-//! The two files of a tier: pages in *places* of equal size, and a log of what the places have.
+//! The two files of a tier: pages in *places* of equal size, and a log of the contents of the
+//! places.
 //!
 //! # The log
 //!
 //! The log has a header of 32 bytes and entries of 48 bytes: place, length, key and checksum (sum)
-//! of the page, and a checksum of the entry. The last entry for a place is valid. An entry is
-//! written after its page, and neither is synced. After a crash an entry may name a page that is
-//! missing or incomplete, which its sum does not match. Entries after an incomplete or damaged one
-//! are ignored. A log that exceeds twice the necessary length is replaced by a rename.
+//! of the page, and a checksum of the entry. The last entry for a place is the valid one. An entry
+//! is written after its page, and neither is synced. So after a crash, the page of an entry may be
+//! missing or incomplete, and then does not match the sum. Entries after an incomplete or damaged
+//! one are ignored. A log that exceeds about twice the necessary length is replaced by a rename.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Read as _, Write as _};
@@ -80,7 +81,7 @@ pub(super) struct PageFile {
     page_size: u32,
 }
 
-/// Log. The lock on the file of pages also protects it.
+/// Log of a tier. The lock on the file of pages also protects the log.
 #[derive(Debug)]
 pub(super) struct Log {
     file: File,
@@ -120,7 +121,7 @@ impl Log {
         }
     }
 
-    /// Logs the contents of a place. If the log is too long, first replaces it by one of `entries`.
+    /// Appends `entry`. If the log is too long, first replaces it by one with `entries`.
     pub(super) fn note(
         &mut self,
         entry: Entry,
@@ -189,7 +190,7 @@ fn header(page_size: u32) -> [u8; HEADER] {
 }
 
 /// Calls `each` with the entries of the log, up to an incomplete or damaged one, or until `each`
-/// returns `Break`. A log that is missing, or of another page size or version, has none.
+/// returns `Break`. A log that is missing, or has another page size or version, has no entries.
 pub(super) fn read_log(
     folder: &Path,
     page_size: u32,
@@ -262,8 +263,7 @@ mod tests {
         }
     }
 
-    /// Opens the files for `nr_places` places, as a tier does. Returns them and the contents of the
-    /// places.
+    /// Opens the files as a tier does. Returns them and the contents of the places.
     fn open(
         folder: &Path,
         page_size: u32,
@@ -308,7 +308,6 @@ mod tests {
             };
             assert_eq!(places, expected, "{len}");
         }
-        // Flips each bit.
         for at in 0..bytes.len() * 8 {
             let mut flipped = bytes.clone();
             flipped[at / 8] ^= 1 << (at % 8);

@@ -1,5 +1,5 @@
-//! Hash tables of a fixed size: places by key, evicted pages by key, and page counts by location.
-//! Keys and locations are hashes, so parts of them serve as hash values.
+//! Hash tables of a fixed size: places by key, records of evicted pages by key, and page counts by
+//! location. Keys and locations are hashes, whose parts serve as hash values.
 
 use pagewell_policy::Ghost;
 
@@ -26,7 +26,7 @@ fn next_slot<T>(slots: &[T], at: usize) -> usize {
     (at + 1) & (slots.len() - 1)
 }
 
-/// Empties slot `hole`. `home_of` returns the first slot of the probe for the contents of a slot.
+/// Empties slot `hole`. `home_of` returns the slot at which the probe for given contents begins.
 fn remove_at<T: Copy + Default + PartialEq>(
     slots: &mut [T],
     mut hole: usize,
@@ -35,7 +35,7 @@ fn remove_at<T: Copy + Default + PartialEq>(
     let empty = T::default();
     let mask = slots.len() - 1;
     let mut at = next_slot(slots, hole);
-    // Later contents of this row of used slots move into the hole, unless it is before their home.
+    // Contents of the used slots that follow move into the hole, unless it is before their home.
     while slots[at] != empty {
         let home = home_of(slots[at]);
         if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
@@ -47,7 +47,7 @@ fn remove_at<T: Copy + Default + PartialEq>(
     slots[hole] = empty;
 }
 
-/// Table from keys to places, with linear probing. The caller provides the keys of places.
+/// Map from keys to places, with linear probing. The caller provides the keys of places.
 ///
 /// At least a quarter of the slots is empty, so each probe ends.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Index {
 
     pub(super) fn new(nr_places: usize) -> Self {
         Self {
-            // The system allocates the memory of these zeros only when they are used.
+            // Zeroed memory is allocated by the system only when it is used.
             slots: vec![0; Self::nr_slots(nr_places)],
         }
     }
@@ -116,8 +116,8 @@ impl Index {
 /// Number of pages of each location that has any, with linear probing as in [`Index`].
 #[derive(Debug)]
 pub(super) struct Locations {
-    /// 0 for an empty slot, or else the hash of the location (the high half) and its number of
-    /// pages (the low half, which is not 0).
+    /// 0 for an empty slot. Otherwise the high half is the hash of the location, and the low half
+    /// its number of pages, which is not 0.
     slots: Vec<u64>,
 }
 
@@ -175,15 +175,17 @@ impl Locations {
     }
 }
 
-/// Records of evicted pages. A record may replace an older one: the policy permits lost records.
+/// Records of evicted pages. A record may replace one of another page: the policy permits losses.
 #[derive(Debug)]
 pub(super) struct Ghosts {
-    /// 0 for an empty slot, or else the record and, above it, a check value that is not 0.
+    /// 0 for an empty slot. Otherwise the low bits are the record, the others a nonzero check
+    /// value.
     slots: Vec<u64>,
 }
 
 impl Ghosts {
-    /// With two slots for each place, most records of one eviction per place are kept.
+    /// Two slots for each place. So most records survive if as many pages are evicted as there are
+    /// places.
     const fn nr_slots(nr_places: usize) -> usize {
         (2 * nr_places).next_power_of_two()
     }
@@ -198,7 +200,7 @@ impl Ghosts {
         }
     }
 
-    /// Returns the slot of a key, and its check value at the position in the slot.
+    /// Returns the slot of a key, and its check value, shifted to its position in the slot.
     fn slot(&self, key: Key) -> (usize, u64) {
         let [first, second] = key.halves();
         let check = (first ^ second) << (Ghost::BITS + 1) | 1 << Ghost::BITS;
@@ -230,7 +232,7 @@ mod tests {
 
     use super::*;
 
-    /// A key whose probe begins at slot `home`.
+    /// Returns a key whose probe begins at slot `home`.
     fn key(home: u64, nr: u64) -> Key {
         let mut key = [0; 16];
         key[..8].copy_from_slice(&home.to_le_bytes());
@@ -276,7 +278,6 @@ mod tests {
     }
 
     proptest! {
-        /// Few slots and homes, as above.
         #[test]
         fn locations_have_pages_until_the_last_is_removed(
             steps in prop::collection::vec((0_u8..16, 0_u8..3, any::<bool>()), 0..200),

@@ -2,13 +2,13 @@
 //!
 //! - Owns: the file of pages and the log of its contents ([`files`]), the table of pages and their
 //!   eviction ([`slots`], [`lookup`]), the writer thread ([`disk`]).
-//! - Promises: a read returns the bytes that were stored for exactly this state of the object, or
-//!   `None`: a checksum covers the object's state, the page's number and its bytes. Stored pages
-//!   survive a restart if the store has a name and the object a strong tag, except for those that a
-//!   crash left incomplete. If the disk fails, is full or read-only, the tier reports this once and
-//!   stores no more pages, and reads continue. The memory of the tables has a bound that is known
-//!   before the tier is opened. The time of the opening does not depend on the size of the tier:
-//!   the writer thread reads the log, and lookups before that find nothing.
+//! - Promises: a read returns the bytes that were stored for this state of the object, or `None`: a
+//!   checksum covers the state, the page number and the bytes. If the store has a name and the
+//!   object a strong tag, stored pages survive a restart, except for those that a crash left
+//!   incomplete. If the disk fails, is full or read-only, the tier reports this once and stores no
+//!   more pages, and reads continue. The maximum memory of the tables is known before the tier is
+//!   opened. The duration of the opening does not depend on the size of the tier: the writer thread
+//!   reads the log, and lookups before that find nothing.
 //!
 //! No file is synced, since the store has all data.
 
@@ -37,7 +37,7 @@ pub(crate) struct LocationHash([u8; 4]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sum([u8; 16]);
 
-/// Use of pages that a folder has from an earlier process.
+/// What happens to pages of an earlier process in the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stored {
     Used,
@@ -47,9 +47,9 @@ pub(crate) enum Stored {
 /// Name of the store in the tier.
 #[derive(Debug)]
 pub(crate) enum Namespace {
-    /// Name that the user has given, which is equal in all processes.
+    /// Name that the user has set, the same in all processes.
     Named(String),
-    /// Random bytes, which equal no name and no bytes of another wrapper.
+    /// Random bytes, different from all names and from those of other wrappers.
     OfWrapper([u8; NONCE_BYTES]),
 }
 
@@ -73,7 +73,7 @@ impl Namespace {
     }
 }
 
-/// Adds fields and their lengths, so that different lists of fields have different hashes.
+/// Hashes fields with their lengths, so that different lists of fields have different hashes.
 fn add(hasher: &mut blake3::Hasher, fields: &[&[u8]]) {
     for field in fields {
         hasher.update(&(field.len() as u64).to_le_bytes());
@@ -100,8 +100,8 @@ pub(crate) struct StateHash {
 }
 
 impl StateHash {
-    /// Returns the hash of the state that `meta` describes, equal for all openings if the state has
-    /// a strong entity tag. Without one nothing proves the state, so the hash is of this call only.
+    /// Returns the hash of the state that `meta` describes. Without a strong entity tag, nothing
+    /// proves that two openings found the same state, so each call returns another hash.
     pub(crate) fn new(namespace: &Namespace, location: &Path, meta: &ObjectMeta) -> Self {
         let mut hasher = blake3::Hasher::new();
         let Some(tag) = strong_tag(meta) else {
@@ -144,7 +144,7 @@ fn nonce() -> [u8; NONCE_BYTES] {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     // ORDERING: Relaxed; only uniqueness matters.
     let nr = NEXT.fetch_add(1, Ordering::Relaxed);
-    // Both have keys from the random numbers of the system.
+    // Each `RandomState` has keys from the random numbers of the system.
     let random = || RandomState::new().hash_one(nr).to_le_bytes();
     let mut nonce = [0; NONCE_BYTES];
     nonce[..8].copy_from_slice(&nr.to_le_bytes());

@@ -1,7 +1,8 @@
 //! Table of the pages on the disk: which page is in which *place* of the file. If no place is free,
-//! the eviction policy of the page cache selects pages; it treats places like frames of memory.
+//! the eviction policy of the page cache selects pages to evict. It treats places like frames of
+//! memory.
 //!
-//! The memory is bounded by [`Slots::bytes`], and most of it allocated when places are used.
+//! The memory is at most [`Slots::bytes`]. Most of it is allocated only when places are used.
 
 use pagewell_policy::{Content, Ghost, Notes, Pages, Policy, Stays};
 
@@ -20,14 +21,14 @@ pub(super) struct Slots {
 
 #[derive(Debug)]
 struct Table {
-    /// Contents of the places that were used.
+    /// Contents of all places up to the last one used so far.
     places: Vec<Option<Kept>>,
     nr_places: usize,
     by_key: Index,
     locations: Locations,
     /// Free places among `places`.
     free: Vec<u32>,
-    /// Records of evicted pages, for the policy when a page is stored again.
+    /// Records of evicted pages, which the policy gets when such a page is stored again.
     ghosts: Ghosts,
 }
 
@@ -81,8 +82,8 @@ impl Slots {
             return;
         }
         // Evictions and drops are not logged. So two places have the same key if a page was evicted
-        // or dropped, then stored again in another place, and the log has no later entry of the
-        // first place. The later entry is valid.
+        // or dropped, was then stored in another place, and the first place was not reused. The
+        // later entry is valid.
         if let Some(other) = table.find(entry.key) {
             table.clear(other);
         }
@@ -98,7 +99,7 @@ impl Slots {
         }
     }
 
-    /// Returns the place, length and sum of a page, and sets its mark.
+    /// Returns the place, length and sum of a page, and sets its accessed mark.
     pub(super) fn find(&mut self, key: Key) -> Option<(u32, usize, Sum)> {
         let place = self.table.find(key)?;
         let kept = self.table.places[place as usize].as_mut()?;
@@ -115,7 +116,7 @@ impl Slots {
     }
 
     /// Returns a place for a new page, which lookups find after [`Self::fill`]. If no place is
-    /// free, evicts pages. Returns `None` if none can be evicted.
+    /// free, evicts pages, and returns `None` if none can be evicted.
     pub(super) fn make_room(&mut self) -> Option<u32> {
         let table = &mut self.table;
         if table.free.is_empty() {
@@ -171,7 +172,7 @@ impl Table {
         Some(self.places.get(place as usize)?.as_ref()?.key)
     }
 
-    /// Stores a page in a place that has none. The page must be in no other place.
+    /// Records a page in an empty place. The page must be in no other place.
     fn set(&mut self, entry: Entry) {
         self.places[entry.place as usize] = Some(Kept {
             key: entry.key,
@@ -250,7 +251,7 @@ mod tests {
         for nr in 0..100 {
             put(&mut slots, nr);
         }
-        // The first fifty pages are read repeatedly while other pages are stored.
+        // Read the first fifty pages repeatedly while other pages are stored.
         for nr in 1000..3000 {
             if nr % 20 == 0 {
                 for hot in 0..50 {
@@ -308,7 +309,6 @@ mod tests {
         ];
         let mut slots = restored(8, &log);
         assert_eq!(slots.entries(0, usize::MAX), [entry(5, 2)]);
-        // All places are free but one.
         let mut free: Vec<_> = (0..7).map(|_| slots.make_room().unwrap()).collect();
         free.sort_unstable();
         assert_eq!(free, [0, 1, 2, 3, 4, 6, 7]);

@@ -13,14 +13,15 @@
 //!    drop it, which restores the slot.
 //!
 //! Invariants.
-//! - C1: Only the holder of the claim drops or hands over the frame reference of a present slot. So
-//!   a frame frozen at a count of 1 is frozen with that reference, and no `put` can be in flight.
+//! - C1: A present slot owns one reference to its frame, and only the holder of the claim may drop
+//!   it or hand it over. So if the holder freezes the frame at a count of 1, that one is the
+//!   slot's, and no `put` of another thread can be in flight.
 //! - C2: A claimed slot holds a reference to its leaf, as a present slot does.
 //! - C3: The holder of a claim never waits for another claim, so claims cannot deadlock. To
 //!   allocate a frame (`supply::reclaim`), it may wait for transfers, which wait for no claim.
 //!
 //! Readers. An optimistic reader that loads the slot before the claim and reloads it afterwards
-//! sees `busy`, a new version, or, if nothing was changed, the old version.
+//! sees `busy`, a new version, or, if nothing was changed, the old word.
 //!
 //! Verified by `loom_read_vs_evict_and_reuse`, `loom_pin_vs_evict`, `loom_evict_vs_evict`.
 
@@ -40,7 +41,6 @@ use crate::index::raw;
 /// The slot has changed since it was loaded, or another thread has claimed it.
 struct Lost;
 
-/// Step 1 of the protocol, for a slot that was loaded as `seen`.
 #[inline]
 fn swap_for_claimed(word: &AtomicU64, seen: Slot) -> Result<(), Lost> {
     debug_assert!(!seen.is_busy());
@@ -63,11 +63,9 @@ pub(crate) struct Claim<'s, S: RefScheme> {
     before: Slot,
 }
 
-/// Position of a claimed slot, with the reference that keeps its leaf in use.
 #[derive(Debug)]
 enum Place<'s, S: RefScheme> {
     InLeaf(Leaf<'s, S>, usize),
-    /// A present slot, which itself holds a reference to its leaf (C2).
     Present(&'s AtomicU64),
 }
 
@@ -98,12 +96,11 @@ impl<'s, S: RefScheme> Claim<'s, S> {
 
     /// Claims a present slot without a leaf handle, if it still equals `seen`.
     ///
-    /// Between the load of `seen` and the swap, the word of a present slot does not repeat after a
-    /// removal of the page (I5 of the index: 31 bits of version). So if the swap succeeds, the page
-    /// was present all along, and the slot's reference has kept the leaf in use (C2).
-    ///
-    /// If the leaf was removed after the load, the failed swap may fault in a page of zeros where
-    /// memory was discarded. The next removal of the leaf discards that page again.
+    /// The word of a present slot does not repeat after a removal of the page within these few
+    /// steps (I5 of the index). So if the swap succeeds, the page was present all along, and the
+    /// slot's reference has kept the leaf in use (C2). If the leaf was removed, the failed swap may
+    /// fault in a page of zeros where memory was discarded. The next removal of the leaf discards
+    /// that page again.
     pub(crate) fn try_present(
         claims: &'s Claims<S>,
         word: &'s AtomicU64,
@@ -179,7 +176,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
 
     /// Freezes the page's frame (locks its count) if the slot's reference is the only one. The
     /// caller passes the handle to [`rewrite`](Self::rewrite), or drops it after
-    /// [`end_moved`](Self::end_moved). Dropping it earlier frees a frame that the slot still names.
+    /// [`end_moved`](Self::end_moved); an earlier drop frees a frame that the slot still names.
     #[inline(always)]
     pub(crate) fn freeze(&self) -> Option<UniqueFrame<'s, S>> {
         let reference = raw::slots_reference(self.claims, self.frame()?);
@@ -212,14 +209,13 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         let old = self.frame()?;
         let frame = self.publish(old, unique, state, lsn);
         self.claims.notes.moved(old.get(), frame.get());
-        // A thread that waits for the page lock sleeps on the state word of the old frame. Clear
-        // the word and wake the thread, so that it looks the page up again.
+        // Threads that wait for the page lock sleep on the old frame's state word: let them look
+        // the page up again.
         PageState::CLEAN.store(self.claims.pool.meta(old));
         drop(self.end(self.before.moved(frame)));
         self.claims
             .waits
             .wake(PageState::word(self.claims.pool.meta(old)));
-        // As in `empty`.
         self.claims.pool.retire(old);
         Some(raw::slots_reference(self.claims, old))
     }
@@ -275,8 +271,8 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         let record = self.claims.pool.meta(frame);
         let (leaf, _) = record.owner();
         let place = self.end(self.before.emptied(ghost));
-        // C2: drop the slot's reference to the leaf, and the claim's own if it has one. Until then
-        // the leaf stays in use, in the frame that the page's metadata named during the claim.
+        // C2: drop the slot's reference to the leaf, and the claim's own if it has one. The page's
+        // metadata named the leaf's frame, which stays in use until then.
         if let Ok(leaf) = u32::try_from(leaf) {
             let slots = raw::leafs_reference(self.claims, FrameNr::new(leaf));
             match place {

@@ -20,7 +20,6 @@ pub(crate) struct Claims<S: RefScheme> {
     pub(crate) notes: Notes,
     pub(crate) lives: Arc<Lives>,
     version_floor: Padded<AtomicU64>,
-    /// Number of times that a slot was claimed through its leaf, as evictions do.
     #[cfg(all(test, not(loom)))]
     pub(crate) nr_claimed: AtomicU64,
 }

@@ -7,15 +7,15 @@
 //! This module counts, for each cluster, the leaves in use, and for each part, the clusters in use.
 //!
 //! Protocol. A thread *enters* a leaf before its creation, and makes it *leave* after its removal.
-//! 1. Enter: with the lock held, count the leaf. For the first leaf of a cluster or part, the
+//! 1. Enter: with the lock held, count the leaf. If it is the first of a cluster or part, the
 //!    caller must have charged the bytes of that cluster or part. Otherwise it charges them without
 //!    the lock, since a charge may evict leaves of the same file, and retries.
-//! 2. Leave: with the lock held, decrement the count. For the last leaf of a cluster or part,
-//!    discard their memory, and return the bytes that the caller uncharges.
+//! 2. Leave: with the lock held, decrement the count. If the leaf was the last of a cluster or
+//!    part, discard their memory, and return the bytes that the caller uncharges.
 //!
-//! So memory is discarded only while no leaf in it is in use or being created, and no thread stores
-//! to it. Readers may load from it at any time: they load zeros before and after the discard. The
-//! lock orders the discard before a later leaf there.
+//! So memory is discarded only while no leaf in it is in use or being created, that is, while no
+//! thread stores to it, and before any later leaf there. Readers may load from it at any time: they
+//! find zeros before and after the discard.
 //!
 //! Locks. The holder of the lock waits for nothing. The caller may hold claims and other locks.
 
@@ -31,7 +31,6 @@ pub(super) const PART_LEAVES: usize = 4096 / size_of::<u64>();
 
 const PART_EXTENTS: usize = PART_LEAVES.div_ceil(EXTENT_LEAVES);
 
-/// Number of bytes charged for the `Part` value of a part.
 const NOTE_BYTES: usize = if cfg!(loom) { 0 } else { 4 * size_of::<Part>() };
 
 /// Leaf counts of one part: leaves that are in use or being created.
@@ -48,7 +47,6 @@ pub(super) struct Extents {
     parts: Mutex<HashMap<usize, Part>>,
     /// One bit for each part in use. Changed with the lock held, and read without it.
     is_used: Box<[AtomicU64]>,
-    /// Bytes of memory for the bits of one cluster.
     extent_bytes: usize,
     nr_leaves: usize,
 }
@@ -58,11 +56,10 @@ pub(super) struct Extents {
 pub(super) enum Unused {
     /// The bits of the cluster with this number.
     Extent(usize),
-    /// The bits of the cluster with the first number, and the part with the second.
     Part(usize, usize),
 }
 
-/// Number of bytes that the caller must charge in addition before it can enter the leaf.
+/// Number of bytes to charge in addition before the leaf can be entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) struct Missing(pub(crate) usize);
@@ -90,8 +87,8 @@ impl Extents {
         nr * size_of::<u64>() + NOTE_BYTES
     }
 
-    /// Step 1 of the protocol. Returns the number of the `paid` (charged) bytes that were not
-    /// needed. If bytes are missing, returns their number and counts nothing.
+    /// Step 1 of the protocol. Returns the surplus of the `paid` (charged) bytes. If bytes are
+    /// missing, counts nothing.
     pub(super) fn enter(&self, leaf: usize, paid: usize) -> Result<usize, Missing> {
         let (part, extent) = (leaf / PART_LEAVES, leaf / EXTENT_LEAVES % PART_EXTENTS);
         let mut parts = lock(&self.parts);
@@ -145,7 +142,7 @@ impl Extents {
                 self.extent_bytes + self.part_bytes(nr),
             )
         };
-        // Under the lock: no thread can enter a leaf there, and store to it, before the discard.
+        // Under the lock, so that no thread can enter a leaf there before the discard.
         discard(unused);
         drop(parts);
         bytes
@@ -158,10 +155,10 @@ impl Extents {
     /// Whether a leaf of the part that contains `leaf` is in use or being created.
     pub(super) fn is_used(&self, leaf: usize) -> bool {
         let (word, bit) = self.bit_of(leaf / PART_LEAVES);
-        // ORDERING: Relaxed. The bit is set before any leaf of its part is created, and cleared
-        // after the last one is removed. A thread that must see a leaf (because its creation
-        // happens before, or by the fences of `Filler::fill` and `Remover::remove`) sees the bit as
-        // it was set for that leaf or for a later one.
+        // ORDERING: Relaxed. The bit is set before the first leaf of its part is created, and
+        // cleared after the last one is removed. A thread that must see a leaf (its creation
+        // happens before, or by the fences of `Filler::fill` and `Remover::remove`) sees the bit
+        // that was set for this leaf or a later one.
         word.load(Ordering::Relaxed) & bit != 0
     }
 }

@@ -1,11 +1,12 @@
 //! Index of one file: from a page to its slot in one load.
 //!
 //! The slots of all pages that the file may ever have are one reserved array, which uses memory
-//! only where slots are in use. The slots of [`FRAME_WORDS`] neighbouring pages, one page of
-//! memory, are a *leaf*. A leaf in use owns a frame of the pool, whose metadata has the count of
-//! references to the leaf and its place. The frame's own memory is discarded, so that the slots
-//! stay within the cache's budget. The *root* maps a leaf to its frame. [`crate::index::extents`]
-//! charges and discards the memory that leaves share.
+//! only where slots are in use. [`FRAME_WORDS`] neighbouring slots, which fill one page of memory,
+//! are a *leaf*. A leaf in use owns a frame of the pool. Its slots are not in this frame: the
+//! frame's metadata counts the references to the leaf and records the leaf's place, and the frame's
+//! memory is discarded to make up for the page of the array. So the slots stay within the cache's
+//! budget. The *root* maps a leaf to its frame. [`crate::index::extents`] charges and discards the
+//! memory that leaves share.
 //!
 //! Invariants.
 //! - I1: a root entry names a frame of kind `Leaf`, to which the root has one reference.
@@ -14,10 +15,10 @@
 //! - I3: a thread stores to a slot only with a [`Leaf`] handle, the leaf's frozen frame, or the
 //!   claim of a present slot (I2). Loads need no reference: the array lives as long as the mapping.
 //! - I4: the slots of a leaf that is not in use are zeros, which are empty slots.
-//! - I5: no word of a present slot repeats within one read, even if its leaf is removed: a new leaf
-//!   begins at the *minimum slot version* of the cache (`version_floor`), above the versions of all
-//!   slots in removed leaves. A token, which is kept for longer, also has a generation
-//!   ([`crate::index::lives`]).
+//! - I5: the word of a present slot does not repeat within one read, even if its leaf is removed
+//!   and created again: a new leaf begins at the *minimum slot version* of the cache
+//!   (`version_floor`), above the versions of all slots in removed leaves. A token is kept for
+//!   longer, and also has a generation ([`crate::index::lives`]).
 //! - I6: a leaf is created by one thread at a time, which holds its leaf-creation lock
 //!   ([`Index::lock_to_make`]) and has entered it ([`Index::enter`]). Only this thread stores to a
 //!   root entry of zero. After a removal or a failed creation, the leaf leaves ([`Index::leave`]).
@@ -56,8 +57,8 @@ use crate::index::raw;
 /// Maximum number of leaves of a file that are created concurrently.
 const MAKERS: usize = if cfg!(loom) { 1 } else { 8 };
 
-/// Number of rounds for which a thread polls a claimed slot before it sleeps. The claim of an
-/// eviction or of a write lasts a few steps, that of a fill a transfer.
+/// Number of rounds for which a thread polls a claimed slot before it sleeps: eviction and write
+/// claims last a few steps, those of fills a transfer.
 pub(crate) const WATCHES: u32 = if cfg!(loom) { 0 } else { 4 };
 
 #[derive(Debug)]
@@ -93,13 +94,12 @@ impl<'i> Seen<'i> {
     }
 
     /// Whether the slot is unchanged, so that the page has the same frame and bytes. The caller
-    /// must place an acquire fence between its copy and this load. A change of the accessed bit
-    /// counts too, since an exact check would take more than one comparison.
+    /// must place an acquire fence between its copy and this load. A changed accessed bit counts
+    /// too, since an exact check would take a second comparison.
     #[inline]
     pub(crate) fn is_unchanged(self) -> bool {
-        // ORDERING: Acquire; a thread that relies on an unchanged slot (by a reference, for
-        // example) must load the slot's data after this. The caller's fence orders this load after
-        // the copy.
+        // ORDERING: Acquire; a thread that relies on an unchanged slot, for example by a reference,
+        // loads the slot's data after this. The caller's fence orders this load after the copy.
         self.word.load(Ordering::Acquire) == self.slot.bits()
     }
 
@@ -114,8 +114,8 @@ impl<'i> Seen<'i> {
         Slot::from_bits(self.word.load(Ordering::Acquire))
     }
 
-    /// Waits for the end of the claim of a busy slot: polls for the first rounds of `backoff`, then
-    /// sleeps. The caller loads the slot again. Inlined, to keep the backoff in a register.
+    /// Waits for the end of the claim of a busy slot: first polls, then sleeps. The caller loads
+    /// the slot again. Inlined, to keep the backoff in a register.
     #[inline(always)]
     pub(crate) fn wait_for_claim<S: RefScheme>(self, claims: &Claims<S>, backoff: &mut Backoff) {
         if backoff.rounds() < WATCHES {
@@ -126,8 +126,7 @@ impl<'i> Seen<'i> {
     }
 
     /// Registers `waker` for the end of the claim. Returns `None` if the slot is not claimed, or
-    /// `is_over` returns `true`. `is_over` is as for
-    /// [`wait_while_busy_unless`](Self::wait_while_busy_unless).
+    /// `is_over` ([`wait_while_busy_unless`](Self::wait_while_busy_unless)) returns `true`.
     #[cfg(not(loom))]
     pub(crate) fn leave_waker<S: RefScheme>(
         self,
@@ -162,8 +161,8 @@ impl<'i> Seen<'i> {
 #[inline(always)]
 fn look_in(slots: &[AtomicU64], page: PageNr) -> Option<Seen<'_>> {
     let word = slots.get(page as usize)?;
-    // ORDERING: Acquire; pairs with the release store that published the slot, so this thread sees
-    // the page's bytes and the frame metadata as they were published.
+    // ORDERING: Acquire; pairs with the release store that published the slot, and with it the
+    // page's bytes and the frame metadata.
     let slot = Slot::from_bits(word.load(Ordering::Acquire));
     Some(Seen { word, slot })
 }
@@ -204,15 +203,13 @@ impl<S: RefScheme> Index<S> {
     #[cfg(not(loom))]
     pub(crate) const HIT_BYTES: usize = std::mem::offset_of!(Self, root);
 
-    /// Returns the lengths of the arrays that [`new`](Self::new) requires.
     pub(crate) fn lens(nr_pages: u64) -> Option<[usize; 2]> {
         let nr_leaves = leaves_for(nr_pages)?;
         Some([nr_leaves.checked_mul(FRAME_WORDS)?, nr_leaves])
     }
 
     /// Creates an empty index. `Mapping` keeps the pool of `view`. The dirty-page sets store to the
-    /// words of a cluster in `beside` only under a claim of a page there, and leave zeros once the
-    /// last page is removed.
+    /// words of a cluster in `beside` only under a claim of a page there, and finally leave zeros.
     pub(crate) fn new(
         [slots, root]: [Reserved; 2],
         view: FrameView<S>,
@@ -248,12 +245,10 @@ impl<S: RefScheme> Index<S> {
         self.upkeep.extents.nr_bytes()
     }
 
-    /// Capacity, in pages, of an index for `nr_pages` pages: whole leaves.
     pub(crate) fn capacity_for(nr_pages: u64) -> Option<u64> {
         Some(leaves_for(nr_pages)? as u64 * FRAME_WORDS as u64)
     }
 
-    /// Capacity in pages.
     pub(crate) fn capacity(&self) -> u64 {
         self.slots.len() as u64
     }
@@ -291,9 +286,9 @@ impl<S: RefScheme> Index<S> {
             let entry = root.load(Ordering::Acquire);
             let frame = frame_of(entry)?;
             if let TryGetFrame::Taken(reference) = claims.pool.try_get(frame) {
-                // ORDERING: Acquire; the reference was taken before this load (`try_get` acquires).
-                // The unchanged entry proves that the frame is the leaf's (I1). By I2 the frame
-                // stays the leaf's until the reference is dropped.
+                // ORDERING: Acquire; loaded after the reference was taken (`try_get` acquires). The
+                // unchanged entry proves that the frame is the leaf's (I1), and by I2 it stays so
+                // until the reference is dropped.
                 if root.load(Ordering::Acquire) == entry {
                     return Some(Leaf { reference });
                 }
@@ -302,8 +297,8 @@ impl<S: RefScheme> Index<S> {
         }
     }
 
-    /// Acquires the leaf-creation lock of `leaf`, so that only one thread allocates its memory. The
-    /// holder may allocate frames and evict: an eviction creates no leaf.
+    /// Acquires the leaf-creation lock of `leaf`. The holder may allocate frames and evict: an
+    /// eviction creates no leaf.
     pub(crate) fn lock_to_make(&self, leaf: usize) -> MutexGuard<'_, ()> {
         lock(&self.upkeep.makers[leaf % MAKERS])
     }
@@ -354,7 +349,7 @@ impl<S: RefScheme> Index<S> {
         // ORDERING: Release; pairs with the acquire in `leaf_nr`. No other thread stores to the
         // entry (I6). Its zero was stored by the thread that last removed the leaf, and loaded by
         // the caller (`leaf_nr` acquires) or discarded before the caller entered the leaf. Threads
-        // that find the entry wait until the frame is published, since its count is locked.
+        // that find the entry wait for the publication of the frame, whose count is locked.
         self.root[leaf].store(entry_of(fresh.frame()), Ordering::Release);
         self.publish_leaf(claims, owner, leaf, fresh)
     }
@@ -407,8 +402,8 @@ impl<S: RefScheme> Index<S> {
         claims.lives.end(&self.slots_of(leaf)[0]);
         // I4: a leaf that is not in use has slots of zeros.
         self.slots.discard(leaf * FRAME_WORDS, FRAME_WORDS);
-        // ORDERING: Release; a thread that finds the leaf not in use (`leaf_nr` acquires) and takes
-        // it into use sees the zeros and the minimum slot version. Whether or not a reader sees
+        // ORDERING: Release; a thread that finds the leaf not in use (`leaf_nr` acquires) and
+        // installs it sees the zeros and the minimum slot version. Whether or not a reader sees
         // this store, it reloads the same word only if nothing changed (I5).
         self.root[leaf].store(0, Ordering::Release);
         Ok(unique)

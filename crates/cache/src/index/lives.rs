@@ -7,12 +7,12 @@
 //! - when the slot's leaf is removed and created again. New leaves begin at the minimum slot
 //!   version of the cache, which may by then have any of the 2^31 values.
 //!
-//! A token has its slot's word and the *generation*, and is valid while both are unchanged.
+//! A token has its slot's word and the slot's *generation*, and is valid while both are unchanged.
 //!
 //! ```text
 //! thread that makes a token                    thread that changes the slot
 //! 1 load the generation           (acquire)    a claim the slot, or freeze its leaf
-//! 2 load the slot: not claimed,   (acquire)    b if versions start over: the next
+//! 2 load the slot: not claimed,   (acquire)    b if versions start over: increment the
 //!   and the page that was seen                   generation                      (release)
 //!                                              c end the claim, or remove the leaf (release)
 //!
@@ -26,21 +26,21 @@
 //!
 //! *Why a token of a changed page is never found unchanged.* Suppose that the slot had the token's
 //! word at steps 2 and 3, and another word in between. While the leaf stays in use, every change
-//! increments the version. The word can repeat only if the version has started over at zero, or if
-//! the leaf was removed. In both cases there is a step b between the two words.
+//! increments the version, so the word can repeat only if the version has started over at zero, or
+//! if the leaf was removed. In both cases there is a step b between the two words.
 //!
 //! - Step 4 sees this step b. Step b happens before step c, step c before the next claim of the
 //!   slot, and so on to the thread that published the word that step 3 loads.
 //! - Step 1 did not see it. Otherwise step a, or the change of the slot before the leaf was frozen,
 //!   would happen before step 2. Step 2 would then find the slot claimed, or load a later word.
 //!
-//! The generation only increases, in 64 bits, so steps 1 and 4 load different values, and the token
-//! is invalid. This covers what happens after step 2. For what precedes it, the view's own checks
-//! show that the bytes read belong to the word of step 2.
+//! The generation has 64 bits and only increases, so steps 1 and 4 load different values, and the
+//! token is invalid. For changes before step 2, the view's own checks show that the bytes read
+//! belong to the word of step 2.
 //!
-//! Slots may share a counter, as long as each slot keeps its counter. A cache has [`NR_LIVES`]
-//! counters, selected by the address of the leaf. So a step b also invalidates the tokens of other
-//! pages whose leaves share the counter, as if those pages had changed.
+//! The slots of several leaves share a counter: a cache has [`NR_LIVES`] of them, selected by the
+//! address of the leaf. So a step b also invalidates the tokens of the other pages that share the
+//! counter.
 //!
 //! Verified by `loom_token_vs_versions_that_start_over`, `loom_token_vs_leaf_remade`; by the
 //! mutants `token-*`.
@@ -48,7 +48,7 @@
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::shard::Padded;
 
-/// Models have one, because the selection by address would differ between executions of a model.
+/// Models have one, since the selection by address would differ between their executions.
 const NR_LIVES: usize = if cfg!(loom) { 1 } else { 64 };
 
 const LEAF_BYTES: usize = pagewell_frame::FRAME_WORDS * size_of::<AtomicU64>();

@@ -1,5 +1,5 @@
-//! Publication of frames as pages and leaves. The module counts as unsafe, since unsafe code
-//! elsewhere relies on the metadata of published frames.
+//! Publication of frames as pages and leaves. Unsafe code elsewhere relies on the metadata of
+//! published frames.
 
 #![allow(unsafe_code)] // The obligation of `UniqueFrame::publish`; callers in this crate meet it.
 
@@ -7,9 +7,9 @@ use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, UniqueFrame};
 use pagewell_sync::atomic::AtomicU64;
 
-/// Publishes a frame as the frame of a page, with `refs` references. `place` is the frame of the
-/// page's leaf, and the slot's position in the leaf. The caller holds the slot's claim. `private`
-/// is the page state and the log sequence number.
+/// Publishes the frame of a page, with `refs` references. `place` is the frame of the page's leaf,
+/// and the slot's position in it; `private` the page state and the log sequence number. The caller
+/// holds the slot's claim.
 #[inline]
 pub(crate) fn page<S: RefScheme>(
     frame: UniqueFrame<'_, S>,

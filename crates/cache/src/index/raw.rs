@@ -14,7 +14,7 @@ pub(super) fn leaf_slots<'l, S: RefScheme>(leaf: &'l FrameRef<'_, S>) -> &'l [At
     // SAFETY: the frame is a leaf (the only caller, `Leaf`, ensures that) and stays one while the
     // reference exists. Its metadata has the address of its slots in the array of its file's index
     // (`publish::leaf` exposed it). The array is unmapped only after all leaves of the file are
-    // removed, and this leaf cannot be removed while the reference exists.
+    // removed, which the reference prevents.
     unsafe { std::slice::from_raw_parts(start, FRAME_WORDS) }
 }
 
@@ -40,7 +40,7 @@ pub(super) fn slots_reference<S: RefScheme>(claims: &Claims<S>, frame: FrameNr) 
     unsafe { FrameRef::from_raw(&claims.pool, frame) }
 }
 
-/// Returns the reference to `leaf` of a slot that was just emptied. The caller drops it.
+/// Returns the reference to `leaf` of a slot that was just emptied.
 pub(super) fn leafs_reference<S: RefScheme>(claims: &Claims<S>, leaf: FrameNr) -> FrameRef<'_, S> {
     // SAFETY: (A) I2 of the index: the slot that the caller has just emptied had a reference.
     unsafe { FrameRef::from_raw(&claims.pool, leaf) }

@@ -1,15 +1,14 @@
 //! Tokens: the state of a page when it was read, for a later comparison.
 //!
-//! A token holds no resource. It is five numbers: the file, the page, the word of the slot without
-//! claim and accessed bit, the slot's generation, and the number of bytes of the page in the file.
-//! Word and generation together do not repeat; [`super::lives`] has the protocol. The size of a
-//! file does not change together with the words of its pages, so it is compared separately.
+//! A token holds no resource. It consists of the file, the page, the word of the slot without claim
+//! and accessed bit, the slot's generation, and the number of bytes of the page in the file. Word
+//! and generation together do not repeat ([`super::lives`]). The number of bytes is compared
+//! separately, since the size of a file does not change together with the words of its pages.
 //!
 //! *Order.* A check of a token returns the state of the page at step 3. Earlier reads of the thread
 //! are ordered before that load: each begins with an acquiring load of its slot, and ends with an
-//! acquire fence after the copy and another load. Suppose that a thread makes a token of page A,
-//! reads page B, and then finds A unchanged. When the read of B began, A was as the token records,
-//! and B had the bytes read.
+//! acquire fence after the copy and another load. So if a thread makes a token of page A, reads
+//! page B, and then finds A unchanged, both pages had the bytes read when the read of B began.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,8 +19,8 @@ use crate::base::slot::{Slot, State};
 use crate::index::file_index::Seen;
 use crate::index::lives::Lives;
 
-/// Word of a token that is reported as changed from the start: at step 2 the slot was claimed, had
-/// no page, or had another word. It differs from every [`Slot::of_page`] by its busy bit.
+/// Word of a token that counts as changed from the start: at step 2 the slot was claimed, or not
+/// that of the page seen. It differs from every [`Slot::of_page`] by its busy bit.
 const GONE: u64 = u64::MAX;
 
 /// State of a page of a file, as a [`View`](crate::View) read it, for a later comparison
@@ -35,7 +34,6 @@ pub struct Token {
     page: PageNr,
     word: u64,
     life: u64,
-    /// Number of bytes of the page within the file.
     len: u32,
 }
 
@@ -116,7 +114,7 @@ impl Origin {
         }
     }
 
-    /// Makes a token that is changed from the start: the page was removed or moved, or is claimed.
+    /// Makes a token that counts as changed from the start.
     pub(crate) fn gone(&self, page: PageNr) -> Token {
         Token {
             file: self.file,

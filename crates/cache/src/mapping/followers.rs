@@ -1,8 +1,6 @@
-//! Followers of a fill: readers that wait for a page while another reader, the leader, fills it.
-//!
-//! If the fill fails, its followers fail with a copy of its error. If they filled the page
-//! themselves instead, N readers of a page that cannot be read would wait for N failing reads, one
-//! after the other.
+//! Followers of a fill: readers that wait for a page while another reader, the leader, fills it. If
+//! the fill fails, they fail with a copy of its error. If each of N followers tried its own fill
+//! instead, they would wait for N failing reads, one after the other.
 //!
 //! Protocol.
 //! ```text
@@ -19,17 +17,17 @@
 //! Invariants.
 //! - F1: a follower that joined (b) before step 2 gets the outcome: step 2 finds its report in
 //!   `reports`, and precedes the end of the claim for which the follower waits.
-//! - F2: a follower as in F1 waits for no later claim of the slot. Its wait loads the slot and the
-//!   outcome, and step 3 wakes the slot's waiters after the stores to both, as
-//!   [`wait_while`](pagewell_sync::parking::WaitTable::wait_while) requires. So the follower either
-//!   sees the outcome, or is woken and then sees it, also if the slot has been claimed again.
+//! - F2: a follower as in F1 waits for no later claim of the slot. Its wait loads both the slot and
+//!   the outcome, and step 3 wakes the slot's waiters after both are stored, as
+//!   [`wait_while`](pagewell_sync::parking::WaitTable::wait_while) requires. So the follower sees
+//!   the outcome before it sleeps or when it is woken, even if the slot has been claimed again.
 //! - F3: a reader gets no error of a fill that failed before it joined: step 2 has removed the
-//!   report that the error is stored in, so step b makes another.
+//!   report with that error, so step b makes another.
 //! - F4: a page has an entry in `reports` only as long as a reader has the report.
 //!
 //! A follower that joins between steps 2 and 3 finds no outcome, and looks the page up again. So
-//! does a task that is polled so late that another fill has made the page resident. A successful
-//! fill takes no part. A claim that is not of a fill needs no report.
+//! does a task that is polled only after another fill has made the page resident. Fills that
+//! succeed, and claims that are not of a fill, use no report.
 //!
 //! Verified by `loom_failed_fill_vs_*` and `followers/tests.rs`.
 
@@ -45,7 +43,6 @@ use crate::base::page::PageNr;
 use crate::index::claims::Claims;
 use crate::index::file_index::Seen;
 
-/// Reports of the pages of one file that readers wait for.
 #[derive(Debug, Default)]
 pub(crate) struct Followers {
     reports: Mutex<BTreeMap<PageNr, Weak<Report>>>,
@@ -83,7 +80,6 @@ impl Report {
         }
     }
 
-    /// Whether the page must be tried alone, since a transfer of several pages failed.
     pub(crate) fn has_failed_together(&self) -> bool {
         matches!(self.outcome.get(), Some(Outcome::FailedTogether))
     }
@@ -150,7 +146,6 @@ impl Followers {
         }
     }
 
-    /// Number of readers that wait for `page`, for tests.
     #[cfg(all(test, not(loom)))]
     fn nr_waiting(&self, page: PageNr) -> usize {
         let reports = lock(&self.reports);

@@ -9,12 +9,11 @@ use pagewell_io::FileId;
 use crate::base::engines::Engines;
 use crate::base::error::Error;
 
-/// Cache callbacks, which the owner of all files implements.
 pub(crate) trait Keeper: fmt::Debug + Send + Sync {
     fn engines(&self) -> &Arc<Engines>;
 
-    /// Removes the mapping with `number`, of the file `id`, from the registry. The caller has torn
-    /// down the mapping and closed its backend. Does nothing in a fork.
+    /// Removes mapping `number`, of the file `id`, from the registry, after its backend was closed.
+    /// Does nothing in a fork.
     fn forget(&self, id: FileId, number: u64);
 
     /// Passes a counted strong reference of file `number` to a flusher, which drops it, after it

@@ -69,17 +69,15 @@ const HEADROOM_BYTES: u64 = if cfg!(loom) { 0 } else { 64 << 20 };
 /// The same for a file open for writing: 1 TiB (at most 2 GiB of addresses in the index).
 const HEADROOM_OF_WRITERS: u64 = if cfg!(loom) { 0 } else { 1 << 40 };
 
-/// The index of one file, and everything else that a read needs. All handles share it; when the
-/// last one is dropped, the pages are freed.
+/// The index of one file, and everything else that a read needs, shared by all its handles.
 ///
 /// Layout (`docs/adr/0022-*`): the fields that hits load are written only when the file is opened,
 /// and share no cache line with others, or with the counts of the mapping's `Arc` in front of it.
-/// The size has cache lines of its own, so growth invalidates no other line of readers.
+/// The size, which hits load too, has cache lines of its own, so growth invalidates no other line.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Mapping<S: RefScheme> {
     hit: Hit<S>,
-    /// The file's size. Hits load it; it is stored when the file is resized.
     size: Padded<AtomicU64>,
     pub(super) growth: Padded<Growth>,
     // The fields from here on are not written after the file was opened.
@@ -87,8 +85,8 @@ pub(crate) struct Mapping<S: RefScheme> {
     backend: Arc<dyn Backend>,
     #[cfg(not(loom))]
     target: Target,
-    // Dropped after the backend, since a thread that opens the file again waits for this drop.
-    // Dropped before the page codec and the other values of the program, whose drop may take long.
+    // Dropped after the backend, since a thread that opens the file again waits for this drop, and
+    // before the codec and other values of the program, whose drop may take long.
     entry: Entry,
     writes: Option<Box<Writes>>,
     users: pagewell_sync::Arc<Users>,
@@ -102,8 +100,8 @@ pub(crate) struct Mapping<S: RefScheme> {
 #[derive(Debug)]
 #[repr(C, align(128))]
 struct Hit<S: RefScheme> {
-    // The field that hits use least comes first. If the index were first, it would have the
-    // mapping's own address, and the compiler would keep that address in a second register.
+    // Not the index first: it would have the mapping's own address, and the compiler would keep
+    // that address in a second register.
     order: Order,
     page_shift: u32,
     page_size: usize,
@@ -127,7 +125,6 @@ pub(super) struct Growth {
 const _: () = {
     type M = Mapping<LockBit>;
     type H = Hit<LockBit>;
-    // The `Arc` has its counts in front of the mapping, and so on other lines.
     assert!(align_of::<M>() == LINES);
     assert!(offset_of!(M, hit).is_multiple_of(LINES) && size_of::<H>() == LINES);
     assert!(
@@ -307,8 +304,7 @@ impl<S: RefScheme> Mapping<S> {
             ))
         };
         let nr_pages = Index::<S>::capacity_for(nr_pages).ok_or_else(no_addresses)?;
-        // All arrays are in one mapping: the costs of an open and a close of a small file are
-        // mainly system calls.
+        // One mapping for all arrays: an open or a close of a small file costs mainly system calls.
         let [nr_slots, nr_leaves] = Index::<S>::lens(nr_pages).ok_or_else(no_addresses)?;
         let (arrays, mut writes) = match access {
             Access::Read => {
@@ -531,9 +527,9 @@ impl<S: RefScheme> Mapping<S> {
         Job::of(self.target.clone(), request)
     }
 
-    /// Whether the backend processes many requests concurrently and transfers nothing that was not
-    /// requested. Then pages are read ahead separately from misses, since no layer below reads
-    /// ahead, and several page ranges are written back concurrently.
+    /// Whether the backend processes many requests concurrently and transfers only what was
+    /// requested. Then no layer below reads ahead, so pages are read ahead separately from misses,
+    /// and several page ranges are written back concurrently.
     #[cfg(not(loom))]
     pub(crate) fn is_deep(&self) -> bool {
         use pagewell_io::Transfers::Direct;
@@ -574,8 +570,8 @@ impl<S: RefScheme> Mapping<S> {
 
     #[inline]
     pub(crate) fn size(&self) -> u64 {
-        // ORDERING: Acquire; pairs with the release in `store_size`. A thread that sees that the
-        // file has grown sees that the page with the zeros past its old end was removed.
+        // ORDERING: Acquire; pairs with the release in `store_size`: a thread that sees growth sees
+        // that the page with the zeros past the old end was removed.
         self.size.load(Ordering::Acquire)
     }
 

@@ -26,8 +26,8 @@ pub(crate) fn refresh<S: RefScheme>(mapping: &Mapping<S>, op: Op) -> Result<u64,
         if new < old {
             mapping.store_size(new);
         }
-        // 2. A fill that starts from here on does not use the old end. `remove` waits for fills
-        //    that have started: its fence pairs with the fence in a fill.
+        // 2. A fill that starts from here on does not use the old end. For earlier fills, `remove`
+        //    waits: its fence pairs with theirs.
         mapping.store_fill_size(new);
         // 3. Remove the pages that the change invalidates.
         let first = old.min(new) >> mapping.page_shift();

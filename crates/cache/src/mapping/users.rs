@@ -15,11 +15,11 @@ const MAX_SHARES: u64 = 1 << 30;
 pub(crate) struct Users(AtomicU64);
 
 impl Users {
-    /// Counts a strong reference. Returns `true` if it is the only one and weak references exist.
-    /// The caller then wakes the thread that may be waiting at step 2 of the protocol.
+    /// Counts a strong reference. Returns `true` if it is the only one and weak references exist:
+    /// the caller then wakes the thread that may be waiting at step 2 of `files::opened`.
     ///
-    /// Aborts the process if [`MAX_SHARES`] exist, as the clone of an `Arc` does: only a program
-    /// that leaks handles has so many. So fewer than 2^31 exist.
+    /// Aborts the process if [`MAX_SHARES`] exist, as the clone of an `Arc` does, so fewer than
+    /// 2^31 exist. Only a program that leaks handles has so many.
     #[must_use]
     pub(crate) fn add_share(&self) -> bool {
         // ORDERING: Acquire; pairs with the release in `remove_share`: operations with strong
@@ -60,7 +60,7 @@ impl Users {
             .is_ok()
     }
 
-    /// Returns `true` if no reference of either kind is left: the caller must wake the thread that
+    /// Returns `true` if no reference of either kind is left. The caller then wakes the thread that
     /// dropped the last strong one.
     pub(crate) fn leave(&self) -> bool {
         // ORDERING: Release; pairs with the acquire in `is_visited_only`; the mapping was dropped.

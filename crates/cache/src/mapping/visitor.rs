@@ -1,6 +1,6 @@
-//! Weak references of transfers in flight and offloaded calls, which own their target. By the
-//! protocol of `files::opened`, the thread that drops the last strong reference waits for them. It
-//! closes the file, never a transfer, and only after the backend has stopped using its memory.
+//! Weak references of in-flight transfers and offloaded calls, which own their target. The thread
+//! that drops the last strong reference waits for them (`files::opened`). That thread closes the
+//! file, never a transfer, and only after the backend has stopped using the transfer's memory.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::Arc;

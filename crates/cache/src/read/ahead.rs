@@ -5,12 +5,11 @@
 //! ahead each time, up to a limit. Any other miss reads only the requested pages.
 //!
 //! There are two modes. *Together*: the miss reads more pages than it needs, in one transfer.
-//! *Apart*: the miss reads what it needs, while the I/O engine reads a *window* of pages after it.
-//! The first page of a window is *marked*: the first thread that reads this page, or waits for it,
-//! submits the next window. So two windows are in flight, and a reader that is slower than the
-//! backend waits only once. This mode is for backends below which no other layer reads ahead: files
-//! with direct I/O, and backends that complete later
-//! ([`Mapping::is_deep`](crate::mapping::record::Mapping)).
+//! *Apart*: the miss reads what it needs, and the I/O engine concurrently reads a *window* of pages
+//! after it. The first page of a window is *marked*: the first thread that reads this page, or
+//! waits for it, submits the next window. So two windows are in flight, and a reader that is slower
+//! than the backend waits only once. This mode is for backends below which no other layer reads
+//! ahead ([`Mapping::is_deep`](crate::mapping::record::Mapping)).
 //!
 //! The state is a hint. Misses and first reads of marked pages change it; hits do not.
 
@@ -21,10 +20,9 @@ use pagewell_sync::{Mutex, try_lock};
 
 use crate::base::page::PageNr;
 
-/// Maximum number of bytes that are read ahead together.
 const MOST_TOGETHER: usize = 128 << 10;
 
-/// Maximum number of bytes that are read ahead apart: enough for a few large transfers at once.
+/// Maximum number of bytes read ahead apart: enough for a few large transfers at once.
 const MOST_APART: usize = 2 << 20;
 
 const STREAMS: usize = 8;
@@ -47,8 +45,7 @@ pub enum Advice {
     Sequential,
     /// Random: nothing is read ahead.
     Random,
-    /// The bytes are read once: first reads of pages by this handle do not make their eviction less
-    /// likely.
+    /// The bytes are read once: first reads by this handle do not make an eviction less likely.
     Once,
     /// The bytes are needed soon: their reads are submitted
     /// ([`File::prefetch`](crate::File::prefetch)).
@@ -80,7 +77,6 @@ impl Ahead {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// Number of pages to read in the miss's own transfer.
     pub(crate) now: usize,
     pub(crate) ahead: Option<Ahead>,
 }
@@ -103,7 +99,6 @@ pub(crate) struct Sequence {
 #[derive(Debug)]
 struct Streams {
     all: [Stream; STREAMS],
-    /// Number of misses and of first reads of marked pages so far.
     now: u64,
 }
 
@@ -135,7 +130,6 @@ impl Stream {
 
 impl Sequence {
     pub(crate) fn new(page_size: usize, nr_frames: usize) -> Self {
-        // Readahead must not evict pages that the reader is about to reach.
         let pool = nr_frames * pagewell_frame::FRAME_BYTES / 16;
         let most = |bytes: usize| (bytes.min(pool) / page_size).max(1) as u64;
         Self {
@@ -160,7 +154,6 @@ impl Sequence {
         self.advice.store(advice as u64, Ordering::Relaxed);
     }
 
-    /// Whether first reads leave the accessed bit clear.
     pub(crate) fn is_once(&self) -> bool {
         self.has(Advice::Once)
     }
@@ -182,7 +175,6 @@ impl Sequence {
         if self.has(Advice::Random) {
             return alone;
         }
-        // Another thread of the handle holds the lock: read only what is needed.
         let Some(mut streams) = try_lock(&self.streams) else {
             return alone;
         };
@@ -392,7 +384,6 @@ mod tests {
         let touch = |page| runs(sequence.on_touch(page));
         assert_eq!(runs(miss(7).ahead), []);
         assert_eq!(runs(miss(8).ahead), [(9, 11)]);
-        // Only the first page of a window is marked, and only once.
         assert_eq!(touch(10), []);
         assert_eq!(touch(9), [(11, 15)]);
         assert_eq!(touch(9), []);
@@ -415,7 +406,6 @@ mod tests {
             let miss = |nr| runs(sequence.on_miss(at(nr), 1, Way::Apart).ahead);
             let run = |nr| (at(nr), at(nr) + 1);
             assert_eq!(miss(0), []);
-            // (A step of one page forward is a sequence.)
             assert_eq!(miss(1), []);
             assert_eq!(miss(2), [run(3), run(4)], "{step}");
             let ahead = runs(sequence.on_touch(at(3)));

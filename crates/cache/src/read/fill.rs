@@ -14,8 +14,8 @@
 //! which have all their resources and wait only for their backend and codec.
 //!
 //! Failure. An error restores every slot and frees the frames. Threads that wait for the page fail
-//! with the same error ([`crate::mapping::followers`]); later readers try their own fill. A failed
-//! transfer of several pages is repeated for the first page alone.
+//! with the same error ([`crate::mapping::followers`]). A failed transfer of several pages is
+//! repeated for the first page alone.
 
 use std::io;
 
@@ -61,8 +61,8 @@ struct Pending<'m, S: RefScheme> {
     place: (u64, u64),
     /// Number of bytes of the page that the backend has.
     len: usize,
-    /// Number of bytes of the page that lie within the file. Those beyond `len` are zeros: the
-    /// program has extended the file, and the backend has not been extended yet.
+    /// Number of bytes of the page within the file. Those beyond `len` are zeros: the program has
+    /// extended the file, but not yet its backend.
     readable: usize,
 }
 
@@ -87,14 +87,11 @@ pub(super) struct Batch<'m, S: RefScheme> {
     _permit: Permit<'m>,
     filler: Filler<'m, S>,
     page: PageNr,
-    /// Size of the backend's file at the preparation. The fill reads no byte past it.
     size: u64,
 }
 
 pub(super) enum Landed {
-    /// The first pages of the batch were read. Contains their number, at least one.
     Pages(usize),
-    /// No page was read because of a truncation.
     Cut,
 }
 
@@ -167,14 +164,14 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         }
     }
 
-    /// Prepares a fill of `page` and of missing pages after it, as far as these need no waiting, at
-    /// most `want` pages. The caller holds no claim. Returns `None` if `page` is claimed or filled.
+    /// Prepares a fill of `page` and of missing pages after it, at most `want` pages, as far as the
+    /// latter need no waiting. The caller holds no claim. Returns `None` if `page` is claimed or
+    /// filled.
     fn prepare(self, page: PageNr, want: usize) -> Result<Option<Batch<'m, S>>, Error> {
         let out_of_frames = |reason: OutOfFrames| self.0.out_of_frames(Op::Read, &reason);
         self.check(page)?;
 
-        // 1. The thread waits for the reservation while it holds no claim. From then on it waits
-        //    only for fills.
+        // 1. Waits for the reservation while it holds no claim, and from then on only for fills.
         let page_frames = self.0.order().frames() as usize;
         let permit = self
             .0
@@ -252,12 +249,11 @@ impl<'m, S: RefScheme> Filler<'m, S> {
                 more.push(pending);
             }
         }
-        // The size is loaded after the claims: a thread that changes the size first stores it, and
-        // then waits for the claims of the pages that the change invalidates.
+        // The size is loaded after the claims.
         // ORDERING: SeqCst fence; pairs with the one in `Remover::remove` (store buffering). This
-        // thread claims slots, and then loads the size and reads the file. A thread that has
-        // changed the size or the file then loads slots to find claims. At least one of the two
-        // sees the other's change.
+        // thread claims slots, and then loads the size and reads the file. A thread that changes
+        // the size or the file does so, and then loads slots to find, and wait for, claims. At
+        // least one of the two sees the other's change.
         fence(Ordering::SeqCst);
         // The backend is read only up to this size, even if the file has grown since.
         let size = self.0.fill_size();
@@ -289,8 +285,8 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         }
     }
 
-    /// Whether a truncation is in progress, or has made the file shorter than `fill_size` bytes. If
-    /// so, a transfer of that many bytes may be short without an error.
+    /// Whether a truncation is in progress, or has made the file shorter than `fill_size` bytes, so
+    /// that a transfer of that many bytes may be short without an error.
     fn is_being_cut(self, fill_size: u64) -> bool {
         // In this order: if the truncation has ended, the second check sees the new size.
         self.0.writes_if_any().is_some_and(Writes::is_cutting) || self.0.fill_size() < fill_size
@@ -330,16 +326,14 @@ impl<'m, S: RefScheme> Batch<'m, S> {
     }
 
     /// Reports a failure to the readers that wait for pages of the batch, and then ends the claims
-    /// (F1 of [`crate::mapping::followers`]). `error` is as for
-    /// [`Report::fail`](crate::mapping::followers::Report::fail). The caller drops the error after
-    /// this.
+    /// (F1 of [`crate::mapping::followers`]). The caller keeps `error`, which is as for
+    /// [`Report::fail`](crate::mapping::followers::Report::fail), until this call returns.
     pub(super) fn fail(self, error: Option<&Error>) {
         let pages = self.page..self.page + self.nr_pages() as u64;
         self.filler.0.followers().fail(pages, error);
         drop(self);
     }
 
-    /// Ends the claims of all pages but the first, since the transfer of all pages failed.
     fn drop_neighbours(&mut self) {
         let pages = self.page + 1..self.page + self.nr_pages() as u64;
         self.filler.0.followers().fail(pages, None);
@@ -365,8 +359,8 @@ impl<'m, S: RefScheme> Batch<'m, S> {
         self.page * self.filler.0.page_size() as u64
     }
 
-    /// Returns the memory to read into. It consists of whole pages if the backend requires
-    /// alignment or stores whole pages.
+    /// Returns the memory to read into: whole pages if the backend requires alignment or stores
+    /// these.
     pub(super) fn bufs(&self) -> impl Iterator<Item = RacyBytes<'_>> {
         let mapping = self.filler.0;
         let is_whole =
@@ -389,10 +383,10 @@ impl<'m, S: RefScheme> Batch<'m, S> {
         mapping.call_backend(|backend| backend.read_at(&bufs, pos))
     }
 
-    /// Processes the result of a transfer of `read` bytes: decodes the pages, and zeros their bytes
-    /// past the end of the file. Fails with [`Truncated`](ErrorKind::Truncated) if the first page
-    /// was not read and the file is not being truncated through this cache, and with
-    /// [`Corrupt`](ErrorKind::Corrupt) if the codec refuses the first page.
+    /// Decodes the pages of a transfer of `read` bytes, and zeros their bytes past the end of the
+    /// file. Fails with [`Truncated`](ErrorKind::Truncated) if the first page was not read and the
+    /// file is not being truncated through this cache, and with [`Corrupt`](ErrorKind::Corrupt) if
+    /// the codec refuses the first page.
     pub(super) fn landed(&self, mut read: usize) -> Result<Landed, Error> {
         let mut nr_read = 0;
         let mut restorer = self.filler.0.hooks().map(Restorer::new);
@@ -410,7 +404,6 @@ impl<'m, S: RefScheme> Batch<'m, S> {
                 && let Err(error) = restorer.restore(page, bytes)
             {
                 if nr_read != 0 {
-                    // A reader of this page gets the error from its own fill.
                     break;
                 }
                 self.filler.0.supply().counters.add(Event::FailedFill, 1);

@@ -2,25 +2,23 @@
 //!
 //! Protocol. A thread prepares a fill ([`crate::read::fill`]), but acquires only what needs no
 //! waiting, and submits it to the I/O engine. The thread that completes the request publishes the
-//! pages, or frees all frames, and ends the claims, for which other threads and tasks wait.
-//!
-//! A thread with fills in flight in a submission context of its own holds their claims, and no
-//! other thread completes them. Therefore it waits for nothing but that context (C3 of
-//! [`crate::index::claim`]).
+//! pages, or frees all frames, and ends the claims, for which other threads and tasks wait. If a
+//! thread has fills in its own submission context, no other thread can complete them and end their
+//! claims. So until then it waits for nothing but that context (C3 of [`crate::index::claim`]).
 //!
 //! Lifetime. An in-flight fill has a weak reference to its file ([`crate::mapping::visitor`]).
 //!
-//! Page codecs. A codec may take long or block. The completion runs on a thread of the engine or of
-//! a backend, which all files need, or on one that has other fills to complete. Therefore it passes
-//! the fill to a decoder thread ([`Engines::restore`](crate::base::engines::Engines::restore)).
+//! Page codecs. A codec may block, and the completing thread may be one that all files need, or
+//! have other fills to complete. Therefore it passes the fill to a decoder thread
+//! ([`Engines::restore`](crate::base::engines::Engines::restore)).
 //!
 //! Wakers. Waker threads call the wakers of tasks ([`Engines`](crate::base::engines::Engines)),
 //! after the completion has dropped its reference to the file: a waker may run a task that drops
 //! the file's last handle, which waits for other requests. The completion calls the wakers itself
 //! only if the system provides no thread.
 //!
-//! Failure. Every slot is restored. The error is stored in the fill's [`Report`], if it has one,
-//! and in those of its followers ([`crate::mapping::followers`]), before the claims end.
+//! Failure. Every slot is restored. Before the claims end, the error is stored in the fill's
+//! [`Report`], if it has one, and in those of its followers ([`crate::mapping::followers`]).
 
 #![allow(unsafe_code)] // A flight borrows from its own `visitor`, and lends memory to the kernel.
 
@@ -105,8 +103,8 @@ impl<S: RefScheme> Flights<'_, S> {
         let spans =
             spans.unwrap_or_else(|| batch.bufs().map(Span::from).collect::<Vec<_>>().into());
         // SAFETY: only the lifetime differs. The batch borrows from the mapping behind the `Arc` of
-        // `visitor`. The mapping does not move, and exists as long as `visitor`. The flight drops
-        // the batch first: by the order of its fields, and in `land`. No function passes on a value
+        // `visitor`, which does not move, and exists as long as `visitor`. The flight drops the
+        // batch first: by the order of its fields, and in `land`. No function passes on a value
         // with the extended lifetime.
         let batch = unsafe { mem::transmute::<Batch<'_, S>, Batch<'static, S>>(batch) };
         // The thread that completes the request takes these over.

@@ -1,13 +1,13 @@
 //! Bound on one attempt of a view: one call of its closure on a page.
 //!
-//! Inconsistent bytes of a changing page may lead the closure to any position, and into a cycle.
-//! Therefore after every [`STEP`] accesses the attempt checks whether the page is unchanged. An
-//! unchanged page, whose bytes come from a disk, may contain a cycle too. Therefore the number of
-//! checks is bounded by the page size in bytes: [`STEP`] accesses for each byte, more than any
-//! valid traversal takes (comparing each of 500 slots with every other takes as many).
+//! While a page changes, its inconsistent bytes may lead the closure to any position, and into a
+//! cycle. Therefore after every [`STEP`] accesses the attempt checks whether the page is unchanged.
+//! An unchanged page, whose bytes come from a disk, may contain a cycle too. Therefore at most as
+//! many checks are made as the page has bytes: [`STEP`] accesses for each byte, more than any valid
+//! traversal takes (comparing each of 500 slots with every other takes as many).
 //!
-//! After a check has failed, all later accesses of the attempt fail, and the attempt counts as
-//! inconsistent, whatever its closure returns.
+//! After a failed check, all later accesses of the attempt fail, and it counts as inconsistent,
+//! whatever its closure returns.
 
 use std::cell::Cell;
 use std::fmt;
@@ -52,7 +52,6 @@ pub struct Words<'w> {
 }
 
 impl<'w> Words<'w> {
-    /// Creates the words to watch from their addresses and initial values.
     #[inline(always)]
     #[must_use]
     pub fn new(first: (&'w AtomicU64, u64), second: Option<(&'w AtomicU64, u64)>) -> Self {
@@ -110,7 +109,6 @@ impl Watch for OfFile<'_> {
 #[derive(Debug)]
 pub(crate) struct Look<W> {
     pub(crate) watch: W,
-    /// Number of accesses left before the next check.
     accesses: Cell<u32>,
     /// Number of checks left; 0 once one has failed.
     checks: Cell<u32>,
@@ -192,7 +190,6 @@ fn words<W: Watch>(watch: &W) -> (Option<Word<'_>>, Option<Word<'_>>) {
     )
 }
 
-/// Returns the number of checks that remain of `checks`, or 0 if this check fails.
 #[cold]
 #[inline(never)]
 fn checks_left(first: Option<Word<'_>>, second: Option<Word<'_>>, checks: u32, more: u32) -> u32 {
@@ -206,9 +203,8 @@ fn checks_left(first: Option<Word<'_>>, second: Option<Word<'_>>, checks: u32, m
 /// Whether the page is unchanged since the attempt began, and with it all bytes loaded in between.
 #[inline(always)]
 fn is_as_it_was(first: Option<Word<'_>>, second: Option<Word<'_>>) -> bool {
-    // ORDERING: Acquire fence; as step 5 of the optimistic read ([`crate::read::reader`]): pairs,
-    // through the bytes, with the release fence of the thread that overwrites them, and orders the
-    // loads below after those of the bytes.
+    // ORDERING: Acquire fence; step 5 of the optimistic read ([`crate::read::reader`]): pairs with
+    // the release fence of the thread that overwrites the bytes.
     fence(Ordering::Acquire);
     // ORDERING: Acquire; data to which the page refers must not be loaded before this load.
     let is = |(word, bits): Word<'_>| word.load(Ordering::Acquire) == bits;

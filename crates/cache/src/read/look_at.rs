@@ -5,19 +5,18 @@ use pagewell_sync::bytes::RacySource;
 use crate::read::look::{Look, Torn, Watch};
 use crate::read::view::View;
 
-/// Outcome of an attempt.
 #[derive(Debug)]
 #[must_use]
 pub enum Looked<R> {
     /// Result of the closure, from consistent bytes of the page.
     Done(R),
-    /// An attempt without a reference failed: the page was changing or claimed, or the closure made
-    /// too many accesses.
+    /// An attempt without a reference failed: the page was changing, or there were too many
+    /// accesses.
     Again,
     /// Without a reference: the attempt had no result, and one with a reference must decide. With a
     /// reference: the page's contents are inconsistent.
     Fallback,
-    /// An attempt with a reference failed because the closure made too many accesses.
+    /// With a reference: the closure made too many accesses.
     TooLong,
 }
 

@@ -5,8 +5,8 @@
 //! the `try_get`; the reference is dropped, and the thread that drops the last one frees the frame.
 //!
 //! The bytes of a frame do not change while a thread holds a reference besides the slot's: a writer
-//! stores bytes only before it publishes the frame, or while the frame is frozen, and no freeze
-//! succeeds while such a reference exists. So a copy under the reference needs no validation.
+//! stores bytes only before it publishes the frame, or while the frame is frozen, which such a
+//! reference prevents. So a copy under the reference needs no validation.
 //!
 //! Progress. An attempt is repeated only because another thread changes the slot. The lookup sleeps
 //! during a fill or a truncation of the file. Every other case lasts a few steps.
@@ -29,18 +29,16 @@ use crate::read::fill::{Fill, Filler};
 #[derive(Debug)]
 pub(crate) struct Found<'m, S: RefScheme> {
     pub(crate) reference: FrameRef<'m, S>,
-    /// End of the file's bytes in this page, as a position in the file: at most a size that the
-    /// file had while this frame was its page. (A later size may reflect a truncation or extension
-    /// that this page does not.)
+    /// End of the file's bytes in this page, as a position in the file. The file had at least this
+    /// size while this frame was its page; later sizes may not apply to the page.
     pub(crate) end: u64,
 }
 
-/// End of the claim that a reader has waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 enum Waited {
     Ended,
-    /// The claim was of a fill of several pages, which failed: the page must be tried alone.
+    /// Several pages failed together: the page must be tried alone.
     FailedTogether,
 }
 
@@ -118,8 +116,8 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         }
     }
 
-    /// Sleeps until the claim of a slot ends, which was loaded as `seen`. Fails with the error of a
-    /// fill of `page` that failed since ([`crate::mapping::followers`]).
+    /// Sleeps until the claim of a slot loaded as `seen` ends. Fails with the error of a fill of
+    /// `page` that failed since ([`crate::mapping::followers`]).
     #[cold]
     #[inline(never)]
     fn wait_for_claim(self, page: PageNr, seen: Seen<'_>) -> Result<Waited, Error> {
@@ -160,7 +158,6 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
             Ok(found) => found,
             Err(error) => self.get_after(error, page, &|| ahead())?,
         };
-        // The file may have become shorter.
         let rest = end.saturating_sub(start);
         if rest == 0 {
             return Err(past_end());
@@ -169,9 +166,9 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
     }
 
     /// If [`get`](Self::get) failed because pages that are not clean prevented eviction, waits
-    /// until pages have been cleaned, and repeats `get`. The caller holds no lock of any file. A
-    /// separate function, so that successful lookups are compiled as if `get` were called only
-    /// once: passing a result on through memory costs seven nanoseconds.
+    /// until pages have been cleaned, and repeats `get`. The caller holds no lock of any file.
+    /// Separate, so that successful lookups pass no result through memory, which costs seven
+    /// nanoseconds.
     #[cold]
     #[inline(never)]
     pub(crate) fn get_after(
@@ -184,9 +181,9 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         self.get(page, ahead)
     }
 
-    /// As [`peek`](Self::peek), and sets the accessed bit of `page`. If it returns `None`, for any
-    /// reason, the caller calls [`get`](Self::get). Inlined by force: to pass a result on through
-    /// memory twice costs as much as to take the reference.
+    /// As [`peek`](Self::peek), and sets the accessed bit of `page`. On `None`, for any reason, the
+    /// caller calls [`get`](Self::get). Inlined by force: to pass a result through memory twice
+    /// costs as much as to take the reference.
     #[inline(always)]
     fn try_hit(self, page: PageNr) -> Option<Found<'m, S>> {
         let seen = self.0.index().look(page)?;
@@ -241,8 +238,8 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         is_there
     }
 
-    /// Sets the accessed bit of `page`, whose slot was loaded as `seen`. Best effort: the bit stays
-    /// clear if the slot has changed, or the page was removed together with its leaf.
+    /// Sets the accessed bit of `page`, whose slot was loaded as `seen`, unless the slot has
+    /// changed.
     #[inline]
     pub(crate) fn mark_referenced(self, page: PageNr, seen: Seen<'_>) {
         if !seen.slot.is_hot() {

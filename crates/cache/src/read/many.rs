@@ -9,10 +9,10 @@
 //! 3. Copy all bytes.
 //! 4. Execute one acquire fence, then reload all slots.
 //!
-//! The argument for one read applies to each: its copy lies between the two loads of its slot, and
-//! the fence between the copy and the second load. Each request that does not hit, or whose slot
-//! has changed, is afterwards read on its own, after the I/O engine has read the missing pages of
-//! these requests together ([`crate::read::flight`]).
+//! The argument for one read applies to each: its copy and the fence lie between the two loads of
+//! its slot. Each request that does not hit, or whose slot has changed, is afterwards read on its
+//! own, after the I/O engine has read the missing pages of these requests together
+//! ([`crate::read::flight`]).
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::atomic::{Ordering, fence};
@@ -52,7 +52,7 @@ impl<'b> ReadRequest<'b> {
 }
 
 impl<S: RefScheme> Reader<'_, S> {
-    /// Performs the hits among up to [`GROUP`] requests. Returns a set bit for each of the others.
+    /// Performs the hits among up to [`GROUP`] requests. Returns a set bit for each other request.
     #[inline]
     pub(crate) fn read_group(self, requests: &mut [ReadRequest<'_>]) -> u32 {
         let nr = requests.len().min(GROUP);
@@ -108,7 +108,6 @@ impl<S: RefScheme> Reader<'_, S> {
         others
     }
 
-    /// Prefetches the slots of up to [`GROUP`] pages, and then the first lines of the pages.
     pub(crate) fn prefetch_pages(self, pages: &[PageNr]) {
         let index = self.0.index().looker();
         for &page in pages {

@@ -35,8 +35,8 @@ pub struct OwnedPageGuard<S: RefScheme = LockBit> {
     len: usize,
 }
 
-/// Returns a reference to the frame of `page`, and the number of its bytes within the file.
-/// Inlined: a result that is stored and loaded in pieces of different sizes stalls the processor.
+/// Returns the frame of `page`, and the number of its bytes within the file. Inlined: a result
+/// stored and loaded in pieces of different sizes stalls the processor.
 #[inline(always)]
 fn pin<S: RefScheme>(
     mapping: &Mapping<S>,
@@ -62,7 +62,7 @@ impl<'f, S: RefScheme> PageGuard<'f, S> {
         Ok(Self { hold, len })
     }
 
-    /// Pins by a counted reference, without the bookkeeping for hazards: the baseline.
+    /// Pins by a counted reference only: the baseline.
     #[cfg(feature = "baselines")]
     pub(crate) fn counted(mapping: &'f Mapping<S>, page: PageNr) -> Result<Self, Error> {
         let (reference, len) = pin(mapping, page)?;
@@ -73,7 +73,7 @@ impl<'f, S: RefScheme> PageGuard<'f, S> {
 
 #[cfg(feature = "baselines")]
 impl<S: RefScheme> PageGuard<'_, S> {
-    /// Whether the pin is a hazard, and not counted: for tests and benchmarks.
+    /// Whether the pin is a hazard, for tests and benchmarks.
     pub fn is_announced(&self) -> bool {
         self.hold.is_announced()
     }
@@ -91,7 +91,6 @@ impl<S: RefScheme> OwnedPageGuard<S> {
         Ok(Self::of(mapping, page, reference, len))
     }
 
-    /// As [`new`](Self::new), from a counted reference to the frame of `page`, with `len` bytes.
     pub(crate) fn of(
         mapping: &Mapping<S>,
         page: PageNr,
@@ -113,7 +112,7 @@ impl<S: RefScheme> OwnedPageGuard<S> {
 
 #[cfg(feature = "baselines")]
 impl<S: RefScheme> OwnedPageGuard<S> {
-    /// Whether the pin is a hazard, and not counted: for tests and benchmarks.
+    /// Whether the pin is a hazard, for tests and benchmarks.
     pub fn is_announced(&self) -> bool {
         self.hold.is_announced()
     }

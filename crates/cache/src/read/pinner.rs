@@ -1,27 +1,31 @@
-//! Pins: by a hazard, published in a cache line of the thread's own, or by a counted reference.
+//! Pins: by a hazard, or by a counted reference.
+//!
+//! A hazard pin publishes its frame in a hazard slot, in a cache line of the thread's own. It
+//! requires that the frame is *protected*: one counted reference then stands for all hazards of the
+//! frame, so no thread can freeze it at a count of one. A thread that cannot freeze the frame
+//! *queries* it: the next scan drops this reference, unless a hazard slot names the frame.
 //!
 //! # Protocol
 //!
 //! ```text
 //! pin by a hazard                           write, eviction, truncation or move of the page
 //! 1 load the slot: hot (acquire)            a claim the slot (`busy`)
-//! 2 if the frame's protection is on,        b freeze the frame at a count of one: fails while
-//!   publish the frame                         the frame is protected
-//! 3 light fence; is the protection still    c if so, copy to another frame; or let the page stay
-//!   on? (acquire)
+//! 2 if the frame is protected, publish it   b freeze the frame at a count of one: fails while
+//!                                             the frame is protected
+//! 3 light fence; still protected?           c if it fails, copy to another frame, or let the
+//!   (acquire)                                 page stay
 //! 4 load the file's size                    d end the claim: new version, or as before
 //! 5 reload the slot: unchanged?             e retire the frame: no more hazards; a scan frees it
 //!                                             when there are none
 //! ```
 //!
 //! The module `announce` of the frame crate shows that the frame keeps its bytes while the pin
-//! exists: the protection has a counted reference, which is dropped only after a scan has found no
-//! hazard. Steps 1 and 5 show that the frame is the page's: the word of a present slot does not
+//! exists. Steps 1 and 5 show that the frame is the page's: the word of a present slot does not
 //! repeat, so the page was in this frame while step 3 loaded the protection and step 4 the size.
 //!
-//! A thread that has pinned a page often by counted pins sets the protection, under the claim of
-//! the page's slot. So while a claim is held, no other thread sets the protection, but a scan may
-//! remove it ([`pagewell_frame::FrameMeta::is_marked`]).
+//! A thread that has pinned a page often by counted pins protects the frame, under the claim of the
+//! page's slot. So while another thread holds the claim, only a scan changes the protection, and
+//! only ends it ([`pagewell_frame::FrameMeta::is_marked`]).
 //!
 //! A pin is counted if the page is missing, not hot or past the end of the file, if its slot has
 //! changed by step 5, if its frame is not protected, if no hazard slot is left, or in a fork.
@@ -44,7 +48,7 @@ pub(crate) struct Pinner<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<'m, S: RefScheme> Pinner<'m, S> {
     /// Returns a hazard of `page` and the number of the page's bytes within the file, or `None` if
-    /// the pin must be counted. The numbered steps are those of the module documentation.
+    /// the pin must be counted.
     #[inline(always)]
     pub(crate) fn announced(self, page: PageNr) -> Option<(Hold<'m, S>, usize)> {
         self.announced_by(page, |frame, is_still| {
@@ -52,7 +56,6 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
         })
     }
 
-    /// As [`announced`](Self::announced), without a lifetime parameter.
     #[inline(always)]
     pub(crate) fn announced_owned(self, page: PageNr) -> Option<(OwnedHold<Shared<S>>, usize)> {
         self.announced_by(page, |frame, is_still| {
@@ -82,14 +85,13 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
         let hold = announce(frame, &mut || {
             // 4. The shift does not overflow: an index has no slots beyond `MAX_FILE_BYTES`.
             rest = self.0.size().saturating_sub(page << self.0.page_shift());
-            // 5. The loads of steps 4 and 5 acquire, so they stay in this order.
+            // 5. Acquiring loads, so this one follows that of step 4.
             rest != 0 && seen.is_unchanged()
         })?;
         Some((hold, rest.min(self.0.page_size() as u64) as usize))
     }
 
-    /// Records a counted pin. If this thread pins `page` often, protects the frame, so that later
-    /// pins use hazards.
+    /// Records a counted pin. If this thread pins `page` often, protects the frame for later pins.
     pub(crate) fn note_counted(self, page: PageNr, reference: &FrameRef<'_, S>) {
         if self.0.pool().note_counted(reference) {
             self.mark(page, reference);

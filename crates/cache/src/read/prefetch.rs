@@ -16,12 +16,11 @@ pub(crate) struct Prefetcher<'m, S: RefScheme> {
     mapping: &'m Arc<Mapping<S>>,
     jobs: Vec<Job>,
     nr_left: u64,
-    /// Number of pages prepared since the last submission.
     nr_begun: usize,
 }
 
 impl<'m, S: RefScheme> Prefetcher<'m, S> {
-    /// A prefetcher reads at most an eighth of the cache, so that the first pages stay cached.
+    /// Limits the prefetch to an eighth of the cache, so that its first pages stay cached.
     pub(crate) fn new(mapping: &'m Arc<Mapping<S>>) -> Self {
         Self {
             mapping,
@@ -33,7 +32,7 @@ impl<'m, S: RefScheme> Prefetcher<'m, S> {
     }
 
     /// Prepares reads of the missing pages among `pages`. Returns `false` at the first read that
-    /// would have to wait, fails, or exceeds the limit.
+    /// would wait, fails, or exceeds the limit.
     pub(crate) fn add(&mut self, pages: Range<PageNr>) -> bool {
         let end = pages.end.min(self.mapping.nr_pages());
         let mut page = pages.start;
@@ -76,8 +75,8 @@ impl<'m, S: RefScheme> Prefetcher<'m, S> {
         std::mem::take(&mut self.nr_begun)
     }
 
-    /// Performs all prepared reads on this thread. When it returns, decoder threads may still be
-    /// decoding pages of a file with a codec, whose slots are claimed.
+    /// Performs all prepared reads on this thread. Decoder threads may still be decoding pages
+    /// afterwards, whose slots are claimed.
     pub(crate) fn run(mut self) {
         if !self.jobs.is_empty() {
             self.mapping.engines().engine().run(&mut self.jobs);

@@ -16,8 +16,8 @@ use pagewell_sync::prefetch::prefetch;
 use crate::mapping::record::Mapping;
 use crate::mapping::shared::Shared;
 
-/// Copies `dst.len()` bytes from byte `off` of the page that begins at `frame`, which a slot of the
-/// caller's index has named. `off + dst.len()` is within the page.
+/// Copies `dst.len()` bytes from byte `off` of the page at `frame`, all within the page. A slot of
+/// the caller's index has named `frame`.
 #[inline]
 pub(super) fn copy_page<S: RefScheme>(view: FrameView<S>, frame: u32, off: usize, dst: &mut [u8]) {
     // SAFETY: (P) views are kept in indices, and those in mappings, which own a strong reference to
@@ -43,9 +43,8 @@ pub(super) fn prefetch_page<S: RefScheme>(view: FrameView<S>, frame: u32, off: u
     prefetch(start.wrapping_add(len.saturating_sub(1)));
 }
 
-/// Returns the first `len` bytes of the page at `frame`, which other threads may be writing. A slot
-/// of the caller's index has named `frame`, and the page has at least `len` bytes. The caller's
-/// mapping lives as long as `'a`.
+/// Returns the first `len` bytes of the page at `frame`, which other threads may be writing. The
+/// requirements of [`copy_page`] apply. The caller's mapping lives as long as `'a`.
 #[inline(always)]
 pub(super) fn racy_page<'a, S: RefScheme>(
     view: FrameView<S>,
@@ -57,8 +56,7 @@ pub(super) fn racy_page<'a, S: RefScheme>(
     unsafe { view.bytes(frame, 0, len) }.source()
 }
 
-/// Publishes `frame` in a hazard slot that owns a reference to the value with the pool
-/// ([`OwnedHold::try_announce`]).
+/// Publishes `frame` in a hazard slot with a reference to the pool ([`OwnedHold::try_announce`]).
 #[inline(always)]
 pub(super) fn try_announce_owned<S: RefScheme>(
     mapping: &Mapping<S>,
@@ -101,7 +99,6 @@ pub(super) fn pinned_slice<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr, le
     let bytes = unsafe { pool.view().bytes(frame.get(), 0, len) };
     // SAFETY: the range is the page's. The only callers are guards, which lend the slice for as
     // long as they hold the page. A page is written only before it is published, or while its frame
-    // is frozen. No freeze succeeds while the guard's reference exists: a counted one, or the
-    // protection reference that stands for its hazard (`pinner`).
+    // is frozen, which the guard's reference prevents: a counted one, or the protection (`pinner`).
     unsafe { std::slice::from_raw_parts(bytes.as_ptr(), len) }
 }

@@ -1,10 +1,9 @@
 //! Page lookup for tasks: stores a waker where a thread would sleep.
 //!
-//! The I/O engine reads a missing page ([`crate::read::flight`]). If another thread has claimed the
-//! slot, the task's waker waits for the end of the claim
-//! ([`WaitTable`](pagewell_sync::parking::WaitTable)). Where a thread would wait for anything else
-//! (a reservation, a frame, a truncation), an offloaded call does the lookup
-//! ([`Errand`](crate::base::errand::Errand)).
+//! The I/O engine reads a missing page ([`crate::read::flight`]). If the slot is claimed, the
+//! task's waker waits for the end of the claim ([`WaitTable`](pagewell_sync::parking::WaitTable)).
+//! Where a thread would wait for anything else, such as a reservation, a frame or a truncation, an
+//! offloaded call does the lookup ([`Errand`](crate::base::errand::Errand)).
 
 use std::task::Waker;
 
@@ -23,8 +22,8 @@ use crate::read::flight::{Departure, Flights};
 use crate::read::lookup::{Found, Lookup};
 use crate::read::reader::Guide;
 
-/// Maximum number of fills of a page that is evicted each time before the task runs. After that an
-/// offloaded call fills the page, and keeps a reference to it.
+/// Maximum number of fills of a page that is evicted before the task runs. Then an offloaded call
+/// fills the page, and keeps a reference.
 const TRIES: u32 = 3;
 
 pub(crate) enum Step<T> {
@@ -42,8 +41,7 @@ pub(crate) struct Waiting {
     report: Option<Arc<Report>>,
     nr_fills: u32,
     /// Number of failed transfers of several pages. After one, this page is tried alone. (A `bool`
-    /// would add padding. The compiler would then move a future in pieces that each span two
-    /// fields, and the load of such a piece would fail store forwarding: 10 ns per hit.)
+    /// would add padding, and moves of the future would fail store forwarding: 10 ns per hit.)
     nr_failed_together: u32,
 }
 
@@ -59,14 +57,12 @@ impl Waiting {
         }
     }
 
-    /// Whether the task has the report of a fill that failed.
     fn is_settled(&self) -> bool {
         self.report
             .as_ref()
             .is_some_and(|report| report.is_settled())
     }
 
-    /// Drops the report. Fails with the error that is stored in it.
     fn check_report(&mut self) -> Result<(), Error> {
         let Some(report) = self.report.take() else {
             return Ok(());
@@ -85,7 +81,6 @@ impl Waiting {
     ) -> Result<Step<Found<'m, S>>, Error> {
         self.take_out(mapping);
         if page != self.page {
-            // The result of the previous page's fill does not apply to this one.
             *self = Self {
                 page,
                 ..Self::default()
@@ -113,7 +108,6 @@ impl Waiting {
                     if self.is_settled() {
                         self.check_report()?;
                     }
-                    // The task's own fill takes longer than these retries.
                     if self.report.is_none() && backoff.rounds() < WATCHES {
                         backoff.wait();
                         continue;

@@ -1,6 +1,6 @@
-//! View: the argument of a view's closure, which accesses a page's bytes in place while other
-//! threads may write them. The bytes are accessible only as copies (as [`RacySource`] makes them),
-//! so a value that was read cannot change afterwards.
+//! View: the argument of a view's closure, which reads a page in place while other threads may
+//! write it. It returns only copies of bytes ([`RacySource`]), so a value that was read cannot
+//! change afterwards.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -11,16 +11,15 @@ use pagewell_sync::bytes::RacySource;
 use crate::index::token::Token;
 use crate::read::look::{Look, OfFile, Torn, Watch};
 
-/// Lengths of copies that are inlined. If these are few, a closure that copies stays short, and is
-/// likely to be inlined. For shorter lengths, the methods for arrays and integers are better.
+/// Lengths of copies that are inlined: few, so that a closure with a copy is likely to be inlined
+/// too. For shorter lengths, the methods for arrays and integers are better.
 const IN_LINE: RangeInclusive<usize> = 16..=64;
 
 /// Bytes of a page, or of a part of it, in the closure of [`File::view`](crate::File::view). A view
 /// of a memory space has another `W`.
 ///
-/// The bytes may change during the closure, so that two accesses are inconsistent with each other.
-/// The closure's result is then dropped, and the closure is called again. Positions are relative to
-/// the start of the view and need not be aligned.
+/// The bytes may change during the closure. Its result is then dropped, and it is called again.
+/// Positions are relative to the start of the view and need not be aligned.
 ///
 /// # Errors
 ///
@@ -81,8 +80,8 @@ impl<'v, W: Watch> View<'v, W> {
 
     /// Checks that the page is unchanged since the attempt began: all values read are consistent.
     ///
-    /// The closure calls it before it uses a value outside the view: as an index into another
-    /// array, or as the number of iterations of a loop without accesses.
+    /// The closure calls it before it uses a value outside the view, for example as an index into
+    /// another array, or as the length of a loop without accesses.
     #[inline]
     pub fn check(&self) -> Result<(), Torn> {
         self.look.check(0)
@@ -142,8 +141,7 @@ impl<'v, W: Watch> View<'v, W> {
         compare_bytes(self.bytes.get(at, other.len()).ok_or(Torn)?, other).ok_or(Torn)
     }
 
-    /// Compares all bytes of the view with `other` as slices are compared. With
-    /// [`part`](Self::part), this compares keys of variable length.
+    /// Compares all bytes of the view with `other`, for example a [`part`](Self::part) with a key.
     #[inline]
     pub fn compare_all(&self, other: &[u8]) -> Result<Ordering, Torn> {
         let both = self.len().min(other.len());
@@ -194,7 +192,6 @@ impl<'v, W: Watch> View<'v, W> {
     {
         self.look.count()?;
         let len = width.checked_mul(count).ok_or(Torn)?;
-        // No product or sum below exceeds these two.
         self.bytes.get(at, len).ok_or(Torn)?;
         let (mut low, mut high) = (0, count);
         while low < high {
@@ -210,9 +207,8 @@ impl<'v, W: Watch> View<'v, W> {
 }
 
 impl View<'_, OfFile<'_>> {
-    /// Returns a token of the page's state, for a later comparison
-    /// ([`File::is_unchanged`](crate::File::is_unchanged)). It covers the whole page, even if the
-    /// view is of a part.
+    /// Returns a token of the whole page's state, for a later comparison
+    /// ([`File::is_unchanged`](crate::File::is_unchanged)).
     ///
     /// Return the token together with the result: if the page changes before the attempt ends, the
     /// closure is called again, and only a token from the successful attempt is of use.
@@ -229,15 +225,14 @@ impl<W: Watch> fmt::Debug for View<'_, W> {
     }
 }
 
-/// Copies all of `bytes`, which are passed in registers, to `buf` of the same length.
 #[inline(never)]
 fn copy_any(bytes: RacySource<'_>, buf: &mut [u8]) {
     bytes.copy_to(0, buf);
 }
 
-/// Compares all of `bytes` with `other`, which has the same length, by words with the highest byte
-/// first. Only the first word, which decides most comparisons, is compared inline. `None` would
-/// mean that the lengths differ.
+/// Compares all of `bytes` with `other`, of the same length, by words with the highest byte first.
+/// Inline only for the first word, which decides most comparisons. `None` would mean unequal
+/// lengths.
 #[inline(always)]
 fn compare_bytes(bytes: RacySource<'_>, other: &[u8]) -> Option<Ordering> {
     if let Some(first) = other.first_chunk() {
@@ -261,7 +256,7 @@ fn compare_any(bytes: RacySource<'_>, other: &[u8]) -> Option<Ordering> {
     if rest.is_empty() {
         return Some(Ordering::Equal);
     }
-    // Compare the rest by words that begin in the equal part. A concurrent change drops the result.
+    // The rest, by words that begin in the equal part. A concurrent change drops the result.
     if let Some(last) = other.last_chunk() {
         let order =
             u64::from_be_bytes(bytes.load(other.len() - 8)?).cmp(&u64::from_be_bytes(*last));

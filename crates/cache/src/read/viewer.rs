@@ -17,18 +17,17 @@
 //! later write has stored, step 6 sees another word. So if the slot is unchanged, the closure's
 //! result was computed only from bytes that the page had at one moment. A failed attempt cannot
 //! access memory outside the page, it ends ([`crate::read::look`]), and its result is dropped.
-//! Effects of the closure itself are not undone. The closure may also change the slot itself, by a
-//! write to the page or by its eviction.
+//! Effects of the closure are not undone; among them may be a change of this slot.
 //!
 //! # Retries, and the attempt with a reference
 //!
 //! An attempt that is inconsistent or finds the slot claimed is repeated up to [`TRIES`] times: a
 //! writer finishes within a few steps, and a reference would make the next writer move the page
 //! (`docs/adr/0007-*`). A page that is missing or whose accessed bit is clear is looked up with a
-//! reference. The last attempt has a reference too, so the bytes do not change. An access outside
-//! the page is then caused by the page's contents, and the view fails ([`ErrorKind::Malformed`]).
+//! reference. So is the page of the last attempt: its bytes do not change, so an access outside the
+//! page is caused by its contents, and the view fails ([`ErrorKind::Malformed`]).
 //!
-//! A panic of the closure needs no cleanup: an attempt holds nothing but the reference's guard.
+//! A panic of the closure needs no cleanup: an attempt holds at most a reference.
 //!
 //! Verified by `loom_view_vs_evict_and_reuse`, `loom_view_vs_write`,
 //! `loom_view_that_goes_round_in_circles_ends`; by the mutants `view-*`.
@@ -64,10 +63,8 @@ pub(crate) struct Held<'m, S: RefScheme> {
 }
 
 impl<'m, S: RefScheme> Viewer<'m, S> {
-    /// Prepares one attempt on `page` without a reference, or returns the outcome if impossible.
     #[inline(always)]
     fn begin<R>(self, page: PageNr) -> Result<Ground<'m>, Looked<R>> {
-        // Loaded before the first atomic access, as in [`crate::read::reader`].
         let view = self.0.index().view();
         let page_size = self.0.page_size();
         let start = page.wrapping_shl(self.0.page_shift());
@@ -84,8 +81,8 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
             });
         }
         // 3. Loaded after the slot: if step 6 finds the slot unchanged, the file had this size
-        //    while the page had these bytes. (No slot lies beyond `MAX_FILE_BYTES`, so `start` does
-        //    not wrap.)
+        //    while the page had these bytes. (`start` does not wrap: no slot lies beyond
+        //    `MAX_FILE_BYTES`.)
         let rest = self.0.size().saturating_sub(start);
         if rest == 0 {
             return Err(Looked::Fallback);
@@ -95,10 +92,8 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
         Ok((bytes, OfFile::seen(seen, self.0.origin(), page, len)))
     }
 
-    /// Makes one attempt on `page`: with the reference in `held`, or without a reference.
-    ///
-    /// The compiler decides on inlining. A short closure is inlined into the caller of the view,
-    /// with all captured values in registers. A long one has one copy, here.
+    /// Makes one attempt on `page`, with the reference in `held` if any. A short closure is inlined
+    /// into the caller of the view; a long one has one copy, here.
     #[inline]
     pub(crate) fn look<R, F>(
         self,
@@ -132,7 +127,6 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
         }
     }
 
-    /// Repeats attempts on `page` until one is valid. If the page is missing, fills `ahead` pages.
     #[inline]
     pub(crate) fn view<R, F, A>(self, page: PageNr, mut look: F, ahead: A) -> Result<R, Error>
     where
@@ -145,7 +139,6 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
         }
     }
 
-    /// Continues after a first attempt that failed, whatever its outcome was.
     #[cold]
     #[inline(never)]
     fn again<R, F>(self, page: PageNr, look: &mut F, ahead: &dyn Fn() -> usize) -> Result<R, Error>
@@ -176,8 +169,8 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
             .hold(page, Op::View, ahead)
             .map_err(|error| error.with_op(Op::View))?;
         // While a frame is referenced, a slot that names it is that of its page, and the bytes do
-        // not change. If the page has moved or was removed, no slot names this frame; if the slot
-        // is claimed, the page may be about to change. In these cases the token counts as changed.
+        // not change. If no slot names it (the page was moved or removed), or the slot is claimed,
+        // the token counts as changed.
         let token = match self.0.index().look(page) {
             Some(seen) if seen.slot.state() == State::Present(reference.frame()) => {
                 self.0.origin().token(page, seen)
@@ -186,13 +179,11 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
         };
         Ok(Held {
             reference,
-            // If the end of the file has changed since the lookup, the token counts as changed.
             token: token.of_len(len),
             len,
         })
     }
 
-    /// Returns the error for an attempt with a reference that failed.
     fn malformed(self, page: PageNr, is_too_long: bool) -> Error {
         let error = self.0.error(ErrorKind::Malformed, Op::View).with_page(page);
         if is_too_long {

@@ -2,8 +2,8 @@
 //!
 //! # Protocol
 //!
-//! A write past the end holds the size lock. Its pages become resident before the size covers them.
-//! The page that contains the old end is written last, and the size is stored before the claim of
+//! A write past the end holds the size lock. Its pages become resident before the size covers them:
+//! the page that contains the old end is written last, and the size is stored before the claim of
 //! that page ends (`write_growing`). A gap has no pages. A page that is not resident and lies past
 //! the end of the backend's file ([`crate::writeback::size`]) reads as zeros.
 //!
@@ -12,17 +12,16 @@
 //!    fails has no effect. A fill whose transfer is short during this step sleeps until the
 //!    truncation has ended ([`Writes::cutting`]). If the backend panics, or does not report whether
 //!    it has truncated the file, the truncation counts as done.
-//! 2. Store the size, then the size for fills: a fill that finds a page past the end of the
-//!    backend's file zeros it, and a reader of these zeros must see that the file is shorter.
-//! 3. Remove the pages past the new end (`Remover::remove`), and call the file's user, which keeps
-//!    copies.
+//! 2. Store the size, then the size for fills: a fill zeros a page past the end of the backend's
+//!    file, and a reader of these zeros must see that the file is shorter.
+//! 3. Remove the pages past the new end (`Remover::remove`), and call the user that keeps copies.
 //!
 //! # Locks
 //!
-//! A thread that waits for a page that is pinned for writing holds no size lock: the thread that
-//! has the guard may extend the file before it drops the guard. No writer is throttled while it
-//! holds the size lock: other threads need that lock, and the flusher that cleans the file waits
-//! for the writeback lock and for the callback, which may write to other files.
+//! A thread that waits for a page that is pinned for writing holds no size lock: the owner of the
+//! guard may extend the file first. No writer is throttled while it holds the size lock: other
+//! threads need that lock, and the flusher that cleans the file waits for the writeback lock and
+//! for the callback, which may write to other files.
 //!
 //! Verified by `loom_append_vs_*`, `loom_gap_vs_read`, `loom_create_vs_truncate`,
 //! `loom_read_vs_cut`, `loom_read_vs_failed_cut`; the litmus tests `write-vs-truncate*`,
@@ -47,7 +46,6 @@ use crate::write::page::{Bound, PageWriter};
 use crate::writeback::size::StorageSize;
 use crate::writeback::tail::{Tail, TailKeeper};
 
-/// Treatment of the pages already written if the write of a later page fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Kept,
@@ -58,9 +56,9 @@ pub(crate) enum Part {
 pub(crate) struct Grower<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<S: RefScheme> Grower<'_, S> {
-    /// Performs a write past the end. The caller holds the size lock. The page that contains the
-    /// old end is written last, and the size is stored before its claim ends. Otherwise a flusher
-    /// could write that page only up to the old end, and mark it clean.
+    /// Performs a write past the end. The caller holds the size lock. The size is stored before the
+    /// claim of the page with the old end is released. Otherwise a flusher could write that page
+    /// only up to the old end, and mark it clean.
     pub(crate) fn write_growing(
         self,
         writes: &Writes,
@@ -83,7 +81,6 @@ impl<S: RefScheme> Grower<'_, S> {
             Remover(self.0).drop_past_end(old);
             return (0, past);
         }
-        // The pages are resident: a thread that sees the size sees them.
         let size = old.max(pos + (in_last + nr_past) as u64);
         if in_last == 0 {
             if nr_past != 0 {
@@ -97,8 +94,8 @@ impl<S: RefScheme> Grower<'_, S> {
             Remover(self.0).drop_past_end(old);
             return (nr, result);
         }
-        // The size is not stored yet if the old end is the end of a page. A redundant store would
-        // take the cache line of the size from readers.
+        // If the old end is the end of a page, the size is not stored yet. A redundant store would
+        // take its cache line from readers.
         if self.0.size() != size {
             self.0.store_size(size);
         }
@@ -107,7 +104,6 @@ impl<S: RefScheme> Grower<'_, S> {
 
     pub(crate) fn append_bytes(self, buf: &[u8], lsn: u64) -> Result<Range<u64>, Error> {
         let writes = self.0.writes(Op::Write)?;
-        // Shorter appends touch at most two pages, which any cache can hold.
         if buf.len() > self.0.page_size() {
             self.check_append(writes, buf.len())?;
         }
@@ -115,8 +111,8 @@ impl<S: RefScheme> Grower<'_, S> {
     }
 
     /// Refuses an append of `len` bytes that can never succeed, before any page is evicted or
-    /// written back for it. Its pages are past the end of the file until all of them are dirty, so
-    /// all of them together must be within the dirty limit of one file.
+    /// written back for it. All of its pages are dirty at once, so they must be within the dirty
+    /// limit of one file.
     #[cold]
     fn check_append(self, writes: &Writes, len: usize) -> Result<(), Error> {
         let pos = self.0.size();
@@ -171,8 +167,8 @@ impl<S: RefScheme> Grower<'_, S> {
         result.map(|()| pos..end)
     }
 
-    /// Whether an append of `len` bytes would write only to the page with the end of the file, and
-    /// that page is not clean. A hint.
+    /// Whether an append of `len` bytes would only write to the tail page, which is not clean. A
+    /// hint.
     fn is_in_dirty_tail(self, len: usize) -> bool {
         let (pos, page_size) = (self.0.size(), self.0.page_size());
         let off = pos as usize & (page_size - 1);
@@ -182,7 +178,6 @@ impl<S: RefScheme> Grower<'_, S> {
         self.0.seems_unclean(pos >> self.0.page_shift())
     }
 
-    /// Returns the end of a write of `len` bytes from byte `pos` on, or `FileTooLarge`.
     pub(crate) fn checked_end(self, writes: &Writes, pos: u64, len: usize) -> Result<u64, Error> {
         let end = pos.checked_add(len as u64);
         let end = end.filter(|end| *end <= self.0.reach()).ok_or_else(|| {
@@ -205,9 +200,8 @@ impl<S: RefScheme> Grower<'_, S> {
         error.with_detail(detail.to_string())
     }
 
-    /// Queries the backend whether the file can have `size` bytes. Without this, only later syncs
-    /// would return the error of a write past a limit, until the file is truncated. The largest
-    /// accepted size is recorded, usually that of the whole index.
+    /// Queries the backend whether the file can have `size` bytes. Otherwise only later syncs would
+    /// report a write past a limit, until the file is truncated. Records the largest accepted size.
     #[cold]
     fn check_size(self, writes: &Writes, op: Op, size: u64) -> Result<(), Error> {
         let layout = self.0.layout();
@@ -245,8 +239,8 @@ impl<S: RefScheme> Grower<'_, S> {
         }
     }
 
-    /// Ensures that bytes that the backend has after the end do not become part of the file when it
-    /// is extended ([`crate::writeback::tail`]). The caller holds the size lock.
+    /// Ensures that the backend's bytes after the end do not become part of the file when it is
+    /// extended ([`crate::writeback::tail`]). The caller holds the size lock.
     pub(crate) fn settle_end(self, writes: &Writes, op: Op) -> Result<(), Error> {
         if self.0.hooks().is_none() {
             return Ok(());
@@ -264,8 +258,8 @@ impl<S: RefScheme> Grower<'_, S> {
         Ok(())
     }
 
-    /// Removes bytes that an earlier program left after the end. If this fails, the next call that
-    /// extends the file tries again and returns the error.
+    /// Removes bytes that an earlier program left after the end. After a failure, the next call
+    /// that extends the file tries again.
     #[cfg(not(loom))]
     pub(crate) fn settle_at_open(self) {
         if let Some(writes) = self.0.writes_if_any()
@@ -279,8 +273,8 @@ impl<S: RefScheme> Grower<'_, S> {
         }
     }
 
-    /// Zeros the bytes past the end in the partial tail page of a file with a page codec
-    /// ([`Writes::loose_end`]). The caller holds the size lock.
+    /// Zeros the bytes past the end in the partial tail page of a file with a page codec, as
+    /// required by [`Writes::loose_end`]. The caller holds the size lock.
     fn rewrite_end(self, writes: &Writes) -> Result<(), Error> {
         if self.0.hooks().is_none() {
             return Ok(());
@@ -297,8 +291,8 @@ impl<S: RefScheme> Grower<'_, S> {
         Ok(())
     }
 
-    /// Zeros the bytes between the end of the file and `pos` in the partial tail page, if it is
-    /// resident. The caller holds the size lock.
+    /// Zeros the bytes between the end of the file and `pos` in the tail page, if resident, with
+    /// the size lock.
     pub(crate) fn zero_tail(self, writes: &Writes, pos: u64) -> Result<(), Error> {
         let old = self.0.size();
         let page_size = self.0.page_size() as u64;
@@ -317,7 +311,6 @@ impl<S: RefScheme> Grower<'_, S> {
         Ok(())
     }
 
-    /// Changes the file's size: removes the bytes past the new size, or adds zeros.
     pub(crate) fn resize(self, new: u64) -> Result<(), Error> {
         let writes = self.0.writes(Op::Resize)?;
         self.when_unlocked(writes, || self.try_resize(writes, new))
@@ -345,18 +338,19 @@ impl<S: RefScheme> Grower<'_, S> {
         }
         let is_cut_in_page = self.0.layout().has_part(new) && new < old;
         if is_cut_in_page {
-            // The page is rewritten after the truncation. If it cannot be read, nothing is changed.
+            // If the page, which is rewritten after the truncation, cannot be read, nothing is
+            // changed.
             drop(
                 Lookup(self.0)
                     .get(new >> self.0.page_shift(), || 1)
                     .map_err(|error| error.with_op(Op::Resize))?,
             );
         }
-        // While this thread holds the lock, no write is in flight that could extend the backend's
-        // file after the truncation.
+        // With this lock held, no write in flight can extend the backend's file after the
+        // truncation.
         let mut storage = self.0.lock_storage(writes, Op::Resize)?;
-        // A truncation is passed to the backend only if the backend has the bytes. Growth is passed
-        // on at once, so that this call returns an error of the backend.
+        // A truncation is passed to the backend only if the backend has the bytes; growth at once,
+        // so that this call returns an error of the backend.
         let is_right = storage.is_size_known
             && if new < old {
                 self.0.fill_size() <= new
@@ -367,11 +361,11 @@ impl<S: RefScheme> Grower<'_, S> {
             Ok(())
         } else {
             StorageSize(self.0).set_storage_size(&mut storage, new, || {
-                // The size is published once the truncation is certain, and before a fill reads the
-                // removed bytes as zeros.
+                // Published once the truncation is certain, and before a fill reads the removed
+                // bytes as zeros.
                 if new < old {
-                    // With a codec, the backend has the removed bytes of the last page until it is
-                    // written again.
+                    // The backend keeps the last page's removed bytes until the page is encoded
+                    // again.
                     if self.0.hooks().is_some() {
                         writes.set_loose_end(is_cut_in_page.then_some(new));
                     }
@@ -379,8 +373,8 @@ impl<S: RefScheme> Grower<'_, S> {
                 }
             })
         };
-        // A truncation that the backend may have done counts as done, since the bytes past the new
-        // end are unknown. A change that the backend has not done has no effect.
+        // A truncation that the backend may have done counts as done: the bytes past the end are
+        // unknown.
         let is_changed = match &set {
             Ok(()) => true,
             Err(not_set) => new <= old && not_set.may_be_set,
@@ -393,8 +387,8 @@ impl<S: RefScheme> Grower<'_, S> {
                 .begin_step(&self.0.shared().pressure, Step::Read);
             Remover(self.0).drop_past_end(new);
             drop(step);
-            // The writeback lock is released, since the file's user may have to wait. The size lock
-            // keeps the file from growing again.
+            // The file's user may have to wait, so the writeback lock is released. The size lock
+            // still prevents growth.
             drop(storage);
             if new < old {
                 self.0.user().tell_cut(new);

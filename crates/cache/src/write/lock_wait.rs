@@ -1,9 +1,8 @@
 //! Waits for a page that is pinned for writing ([`super::page_lock`]).
 //!
-//! A thread waits with no lock of the file held, since the thread that has the guard may need any
-//! of them. A wait for a guard that the same thread owns fails with
-//! [`Deadlock`](ErrorKind::Deadlock). A detached guard has no owner: a thread that has one and
-//! waits for its page sleeps forever.
+//! A thread waits with no lock of the file held, since the owner of the guard may need any of them.
+//! A wait for a guard of the same thread fails with [`Deadlock`](ErrorKind::Deadlock). A detached
+//! guard has no owner: a thread that has one and waits for its page sleeps forever.
 //!
 //! The state of a locked page has the number of the guard's lock, which
 //! [`Groups`](crate::dirty::groups::Groups) maps to the owner thread. Only a thread that would
@@ -54,8 +53,8 @@ pub(crate) fn wait_while_locked<S: RefScheme>(
     Ok(())
 }
 
-/// As [`wait_while_locked`], but stores `waker` instead of sleeping. Returns `None`, without
-/// storing it, if the wait is over.
+/// As [`wait_while_locked`], but stores `waker` instead of sleeping. Returns `None` if the wait is
+/// over.
 #[cfg(not(loom))]
 pub(crate) fn leave_waker<S: RefScheme>(
     mapping: &Mapping<S>,
@@ -82,9 +81,8 @@ fn is_locked<S: RefScheme>(
     };
     let before = in_frame();
     // ORDERING: Acquire; pairs with the store of the thread that unlocks, and orders the second
-    // load of the slot after this load: if the slot is unchanged, the word was the page's state.
-    // Otherwise the frame may hold another page, for whose lock this thread must not wait: its
-    // holder might be waiting for this thread.
+    // load of the slot after this load. If the slot is unchanged, the word was the page's state.
+    // Otherwise it may be of another page, whose guard's owner might be waiting for this thread.
     let is_locked = PageState::from_bits(state.load(Ordering::Acquire)).is_locked();
     is_locked && before.is_some() && in_frame() == before
 }
@@ -104,9 +102,9 @@ pub(crate) fn check_not_ours<S: RefScheme>(
     Ok(())
 }
 
-/// Sleeps while the page of a [`Locked`](ErrorKind::Locked) error is locked. Returns `error` itself
-/// if it is of another kind or names no page, and [`Deadlock`](ErrorKind::Deadlock) if this thread
-/// owns the guard. The caller has released all locks of the file.
+/// Sleeps while the page of a [`Locked`](ErrorKind::Locked) error is locked. Returns any other
+/// error, and [`Deadlock`](ErrorKind::Deadlock) if this thread owns the guard. The caller has
+/// released all locks of the file.
 pub(crate) fn wait_after<S: RefScheme>(
     mapping: &Mapping<S>,
     writes: &Writes,

@@ -1,8 +1,7 @@
 //! Writes to pages in the cache, and changes of file sizes.
 //!
-//! Owns. Writes within a page ([`page`]), of any length ([`bytes`]), past the end, appends and new
-//! sizes ([`growth`]); pages pinned for writing ([`pin_mut`], [`page_lock`], [`lock_wait`]); moves
-//! of pages to other frames ([`moves`]).
+//! Owns. Writes within a page ([`page`]) and past the end ([`growth`]); pages pinned for writing
+//! ([`pin_mut`]); moves of pages to other frames ([`moves`]).
 //!
 //! Calls `base`, `index`, `supply`, `dirty`, `mapping`; `read` for missing pages; `writeback` where
 //! a write must wait for an earlier write group or for a truncation of the backend.

@@ -3,14 +3,14 @@
 //! Protocol.
 //! 1. Allocate the frame, with no claim held.
 //! 2. Claim the slot. Freeze the page's frame at a count of one; if another thread has a reference
-//!    to the page, the page is not moved. So no writer is changing a page that moves.
+//!    to the page, such as a writer, the page is not moved.
 //! 3. Copy the bytes, publish the new frame with the page's state and log sequence number, and end
 //!    the claim with the new frame and a new version.
 //! 4. Free the old frame, which was frozen all along.
 //!
 //! For readers, a move is a write that changes no bytes ([`super::page`]). The sets of dirty and
-//! unsynced pages are indexed by page number and do not change. A page that is pinned for writing
-//! is not moved: threads that wait for it sleep on the metadata of its frame.
+//! unsynced pages go by page numbers, and stay. A page that is pinned for writing is not moved:
+//! threads that wait for it sleep on the metadata of its frame.
 //!
 //! Verified by `loom_move_vs_read_and_reuse`, `loom_move_vs_write`, `loom_move_vs_pin`,
 //! `loom_move_vs_evict`, `loom_move_vs_flush`.
@@ -92,8 +92,7 @@ pub(crate) fn move_page<S: RefScheme>(mapping: &Mapping<S>, page: PageNr, node: 
 }
 
 /// Moves the page in `frame` to `to`, and returns the old block. Returns `to` as an error if it is
-/// a block of another pool, `frame` has no page of its size, the page's slot is being changed, or
-/// the page is locked or has another reference.
+/// of another pool or not of the page's size, or if the page is claimed, locked or referenced.
 pub(crate) fn move_out_of<'s, S: RefScheme>(
     supply: &'s Supply<S>,
     frame: FrameNr,
@@ -130,8 +129,8 @@ pub(crate) fn move_out_of<'s, S: RefScheme>(
     }
 }
 
-/// Queries `frame`, whose hazard protection may have prevented the freeze, and scans the hazard
-/// slots. Returns `true` if any frame has lost its protection, so that another attempt may succeed.
+/// Ends the hazard protection of `frame` and other queried frames that have no hazard. Returns
+/// `true` if any frame was protected, so that another attempt may succeed.
 fn look_at_pins<S: RefScheme>(supply: &Supply<S>, frame: FrameNr) -> bool {
     supply.pool().doubt(frame);
     supply.pool().look_at_announced() != 0

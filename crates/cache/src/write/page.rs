@@ -17,10 +17,10 @@
 //! If the frame cannot be frozen, a pin, a referenced read, or a transfer to the backend has a
 //! reference. Then the page moves: the writer copies it to a new frame, writes there, and stores
 //! the new frame in the slot. So pins and transfers never see bytes change, and no writer waits for
-//! them. The reference count alone decides, as for an eviction: either a pin has its reference
-//! before the freeze, which fails, or the pin's `try_get` fails. No fence between the count and the
-//! slot is needed (`docs/adr/0007-*`). New frames are allocated with no claim held, since the
-//! allocation may evict and wait.
+//! them. The reference count alone decides, with no fence between it and the slot
+//! (`docs/adr/0007-*`): either a pin has its reference before the freeze, which fails, or the pin's
+//! `try_get` fails. New frames are allocated with no claim held, since the allocation may evict and
+//! wait.
 //!
 //! # Pages that are not read
 //!
@@ -53,11 +53,11 @@ use crate::write::raw;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bound {
-    /// Not past the end of the file. If a truncation puts the write there, it writes nothing.
+    /// Not past the end of the file. If a truncation moves the end, nothing is written.
     Within,
     /// Past the end, too. The caller holds the size lock, so the file cannot be truncated.
     Growing,
-    /// As `Growing`. The write to the page with the old end also stores this number as the size.
+    /// As `Growing`. The write to the page with the old end also stores this size.
     GrowingTo(u64),
 }
 
@@ -71,7 +71,6 @@ pub(crate) enum Throttle {
 }
 
 impl Bound {
-    /// A write past the end holds locks and was throttled before.
     const fn throttle(self) -> Throttle {
         match self {
             Self::Within => Throttle::AtShare,
@@ -91,14 +90,10 @@ pub(crate) enum Wrote {
 #[must_use]
 pub(crate) enum Attempt {
     Done,
-    /// The file was truncated, and ends before the end of the write.
     Cut,
-    /// Another thread was changing the slot: look the page up again.
     Raced,
-    /// The page has another reference and must move to a new frame.
     NeedsFrame,
     Locked(SeenLock),
-    /// The page is clean, and the file is at its dirty quota.
     Throttled,
     Missing,
 }
@@ -107,7 +102,6 @@ pub(crate) enum Attempt {
 pub(crate) struct PageWriter<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<'m, S: RefScheme> PageWriter<'m, S> {
-    /// Writes `buf` from byte `pos` on. Returns the bytes written before a truncation or an error.
     pub(crate) fn write_pages(
         self,
         writes: &Writes,
@@ -135,8 +129,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
     /// Writes `buf` from byte `pos` on if it is a hit: it lies within one page of the file, which
     /// is resident, neither claimed nor locked, and without another reference, and the file is
     /// below its quota or the page is not clean. Otherwise returns `false` and writes nothing.
-    ///
-    /// As [`Self::write_page`], but compiled separately, without the code for a move.
+    /// Compiled separately from [`Self::write_page`], without the code for a move.
     #[inline(always)]
     pub(crate) fn write_hit(self, writes: &Writes, buf: &[u8], pos: u64, lsn: u64) -> bool {
         let page_size = self.0.page_size();
@@ -150,9 +143,9 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         matches!(attempt, Ok(Attempt::Done))
     }
 
-    /// Writes within one page. Waits while the page is locked, unless `bound` permits growth: the
-    /// caller then holds the size lock, and gets [`Locked`](ErrorKind::Locked), with the page, for
-    /// [`wait_after`](crate::write::lock_wait::wait_after). Either way, the error is
+    /// Writes within one page. While the page is locked, waits, or, if `bound` permits growth and
+    /// the caller thus holds the size lock, returns [`Locked`](ErrorKind::Locked) for
+    /// [`wait_after`](crate::write::lock_wait::wait_after). Either way, returns
     /// [`Deadlock`](ErrorKind::Deadlock) if this thread owns the guard.
     pub(crate) fn write_page(
         self,
@@ -174,7 +167,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
                     if self.is_whole(page, edit) {
                         self.0.wait_for_change(page, &mut backoff);
                     } else {
-                        // The write needs the old bytes, and thus the fill if the claim is of one.
+                        // The write needs the old bytes, and so the outcome of a fill.
                         Lookup(self.0)
                             .wait_for_change(page, &mut backoff)
                             .map_err(|error| error.with_op(Op::Write))?;
@@ -189,7 +182,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
                     return Err(self.0.error(ErrorKind::Locked, Op::Write).with_page(page));
                 }
                 Attempt::Throttled => {
-                    // Only once, so that the loop ends even if other writers dirty as many pages.
+                    // Only once, so that the loop ends.
                     self.0.throttle(writes)?;
                     throttle = Throttle::Not;
                 }
@@ -208,7 +201,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
                             _ => {}
                         }
                     } else {
-                        // The write needs the old bytes. A page that is evicted is filled again.
+                        // A page that is evicted again is filled again.
                         drop(
                             Lookup(self.0)
                                 .get(page, || 1)
@@ -259,7 +252,6 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         match seen.slot.state() {
             State::Empty => return Ok(Attempt::Missing),
             State::Busy => return Ok(Attempt::Raced),
-            // The prefetch overlaps the claim and the freeze.
             State::Present(frame) => {
                 let (view, range) = (self.0.index().view(), edit.range());
                 let page = (frame, self.0.page_size());
@@ -305,12 +297,12 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         self.0.note_state(writes, page, state, after);
         writes.oldest.note(edit.lsn);
         self.grow(page, bound);
-        // The last holder of another reference frees the old frame.
         drop(claim.replace(unique, after, lsn));
         Ok(Attempt::Done)
     }
 
-    /// Whether an edit that must be within the file ends past its end. The caller claims the slot.
+    /// Whether an edit that must be within the file ends past its end. The caller has claimed the
+    /// slot.
     fn is_cut(self, page: PageNr, edit: Edit<impl Change>, bound: Bound) -> bool {
         // ORDERING: SeqCst fence; pairs with the one in `Remover::remove` (store buffering). This
         // thread claims a slot, then loads the size; a truncating thread stores the size, then
@@ -337,8 +329,8 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         if self.is_cut(page, edit, bound) {
             return Ok(Attempt::Cut);
         }
-        // Checked again under the claim: the file may have grown. A thread that truncates the file
-        // removes the page after this write.
+        // Again, under the claim: the file may have grown. A truncation removes the page after this
+        // write.
         if !self.is_whole(page, edit) {
             return Ok(Attempt::Raced);
         }

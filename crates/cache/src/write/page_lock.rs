@@ -1,8 +1,8 @@
 //! Page locks. While a page is pinned for writing, other writers of the page wait.
 //!
-//! The lock is a bit of the page's state, which is in the metadata of the page's frame, and changes
-//! only under the claim of the slot. A thread that waits for the lock sleeps on that word
-//! ([`super::lock_wait`]). A locked page is neither moved nor evicted.
+//! The lock is a bit of the page's state in the metadata of its frame, and changes only under the
+//! claim of the slot. Threads that wait for it sleep on that word ([`super::lock_wait`]). A locked
+//! page is neither moved nor evicted.
 //!
 //! Verified by the models of `models/locked_pages.rs`.
 
@@ -35,11 +35,10 @@ pub(crate) struct PageLocks<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<'m, S: RefScheme> PageLocks<'m, S> {
     /// Locks a page of the file for [`replace_locked`](Self::replace_locked). Returns a copy of its
-    /// bytes, and a spare frame. The caller has recorded the owner of `holder`
-    /// ([`Groups`](crate::dirty::groups::Groups)), until the page is unlocked.
-    ///
-    /// If the page is locked already, fails with [`Locked`](ErrorKind::Locked) if the call must not
-    /// wait, and with [`Deadlock`](ErrorKind::Deadlock) if it may and this thread owns the guard.
+    /// bytes, and a spare frame. Until the page is unlocked, the owner of `holder` is recorded
+    /// ([`Groups`](crate::dirty::groups::Groups)). If the page is locked already, fails with
+    /// [`Locked`](ErrorKind::Locked) if the call must not wait, and otherwise with
+    /// [`Deadlock`](ErrorKind::Deadlock) if this thread owns the guard.
     pub(crate) fn lock_page(
         self,
         page: PageNr,
@@ -85,8 +84,8 @@ impl<'m, S: RefScheme> PageLocks<'m, S> {
         }
     }
 
-    /// Unlocks a page without changing it, so tokens of it stay valid. Does nothing if the page was
-    /// removed: its lock has ended, or belongs to another guard.
+    /// Unlocks a page without changing it, so its tokens stay valid. Does nothing if the page was
+    /// removed, which has ended the lock.
     pub(crate) fn unlock(self, page: PageNr, holder: u64) {
         let Some(claim) = self.0.claim_present(page) else {
             return;
@@ -101,11 +100,9 @@ impl<'m, S: RefScheme> PageLocks<'m, S> {
         }
         state.unlocked().store(record);
         drop(claim);
-        // If the frame holds another page by now, threads that wait for its lock check it again.
         self.0.claims().waits.wake(PageState::word(record));
     }
 
-    /// Replaces the bytes of a locked page by those of `edit`, unless the page was removed.
     pub(crate) fn replace_locked(
         self,
         page: PageNr,

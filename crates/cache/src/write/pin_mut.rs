@@ -1,9 +1,9 @@
 //! Page pinned for writing: a guard with a copy of the page's bytes.
 //!
-//! [`PageGuardMut`] is owned by the thread that created it, and cannot be sent. If this thread
-//! makes a call that would wait for the guard, the call fails ([`super::lock_wait`]).
-//! [`DetachedPageGuardMut`] has no owner and can be sent. [`PublishedPage`] remains after the bytes
-//! of a `PageGuardMut` are published, and keeps other writers waiting.
+//! [`PageGuardMut`] is owned by the thread that created it, and cannot be sent; a call of this
+//! thread that would wait for the guard fails ([`super::lock_wait`]). [`DetachedPageGuardMut`] has
+//! no owner and can be sent. [`PublishedPage`] remains after the new bytes of a `PageGuardMut` are
+//! published.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -56,12 +56,11 @@ struct LockedPage<'f, S: RefScheme> {
     mapping: &'f Mapping<S>,
     page: PageNr,
     holder: u64,
-    /// A frame cannot be lent as a plain slice, because optimistic readers may still be copying
-    /// from any frame that was reused.
+    /// Not in a frame: optimistic readers may still be copying from any frame that was reused.
     bytes: Box<[u8]>,
     lsn: u64,
     at_end: AtEnd,
-    /// Frame for the case of other references. Allocated in advance, so that the drop cannot fail.
+    /// For the case of other references, allocated in advance so that the drop cannot fail.
     spare: Option<UniqueFrame<'f, S>>,
     /// Dropped after the page was replaced.
     undecided: Option<Undecided<'f>>,

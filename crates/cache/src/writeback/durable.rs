@@ -47,9 +47,8 @@ impl<S: RefScheme> Durable<'_, S> {
         #[cfg(not(loom))]
         let began = pagewell_sync::time::Instant::now();
         if is_due && !self.0.is_deep() {
-            // The program may have flushed a large amount. If its sync is started in parts,
-            // throttled writers see that calls return. (With direct I/O the data has already
-            // reached the device.)
+            // If the sync of a large amount is started in parts, throttled writers see that calls
+            // return. (With direct I/O the data has already reached the device.)
             self.begin_sync_of_written(writes, storage)?;
         }
         // Dropped last: a thread that sees that the call has returned finds the pages clean.

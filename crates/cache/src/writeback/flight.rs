@@ -1,18 +1,18 @@
 //! In-flight writes: page ranges that are written to the backend concurrently.
 //!
-//! [`Giver`](super::give::Giver) passes page ranges to a [`Flight`] if there are several and the
-//! backend supports concurrent requests: a file with direct transfers, or a backend with deferred
-//! completion ([`Backend::deferred`](pagewell_io::Backend::deferred)). A write through the kernel's
-//! page cache is a copy, which concurrency does not speed up. A program's backend whose calls block
-//! is called by one thread at a time, as its authors expect.
+//! [`Giver`](super::give::Giver) passes page ranges to a [`Flight`] if there are several, and the
+//! file has direct transfers or a backend with deferred completion
+//! ([`Backend::deferred`](pagewell_io::Backend::deferred)). A write through the kernel's page cache
+//! is a copy, which concurrency does not speed up. A program's backend whose calls block is called
+//! by one thread at a time, as its authors expect.
 //!
 //! Protocol, in addition to that of writing pages ([`super`]), under the writeback lock:
-//! 1. Before the first range, make the size of the backend known. From here on it is unknown until
-//!    all ranges have completed.
+//! 1. Make the size of the backend known. From here on it counts as unknown until all ranges have
+//!    completed.
 //! 2. For each range, after its pages are unsynced and the callback has returned, submit its
 //!    request to the engine. The range keeps its references.
-//! 3. When the request completes, the range is written, or its pages become dirty again. Only then
-//!    drop its references.
+//! 3. When the request completes, the range is written, or its pages become dirty again. Then drop
+//!    its references.
 //! 4. Before any other call of the backend, wait until no request is in flight. If a request has
 //!    failed, query the backend's size, as after a failed call ([`super::size`]).
 //!
@@ -21,8 +21,7 @@
 //! Progress. The thread starts requests, and takes completions, only in [`Flight::wait`]. While it
 //! has requests in flight, it must not call the backend by other means (see `Lane` of the engines),
 //! but a callback may read the file. So if the file has a callback, the thread gathers a full set
-//! of requests, starts all of them, and waits for all of them, before the callback runs again.
-//!
+//! of requests, starts them, and waits for all of them, before the callback runs again.
 //! Panics. A callback that unwinds drops the submission context, which waits for its requests, and
 //! then the ranges, whose pages become dirty again unless their result was processed.
 
@@ -45,29 +44,27 @@ mod imp {
     use crate::writeback::run::Run;
     use crate::writeback::size::StorageSize;
 
-    /// Maximum number of requests in flight.
     const MOST: usize = 32;
 
-    /// Number of completions to wait for when the maximum is reached, so that the ring is entered
-    /// once for several completions, while the other requests stay in flight.
+    /// Number of completions to wait for at the maximum: the ring is entered once for several of
+    /// them.
     const AT_ONCE: usize = 8;
 
     /// Results of requests, with the numbers of their page ranges.
     type Results = Arc<Mutex<Vec<(usize, io::Result<usize>)>>>;
 
-    /// Page ranges in flight to the backend. The owner must call [`finish`](Self::finish).
-    /// Otherwise the backend's size stays unknown.
+    /// Page ranges in flight. Unless [`finish`](Self::finish) is called, the backend's size stays
+    /// unknown.
     pub(in crate::writeback) struct Flight<'m, S: RefScheme> {
         mapping: &'m Mapping<S>,
         /// Dropped before the ranges, which own its memory: the drop waits for the requests.
         lane: Box<dyn Lane + 'm>,
         runs: Vec<Option<Run<'m, S>>>,
         results: Results,
-        /// `Storage::may_have_dirty` before the first range.
         had_dirty: bool,
         has_failed: bool,
-        /// For a file in whole pages: whether the backend's size was known before the first range,
-        /// and the size that fills used at that time.
+        /// For a file in whole pages: before the first range, whether the backend's size was known,
+        /// and the size that fills used.
         was_known: bool,
         fill_size: u64,
         has_hook: bool,
@@ -101,8 +98,8 @@ mod imp {
             })
         }
 
-        /// Step 2, and step 3 for as many ranges as the maximum of requests in flight requires.
-        /// Calls `settled` for each of the latter.
+        /// Step 2, and step 3 for the ranges that the maximum requires, for which it calls
+        /// `settled`.
         pub(in crate::writeback) fn give(
             &mut self,
             storage: &mut Storage,
@@ -125,16 +122,15 @@ mod imp {
             let done = move |result| lock(&results).push((nr, result));
             // SAFETY: (a) the memory of `spans` is that of frames, which the references of the
             // range keep, or of a chunk of the reserve, which the range owns. The range is in
-            // `runs` until `settle` has taken the result of `done`, or until the flight is dropped.
-            // That drops `lane` first, which waits for all its requests. Neither `lane` nor `runs`
-            // is leaked. (In a child that was forked in between, `lane` does not wait: the requests
-            // are the parent's, and so is the memory that the kernel reads.)
+            // `runs` until `settle` has taken the result of `done`, or until the drop of the
+            // flight, which first drops `lane`, which waits for all its requests. Neither `lane`
+            // nor `runs` is leaked. (In a fork, `lane` does not wait: requests and memory are the
+            // parent's.)
             let request = unsafe { Request::write(start, spans, Box::new(done)) };
             self.lane.submit(self.mapping.job(request));
             match (self.has_hook, self.lane.nr_in_flight()) {
                 (false, MOST..) => self.wait(AT_ONCE, settled),
                 (true, MOST..) => self.wait(MOST, settled),
-                // The backend starts these requests while more are gathered.
                 (false, nr) if nr.is_multiple_of(AT_ONCE) => self.wait(0, settled),
                 _ => {}
             }
@@ -150,7 +146,6 @@ mod imp {
                 self.wait(usize::MAX, settled);
             }
             self.settle(settled);
-            // Ranges are left only in a child forked in between, where requests never complete.
             for run in self.runs.drain(..).flatten() {
                 self.has_failed = true;
                 let nr_pages = run.nr_pages();

@@ -46,8 +46,8 @@ impl<S: RefScheme> Flusher<'_, S> {
             .map(drop)
     }
 
-    /// Makes all earlier writes durable, by this sync or another thread's that begins after this
-    /// call ([`crate::dirty::commits`]).
+    /// Makes all earlier writes durable, by this sync or by one of another thread that begins after
+    /// this call ([`crate::dirty::commits`]).
     pub(crate) fn sync(self, what: Sync) -> Result<(), Error> {
         let writes = self.0.writes(Op::Sync)?;
         // Before the join, so that no thread follows a leader that fails here.
@@ -106,8 +106,8 @@ impl<S: RefScheme> Flusher<'_, S> {
             && writes.written().next(0, self.0.nr_pages()).is_none()
     }
 
-    /// Makes everything durable at the last close, except a file that was only read. Retries for
-    /// some time if the backend, the callback or the page codec fails.
+    /// Makes everything durable at the last close, except a file that was only read. Retries
+    /// failures for some time.
     pub(crate) fn save_at_the_end(self) -> Result<(), Error> {
         let mut tries = Tries::begin(self.0.shared().pressure.limits.close);
         loop {
@@ -126,8 +126,8 @@ impl<S: RefScheme> Flusher<'_, S> {
         }
     }
 
-    /// Converts a panic of the callback or the backend into an error, which is also recorded for
-    /// the handles. The drops that run during the unwinding keep the file's state consistent.
+    /// Converts a panic of the program's code into an error, and records it for the handles. The
+    /// drops during the unwinding keep the file's state consistent.
     pub(crate) fn caught(self, work: impl FnOnce(Self) -> Result<(), Error>) -> Result<(), Error> {
         let work = std::panic::AssertUnwindSafe(|| work(self));
         std::panic::catch_unwind(work).unwrap_or_else(|_| {
@@ -137,7 +137,6 @@ impl<S: RefScheme> Flusher<'_, S> {
         })
     }
 
-    /// Whether a write, or a size that was set, would be lost if the file were closed now.
     pub(crate) fn would_lose(self) -> bool {
         let Some(writes) = self.0.writes_if_any() else {
             return false;
@@ -167,7 +166,7 @@ impl<S: RefScheme> Flusher<'_, S> {
     fn sync_locked(self, writes: &Writes, storage: &mut Storage, what: Sync) -> Result<(), Error> {
         #[cfg(not(loom))]
         let began = pagewell_sync::time::Instant::now();
-        /// The drop records whether everything is durable: `false` on an error or unwind.
+        /// The drop records whether everything is durable.
         struct Ending<'w>(&'w Writes, bool);
         impl Drop for Ending<'_> {
             fn drop(&mut self) {
@@ -183,13 +182,12 @@ impl<S: RefScheme> Flusher<'_, S> {
         #[cfg(not(loom))]
         writes.since.renew(began);
         ending.1 = true;
-        // This sync has written all pages of earlier failed syncs again.
         storage.is_doubtful = false;
         Ok(())
     }
 
-    /// Writes the dirty pages in `pages`. Then makes everything durable that was written to the
-    /// backend, and the size needed to read `pages`.
+    /// Writes the dirty pages in `pages`. Then makes everything durable that the backend has, and
+    /// the size needed to read `pages`.
     fn sync_pages(
         self,
         writes: &Writes,
@@ -202,8 +200,8 @@ impl<S: RefScheme> Flusher<'_, S> {
         let size = self.0.size().min(end);
         for _ in 0..MAX_INTERRUPTED {
             match self.try_sync_pages(writes, storage, pages.clone(), what, size) {
-                // A signal handler of the program ran. The interrupted call may have dropped pages
-                // that it could not write: they are dirty now, as after any failed sync.
+                // A signal handler ran. Pages that the interrupted call may have dropped are dirty
+                // now, as after any failed sync.
                 Err(Failed::Interrupted) => {}
                 Err(Failed::With(error)) => return Err(error),
                 Ok(()) => return Ok(()),
@@ -254,7 +252,6 @@ fn panicked() -> io::Error {
     io::Error::other("the writeback callback or the backend panicked")
 }
 
-/// Retries of the sync at the last close of a file.
 struct Tries {
     #[cfg(not(loom))]
     began: pagewell_sync::time::Instant,
@@ -285,7 +282,6 @@ impl Tries {
         }
     }
 
-    /// Returns `false` if the time had already been used up.
     fn pause(&mut self) -> bool {
         let rest = self.most.saturating_sub(self.began.elapsed());
         pagewell_sync::thread::sleep(self.pause.min(rest));

@@ -23,7 +23,7 @@ use crate::writeback::unstarted::Unstarted;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// No sync. None is started early either: the device might write a page twice.
+    /// No sync, and none started early: the device might write a page twice.
     Nothing,
     /// A sync by a later call, and syncs in between, so that no more is written than one sync can
     /// make durable in a limited time ([`crate::dirty::pace`]).
@@ -36,7 +36,7 @@ pub(super) enum Next {
     Sync,
 }
 
-/// First failure of several calls. Later failures of other causes are recorded for the handles.
+/// First failure of several calls. Later ones of other causes are recorded for the handles.
 struct FirstFailure<'w> {
     writes: &'w Writes,
     failure: Option<Failure>,
@@ -59,7 +59,7 @@ impl FirstFailure<'_> {
 
 #[derive(Default)]
 struct Changes {
-    /// Pages below this one are written one by one, since the codec has failed on their range.
+    /// Pages below this one are written one by one, after a failure of the codec.
     alone_up_to: PageNr,
 }
 
@@ -101,8 +101,8 @@ pub(super) fn is_interrupted(error: &io::Error) -> bool {
 pub(super) struct Giver<'m, S: RefScheme>(pub(super) &'m Mapping<S>);
 
 impl<'m, S: RefScheme> Giver<'m, S> {
-    /// Writes the dirty pages in `pages`, and returns their number. Continues after a failure.
-    /// Returns the first one, and records it and those of other causes for the handles.
+    /// Writes the dirty pages in `pages`, and returns their number. Continues after failures:
+    /// records them by cause for the handles, and returns the first.
     pub(super) fn give_dirty(
         self,
         writes: &'m Writes,
@@ -116,7 +116,6 @@ impl<'m, S: RefScheme> Giver<'m, S> {
             writes,
             failure: None,
         };
-        // The flush ends even if a writer keeps extending the file.
         let mut end = self.0.nr_pages().min(pages.end);
         // The backend is extended first, since a change of size waits for requests in flight.
         if self.0.hooks().is_some()
@@ -158,7 +157,6 @@ impl<'m, S: RefScheme> Giver<'m, S> {
                     from = first + 1;
                 }
                 if failures.note(changed).is_none() {
-                    // The drop of the range makes its pages dirty again.
                     continue;
                 }
             }
@@ -185,7 +183,6 @@ impl<'m, S: RefScheme> Giver<'m, S> {
                 let (nr_pages, bytes) = (run.nr_pages(), run.stored());
                 let given = self.give(storage, &mut run);
                 let given = given.map_err(|error| run.failed(error));
-                // Pages that were not written are dirty again before anything is made durable.
                 drop(run);
                 if given.is_ok() {
                     unstarted.add(bytes);
@@ -235,8 +232,8 @@ impl<'m, S: RefScheme> Giver<'m, S> {
     ) -> (Run<'m, S>, Result<(), Failure>) {
         let mut run = Run::new(self.0, writes);
         let size = self.0.size();
-        // With direct I/O, a range with part of a page, which is no whole block, would be copied as
-        // a whole. So the part gets a range of its own.
+        // With direct I/O, a range with part of a page, which is no whole block, would be copied.
+        // So the part gets a range of its own.
         let has_parts = is_deep && !self.0.layout().is_of_pages();
         for page in pages.take(most) {
             if has_parts && run.nr_pages() != 0 && self.0.len_of(page, size) < self.0.page_size() {

@@ -1,9 +1,8 @@
 //! Writeback: writing dirty pages to the backend, and making them durable.
 //!
-//! Owns. The writeback protocol of one file: states of pages in flight ([`states`]), writes of page
-//! ranges ([`give`], [`run`]), also concurrently ([`flight`]), syncs of the backend ([`durable`],
-//! [`unstarted`]), its size ([`size`]), the end of a file in whole pages ([`tail`]), flushes and
-//! syncs ([`flush`]), and removal of pages with unwritten bytes ([`discard`]).
+//! Owns. The writeback protocol of one file: writes of page ranges ([`give`], concurrent
+//! [`flight`]), syncs of the backend ([`durable`]), its size ([`size`], [`tail`]), flushes and
+//! syncs of the file ([`flush`]).
 //!
 //! Calls `base`, `dirty`, `mapping`, and the writeback callback. `files` decides when to write
 //! back, and on which thread.
@@ -12,15 +11,14 @@
 //! - W1: a page that is not clean is resident and is not evicted. It is in the set `dirty`, in the
 //!   set `written`, or in both, according to its state.
 //! - W2: the set `written` grows only with the writeback lock held.
-//! - W3: at most one version of a page is in flight to the backend, and the versions of a page are
-//!   written in order.
+//! - W3: at most one version of a page is in flight to the backend, and versions are written in
+//!   order.
 //!
 //! # Protocol of writing pages to the backend
 //!
 //! With the file's writeback lock held, for a range of consecutive dirty pages:
 //! 1. For each page, claim the slot, change the state to *unsynced* (`written`), take a reference
-//!    to the frame, and end the claim. Because of the reference, a writer moves the page instead of
-//!    changing its bytes.
+//!    to the frame, and end the claim. The reference makes writers move the page, not change it.
 //! 2. Call the writeback callback. A page codec encodes a copy in the file's reserve
 //!    ([`crate::dirty::reserve`]), which is written instead. Write the range to the backend in one
 //!    request; up to 32 requests are in flight if the backend supports it ([`flight`]).

@@ -20,7 +20,6 @@ use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
 use crate::writeback::states::States;
 
-/// Error of a page codec that has encoded a page with a nonzero byte as zeros.
 #[derive(Debug)]
 struct StoredAsZeros;
 
@@ -90,7 +89,6 @@ impl<'m, S: RefScheme> Run<'m, S> {
         }
     }
 
-    /// Returns 0 if the range is empty.
     pub(super) fn start(&self) -> u64 {
         let first = self.outgoing.first().map_or(0, |outgoing| outgoing.page);
         first * self.mapping.page_size() as u64
@@ -158,7 +156,6 @@ impl<'m, S: RefScheme> Run<'m, S> {
             .as_ref()
             .and_then(|reserve| reserve.take());
         let Some(mut chunk) = taken else {
-            // The caller has ensured that a chunk is free.
             return Err(io::Error::other("no memory is left for encoded pages").into());
         };
         let page_size = self.mapping.page_size();

@@ -1,17 +1,18 @@
 //! Size of the backend of a file that is written to, and its relation to the file's size.
 //!
-//! The backend is shorter than the file while pages past its end are dirty; readers see the gap as
-//! zeros (`read::fill`). After a failed call, the size is queried from the backend. If the query
-//! fails too, or the backend panics in such a call, the size is unknown, and is set before anything
-//! else is written. The panic resumes once the recorded state is consistent with an unknown size.
+//! While pages past the backend's end are dirty, the backend is shorter than the file, and readers
+//! see the gap as zeros (`read::fill`). After a failed call, the size is queried from the backend.
+//! If the query fails too, or the backend panics in such a call, the size is *unknown*, and is set
+//! before anything else is written. A panic resumes once the recorded state is consistent with an
+//! unknown size.
 //!
 //! Invariants while a thread holds the writeback lock and the size is known.
 //! - S1: the size that fills use is the size of the backend. So no fill reads a byte that was
 //!   truncated, neither now nor after the file is opened again.
 //! - S2: the backend is longer than the file only after a growth that failed, until the next sync.
 //!
-//! If the size is not known, the backend may be longer than the size that fills use, with bytes
-//! that were truncated. Fills do not read them, and the backend is truncated before a write.
+//! If the size is unknown, the backend may have truncated bytes past the size that fills use. Fills
+//! do not read them, and the backend is truncated before a write.
 //!
 //! # Files in whole pages
 //!
@@ -21,20 +22,20 @@
 //! - P1: a page is written only where the backend has space for all of it. Before the first page of
 //!   a flush, the backend is extended to hold all pages that may follow
 //!   ([`reach_pages`](StorageSize::reach_pages)). After the last page, its size is set to the one
-//!   that encodes the end of the file ([`know_size`](StorageSize::know_size)). In between the size
-//!   counts as *not known*: it is that of a longer file, with holes for pages not written.
+//!   that encodes the end of the file ([`know_size`](StorageSize::know_size)). In between, it is
+//!   that of a longer file with holes, and counts as *not known*.
 //! - P2: where a new page is created, the backend has zeros, whatever part of the earlier changes
-//!   survives a power loss. Otherwise the bytes past the last whole page, which only encode the
-//!   size, could be those of a truncated page, and become part of a page when the backend grows. So
-//!   a truncation first sets a size of whole pages, and is made durable before the backend grows
-//!   again. When a file was opened for writing, nonzero bytes of an earlier program are removed
-//!   before the file grows ([`settle_rest`](StorageSize::settle_rest)).
+//!   survives a power loss. Bytes past the last whole page, which only encode the size, may be
+//!   those of a truncated page, and would become part of a page when the backend grows. So a
+//!   truncation first sets a size of whole pages, and is made durable before the backend grows
+//!   again. Nonzero bytes that an earlier program left are removed before the file grows
+//!   ([`settle_rest`](StorageSize::settle_rest)).
 //! - P3: truncated bytes of the last page stay in the backend until the page, which the truncation
 //!   makes dirty, is written again. Readers do not get them, and the file grows past them only
 //!   after they are zeroed ([`super::tail`]).
 //!
-//! Each intermediate size of the backend encodes a file size that is not less than the last durable
-//! one or, if the file was truncated since then, not less than the size after the truncation.
+//! Each intermediate size of the backend encodes a file size not less than the last durable one or,
+//! if the file was truncated since then, than the size after the truncation.
 //!
 //! Verified by: `crates/pagewell/tests/durability`, `crates/pagewell/tests/page_hooks`.
 
@@ -57,8 +58,8 @@ use crate::writeback::durable::Durable;
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct SizeNotSet {
-    /// Whether the backend may have the requested size nevertheless: a query returned that size,
-    /// the size is unknown, or a file in whole pages was truncated in part.
+    /// Whether the backend may have the requested size nevertheless: a query returned it, the size
+    /// is unknown, or a file in whole pages was truncated in part.
     pub(crate) may_be_set: bool,
     why: Failure,
 }
@@ -107,7 +108,6 @@ impl<S: RefScheme> StorageSize<'_, S> {
         let was_known = std::mem::replace(&mut storage.is_size_known, false);
         storage.durability = Durability::Changed;
         storage.pace.note_request(end - start);
-        // Stays `true` unless the call succeeds, also on unwind.
         let had_dirty = std::mem::replace(&mut storage.may_have_dirty, true);
         let _step = self.begin_step(Step::Write);
         match self.0.call_backend(|backend| backend.write_at(bufs, start)) {
@@ -125,7 +125,6 @@ impl<S: RefScheme> StorageSize<'_, S> {
             }
             Err(error) => {
                 if layout.is_of_pages() {
-                    // The space in the backend and the size for fills are unchanged.
                 } else if let Ok(size) = self.0.call_backend(|backend| backend.size()) {
                     self.0.store_fill_size(self.0.fill_size().max(size));
                     storage.is_size_known = true;
@@ -135,9 +134,9 @@ impl<S: RefScheme> StorageSize<'_, S> {
         }
     }
 
-    /// Sets the size of the backend, and calls `when_set` once it has the size, or may have it, and
-    /// before fills use that size. After an error, fills use the actual size as far as its bytes
-    /// belong to the file. The caller holds the writeback lock.
+    /// Sets the size of the backend. Calls `when_set` once the backend has, or may have, the size,
+    /// before fills use it. After an error, fills use the actual size as far as its bytes belong to
+    /// the file. The caller holds the writeback lock.
     pub(crate) fn set_storage_size(
         self,
         storage: &mut Storage,
@@ -181,8 +180,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
                 Err(panic) => (None, panic),
             },
         };
-        // If the backend of a file in whole pages got shorter, but is longer than requested, some
-        // bytes are lost. The truncation counts as done, and the others are truncated later.
+        // If the backend of a file in whole pages got shorter, but not short enough, some bytes are
+        // lost. The truncation counts as done, and is completed later.
         let has_lost = |now: &u64| layout.is_of_pages() && size < *now && *now < self.0.fill_size();
         let now = now.filter(|now| !has_lost(now));
         let may_be_set = now.is_none_or(|now| now == size);
@@ -226,8 +225,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
         Ok(())
     }
 
-    /// Extends the backend of a file in whole pages to hold the first `end` pages (P1). The caller
-    /// has no page of the file in flight.
+    /// Extends the backend of a file in whole pages to hold the first `end` pages (P1). No page of
+    /// the file is in flight.
     pub(super) fn reach_pages(self, storage: &mut Storage, end: PageNr) -> io::Result<()> {
         let wanted = end * self.0.page_size() as u64;
         if wanted <= self.0.layout().pages_end(self.0.fill_size()) {
@@ -253,8 +252,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
         }
     }
 
-    /// Zeros bytes past the last whole page that an earlier program left. They are checked once, or
-    /// before the next growth again if the check fails.
+    /// Zeros bytes past the last whole page that an earlier program left. If this fails, the next
+    /// growth tries again.
     fn settle_rest(self, storage: &mut Storage) -> io::Result<()> {
         if !storage.may_have_rest {
             return Ok(());
@@ -280,8 +279,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
         Ok(())
     }
 
-    /// Sets the backend to the size that encodes a file of `size` bytes. Before the number of pages
-    /// of a file in whole pages grows, earlier truncations must be durable.
+    /// Sets the backend to the size that encodes a file of `size` bytes, with earlier truncations
+    /// durable if the number of its pages grows.
     fn set_stored(self, storage: &mut Storage, size: u64) -> io::Result<()> {
         let layout = self.0.layout();
         if layout.is_of_pages() {
@@ -290,8 +289,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
             // A change within the last page also removes the unchecked bytes past it, if any.
             storage.is_cut |= storage.may_have_rest;
             if storage.pages_end.max(has) > pages_end {
-                // First truncate to whole pages: otherwise bytes of the removed pages would be left
-                // past the last page.
+                // First truncate to whole pages; otherwise bytes of removed pages would stay past
+                // the last one.
                 storage.pages_end = storage.pages_end.max(has);
                 storage.is_cut = true;
                 self.0.call_backend(|backend| backend.set_size(pages_end))?;
@@ -303,8 +302,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
             .call_backend(|backend| backend.set_size(layout.stored(size)))
     }
 
-    /// Sets the backend to at least `size`, an earlier size of the file, and at most the current
-    /// size.
+    /// Sets the backend to at least `size`, a size that the file had, and at most its current size.
     pub(super) fn tell_size(self, storage: &mut Storage, size: u64) -> io::Result<()> {
         self.know_size(storage)?;
         let fill = self.0.fill_size();

@@ -12,7 +12,6 @@ pub(super) struct States<'m, S: RefScheme>(pub(super) &'m Mapping<S>);
 
 impl<S: RefScheme> States<'_, S> {
     pub(super) fn settle_written(self, writes: &Writes, after: fn(PageState) -> PageState) {
-        // No page past the end is in flight, and truncated pages are no longer unsynced.
         let (mut from, end) = (0, self.0.nr_pages());
         while let Some(page) = writes.written().next(from, end) {
             from = page + 1;
@@ -27,7 +26,7 @@ impl<S: RefScheme> States<'_, S> {
         after: impl Fn(PageState) -> PageState,
     ) {
         let Some(claim) = self.0.claim_present(page) else {
-            // The page was truncated, so none of its bytes must be written or kept.
+            // Truncated: none of its bytes must be written or kept.
             return;
         };
         let Some(frame) = claim.frame() else {

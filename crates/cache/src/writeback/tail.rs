@@ -2,25 +2,25 @@
 //!
 //! When a page is written to the backend, these bytes are zeros. They may be nonzero nevertheless:
 //! - after a truncation, until the page is written again;
-//! - after an opening, if an earlier program stored the page but not the size before a power loss,
-//!   or before its process ended.
+//! - after an opening, if an earlier program stored the page but, before its end or a power loss,
+//!   not the size.
 //!
-//! No reader sees these bytes, since fills use the size. If the file grew, they would become part
-//! of it. So a thread that extends the file, or opens it for writing, checks the page first. Until
-//! then the end is *loose* ([`Writes::loose_end`]).
+//! No reader sees these bytes, since fills use the size, but they would become part of the file if
+//! it grew. So a thread that extends the file, or opens it for writing, checks the page first.
+//! Until then the end is *loose* ([`Writes::loose_end`]).
 //!
 //! Protocol, with the size lock held, before the file grows past a loose end:
 //! 1. Fill the page.
 //! 2. Acquire the writeback lock. If the page is dirty, write it, which zeros the bytes.
 //! 3. Otherwise claim the page, so that it stays resident and no other thread reads it from the
-//!    backend. Read and decode it. If the bytes after the end are zeros, or the page is a hole, the
-//!    check is complete. This is nearly always the case.
+//!    backend. Read and decode it. If the bytes after the end are zeros, which is nearly always the
+//!    case, or the page is a hole, the check is complete.
 //! 4. Otherwise zero these bytes, encode the page, write it, and make it durable: a power loss must
 //!    not leave the old page together with a later size. If this fails, the page becomes dirty, so
 //!    none of its bytes are lost.
 //!
-//! The claim is held for at most two transfers and two codec calls. None of these waits for another
-//! claim, since calls of the cache fail in a codec.
+//! The claim is held for at most two transfers and two codec calls, none of which waits for another
+//! claim: calls of the cache fail in a codec.
 //!
 //! Verified by: `crates/pagewell/tests/page_hooks` (`what_was_cut_off_does_not_come_back*`,
 //! `a_page_that_was_written_before_its_size*`).
@@ -80,7 +80,6 @@ impl<S: RefScheme> TailKeeper<'_, S> {
             is_changed = true;
             bytes[used..].fill(0);
             if let Err(failure) = self.write(hooks, &mut storage, (page, used), &mut bytes) {
-                // The bytes of the page in the backend are unknown.
                 let record = self.0.pool().meta(frame);
                 let before = PageState::of(record);
                 if !before.is_dirty() {

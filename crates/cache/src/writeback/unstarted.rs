@@ -4,25 +4,21 @@
 use std::ops::Range;
 
 /// Writes in ascending order whose sync was not started. They are started as one range: the bytes
-/// of its gaps are clean in the backend, or are to be synced too.
-///
-/// The number of bytes of a start depends on its purpose. While a flush writes more pages, starts
-/// only keep the device busy, so few of them suffice ([`MIN_BYTES`](Self::MIN_BYTES)). Before a
-/// sync that is due, throttled writers must see that calls return, so each call must be short
+/// of its gaps are clean in the backend, or are to be synced too. During a flush, starts only keep
+/// the device busy, so few suffice ([`MIN_BYTES`](Self::MIN_BYTES)). Before a sync that is due,
+/// throttled writers must see that calls return, so each call must be short
 /// ([`MIN_BYTES_BEFORE_SYNC`](Self::MIN_BYTES_BEFORE_SYNC)).
 #[derive(Debug, Default)]
 pub(super) struct Unstarted {
     range: Option<Range<u64>>,
-    /// Number of bytes in the range that were written.
     nr_bytes: u64,
     /// Number of contiguous parts of these bytes. Each is at least one request to the device.
     nr_parts: u64,
 }
 
 impl Unstarted {
-    /// Number of bytes at which a flush starts their sync. Dirty pages of a database are
-    /// scattered, so a call for each contiguous part would be one for every few pages. (With 1 MiB,
-    /// a load of redb made 5 000 calls in 30 s.)
+    /// Number of bytes at which a flush starts their sync. Dirty pages of a database are scattered,
+    /// so a call for each contiguous part would be one for every few pages.
     pub(super) const MIN_BYTES: u64 = 4 << 20;
 
     /// Number of bytes at which their sync is started before a sync of the file that is due.
@@ -37,8 +33,7 @@ impl Unstarted {
     }
 
     /// Returns the range and begins a new one, if at least `min_bytes` or `max_parts` were added.
-    /// On a backend that makes few requests durable per second, `max_parts` limits the duration of
-    /// the call ([`crate::dirty::pace`]).
+    /// On a slow backend, `max_parts` limits the duration of the call ([`crate::dirty::pace`]).
     pub(super) fn take_if_many(&mut self, min_bytes: u64, max_parts: u64) -> Option<Range<u64>> {
         if self.nr_bytes < min_bytes && self.nr_parts < max_parts {
             return None;

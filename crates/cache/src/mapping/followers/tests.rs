@@ -26,8 +26,7 @@ const NR_TASKS: usize = 8;
 
 type Storage = FaultBackend<MemoryBackend>;
 
-/// Opens a file. The first read of its backend waits at `gate`, and reads fail according to
-/// `fails`, which gets the number of the read and its length.
+/// Opens a file. The first read waits at `gate`. `fails` gets the number of a read and its length.
 fn open(
     choice: Choice,
     gate: &Arc<Gate>,
@@ -43,8 +42,8 @@ fn open(
     })
 }
 
-/// Opens a file for reads and writes. The reads of its backend fail according to `fails`, which
-/// gets the position of the read and its length, and which may hold the read.
+/// Opens a file for reads and writes. `fails` gets the position of a read and its length, and may
+/// hold the read.
 fn open_with(
     choice: Choice,
     fails: impl Fn(u64, usize) -> bool + Send + Sync + 'static,
@@ -72,7 +71,6 @@ fn poll<F: Future + Unpin>(task: &mut F, waker: &Waker) -> Poll<F::Output> {
     Pin::new(task).poll(&mut Context::from_waker(waker))
 }
 
-/// Number of calls of a waker.
 #[derive(Default)]
 struct Wakes(AtomicUsize);
 
@@ -102,8 +100,8 @@ enum Leader {
     Task,
 }
 
-/// Lets threads and tasks wait for a page that a leader reads, each for `nr_pages` pages, and lets
-/// the leader's read fail. Each of them must get the error.
+/// Lets threads and tasks wait for a page whose read fails, each for `nr_pages` pages. All of them
+/// must get the error.
 fn fail_beside_followers(
     (choice, leader, nr_pages): (Choice, Leader, usize),
     fails: fn(usize, usize) -> bool,
@@ -179,8 +177,7 @@ fn a_failed_read_of_several_pages_is_not_repeated_by_followers() {
     }
 }
 
-/// The readers that wait for a later page of a failed transfer follow the first of them that tries
-/// the page alone.
+/// Readers that wait for a later page follow the first of them that tries this page alone.
 #[test]
 fn followers_of_a_failed_transfer_read_a_page_once() {
     const LATER: u64 = 2 * PAGE as u64;
@@ -321,8 +318,7 @@ fn partial_writes_that_wait_for_a_failed_fill_get_its_error() {
     });
 }
 
-/// A later reader gets no error of an earlier fill, even while a follower of that fill still has
-/// its report.
+/// A later reader gets no error of an earlier fill, even while a follower still has its report.
 #[test]
 fn later_readers_read_anew() {
     let gate = Arc::new(Gate::new());

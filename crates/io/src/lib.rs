@@ -1,7 +1,6 @@
 //! Storage backends: sources and destinations of the bytes of cached files.
 //!
-//! A module depends only on modules above it in this table. The module text states what the module
-//! owns, calls and promises.
+//! A module depends only on modules above it in this table.
 //!
 //! | module | contents |
 //! |---|---|

@@ -26,10 +26,7 @@ pub trait Pages {
     fn take_mark(&mut self, frame: u32) -> bool;
 
     /// Evicts the page in `frame`, and leaves `ghost` where a later fill of the page finds it.
-    ///
-    /// # Errors
-    ///
-    /// [`Stays`] if the page cannot be evicted now.
+    /// Fails with [`Stays`] if the page cannot be evicted now.
     fn evict(&mut self, frame: u32, ghost: Ghost) -> Result<(), Stays>;
 
     /// Prefetches data for the next calls for this frame. Called with `level` 0, 1 and 2 in turn:

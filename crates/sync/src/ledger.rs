@@ -133,11 +133,8 @@ fn change(resource: Resource, to: impl FnOnce(usize) -> usize) {
     HELD.set(held);
 }
 
-/// Records that this thread runs code of the program from now on until the result is dropped.
-///
-/// # Panics
-///
-/// In debug builds, if the thread holds anything but `allowed`, which is a defect of the library.
+/// Records that this thread runs code of the program from now on until the result is dropped. In
+/// debug builds, panics if the thread holds anything but `allowed`, a defect of the library.
 #[inline]
 #[track_caller]
 pub fn enter(what: &str, allowed: &[Resource]) -> InProgram {

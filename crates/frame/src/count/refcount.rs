@@ -142,28 +142,22 @@ impl<S: RefScheme> RefCount<S> {
         S::try_add(&self.word, u32::from(n.get()))
     }
 
-    /// Acquires one more reference, for a holder of one. Aborts the process at [`MAX_REFS`].
-    ///
-    /// # Panics
-    /// If the page is locked or has no reference, so the caller cannot have held one.
+    /// Acquires one more reference, for a holder of one. Aborts the process at [`MAX_REFS`]. Panics
+    /// if the page is locked or has no reference, so the caller cannot have held one.
     #[inline]
     pub fn get(&self) {
         S::get(&self.word);
     }
 
     /// Puts one reference. Memory order: release, and acquire if this was the last reference.
-    ///
-    /// # Panics
-    /// If the page is locked or has no reference, so the caller cannot have held one.
+    /// Panics as [`get`](Self::get) does.
     #[inline]
     pub fn put(&self) -> Put {
         self.sub_and_test(1)
     }
 
-    /// Puts `n` references, from 1 to [`MAX_REFS`]. Memory order: as for [`put`](Self::put).
-    ///
-    /// # Panics
-    /// If the page is locked or has fewer references, so the caller cannot have held `n`.
+    /// Puts `n` references, from 1 to [`MAX_REFS`]. Memory order: as for [`put`](Self::put). Panics
+    /// if the page is locked or has fewer than `n` references.
     #[inline]
     pub fn sub_and_test(&self, n: u32) -> Put {
         assert_live(n);

@@ -32,11 +32,8 @@ impl<S: RefScheme> FramePool<S> {
         Some(UniqueFrame::new(self, frame, order))
     }
 
-    /// Allocates a block for `request`.
-    ///
-    /// # Errors
-    ///
-    /// [`AllocError`] if the pool has no such node, or if no permitted node has such a block free.
+    /// Allocates a block for `request`. Fails if the pool has no such node, or no permitted node
+    /// has such a block free.
     #[cold]
     pub fn alloc_by(&self, request: &AllocRequest) -> Result<UniqueFrame<'_, S>, AllocError> {
         let frame = self.allocator().alloc_by(request)?;
@@ -88,10 +85,7 @@ impl<S: RefScheme> FramePool<S> {
 
     /// Joins `parts`, in ascending order, to a block of `order`. The parts must form that block, or
     /// be one larger block, whose rest is freed. Otherwise frees the parts and returns `None`.
-    ///
-    /// # Panics
-    ///
-    /// If a part is from another pool.
+    /// Panics if a part is from another pool.
     pub fn join<'p>(
         &'p self,
         parts: Vec<UniqueFrame<'p, S>>,
@@ -107,11 +101,8 @@ impl<S: RefScheme> FramePool<S> {
         Some(UniqueFrame::new(self, block, order))
     }
 
-    /// Splits a block into single frames, and appends them to `frames` in ascending order.
-    ///
-    /// # Panics
-    ///
-    /// If the block is from another pool.
+    /// Splits a block into single frames, and appends them to `frames` in ascending order. Panics
+    /// if the block is from another pool.
     pub fn split_into<'p>(
         &'p self,
         block: UniqueFrame<'p, S>,
@@ -124,10 +115,7 @@ impl<S: RefScheme> FramePool<S> {
     }
 
     /// Frees blocks to their nodes, where they merge with free buddies, unlike in a thread cache.
-    ///
-    /// # Panics
-    ///
-    /// If a block is from another pool.
+    /// Panics if a block is from another pool.
     pub fn free_to_nodes(&self, blocks: Vec<UniqueFrame<'_, S>>) {
         for block in blocks {
             let (frame, order) = self.dissolve(block);
@@ -136,11 +124,8 @@ impl<S: RefScheme> FramePool<S> {
     }
 
     /// Like [`free_to_nodes`](Self::free_to_nodes), but empties `blocks`, and locks a node once for
-    /// consecutive blocks of that node. Single frames are freed fastest in ascending order.
-    ///
-    /// # Panics
-    ///
-    /// If a block is from another pool.
+    /// consecutive blocks of that node. Single frames are freed fastest in ascending order. Panics
+    /// if a block is from another pool.
     pub fn free_bulk<'p>(&'p self, blocks: &mut Vec<UniqueFrame<'p, S>>) {
         blocks::free_bulk(self.lists(), blocks.drain(..), |block| self.dissolve(block));
     }

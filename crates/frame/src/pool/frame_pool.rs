@@ -56,11 +56,8 @@ const _: () = {
 };
 
 impl<S: RefScheme> FramePool<S> {
-    /// Reserves the memory, with all frames free.
-    ///
-    /// # Errors
-    ///
-    /// [`PoolError`] if the configuration is out of range, or the system refuses the memory.
+    /// Reserves the memory, with all frames free. Fails if the configuration is out of range, or
+    /// the system refuses the memory.
     pub fn new(config: &PoolConfig) -> Result<Self, PoolError> {
         let plans = config.validate()?;
         let nr_frames = config.nr_frames;
@@ -133,22 +130,15 @@ impl<S: RefScheme> FramePool<S> {
         self.lists().frames_of(node)
     }
 
-    /// Returns the record of a frame.
-    ///
-    /// # Panics
-    ///
-    /// If the pool has no such frame.
+    /// Returns the record of a frame. Panics if the pool has no such frame.
     #[inline]
     pub fn meta(&self, frame: FrameNr) -> &FrameMeta<S> {
         self.lists().meta(frame)
     }
 
     /// Returns `len` bytes from `frame` on, read-only. The caller need not own the frames. To
-    /// write, use a handle ([`UniqueFrame::bytes`](crate::UniqueFrame::bytes)).
-    ///
-    /// # Panics
-    ///
-    /// If the bytes are not all in the pool.
+    /// write, use a handle ([`UniqueFrame::bytes`](crate::UniqueFrame::bytes)). Panics if the bytes
+    /// are not all in the pool.
     pub fn bytes(&self, frame: FrameNr, len: usize) -> RacySource<'_> {
         // Check `len` itself, since the end of a far too large range might overflow.
         assert!(len <= self.nr_frames() * FRAME_BYTES);
@@ -180,11 +170,8 @@ impl<S: RefScheme> FramePool<S> {
         self.lists().free_blocks()
     }
 
-    /// Checks every list, kind and count. For tests: no other thread may use the pool.
-    ///
-    /// # Errors
-    ///
-    /// A description of the first violation.
+    /// Checks every list, kind and count. For tests: no other thread may use the pool. The error
+    /// describes the first violation.
     pub fn verify(&self) -> Result<(), String> {
         self.lists().verify()
     }

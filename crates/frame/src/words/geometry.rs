@@ -25,11 +25,7 @@ pub const MAX_NODES: usize = 64;
 pub struct FrameNr(u32);
 
 impl FrameNr {
-    /// Creates a frame number.
-    ///
-    /// # Panics
-    ///
-    /// If the number does not fit [`FRAME_NR_BITS`].
+    /// Creates a frame number. Panics if the number does not fit [`FRAME_NR_BITS`].
     #[inline]
     pub const fn new(nr: u32) -> Self {
         assert!(nr < 1 << FRAME_NR_BITS);

@@ -26,9 +26,8 @@ pub struct FileId {
 /// # Contract
 ///
 /// - `read_at` accepts any `pos`. It fills `bufs` in order with the bytes from there on, and
-///   returns their number. A smaller number than requested always means that the file ends there;
-///   the rest of `bufs` is unspecified. A hole reads as zeros. After an error `bufs` may contain
-///   any bytes; the cache discards them.
+///   returns their number; fewer than requested always means that the file ends there. The rest of
+///   `bufs`, and all of it after an error, may contain any bytes. A hole reads as zeros.
 /// - `write_at` writes all bytes of `bufs` in order from any `pos` on. A write past the end extends
 ///   the file to the last byte written, and a gap reads as zeros. A write without bytes changes
 ///   nothing, not even the size. A write that would end past the maximum file offset fails with
@@ -40,8 +39,7 @@ pub struct FileId {
 /// - `check_size` fails with [`FileTooLarge`](io::ErrorKind::FileTooLarge) if a write that extends
 ///   the file to this size would fail because of the size. Success guarantees nothing. The cache
 ///   caches the result, may pass sizes far larger than its writes need, and holds locks during the
-///   call. Therefore the call must neither change anything nor wait for transfers.
-/// - `sync_data` makes durable every write and change of size that returned before the call, and
+///   call, which must therefore change nothing and not wait for transfers.
 ///   the name of a file that this backend created. `sync_all` also covers times and permissions.
 /// - For the lifetime of the backend, `id` returns the same id, and no other file has this id.
 /// - `is_writable` returns the same value for the lifetime of the backend. If it is `false`, calls
@@ -57,16 +55,14 @@ pub struct FileId {
 /// No unsafe code relies on a backend's results. A violation of the contract may make reads return
 /// bytes of the file or of reused frames, lose writes, or make calls fail, hang or panic.
 ///
-/// Every call that returns a result may fail with any error of the storage.
-///
 /// # After a failed sync
 ///
-/// A failed sync or `begin_sync` implies nothing about the bytes written since the last successful
-/// sync. The system has either written a page, or failed to write it and marked it clean. It may
-/// drop a page marked clean from memory, or keep it, so that reads still return the new bytes. The
-/// system reports the failure once. A later sync finds nothing to write and succeeds although bytes
-/// are lost (Linux does this, on any file system). The caller must **write again everything that
-/// was written since the last successful sync**, from its own memory, and then sync again.
+/// After a failed sync or `begin_sync`, any byte written since the last successful sync may be
+/// lost. On Linux, with any file system, a page that could not be written is marked clean. It is
+/// then dropped, or it stays in memory, so that reads still return the new bytes. The failure is
+/// reported once; a later sync finds nothing to write and succeeds. The caller must **write again
+/// everything that was written since the last successful sync**, from its own memory, and then sync
+/// again.
 ///
 /// Sizes and names are not lost in this way: the next successful sync makes them durable. (Both are
 /// metadata, and a file system that cannot write metadata shuts down or continues to fail.)
@@ -149,9 +145,9 @@ pub trait Backend: Debug + Send + Sync + 'static {
         None
     }
 
-    /// Returns the file of the operating system whose bytes engines may transfer themselves. The
-    /// cache calls this once, when the backend is opened. A backend that does more on a read or a
-    /// write than transfer bytes (count, check, translate) must return `None`.
+    /// Returns the file whose bytes engines may transfer by its descriptor. Called once, when the
+    /// backend is opened. A backend that does more than transfer bytes (count, check, translate)
+    /// must return `None`.
     #[cfg(not(loom))]
     fn raw_file(self: Arc<Self>) -> Option<Arc<dyn RawFile>> {
         None

@@ -14,8 +14,8 @@ use super::request::{Kind, Request};
 /// single page calls [`Backend::read_at`](crate::Backend::read_at) instead.
 pub trait Deferred: Debug + Send + Sync {
     /// Accepts `request`, and calls [`Request::complete`] when it is done, on any thread, perhaps
-    /// before this function returns. This function should not block, because its callers have more
-    /// requests. A request that the backend drops fails.
+    /// before this function returns. It should not block its caller, which has more requests. A
+    /// request that the backend drops fails.
     fn start(&self, request: Request);
 }
 
@@ -25,11 +25,11 @@ pub trait Deferred: Debug + Send + Sync {
 /// trait; a backend that merely wraps such a file may return it. If `begin` does not admit a
 /// request, a thread that may block performs it by the backend's own calls.
 pub trait RawFile: Sealed + Debug + Send + Sync {
-    /// Admits `request`, a read or a write, for a transfer by the descriptor, as a whole or in
+    /// Admits `request`, a read or a write, for transfer by the descriptor, as a whole or in
     /// consecutive parts. After `true`, the caller must call [`end`](Self::end) when the last part
-    /// is done. Returns `false` if the backend's own calls must perform the request this time: the
-    /// request is not aligned, it ends past the maximum file offset, or admission would block.
-    /// Fails with the error that the backend's own call would return before any system call.
+    /// is done. Returns `false` if only the backend's own calls can perform the request at present:
+    /// it is not aligned, ends past the maximum file offset, or admission would block. Fails with
+    /// the error that the backend's own call would return before any system call.
     fn begin(&self, request: &Request) -> io::Result<bool>;
 
     /// Returns the descriptor for admitted requests. It is the same for the lifetime of the file.

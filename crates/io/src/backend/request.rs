@@ -1,7 +1,7 @@
 //! A transfer, a sync or a change of size that completes later, exactly once.
 //!
-//! The [`Completion`] of a request holds the owner of its memory, so any thread may complete the
-//! request, and no thread has to wait for it. A request cannot be cancelled once an engine has it.
+//! Any thread may complete a request, because the request's [`Completion`] owns the memory. A
+//! request cannot be cancelled once an engine has it.
 //!
 //! # Why the memory stays valid while the system writes to it
 //!
@@ -9,10 +9,10 @@
 //!   or forever if it is never called (as [`Request::read`] requires).
 //! - R2: Only [`Request::complete`] and the drop of a request call the completion, and consume it.
 //! - R3: Code that has passed the memory to the system keeps the request until the system no longer
-//!   uses the memory: in the ring's list of jobs for io_uring, on the stack for a blocking call. If
-//!   the ring is leaked (`mem::forget`), so are its requests, whose memory stays valid by R1.
-//! - R4: Safe code accesses the memory as [`RacyBytes`] that borrow from the request
-//!   ([`Request::buffers`]), so it cannot access the memory after it has completed the request.
+//!   uses the memory: in the ring's list of jobs for io_uring, on the stack for a blocking call. A
+//!   leaked ring (`mem::forget`) leaks its requests, whose memory stays valid by R1.
+//! - R4: Safe code accesses the memory only as [`RacyBytes`] that borrow from the request
+//!   ([`Request::buffers`]), so not after it has completed the request.
 
 #![allow(unsafe_code)] // The promise that memory is valid is made and used here.
 
@@ -30,13 +30,13 @@ use super::spans::{Span, Spans};
 
 /// Completion callback of a request, and the owner of the memory that the request uses.
 pub trait Completion: Send + 'static {
-    /// Runs when the request is done. `result` is the number of bytes read (fewer than requested
-    /// means that the file ends there), the number of bytes written (all of them), or 0 otherwise.
+    /// Runs when the request is done. `result` is the number of bytes read (fewer than requested:
+    /// the file ends there) or written (all of them), or 0 for other kinds.
     ///
-    /// Called exactly once, on any thread, with no lock of the engine held. It may submit other
-    /// requests, but should not wait for any, since they may need the thread that it occupies. A
-    /// panic is raised in a thread that waits for the request
-    /// ([`Lane::wait`](crate::engine::Lane::wait)), or else only reported by the panic hook.
+    /// Called exactly once, on any thread, with no lock of the engine held. It may submit requests,
+    /// but should not wait for any, since they may need its thread. A panic is raised in a thread
+    /// that waits for the request ([`Lane::wait`](crate::engine::Lane::wait)), or else only
+    /// reported by the panic hook.
     fn complete(self: Box<Self>, result: io::Result<usize>);
 
     /// Returns `true` if [`complete`](Self::complete) runs no code of the program, never blocks,
@@ -125,8 +125,8 @@ impl Request {
     ///
     /// # Safety
     ///
-    /// (a) As for [`read`](Self::read), but the memory need not be writable. (If other threads
-    /// change it during the write, an arbitrary mixture of old and new bytes is written.)
+    /// (a) As for [`read`](Self::read), but the memory need not be writable. (Concurrent changes of
+    /// the memory make the system write an arbitrary mixture of old and new bytes.)
     pub unsafe fn write(
         pos: u64,
         spans: impl Into<Spans>,

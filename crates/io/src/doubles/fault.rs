@@ -90,7 +90,7 @@ impl Counts {
 }
 
 /// A backend with a script that determines the outcome of each [`Operation`]. The script runs
-/// before the call, and may block, so that a test can hold a call at a chosen point.
+/// before the call, and may block to hold a call at a chosen point.
 pub struct FaultBackend<B> {
     inner: B,
     script: Box<Script>,

@@ -13,8 +13,8 @@ pub(super) struct GroupLane<'e> {
     engine: &'e dyn Engine,
     owner: Owner,
     group: Arc<Group>,
-    /// The job that was submitted last. A thread that waits for all of its jobs performs it before
-    /// it blocks, so a single job is never passed to another thread.
+    /// The last submitted job, which the engine does not have yet. If the thread waits for all its
+    /// jobs, it performs this one itself, so a single job needs no other thread.
     last: Option<Job>,
     nr_submitted: usize,
     /// Number of completions that `wait` has returned.
@@ -35,9 +35,9 @@ impl<'e> GroupLane<'e> {
 }
 
 impl GroupLane<'_> {
-    /// Handles a fork since the creation of this context. In the child, requests in flight are the
-    /// parent's and never complete, and the job that was not passed to the engine fails. Returns
-    /// the number of failed jobs, or `None` in the parent.
+    /// In a child that was forked after this context was created, requests in flight are the
+    /// parent's and never complete, and the job in `last` fails. Returns the number of failed jobs,
+    /// or `None` in the parent.
     fn leave_to_parent(&mut self) -> Option<usize> {
         self.owner.check().err()?;
         let nr = usize::from(self.last.is_some());

@@ -70,8 +70,8 @@ pub trait Engine: Sealed + Debug + Send + Sync + 'static {
 }
 
 /// Submission context: the requests of one thread, which waits for them. A context stays on its
-/// thread, and its drop waits for all requests in flight. In a child forked later, requests in
-/// flight belong to the parent, and requests that were not started fail.
+/// thread, and its drop waits for its requests. In a child forked later, requests in flight belong
+/// to the parent, and requests that were not started fail.
 ///
 /// While a context has writes in flight, its thread must not call the same backend directly or
 /// through another context. A call that needs exclusive access to the file (a change of its size, a
@@ -80,10 +80,10 @@ pub trait Lane: Sealed {
     /// Submits a request. The request may start only when the thread calls [`wait`](Self::wait).
     fn submit(&mut self, job: Job);
 
-    /// Waits until `nr` more requests of this context are completed, or all if fewer are in flight,
-    /// and performs the engine's work while it waits. Returns the number of requests completed
-    /// since the last call. With `nr` 0, only starts the submitted requests. If a completion
-    /// panicked, this call panics, and the context stays usable.
+    /// Waits until `nr` more requests of this context (or all, if fewer are in flight) are
+    /// completed, and performs the engine's work while it waits. With `nr` 0, only starts the
+    /// submitted requests. Returns the number of requests completed since the last call. If a
+    /// completion panicked, this call panics, and the context stays usable.
     fn wait(&mut self, nr: usize) -> usize;
 
     /// Returns the number of submitted requests that [`wait`](Self::wait) has not returned.

@@ -1,10 +1,11 @@
 //! Jobs that wait to be started. Backends take turns, and each has a limit of jobs in progress.
 //!
-//! The limit is a fixed number, or, with [`Queue::sharing`], a quota that depends on the number of
+//! The limit is a fixed number or, with [`Queue::sharing`], a quota that depends on the number of
 //! free threads (dynamic thresholds: Choudhury and Hahne, 1998). Of `T` threads, a backend that is
-//! alone may occupy `P`. In general it may have `P / (T - P)` jobs in progress per free thread.
-//! Therefore each backend whose jobs hang takes the fraction `P / T` of the threads that are left,
-//! and the last thread starts only a job of a backend that has none in progress.
+//! alone may occupy `P`. In general, a backend may have `P / (T - P)` jobs in progress for each
+//! free thread. If all jobs hang, the first backend thus occupies `P / T` of the threads, the
+//! second one `P / T` of the rest, and so on. If `P` is at most `T / 2`, the last free thread
+//! starts a job only of a backend that has none in progress.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -63,8 +64,8 @@ impl<J: OfStorage> Queue<J> {
         }
     }
 
-    /// Creates a queue for `nr_threads` threads. One backend may occupy `per_storage` of them if it
-    /// is alone, and otherwise a quota (see the module).
+    /// Creates a queue for `nr_threads` threads, of which one backend may occupy `per_storage` if
+    /// it is alone, and otherwise a quota (see the module).
     pub(super) fn sharing(nr_threads: usize, per_storage: usize) -> Self {
         let nr_threads = nr_threads.min(1 << 16);
         Self {
@@ -73,8 +74,8 @@ impl<J: OfStorage> Queue<J> {
         }
     }
 
-    /// Returns the number of jobs that may be started. The result is exact if it is 0, and may be
-    /// too large if jobs of several backends may be started.
+    /// Returns the number of jobs that may be started: exact if it is 0, and otherwise an upper
+    /// bound, since each start of a job reduces the quotas of other backends.
     pub(super) fn nr_ready(&self) -> usize {
         let Some(nr_threads) = self.nr_threads else {
             return self.nr_ready;
@@ -90,7 +91,8 @@ impl<J: OfStorage> Queue<J> {
         nr_ready.min(free)
     }
 
-    /// Returns the number of jobs of a backend that may be started if none of another backend is.
+    /// Returns the number of jobs of a backend that may be started before any other backend's job
+    /// is.
     fn nr_startable(&self, key: usize, nr_threads: usize) -> usize {
         let free = nr_threads.saturating_sub(self.nr_begun);
         self.storages.get(&key).map_or(0, |storage| {
@@ -150,7 +152,7 @@ impl<J: OfStorage> Queue<J> {
         self.recount(key, before);
     }
 
-    /// Updates `nr_ready` and `turns` for a backend of which `before` jobs could be started so far.
+    /// Updates `nr_ready` and `turns` after a change of a backend that had `before` ready jobs.
     fn recount(&mut self, key: usize, before: usize) {
         let Some(storage) = self.storages.get_mut(&key) else {
             return;
@@ -208,8 +210,8 @@ mod tests {
         assert!(queue.is_at_rest() && queue.nr_ready() == 0);
     }
 
-    /// Pushes 100 jobs of a new backend, and starts as many of them as the queue permits. Adds the
-    /// backend to `files`. Returns the number of started jobs.
+    /// Pushes 100 jobs of a new backend, which is added to `files`, and starts as many as the queue
+    /// permits. Returns their number.
     fn hang(queue: &mut Queue<Job>, files: &mut Vec<Arc<dyn Backend>>) -> usize {
         let hung = file();
         for _ in 0..100 {

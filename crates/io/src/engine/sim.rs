@@ -1,9 +1,9 @@
 //! Simulator: a seed determines the order, delays, partial transfers and faults of requests.
 //!
-//! A request advances only in steps, made by [`SimEngine::step`] and by threads that wait in
-//! [`Engine::run`] or by a [`Lane`]. Each step performs all or a part of a random request in
-//! flight, by the backend's own calls, on the calling thread. If one thread submits the requests
-//! and makes the steps, the same seed and requests yield the same [`History`].
+//! A request advances only in steps: by [`SimEngine::step`], and by threads that wait in
+//! [`Engine::run`] or by a [`Lane`]. A step performs all or a part of a random request in flight by
+//! the backend's calls, on the calling thread. If one thread submits the requests and makes the
+//! steps, the same seed and requests yield the same [`History`].
 
 use std::io;
 use std::panic::resume_unwind;
@@ -96,7 +96,6 @@ struct State {
     nr_stepping: usize,
     nr_given: u64,
     nr_steps: u64,
-    /// Number of the step at which the power fails.
     power_off_at: Option<u64>,
     is_off: bool,
     history: History,
@@ -150,7 +149,6 @@ impl State {
             .filter(|&nr| self.flights[nr].due <= now)
             .collect();
         if due.is_empty() {
-            // Skip to the first step that may select a request.
             let next = self
                 .flights
                 .iter()
@@ -216,7 +214,6 @@ fn part_of<'a, B: Into<RacySource<'a>> + Copy>(
     list
 }
 
-/// Transfers the first `len` bytes at `pos`.
 fn transfer(job: &Job, pos: u64, len: usize) -> io::Result<usize> {
     let request = job.request();
     match request.kind() {
@@ -233,7 +230,7 @@ fn transfer(job: &Job, pos: u64, len: usize) -> io::Result<usize> {
     }
 }
 
-/// Writes a random subset of the sectors of a write. Returns their number.
+/// Writes a random subset of the sectors of a write, and returns their number.
 fn tear(job: &Job, rng: &mut Rng) -> usize {
     let request = job.request();
     let (sources, start) = (request.sources(), request.pos());

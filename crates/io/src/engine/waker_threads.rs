@@ -1,28 +1,28 @@
 //! Threads that call the wakers of tasks.
 //!
-//! A waker may run its task at once, block, or never return. Therefore only a thread that holds no
-//! lock, and on which no completion depends, calls a waker.
+//! A waker may run its task at once, block, or never return. Therefore wakers are called only by
+//! threads that hold no lock, and on which no completion depends.
 //!
 //! # Protocol
 //!
 //! At most one thread has the *turn*: it calls the queued wakers in order until the queue is empty.
 //! While wakers wait behind a call, a second thread, the *watcher*, checks every [`TICK`] whether a
-//! waker that waited at the last tick still waits. If so, it revokes the turn, takes it and calls
-//! wakers itself. The thread that lost the turn finishes its call and removes no other waker.
+//! waker has waited since the last tick. If so, it takes the turn and calls wakers itself. The
+//! thread that lost the turn finishes its call and removes no other waker.
 //!
 //! - A waker therefore waits for at most two ticks for each earlier waker that blocks or runs long,
-//!   as long as fewer than [`MAX_THREADS`] wakers do so at once. If an executor runs tasks within
-//!   its wakers, these tasks run one after the other.
-//! - A push notifies a thread only if no thread has the turn, or if no thread is the watcher. Under
-//!   load it therefore costs one lock acquisition and one queue operation.
+//!   as long as fewer than [`MAX_THREADS`] do so at once. Tasks that run within their wakers run
+//!   one after the other.
+//! - A push notifies a thread only if no thread has the turn, or none is the watcher. Under load it
+//!   therefore costs one lock acquisition and one queue operation.
 //! - A watcher that sees no waker removed for [`QUIET_TICKS`] ends, so an idle cache has no timer.
 //!
 //! [`Roles`] defines the transitions, and its test explores every order of them.
 //!
 //! # Fork
 //!
-//! In a child of `fork`, the threads do not exist and the lock may never be released, so every
-//! entry point checks the process before it locks. If a waker forks, its thread ends in the child.
+//! In a child of `fork`, the threads do not exist and the lock may stay locked, so every entry
+//! point checks the process before it locks. If a waker forks, its thread ends in the child.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -36,7 +36,7 @@ use pagewell_sync::{Condvar, Mutex, MutexGuard, lock};
 
 use crate::file::Owner;
 
-/// Once this number of wakers block at the same time, no thread is left to call further wakers.
+/// Maximum number of threads. If this many wakers block at once, no further wakers are called.
 const MAX_THREADS: usize = 64;
 
 const TICK: Duration = Duration::from_millis(1);
@@ -110,8 +110,8 @@ struct Seen {
 }
 
 impl<W> Roles<W> {
-    /// Returns `true` if a thread without a role is needed. The caller must notify or start one, or
-    /// else call [`no_thread`](Self::no_thread).
+    /// Returns `true` if a thread without a role is needed. The caller then notifies or starts one,
+    /// or calls [`no_thread`](Self::no_thread).
     #[must_use]
     fn wants_thread(&mut self) -> bool {
         let is_free = self.turn.is_none() || !self.has_watcher;
@@ -165,7 +165,7 @@ impl<W> Roles<W> {
     /// Performs the watcher's check one tick after `before`. Returns `None` if the watch ends.
     fn tick(&mut self, before: Seen) -> Option<Seen> {
         if self.nr_taken < before.nr_pushed {
-            // A waker has waited for a tick. Revoke the turn, so that this thread can take it.
+            // Revoke the turn, so that this thread can take it.
             self.turn = None;
             self.has_watcher = false;
             return None;
@@ -207,8 +207,8 @@ impl Default for WakerThreads {
 }
 
 impl Courier for WakerThreads {
-    /// Queues `wakers`. If no thread can be notified or started and no watcher exists, the caller
-    /// calls the queued wakers. After [`close`](Self::close), and in a child of `fork`, drops them.
+    /// Queues `wakers`. If no thread is available and no watcher exists, the caller calls all
+    /// queued wakers. After [`close`](Self::close), and in a child of `fork`, drops them.
     fn deliver(&self, wakers: Vec<Waker>) {
         if self.0.owner.check().is_err() {
             return;
@@ -226,7 +226,6 @@ impl Courier for WakerThreads {
 }
 
 impl Shared {
-    /// Notifies or starts a thread if one is needed.
     fn summon(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         if !state.roles.wants_thread() {
             return;
@@ -243,7 +242,8 @@ impl Shared {
             Ok(()) => state.nr_threads += 1,
             Err(_) => {
                 state.roles.no_thread();
-                // Without a watcher, all threads may be blocked forever.
+                // Without a watcher, all threads may be blocked forever, so the caller calls the
+                // wakers.
                 if !state.roles.has_watcher {
                     let wakers = mem::take(&mut state.roles.queue);
                     drop(state);

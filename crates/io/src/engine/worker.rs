@@ -1,10 +1,9 @@
 //! Threads for the blocking calls of backends.
 //!
-//! They are started on demand, and end after a period without work. A backend that hangs leaves
-//! threads for the others, since each may occupy only a bounded number.
-//!
-//! In a child of `fork`, the threads do not exist and the lock may never be released. Every
-//! function except `nr_threads` therefore checks the process before it locks.
+//! They are started on demand, and end after a period without work. Each backend may occupy only a
+//! bounded number, so backends that hang leave threads for others. In a child of `fork`, the
+//! threads do not exist and the lock may stay locked, so every function except `nr_threads` checks
+//! the process first.
 
 use std::fmt;
 use std::io;
@@ -66,8 +65,7 @@ struct Shared {
 struct State {
     queue: Queue<Task>,
     nr_threads: usize,
-    /// Number of threads that look for a task next: those that wait, that are notified, and that
-    /// are starting.
+    /// Number of threads that will look for a task: they wait, were notified, or are starting.
     nr_idle: usize,
     /// Set by the drop: threads end when the queue is empty.
     is_closed: bool,
@@ -122,8 +120,8 @@ impl WorkerEngine {
 
     /// Creates an engine for [`call`](Self::call). If calls with several keys are in progress, each
     /// key may occupy fewer threads than [`per_storage`](WorkerSettings::per_storage): a quota of
-    /// the threads that other keys leave free. Even if many keys have calls that hang, threads
-    /// remain for other keys.
+    /// the threads that other keys leave free. Threads therefore remain even if calls of many keys
+    /// hang.
     #[must_use]
     pub fn for_calls(settings: WorkerSettings) -> Self {
         Self::with(settings, |settings| {
@@ -161,10 +159,9 @@ impl WorkerEngine {
     }
 
     /// Executes `call`, which may block, on one of the threads. At most
-    /// [`per_storage`](WorkerSettings::per_storage) calls with the same key run concurrently. The
-    /// key is the address of an object that the call owns, so it is unique. If no thread exists and
-    /// none can be started, the caller executes all calls that may start. A forked child drops the
-    /// call.
+    /// [`per_storage`](WorkerSettings::per_storage) calls with the same key, the address of an
+    /// object that the call owns, run concurrently. If no thread exists and none can be started,
+    /// the caller executes all calls that may start. A forked child drops the call.
     pub fn call(&self, key: usize, call: Box<dyn FnOnce() + Send>) {
         if self.shared.owner.check().is_ok() {
             self.push(Task::Call(key, call));
@@ -176,7 +173,6 @@ impl WorkerEngine {
         let mut state = shared.lock();
         state.queue.push(job);
         shared.bring_thread(&mut state);
-        // If no thread exists, and none can be started, this one performs the tasks.
         while state.nr_threads == 0
             && let Some(job) = state.queue.pop()
         {
@@ -195,13 +191,13 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Brings a thread for a task that is ready, if there is one: notifies an idle thread, and
-    /// starts a thread if more tasks are ready than threads are idle, up to the maximum.
+    /// If tasks are ready, notifies an idle thread. If more tasks are ready than threads are idle,
+    /// first starts a thread, unless the maximum is reached.
     ///
-    /// Called after each push, and for the next task by each thread that takes one: so a task that
-    /// is ready never waits while a thread is idle or can be started, although the end of one task
-    /// may make several others ready (under a quota). If no thread can be started, the next thread
-    /// that is done takes the task.
+    /// Called after each push, and by each thread that takes a task, because the end of one task
+    /// may make several others ready (under a quota). A ready task therefore never waits while a
+    /// thread is idle or can be started. If none can be started, the next thread that is done takes
+    /// the task.
     fn bring_thread(self: &Arc<Self>, state: &mut State) {
         let nr_ready = state.queue.nr_ready();
         if nr_ready == 0 {
@@ -315,8 +311,8 @@ impl Engine for WorkerEngine {
 }
 
 impl Drop for WorkerEngine {
-    /// Submitted requests are still performed. The drop does not wait for them, because one of the
-    /// engine's threads may execute the drop.
+    /// Submitted requests are still performed. The drop does not wait for them: it may run on one
+    /// of the engine's threads.
     fn drop(&mut self) {
         if self.shared.owner.check().is_err() {
             return;
@@ -343,8 +339,8 @@ mod tests {
         })
     }
 
-    /// With three of four threads in use, no key may start a second call. The end of the call of
-    /// key 0 lets key 1 start one, and then key 0 too. The same thread takes only the first.
+    /// With three of four threads in use, no key may start a second call. When the call of key 0
+    /// ends, key 1 may start one, and then key 0 too. The same thread takes only the first.
     #[test]
     fn the_end_of_one_call_starts_two() {
         let engine = engine(4, 2);
@@ -366,8 +362,8 @@ mod tests {
         together.wait_for(2);
     }
 
-    /// The caller performs calls until there is a thread, which then performs those that the last
-    /// one of the caller's has delayed.
+    /// The caller performs calls until a thread exists. That thread then performs the call that the
+    /// caller's last one has delayed.
     #[test]
     fn a_thread_takes_over_from_a_caller_that_had_none() {
         let engine = Arc::new(engine(2, 1));

@@ -1,7 +1,7 @@
 //! Ranges of a file whose writeback was started and may still be in flight.
 //!
-//! A sync would otherwise wait for any number of ranges in one call, which may take long. A thread
-//! that exceeds a limit by starting a range waits for the oldest ranges.
+//! A sync would wait for any number of ranges in one call. So a thread that starts a range, and
+//! thereby exceeds a limit, waits for the oldest ranges.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -25,8 +25,8 @@ impl Begun {
         self.ranges.push_back(range);
     }
 
-    /// If a limit is exceeded, removes the oldest range, for which the caller must wait. The limit
-    /// of bytes does not apply to a single range.
+    /// If a limit is exceeded, removes the oldest range, for which the caller must wait. A single
+    /// range may exceed the limit of bytes.
     pub(super) fn take_surplus(&mut self) -> Option<Range<u64>> {
         let nr = self.ranges.len();
         if nr <= MOST_RANGES && (nr <= 1 || self.nr_bytes <= u128::from(MOST_BYTES)) {

@@ -17,8 +17,8 @@ const CHUNK: usize = 256 << 10;
 
 /// Transfer of whole blocks, of a real or a simulated file.
 pub(crate) trait Blocks {
-    /// Reads whole blocks from `pos` on until the buffers are full or the file ends. May return
-    /// early once the number of bytes read is not a multiple of `unit`.
+    /// Reads whole blocks from `pos` on until the buffers are full or the file ends. May stop
+    /// earlier at a number of bytes that is not a multiple of `unit`.
     fn read(&self, bufs: &[RacyBytes<'_>], pos: u64, unit: usize) -> io::Result<usize>;
 
     /// Writes all the blocks. The file afterwards ends at or after their end.
@@ -126,8 +126,8 @@ pub(crate) fn write(
     write_parts(file, bufs, pos, unit)
 }
 
-/// The caller excludes other writes of the file and changes of its size. If the last block is
-/// partial, the file is too long until its size is corrected.
+/// The caller excludes other writes and changes of size. If the last block is partial, the file is
+/// too long until its size is corrected.
 fn write_parts(
     file: &impl Blocks,
     bufs: &[RacySource<'_>],
@@ -199,8 +199,8 @@ impl<'b, 'a, B: Into<RacySource<'a>> + Copy> Cursor<'b, B> {
         Self { bufs, off: 0 }
     }
 
-    /// Calls `with` for each buffer with some of the next `len` bytes: the buffer, the offset in
-    /// it, the number of bytes there, and the number of bytes in earlier buffers.
+    /// Calls `with` for each buffer with some of the next `len` bytes, and passes the buffer, the
+    /// offset in it, the number of bytes there, and the number of bytes in earlier buffers.
     fn each(&mut self, len: usize, mut with: impl FnMut(B, usize, usize, usize)) {
         let mut nr_done = 0;
         while nr_done < len {

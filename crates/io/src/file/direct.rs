@@ -1,8 +1,7 @@
 //! Direct I/O (`O_DIRECT`): how a file's transfers are made, and the reason if they are buffered.
 //!
-//! `O_DIRECT` is set after the system has reported an alignment, and cleared if the system rejects
-//! a transfer all the same. Both are done on the open file, since a second open could open another
-//! file by the same name.
+//! `O_DIRECT` is set if the system reports an alignment, and cleared if the system rejects a
+//! transfer nevertheless. Both affect the open file, since a second open could find another file.
 
 #![allow(unsafe_code)] // Three system calls.
 
@@ -89,10 +88,9 @@ impl State {
         self.asked != Direct::Never
     }
 
-    /// Handles an aligned transfer that failed with `error` at alignment `unit`. If `error` is one
-    /// by which systems reject direct transfers, switches to the next way: aligned to a page, then,
-    /// if permitted, through the kernel's page cache. After `Ok` the caller repeats the transfer.
-    /// Returns `error` if it is another error or no way is left.
+    /// Handles an aligned transfer that failed with `error` at alignment `unit`. If systems reject
+    /// direct transfers by this error, switches to the next mode (alignment to a page, then
+    /// buffered if permitted), and the caller repeats the transfer. Otherwise returns `error`.
     pub(super) fn refused(&self, file: &File, unit: usize, error: io::Error) -> io::Result<()> {
         let errno = match error.raw_os_error() {
             Some(errno @ (libc::EINVAL | libc::EOPNOTSUPP)) => errno,

@@ -28,9 +28,9 @@ use crate::backend::{
 
 /// A regular file or a block device, read with `preadv` and written with `pwritev` (or `pread` and
 /// `pwrite`), through the kernel's page cache or past it. From an open for writing to the first
-/// sync, it keeps a descriptor of the directory too. In a child of `fork`, every call fails with
-/// [`Forked`](super::Forked). The lock of a writer ends when the process that opened the file drops
-/// the backend, even if a child still has the file open.
+/// sync, it keeps the directory open too. In a child of `fork`, every call fails with
+/// [`Forked`](super::Forked). A drop in the process that opened the file ends the write lock, even
+/// if a child has the file open.
 #[derive(Debug)]
 pub struct FileBackend {
     file: File,
@@ -100,9 +100,9 @@ impl FileBackend {
         Self::from_file_for_reading(file, Direct::Never)
     }
 
-    /// Creates a read-only backend from an open file, with the given policy for direct I/O.
-    /// Duplicates of the descriptor share the mode of transfers (`O_DIRECT`). Fails as
-    /// [`open_for_reading`](Self::open_for_reading) does.
+    /// Creates a read-only backend from an open file, with the given policy for direct I/O, which
+    /// duplicates of the descriptor share. Fails as [`open_for_reading`](Self::open_for_reading)
+    /// does.
     pub fn from_file_for_reading(file: File, direct: Direct) -> io::Result<Self> {
         Self::check_readable(&file)?;
         let mut backend = Self::new(file, Access::Read, Direct::Never)?;
@@ -148,12 +148,8 @@ impl FileBackend {
         Err(replaced())
     }
 
-    /// Creates a writable backend from an open file, as [`UnlockedFile::from_file`] does, and locks
-    /// it. Truncates the file if the options say so.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`UnlockedFile::from_file`] and of [`open_writable`](Self::open_writable).
+    /// Creates a writable backend from an open file, and locks it. Truncates it if the options say
+    /// so. Fails as [`UnlockedFile::from_file`] and [`open_writable`](Self::open_writable) do.
     pub fn from_file_writable(file: File, options: &FileOptions) -> io::Result<Self> {
         let mut wait = LockWait::new(options.file_lock());
         let locked = UnlockedFile::from_file(file, options)?.lock_within(&mut wait)?;
@@ -168,10 +164,9 @@ impl FileBackend {
         Ok(self)
     }
 
-    /// Opens a file like [`open_writable`](Self::open_writable), with its errors but those of
-    /// [`lock`](UnlockedFile::lock): neither locks nor truncates it. The caller later locks the
-    /// file (a lock held during a slow open would delay other threads), and truncates it as the
-    /// last step, when no check can fail any more.
+    /// Opens a file like [`open_writable`](Self::open_writable), but neither locks nor truncates
+    /// it. The caller [locks](UnlockedFile::lock) it later (a lock held during a slow open would
+    /// delay other threads), and truncates it last, when no check can fail any more.
     pub fn open_unlocked(path: &Path, options: &FileOptions) -> io::Result<UnlockedFile> {
         let (place, file) = Place::open(path, options).map_err(refine)?;
         let place = Mutex::new(place);
@@ -210,8 +205,8 @@ impl FileBackend {
         self.direct = direct::State::with_alignment(&self.file, asked, || alignment).unwrap();
     }
 
-    /// Calls `transfer` with the alignment of direct I/O, or with `None` for buffered I/O. If the
-    /// system rejects a direct transfer, repeats it by the next way.
+    /// Calls `transfer` with the alignment of direct I/O, or with `None` for buffered I/O. Repeats
+    /// a rejected direct transfer by the next mode.
     fn by_any_way<T>(&self, transfer: impl Fn(Option<usize>) -> io::Result<T>) -> io::Result<T> {
         loop {
             let unit = self.direct.unit();
@@ -276,28 +271,28 @@ impl FileBackend {
     }
 }
 
-/// A file that is opened for writing and not locked yet, so another writer may have it open.
-/// Opening has changed nothing, except that it may have created the file.
+/// A file that is open for writing and not locked, so another writer may have it open. Nothing was
+/// changed, except that the open may have created the file.
 #[derive(Debug)]
 pub struct UnlockedFile {
     backend: FileBackend,
     lock: FileLock,
-    /// Policy of direct I/O of a descriptor that the program has opened. It takes effect once the
-    /// file is locked: duplicates of the descriptor share the flag, and the lock.
+    /// Requested direct I/O of a descriptor from the program. It takes effect once the file is
+    /// locked, since duplicates of the descriptor share it.
     given: Option<Direct>,
 }
 
-/// Locked while a thread examines and locks a descriptor that the program has opened: of two
-/// duplicates, which share the lock, only one must get it.
+/// Locked while a thread examines and locks a descriptor from the program: duplicates share the
+/// lock, and only one of them must get it.
 static GIVEN: Mutex<()> = Mutex::new(());
 
 impl UnlockedFile {
     /// Maximum number of opens of a file that is replaced concurrently.
     pub const MOST_TRIES: usize = 16;
 
-    /// Uses a file that the program has opened for reading and writing, which may have no name: an
-    /// unlinked file, a memfd, a descriptor that another process has sent. Its bytes are kept. The
-    /// name, if there is one, is not made durable: the program syncs the directory of a new file.
+    /// Uses a file that the program has opened for reading and writing, possibly without a name (an
+    /// unlinked file, a memfd, a descriptor from another process). Its bytes are kept. The program
+    /// itself syncs the directory of a new file.
     ///
     /// Duplicates of the descriptor share the lock and the mode of transfers (`O_DIRECT`), which
     /// becomes that of the options once the file is locked. The program must not change the file
@@ -353,8 +348,8 @@ impl UnlockedFile {
     }
 
     /// Locks the file like [`lock`](Self::lock), but returns the file, still open, with an error.
-    /// Closing a descriptor releases all `F_SETLK` locks that other code of this process, such as
-    /// SQLite, holds on the file. A program with such code can keep the file open and retry.
+    /// The program can retry, and need not close the descriptor: that would release all `F_SETLK`
+    /// locks that other code of this process, such as SQLite, holds on the file.
     #[allow(clippy::result_large_err)] // The file itself; opens are rare.
     pub fn lock_or_keep(mut self) -> Result<Option<FileBackend>, (Self, io::Error)> {
         if let Err(error) = self.acquire() {
@@ -422,8 +417,8 @@ impl UnlockedFile {
         Ok(())
     }
 
-    /// Returns `true` if the path is known to lead to another file now, whose writers this one's
-    /// lock does not exclude.
+    /// Returns `true` if the path is known to lead to another file now: this lock does not exclude
+    /// that file's writers.
     pub fn is_replaced(&self) -> bool {
         matches!(self.is_in_place(), Ok(false))
     }
@@ -475,9 +470,9 @@ fn replaced() -> io::Error {
 
 impl FileBackend {
     fn release(&mut self) {
-        // A child forked since the open shares the open file description: a mere close would leave
-        // the file locked while the child lives, and an unlock in the child would unlock it for the
-        // parent.
+        // A child forked since the open shares the open file description. Without this unlock, the
+        // file would stay locked while the child lives. An unlock in the child would unlock it for
+        // the parent.
         if self.is_locked && self.owner.check().is_ok() {
             lock::release(&self.file);
             self.is_locked = false;
@@ -520,8 +515,7 @@ impl Backend for FileBackend {
         self.by_any_way(|unit| match unit {
             Some(unit) => blocks::write(self, &self.gate, bufs, pos, unit),
             None => {
-                // Transfers may have been direct until now, and another thread may still be writing
-                // a partial block.
+                // Another thread may still be writing a partial block directly.
                 let _shared = self.direct.is_asked().then(|| self.gate.share());
                 transfer::write(&self.file, bufs, pos)
             }
@@ -591,8 +585,7 @@ impl Backend for FileBackend {
     }
 
     fn is_as_found(&self) -> bool {
-        // ORDERING: Relaxed; the flag publishes no other memory. A caller that must see a change is
-        // ordered after it by other means.
+        // ORDERING: Relaxed; the flag publishes no other memory. Callers order it by other means.
         !self.may_be_changed.load(Ordering::Relaxed)
     }
 

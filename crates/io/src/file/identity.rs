@@ -1,9 +1,9 @@
 //! File identity beyond device and inode number.
 //!
-//! Some file systems give two files the same device and inode number: they merge several file
-//! systems (virtiofs, 9p, mergerfs), truncate numbers to 32 bits, or reuse the number of a deleted
-//! file. If two such files shared cached pages, writes to one would reach the other. A newly opened
-//! file is therefore compared with an open file of the same numbers before it shares its pages:
+//! Some file systems give two files the same device and inode number: they merge file systems
+//! (virtiofs, 9p, mergerfs), truncate numbers to 32 bits, or reuse the number of a deleted file. To
+//! keep the cached pages of such files apart, a newly opened file is compared with the open file of
+//! the same numbers:
 //!
 //! | evidence | if it differs | if it is equal |
 //! |---|---|---|
@@ -78,8 +78,8 @@ const MAX_COMPARISONS: usize = 100;
 /// are unchanged and differ from the new file's.
 const MIN_DIFFERENCES: usize = 3;
 
-/// Interval between comparisons, longer than a tick of a coarse clock: two changes within one tick
-/// can leave the same modification time.
+/// Interval between comparisons, longer than a tick of a coarse clock, within which two changes can
+/// have the same modification time.
 const TICK: Duration = Duration::from_millis(11);
 
 /// Compares `new` with `open`, which have the same device and inode number and may be opened with
@@ -124,13 +124,13 @@ pub fn compare(open: BorrowedFd<'_>, new: BorrowedFd<'_>) -> io::Result<Comparis
 
 /// Returns `true` if another open file description has a lock on the file of `new`, and `None` if
 /// the query fails. The lock of a writable [`FileBackend`](crate::FileBackend) is visible through
-/// every descriptor of its file, and through no descriptor of another file.
+/// every descriptor of its file, and through none of another file.
 pub fn is_locked_elsewhere(new: BorrowedFd<'_>) -> Option<bool> {
     query_lock(new, libc::F_OFD_GETLK)
 }
 
-/// Returns `true` if any open file description, also the one of `new`, or another process has a
-/// lock on the file of `new`, and `None` if the query fails.
+/// Returns `true` if any process or open file description, including that of `new`, has a lock on
+/// the file of `new`, and `None` if the query fails.
 pub fn is_locked(new: BorrowedFd<'_>) -> Option<bool> {
     query_lock(new, libc::F_GETLK)
 }
@@ -142,8 +142,8 @@ fn query_lock(file: BorrowedFd<'_>, command: libc::c_int) -> Option<bool> {
     Some(libc::c_int::from(lock.l_type) != libc::F_UNLCK)
 }
 
-/// Resolves `path` to a descriptor for comparisons only (`O_PATH`). This needs no read permission
-/// and breaks no lease, and its close releases no POSIX locks. Fails with the errors of `open(2)`.
+/// Resolves `path` to a descriptor for comparisons only (`O_PATH`): needs no read permission,
+/// breaks no lease, and its close releases no POSIX locks. Fails with the errors of `open(2)`.
 pub fn named(path: &Path) -> io::Result<File> {
     open::open(
         None,
@@ -230,7 +230,6 @@ impl Attributes {
         })
     }
 
-    /// Compares size and modification time.
     fn is_alike(&self, other: &Self) -> bool {
         (self.size, self.modified) == (other.size, other.modified)
     }

@@ -1,7 +1,7 @@
 //! Write lock that excludes a second writer.
 //!
-//! It belongs to the open file description. A lock that belongs to the process (`F_SETLK`) would
-//! end when the process closes any descriptor of the file, and would not exclude its other writers.
+//! It belongs to the open file description. A lock of the process (`F_SETLK`) would end when the
+//! process closes any descriptor of the file, and would not exclude its other writers.
 
 #![allow(unsafe_code)] // One system call.
 
@@ -65,10 +65,9 @@ impl LockWait {
         }
     }
 
-    /// Sleeps before the next attempt to acquire the lock. Returns `false` if the time is over.
-    ///
-    /// The kernel's own wait (`F_OFD_SETLKW`) has no time limit, and a signal to end it would need
-    /// a handler of the program.
+    /// Sleeps before the next attempt. Returns `false` if the time is over. The kernel's own wait
+    /// (`F_OFD_SETLKW`) has no time limit, and a signal to end it would need a handler of the
+    /// program.
     pub fn sleep(&mut self) -> bool {
         let left = self.limit.saturating_sub(self.begin.elapsed());
         if left.is_zero() {
@@ -86,8 +85,8 @@ impl LockWait {
 }
 
 pub(super) fn release(file: &File) {
-    // An unlock can fail only if it splits a lock, and this one does not. If the system refuses it
-    // all the same, the lock ends with the last descriptor of the description.
+    // An unlock fails only if it splits a lock. If the system refuses it, the lock ends with the
+    // last descriptor of the description.
     let _ = set(file, libc::F_UNLCK);
 }
 

@@ -18,20 +18,19 @@ pub struct FileOptions {
 
 /// How a writer excludes the other writers of a file. Readers acquire no lock.
 ///
-/// The lock is an open file description lock (`F_OFD_SETLK`) of the whole file. It excludes writers
-/// of other caches and other processes, and other programs that use such locks, or POSIX locks.
+/// The lock is an open file description lock (`F_OFD_SETLK`) of the whole file. It excludes other
+/// writers of any cache or process, and programs that use such locks, or POSIX locks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileLock {
     /// Locks the file. Fails at once if it is locked.
     #[default]
     Exclusive,
-    /// Locks the file. If it is locked, retries every few milliseconds for this time. So a process
-    /// that restarts after a crash can wait until the kernel has ended the requests of its
-    /// predecessor, which keep the lock.
+    /// Locks the file. If it is locked, retries every few milliseconds for this time, for example
+    /// until the kernel has ended the requests of a crashed predecessor, which keep the lock.
     Within(Duration),
-    /// Acquires no lock. The program ensures that no other writer has the file open: two caches
-    /// that write to one file overwrite each other's pages.
+    /// Acquires no lock. The program ensures that no other writer has the file open: two writing
+    /// caches overwrite each other's pages.
     None,
 }
 

@@ -9,18 +9,17 @@ use pagewell_sync::atomic::Ordering;
 use pagewell_sync::raced::Raced;
 use pagewell_sync::wiped::{WipedOnFork, Word};
 
-/// The process that opened a file. A forked child shares open files with its parent, but not
-/// memory, so caches in both would overwrite each other's pages.
+/// The process that opened a file. Caches in it and in a forked child would overwrite each other's
+/// pages, since the two share open files but not memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
     id: u32,
-    /// Unique number of the process, in a word that is zero in forked children. `None` if the
-    /// system has no such word. Then process ids are compared, by a system call for each transfer.
+    /// Unique number of the process, in a word that is zero in forked children. If the system has
+    /// no such word: `None`, and each check compares process ids, by a system call.
     name: Option<u64>,
 }
 
-/// Word with this process's name; zero in a child until the child creates an [`Owner`], e.g. for a
-/// file or an engine.
+/// This process's name. Zero in a child until the child creates an [`Owner`].
 static NAME: Raced<Option<WipedOnFork>> = Raced::new();
 
 fn word() -> Option<&'static Word> {
@@ -54,7 +53,7 @@ impl Owner {
     }
 }
 
-/// Last assigned name. A child inherits this value, so it never assigns an inherited name again.
+/// Last assigned name. A child inherits it, and so never assigns an inherited name again.
 static LAST: Word = Word::new(0);
 
 /// Assigns a new name if the word is zero.
@@ -68,8 +67,8 @@ fn name_in(word: &Word) -> u64 {
     }
 }
 
-/// A process used a file that was opened before the `fork` that created the process. Each such call
-/// fails with an [`io::Error`] that wraps this value (see [`io::Error::get_ref`]).
+/// A process used a file that was opened before the `fork` that created the process. The call's
+/// [`io::Error`] wraps this value (see [`io::Error::get_ref`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Forked {

@@ -1,7 +1,8 @@
 //! Directory entry of an open file, and its durability.
 //!
-//! The kernel resolves the caller's path by its rules for links (`protected_symlinks`,
-//! `nosymfollow`, at most 40 links). This walk only finds the directory that a sync must include.
+//! The kernel resolves the path itself, by its rules for links (`protected_symlinks`,
+//! `nosymfollow`, at most 40 links). The walk here only finds the directory that a sync must
+//! include.
 
 #![allow(unsafe_code)] // Calls relative to a directory, which the standard library does not have.
 
@@ -75,7 +76,7 @@ impl Place {
         Self::open_by_links(path, flags, mode)
     }
 
-    /// Like [`open`](Self::open), if the last component of the path may be a symbolic link, or its
+    /// Like [`open`](Self::open), for a path whose last component may be a symbolic link, or whose
     /// directory cannot be opened for reading.
     fn open_by_links(
         path: &Path,
@@ -181,8 +182,8 @@ impl Entry {
 }
 
 /// Finds the directory entry of the file at `path`, or the one that `O_CREAT` would create. The
-/// second value is `true` if the walk followed a link of procfs, whose text the kernel ignores, so
-/// that the entry may be wrong.
+/// second value is `true` if the walk followed a link of procfs. The entry may then be wrong, since
+/// the kernel ignores the text of such links.
 fn find(path: &Path) -> (Result<Entry, NoEntry>, bool) {
     let mut by_procfs = false;
     let mut path = path.to_path_buf();

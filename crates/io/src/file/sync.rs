@@ -1,7 +1,7 @@
 //! Syncs that are not repeated after an interruption.
 //!
-//! The standard library repeats an interrupted sync. The second call could succeed because the
-//! first one has already dropped pages that it could not write. Here an interruption is an error.
+//! The standard library repeats an interrupted sync. The second call could then succeed although
+//! the first has dropped pages that it could not write. Here an interruption is an error.
 
 #![allow(unsafe_code)] // Three system calls.
 
@@ -11,10 +11,9 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 
 /// Starts writeback of `range`, without waiting for it. Returns `false` if the file system or a
-/// sandbox does not support the call, on which no sync depends.
-///
-/// Does not return an earlier writeback error of the file: [`await_begun`] or the next sync does.
-/// After an error of the call itself, the system may have dropped pages.
+/// sandbox does not support the call, on which no sync depends. Reports no earlier writeback error:
+/// [`await_begun`] or the next sync does. After an error of the call itself, the system may have
+/// dropped pages.
 pub(super) fn begin(file: &File, range: &Range<u64>) -> io::Result<bool> {
     #[cfg(target_os = "linux")]
     return match by_range(file, range, libc::SYNC_FILE_RANGE_WRITE) {
@@ -27,8 +26,8 @@ pub(super) fn begin(file: &File, range: &Range<u64>) -> io::Result<bool> {
 }
 
 /// Waits until the device has received the started writes in `range`, which need not be durable
-/// then. Returns a writeback error of any part of the file that was not reported before, with any
-/// error number. The next sync does not report that error again.
+/// then. Returns an unreported writeback error of any part of the file, with any error number. The
+/// next sync does not report it again.
 pub(super) fn await_begun(file: &File, range: &Range<u64>) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     return by_range(file, range, libc::SYNC_FILE_RANGE_WAIT_BEFORE);

@@ -70,7 +70,7 @@ struct Vectors {
 }
 
 impl Vectors {
-    /// Describes the bytes of `bufs` in `range`, counted over all buffers, or a first part of them.
+    /// Describes all or a first part of the bytes of `bufs` in `range`, counted over all buffers.
     /// The system may write to the memory only if the buffers are `RacyBytes`.
     fn new<'a>(bufs: &[impl Into<RacySource<'a>> + Copy], range: Range<usize>) -> Self {
         let mut list = [libc::iovec {

@@ -116,10 +116,8 @@ impl<S: RefScheme> Space<S> {
     ///
     /// Operations on words have acquire and release ordering. They are not sequentially consistent:
     /// two threads that each store a word and then load the other's may both load the old one.
-    ///
-    /// # Errors
-    ///
-    /// As [`read`](Self::read), or [`ErrorKind::Misaligned`] if 8 does not divide `addr`.
+    /// Fails as [`read`](Self::read) does, or with [`ErrorKind::Misaligned`] if 8 does not divide
+    /// `addr`.
     pub fn load(&self, addr: u64) -> Result<u64, Error> {
         check_aligned(addr)?;
         let mut word = [0; WORD];
@@ -127,11 +125,8 @@ impl<S: RefScheme> Space<S> {
         Ok(u64::from_ne_bytes(word))
     }
 
-    /// Stores a word at `addr`, in the machine's byte order.
-    ///
-    /// # Errors
-    ///
-    /// As [`write`](Self::write), or [`ErrorKind::Misaligned`] if 8 does not divide `addr`.
+    /// Stores a word at `addr`, in the machine's byte order. Fails as [`write`](Self::write) does,
+    /// or with [`ErrorKind::Misaligned`] if 8 does not divide `addr`.
     pub fn store(&self, addr: u64, value: u64) -> Result<(), Error> {
         self.update(addr, |_| value).map(|_| ())
     }
@@ -148,11 +143,7 @@ impl<S: RefScheme> Space<S> {
 
     /// Stores `new` at `addr` if the word is `current`. The inner result contains the previous
     /// word, and is an error if this was not `current`. In a shared area of a file, the page
-    /// becomes dirty in both cases.
-    ///
-    /// # Errors
-    ///
-    /// As [`store`](Self::store).
+    /// becomes dirty in both cases. Fails as [`store`](Self::store) does.
     pub fn compare_exchange(
         &self,
         addr: u64,

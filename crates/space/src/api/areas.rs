@@ -49,20 +49,14 @@ impl<S: RefScheme> Space<S> {
         Mapper::of(&self.mm).unmap(range)
     }
 
-    /// Sets the permitted accesses of the pages of `range`, which must be mapped completely.
-    ///
-    /// # Errors
-    ///
-    /// As [`unmap`](Self::unmap), or `ReadOnly` if writes would go to a read-only file.
+    /// Sets the permitted accesses of the pages of `range`, which must be mapped completely. Fails
+    /// as [`unmap`](Self::unmap) does, or with `ReadOnly` if writes would go to a read-only file.
     pub fn protect(&self, range: Range<u64>, protection: Protection) -> Result<(), Error> {
         Mapper::of(&self.mm).protect(range, protection)
     }
 
     /// Moves the pages of `range`, which must be mapped completely, and returns the new addresses.
-    ///
-    /// # Errors
-    ///
-    /// As [`unmap`](Self::unmap), or `OutOfAddresses`.
+    /// Fails as [`unmap`](Self::unmap) does, or with `OutOfAddresses`.
     pub fn move_to_free(&self, range: Range<u64>) -> Result<Range<u64>, Error> {
         Mapper::of(&self.mm).move_to_free(range)
     }
@@ -119,22 +113,15 @@ impl<S: RefScheme> Space<S> {
 
     /// Sets the nodes for new pages of `range`, which must be mapped completely. Existing pages
     /// stay until [`migrate`](Self::migrate) moves them. Compaction follows the policy under which
-    /// a page was created.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind`](crate::ErrorKind): `NoSuchNode`, `InvalidRange`, `Misaligned`, `Unmapped` or
-    /// `Refused`.
+    /// a page was created. Fails with [`ErrorKind`](crate::ErrorKind) `NoSuchNode`, `InvalidRange`,
+    /// `Misaligned`, `Unmapped` or `Refused`.
     pub fn set_policy(&self, range: Range<u64>, policy: Policy) -> Result<(), Error> {
         Mapper::of(&self.mm).set_policy(range, policy)
     }
 
     /// Creates a space with the same areas and, as of one point in time, the same bytes. All pages
-    /// are shared until one of the spaces writes.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind`](crate::ErrorKind): `OutOfMemory` for the directory, or `Refused`.
+    /// are shared until one of the spaces writes. Fails with [`ErrorKind`](crate::ErrorKind)
+    /// `OutOfMemory` for the directory, or `Refused`.
     pub fn fork(&self) -> Result<Self, Error> {
         let mm = Forker::of(&self.mm).fork()?;
         Ok(Space { mm })

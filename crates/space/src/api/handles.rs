@@ -48,10 +48,7 @@ impl<S: RefScheme> Spaces<S> {
         }
     }
 
-    /// Creates a space with [`DEFAULT_SPACE_BYTES`] of addresses.
-    ///
-    /// # Errors
-    ///
+    /// Creates a space with [`DEFAULT_SPACE_BYTES`] of addresses. Fails with
     /// [`OutOfMemory`](ErrorKind::OutOfMemory) if no addresses are left for the directory.
     pub fn space(&self) -> Result<Space<S>, Error> {
         self.space_of(DEFAULT_SPACE_BYTES)

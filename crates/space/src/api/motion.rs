@@ -15,11 +15,8 @@ use crate::motion::report::{Engine, Migrated};
 impl<S: RefScheme> Space<S> {
     /// Moves the pages of `range`, which must be mapped completely, to `node`. This includes pages
     /// that other spaces share, and cached pages of mapped files. Only accesses of a page that is
-    /// being moved wait. The result lists the pages that could not be moved.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind`]: `NoSuchNode`, `InvalidRange`, `Misaligned` or `Unmapped`.
+    /// being moved wait. The result lists the pages that could not be moved. Fails with
+    /// [`ErrorKind`] `NoSuchNode`, `InvalidRange`, `Misaligned` or `Unmapped`.
     pub fn migrate(&self, range: Range<u64>, node: usize) -> Result<Migrated, Error> {
         self.migrate_by(range, node, Engine::default())
     }
@@ -53,11 +50,8 @@ impl<S: RefScheme> Space<S> {
 
 impl<S: RefScheme> Spaces<S> {
     /// Allocates a block of `order` on any node. If none is free, moves pages, as a migration does.
-    ///
-    /// # Errors
-    ///
-    /// [`OutOfFrames`](ErrorKind::OutOfFrames) if too few frames are free, or every place for such
-    /// a block contains a frame that cannot be moved.
+    /// Fails with [`OutOfFrames`](ErrorKind::OutOfFrames) if too few frames are free, or every
+    /// place for such a block contains a frame that cannot be moved.
     pub fn alloc_block(&self, order: Order) -> Result<UniqueFrame<'_, S>, Error> {
         let shared = self.shared();
         shared.supply.with_room(

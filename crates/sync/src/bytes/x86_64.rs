@@ -42,10 +42,8 @@ pub(super) fn copy_out(src: RacyBytes<'_>, dst: &mut [MaybeUninit<u8>]) {
     unsafe { copy(src.as_ptr(), dst.as_mut_ptr().cast(), dst.len()) }
 }
 
-/// Safety: (r) the `N` bytes from `off` on are in `src`.
-///
-/// The moves use base-plus-index addresses, so the addition of an offset to the address of a page
-/// takes no instruction.
+/// Safety: (r) the `N` bytes from `off` on are in `src`. The moves use base-plus-index addresses,
+/// so the addition of an offset to the address of a page takes no instruction.
 #[inline(always)]
 pub(super) unsafe fn load_value<const N: usize>(src: RacyBytes<'_>, off: usize) -> [u8; N] {
     let base = src.as_ptr();

@@ -48,9 +48,9 @@ impl VolatileDevice {
     }
 
     /// Makes files that are opened later use direct transfers. The device rejects all transfers but
-    /// whole blocks of `alignment` bytes. A partial tail block is written whole and the size is set
-    /// afterwards, so a loss of power between the two leaves the file too long, with zeros at its
-    /// end. Panics if the alignment is not a power of two from 512 to 4096.
+    /// whole blocks of `alignment` bytes (panics unless this is a power of two from 512 to 4096). A
+    /// partial tail block is written whole and the size is set afterwards. A loss of power in
+    /// between leaves the file too long, with zeros at its end.
     #[cfg(not(loom))]
     #[must_use]
     pub fn with_direct_transfers(self, alignment: usize) -> Self {

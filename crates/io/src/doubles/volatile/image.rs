@@ -7,9 +7,8 @@ const SECTOR: usize = 512;
 
 pub(super) type Sector = [u8; SECTOR];
 
-/// Bytes and size of a file.
-///
-/// I1: Every byte at or past the size is zero, except between `put` and the next `trim`.
+/// Bytes and size of a file. I1: Every byte at or past the size is zero, except between `put` and
+/// the next `trim`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Image {
     sectors: BTreeMap<u64, Box<Sector>>,

@@ -13,7 +13,7 @@ use crate::engine::worker::{WorkerEngine, WorkerSettings};
 use crate::file::Owner;
 
 /// Engine that submits transfers to the kernel by io_uring. Threads perform all other requests:
-/// those to other backends than files, partial blocks of direct transfers, syncs, changes of size.
+/// those of other backends than files, partial blocks of direct transfers, syncs, changes of size.
 #[derive(Debug)]
 pub struct UringEngine {
     owner: Owner,

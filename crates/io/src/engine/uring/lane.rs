@@ -12,8 +12,8 @@ use crate::backend::{Group, Panic, Sealed};
 use crate::engine::interface::Lane;
 use crate::engine::job::Job;
 
-/// Submission context of io_uring. Its drop leaves no request in flight in its ring, so no later
-/// completion interrupts the thread, and the thread's exit cancels no request.
+/// Submission context of io_uring. Its drop leaves no request in flight: a later completion would
+/// interrupt the thread, and the thread's exit would cancel the request.
 #[derive(Debug)]
 pub(super) struct UringLane<'p> {
     pool: &'p Pool,
@@ -136,8 +136,8 @@ impl<'p> UringLane<'p> {
         self.settle_all(outcomes)
     }
 
-    /// Records that the threads have completed `nr_done` jobs in all. Returns the number of jobs
-    /// that were completed since the last call.
+    /// Records that the threads have completed `nr_done` jobs in all. Returns the number of new
+    /// ones.
     fn look_at_handed(&mut self, nr_done: usize) -> usize {
         let nr_new = nr_done - self.nr_told;
         self.nr_told = nr_done;

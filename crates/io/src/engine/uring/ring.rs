@@ -3,11 +3,11 @@
 //! # Why the kernel never uses freed memory
 //!
 //! - U1: A job whose memory, list of spans and descriptor the kernel uses is in [`Ring::flights`]
-//!   from before its entry is pushed until its completion is reaped. The job is removed only in
-//!   [`Ring::reap`] and, by U3, in [`Ring::give_up`].
+//!   from before its entry is pushed until [`Ring::reap`] reaps its completion, or until U3 permits
+//!   [`Ring::give_up`] to remove it.
 //! - U2: A ring that has flights is never closed: [`Ring::drop`] leaks the flights and the ring.
-//! - U3: A job whose entry was pushed but not consumed is removed only if the kernel will never
-//!   consume the entry: after [`Ring::give_up`] no call submits entries.
+//! - U3: [`Ring::give_up`] removes a job whose entry was pushed but not consumed. The kernel never
+//!   consumes it, because no later call submits entries.
 //! - U4: The kernel copies entries and lists of spans when it consumes an entry
 //!   (`IORING_FEAT_SUBMIT_STABLE`, which a ring requires). The memory of the spans stays valid by
 //!   R1 to R3 of [`crate::backend`]'s requests.
@@ -50,9 +50,9 @@ pub(super) enum Outcome {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
-    /// The kernel defers its work for completions until the only thread makes any system call.
-    /// (With `DEFER_TASKRUN` it would defer it until the thread enters the ring. If a sandbox later
-    /// forbids this call, no request would complete, not even when the thread exits.)
+    /// One thread uses the ring. The kernel runs deferred completion work when this thread makes
+    /// any system call. (`DEFER_TASKRUN` would require a call on the ring. If a sandbox later
+    /// forbids that call, no request would complete, not even when the thread exits.)
     OneThread,
     /// Different threads use the ring, one after the other.
     Any,
@@ -168,8 +168,7 @@ impl Ring {
         self.pushed.push_back(entry.get_user_data());
     }
 
-    /// Pushes an entry that is not a job, for which room is reserved. Safety: as for
-    /// [`push`](Self::push).
+    /// Pushes an entry that is not a job, into reserved room. Safety: as for [`push`](Self::push).
     pub(super) unsafe fn push_other(&mut self, entry: squeue::Entry) {
         // SAFETY: as the caller guarantees.
         unsafe { self.push(&entry.user_data(NOT_A_JOB)) };
@@ -220,8 +219,8 @@ impl Ring {
         unsafe { self.push(&entry) };
     }
 
-    /// Submits the pushed entries, and waits for `nr` completions. May return early. After an
-    /// error, the caller must [`give_up`](Self::give_up).
+    /// Submits the pushed entries, and waits for `nr` completions, or less long. After an error,
+    /// the caller must [`give_up`](Self::give_up).
     pub(super) fn enter(&mut self, nr: usize) -> io::Result<()> {
         self.push_again();
         let result = if self.is_given_up {
@@ -310,8 +309,8 @@ impl Ring {
         job
     }
 
-    /// Stops submission for good, after the kernel has rejected a call (U3). Calls `each` with the
-    /// jobs whose entries the kernel has not consumed. The kernel still completes the others.
+    /// Stops submission for good, after the kernel has rejected a call. Calls `each` with the jobs
+    /// whose entries the kernel has not consumed (U3). The kernel still completes the others.
     pub(super) fn give_up(&mut self, mut each: impl FnMut(Outcome)) {
         let is_first = !mem::replace(&mut self.is_given_up, true);
         if !is_first {

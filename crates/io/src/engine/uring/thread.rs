@@ -1,7 +1,7 @@
 //! The engine's thread, which has a ring for requests for which no thread waits.
 //!
-//! Only this thread submits to the ring. Completions interrupt the submitting thread, so that its
-//! system calls may return early (`epoll_wait` with EINTR), and its exit cancels its requests.
+//! Only this thread submits to the ring: the kernel interrupts system calls of the submitting
+//! thread (`epoll_wait` with EINTR) to complete requests, and cancels its requests when it exits.
 //!
 //! # Protocol
 //!
@@ -12,12 +12,12 @@
 //! 3 unlock; write the event if 2 unparked it    c start the jobs; enter the ring and wait
 //! ```
 //!
-//! A read of the event descriptor is always in the ring, so the thread waits only there. If a
-//! submitter locks before (a), the thread takes its job. If it locks after (b), it wakes the
-//! thread. In (c) the thread sleeps in the kernel until a completion.
+//! The thread waits only in the ring, which always contains a read of the event descriptor. If a
+//! submitter locks before (a), the thread takes its job; if it locks after (b), it wakes the
+//! thread.
 //!
-//! Closing always writes the event, even if the thread is not parked: the thread ends only when the
-//! read of the event is done, and that read may be in the ring ([`Turn`]).
+//! Closing always writes the event, even if the thread is not parked: the thread must reap its read
+//! of the event before it ends ([`Turn`]).
 
 #![allow(unsafe_code)] // The event descriptor, and its read in the ring.
 
@@ -85,7 +85,6 @@ impl Turn {
         }
     }
 
-    /// Records that `nr_ready` jobs of the queue may be started.
     fn pushed(&mut self, nr_ready: usize) -> Signal {
         if nr_ready == 0 || !self.is_parked {
             return Signal::None;
@@ -94,7 +93,7 @@ impl Turn {
         Signal::Wake
     }
 
-    /// Wakes even a thread that is not parked, so that a read of the event in the ring completes.
+    /// Wakes even a thread that is not parked, so that its read of the event completes.
     fn close(&mut self) -> Signal {
         if self.phase == Phase::Running {
             self.phase = Phase::Closing;
@@ -102,7 +101,7 @@ impl Turn {
         Signal::Wake
     }
 
-    /// Records that the thread has taken all jobs that may be started, and will sleep.
+    /// Records that the thread has taken all jobs that may be started.
     fn park(&mut self) {
         self.is_parked = true;
     }
@@ -172,9 +171,9 @@ pub(super) struct Handle {
 }
 
 impl Handle {
-    /// Closes the inbox and joins the thread, which completes its jobs first. Returns `false` if
-    /// the thread continues after `timeout`, or after [`MIN_JOIN`] if that is longer and the thread
-    /// has no requests. If the thread itself makes this call, returns `true` without a join.
+    /// Closes the inbox and joins the thread, which first completes its jobs. Returns `false` if
+    /// that takes longer than `timeout`, or than [`MIN_JOIN`] if that is longer and the thread has
+    /// no requests. Returns `true` without a join if the thread itself makes this call.
     pub(super) fn end(self, timeout: Duration) -> bool {
         self.inbox.close();
         // `thread::current` is unavailable while an exiting thread drops its thread-locals.
@@ -307,8 +306,8 @@ impl Thread {
     }
 
     /// Runs without submission until no jobs are left, after the kernel has rejected a call. The
-    /// workers perform queued and later jobs. The kernel completes the jobs that it has, because
-    /// this thread continues to make other system calls ([`Use::OneThread`]).
+    /// workers perform queued and later jobs. The kernel completes its jobs because this thread
+    /// makes other system calls ([`Use::OneThread`]).
     fn finish(mut self) {
         self.inbox.lock().turn.give_up();
         let mut outcomes = Vec::new();
@@ -344,7 +343,6 @@ impl Thread {
         state.turn.phase == Phase::Closing && state.queue.is_at_rest()
     }
 
-    /// Completes jobs, and passes others to the workers.
     fn settle(&self, outcomes: &mut Vec<(usize, Outcome)>) {
         if outcomes.is_empty() {
             return;
@@ -368,8 +366,7 @@ impl Thread {
         });
         for outcome in others {
             match outcome {
-                // A completion that is code of the program, or the drop of its backend, may wait
-                // for other requests, so a worker runs it.
+                // A completion that is code of the program, or the drop of its backend, may block.
                 Outcome::Done(job, result) => self.pool.complete(job, result),
                 Outcome::Calls(job) => self.pool.call(job, None),
                 Outcome::Other => {}

@@ -61,11 +61,10 @@ fn every_piece_copies_every_length_that_it_takes() {
 }
 
 /// Loads `count` values before `work` and stores them after it. The compiler keeps them in
-/// registers that it assumes to be preserved.
-///
-/// Regression: in a crate compiled for AVX, `zero` cleared the upper halves of the caller's vector
-/// registers. `vzeroupper` clears those of the registers 0 to 15, but the `asm!` of `zero` declared
-/// only `xmm0` clobbered, and other functions only the registers 0 to 8.
+/// registers that it assumes to be preserved. Regression: in a crate compiled for AVX, `zero`
+/// cleared the upper halves of the caller's vector registers. `vzeroupper` clears those of the
+/// registers 0 to 15, but the `asm!` of `zero` declared only `xmm0` clobbered, and other functions
+/// only the registers 0 to 8.
 macro_rules! survivors {
     ($name:ident, $feature:literal, $vector:ident, $load:literal, $register:ident,
         [$($value:ident)+]) => {

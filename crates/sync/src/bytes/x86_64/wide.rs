@@ -117,9 +117,8 @@ macro_rules! loops {
         [$r0:literal, $r1:literal, $r2:literal, $r3:literal, $r4:literal,
          $r5:literal, $r6:literal, $r7:literal, $r8:literal]
     ) => {
-        /// Copies in ascending order. Safety: as for [`copy`], and `len` is at least 5 widths.
-        ///
-        /// The first move and the last four are unaligned. Between them, each iteration stores four
+        /// Copies in ascending order. Safety: as for [`copy`], and `len` is at least 5 widths. The
+        /// first move and the last four are unaligned. Between them, each iteration stores four
         /// times, from a multiple of the width on.
         #[inline(always)]
         pub(super) unsafe fn forward(src: *const u8, dst: *mut u8, len: usize) {

@@ -27,10 +27,10 @@
 //!
 //! - P1: to the language, each byte is read by a relaxed load of the aligned `AtomicU64` that
 //!   contains it, and written by a relaxed read-modify-write of that word (a store, if all its
-//!   bytes are written). The portable copy does exactly this. Of the opaque assembly, the language
-//!   only requires that its effects agree with those of some code in the language. They agree with
-//!   those of the portable copy: the assembly writes no byte outside the range, and every value
-//!   that it loads or leaves in memory is one that the portable copy could load or leave.
+//!   bytes are written). The portable copy does exactly this. Assembly must only have effects that
+//!   some code in the language could have. It has those of the portable copy: it writes no byte
+//!   outside the range, and every value that it loads or stores is one that the portable copy could
+//!   load or store.
 //! - P2: the loads of R2 are performed before R4, and the stores of W3 after W1 and before W4. For
 //!   the portable copy this follows from P1 and the fences; for the assembly, see below.
 //!
@@ -39,8 +39,8 @@
 //! # Why the assembly keeps P2
 //!
 //! *Compiler.* No `asm!` of a copy has the options `pure`, `nomem` or `readonly`, so the compiler
-//! must assume that it reads and writes all memory that it could reach, and synchronizes. No atomic
-//! access, fence or other `asm!` moves across it, and it is not removed, repeated or split.
+//! assumes that it accesses all memory that it could reach, and synchronizes. No atomic access,
+//! fence or other `asm!` moves across it, and it is not removed, repeated or split.
 //!
 //! *Processor.* Frames are ordinary write-back memory, for which both vendors guarantee that loads
 //! are not reordered with older loads, nor stores with older stores or older loads (Intel, Software
@@ -60,11 +60,10 @@
 //!
 //! # Under tools
 //!
-//! - loom runs the portable copy on its own atomics, a word at a time, and models the fences.
-//! - ThreadSanitizer (`cfg(pagewell_tsan)`) does not instrument assembly, so it runs the portable
-//!   copy. It can detect other accesses to these bytes than through a `RacyBytes`, but cannot check
-//!   E2: it does not model fences, and relaxed accesses never race with each other.
-//! - Miri does not execute assembly, so it runs the portable copy.
+//! loom, Miri and ThreadSanitizer (`cfg(pagewell_tsan)`) run the portable copy; the last two do not
+//! see into assembly. loom models the fences, on its own atomics. ThreadSanitizer can detect
+//! accesses to these bytes that do not use a `RacyBytes`, but cannot check E2: it does not model
+//! fences, and relaxed accesses never race with each other.
 //!
 //! Verified by `tests/bytes.rs`, for both implementations, which has the protocol as a loom model
 //! (`validated_copy_is_never_torn`) with a twin that lacks W2.

@@ -3,11 +3,9 @@
 //!
 //! Wakers, callbacks, page codecs and drops of the program's values may block, or call the library.
 //! `docs/LOCKING.md` ("Code of the program") states what a thread may hold while it runs such code.
-//! Each thread counts what it acquires and releases ([`acquired`], [`released`]). Before it runs
-//! code of the program, the thread calls [`enter`], and may then hold only what is allowed for this
-//! code. Within the code, the ledger begins empty, since the program's calls hold nothing yet.
-//!
-//! In release builds, and in models, nothing is counted or checked.
+//! Each thread counts what it acquires and releases ([`acquired`], [`released`]). Before code of
+//! the program it calls [`enter`], which starts an empty ledger for the program's own calls. In
+//! release builds, and in models, nothing is counted or checked.
 
 /// Kind of resource of a thread for which other threads wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,8 +82,8 @@ impl Drop for LockRecord {
 /// Counts a size lock or writeback lock of `file`, which this thread is about to wait for.
 ///
 /// A thread that holds such a lock of one file waits for one of another file only in code of the
-/// program ([`enter`], `docs/LOCKING.md`). Otherwise a backend or callback that blocks could stop
-/// the other file, and two threads could deadlock.
+/// program ([`enter`], `docs/LOCKING.md`): otherwise one blocked backend or callback could stop
+/// other files, and two threads could deadlock.
 ///
 /// # Panics
 ///

@@ -47,9 +47,9 @@ pub use simulated::{
 #[cfg(not(any(feature = "simulated", loom)))]
 pub use std::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Locks `mutex`, ignoring poison: the data is consistent whenever user code could unwind. Backends
-/// and callbacks run with at most three locks held, whose data is consistent at each such call: a
-/// file's size lock, its writeback lock and, in a thread that quiesces the cache, the quiet lock.
+/// Locks `mutex`, ignoring poison: the data is consistent at each call that can unwind. Backends
+/// and callbacks run with at most three locks held: a file's size lock, its writeback lock and, in
+/// a thread that quiesces the cache, the quiet lock.
 #[cfg_attr(pagewell_counted, track_caller)]
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     note_lock();

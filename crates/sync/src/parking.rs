@@ -15,31 +15,27 @@
 //!
 //! Because of the two fences, either the waiter's load of the word (3) sees the change (a), or the
 //! waker's load of the bit (c) sees the bit set (1). In the second case the waker acquires the
-//! stripe's lock only after the waiter has registered, which is before the waiter unlocks, and then
-//! wakes the waiter. A bit is cleared only under the lock and only if no waiter of the bit is
-//! registered, so this holds although words share bits: a bit that another waiter has set, and that
-//! the waiter sets again, stays set until both are removed.
+//! stripe's lock after the waiter has registered and unlocked, finds the waiter, and wakes it. This
+//! holds also if words share a bit: the bit is cleared only under the lock, and only if no waiter
+//! of any of these words is registered.
 //!
 //! # Cost of a wake-up
 //!
-//! Without waiters, a wake-up takes one fence and one load. A waiter is registered by its word, and
-//! the threads that wait for one word share a condition variable. A wake-up therefore wakes no
-//! waiter of another word, and examines none. If a waiter of another word has set the bit, the
-//! wake-up also locks the stripe and searches for its word, in time logarithmic in the stripe's
-//! waiters, without a system call. If 20 000 words are awaited, 22 to 31 % of all words have such a
-//! bit. A larger filter would have fewer of them, but evict more of the L1 data cache. A table has
-//! 8 KiB of filter and 8 KiB of stripes.
+//! Without waiters, a wake-up takes one fence and one load. The threads that wait for one word
+//! share a condition variable, so a wake-up neither wakes nor examines waiters of other words. If
+//! such a waiter has set the bit, the wake-up also locks the stripe and searches for its word, in
+//! time logarithmic in the stripe's waiters, without a system call. With 20 000 awaited words, 22
+//! to 31 % of all words have such a bit. A larger filter would reduce that, but evict more of the
+//! L1 data cache. A table has 8 KiB of filter and 8 KiB of stripes.
 //!
 //! # Tasks
 //!
 //! A task does steps 1 to 3 too ([`WaitTable::leave_waker`]), but registers its waker instead of
-//! sleeping. The waker stays registered until it is removed, either by step d or by the task itself
-//! ([`Left`]), so the same argument applies.
+//! sleeping. The waker stays registered until step d or the task itself ([`Left`]) removes it.
 //!
-//! A task's waker is user code and may do anything, such as run the task at once. Therefore no
-//! waker is called by a thread that holds a lock or another resource that the program could wait
-//! for. Step d passes the wakers to the table's [`Courier`], which calls them in a thread that
-//! holds no such resource. Within [`keep_wakers`] the wakers are passed on at the end of the work.
+//! A waker is user code, which may run the task at once, so no thread calls one while it holds a
+//! lock or another resource for which the program could wait. Step d passes the wakers to the
+//! table's [`Courier`], or within [`keep_wakers`] at the end of the work.
 //!
 //! Verified by `tests/loom_parking.rs`, which fails with the mutants of `verify/mutants`.
 
@@ -59,8 +55,7 @@ use crate::{Condvar, Mutex, MutexGuard, lock};
 /// Binary logarithm of the number of bits in the filter.
 #[cfg(not(any(loom, feature = "simulated")))]
 const FILTER_BITS_LOG2: u32 = 16;
-/// One bit, so that nothing in a simulation or a model depends on addresses, and so that all words
-/// share the bit.
+/// One bit, which all words share, so that no simulation or model depends on addresses.
 #[cfg(any(loom, feature = "simulated"))]
 const FILTER_BITS_LOG2: u32 = 0;
 
@@ -115,16 +110,15 @@ impl WordHash {
     }
 }
 
-/// Word and registration number of a waiter. The numbers of tasks have [`TASK`] set, so the threads
-/// of a word come first.
+/// Word and registration number of a waiter. Tasks have numbers with [`TASK`], so threads come
+/// first.
 type WaiterKey = (WordHash, u64);
 
 const TASK: u64 = 1 << 63;
 
 #[derive(Debug)]
 enum Waiter {
-    /// A thread that sleeps with this condition variable and its stripe's lock. All registered
-    /// threads of a word have the same one.
+    /// A sleeping thread. All registered threads of a word have the same condition variable.
     Thread(Arc<Condvar>),
     Task(Waker),
 }
@@ -214,15 +208,14 @@ impl Batch {
     }
 }
 
-/// Calls `waker`, and returns even if the call panics: the panic hook has then reported the panic.
-/// The payload is leaked, because its drop could panic again. In debug builds, panics if this
-/// thread holds anything ([`ledger`]).
+/// Calls `waker`, and returns even if the call panics: the panic hook reports it, and the payload
+/// is leaked, because its drop could panic again. In debug builds, panics if this thread holds
+/// anything ([`ledger`]).
 pub fn call_waker(waker: Waker) {
     call_waker_with(waker, &[]);
 }
 
-/// Calls `waker` as [`call_waker`] does, although this thread may hold anything: for the case that
-/// no other thread can call it.
+/// Calls `waker` as [`call_waker`] does, whatever this thread holds: no other thread can call it.
 pub fn call_waker_unchecked(waker: Waker) {
     call_waker_with(waker, &Resource::ALL);
 }
@@ -255,8 +248,7 @@ pub fn keep_wakers<R>(work: impl FnOnce() -> R) -> R {
 
 /// Threads and tasks that wait for words to change, by the address of the word.
 pub struct WaitTable {
-    /// Bits of the words that waiters are registered for. A thread that has changed a word usually
-    /// loads nothing else of the table.
+    /// Bits of the words with waiters. Usually a wake-up loads nothing else of the table.
     filter: Box<Padded<[AtomicU64; NR_FILTER_WORDS]>>,
     stripes: Box<[Padded<Mutex<Stripe>>; NR_STRIPES]>,
     courier: Option<Arc<dyn Courier>>,
@@ -324,8 +316,8 @@ impl WaitTable {
         lock(&self.stripes[word.stripe_nr()])
     }
 
-    /// Performs steps 1 to 3 of a waiter. If this returns `true`, the caller registers the waiter
-    /// in `stripe`, the stripe of `word`, before it unlocks the stripe.
+    /// Performs steps 1 to 3 of a waiter. After `true`, the caller registers the waiter in
+    /// `stripe`, the stripe of `word`, before it unlocks it.
     fn begin_wait(
         &self,
         stripe: &Stripe,
@@ -356,9 +348,8 @@ impl WaitTable {
     }
 
     /// Registers `waker` for the next [`wake`](Self::wake) of `word`. Returns `None`, and registers
-    /// nothing, if `must_wait` returns `false`. `must_wait` is as for
-    /// [`wait_while`](Self::wait_while). While the waker is registered, the word's address must not
-    /// be reused for another word.
+    /// nothing, if `must_wait` (see [`wait_while`](Self::wait_while)) returns `false`. While the
+    /// waker is registered, the address of `word` must not be reused for another word.
     pub fn leave_waker<T>(
         &self,
         word: &T,
@@ -412,8 +403,8 @@ impl WaitTable {
     #[cold]
     #[inline(never)]
     fn wake_waiters(&self, word: WordHash) {
-        // A waiter sets its bit, and registers, under one acquisition of this lock. Once this
-        // thread holds the lock, each waiter whose bit it saw is registered or no longer waits.
+        // A waiter sets its bit and registers under one acquisition of this lock, so each waiter
+        // whose bit this thread saw is registered or no longer waits.
         let mut stripe = self.lock_stripe(word);
         let taken = stripe.take(word);
         // Also if no waiter was found: a panic in `must_wait` leaves a bit that no waiter needs.

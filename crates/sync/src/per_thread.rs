@@ -1,9 +1,8 @@
 //! One value for each thread, used without atomic read-modify-writes, and accessible to others.
 //!
-//! Each value is guarded like a lock biased to its owner. The owner sets a flag with a plain store
-//! and checks whether a scanner (`visitor` in identifiers) requests the values. A scanner sets a
-//! flag in every slot, makes the flags visible to all owners with one heavy fence
-//! ([`crate::asymmetric`]), and waits for busy owners.
+//! Each value is guarded like a lock biased to its owner. The owner sets a flag with a plain store,
+//! then checks whether a scanner (`visitor` in identifiers) requests the values. A scanner sets a
+//! flag in every slot, executes one heavy fence ([`crate::asymmetric`]), and waits for busy owners.
 //!
 //! # Protocol
 //!
@@ -44,8 +43,8 @@
 //! # Progress and failure
 //!
 //! The owner is wait-free while no scan is in progress. A scanner waits for busy owners, so an
-//! owner's work must be short, and real-time threads must not starve an owner that a scanner waits
-//! for. If the system refuses the heavy fence, the scanner gets at most its own value.
+//! owner's work must be short, and real-time threads must not starve it. If the system refuses the
+//! heavy fence, the scanner gets at most its own value.
 //!
 //! Verified by `tests/loom_per_thread.rs`, which fails with the mutants of `verify/mutants`, and by
 //! `tests/per_thread.rs` with both kinds of fences.
@@ -199,11 +198,11 @@ impl<T> PerThread<T> {
 
     /// Runs `work` on all values ever used. Until it returns, no other thread uses its value.
     ///
-    /// With [`Reach::Own`], `work` gets at most this thread's own value if the system refused the
-    /// heavy fence, and no value if this thread is already using its value or scanning. A thread
-    /// without a value must not nest scans, and two threads must not nest scans of two `PerThread`s
-    /// in opposite orders: they would deadlock. A child of `fork(2)` must not scan: owners that
-    /// were busy in the parent would block it forever.
+    /// With [`Reach::Own`], `work` gets at most this thread's own value (the system refused the
+    /// heavy fence), or none (this thread is already using its value or scanning). A thread without
+    /// a value must not nest scans, and two threads must not nest scans of two `PerThread`s in
+    /// opposite orders: they would deadlock. A child of `fork(2)` must not scan: owners that were
+    /// busy in the parent would block it forever.
     pub fn with_all<R>(&self, work: impl FnOnce(&mut [&mut T], Reach) -> R) -> R {
         let own = own_number().filter(|number| *number < self.slots.len());
         let own_busy = own.map(|number| &self.slots[number].0.busy);
@@ -218,8 +217,7 @@ impl<T> PerThread<T> {
             busy.store(true, Ordering::Relaxed);
             AtWork::new(busy)
         });
-        // Set `wanted` in unused slots too, so that no thread starts to use its value during the
-        // scan.
+        // Unused slots too, so that no thread starts to use its value during the scan.
         let visit = Visit(&self.slots);
         for slot in &self.slots {
             // ORDERING: Relaxed; the heavy fence orders this store before the loads of `busy` (E1).

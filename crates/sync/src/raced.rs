@@ -7,8 +7,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Value that the first thread to need it initializes. Of several concurrent initializations, one
-/// value stays, and no thread waits. With [`OnceLock`](std::sync::OnceLock), a child forked during
-/// an initialization would wait forever for a thread of its parent.
+/// value stays, and no thread waits. (A child forked during the initialization of a
+/// [`OnceLock`](std::sync::OnceLock) would wait forever for a thread of its parent.)
 #[derive(Debug)]
 pub struct Raced<T>(AtomicPtr<T>);
 

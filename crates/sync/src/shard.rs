@@ -1,8 +1,8 @@
 //! Thread numbers, and values that do not share cache lines.
 //!
-//! A live thread has a unique *number*. Numbers of ended threads are reused, and so stay small. A
-//! *serial* is never reused in a process: by it, code that keeps state for a thread detects that
-//! the number now belongs to another thread.
+//! A live thread has a unique *number*, which is reused after its end and so stays small. A
+//! *serial* is never reused in a process: code that keeps state for a thread detects by it that the
+//! number now belongs to another thread.
 
 use std::mem::MaybeUninit;
 use std::num::NonZeroU32;
@@ -18,8 +18,8 @@ mod imp {
 
     use super::Identity;
 
-    /// Bitmap of the numbers of live threads. It has no lock, so a child of `fork` never waits for
-    /// a thread of its parent. (In the child, the parent's other threads keep their numbers.)
+    /// Bitmap of the numbers of live threads. It has no lock for which a child of `fork` could
+    /// wait. (In the child, the parent's other threads keep their numbers.)
     struct Numbers {
         words: [AtomicU64; Self::WORDS],
         /// Segment with the next [`Self::LEN`] numbers.
@@ -323,9 +323,8 @@ impl<T> DerefMut for Padded<T> {
     }
 }
 
-/// About one value per processor, to reduce contention. A thread uses the value of its number
-/// modulo the number of values. Threads that run concurrently rarely share a value, but they can,
-/// so a value must support concurrent updates.
+/// About one value per processor, to reduce contention. Threads that run concurrently may share a
+/// value, so it must support concurrent updates.
 #[derive(Debug)]
 pub struct Shards<T>(Box<[Padded<T>]>);
 
@@ -382,8 +381,8 @@ impl<T> Shards<T> {
     }
 }
 
-/// Padding between two fields that must not share a cache line, whatever the address of the value.
-/// For types on a program's stack, where an alignment of [`LINES`] would cost a register.
+/// Padding between two fields that must not share a cache line, for types on a program's stack,
+/// where an alignment of [`LINES`] would cost a register.
 #[derive(Debug)]
 pub struct Gap {
     _bytes: [MaybeUninit<u8>; LINES],

@@ -1,9 +1,8 @@
 //! Signal mask of the library's threads.
 //!
 //! Any thread of a process that has not blocked a signal may handle it. A program that blocks
-//! signals in its own threads, to wait for them (`sigwait`, `signalfd`) or to protect a critical
-//! section, cannot block them in the library's threads. These therefore block all signals but
-//! `SYNCHRONOUS`.
+//! signals in its own threads, to wait for them (`sigwait`, `signalfd`) or in a critical section,
+//! needs this in the library's threads too. They block all signals but `SYNCHRONOUS`.
 
 #![allow(unsafe_code)]
 

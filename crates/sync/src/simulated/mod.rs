@@ -3,8 +3,7 @@
 //! A simulation ([`run`]) has real threads, but only the holder of the *baton* runs. It passes the
 //! baton when it has to wait and, depending on the seed, at an operation on an atomic or a lock, or
 //! within a copy of racy bytes. The seed alone determines the next holder ([`Draw`]), the waiter
-//! that is woken, and the passage of time. The seed and the code that ships therefore determine an
-//! execution, and a failure can be replayed.
+//! that is woken, and the passage of time, so a failure can be replayed.
 //!
 //! - **Waits.** A thread that finds a mutex locked, sleeps, or waits for a condition is not
 //!   runnable. The only operating-system wait of a simulated thread is the one for the baton.

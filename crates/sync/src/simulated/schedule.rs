@@ -23,8 +23,8 @@ const MOST_SWITCHES: u64 = 1_000_000;
 /// Scheduling of a simulation's threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// Average number of operations on atomics and locks between switches, or between changes of
-    /// priorities. `None`: no switch (no change of a priority) but for waits and wake-ups.
+    /// Average number of operations on atomics and locks between switches or changes of priorities.
+    /// `None`: only waits and wake-ups switch threads.
     pub stretch: Option<u32>,
     /// How the next thread is drawn.
     pub draw: Draw,
@@ -35,15 +35,14 @@ pub struct Style {
 pub enum Draw {
     /// Each runnable thread is as likely as any other.
     Uniform,
-    /// The runnable thread of the highest priority runs. Threads get random priorities when they
-    /// start. At a change, the running thread gets the lowest one; so does a thread that lets
-    /// others run, since it waits for one of them.
+    /// The runnable thread of the highest priority runs. Threads start with random priorities. At a
+    /// change, the running thread gets the lowest one; so does a thread that lets others run, since
+    /// it waits for one of them.
     ///
-    /// A race that needs few ordering constraints between threads is more likely than with
-    /// `Uniform`, which must happen to choose the right thread at each of many switches. Source:
-    /// probabilistic concurrency testing (Burckhardt et al., "A randomized scheduler with
-    /// probabilistic guarantees of finding bugs", ASPLOS 2010). There the number of changes is
-    /// fixed; here their average distance is, since the length of a run is not known.
+    /// This finds a race that needs few ordering constraints between threads more often than
+    /// `Uniform` does. Source: probabilistic concurrency testing (Burckhardt et al., "A randomized
+    /// scheduler with probabilistic guarantees of finding bugs", ASPLOS 2010). There the number of
+    /// changes is fixed; here their average distance is, since the length of a run is not known.
     Priorities,
 }
 
@@ -84,16 +83,15 @@ struct World {
     nr_switches: u64,
     /// Lowest priority of a thread so far.
     lowest_priority: i64,
-    /// Number of operations before the next change of priorities, while a thread that was woken or
-    /// started preempts the running one.
+    /// Number of operations before the next change of priorities. `Some` while a thread that was
+    /// woken or started preempts the running one.
     nr_before_change: Option<u64>,
     name: String,
 }
 
 static WORLD: std::sync::Mutex<Option<World>> = std::sync::Mutex::new(None);
 static OVER: std::sync::Condvar = std::sync::Condvar::new();
-/// Number of operations before the next switch, or change of priorities. Only the holder of the
-/// baton accesses it.
+/// Operations before the next switch or change of priorities. Only the holder of the baton uses it.
 static LEFT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 thread_local! {
@@ -260,8 +258,8 @@ fn wake_in(world: &mut World, on: usize, all: bool) {
     preempt_by(world, highest);
 }
 
-/// Makes the running thread pass the baton at its next operation, if a thread with a higher
-/// priority has become runnable.
+/// Makes the running thread pass the baton at its next operation, if `priority` is higher than its
+/// own.
 fn preempt_by(world: &mut World, priority: i64) {
     let is_higher = priority > world.threads[world.running].priority;
     // ORDERING: Relaxed, both; the baton orders the threads.
@@ -448,8 +446,8 @@ impl Joined {
     }
 }
 
-/// Runs `work` as the first thread of a simulation, until all threads have ended, and panics if
-/// `work` does. A deadlock, or too many switches, ends the process with [`STUCK`], naming `name`.
+/// Runs `work` as the first thread of a simulation, until all threads have ended. Panics if `work`
+/// does. A deadlock, or too many switches, ends the process with [`STUCK`], naming `name`.
 pub fn run<R: Send>(
     name: &str,
     seed: u64,

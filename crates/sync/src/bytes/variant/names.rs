@@ -158,7 +158,7 @@ impl Timings {
 
     /// Returns the fastest of the variants that are faster than the default by [`MARGIN`], or else
     /// the default: AVX if it was measured, otherwise SSE2. The margin exceeds the measurement
-    /// error, so that processes do not choose differently because of it.
+    /// error.
     #[must_use]
     pub fn choice(&self) -> Variant {
         let (default, by_default) = [Variant::Avx, Variant::Sse2]

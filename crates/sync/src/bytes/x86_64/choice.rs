@@ -2,10 +2,9 @@
 //!
 //! In each of [`ROUNDS`] rounds, every usable variant copies 4 KiB [`COPIES`] times within the
 //! first-level cache. The shortest round of each variant counts, since a disturbance (an interrupt,
-//! another process, a processor frequency that has not risen yet, upper halves of registers that
-//! are not powered yet) only makes a round longer. It changes the result only if it affects all
-//! rounds of one variant and spares a round of another. The measurement takes 50 to 120 µs
-//! (`docs/adr/0013`). Concurrent copies use the default variant.
+//! another process, a low processor frequency, unpowered upper halves of registers) only makes a
+//! round longer: it matters only if it affects all rounds of one variant and not all of another.
+//! The measurement takes 50 to 120 µs (`docs/adr/0013`). Concurrent copies use the default variant.
 //!
 //! At 2112 bytes from source to destination modulo 4096, no variant has false dependencies.
 
@@ -65,8 +64,7 @@ fn default() -> Variant {
 }
 
 /// For a copy that found [`CHOSEN`] to be [`NONE`]: measures and chooses, or returns the default if
-/// another thread holds [`CHOICE`]. Never waits, so a measurement that a thread of the parent had
-/// started does not block a child of `fork`.
+/// another thread holds [`CHOICE`]. Never waits, since a child of `fork` would wait forever.
 #[cold]
 #[inline(never)]
 pub(super) fn first() -> Variant {

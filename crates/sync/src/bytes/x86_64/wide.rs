@@ -9,18 +9,17 @@
 //!
 //! A forward loop stalls if the destination is ahead of the source by a few bytes modulo 4096: the
 //! processor compares only the low address bits, and so finds a false dependency of a load on the
-//! latest store. Such distances are common: pages begin at page boundaries, and large allocations
-//! 16 bytes after one. A backward loop has no such dependency and is used in this case.
+//! latest store. Page boundaries, and large allocations (16 bytes after one), make this common. A
+//! backward loop has no such dependency and is used in this case.
 //!
 //! # Clobbers
 //!
-//! Every `asm!` here uses `vector_asm!`, which declares all vector registers clobbered in their
-//! full width. `vzeroupper` clears the upper parts of the registers 0 to 15, where a caller
-//! compiled for a processor with AVX may have values. The declaration costs nothing: a long copy is
-//! a call, after which a caller expects no value in these registers. (The short copies of the
-//! parent module clobber only the registers that they declare, and have no `vzeroupper`.) The loops
-//! change the flags, which are clobbered. The direction flag is clear before and after, as the ABI
-//! requires. Opmask registers and the stack are not changed.
+//! Every `asm!` here uses `vector_asm!`, which declares all vector registers clobbered in full
+//! width: `vzeroupper` clears the upper parts of the registers 0 to 15, where a caller compiled for
+//! AVX may have values. This costs nothing, since a caller expects no value in these registers
+//! after a call. (The short copies of the parent module clobber only the registers that they
+//! declare, and have no `vzeroupper`.) The loops change the flags, which are clobbered, but not the
+//! direction flag (clear, as the ABI requires), the opmask registers or the stack.
 //!
 //! Verified by `vector_registers_survive_*`, also with `-C target-cpu=native` (`.ci/nightly`).
 

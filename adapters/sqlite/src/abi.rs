@@ -1,8 +1,8 @@
 //! SQLite's types for a VFS and its open files, and constants, as SQLite's headers declare them.
 //!
-//! A crate of bindings would contain a copy of SQLite or search the system for one, but an
-//! extension uses the copy that loads it. The test `abi` compares the layouts of the structures,
-//! and most constants, with the bindings of `libsqlite3-sys`.
+//! They are declared here, since a crate of bindings brings or requires its own copy of SQLite, but
+//! an extension uses the copy that loads it. The test `abi` compares the layouts and most constants
+//! with `libsqlite3-sys`.
 
 #![allow(missing_docs, non_camel_case_types)] // As in SQLite's headers, which document them.
 
@@ -148,7 +148,7 @@ pub const FCNTL_VFS_POINTER: c_int = 27;
 pub const FCNTL_CKPT_DONE: c_int = 37;
 pub const FCNTL_EXTERNAL_READER: c_int = 40;
 
-/// Position and number of the bytes that SQLite's VFS for Unix locks in a database file: the first
-/// stands for the lock state PENDING, the second for RESERVED, the other 510 for SHARED.
+/// Position and number of the bytes that SQLite's VFS for Unix locks in a database file: one for
+/// the lock state PENDING, then one for RESERVED and 510 for SHARED.
 pub const LOCKED_FIRST: i64 = 0x4000_0000;
 pub const NR_LOCKED: i64 = 512;

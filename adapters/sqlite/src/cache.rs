@@ -1,10 +1,9 @@
 //! The cache that all databases of a process share, and its capacity.
 //!
-//! The options of the first open determine the capacity, even if that open fails. While a database
-//! is open, an open with another `pw_cache` fails. While none is open, such an open replaces the
-//! cache. If other opens or last closes are in progress, it first waits until one of the opens has
-//! succeeded, or all have ended. A thread that waits here has neither the cache nor a claim of the
-//! registry, and is no candidate, so no open and no close waits for it.
+//! The first open sets the capacity, even if it fails. An open with another `pw_cache` fails if a
+//! database is open. Otherwise it waits for opens and last closes in progress, and replaces the
+//! cache, or fails if one of these opens succeeds. A thread that waits here has neither the cache
+//! nor a claim, and is no candidate of the registry, so no open and no close waits for it.
 
 use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -39,7 +38,7 @@ impl SharedCache {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts an open as in progress, and returns the cache for it. `path` is for errors.
+    /// Counts an open in progress, and returns the cache for it. `path` is for error messages.
     pub(crate) fn begin_to_open(
         &self,
         asked: Option<u64>,
@@ -88,8 +87,8 @@ impl SharedCache {
     }
 }
 
-/// Use of the cache by a database, from the beginning of its open to the end of its last close.
-/// The capacity does not change in between.
+/// Use of the cache by a database, from the beginning of its open to the end of its last close. It
+/// keeps the capacity unchanged.
 #[derive(Debug)]
 pub(crate) struct CacheUse<'s> {
     /// Dropped before `counted`, so that an open that replaces the cache frees it.
@@ -99,7 +98,7 @@ pub(crate) struct CacheUse<'s> {
 }
 
 impl CacheUse<'_> {
-    /// Counts this use as an open database, since its open cannot fail any more.
+    /// Counts this use as an open database. The caller ensures that the open cannot fail any more.
     pub(crate) fn end_open(&mut self) {
         let counted = &mut self.counted;
         let mut state = counted.shared.state();
@@ -110,7 +109,6 @@ impl CacheUse<'_> {
         counted.shared.settled.notify_all();
     }
 
-    /// Counts this use as a last close in progress.
     pub(crate) fn begin_close(&mut self) {
         let counted = &mut self.counted;
         let mut state = counted.shared.state();
@@ -161,7 +159,7 @@ mod tests {
             let (begun, has_begun) = mpsc::channel();
             std::thread::scope(|scope| {
                 scope.spawn(move || begun.send(begin(2 * SMALL).map(|using| using.capacity)));
-                // The other thread waits. If it did not, it would send a result at once.
+                // If the other thread did not wait, it would send a result at once.
                 let result = has_begun.recv_timeout(Duration::from_millis(50));
                 assert!(result.is_err(), "{result:?}");
                 drop(first);

@@ -19,7 +19,7 @@ use crate::shm::{Mapped, ShmHandle, ShmLocked};
 pub(crate) struct Connection {
     pins: Pins,
     database: DatabaseUser,
-    /// Path by which this connection has opened the database, which may have other paths, too.
+    /// Path by which this connection opened the database. Other connections may use other paths.
     path: Box<Path>,
     process: Process,
     level: Level,
@@ -27,7 +27,7 @@ pub(crate) struct Connection {
     pub(crate) is_read_only: bool,
     pub(crate) keeps_wal: bool,
     pub(crate) is_power_safe: bool,
-    /// Number of bytes of the file that may be fetched, from its start (`PRAGMA mmap_size`).
+    /// Bytes from the start of the file that SQLite may fetch in place (`PRAGMA mmap_size`).
     pub(crate) mmap_size: i64,
     /// `errno` of the last failed call, for `SQLITE_FCNTL_LAST_ERRNO`.
     pub(crate) errno: i32,
@@ -74,11 +74,10 @@ impl Connection {
 
     /// Whether the path now leads to another file, or to none.
     ///
-    /// SQLite calls this at each close, but uses the result only before it writes a journal, under
-    /// a lock for writing, and before it checkpoints a log, with the wal-index mapped. Only then
-    /// are the files compared, by six system calls. Otherwise only the device and inode number are
-    /// compared, as in the VFS for Unix. That is always so with `nolock=1`, since SQLite then
-    /// acquires no lock.
+    /// SQLite calls this at each close, but uses the result only before it writes a journal (with a
+    /// lock for writing) or checkpoints a log (with the wal-index mapped). Only then are the files
+    /// compared, by six system calls. Otherwise, as always with `nolock=1`, only the device and
+    /// inode number are compared, as in the VFS for Unix.
     pub(crate) fn has_moved(&self) -> bool {
         if self.level > Level::Shared || self.shm.is_mapped() {
             self.database.has_moved(&self.path)
@@ -98,8 +97,8 @@ impl Connection {
         self.process.check()
     }
 
-    /// The last connection closes the database. In a child of the process that opened the
-    /// connection, fails and releases nothing.
+    /// Closes the connection, and with the last one the database. In a child of the process that
+    /// opened the connection, fails and releases nothing.
     pub(crate) fn close(mut self) -> Result<(), Failure> {
         if let Err(failure) = self.check_process() {
             std::mem::forget(self);
@@ -158,8 +157,8 @@ impl Connection {
         Database::flush(self.file()).map_err(|error| Failure::of(&error, abi::IOERR_WRITE))
     }
 
-    /// Flushes at the end of a checkpoint. SQLite ignores errors of this call, so they are
-    /// recorded. Before SQLite discards the log, it truncates the file, which retries the flush.
+    /// Flushes at the end of a checkpoint. SQLite ignores the error, so it is recorded: before
+    /// SQLite discards the log, it truncates the file, and `truncate` retries the flush.
     pub(crate) fn end_checkpoint(&self) -> Result<(), Failure> {
         self.flush().inspect_err(|_| self.database.note_behind())
     }
@@ -172,8 +171,7 @@ impl Connection {
             0 => self.file().sync_all(),
             _ => self.file().sync_data(),
         };
-        // After a failure, the pages are dirty again. If the second sync succeeds, all writes are
-        // durable, so the first error is not returned.
+        // A failed sync leaves the pages dirty. If the second one succeeds, all writes are durable.
         sync()
             .or_else(|_| sync())
             .map_err(|error| Failure::of(&error, abi::IOERR_FSYNC))
@@ -231,7 +229,7 @@ impl Connection {
     }
 
     /// Pins the page with the `len` bytes at `pos`, and returns their address. Returns `None` if
-    /// they exceed `mmap_size`, are not in one page of the cache, or cannot be pinned.
+    /// they end after `mmap_size`, are not in one page of the cache, or cannot be pinned.
     #[inline]
     pub(crate) fn fetch(&mut self, pos: u64, len: usize) -> Option<NonNull<u8>> {
         if pos.checked_add(len as u64)? > self.mmap_size.cast_unsigned() {
@@ -247,7 +245,6 @@ impl Connection {
         self.pins.give_back(start)
     }
 
-    /// Returns statistics of the cache, the database and this connection, as a JSON object.
     pub(crate) fn statistics(&self) -> String {
         self.database.statistics(self.pins.nr_all())
     }

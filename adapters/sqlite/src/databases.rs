@@ -1,16 +1,16 @@
 //! Open databases of this process.
 //!
-//! A database is open once in the cache, however many connections it has, and locked against other
+//! All connections of a database share one open file of the cache. It is locked against other
 //! processes from the first open to the last close ([`crate::descriptors`]). The registry
-//! ([`crate::registry`]) finds it by the identity of its file. The thread that has the claim of the
-//! identity opens, locks, syncs and closes the file without a mutex. So opens and closes of
-//! different databases do not wait for each other.
+//! ([`crate::registry`]) finds the database by the identity of its file. The thread that has the
+//! claim of this identity opens, locks, syncs and closes the file without a mutex. So opens and
+//! closes of different databases do not wait for each other.
 //!
 //! # Identities and paths
 //!
-//! Several paths may lead to a file, and a path may lead to another file at the next moment. So an
-//! open uses its path only for the identity, and each step that must be exclusive follows the claim
-//! of the identity ([`Databases::try_open`]):
+//! Several paths may lead to one file, and a path may lead to another file at the next moment. So
+//! an open uses its path only to get the identity, and claims the identity before each step that
+//! must be exclusive ([`Databases::try_open`]):
 //!
 //! ```text
 //! 1 query the identity of the path; enter the registry with it: join, or claim
@@ -20,25 +20,24 @@
 //! 4 lock the file, check that the path still leads to it, register it with the cache; publish
 //! ```
 //!
-//! A join checks first that the open database is that of the path, and has the options of the open.
-//! The last close waits for these checks, so a failed check never drops the last reference to a
-//! database, and never closes it.
+//! A join first checks that the open database is that of the path and has the requested options.
+//! The last close waits for these checks, so a failed check never closes a database.
 //!
 //! - A file that the open creates has no identity at step 1. If several threads create it, step 3
 //!   gives the claim to one of them, and the others wait and join. So a path needs no lock.
 //! - Only a thread with the claim locks the file (step 4), and unlocks it after a failed open or at
 //!   the last close. So if the lock is refused, another process or other code has it.
-//! - A thread that waits at step 3 has released its claim of step 1, and so no thread waits for it.
+//! - A thread that waits at step 3 has released its claim of step 1, so no thread waits for it.
 //! - A thread that joins at step 3 closes its own descriptor only if the file is locked
 //!   exclusively, since this process then has no POSIX locks on it ([`Databases::give_up`]).
-//! - A retry begins with step 1. It has one of two causes, each with its own limit: the path led to
-//!   two files during the attempt, or the process forked during it ([`crate::fork`],
-//!   [`MAX_FORKED`]). Opens and closes by other threads cause no retry.
+//! - An attempt is repeated from step 1 if the path led to two files during it, or if the process
+//!   forked ([`crate::fork`], [`MAX_FORKED`]). Each cause has its own limit. Opens and closes by
+//!   other threads cause no retry.
 //!
 //! # Fork
 //!
 //! Each process has its own [`Databases`]. A child of `fork` does not use those of its parent,
-//! whose mutexes may be locked, and only closes their locked descriptors ([`crate::fork`]).
+//! whose mutexes may be locked. It only closes their locked descriptors ([`crate::fork`]).
 
 use std::fs;
 use std::os::fd::AsFd as _;
@@ -88,7 +87,7 @@ struct Databases {
     registry: Registry<FileId, Database>,
     cache: SharedCache,
     kept: Kept,
-    /// Databases of a child of that process, in the child's memory only.
+    /// Databases of a child of `process`. Set only in the memory of that child.
     of_child: Raced<Databases>,
 }
 
@@ -98,7 +97,7 @@ static FIRST: Raced<Databases> = Raced::new();
 pub(crate) fn open(path: &Path, wish: &Wish) -> Result<DatabaseUser, Failure> {
     let databases = Databases::of_this_process();
     databases.kept.close_unused();
-    // Each attempt that fails leaves descriptors that no connection uses.
+    // A failed attempt leaves descriptors that no connection uses.
     retry(path, || {
         let opened = databases.try_open(path, wish);
         databases.kept.close_unused();
@@ -147,9 +146,9 @@ impl From<Failure> for NotOpened {
 
 /// Drops a connection. The last one syncs and unlocks the database.
 ///
-/// If that fails, unsynced data is dropped, as in a power loss. SQLite's journal or log contains
-/// all data that it has acknowledged. SQLite keeps it if a sync of the database fails, and the next
-/// open recovers the database. The database is not kept open, because it would stay locked.
+/// If that fails, unsynced data is dropped, as in a power loss: SQLite keeps its journal or log if
+/// a sync of the database fails, and the next open recovers all acknowledged data from it. The
+/// database is closed nevertheless, because it would stay locked.
 pub(crate) fn close(database: DatabaseUser) -> Result<(), Failure> {
     Databases::of_this_process().close(database)
 }
@@ -175,8 +174,8 @@ impl Databases {
     }
 
     fn try_open(&'static self, path: &Path, wish: &Wish) -> Result<DatabaseUser, NotOpened> {
-        // On an error, `open_claimed` drops the descriptors or the database that it owns, and this
-        // function ends the claim afterwards.
+        // On an error, `open_claimed` drops the descriptors or the database before this function
+        // ends the claim.
         let cache = self.cache.begin_to_open(wish.options.cache, path)?;
         let claim = match identity::id_at(path) {
             Ok(_) if wish.must_be_new => return Err(cannot(path, "it already exists").into()),
@@ -268,7 +267,7 @@ impl Databases {
             cache.begin_close();
             let result = file
                 .close()
-                // The first attempt may report an earlier failure of writeback, resolved since.
+                // The first attempt may return an earlier writeback error that no longer applies.
                 .or_else(|(file, _)| file.close())
                 .map_err(|(file, error)| {
                     drop(file);
@@ -299,7 +298,7 @@ impl Database {
     }
 
     pub(crate) fn flush(file: &File) -> Result<(), pagewell::Error> {
-        // The first call may report an earlier failure, which is resolved if the second succeeds.
+        // The first call may return an earlier error, which is resolved if the second succeeds.
         file.flush(0..u64::MAX)
             .or_else(|_| file.flush(0..u64::MAX))
             .map(drop)
@@ -312,7 +311,7 @@ impl Database {
         self.is_behind.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether such a failure was recorded, and clears it, since the caller retries.
+    /// Clears the record, and returns whether there was one. The caller retries the flush.
     pub(crate) fn take_behind(&self) -> bool {
         // ORDERING: Relaxed, as above.
         self.is_behind.swap(false, Ordering::Relaxed)
@@ -347,8 +346,8 @@ impl Database {
     }
 
     /// Checks that no other process can use the log, so that its index may be in this process's
-    /// memory. Fails for a file that this process may not write: writers that use a log ignore the
-    /// shared lock.
+    /// memory. Fails if this process may not write the file: writers with a log ignore the shared
+    /// lock.
     pub(crate) fn check_may_share_memory(&self) -> Result<(), Failure> {
         if !self.is_read_only() {
             return Ok(());
@@ -360,10 +359,10 @@ impl Database {
         ))
     }
 
-    /// Whether `path`, where the caller has found the same device and inode number, leads to this
-    /// file. If the comparison proves nothing, opens `path`, and fails if no lock is visible
-    /// through it, since this database's lock would be. Returns `true` without this test if this
-    /// process may only read the file, and also if the query of the lock fails.
+    /// Whether `path` leads to this file. The caller has found the same device and inode number
+    /// there. If a comparison of the files proves nothing, opens `path`, and fails if no lock is
+    /// visible through it: the lock of this database would be. Returns `true` without this test if
+    /// this process may only read the file, and also if the lock cannot be queried.
     fn is_at(&self, path: &Path) -> Result<bool, Failure> {
         let found = self.file.compare_path(path);
         match found.map_err(|error| Failure::of(&error, abi::CANTOPEN))? {
@@ -447,7 +446,7 @@ mod tests {
         });
         assert_eq!(nr, MAX_FORKED);
         assert!(failure.unwrap_err().text.contains("the process forks"));
-        // Attempts that end by a fork do not count towards the limit for replaced files.
+        // Forks do not count towards the limit for replaced files.
         let mut nr = 0;
         let failure = retry::<()>(path, || {
             nr += 1;

@@ -1,23 +1,23 @@
 //! Descriptors of database files: how they are opened, locked against other processes, and closed.
 //!
-//! **The lock against other processes.** A writable database, like every file that Pagewell writes,
-//! has an exclusive lock of the open file description on the whole file, even if connections only
-//! read. It covers the bytes that SQLite's VFS for Unix locks, so processes that use that VFS get
-//! `SQLITE_BUSY`. A database that this process may not write gets a shared lock on those bytes,
-//! which admits readers and no writers. Writers that use a write-ahead log do not respect the
-//! shared lock, so such a database is not opened if it has a log
-//! ([`crate::databases::Database::check_may_share_memory`]).
+//! **The lock against other processes.** If this process may write a database, it holds an
+//! exclusive lock of the open file description on the whole file, even if its connections only
+//! read. The lock covers the bytes that SQLite's VFS for Unix locks, so processes that use that VFS
+//! get `SQLITE_BUSY`. A database that this process may not write gets a shared lock on those bytes,
+//! which excludes writers. Writers that use a write-ahead log ignore this lock, so such a database
+//! is not opened if it has a log ([`crate::databases::Database::check_may_share_memory`]).
 //!
 //! **Closing.** Closing any descriptor of a file releases all POSIX locks of this process on it,
-//! and so those of SQLite's own VFS. While this process holds the exclusive lock, no such lock can
-//! exist. A file that could not be locked is kept open for the next attempt ([`Kept::keep`]), and
-//! one that was only read, until no process or VFS has a lock on it ([`Kept::close_unused`]).
+//! and so those of SQLite's own VFS. No such lock can exist while this process holds the exclusive
+//! lock. A file that could not be locked is kept open for the next attempt ([`Kept::keep`]). A file
+//! that was only read is kept open until no process or VFS has a lock on it
+//! ([`Kept::close_unused`]).
 //!
 //! One race remains: the close also releases a lock that SQLite's own VFS acquires between the
 //! unlock and the close of a writable file, or between the query and the close of one that was only
-//! read. A close without the unlock would not have this race, since Linux releases the locks of the
-//! process first. But the exclusive lock would then last until all children that share the
-//! description have closed it or called `exec`.
+//! read. A close without a prior unlock would avoid this race, since Linux then releases the POSIX
+//! locks first. But the exclusive lock would last until all children that share the description
+//! have closed it or called `exec`.
 //!
 //! Children of `fork` close the descriptors that have or may get a lock ([`crate::fork`]).
 
@@ -55,7 +55,7 @@ const PERMISSIONS: u32 = 0o644;
 
 impl Wish {
     /// Returns the setting with which to open the file. `Always` becomes `Auto`, since a failed
-    /// open would close the file: the caller checks after the open that I/O is direct.
+    /// open would close a descriptor. The caller checks after the open that I/O is direct.
     fn direct(&self) -> Direct {
         match self.options.direct {
             None | Some(Direct::Never) => Direct::Never,
@@ -145,7 +145,7 @@ pub(crate) struct Shared {
 }
 
 /// Descriptors of a file that this process may not write: the path is opened once for the lock, and
-/// once for reads. [`Kept`] then gets a reference, so no later error or panic closes them.
+/// once for reads. [`Kept`] has a reference, so that no error or panic closes them.
 #[derive(Debug)]
 struct ReadOnly {
     /// Dropped before the descriptor is closed.
@@ -176,7 +176,7 @@ impl Drop for Shared {
 
 impl ReadOnly {
     /// Whether no connection uses the file, and no lock exists on it, not even one of SQLite's own
-    /// VFS in this process. `false` if the system does not report the locks.
+    /// VFS in this process. Returns `false` if the locks cannot be queried.
     fn is_unused(&self) -> bool {
         let is_in_use = |backend| Arc::strong_count(backend) > 1;
         if self.backend.as_ref().is_some_and(is_in_use) {
@@ -337,8 +337,8 @@ impl Kept {
     /// Takes the kept file with the identity `id` to which `path` leads, if there is one.
     fn take(&self, id: FileId, path: &Path) -> Option<Unlocked> {
         let mut files = self.files().unlockable.remove(&id)?;
-        // Without the mutex, since the comparison may take long. If it fails, the caller opens the
-        // path, which fails for the same reason, or results in a second descriptor.
+        // The comparison may take long, so the mutex is not held. If it fails, the caller opens the
+        // path, which fails for the same reason or results in a second descriptor.
         let found = find(&files, path).unwrap_or_default();
         let taken = found.map(|nr| files.swap_remove(nr).1);
         if !files.is_empty() {
@@ -354,14 +354,14 @@ impl Kept {
     pub(crate) fn close_unused(&self) {
         let mut abandoned = Vec::new();
         let mut files = self.files();
-        // The system calls are made under the mutex, so that a concurrent open of the file finds
-        // its descriptors.
+        // The mutex is held during the system calls, so that a concurrent open finds the
+        // descriptors.
         files.unlockable.retain(|_, files| {
             abandoned.extend(files.extract_if(.., |(_, unlocked)| is_abandoned(&unlocked.file)));
             !files.is_empty()
         });
-        // Closed under the mutex, so that the close of a database returns only after its
-        // descriptors are closed, even if another thread closes them.
+        // The mutex is held, so that the close of a database returns only after its descriptors are
+        // closed, even if another thread closes them.
         files.read_only.retain(|file| !file.is_unused());
         drop(files);
         // `abandoned` is dropped without the mutex: freeing the blocks of a file may take long.
@@ -380,10 +380,9 @@ fn find(files: &[(PathBuf, Unlocked)], path: &Path) -> io::Result<Option<usize>>
     Ok(None)
 }
 
-/// Whether a file has no name and no locks, so that no connection opens it again. A connection of
-/// SQLite's own VFS that still has the file open could lose a lock that it acquires between this
-/// test and the close. Only processes that have the removed file open could then acquire a
-/// conflicting lock.
+/// Whether a file has no name and no locks, so that no connection opens it again. A lock that
+/// SQLite's own VFS acquires between this test and the close is lost. Only processes that have the
+/// removed file open could then acquire a conflicting lock.
 fn is_abandoned(file: &UnlockedFile) -> bool {
     let mut found = MaybeUninit::<libc::stat>::uninit();
     // No second descriptor: closing it would release the locks.
@@ -397,7 +396,7 @@ fn is_abandoned(file: &UnlockedFile) -> bool {
 }
 
 /// Sets the permissions of an empty database regardless of the umask, as SQLite's VFS for Unix
-/// does. By its path, since closing another descriptor would release locks. Errors are ignored.
+/// does. Uses the path, since closing another descriptor would release locks. Ignores errors.
 fn give(path: &Path, permissions: u32) {
     if let Ok(found) = fs::metadata(path)
         && found.len() == 0
@@ -407,7 +406,6 @@ fn give(path: &Path, permissions: u32) {
     }
 }
 
-/// Range of the bytes that SQLite's VFS for Unix locks.
 const RANGE: (i64, i64) = (abi::LOCKED_FIRST, abi::NR_LOCKED);
 
 /// Sets or queries a lock, and returns the type of the lock that the call reports.
@@ -549,7 +547,7 @@ mod tests {
         fs::write(&path, "").unwrap();
         let body = || {
             let [of_unix, other] = [(); 2].map(|()| fs::File::open(&path).unwrap());
-            // The number of the next descriptor, which is the last one.
+            // Number of the next descriptor, the last that the limit permits.
             let next = other.try_clone().unwrap().as_raw_fd();
             set_posix_lock(&of_unix, libc::F_RDLCK);
             let kept = Kept::default();

@@ -20,19 +20,19 @@
 //! - If BEGUN is the same in steps 1 and 4, each child has the slot of step 3 or was forked before
 //!   step 2. Otherwise a child may have inherited the descriptor without its slot, so the open is
 //!   repeated with a new descriptor ([`Tracked::may_be_inherited`]).
-//! - A slot is freed after the unlock and before the close. So a child that has the descriptor and
+//! - A slot is freed after the unlock and before the close. So a child that has the descriptor but
 //!   not the slot shares no lock.
 //! - The system copies the descriptors of a child before its memory. If a slot is filled in
-//!   between, the number may be that of another file in the child, or of none. So step d compares
-//!   the identity of the file. If a handler of another library runs before step d and opens the
-//!   same file, also by this VFS, step d may close its descriptor, and its calls fail with `EBADF`.
+//!   between, its number may belong to another file in the child, or to none. So step d compares
+//!   the identity of the file. If a handler of another library opens the same file before step d,
+//!   even by this VFS, step d may close its descriptor, and later calls fail with `EBADF`.
 //! - A fork that is in progress when the handlers are installed may run step c or d without step a.
-//!   Its child may keep the locks of opens during the fork. Step c leaves ENDED at most equal to
-//!   BEGUN, so that later opens count correctly. If it thereby ends another fork in progress early,
-//!   the same applies to that fork's child.
-//! - From the fork on, the parent's databases and connections do not belong to the child: the
-//!   system zeroes its process number, so it gets another one ([`crate::process`]). So the child
-//!   drops no object that refers to an inherited descriptor, whose number it may reuse.
+//!   Its child may keep the locks of opens during the fork. Step c never raises ENDED above BEGUN,
+//!   so later opens count correctly. If it thereby counts another fork in progress as ended, the
+//!   same holds for the child of that fork.
+//! - A child does not own the databases and connections of its parent: the system zeroes its
+//!   process number, so that it assigns itself another one ([`crate::process`]). So it never drops
+//!   an object that refers to an inherited descriptor, whose number it may reuse.
 //! - Handlers may only call async-signal-safe functions: other threads of the parent may have
 //!   locked any mutex at the fork, and a signal handler may fork. These handlers load and store
 //!   atomics, call `fstat`, make the system call `close`, and keep `errno`.
@@ -53,8 +53,8 @@ use pagewell_sync::raced::Raced;
 const FREE: RawFd = -1;
 /// Value of [`Slot::fd`] while a thread fills the slot.
 const TAKEN: RawFd = -2;
-/// Value of [`Slot::fd`] in a child that has closed the descriptor. The slot is not used again,
-/// since an object of the parent refers to it.
+/// Value of [`Slot::fd`] in a child that has closed the descriptor. The slot is not reused, since
+/// an object of the parent refers to it.
 const INHERITED: RawFd = -3;
 
 const NR_SLOTS: usize = 32;
@@ -106,13 +106,13 @@ impl Slots {
 /// Fork count at the beginning of an open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Forks {
-    /// `None` if a fork was in progress. Its child may then keep the lock of this open.
+    /// `None` if a fork was still in progress after all waits. Its child may keep the lock.
     begun: Option<usize>,
 }
 
 impl Forks {
-    /// Limited, since a handler of another library, which runs during the fork, may open a
-    /// database.
+    /// Bounded: a fork handler of another library may open a database, and would wait for its own
+    /// fork.
     const MAX_WAITS: u32 = 1000;
 
     const WAIT: Duration = Duration::from_micros(100);
@@ -120,9 +120,9 @@ impl Forks {
     /// Installs the handlers, waits for forks in progress, and returns the count.
     pub(crate) fn now() -> Self {
         static HANDLERS: Raced<c_int> = Raced::new();
-        // If several threads install the handlers, they run several times, which has no effect. If
-        // the installation fails, children keep the locks.
-        // SAFETY: the handlers are functions of this library, which is never unloaded.
+        // Handlers that several threads install run several times, which is harmless. If the
+        // installation fails, children keep the locks. SAFETY: the handlers are functions of this
+        // library, which is never unloaded.
         HANDLERS.get_or_make(|| unsafe {
             pthread_atfork(Some(begin_fork), Some(end_fork), Some(end_fork_in_child))
         });
@@ -211,16 +211,16 @@ impl Slot {
             self.inode.load(Ordering::Relaxed),
         );
         if (found.st_dev, found.st_ino) == (device, inode) {
-            // The C library's `close` is a cancellation point: a thread with a pending cancellation
-            // would end here in the child.
-            // SAFETY: the descriptor is the inherited one of a database. The objects that refer to
-            // it belong to the parent, and are neither used nor dropped in this process.
+            // The C library's `close` is a cancellation point, and would end a thread with a
+            // pending cancellation. SAFETY: the descriptor is the inherited one of a database. The
+            // objects that refer to it belong to the parent, and are neither used nor dropped in
+            // this process.
             let _ = unsafe { libc::syscall(libc::SYS_close, fd) };
         }
     }
 }
 
-/// Registration of a descriptor that children close. Dropped after the unlock and before the close.
+/// Registration of a descriptor, which children close. Dropped after the unlock, before the close.
 #[derive(Debug)]
 pub(crate) struct Tracked {
     slot: &'static Slot,
@@ -332,8 +332,8 @@ mod tests {
         drop(slot);
         assert_eq!(in_child(are_open), 0b111);
 
-        // The handler runs a second time in this child, with a slot whose descriptor is closed, and
-        // one for a thread with a pending cancellation.
+        // Run the handler again in this child, with a slot whose descriptor is closed, and in a
+        // thread with a pending cancellation.
         let again = || {
             let closed = Tracked::new(untracked.as_fd(), of_null, forks);
             let open = Tracked::new(tracked.as_fd(), of_null, forks);

@@ -43,8 +43,8 @@ pub(crate) struct Host {
 /// Oldest version of SQLite that has all functions: 3.31, of January 2020.
 const OLDEST: c_int = 3_031_000;
 
-/// The host, or null. Set before the registration, since SQLite may call the VFS from then on, and
-/// cleared if the registration fails. While it is set, other copies are refused. A host is never
+/// The host, or null. Set before the registration, since SQLite may call the VFS from then on.
+/// Cleared if the registration fails. While it is set, other copies are refused. A host is never
 /// freed.
 static HOST: AtomicPtr<Host> = AtomicPtr::new(ptr::null_mut());
 
@@ -150,8 +150,8 @@ unsafe fn function<F: Copy>(routines: *const *const c_void, slot: usize) -> F {
 }
 
 /// Makes the copy of SQLite that passed this table the host, and calls `register`. If the copy is
-/// refused, stores the reason in `error`, as a text that SQLite frees, unless `error` is null or
-/// the copy is older than [`FIRST_WITH_MALLOC64`].
+/// refused, stores the reason in `error` as a text that SQLite frees. Stores nothing if `error` is
+/// null or the copy is older than [`FIRST_WITH_MALLOC64`].
 ///
 /// # Safety
 ///
@@ -299,7 +299,7 @@ fn registrations() -> MutexGuard<'static, Registrations> {
     REGISTRATIONS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The drop of the last one clears the host if no registration has succeeded.
+/// Registration in progress. The drop of the last one clears the host if none has succeeded.
 struct InProgress;
 
 impl Drop for InProgress {
@@ -493,7 +493,7 @@ mod tests {
         (registered, Some(text))
     }
 
-    /// One test, since the host is a variable of the process.
+    /// These are one test, since the host is a static variable.
     #[test]
     fn one_sqlite_becomes_the_host_and_others_get_a_text() {
         const DONE: Registration = Registration::Registered(0);

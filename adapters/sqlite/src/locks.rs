@@ -1,8 +1,9 @@
 //! Locks of a database among connections of this process: SQLite's states, in memory only.
 //!
-//! [`crate::descriptors`] locks other processes out. The states and their order are SQLite's (its
-//! page on file locking): any number of connections may be SHARED. One of them may be RESERVED,
-//! then PENDING, which admits no new readers, and EXCLUSIVE once no other connection is SHARED.
+//! Other processes are excluded by [`crate::descriptors`]. The states and their order are SQLite's
+//! (its page on file locking): any number of connections may be SHARED. One of them may be
+//! RESERVED, then PENDING, which admits no new readers, then EXCLUSIVE once no other connection is
+//! SHARED.
 
 use std::ffi::c_int;
 
@@ -60,8 +61,8 @@ pub(crate) struct Locks {
 }
 
 impl Locks {
-    /// Raises the state `level` of a connection to `wanted`, which is never PENDING: a connection
-    /// that requests EXCLUSIVE is PENDING while others are SHARED. So `level` may rise although the
+    /// Raises the state `level` of a connection to `wanted`, which is never PENDING. A writer that
+    /// requests EXCLUSIVE while others are SHARED becomes PENDING. So `level` may rise although the
     /// result is `Busy`.
     pub(crate) fn raise(&mut self, level: &mut Level, wanted: Level) -> Locked {
         if *level >= wanted {
@@ -118,8 +119,7 @@ mod tests {
     use super::Level::*;
     use super::*;
 
-    /// Visits all states that three connections can reach by any requests in any order: their
-    /// levels are always compatible, and a refused request leaves at most PENDING.
+    /// Visits all states that three connections can reach by any requests in any order.
     #[test]
     fn every_state_that_can_be_reached_is_sound() {
         let mut seen = std::collections::HashSet::new();

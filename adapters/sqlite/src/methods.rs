@@ -5,7 +5,7 @@
 //! no two threads call methods of one file concurrently; (B) a buffer has the given size, and is
 //! SQLite's own; (P) a pointer for a result is valid.
 //!
-//! A panic, which is a bug, ends here as `SQLITE_IOERR`: it never unwinds into C.
+//! A panic is a bug. It becomes `SQLITE_IOERR` here, and never unwinds into C.
 
 #![allow(unsafe_code)] // The boundary to C.
 
@@ -63,8 +63,6 @@ pub(crate) unsafe fn open(file: *mut sqlite3_file, connection: Connection) {
     unsafe { file.cast::<OpenFile>().write(OpenFile { base, connection }) };
 }
 
-/// Returns the connection of an open file.
-///
 /// # Safety
 ///
 /// (F) and (T), while the reference is used.
@@ -92,8 +90,8 @@ pub(crate) fn guarded(work: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
     }
 }
 
-/// As [`guarded`], with the connection of `file`, which records the `errno` of a failure. Fails in
-/// a child of the process that opened the connection.
+/// As [`guarded`], with the connection of `file`, in which it records the `errno` of a failure.
+/// Fails in a child of the process that opened the connection.
 ///
 /// # Safety
 ///
@@ -223,7 +221,7 @@ unsafe extern "C" fn lock(file: *mut sqlite3_file, wanted: c_int) -> c_int {
     let work = |connection: &mut Connection| {
         let wanted = level(wanted)?;
         if wanted > Level::Shared && connection.database().is_read_only() {
-            // This process has only a shared lock on the file, as other processes may have.
+            // This process has only a shared lock on the file. Other processes may have one, too.
             return Err(Failure::new(
                 abi::IOERR_LOCK,
                 format!(
@@ -336,8 +334,8 @@ unsafe fn control(
     Ok(abi::OK)
 }
 
-/// Stores `flag` in `*number` if that is negative. Otherwise sets `flag` to whether `*number` is
-/// nonzero. SQLite's operations for flags require this.
+/// Operation on a flag as SQLite requires it: if `*number` is negative, stores `flag` in `*number`,
+/// and otherwise sets `flag` to whether `*number` is nonzero.
 ///
 /// # Safety
 ///
@@ -371,8 +369,8 @@ unsafe fn pragma(connection: &Connection, texts: *mut *mut c_char) -> c_int {
     abi::OK
 }
 
-/// Returns the cache's page size. The cache writes whole pages, so a power loss may change any byte
-/// of a page that is being written. SQLite uses this size if the URI has `psow=0`.
+/// Returns the page size of the cache: it writes whole pages, so a power loss during a write may
+/// change any byte of the page. SQLite uses the result only if the URI has `psow=0`.
 unsafe extern "C" fn sector_size(file: *mut sqlite3_file) -> c_int {
     // SAFETY: (F) and (T).
     let connection = unsafe { connection(file) };

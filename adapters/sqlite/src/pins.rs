@@ -1,7 +1,7 @@
 //! Pages of a database that SQLite has fetched: pinned until it releases them.
 //!
-//! SQLite releases a page by its address. It keeps few pages fetched at a time, those on the paths
-//! of its cursors, and usually releases the last one first. So the list is searched from its end.
+//! SQLite releases a page by its address. It has few pages fetched at a time, those on the paths of
+//! its cursors, and usually releases the last one first, so the list is searched from its end.
 
 #![allow(unsafe_code)] // A borrow that the compiler cannot check.
 
@@ -9,8 +9,8 @@ use std::ptr::NonNull;
 
 use pagewell::{File, PageGuard};
 
-// SQLite may release a page in another thread than the one that fetched it. C code passes the
-// connection between threads, so the compiler requires `Send` only here.
+// SQLite may release a page in another thread than the one that fetched it. C code passes
+// connections between threads, so the compiler checks `Send` only here.
 const _: () = {
     const fn may_be_sent<T: Send>() {}
     may_be_sent::<PageGuard<'static>>();
@@ -52,8 +52,8 @@ impl Pins {
             Some(guard) => guard,
             None => {
                 if page.wrapping_sub(self.last) == 1 {
-                    // The page follows the previous one, as in a scan. A read triggers readahead,
-                    // which a pin does not. An error of the read is ignored: the pin tries again.
+                    // The page follows the last one, as in a scan. A read, unlike a pin, triggers
+                    // readahead. An error of the read is ignored, since the pin tries again.
                     let at = page * self.file.page_size() as u64;
                     let _ = self.file.read_at(&mut [0; 8], at);
                 }

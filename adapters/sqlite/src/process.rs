@@ -1,8 +1,8 @@
-//! Identity of this process. A child of `fork` shares its parent's open files, and its accesses
-//! would conflict with those of the parent. So the methods of a connection fail in all processes
-//! but the one that opened it, usually before SQLite writes to a log or journal. If the connection
-//! was in a transaction or in `locking_mode=EXCLUSIVE` at the fork, SQLite has its locks already,
-//! and may write to a log or journal, which the Unix VFS has opened, before it calls this VFS.
+//! Identity of this process. Accesses of a child of `fork` to the open files of its parent would
+//! conflict with those of the parent. So the methods of a connection fail in all processes but the
+//! one that opened it, usually before SQLite writes to a log or journal. But if the connection was
+//! in a transaction or in `locking_mode=EXCLUSIVE` at the fork, SQLite has its locks already. It
+//! may then write to a log or journal, a file of the Unix VFS, before it calls this VFS.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,13 +17,12 @@ use crate::error::Failure;
 pub(crate) struct Process(u64);
 
 /// Number of this process, or 0 if none was assigned yet. The system zeroes it in a child of
-/// `fork`. `None` if the system does not support that: process ids are then used instead, although
-/// the id of an ancestor that has ended may be reused.
+/// `fork`. `None` if the system does not support that. Process ids then serve instead, although the
+/// id of an ancestor that has ended may be reused.
 static NUMBER: Raced<Option<WipedOnFork>> = Raced::new();
 
-/// Last assigned number. A child of `fork` inherits it, and so assigns itself a number that differs
-/// from that of every connection that it has inherited. (A parent without a number at the fork may
-/// later get the same one.)
+/// Last assigned number. A child of `fork` inherits it, and so assigns itself a number that no
+/// inherited connection has. (A parent without a number at the fork may later get the same one.)
 static LAST: AtomicU64 = AtomicU64::new(0);
 
 impl Process {
@@ -49,7 +48,6 @@ impl Process {
         }
     }
 
-    /// Fails unless `self` is the current process.
     #[inline]
     pub(crate) fn check(self) -> Result<(), Failure> {
         if self == Self::this() {

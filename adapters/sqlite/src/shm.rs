@@ -1,9 +1,8 @@
 //! Index of a write-ahead log (SQLite's *wal-index*), and its locks: SQLite's shared memory. It is
 //! memory of this process, since no other process has the database open.
 //!
-//! For this module, the contents are bytes, initially zero, in regions that stay in place while a
-//! connection has them mapped. Each of eight locks is shared by any number of connections, or held
-//! exclusively by one.
+//! Its regions are initially zero, and stay in place while a connection has them mapped. Each of
+//! eight locks is shared by any number of connections or held exclusively by one.
 
 #![allow(unsafe_code)] // Memory that SQLite writes.
 
@@ -138,7 +137,7 @@ impl Shm {
         match flags {
             UNLOCK_SHARED | UNLOCK_EXCLUSIVE => self.unlock(handle, mask),
             LOCK_SHARED => {
-                // One of the same connection conflicts, too, as in SQLite's VFS for Unix.
+                // An exclusive lock of this connection conflicts, too, as in SQLite's VFS for Unix.
                 let missing = mask & !handle.shared;
                 if self.of(missing).any(|lock| *lock < 0) {
                     return Ok(ShmLocked::Busy);
@@ -161,7 +160,7 @@ impl Shm {
 
     /// Releases the locks and the mapping of a connection. The last mapping frees the memory.
     pub(crate) fn leave(&mut self, handle: &mut ShmHandle) {
-        // SQLite maps before it locks. A lock without a mapping is released all the same.
+        // SQLite maps before it locks, but locks without a mapping are released, too.
         self.unlock(handle, u8::MAX);
         if !handle.is_mapped {
             return;

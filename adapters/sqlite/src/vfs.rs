@@ -1,5 +1,5 @@
-//! The VFS. It opens main databases. SQLite's VFS for Unix does the rest: paths, time, random
-//! numbers, libraries, and all other files, such as journals and logs (`docs/adr/0039-*`).
+//! The VFS opens main databases. SQLite's VFS for Unix does the rest: paths, time, random numbers,
+//! libraries, and all other files, such as journals and logs (`docs/adr/0039-*`).
 
 #![allow(unsafe_code)] // The boundary to C.
 
@@ -61,14 +61,14 @@ pub(crate) fn register(host: &Host, is_default: bool) -> Registration {
     if code != abi::OK {
         return Registration::Failed(code);
     }
-    // At each call, since `sqlite3_shutdown` clears SQLite's list of automatic extensions. SQLite
-    // adds no function to the list twice.
+    // Repeated at each call, since `sqlite3_shutdown` clears SQLite's list of automatic extensions.
+    // SQLite adds no function twice.
     Registration::Registered(host.for_each_connection(each_connection))
 }
 
 /// Called for each new connection. If the main database uses this VFS, sets its `mmap_size`: SQLite
-/// fetches pages in place only if this size is above zero. Without the schema name `main`, the
-/// pragma would also apply to databases of any VFS that are attached later.
+/// fetches pages in place only up to this size. Without the schema name `main`, the pragma would
+/// also apply to databases of any VFS that are attached later.
 unsafe extern "C" fn each_connection(
     db: *mut sqlite3,
     _error: *mut *mut c_char,

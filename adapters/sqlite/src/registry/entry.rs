@@ -10,9 +10,9 @@
 //!
 //! *Claimed*: one thread opens or closes the value, and all others wait.
 //!
-//! A *candidate* has a reference to the value while it checks whether the value is the one that it
-//! wants. It then joins, or withdraws. The last user waits for that, so a candidate never has the
-//! last reference, and an open that fails closes nothing.
+//! A *candidate* has a reference to the value while it checks whether it wants this value. It then
+//! joins or withdraws. The last user waits for that, so a candidate never has the last reference,
+//! and a failed open closes nothing.
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Entry<V> {
@@ -46,7 +46,6 @@ pub(super) enum Entering<V> {
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Leaving<V> {
-    /// Other users remain.
     Others,
     /// The caller was the last user. It has the value and the claim.
     Last(V),
@@ -54,7 +53,7 @@ pub(super) enum Leaving<V> {
     MustWait,
 }
 
-/// Whether the transition of a candidate ends waits of other threads.
+/// Whether waiting threads must be woken after the transition of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Wake {
@@ -100,7 +99,7 @@ impl<V> Entry<V> {
         };
         *nr_candidates -= 1;
         *nr_users += 1;
-        // The user that waits is not the last one any more.
+        // A user that waits is no longer the last one.
         match std::mem::take(is_ending) {
             true => Wake::Yes,
             false => Wake::No,
@@ -176,8 +175,8 @@ mod tests {
 
     use super::*;
 
-    /// Position of a thread in its session: an open and a close. Both may fail. The steps between
-    /// positions are those that run under the mutex.
+    /// Position of a thread in its session, an open and a close, which both may fail. The steps
+    /// between positions run under the mutex.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     enum Position {
         /// Calls `enter` next, or again after a wait.
@@ -289,7 +288,7 @@ mod tests {
                 },
                 Position::Candidate(value) => {
                     let mut withdrawn = entry.clone();
-                    // All threads that may make a step are tried, whether they are woken or not.
+                    // The search does not model wakeups: each thread that can make a step makes it.
                     let _ = (withdrawn.withdraw(), entry.join());
                     vec![
                         step(&withdrawn, Position::Outside, left, self.nr_opened),

@@ -26,17 +26,16 @@
 //!
 //! - I1. A key has at most one claim, and no users beside it ([`entry`]).
 //! - I2. The last user gets the value itself. Each candidate that withdraws and each user drops its
-//!   reference before it counts out (steps 3, 4). So in step 5 only the entry's own reference is
-//!   left.
+//!   reference before it counts out (steps 3, 4). So in step 5 the entry has the only reference.
 //! - I3. The resources of a value, such as the lock of a file, are acquired and released under the
 //!   claim: after step 1, and before step 6 or, if the open fails, the release of step 2. So an
-//!   open finds them free, unless another process or other code has them.
-//! - I4. A thread that waits in step 1 or 5 has no claim, and is no candidate. So each claim and
-//!   each candidate belongs to a thread that does not wait in this module, and each wait ends.
-//! - I5. Each end of a claim, and of the last user's wait, wakes all threads: one condition
-//!   variable serves all keys, so a single woken thread may wait for another key.
-//! - I6. Only a user closes the value, never a candidate. So the value is closed when the last user
-//!   has left, even if candidates existed whose opens then failed.
+//!   open finds them free, unless another process or other code holds them.
+//! - I4. A thread that waits in step 1 or 5 has no claim, and is no candidate. So each wait is for
+//!   threads that do not wait in this module, and ends.
+//! - I5. Each end of a claim, and of the last user's wait, wakes all threads: they share one
+//!   condition variable, so a single woken thread might be one that waits for another key.
+//! - I6. Only a user closes the value, never a candidate. So the value is closed once the last user
+//!   has left, even if candidates have failed.
 //!
 //! A claim ends when its guard is dropped ([`Claim`]), so a panic ends it, too. The mutex is held
 //! for the steps of [`entry`] only, which neither block nor call other code.
@@ -72,11 +71,10 @@ pub(crate) struct Registry<K, V> {
     changed: Condvar,
 }
 
-/// Result of [`Registry::enter`].
 #[derive(Debug)]
 #[must_use]
 pub(crate) enum Entered<'r, K: Copy + Eq + Hash, V> {
-    /// The value is open. The caller checks that it is the one that it wants.
+    /// The value is open. The caller checks whether it wants this value.
     Candidate(Candidate<'r, K, V>),
     /// The key was closed. The caller opens the value.
     Claimed(Claim<'r, K, V>),
@@ -187,8 +185,7 @@ impl<K: Copy + Eq + Hash, V> Drop for Claim<'_, K, V> {
 }
 
 /// Reference to an open value, for checks: the caller joins, or withdraws by the drop. The last
-/// user waits for that, so the checks must not wait for other users. If system calls of a check
-/// take long, so does the close by the last user.
+/// user waits for that, so the checks must not wait for other users.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Candidate<'r, K: Copy + Eq + Hash, V> {
@@ -239,7 +236,7 @@ impl<K: Copy + Eq + Hash, V> User<'_, K, V> {
     /// the claim, and returns the result of `close`. Returns `None` if other users remain.
     pub(crate) fn leave<R>(self, close: impl FnOnce(V) -> R) -> Option<R> {
         let Self { value, counted } = self;
-        // The reference is dropped before the caller counts out (I2).
+        // Before the caller counts out (I2).
         drop(value);
         let place = counted.0;
         std::mem::forget(counted);
@@ -270,8 +267,7 @@ impl<K: Copy + Eq + Hash, V> Place<'_, K, V> {
             }
         };
         drop(entries);
-        // Ends the claim after `close` has returned or panicked. `close` owns the value and must
-        // drop it, so that it is dropped within the claim (I3).
+        // Ends the claim after `close` has returned or panicked. `close` must drop the value (I3).
         let _claim = Claim(self);
         let value = Arc::try_unwrap(value).ok();
         let value = value.expect("only the entry has a reference (I2)");
@@ -311,7 +307,7 @@ mod tests {
             Entered::Claimed(claim) => claim,
             Entered::Candidate(_) => panic!("the key is closed"),
         };
-        // Each case panics while it has the claim, or as a user. The next one claims the key again.
+        // Each case panics with the claim or as a user. The next case claims the key again.
         let during_open = |_claim: Claim<'_, u8, u64>| panics();
         let during_close = |claim: Claim<'_, u8, u64>| {
             claim.publish(7).leave(|_| panics());
@@ -328,7 +324,7 @@ mod tests {
             assert!(result.is_err());
             assert_eq!(registry.nr_entries(), 0);
         }
-        // A thread that waits for the claim is woken by the end of an open that panics.
+        // The end of an open that panics wakes a thread that waits for the claim.
         let (entered, has_entered) = mpsc::channel();
         std::thread::scope(|scope| {
             let claim = claim();
@@ -351,7 +347,7 @@ mod tests {
         let (left, has_left) = mpsc::channel();
         std::thread::scope(|scope| {
             scope.spawn(move || left.send(user.leave(|value| value)).unwrap());
-            // The thread waits. If it did not, it would send a result at once.
+            // If the thread did not wait, it would send a result at once.
             let early = has_left.recv_timeout(Duration::from_millis(50));
             assert!(early.is_err(), "{early:?}");
             drop(candidate);

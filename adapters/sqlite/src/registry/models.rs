@@ -95,7 +95,7 @@ impl World {
         user.content.with(|content| unsafe { *content });
         let close = |open: Open| {
             if end == End::ClosePanics {
-                // Without a message of the panic hook.
+                // Unlike `panic!`, this prints no message.
                 resume_unwind(Box::new(Intended));
             }
             drop(open);

@@ -1,8 +1,7 @@
 //! Limits of concurrent operations, one for each runtime.
 //!
-//! Runtimes share no permits, so that no reader waits for a permit of an idle runtime. Such a
-//! runtime, as a current-thread one outside of `block_on`, keeps its permits, and its waiting tasks
-//! are granted further ones.
+//! Runtimes share no permits, so that no reader waits for a permit of an idle runtime. Such a one
+//! (current-thread, outside of `block_on`) keeps its permits, and its waiting tasks get more.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};

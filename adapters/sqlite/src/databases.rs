@@ -174,8 +174,7 @@ impl Databases {
     }
 
     fn try_open(&'static self, path: &Path, wish: &Wish) -> Result<DatabaseUser, NotOpened> {
-        // On an error, `open_claimed` drops the descriptors or the database before this function
-        // ends the claim.
+        // On an error, `open_claimed` drops what it owns before this function ends the claim.
         let cache = self.cache.begin_to_open(wish.options.cache, path)?;
         let claim = match identity::id_at(path) {
             Ok(_) if wish.must_be_new => return Err(cannot(path, "it already exists").into()),
@@ -346,8 +345,7 @@ impl Database {
     }
 
     /// Checks that no other process can use the log, so that its index may be in this process's
-    /// memory. Fails if this process may not write the file: writers with a log ignore the shared
-    /// lock.
+    /// memory. Fails if this process may not write it: writers with a log ignore the shared lock.
     pub(crate) fn check_may_share_memory(&self) -> Result<(), Failure> {
         if !self.is_read_only() {
             return Ok(());

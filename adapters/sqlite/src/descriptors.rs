@@ -348,14 +348,13 @@ impl Kept {
         taken
     }
 
-    /// Closes unused descriptors whose close releases no lock of SQLite's own VFS: those of files
-    /// that were only read and have no locks, and of files that could not be locked and now have
-    /// neither names nor locks.
+    /// Closes unused descriptors whose close releases no lock of SQLite's own VFS: of files that
+    /// were only read and have no locks, and of unlockable files that now have neither names nor
+    /// locks.
     pub(crate) fn close_unused(&self) {
         let mut abandoned = Vec::new();
         let mut files = self.files();
-        // The mutex is held during the system calls, so that a concurrent open finds the
-        // descriptors.
+        // The mutex is held, so that a concurrent open finds the descriptors.
         files.unlockable.retain(|_, files| {
             abandoned.extend(files.extract_if(.., |(_, unlocked)| is_abandoned(&unlocked.file)));
             !files.is_empty()

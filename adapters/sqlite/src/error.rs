@@ -132,8 +132,7 @@ pub(crate) fn busy(path: &Path) -> Failure {
 mod tests {
     use super::*;
 
-    /// Kinds without a code of their own. The test fails for a new kind of the library until one of
-    /// the lists contains it.
+    /// Kinds without a code of their own. The test fails until one of the lists has a new kind.
     const OF_OPERATION: &[ErrorKind] = &[
         ErrorKind::NotFound,
         ErrorKind::AlreadyExists,

@@ -4,8 +4,8 @@
 //! child of `fork` inherits the descriptors, so if its parent exits without an unlock, the database
 //! stays locked as long as the child lives. Therefore the child closes the inherited descriptors in
 //! a handler of `pthread_atfork`. It never unlocks, since that would release the parent's lock.
-//! `vfork`, `posix_spawn` and a fork that bypasses the C library run no handlers; an `exec` closes
-//! the descriptors.
+//! `vfork`, `posix_spawn` and a fork without the C library run no handlers. An `exec` closes the
+//! descriptors.
 //!
 //! # Protocol
 //!
@@ -111,8 +111,7 @@ pub(crate) struct Forks {
 }
 
 impl Forks {
-    /// Bounded: a fork handler of another library may open a database, and would wait for its own
-    /// fork.
+    /// Bounded, since a fork handler that opens a database waits for its own fork.
     const MAX_WAITS: u32 = 1000;
 
     const WAIT: Duration = Duration::from_micros(100);
@@ -121,8 +120,8 @@ impl Forks {
     pub(crate) fn now() -> Self {
         static HANDLERS: Raced<c_int> = Raced::new();
         // Handlers that several threads install run several times, which is harmless. If the
-        // installation fails, children keep the locks. SAFETY: the handlers are functions of this
-        // library, which is never unloaded.
+        // installation fails, children keep the locks.
+        // SAFETY: the handlers are functions of this library, which is never unloaded.
         HANDLERS.get_or_make(|| unsafe {
             pthread_atfork(Some(begin_fork), Some(end_fork), Some(end_fork_in_child))
         });
@@ -211,10 +210,10 @@ impl Slot {
             self.inode.load(Ordering::Relaxed),
         );
         if (found.st_dev, found.st_ino) == (device, inode) {
-            // The C library's `close` is a cancellation point, and would end a thread with a
-            // pending cancellation. SAFETY: the descriptor is the inherited one of a database. The
-            // objects that refer to it belong to the parent, and are neither used nor dropped in
-            // this process.
+            // The C library's `close` is a cancellation point: it would end a thread with a
+            // pending cancellation.
+            // SAFETY: the descriptor is the inherited one of a database. The objects that refer to
+            // it belong to the parent, and are neither used nor dropped in this process.
             let _ = unsafe { libc::syscall(libc::SYS_close, fd) };
         }
     }
@@ -253,8 +252,9 @@ impl Tracked {
 
 impl Drop for Tracked {
     fn drop(&mut self) {
-        // In a child the slot stays as it is. ORDERING: Release; the next owner of the slot writes
-        // the identity after this, also in the order in which children see both.
+        // In a child, the slot stays INHERITED.
+        // ORDERING: Release; the next owner of the slot writes the identity after this, and
+        // children see the two in this order.
         let _ = self
             .slot
             .fd

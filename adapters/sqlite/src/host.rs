@@ -2,8 +2,7 @@
 //!
 //! SQLite passes its functions to an extension in a table (`sqlite3_api_routines`, which only grows
 //! at its end). With the feature `linked` they are symbols. The first copy of SQLite that registers
-//! the VFS is the host. Any other copy in the process has its own list of VFSs and its own
-//! allocator, and is refused.
+//! the VFS is the host. Any other copy has its own list of VFSs and allocator, and is refused.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr;
@@ -43,9 +42,8 @@ pub(crate) struct Host {
 /// Oldest version of SQLite that has all functions: 3.31, of January 2020.
 const OLDEST: c_int = 3_031_000;
 
-/// The host, or null. Set before the registration, since SQLite may call the VFS from then on.
-/// Cleared if the registration fails. While it is set, other copies are refused. A host is never
-/// freed.
+/// The host, or null. Set before the registration, since SQLite may then call the VFS, and cleared
+/// if it fails. While it is set, other copies are refused. A host is never freed.
 static HOST: AtomicPtr<Host> = AtomicPtr::new(ptr::null_mut());
 
 /// Not locked during calls to SQLite, whose initialization may register the VFS.

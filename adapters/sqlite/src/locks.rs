@@ -2,8 +2,7 @@
 //!
 //! Other processes are excluded by [`crate::descriptors`]. The states and their order are SQLite's
 //! (its page on file locking): any number of connections may be SHARED. One of them may be
-//! RESERVED, then PENDING, which admits no new readers, then EXCLUSIVE once no other connection is
-//! SHARED.
+//! RESERVED, then PENDING, which admits no new readers, then EXCLUSIVE once no other is SHARED.
 
 use std::ffi::c_int;
 
@@ -52,8 +51,7 @@ pub(crate) enum Locked {
 /// Locks of all connections of a database.
 ///
 /// I1: `nr_shared` connections have SHARED or more. I2: `writer` is the state of the one connection
-/// with more than SHARED, or `None` if no connection has more. I3: if `writer` is EXCLUSIVE,
-/// `nr_shared` is 1.
+/// with more than SHARED, or `None`. I3: if `writer` is EXCLUSIVE, `nr_shared` is 1.
 #[derive(Debug, Default)]
 pub(crate) struct Locks {
     nr_shared: usize,

@@ -15,8 +15,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Sets the parameter `name` from the text `value`. The error states why the name or the value
-    /// is invalid.
+    /// Sets the parameter `name` from the text `value`. The error states why either is invalid.
     pub(crate) fn take(&mut self, name: &str, value: &str) -> Result<(), String> {
         let wrong = |must: &str| Err(format!("{name}={value}: must be {must}"));
         match name {

@@ -141,8 +141,7 @@ impl Object {
         let previous = std::mem::replace(&mut *self.0.last(), runtime);
         // Dropped without the lock, since it may be the last handle of its runtime.
         drop(previous);
-        // A thread of the cache may have queued requests for the previous runtime, which may be
-        // idle.
+        // A thread of the cache may have queued requests for the previous, idle runtime.
         let waiting = self.0.waiting();
         if !waiting.requests.is_empty() {
             self.0.start_collector(waiting);
@@ -334,14 +333,13 @@ impl Inner {
     }
 
     /// Sends one request for `range`, which contains the ranges of all `fillings`, in the order of
-    /// their positions. If it fails, the incomplete fillings fail. The caller sets its extensions
-    /// by [`context::scope`].
+    /// their positions. If it fails, the incomplete ones fail. The caller sets its extensions
+    /// ([`context::scope`]).
     async fn fetch(self: Arc<Self>, range: Range<u64>, fillings: Vec<Filling>) {
         let mut fillings = fillings.into_iter();
         if let Err(error) = self.fill(range, &mut fillings).await {
             if error.is_timeout() {
-                // Report the timeout before the fillings fail, since waiting readers repeat a
-                // request that failed.
+                // Reported before the fillings fail, since readers repeat a failed request.
                 let ranges = fillings.as_slice().iter().map(Filling::range).collect();
                 self.readers.report_timeout(ranges, &error);
             }

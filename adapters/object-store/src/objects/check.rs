@@ -204,8 +204,7 @@ impl Opener {
         !pages.is_empty() && pages.all(|page| tier.has(state.key(page)))
     }
 
-    /// Returns `before` if `now` proves this state. Forgets `before` if `now` describes another
-    /// state.
+    /// Returns `before` if `now` proves this state. Forgets `before` if `now` describes another.
     pub(super) fn still(&self, before: Option<Arc<Known>>, now: &GetResult) -> Option<Arc<Known>> {
         let before = before?;
         match before.state.compare(&now.meta) {

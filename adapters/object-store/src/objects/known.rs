@@ -66,9 +66,8 @@ impl Known {
         self.object.is(&other.object)
     }
 
-    /// Records that the store confirmed this state by `meta`. If the object was written again with
-    /// the same bytes but another time or other attributes, returns the value that replaces this
-    /// one.
+    /// Records that the store confirmed this state by `meta`. If the object was written again, with
+    /// the same bytes but another time or attributes, returns the replacement of this value.
     pub(crate) fn confirmed(&self, meta: &ObjectMeta, attributes: &Attributes) -> Option<Self> {
         self.touch();
         let rewritten = self.state.rewritten(meta);

@@ -68,14 +68,12 @@ impl Opener {
                     | Error::InvalidPath { .. },
                     _,
                 ) => return Err(Shared::new(error)),
-                // Azure has no suffixes. The answer to any range has the size, so request the first
-                // page.
+                // Azure has no suffixes. The first page will do: its answer has the size.
                 (Error::NotSupported { .. }, GetRange::Suffix(_)) => {
                     wanted = GetRange::Bounded(0..self.page_size);
                 }
-                // The object may be empty or end before the range, or the server may have no
-                // ranges. Only `NotSupported` proves the latter, and then a large object cannot be
-                // cached.
+                // The object may end before the range, or the server may have no ranges. Only
+                // `NotSupported` proves the latter, and then a large object cannot be cached.
                 _ => {
                     let has_none = matches!(error, Error::NotSupported { .. });
                     let why = has_none.then(|| Shared::uncacheable(error));
@@ -119,9 +117,8 @@ impl Opener {
     }
 
     /// Opens the object with an answer that is the whole object. `uncacheable` is set if the store
-    /// has ignored a range or supports none. The body of an object larger than [`MAX_FIRST_BYTES`]
-    /// is not received: returns `uncacheable` if it is set, and otherwise opens the object without
-    /// bytes.
+    /// has ignored a range or supports none. The body of an object above [`MAX_FIRST_BYTES`] is not
+    /// received: returns `uncacheable` if it is set, and else opens the object without bytes.
     async fn take_all(
         &self,
         location: &Path,

@@ -70,8 +70,7 @@ struct Turn {
 impl Turn {
     fn end(&mut self, outcome: Outcome) {
         if let Some(sender) = self.outcome.take() {
-            // Update the table first, so that a reader that repeats the opening does not find this
-            // one.
+            // Update the table first, so that readers that repeat the opening do not find this one.
             self.opener.table.opened(&self.location, self.nr, &outcome);
             let _ = sender.send(outcome);
         }
@@ -154,8 +153,8 @@ impl Opener {
         }));
     }
 
-    /// Opens the object that the store has described. `come` has the received bytes, after their
-    /// position.
+    /// Opens the object that the store has described. `come` is the position of received bytes, and
+    /// the bytes.
     pub(super) async fn know(
         &self,
         location: &Path,
@@ -169,9 +168,8 @@ impl Opener {
         if let Some((pos, bytes)) = come {
             let pages = self.whole_pages(pos..pos + bytes.len() as u64, known.state.meta.size);
             known.object.keep(Some((pos, bytes)));
-            // Moves the bytes into the cache. All pages stay pinned until the end, so that they do
-            // not evict each other. If no frame is free, readers request this page and the later
-            // ones.
+            // Move the bytes into the cache. The pages stay pinned until the end, so that they do
+            // not evict each other. If no frame is free, readers request the remaining pages.
             let mut pinned = Vec::new();
             for page in pages {
                 match known.file.pin_async(page).await {
@@ -218,8 +216,8 @@ impl Opener {
         ))
     }
 
-    /// Opens the object as a file of the cache. Without memory for it, forgets known objects and
-    /// tries again.
+    /// Opens a file of the cache for the object. Without memory, forgets known objects and tries
+    /// again.
     async fn open_file(&self, object: &Object, location: &Path) -> Result<File, Shared> {
         self.closer.keep_up().await;
         let mut nr_tries = 0;

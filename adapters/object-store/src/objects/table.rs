@@ -204,8 +204,8 @@ impl Table {
     /// Ends opening `nr`, with one of these results for the table:
     ///
     /// - the new state, or none if the object was forgotten or found in another state concurrently;
-    /// - the finding that the cache cannot serve the object, also if a concurrent reader of this
-    ///   state has recorded it;
+    /// - the finding, of this opening or a concurrent reader, that the cache cannot serve the
+    ///   object;
     /// - after another failure the previous state, which the next reader checks, or else the
     ///   previous finding; none if the object is missing.
     pub(crate) fn opened(&self, location: &Path, nr: u64, outcome: &Outcome) {
@@ -217,8 +217,8 @@ impl Table {
             _ => return,
         };
         let entry = match outcome {
-            // A finding is kept only if it is about this state. Without one, the next reader opens
-            // the object again.
+            // Only a finding about this state is kept. Otherwise the next reader opens the object
+            // again.
             Ok(known) if seen.is_outdated(known) => {
                 let of_known = finding.filter(|_| seen.is_replaced(known));
                 of_known.map(Entry::Found)

@@ -25,8 +25,7 @@ pub(crate) struct Answers {
 struct Pinned {
     guard: OwnedPageGuard,
     range: Range<usize>,
-    /// Dropped after `guard`, whose reference to the file must not be the last one: its drop
-    /// blocks.
+    /// Dropped after `guard`, whose reference to the file must not be the last (its drop blocks).
     _known: Arc<Known>,
     _permit: OwnedSemaphorePermit,
 }

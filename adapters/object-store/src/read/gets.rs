@@ -297,8 +297,7 @@ impl Gets {
         let is_past =
             |range: &&Range<u64>| range.start >= size.saturating_add(range.is_empty().into());
         for range in ranges.iter().filter(is_past) {
-            // Requested one by one: the default `get_ranges` panics if it merges such a range with
-            // another.
+            // Separately: the default `get_ranges` panics if it merges such a range with another.
             let end = range.end.min(range.start.saturating_add(1));
             let byte = range.start..end;
             let ranges = std::slice::from_ref(&byte);

@@ -25,8 +25,7 @@ pub(crate) fn end_of_piece(start: u64, end: u64) -> u64 {
 
 /// Returns a stream of `first` and then of `range` in pieces, with the extensions of the current
 /// get. If the object was replaced, the stream fails, and a later get reads the new state. If the
-/// store may lack ranges, the stream fails, and later gets are passed on or open the object by a
-/// get of bytes.
+/// store may lack ranges, it fails, too, and later gets are passed on or first request bytes.
 pub(crate) fn pieces(
     answers: Answers,
     opener: Arc<Opener>,
@@ -50,8 +49,8 @@ pub(crate) fn pieces(
                     if error.is_of_change() {
                         opener.table.forget_state(&known);
                     } else if error.is_uncacheable() || known.may_lack_ranges(&error) {
-                        // Otherwise each later get might read the earlier pieces from the tier and
-                        // fail at this one.
+                        // Otherwise later gets could read earlier pieces from the tier, and fail
+                        // here.
                         if is_conclusive(&known, &error) {
                             let error = error.clone().into_uncacheable();
                             opener.table.pass_on(&known, error);

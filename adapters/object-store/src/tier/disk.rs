@@ -182,8 +182,7 @@ fn invalid(text: String) -> io::Error {
 impl Tier {
     /// Opens or creates the tier in `folder`, for at most `bytes` bytes of pages. At most
     /// `most_waiting` pages wait to be written, and further ones are skipped. `stored` states
-    /// whether pages in the folder are used. A thread reads the log. Lookups before it has done so
-    /// find nothing.
+    /// whether pages in the folder are used. Lookups find nothing until a thread has read the log.
     pub(crate) fn open(
         folder: &Path,
         bytes: u64,
@@ -278,8 +277,8 @@ impl Tier {
 impl Drop for Tier {
     fn drop(&mut self) {
         // The thread stops reading the log, or writes the queued pages, whose number is bounded.
-        // Its end closes the files, so that they can be opened again. ORDERING: Relaxed; as in
-        // `is_closing`.
+        // Its end closes the files, so that they can be opened again.
+        // ORDERING: Relaxed; as in `is_closing`.
         self.inner.is_closing.store(true, Ordering::Relaxed);
         self.sender = None;
         if let Some(writer) = self.writer.take() {
@@ -401,8 +400,7 @@ mod tests {
         assert_eq!(tier.read(key(2)), Some(vec![2; 4096]));
     }
 
-    /// The log is a pipe that always has another entry: a drop that read it to its end would not
-    /// return.
+    /// The log is a pipe that always has another entry: a drop that reads all of it never returns.
     #[test]
     fn drop_of_a_tier_does_not_wait_for_its_log() {
         let dir = tempfile::tempdir().unwrap();

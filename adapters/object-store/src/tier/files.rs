@@ -1,5 +1,4 @@
-//! The two files of a tier: pages in *places* of equal size, and a log of the contents of the
-//! places.
+//! The two files of a tier: pages in *places* of equal size, and a log of which page is where.
 //!
 //! # The log
 //!

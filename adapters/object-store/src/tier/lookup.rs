@@ -178,14 +178,12 @@ impl Locations {
 /// Records of evicted pages. A record may replace one of another page: the policy permits losses.
 #[derive(Debug)]
 pub(super) struct Ghosts {
-    /// 0 for an empty slot. Otherwise the low bits are the record, the others a nonzero check
-    /// value.
+    /// 0 for an empty slot. Otherwise a nonzero check value, above the bits of the record.
     slots: Vec<u64>,
 }
 
 impl Ghosts {
-    /// Two slots for each place. So most records survive if as many pages are evicted as there are
-    /// places.
+    /// With two slots for each place, most records survive while each place is reused once.
     const fn nr_slots(nr_places: usize) -> usize {
         (2 * nr_places).next_power_of_two()
     }

@@ -1,6 +1,5 @@
 //! Table of the pages on the disk: which page is in which *place* of the file. If no place is free,
-//! the eviction policy of the page cache selects pages to evict. It treats places like frames of
-//! memory.
+//! the eviction policy of the page cache, for which places are frames, selects pages to evict.
 //!
 //! The memory is at most [`Slots::bytes`]. Most of it is allocated only when places are used.
 
@@ -81,9 +80,8 @@ impl Slots {
         if entry.len == 0 {
             return;
         }
-        // Evictions and drops are not logged. So two places have the same key if a page was evicted
-        // or dropped, was then stored in another place, and the first place was not reused. The
-        // later entry is valid.
+        // Evictions and drops are not logged. So two places have the same key if a page left one,
+        // was then stored in another, and the first was not reused. The later entry is valid.
         if let Some(other) = table.find(entry.key) {
             table.clear(other);
         }

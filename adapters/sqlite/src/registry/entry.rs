@@ -25,8 +25,7 @@ pub(super) enum Entry<V> {
         value: V,
         nr_users: usize,
         nr_candidates: usize,
-        /// Whether the last user waits for the candidates. New candidates then wait, too, so that
-        /// they do not delay it.
+        /// Whether the last user waits for candidates. New ones then wait, too, not to delay it.
         is_ending: bool,
     },
 }
@@ -38,8 +37,7 @@ pub(super) enum Entering<V> {
     Claimed,
     /// The caller is counted as a candidate for the value.
     Candidate(V),
-    /// Another thread has the claim, or is about to get it. The caller waits, then calls `enter`
-    /// again.
+    /// Another thread has the claim or will get it. The caller waits, then calls `enter` again.
     MustWait,
 }
 

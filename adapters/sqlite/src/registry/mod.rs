@@ -89,8 +89,7 @@ impl<K: Copy + Eq + Hash, V> Registry<K, V> {
     }
 
     /// Returns the value of `key`, or claims the key if no value is open. Waits while another
-    /// thread has the claim, or is about to get it. The caller must have no claim, and be no
-    /// candidate (I4).
+    /// thread has the claim or will get it. The caller must have no claim and be no candidate (I4).
     pub(crate) fn enter(&self, key: K) -> Entered<'_, K, V> {
         let place = Place {
             registry: self,

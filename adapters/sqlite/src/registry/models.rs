@@ -123,8 +123,7 @@ fn bounded(preemptions: usize) -> Builder {
     builder
 }
 
-/// Runs one thread for each list of sessions, in all interleavings with at most `preemptions`
-/// preemptions.
+/// Runs a thread for each list of sessions, in all interleavings up to a number of preemptions.
 fn explore(preemptions: usize, threads: &'static [&'static [(usize, End)]]) {
     bounded(preemptions).check(move || {
         let world = World::new();

@@ -61,8 +61,8 @@ counters! {
     nr_disk_failures,
     /// Objects that became known.
     nr_opened,
-    /// Checks of known objects, each by up to five requests, and openings with pages of the disk
-    /// tier.
+    /// Checks of known objects, each by up to five requests, and openings of objects with pages in
+    /// the disk tier.
     nr_checked,
     /// Objects forgotten because the metadata of objects used all memory.
     nr_crowded_out,

@@ -1,7 +1,8 @@
 //! Limits of concurrent operations, one for each runtime.
 //!
-//! Runtimes share no permits, so that no reader waits for a permit of an idle runtime. Such a one
-//! (current-thread, outside of `block_on`) keeps its permits, and its waiting tasks get more.
+//! Runtimes share no permits, so that no reader waits for a permit of an idle runtime. A
+//! current-thread runtime outside of `block_on` is idle, but its tasks keep permits and get further
+//! ones.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};

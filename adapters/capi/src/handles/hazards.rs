@@ -12,8 +12,8 @@ use pagewell_sync::thread::Backoff;
 
 use super::per_process::PerProcess;
 
-/// Maximum number of times that a closing thread reloads a hazard slot with the handle. A call that
-/// only reads cached pages normally ends earlier.
+/// Maximum number of times that a closing thread reloads a hazard slot that contains the handle. A
+/// call that only reads cached pages normally ends earlier.
 const PATIENCE: u32 = if cfg!(loom) { 1 } else { 20 };
 
 /// Light fence, paired with the closing thread's `membarrier(2)`.

@@ -35,9 +35,9 @@
 //!
 //! A call with a file is published if it is frequent and calls no function of the program except
 //! the page codec: reads, pins, views, advice, `pw_prefetch`, `pw_invalidate`, `pw_size`. All other
-//! calls are counted, and so are a call within a call (in a callback), and a call of a thread
-//! without a hazard slot. No thread waits for the end of a call: a closing thread that finds a
-//! counted call gives up at once, and one that finds a published call after a short time.
+//! calls are counted, also calls within a call (in a callback) and calls of a thread without a
+//! hazard slot. No thread waits for the end of a call: a closing thread gives up at once if it
+//! finds a counted call, and after a short time if it finds a published one.
 //!
 //! Calls with other objects than files are all counted: their close skips step c and the scan of d.
 //!

@@ -1,7 +1,7 @@
 //! Numbers of processes, and values with one instance in each process.
 //!
-//! After a fork, a lock that another thread of the parent held is never released in the child, and
-//! a value that this thread was changing stays inconsistent.
+//! A lock that another thread of the parent held at a fork is never released in the child, and a
+//! value that the other thread was changing stays inconsistent there.
 
 #[cfg(not(loom))]
 mod imp {
@@ -33,8 +33,8 @@ mod imp {
         if number != 0 {
             return number;
         }
-        // Threads that race here may propose different numbers; then `is_first` may be `false` in
-        // the first process. Each number is in `LAST` before its use, so a child does not get it.
+        // Racing threads may propose different numbers, so `is_first` may be `false` even in the
+        // first process. `LAST` includes each number before its use, so a child does not get it.
         // ORDERING: Relaxed, as above; the same for the store.
         let new = LAST.load(Ordering::Relaxed) + 1;
         LAST.fetch_max(new, Ordering::Relaxed);

@@ -1,8 +1,8 @@
 //! Handle state of the process: a table for each kind, hazard slots, and each thread's own slot.
 //!
 //! On x86-64 Linux with glibc, the thread-local variable for the hazard slot uses the initial-exec
-//! model: an access takes two loads, and not a function call. With `dlopen`, its eight bytes are in
-//! the space that the loader reserves for such variables.
+//! model: an access is two loads instead of a function call. If `dlopen` loads the library, the
+//! variable's eight bytes come from the space that the loader reserves for such variables.
 //!
 //! # Fork
 //!
@@ -111,9 +111,9 @@ fn failure<T: Kind>(handle: u64, refusal: Refusal) -> Failure {
     Failure::Ours(code, detail.into())
 }
 
-/// Reserves a slot before its object is created, so that the creation has no effect if no slot is
-/// free. Registers the process for the heavy fence before it has a handle, and so before any call
-/// is published.
+/// Reserves a slot. Called before the object is created, so that the call has no effect if no slot
+/// is free. Registers the process for the heavy fence before it has a handle, and so before any
+/// call is published.
 pub(crate) fn reserve<T: Kind>() -> Result<Reserved<T>> {
     FENCES.get_or_make(Fences::new);
     T::table()

@@ -48,8 +48,8 @@ const fn has_more(handle: u64) -> bool {
     generation_of(handle) + 1 < GENERATIONS
 }
 
-/// `word`: the value that the caller compared with `handle`. It is not loaded again, since the
-/// handle may be open again by now.
+/// Returns why `handle` is refused. `word` is the value that the caller compared with it. It is not
+/// loaded again, since the handle may be open again by now.
 const fn refusal(handle: u64, word: u64) -> Refusal {
     if handle == 0 {
         Refusal::Null
@@ -340,7 +340,8 @@ impl<'t, T> Table<'t, T> {
 }
 
 /// Slot reserved for an object. A drop without [`fill`](Self::fill) frees it. In a child of `fork`
-/// the slot counts as free: callbacks may not return there, so the thread does not continue.
+/// the slot counts as free: the forking thread, if it reserved the slot, is in a callback, which
+/// may not return in the child.
 pub(crate) struct Reserved<'t, T> {
     table: Table<'t, T>,
     number: usize,

@@ -193,7 +193,7 @@ pub(crate) unsafe fn keep(file: u64, page: u64, pinned: Pinned) -> Result<pw_pag
     })
 }
 
-/// Stores a pin as [`keep`], but moves it only once: a wide load of what narrower stores have just
+/// As [`keep`], but moves the pin only once: a wide load of bytes that narrower stores have just
 /// written stalls the processor (failed store forwarding). Calls `pin` only if the list has a slot.
 ///
 /// # Safety

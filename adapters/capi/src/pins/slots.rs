@@ -147,7 +147,7 @@ impl<P> Lists<P> {
         at(self.mine.load(Ordering::Relaxed))
     }
 
-    /// `first` is the first slot of the first list.
+    /// Takes `first`, the first slot, off the first list.
     #[inline(always)]
     pub(crate) fn take_off(&self, first: &'static Slot<P>) {
         // ORDERING: Relaxed, both; only this thread accesses them (I2).

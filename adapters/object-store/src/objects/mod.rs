@@ -1,5 +1,5 @@
-//! Known objects, of which this process has metadata and an open file of the cache. A known object
-//! is trusted for a limited time ([`Builder::trust`](crate::Builder::trust)), and then checked.
+//! Known objects: this process has their metadata and an open file of the cache. A known object is
+//! trusted for a limited time ([`Builder::trust`](crate::Builder::trust)), and then checked.
 //!
 //! - Owns: the table of known objects ([`table`]), openings ([`open`]) by a first request
 //!   ([`learn`]), checks ([`check`]), the closing of unused files ([`closer`]), the forgetting of

@@ -1,4 +1,4 @@
-//! The two files of a tier: pages in *places* of equal size, and a log of which page is where.
+//! The two files of a tier: pages in *places* of equal size, and a log of their contents.
 //!
 //! # The log
 //!

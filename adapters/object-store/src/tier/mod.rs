@@ -37,7 +37,7 @@ pub(crate) struct LocationHash([u8; 4]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sum([u8; 16]);
 
-/// What happens to pages of an earlier process in the folder.
+/// Treatment of pages that an earlier process left in the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stored {
     Used,

@@ -15,13 +15,12 @@
 //! of step a or b before it. A read that finds both unchanged therefore has the bytes that its own
 //! page had at one moment between steps 3 and 7.
 //!
-//! Reason for the sequence counter (`edition`). A shared table may become exclusive to another
-//! space, which then maps and writes its own pages through it. The frame of a freed table may
-//! become a page of data: step 5 checks that words name frames of the pool. Both happen only after
-//! the table has left this space's directory, which increments the counter (D1 of
-//! [`crate::tables::of_space`]). If step 1 loads the counter after the increment, step 2 does not
-//! find the table. Otherwise, if steps 3 to 5 have read anything of the table's new use, step 7
-//! finds another value of the counter.
+//! The sequence counter (`edition`) detects that a table has left this space's directory (D1 of
+//! [`crate::tables::of_space`]). Only after that may the table become exclusive to another space,
+//! which maps and writes its own pages through it, or may its frame become a page of data. (Step 5
+//! checks that words name frames of the pool.) If step 1 loads the counter after the increment,
+//! step 2 does not find the table. Otherwise, if steps 3 to 5 have read anything of the table's new
+//! use, step 7 finds another value.
 //!
 //! The directory's entry needs no second load: while it names the same table, only bits that
 //! concern writers change (`docs/adr/0032-directory-sequence-counter.md`).
@@ -54,9 +53,9 @@ impl<'m, S: RefScheme> Optimistic<'m, S> {
         Self { tables }
     }
 
-    /// As [`read_page`](Self::read_page), inlined, for a short read of a page of one frame: it has
-    /// constant shifts and makes no call. Each instruction counts, because the size of the
-    /// processor's reorder window limits the overlap of random reads (`docs/adr/0004-hit-path.md`).
+    /// As [`read_page`](Self::read_page), inlined, for a short read of a page of one frame:
+    /// constant shifts, no call. The fewer instructions, the more random reads overlap in the
+    /// processor's reorder window (`docs/adr/0004-hit-path.md`).
     #[inline(always)]
     pub(crate) fn read_short(self, addr: u64, buf: &mut [u8]) -> bool {
         if buf.len() > SHORT_BYTES {

@@ -1,9 +1,9 @@
 //! Pins: bytes of a page in place, as they were when it was pinned.
 //!
-//! Protocol. A pin claims the entry, takes a reference to the frame, and clears the writable bit,
-//! so the next write finds the reference and goes to a copy ([`crate::words::cow`]). A pinned page
-//! is not migrated: the first walk of a migration prevents new pins, and a later step finds the
-//! reference.
+//! A pin claims the entry, takes a reference to the frame, and clears the writable bit, so the next
+//! write finds the reference and goes to a copy ([`crate::words::cow`]). A pinned page is not
+//! migrated: the first walk prevents new pins, and a later step finds the references of earlier
+//! ones.
 //!
 //! A page of a file without a private copy is pinned in the cache: a write to the file then
 //! replaces the frame to which the pin has a reference.

@@ -6,16 +6,14 @@
 //!
 //! After a few attempts with inconsistent bytes or a claimed entry, or if the entry is not present
 //! and readable, the closure runs on pinned bytes ([`crate::access::pin`]). A page that was never
-//! written appears as zeros, and is not created. Pages of files are always pinned: without a
-//! reference, the thread would be a writer at work while the closure runs
-//! ([`crate::areas::noted`]): forks would wait for the closure, and a closure that unmaps the area
-//! would wait for itself.
+//! written appears as zeros, and is not created. Pages of files are always pinned: otherwise the
+//! thread would be a writer at work ([`crate::areas::noted`]) while the closure runs. Forks would
+//! wait for the closure, and a closure that unmaps the area would wait for itself. The closure runs
+//! with no lock held, and may use the space in any way.
 //!
-//! The closure runs with no lock held, and may use the space in any way.
-//!
-//! Pages of spaces have no tokens. The state of a page is in two words, each with a version of 27
-//! bits that repeats, so a token would also need a generation, and the holder of a claim has no
-//! place to store one (`docs/adr/0026-page-tokens.md`).
+//! Pages of spaces have no tokens: the state of a page is in two words with repeating versions of
+//! 27 bits, so a token would need a generation, for which the claim holder has no place
+//! (`docs/adr/0026-page-tokens.md`).
 //!
 //! Verified by `loom_view_vs_write`, `loom_view_vs_fork_and_write`, `loom_view_vs_migration`.
 

@@ -14,10 +14,9 @@
 //!
 //! Either a write ends before b, and is in the fork; or its step 2 finds that the table is not
 //! exclusive, and it is in no page of the fork. Between b and d no write is in progress: this is
-//! the fork's point in time. So a fork that contains a write contains all earlier ones.
-//!
-//! A writer at work neither waits nor allocates. If a check fails, the thread ends its work and
-//! makes a slow write, which excludes forks by the structure lock, held for reading.
+//! the fork's point in time. A fork that contains a write therefore contains all earlier ones. A
+//! writer at work neither waits nor allocates. If a check fails, it ends its work and makes a slow
+//! write, which excludes forks by the structure lock, held for reading.
 //!
 //! # The slow write
 //!
@@ -117,8 +116,8 @@ impl<'m, S: RefScheme> Writer<'m, S> {
     }
 
     /// Calls `change` on the `len` bytes at `addr`, within one page, atomically with respect to
-    /// other changes of the page, reads and forks. If `change` is called several times, only the
-    /// bytes of the last call become visible. `op` has the operation and the log sequence number.
+    /// other changes of the page, reads and forks. Of several calls, only the bytes of the last
+    /// become visible. `op` has the operation and the log sequence number.
     #[inline]
     pub(crate) fn edit<R>(
         self,

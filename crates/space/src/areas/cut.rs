@@ -20,14 +20,13 @@
 //!   tables is being copied or moved. After the visit, neither these tables nor copies of them have
 //!   entries past the end.
 //! - C2. A space whose table has a copy is linked (F3 of [`crate::areas::maps`]). A fork is linked
-//!   before it receives its parent's tables: if it received them before the visit of the parent, it
-//!   was linked by then. So the visits continue until no unvisited space is linked.
-//! - C3. A parent is visited before its forks. Otherwise a fork could be visited before it has
-//!   tables, and then receive tables with entries past the end. The visit of the parent waits for
-//!   the fork operation, which holds the parent's structure lock.
-//!   [`Links::walk`](crate::pages::links::Links::walk) visits an area of a fork later: it is
-//!   younger, and begins at the same page as its parent's.
-//!
+//!   before it receives its parent's tables. A fork that received them before the parent's visit is
+//!   therefore linked by then, and the visits continue until no linked space is unvisited.
+//! - C3. A parent is visited before its forks. A fork visited first might have no tables yet, and
+//!   then receive some with entries past the end. The visit of the parent waits for the fork
+//!   operation, which holds the parent's structure lock.
+//!   [`Links::walk`](crate::pages::links::Links::walk) visits an area of a fork after its parent's:
+//!   it is younger, and begins at the same page.
 //! The copy of the page that contains the new end is not dropped, and pins keep their bytes.
 //!
 //! Locks. A truncation acquires the file's size lock, then the structure lock (for reading), the

@@ -1,9 +1,9 @@
 //! State of an area that maps a file.
 //!
 //! A *shared* area reads and writes the pages of the file through the file's index. A *private*
-//! area reads them until it writes to a page. It then has a private copy, which its tables name
-//! like any anonymous page. So no entry names a page of a file, and the cache evicts, writes back,
-//! truncates or moves its pages without a search for entries
+//! area reads them until it writes to a page; its tables then name a private copy like any
+//! anonymous page. No entry names a page of a file, so the cache evicts, writes back, truncates or
+//! moves its pages without a search for entries
 //! (`docs/adr/0010-mapped-files-use-the-file-index.md`).
 
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Links from a file to the private areas that map it.
 //!
-//! Each file has an interval tree of the private areas that map it, keyed by the position in the
-//! file where the area begins, in units of 4 KiB. A truncation uses it to find private copies
+//! Each file has an interval tree of the private areas that map it, by the position in the file
+//! where the area begins, in units of 4 KiB, to find copies in a truncation
 //! ([`crate::areas::cut`]).
 //!
 //! F3: a private area is linked from before an entry of its space can name a copy of a page of the

@@ -14,14 +14,12 @@
 //! ```
 //!
 //! M1: a word that is not zero names a [`FileArea`] of an area of the space. It is stored with the
-//! structure lock held for reading, and cleared before the area drops the value (c before e). A
-//! thread is at work from before it loads the word until its last use of the value, and step b
-//! waits for such threads.
+//! structure lock held for reading, and cleared before the area drops the value (c before e). Step
+//! b waits for each thread from before it loads the word until its last use of the value.
 //!
-//! So a write either ends before the change of the areas, or does not find the file: none is made
-//! through an unmapped or read-only area. If writers cannot be stopped, the change fails.
-//!
-//! Steps 3 to 5 are in [`crate::access::files`], a and e in callers of [`NotedFiles::forget`].
+//! A write therefore ends before the change of the areas, or does not find the file: none is made
+//! through an unmapped or read-only area. If writers cannot be stopped, the change fails. Steps 3
+//! to 5 are in [`crate::access::files`], a and e in callers of [`NotedFiles::forget`].
 //!
 //! Verified by `loom_shared_write_vs_unmap`.
 

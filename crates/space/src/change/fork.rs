@@ -11,15 +11,14 @@
 //! The point in time is step 3; [`crate::access::write`] has the argument. The step takes one
 //! increment and two stores for each table, whatever is mapped in it, and allocates nothing.
 //!
-//! A table is shared with all its entries, also migration entries and those claimed by a walk or a
-//! pin. A fork reads no entry, so it does not interact with migrations: a walk converts an entry
-//! for all spaces that share its table. Only a copy of a table duplicates entries, and counts them.
+//! A fork reads no entry, so it does not interact with migrations: entries stay in the shared
+//! table, even if they are migration entries or claimed, and a walk converts one for all spaces.
+//! Only a copy of a table duplicates entries, and counts them.
 //!
 //! Verified by `loom_fork_vs_two_writes_in_order`, `loom_fork_vs_first_walk`,
-//! `loom_fork_and_unmap_between_the_walks`.
-//!
-//! Source: Zhao, Gong and Fonseca, "On-demand-fork: a microsecond fork for memory-intensive and
-//! latency-sensitive applications", EuroSys 2021, which shares the lowest level of page tables.
+//! `loom_fork_and_unmap_between_the_walks`. Source: Zhao, Gong and Fonseca, "On-demand-fork: a
+//! microsecond fork for memory-intensive and latency-sensitive applications", EuroSys 2021, which
+//! shares the lowest level of page tables.
 
 use std::sync::Arc;
 

@@ -1,13 +1,12 @@
 //! Mapping, unmapping, protecting and moving: changes of areas, under the structure lock.
 //!
-//! A change first acquires all resources, such as exclusive tables, so it is all or nothing.
+//! A change first acquires all resources, such as exclusive tables, so it is all or nothing. A part
+//! being moved is linked at both addresses (F1 of [`crate::pages::family`]).
 //!
 //! Unmapping. A table that no area uses any more leaves the directory while writers are stopped,
 //! since a writer at work relies on its table. Entries in other tables are emptied one by one, each
 //! under its claim. If the system refuses to stop the writers, exclusive tables stay: their entries
 //! are emptied in the same way, and their addresses are not reused.
-//!
-//! Links (F1 of [`crate::pages::family`]). A part being moved is linked at both addresses.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -11,14 +11,12 @@
 //! 4. Allocate the parts that became free, and join all parts. If another thread allocated a part
 //!    first, or a page cannot be moved, free everything and try the next place.
 //!
-//! Pinned pages, tables, index leaves of files and all other frames that are no pages are not
-//! moved. A page moves only within its node if its area was bound to the node when the page was
-//! created; its metadata contains this binding, since only a walk finds the areas that map it.
-//! Other pages may leave their node. If no permitted block is free, the cache evicts pages to free
-//! one, or else the place is given up.
-//!
-//! Eviction may wait for transfers of backends, so isolated pages are moved first. Otherwise they
-//! could not be migrated, unmapping would not free their frames, and writes would copy them.
+//! Pinned pages and frames that are no pages (tables, index leaves of files) are not moved. A page
+//! moves only within its node if its area was bound to the node when the page was created, which
+//! its metadata records. Other pages may leave their node. If no permitted block is free, the cache
+//! evicts pages to free one, or else the place is given up. Eviction may wait for transfers of
+//! backends, so isolated pages are moved first. Otherwise they could not be migrated, unmapping
+//! would not free their frames, and writes would copy them.
 
 use std::ops::Range;
 
@@ -215,8 +213,8 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
         // The reference keeps the frame from being freed, and so its kind from changing.
         let is_page = reference.meta().kind() == (FrameKind::Anon, order);
         let is_isolated = is_page && pages.try_isolate(frame);
-        // Dropped: the isolated bit keeps the frame, and the check for pins would count a
-        // reference.
+        // Dropped before the check for pins, which would count it. The isolated bit keeps the
+        // frame.
         drop(reference);
         let Some(node) = self.pool().node_of(frame).filter(|_| is_isolated) else {
             return Found::Stuck;

@@ -7,9 +7,9 @@
 //! 4. Free the frames that pages have left.
 //!
 //! A concurrent fault may replace the table in the directory; it then belongs to other spaces. So
-//! the directory is checked after an entry was loaded, and again under its claim. This suffices:
-//! another space changes an entry only after this one has dropped its share, and so after the
-//! change of the directory. A thread that loads the changed entry sees that change, too.
+//! the directory is checked after an entry was loaded, and again under its claim. Another space
+//! changes an entry only after this one has changed the directory and then dropped its share, so a
+//! thread that loads the changed entry sees the change of the directory, too.
 
 use std::ops::Range;
 use std::vec;

@@ -3,6 +3,7 @@
 //! # Protocol
 //!
 //! The steps are stated for one page, in frame F. [`Engine::Batched`] performs each for many pages.
+//! Step 1 is in [`crate::motion::find`], the others are in [`crate::motion::mover`].
 //!
 //! 1. Allocate a frame D on the node. Under the claim of an entry that names F, isolate F: until
 //!    the end, no other thread migrates it, and it is not freed.
@@ -31,12 +32,12 @@
 //!   from another migration entry, when a table is copied. Once F has no entry of either kind, the
 //!   second walk is complete.
 //! - A4. A walk of the whole family that leaves the count above zero has missed an entry in a table
-//!   that was being copied, moved or dropped. This operation waits for no migration, so it ends.
-//!   Then a walk finds the entry, or it is removed. The first walk is repeated a few times and then
-//!   gives up; the second one is repeated until it is complete.
+//!   that was being copied, moved or dropped. This operation waits for no migration. After it, a
+//!   walk finds the entry, or it is removed. The first walk is repeated a few times and then gives
+//!   up; the second one is repeated until it is complete.
 //!
-//! The counting of the RFC below sets a type in the count word when the first walk ends, and so
-//! misses earlier copies of converted entries: `models::loom_published_counting_loses_a_copy`.
+//! The counting of the RFC below would miss copies of converted entries
+//! (`models::loom_published_counting_loses_a_copy`).
 //!
 //! # Concurrent accesses
 //!
@@ -48,18 +49,16 @@
 //! # A page that is mapped once
 //!
 //! Such a page is moved under the claim of its only entry, without walks, migration entries or
-//! isolation ([`Engine::Batched`]): no other thread can then write, pin or copy it. Accesses wait
-//! as for a write of the whole page. The mover sets the count of F to zero by a compare-and-swap,
-//! which fails if compaction has isolated the page. In this case, or if it is pinned, the page is
-//! moved by walks. A move takes three read-modify-writes: of the claim, the count and F's reference
-//! count.
+//! isolation ([`Engine::Batched`]): no other thread can then write, pin or copy it, and accesses
+//! wait as for a write of the whole page. The mover sets the count of F to zero by a
+//! compare-and-swap, which fails if compaction has isolated the page. The page is then moved by
+//! walks, as it is if it is pinned. A move takes three read-modify-writes: of the claim, the count
+//! and F's reference count.
 //!
 //! # The family's reference
 //!
 //! The metadata of D takes over F's strong reference to the family. F's metadata then names the
 //! family without a reference, and F is freed without dropping one. The walks use their own.
-//!
-//! Place. Step 1 is in [`crate::motion::find`], the others are in [`crate::motion::mover`].
 //!
 //! Locks. Step 1 holds the structure lock of the space for reading, for one batch. The walks hold
 //! the family's lock, and claims one at a time. No lock is held during a wait.

@@ -2,10 +2,9 @@
 //!
 //! A walk visits the areas that are linked to the family, in the order of the links, and the pages
 //! within each. It loads the entry for a page, and if that names the page, acquires a reference to
-//! the table and visits the entry. One visit converts it for all spaces that share the table.
-//!
-//! The first load, without a reference, is a hint: it may miss an entry while tables are exchanged.
-//! A thread that must find all entries relies on the counts ([`crate::motion::migrate`], A4).
+//! the table and visits the entry. One visit converts it for all spaces that share the table. The
+//! first load, without a reference, may miss an entry while tables are exchanged. A thread that
+//! must find all entries relies on the counts ([`crate::motion::migrate`], A4).
 
 use std::ops::ControlFlow;
 

@@ -1,9 +1,9 @@
 //! Anonymous families: the way from a page to the areas that may map it.
 //!
-//! A family is the set of pages that one area creates, each with an index (Linux: `anon_vma`). The
-//! area of a fork may map these pages, too: it is linked to its parent's families, and its own new
-//! pages are in another one. So a walk for its own pages visits only the fork and its descendants.
-//! Families without pages are not inherited, and so do not accumulate.
+//! A family is the set of pages that one area creates, each with an index (Linux: `anon_vma`). A
+//! forked area may map these pages, too: it is linked to its parent's families, but creates pages
+//! in its own. A walk for the latter visits only the fork and its descendants. Families without
+//! pages are not inherited, and so do not accumulate.
 //!
 //! - F1: an area is linked from before an entry of its space can name a page of the family until no
 //!   entry does. So a walk that begins after an entry was created finds the entry. A concurrent

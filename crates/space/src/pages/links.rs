@@ -1,8 +1,6 @@
 //! Links from pages, by their index, to the areas that may map them: an interval tree behind a
-//! lock. Links of a family refer to a directory, those of a file to a space.
-//!
-//! Locks. The tree's lock is acquired with or without the structure lock of a space. Its holder may
-//! claim entries.
+//! lock, acquired with or without the structure lock of a space. Its holder may claim entries.
+//! Links of a family refer to a directory, those of a file to a space.
 
 use std::fmt;
 use std::ops::ControlFlow;

@@ -1,7 +1,7 @@
 //! Frames of pages and the counts of their entries ([`counts`](crate::words::counts)). A frame is
-//! freed when the last entry and the last reference are dropped. A thread may change a count in
-//! four cases: it has claimed the counted entry; it has removed the entry under its claim; it has
-//! exclusive use of the entry's table; or it has isolated the frame.
+//! freed when the last entry and the last reference are dropped. A thread that changes a count has
+//! claimed the counted entry, has removed it under its claim, has exclusive use of its table, or
+//! has isolated the frame.
 //!
 //! Ordering. A decrease of the count is a release, and a load or decrease on whose result a thread
 //! acts is an acquire: a thread that finds the page mapped once, makes the count zero, or finds no
@@ -179,11 +179,9 @@ impl<'s, S: RefScheme> Pages<'s, S> {
 
     /// Moves the page of a claimed entry to `to`, and ends the claim. Returns the old frame, or
     /// `None` if another thread has a reference to it: the last put then frees it. If the page has
-    /// another entry, is pinned or is isolated, the error returns claim and block.
-    ///
-    /// While the claim is held, no other thread writes the page, pins it, or creates another entry,
-    /// since each requires the claim of an entry. A thread that finds the page by its frame may
-    /// isolate it concurrently. Then the swap of the count fails.
+    /// another entry, is pinned or is isolated, the error returns claim and block. While the claim
+    /// is held, no other thread writes the page, pins it, or creates another entry, but a thread
+    /// that finds it by its frame may isolate it. Then the swap of the count fails.
     pub(crate) fn move_claimed<'t>(
         self,
         claim: Claim<'t>,

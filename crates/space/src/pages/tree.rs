@@ -3,9 +3,8 @@
 //! The tree is a treap: a search tree by (start, id), in which random priorities decrease from the
 //! root, so that its shape does not depend on the order of insertions. Each node stores the
 //! greatest end in its subtree, so a search skips subtrees that end too early. Insertion, removal
-//! and the step to the next match take O(log n) on average.
-//!
-//! Ids ascend, so among equal starts areas of forks come after those of their parents.
+//! and the step to the next match take O(log n) on average. Ids ascend, so among equal starts areas
+//! of forks come after those of their parents.
 //!
 //! Sources: Seidel and Aragon, "Randomized Search Trees", Algorithmica 16 (1996); Cormen et al.,
 //! "Introduction to Algorithms", 4th edition, chapter 17, for the augmentation.

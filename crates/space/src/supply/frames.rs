@@ -2,13 +2,12 @@
 //!
 //! # Reclaim that waits
 //!
-//! Allocations run with locks of a space held. The source may then only evict clean pages:
-//! writeback would wait for a backend and call callbacks of the program, which may use spaces. An
-//! operation that fails for lack of frames releases all locks, has the source clean pages, and
-//! restarts, so it must have changed nothing that prevents a restart ([`Supply::with_room`]).
-//!
-//! Progress. An operation is repeated at most [`TRIES`] times, and only if pages were cleaned. It
-//! may still fail, since other threads may allocate the frames.
+//! Allocations run with locks of a space held, so the source may only evict clean pages: writeback
+//! would wait for a backend and call callbacks of the program, which may use spaces. An operation
+//! that fails for lack of frames releases all locks, has the source clean pages, and restarts
+//! ([`Supply::with_room`]). It must have changed nothing that prevents that. It is repeated at most
+//! [`TRIES`] times, and only if pages were cleaned. It may still fail, since other threads may
+//! allocate the frames.
 
 use std::fmt;
 use std::sync::Arc;
@@ -74,9 +73,8 @@ impl<S: RefScheme> Supply<S> {
         self.make_room(order, place)
     }
 
-    /// Has the source reclaim a block ([`FrameSource::make_room`]). The caller holds no claim. A
-    /// block of another pool or order is dropped: a source may be any code, and a frame number of
-    /// another pool in a table would name arbitrary memory.
+    /// Has the source reclaim a block ([`FrameSource::make_room`]). The caller holds no claim.
+    /// Drops a block of another pool or order: its number in a table would name arbitrary memory.
     pub(crate) fn make_room(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
         let block = self.source.make_room(order, place);
         block.filter(|block| std::ptr::eq(block.pool(), self.pool()) && block.order() == order)

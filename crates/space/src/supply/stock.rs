@@ -1,10 +1,9 @@
 //! Adjacent frames reserved for page tables, so that tables fragment few large blocks.
 //!
-//! Tables cannot be moved: with one in every 2 MiB, compaction could not assemble large blocks. So
-//! a whole block is allocated for many tables, and its freed frames are reused first. Its unused
-//! frames are freed with the last table, or when an allocation finds no free frame.
-//!
-//! Locks. One lock, held for a few steps. Its holder allocates no frame.
+//! Tables cannot be moved: with one in every 2 MiB, compaction could not assemble large blocks. A
+//! whole block is therefore allocated for many tables, and its freed frames are reused first. Its
+//! unused frames are freed with the last table, or when an allocation finds no free frame. The
+//! holder of the stock's lock allocates no frame.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FramePool, Order, UniqueFrame};

@@ -1,9 +1,9 @@
 //! Writers in place, of all spaces of a pool. Forks and changes of areas stop them briefly.
 //!
 //! A writer is *at work* from before its load of the directory until after the end of its claim,
-//! and does not wait in between. A thread that accesses a noted file without a lock
-//! ([`crate::areas::noted`]) is at work, too. While writers are stopped, none is at work. This
-//! costs a writer two plain stores ([`pagewell_sync::per_thread`]).
+//! and so is a thread that accesses a noted file without a lock ([`crate::areas::noted`]). It does
+//! not wait in between. While writers are stopped, none is at work. This costs a writer two plain
+//! stores ([`pagewell_sync::per_thread`]).
 
 use std::fmt;
 

@@ -1,10 +1,10 @@
 //! Tables of one space: its directory, and how a table becomes exclusive.
 //!
-//! D1: when a table leaves the directory, with or without a replacement, the directory's *sequence
-//! counter* (`edition`) is incremented, after the entry was changed and before the space's share of
-//! the table is dropped ([`PageTables::set`]). If a thread loads the counter, then entries of the
-//! directory, and then finds the counter unchanged, the space has dropped no share of a table that
-//! these entries name ([`crate::access::optimistic`]). The counter does not repeat.
+//! D1: when a table leaves the directory, with or without a replacement, the *sequence counter*
+//! (`edition`) is incremented after the entry was changed and before the space's share of the table
+//! is dropped ([`PageTables::set`]). If the counter is the same before and after a thread loads
+//! entries of the directory, the space has dropped no share of a table that these entries name
+//! ([`crate::access::optimistic`]). The counter does not repeat.
 
 use std::mem::offset_of;
 

@@ -183,12 +183,10 @@ impl<'s, S: RefScheme> Tables<'s, S> {
     }
 
     /// Waits while a migration entry is unchanged and its table is in the directory. The caller
-    /// holds no lock and no reference to the table.
-    ///
-    /// The directory is checked because the table may be freed before the waiter loads the word,
-    /// and the frame's next user may store an equal word and wakes no waiter. A change of the
-    /// directory needs no wake of its own: waiters check both words, and are woken later. If
-    /// another space still uses the table, a walk wakes them; otherwise the thread that empties it.
+    /// holds no lock and no reference to the table, so the table may be freed before this thread
+    /// loads the word, and the frame's next user may store an equal word and wake no waiter. The
+    /// check of the directory detects that. A change of the directory needs no wake: if another
+    /// space still uses the table, a walk wakes the waiters; otherwise the thread that empties it.
     pub(crate) fn wait_for_migration(
         self,
         (pmd_word, pmd): (&AtomicU64, Pmd),

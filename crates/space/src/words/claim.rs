@@ -13,12 +13,12 @@
 //!
 //! A thread that claims an entry must keep the table from being freed ([`crate::tables::table`]).
 //!
-//! C1: the holder of a claim neither waits nor allocates. So claims cannot deadlock, and a wait for
+//! C1: the holder of a claim neither waits nor allocates, so claims cannot deadlock, and a wait for
 //! one lasts at most a few steps and the copy of one page. Debug builds check this.
 //!
 //! Ordering. The swap is an acquire, and the end of a claim a release: the holder sees the previous
-//! holder's changes of the page and of the counts. But bytes that are written after the swap may
-//! become visible before the swap does, so writes in place need [`Claim::before_writing`].
+//! holder's changes of the page and of the counts. But bytes written after the swap may become
+//! visible before it, so writes in place need [`Claim::before_writing`].
 
 use pagewell_sync::atomic::{AtomicU64, Ordering, fence};
 use pagewell_sync::thread::Backoff;
@@ -58,7 +58,6 @@ impl<'t> Claim<'t> {
     }
 
     /// Orders the claim before writes of the page's bytes in place, which readers may be copying.
-    /// Otherwise a reader may copy new bytes and find the old entry.
     ///
     /// ```text
     /// writer                        optimistic reader

@@ -20,17 +20,14 @@
 //! | second walk: migration becomes present, in another frame | +1 there | -1 |
 //! | undo: migration becomes present, in the same frame | +1 | -1 |
 //!
-//! A conversion is one addition to the word, so each entry is counted at every moment, including
-//! copies in tables that are in no directory yet. So a walk may stop when the count of its kind is
-//! zero, whatever operations run concurrently.
+//! A conversion is one addition, so each entry is counted at every moment, even in a copied table
+//! that is in no directory yet. A walk may therefore stop when the count of its kind is zero.
 //!
 //! While the word is not zero, all counted entries together hold one reference to the frame. The
 //! thread that makes the word zero drops it (I2). No thread adds to a word that is zero. `isolated`
-//! marks both frames of a migration by walks; a frame is subject to one migration at a time. The
-//! bit keeps both from being freed, and shows that the new one may get more mappings (I3).
-//!
-//! Migration entries are limited to 2^24 - 1. The field is wider, so that additions past the limit
-//! do not overflow into the isolated bit before they are reverted.
+//! marks both frames of a migration by walks, of which a frame has one at a time. It keeps both
+//! from being freed, and shows that the new one may get more mappings (I3). Migration entries are
+//! limited to 2^24 - 1, so that additions past the limit do not overflow before they are reverted.
 
 use std::fmt;
 
@@ -43,8 +40,7 @@ const FIELD_MASK: u64 = (1 << FIELD_BITS) - 1;
 
 pub(crate) const MAX_MIGRATION_ENTRIES: u32 = if cfg!(loom) { 2 } else { (1 << 24) - 1 };
 
-/// Maximum number of mappings of a frame. Each mapping is in a table of its own, of 4 KiB, so this
-/// limit is reached only with 512 GiB of tables.
+/// Maximum number of mappings of a frame. Each needs a table of 4 KiB: 512 GiB in all.
 pub(crate) const MAX_MAPPINGS: u32 = (1 << (FIELD_BITS - 1)) - 1;
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -19,9 +19,9 @@ pub(crate) enum Cow {
 }
 
 /// Decides. The caller has claimed a present entry, in an exclusive table and a writable area. If
-/// the page is mapped once, the decision stays valid while the claim is held: another entry or a
-/// pin requires a claim of an entry, too. An isolated page is copied: migration entries of its old
-/// frame may be about to become entries of this page.
+/// the page is mapped once, the decision stays valid during the claim, since another entry or a pin
+/// requires a claim of an entry, too. An isolated page is copied, since migration entries of its
+/// old frame may be about to become entries of this page.
 pub(crate) const fn decide(counts: Counts, references: References) -> Cow {
     match references {
         References::Mapped if counts.is_mapped_once() && !counts.is_isolated() => Cow::Reuse,

@@ -7,8 +7,7 @@
 //!
 //! A table spans [`TABLE_BYTES`] of addresses. With pages of order `k` it uses `512 >> k`
 //! consecutive entries, which the lowest `k` bits of the table's number select. If all tables used
-//! their first entries, processor caches would hold only some dozens of these, since the cache set
-//! of a line depends on its address within 4 KiB or 64 KiB.
+//! their first entries, these would compete for a few sets of the processor's caches.
 
 use pagewell_frame::{FRAME_BYTES, FRAME_SHIFT, FRAME_WORDS, Order};
 

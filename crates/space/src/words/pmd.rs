@@ -11,10 +11,10 @@
 //! through it. A fork clears the bit. It is set again when the other spaces have dropped the table,
 //! or this space has copied it.
 //!
-//! Every change increments the version, which is never reset. So if a view finds the same word
-//! before and after, the table was that of its space throughout. A change needs the unsharing lock,
-//! or the structure lock for writing: a version repeats only after 2^27 acquisitions of one of them
-//! within one view. (Copying reads check the sequence counter.)
+//! Every change increments the version, which is never reset. A view that finds the same word
+//! before and after has therefore used only its space's table. A change needs the unsharing lock,
+//! or the structure lock for writing, so a version could repeat only after 2^27 acquisitions within
+//! one view. (Copying reads check the sequence counter.)
 
 use std::fmt;
 

@@ -21,10 +21,10 @@
 //! [`crate::words::claim`]) and increments the version.
 //!
 //! Repeating versions. A reader misses a change only if its entry changes exactly a multiple of
-//! 2^27 times during one copy, and is then equal in all other bits. Each change needs a claim, so
-//! the copy of at most a page would have to take as long as 2^27 claims. Reuse of a freed table
-//! needs no version: a copying read also checks the sequence counter of its directory
-//! ([`crate::tables::of_space`]), a view the directory's entry ([`crate::words::pmd`]).
+//! 2^27 times, under as many claims, during the copy of at most a page, and is then equal in all
+//! other bits. Reuse of a freed table needs no version: a copying read also checks the sequence
+//! counter of its directory ([`crate::tables::of_space`]), a view the directory's entry
+//! ([`crate::words::pmd`]).
 
 use std::fmt;
 

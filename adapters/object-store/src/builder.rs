@@ -195,8 +195,8 @@ impl<T: Wrapped + ?Sized> Builder<T> {
     /// # Errors
     ///
     /// A setting is out of range, the namespace is empty, there is not enough memory for the cache,
-    /// the folder of the second tier cannot be used or is in use, or the tables of the second tier
-    /// take more than half of the capacity.
+    /// the folder of the second tier cannot be used or is in use, or its tables take more than half
+    /// of the capacity.
     pub fn build(self) -> Result<PagewellStore<T>> {
         let zero = |what: &str| generic(format!("{what} must not be 0"));
         let most_objects =

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Number of successive failures after which a feature is no longer used.
 const MAX_FAILURES: u32 = 3;
 
-/// Feature that the store may lack. A failure may have another cause, so only successive ones
-/// count.
+/// Feature that the store may lack. One failure may have another cause, so only several in
+/// succession count.
 #[derive(Debug, Default)]
 pub(crate) struct Feature {
     nr_failures: AtomicU32,

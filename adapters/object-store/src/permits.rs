@@ -1,8 +1,7 @@
 //! Limits of concurrent operations, one for each runtime.
 //!
 //! Runtimes share no permits, so that no reader waits for a permit of an idle runtime. A
-//! current-thread runtime outside of `block_on` is idle, but its tasks keep permits and get further
-//! ones.
+//! current-thread runtime outside of `block_on` is idle, but its tasks keep permits and get more.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};

@@ -87,8 +87,7 @@ impl SharedCache {
     }
 }
 
-/// Use of the cache by a database, from the beginning of its open to the end of its last close. It
-/// keeps the capacity unchanged.
+/// Use of the cache by a database, from the beginning of its open to the end of its last close.
 #[derive(Debug)]
 pub(crate) struct CacheUse<'s> {
     /// Dropped before `counted`, so that an open that replaces the cache frees it.

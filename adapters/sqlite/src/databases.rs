@@ -30,9 +30,9 @@
 //! - A thread that waits at step 3 has released its claim of step 1, so no thread waits for it.
 //! - A thread that joins at step 3 closes its own descriptor only if the file is locked
 //!   exclusively, since this process then has no POSIX locks on it ([`Databases::give_up`]).
-//! - An attempt is repeated from step 1 if the path led to two files during it, or if the process
-//!   forked ([`crate::fork`], [`MAX_FORKED`]). Each cause has its own limit. Opens and closes by
-//!   other threads cause no retry.
+//! - A retry from step 1 has one of two causes, with a limit each: the path led to two files during
+//!   the attempt, or the process forked ([`crate::fork`], [`MAX_FORKED`]). Other threads cause no
+//!   retry.
 //!
 //! # Fork
 //!

@@ -9,15 +9,14 @@
 //!
 //! **Closing.** Closing any descriptor of a file releases all POSIX locks of this process on it,
 //! and so those of SQLite's own VFS. No such lock can exist while this process holds the exclusive
-//! lock. A file that could not be locked is kept open for the next attempt ([`Kept::keep`]). A file
-//! that was only read is kept open until no process or VFS has a lock on it
-//! ([`Kept::close_unused`]).
+//! lock. A file that could not be locked is kept open for the next attempt ([`Kept::keep`]), and
+//! one that was only read until no process or VFS has a lock on it ([`Kept::close_unused`]).
 //!
 //! One race remains: the close also releases a lock that SQLite's own VFS acquires between the
 //! unlock and the close of a writable file, or between the query and the close of one that was only
-//! read. A close without a prior unlock would avoid this race, since Linux then releases the POSIX
-//! locks first. But the exclusive lock would last until all children that share the description
-//! have closed it or called `exec`.
+//! read. A close without a prior unlock would avoid this race, since Linux releases the POSIX locks
+//! first, but then the lock would last until all children with the description have closed it or
+//! called `exec`.
 //!
 //! Children of `fork` close the descriptors that have or may get a lock ([`crate::fork`]).
 
@@ -349,8 +348,7 @@ impl Kept {
     }
 
     /// Closes unused descriptors whose close releases no lock of SQLite's own VFS: of files that
-    /// were only read and have no locks, and of unlockable files that now have neither names nor
-    /// locks.
+    /// were only read and have no locks, and of unlockable files without names and locks.
     pub(crate) fn close_unused(&self) {
         let mut abandoned = Vec::new();
         let mut files = self.files();
@@ -359,8 +357,8 @@ impl Kept {
             abandoned.extend(files.extract_if(.., |(_, unlocked)| is_abandoned(&unlocked.file)));
             !files.is_empty()
         });
-        // The mutex is held, so that the close of a database returns only after its descriptors are
-        // closed, even if another thread closes them.
+        // Closed under the mutex: the close of a database waits even if another thread closes
+        // these.
         files.read_only.retain(|file| !file.is_unused());
         drop(files);
         // `abandoned` is dropped without the mutex: freeing the blocks of a file may take long.

@@ -4,8 +4,8 @@
 //! child of `fork` inherits the descriptors, so if its parent exits without an unlock, the database
 //! stays locked as long as the child lives. Therefore the child closes the inherited descriptors in
 //! a handler of `pthread_atfork`. It never unlocks, since that would release the parent's lock.
-//! `vfork`, `posix_spawn` and a fork without the C library run no handlers. An `exec` closes the
-//! descriptors.
+//! `vfork`, `posix_spawn` and forks without the C library run no handlers. An `exec` closes the
+//! files.
 //!
 //! # Protocol
 //!
@@ -210,8 +210,7 @@ impl Slot {
             self.inode.load(Ordering::Relaxed),
         );
         if (found.st_dev, found.st_ino) == (device, inode) {
-            // The C library's `close` is a cancellation point: it would end a thread with a
-            // pending cancellation.
+            // The C library's `close` would end a thread with a pending cancellation.
             // SAFETY: the descriptor is the inherited one of a database. The objects that refer to
             // it belong to the parent, and are neither used nor dropped in this process.
             let _ = unsafe { libc::syscall(libc::SYS_close, fd) };

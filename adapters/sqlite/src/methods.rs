@@ -77,8 +77,7 @@ unsafe fn connection<'a>(file: *mut sqlite3_file) -> &'a mut Connection {
 /// Runs the work of a method, and converts its result to a code.
 #[inline(always)]
 pub(crate) fn guarded(work: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
-    // `AssertUnwindSafe`: a panic may leave the connection in an intermediate state, but SQLite
-    // gets an error and rolls back.
+    // A panic may leave the connection in an intermediate state, but SQLite then rolls back.
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(code)) => code,
         Ok(Err(failure)) => failure.tell(),

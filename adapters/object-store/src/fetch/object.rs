@@ -204,8 +204,8 @@ impl Inner {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the runtime that the user has set, or else that of the caller. A thread of the cache
-    /// has none and gets that of the last reader.
+    /// Returns the runtime of the settings, the caller or (on a thread of the cache) the last
+    /// reader.
     fn runtime(&self) -> Handle {
         self.traffic
             .runtime()
@@ -332,9 +332,8 @@ impl Inner {
         }
     }
 
-    /// Sends one request for `range`, which contains the ranges of all `fillings`, in the order of
-    /// their positions. If it fails, the incomplete ones fail. The caller sets its extensions
-    /// ([`context::scope`]).
+    /// Sends one request for `range`, which contains the ranges of `fillings`, ordered by position.
+    /// If it fails, the incomplete ones fail. The caller sets its extensions ([`context::scope`]).
     async fn fetch(self: Arc<Self>, range: Range<u64>, fillings: Vec<Filling>) {
         let mut fillings = fillings.into_iter();
         if let Err(error) = self.fill(range, &mut fillings).await {

@@ -55,9 +55,9 @@ impl Readers {
     }
 
     /// Drives a read of pages in `range`, which was first polled after `nr_timeouts` timeouts. If a
-    /// request for one of the pages times out, returns its error, even if another reader began the
-    /// request: the cache returns the error only to that reader, and the others would repeat the
-    /// request one after the other.
+    /// request for one of the pages times out, returns its error, even if another reader began it:
+    /// the cache returns the error only to that reader, and the others would repeat the request in
+    /// turn.
     pub(crate) async fn unless_timed_out<T>(
         &self,
         range: Range<u64>,
@@ -75,8 +75,8 @@ impl Readers {
     }
 
     /// Registers a reader. Returns the error if a request for its pages has timed out since it
-    /// called [`Self::nr_timeouts`]. Only the last timeout is stored. After an earlier one, the
-    /// reader repeats the request.
+    /// called [`Self::nr_timeouts`]. Only the last timeout is stored: after an earlier one, it
+    /// repeats the request.
     fn register(
         &self,
         range: Range<u64>,

@@ -79,8 +79,7 @@ impl Traffic {
         self.runtime.clone().map_or_else(Handle::try_current, Ok)
     }
 
-    /// Executes an opening. All its requests ([`timed`](Self::timed)) share the time of one
-    /// request.
+    /// Executes an opening, whose requests ([`timed`](Self::timed)) share the time of one request.
     pub(crate) async fn opening<F: Future>(&self, opening: F) -> F::Output {
         REMAINING
             .scope(Cell::new(self.request_timeout), opening)

@@ -63,8 +63,7 @@ impl Opener {
                     by_head = Some(before.state.compare(&described.meta));
                     now = Some(described);
                 }
-                // A failed head proves nothing: a server that refuses the method may return the
-                // status of a missing object.
+                // A failed head proves nothing: a server that refuses the method may return 404.
                 Err(error) => {
                     tracing::debug!(%error, "a head failed");
                     by_head = Some(Verdict::Unproven);
@@ -151,8 +150,7 @@ impl Opener {
         };
         let before = match described {
             Ok(now) if self.is_in_tier(tier, location, &now.meta, range.as_ref()) => {
-                // The pages are stored under the tag that an earlier get returned, so the head has
-                // returned the same tag as gets.
+                // The tier has pages under the tags of gets, so the head has returned such a tag.
                 self.note_head(sends_head.then_some(Verdict::Same), Verdict::Same);
                 // The range in the answer to a head does not prove that the store has ranges.
                 let is_part = !sends_head && now.range == (0..1) && now.meta.size > 1;

@@ -195,8 +195,7 @@ impl Opener {
             .await
     }
 
-    /// Returns `range`, extended to whole pages as far as possible without the size of the object,
-    /// and limited to [`MAX_FIRST_BYTES`].
+    /// Returns `range`, extended to whole pages (the size is unknown), up to [`MAX_FIRST_BYTES`].
     fn first_range(&self, range: Option<GetRange>) -> GetRange {
         let page = self.page_size;
         let from = |start: u64| {

@@ -153,8 +153,8 @@ impl Opener {
         }));
     }
 
-    /// Opens the object that the store has described. `come` is the position of received bytes, and
-    /// the bytes.
+    /// Opens the object that the store has described. `come`: position and bytes that were
+    /// received.
     pub(super) async fn know(
         &self,
         location: &Path,
@@ -216,8 +216,7 @@ impl Opener {
         ))
     }
 
-    /// Opens a file of the cache for the object. Without memory, forgets known objects and tries
-    /// again.
+    /// Opens a file of the cache. Without memory, forgets known objects and tries again.
     async fn open_file(&self, object: &Object, location: &Path) -> Result<File, Shared> {
         self.closer.keep_up().await;
         let mut nr_tries = 0;

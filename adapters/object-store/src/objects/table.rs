@@ -204,8 +204,7 @@ impl Table {
     /// Ends opening `nr`, with one of these results for the table:
     ///
     /// - the new state, or none if the object was forgotten or found in another state concurrently;
-    /// - the finding, of this opening or a concurrent reader, that the cache cannot serve the
-    ///   object;
+    /// - the finding, also of a concurrent reader, that the cache cannot serve the object;
     /// - after another failure the previous state, which the next reader checks, or else the
     ///   previous finding; none if the object is missing.
     pub(crate) fn opened(&self, location: &Path, nr: u64, outcome: &Outcome) {
@@ -217,8 +216,8 @@ impl Table {
             _ => return,
         };
         let entry = match outcome {
-            // Only a finding about this state is kept. Otherwise the next reader opens the object
-            // again.
+            // Keep only a finding about this state. Otherwise the next reader opens the object
+            // anew.
             Ok(known) if seen.is_outdated(known) => {
                 let of_known = finding.filter(|_| seen.is_replaced(known));
                 of_known.map(Entry::Found)
@@ -280,8 +279,8 @@ impl Table {
         self.record(known, finding, is_disputed);
     }
 
-    /// Forgets this state as [`Self::forget_state`] does. The next opening then requests bytes,
-    /// even if the tier has the first pages.
+    /// As [`Self::forget_state`]. The next opening requests bytes, even if the tier has the first
+    /// pages.
     pub(crate) fn require_bytes(&self, known: &Arc<Known>) {
         self.record(known, Finding::Unproven, false);
     }

@@ -49,8 +49,7 @@ pub(crate) fn pieces(
                     if error.is_of_change() {
                         opener.table.forget_state(&known);
                     } else if error.is_uncacheable() || known.may_lack_ranges(&error) {
-                        // Otherwise later gets could read earlier pieces from the tier, and fail
-                        // here.
+                        // Otherwise later gets could read pieces from the tier, and fail here.
                         if is_conclusive(&known, &error) {
                             let error = error.clone().into_uncacheable();
                             opener.table.pass_on(&known, error);

@@ -100,8 +100,8 @@ impl Inner {
         }
     }
 
-    /// Reads the log, publishes the table to lookups, and replaces the log by a new one. Returns
-    /// `None` if the tier is dropped first.
+    /// Reads the log, publishes the table, and replaces the log. Returns `None` if the tier is
+    /// dropped.
     fn load(&self, folder: &Path, stored: Stored) -> io::Result<Option<(&Mutex<Slots>, Log)>> {
         let stops = || self.is_closing();
         let Some(slots) = restore(folder, &self.pages, self.nr_places, stored, stops)? else {

@@ -34,14 +34,14 @@
 //!   threads that do not wait in this module, and ends.
 //! - I5. Each end of a claim, and of the last user's wait, wakes all threads: they share one
 //!   condition variable, so a single woken thread might be one that waits for another key.
-//! - I6. Only a user closes the value, never a candidate. So the value is closed once the last user
-//!   has left, even if candidates have failed.
+//! - I6. Only a user closes the value, never a candidate. So it is closed once the last user has
+//!   left.
 //!
 //! A claim ends when its guard is dropped ([`Claim`]), so a panic ends it, too. The mutex is held
 //! for the steps of [`entry`] only, which neither block nor call other code.
 //!
-//! Verified by the exhaustive test of [`entry`], and by the models in `models`, which fail with the
-//! mutants of `verify/mutants/sqlite.mutants`.
+//! Verified by the exhaustive test of [`entry`] and the models in `models` (mutants:
+//! `verify/mutants/sqlite.mutants`).
 
 mod entry;
 #[cfg(all(test, loom))]
@@ -152,8 +152,7 @@ impl<K: Copy + Eq + Hash, V> Place<'_, K, V> {
     }
 }
 
-/// Exclusive right to open or close the value of a key. The drop ends the claim: the key is then
-/// closed, and a waiting thread may claim it.
+/// Exclusive right to open or close the value of a key. The drop ends the claim and closes the key.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Claim<'r, K: Copy + Eq + Hash, V>(Place<'r, K, V>);

@@ -19,9 +19,9 @@
 //!    its count is set, so a late `try_get` fails.
 //! 2. Allocated: named by one [`UniqueFrame`], whose holder writes the bytes and the record. The
 //!    lock bit is still set.
-//! 3. Published: storing the count clears the lock bit, and any thread that finds the frame may
-//!    acquire a reference ([`FramePool::try_get`]). The thread that drops the last reference frees
-//!    the frame. A split block is a range of frames with one reference each.
+//! 3. Published: storing the count clears the lock bit. A thread that finds the frame may acquire a
+//!    reference ([`FramePool::try_get`]). The last reference dropped frees the frame. A split block
+//!    is a range of frames with one reference each.
 //! 4. Frozen: a thread has set the lock bit, by a compare-and-swap from the expected count, and
 //!    owns the frame as a [`UniqueFrame`] again.
 

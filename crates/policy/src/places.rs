@@ -5,8 +5,8 @@
 //! - I2: the size of `Window` and `Main` is in frames of their pages, of the others in entries.
 //! - I3: a frame has at most two entries. A second one is *taken*: it stands for another frame.
 //!
-//! A page that moves to another frame keeps its position. Since the entry there still names the old
-//! frame, `taken` maps it to the new frame, and the old frame later gets another entry, with the
+//! The entry of a page that moves to another frame keeps its position, and still names the old
+//! frame. `taken` maps it to the new one, and the old frame later gets another entry, with the
 //! other [`Turn`](crate::words::Turn). If `taken` is full, a moved page gets a new position.
 
 use std::collections::HashMap;

@@ -5,11 +5,9 @@
 //! - **Begin.** A page starts in the probation queue. While memory is being filled and the
 //!   protected queue has room, most pages go on to the protected queue.
 //! - **Probation queue.** A new page passes through it twice. Accesses before the end of the first
-//!   pass do not count: they belong to the access that filled the page, if a program reads in small
-//!   pieces, or to readahead (a correlation window, as in 2Q and Clock2Q+). At the end of the
-//!   second pass, a page that was accessed again moves to the protected queue. Others are evicted,
-//!   and leave a ghost.
-//! - **Protected queue.** If a page's accessed bit is set, the clock hand clears the bit and
+//!   pass do not count: they belong to the access that filled the page, or to readahead (a
+//!   correlation window, as in 2Q and Clock2Q+). At the end of the second pass, a page that was
+//!   accessed again moves to the protected queue. Others are evicted, and leave a ghost.
 //!   increments the page's age. Otherwise it decrements the age, or evicts the page at age 0.
 //! - **Returns.** The ghost of a returning page gives the page's *distance*, the minimum time for
 //!   which it was unused ([`Rules::distance`]). If the page at the head of the protected queue has
@@ -171,8 +169,7 @@ impl Rules {
 
     /// Returns `true` if a page with a clear accessed bit, queued for `waited` evictions, has been
     /// unused for more than a quarter longer than `distance`. Without the margin, pages that a loop
-    /// uses equally often would evict each other, since the number of evictions differs slightly
-    /// from one iteration to the next.
+    /// uses equally often would evict each other.
     pub(crate) const fn is_unused_for(waited: u32, distance: u64) -> bool {
         4 * waited as u64 > 5 * distance
     }

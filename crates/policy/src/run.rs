@@ -4,11 +4,10 @@
 //! 3. Examine the first pages of the probation and the protected queue, according to the
 //!    [rules](crate::rules), until enough are evicted.
 //!
-//! Bounds. The number of frames to evict bounds the frames examined, so a pass may evict fewer.
-//!
-//! Unevictable pages. A dirty, pinned or claimed page moves to the end of its queue. While a file
-//! is being written, the probation queue may have only such pages. So a pass that has found too
-//! many in one queue ([`STAYING`]) continues with the other queue.
+//! The number of frames to evict bounds the frames examined, so a pass may evict fewer. A dirty,
+//! pinned or claimed page moves to the end of its queue. While a file is being written, the
+//! probation queue may have only such pages, so a pass that has found too many in one queue
+//! ([`STAYING`]) continues with the other queue.
 
 use crate::notes::Notes;
 use crate::pages::{Content, Pages};
@@ -43,8 +42,8 @@ pub(crate) struct Run<'r, P> {
     /// For each queue, number of frames at its head whose data is prefetched already.
     loaded: [usize; Queue::ALL.len()],
     nr_at_once: usize,
-    /// Set while a pass for `nr` frames classifies more than `4 * nr + 8` frames, but not for the
-    /// last `nr` of them.
+    /// Set while a pass for `nr` frames classifies more than `4 * nr + 8`, but not for the last
+    /// `nr`.
     is_backlog: bool,
     /// For each queue, number of unevictable pages found. If only one queue has more than
     /// `most_staying`, the pass uses the other queue.
@@ -205,8 +204,8 @@ impl<'r, P: Pages> Run<'r, P> {
         }
     }
 
-    /// Classifies like [`Run::settle`]. If the page that was in `frame` has moved, returns its new
-    /// frame, which inherits the popped position.
+    /// Classifies like [`Run::settle`]. If the page in `frame` has moved, returns its new frame,
+    /// which inherits the popped position.
     fn settle_but_moved(&mut self, frame: u32, note: Note) -> Option<u32> {
         let start = frame;
         let mut next = self.settle_one(frame, note);
@@ -224,8 +223,8 @@ impl<'r, P: Pages> Run<'r, P> {
         None
     }
 
-    /// Classifies a single frame. If `frame` takes over the position of another frame, returns that
-    /// frame, which is then in no queue.
+    /// Classifies a single frame. If it takes over another frame's position, returns that frame,
+    /// which is then in no queue.
     fn settle_one(&mut self, frame: u32, note: Note) -> Option<u32> {
         let nr_frames = match self.pages.content(frame) {
             Content::Page(nr_frames) => nr_frames,

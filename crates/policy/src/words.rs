@@ -1,9 +1,8 @@
 //! Value types: ghosts, notes, entries, and the state of a frame.
 
-/// Time and queue of a page's eviction. The cache keeps it in the page's slot as long as that costs
-/// no memory, so it may be lost at any time. Time is counted in evicted frames, modulo a power of
-/// two, so a very old ghost may look young. Its page is then admitted as if used recently, and
-/// evicted later unless it is used again.
+/// Time and queue of a page's eviction. It may be lost at any time: the cache keeps it in the
+/// page's slot as long as that costs no memory. Time is counted in evicted frames, modulo a power
+/// of two, so a very old ghost may look young. Its page is then admitted as if used recently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ghost(u32);
 

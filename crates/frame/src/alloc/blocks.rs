@@ -11,7 +11,6 @@ use crate::count::RefScheme;
 use crate::lists::{Buddy, FreeLists};
 use crate::words::{FrameKind, FrameNr, Order, blocks_of};
 
-/// Allocates the free and cached parts of the block of `order` at `first`, in ascending order.
 pub(crate) fn take_free_within<S: RefScheme>(
     lists: &FreeLists<S>,
     first: FrameNr,
@@ -49,7 +48,6 @@ pub(crate) fn take_free_within<S: RefScheme>(
     blocks
 }
 
-/// Implements [`FramePool::join`](crate::FramePool::join).
 pub(crate) fn join<S: RefScheme>(
     lists: &FreeLists<S>,
     parts: &[(FrameNr, Order)],
@@ -99,7 +97,7 @@ fn cut<S: RefScheme>(lists: &FreeLists<S>, first: FrameNr, whole: Order, order: 
 }
 
 /// Frees blocks to their nodes, with one lock acquisition for consecutive `handles` of a node.
-/// `dissolve` consumes a handle. (Iterating over handles, not numbers, saves instructions.)
+/// `dissolve` consumes a handle. (Numbers instead of handles would cost instructions.)
 pub(crate) fn free_bulk<S: RefScheme, H>(
     lists: &FreeLists<S>,
     handles: impl IntoIterator<Item = H>,

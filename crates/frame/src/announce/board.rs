@@ -143,8 +143,8 @@ impl Board {
         }
     }
 
-    /// Makes the table available to a later pool. The gate is [closed](Entered::close), or no owner
-    /// ever orphaned this pool, and no thread has an [`Exit`] of it.
+    /// Makes the table available to a later pool. No thread has an [`Exit`] of this pool, or its
+    /// gate is [closed](Entered::close).
     pub(super) fn give_back(&self) {
         for block in self.blocks {
             block.clear();

@@ -77,7 +77,7 @@ impl Announcements {
     }
 
     /// Executes steps 1 to 3, if this thread has an empty slot. `is_still` then checks that the
-    /// frame is still the one that the caller looked up. On `None` no hazard is left.
+    /// frame is still the one that was looked up. On `None` no hazard is left.
     #[inline(always)]
     pub(crate) fn announce<S: RefScheme>(
         &self,
@@ -124,8 +124,8 @@ impl Announcements {
         (self.slots.fences, self.slots.exit())
     }
 
-    /// Records that thread `me` has acquired a counted reference. `is_contended` states that other
-    /// threads hold references too. Returns `true` if the frame should be protected.
+    /// Records that thread `me` has acquired a counted reference, and whether other threads hold
+    /// some too. Returns `true` if the frame should be protected.
     #[inline]
     pub(crate) fn note_counted<S: RefScheme>(
         &self,
@@ -168,7 +168,6 @@ impl Announcements {
         }
     }
 
-    /// Implements [`FramePool::mark`](crate::FramePool::mark).
     pub(crate) fn mark<S: RefScheme>(&self, lists: &FreeLists<S>, frame: FrameNr) -> bool {
         if !self.is_usable() {
             return false;
@@ -276,8 +275,8 @@ impl Announcements {
         if state.keeper.is_none() {
             return self.look_with(lists, state, None).0;
         }
-        // The scan of an orphaned pool that finds no owned hazard may be the last one and must
-        // release the pool, so enter the gate first. This fails if the keeper was released already.
+        // The scan that finds no owned hazard of an orphaned pool must release the pool, so enter
+        // the gate first. This fails if the keeper was released already.
         drop(state);
         let exit = self.slots.exit();
         let mut entered = exit.enter();
@@ -298,8 +297,8 @@ impl Announcements {
         self.look_with(lists, self.lock(), Some(entered)).1
     }
 
-    /// Scans with `state` locked, then unlocks it. Takes the keeper (step r) only if the caller has
-    /// entered the gate. Returns the number of protections that were reset, and the keeper.
+    /// Scans with `state` locked, then unlocks it. Returns the number of protections that were
+    /// reset, and, only if the caller has entered the gate, the keeper (step r).
     fn look_with<S: RefScheme>(
         &self,
         lists: &FreeLists<S>,

@@ -9,9 +9,9 @@
 //! A frame to which a thread often acquires references can be *protected* (`mark`), by one more
 //! counted reference, the *protection reference*. While the protection is on, a thread acquires a
 //! reference by storing the frame's number into a hazard slot of its own, and releases it by
-//! storing zero. To see all hazards of other threads, a thread needs a fence in all threads
-//! ([`pagewell_sync::asymmetric`]), which takes microseconds. Only a *scan*
-//! ([`Announcements::look`]) executes it, once for many frames. A hazard is *borrowed* from the
+//! storing zero. Seeing all hazards of other threads takes a fence in all threads
+//! ([`pagewell_sync::asymmetric`]), some microseconds. Only a *scan* ([`Announcements::look`])
+//! executes it, once for many frames. A hazard is *borrowed* from the
 //! pool ([`Hold`](crate::Hold)) or *owned* ([`OwnedHold`](crate::OwnedHold)).
 //!
 //! # Protocol

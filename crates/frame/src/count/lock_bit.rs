@@ -56,10 +56,10 @@ unsafe impl RefScheme for LockBit {
         let prev = LockBitWord(word.fetch_sub(n, Ordering::Release));
         match prev.after_sub(n) {
             Subtracted::Kept => Put::Kept,
-            // Since the subtraction, a `try_get` may have revived the page, and its put may have
-            // locked it. This CAS then fails, and another thread frees the page. If the page was
-            // even freed, allocated again and put down to zero, this CAS may succeed instead of
-            // that put's: this put is then the last one of the new allocation.
+            // Since the subtraction, a `try_get` and its put may have revived and locked the page.
+            // This CAS then fails, and another thread frees the page. If the page was even
+            // allocated again and put down to zero, this CAS may succeed in place of that put's,
+            // and frees the new allocation.
             // ORDERING: Acquire, E1: from all puts whose subtractions led to this zero. Relaxed on
             // failure: the page is not accessed again.
             Subtracted::Zero => {
@@ -87,8 +87,8 @@ fn not_admitted(word: &AtomicU32, prev: LockBitWord, n: u32) -> TryGet {
     match prev.after_add(n) {
         Added::Taken => TryGet::Taken,
         Added::Locked { seen } => {
-            // With little junk one attempt is enough: it fails only if another thread has reset the
-            // word, unlocked the page, or added to the word and attempts a reset itself.
+            // One attempt is enough: it fails only if another thread has reset the word, unlocked
+            // the page, or added to the word and attempts a reset itself.
             // ORDERING: Relaxed; junk has no meaning (I2 of `refword`).
             let _ =
                 word.compare_exchange(seen, LockBit::LOCKED, Ordering::Relaxed, Ordering::Relaxed);
@@ -103,9 +103,9 @@ fn not_admitted(word: &AtomicU32, prev: LockBitWord, n: u32) -> TryGet {
 }
 
 /// Replaces `seen`, a locked word with too much junk, with the bare lock, unless another thread has
-/// reset the junk or unlocked the page. Bound: the CAS fails only if another thread has changed the
-/// word. While the word stays high, that thread has added to it, and then enters this loop: it can
-/// make the CAS fail once before one reset succeeds and ends all loops.
+/// reset or unlocked it. Bound: the CAS fails only if another thread has changed the word. While
+/// the word stays high, that thread has added to it and enters this loop, so it makes the CAS fail
+/// only once before a reset succeeds and ends all loops.
 #[cold]
 fn reset_for_certain(word: &AtomicU32, mut seen: u32) {
     // ORDERING: Relaxed; junk has no meaning (I2 of `refword`).
@@ -120,8 +120,8 @@ fn reset_for_certain(word: &AtomicU32, mut seen: u32) {
 }
 
 /// Subtracts the `n` references of a `try_get` that exceeded the limit, unless the count is within
-/// the limit again. Bound: the CAS fails only if another thread has changed the word: above the
-/// limit, by a put, or by a `try_get` that also enters this loop and so adds only once.
+/// the limit again. Bound: the CAS fails only after a put, or a `try_get` that also enters this
+/// loop and so adds only once.
 #[cold]
 fn give_back(word: &AtomicU32, mut seen: u32, n: u32) -> TryGet {
     loop {

@@ -24,9 +24,9 @@
 //!    thread locks it in one step, or else puts ([`free_if_unique`](RefCount::free_if_unique)).
 //! 5. A freed page stays locked until step 1.
 //!
-//! A `try_get` may be late: the frame may have been freed and allocated again. Until its holder
-//! puts it, such a reference is *stray*. Therefore any put may be the last one of a later
-//! allocation, and a freeze can fail without another user, so its retries must be bounded.
+//! A `try_get` may be late: the frame may have been freed and allocated again. Until it is put,
+//! such a reference is *stray*. So any put may be the last one of a later allocation, and a freeze
+//! can fail without another user and is retried a bounded number of times.
 //!
 //! # Invariants
 //!
@@ -54,16 +54,16 @@
 //! - E3. A `freeze` that succeeds (release) synchronizes with a `try_get` that fails because of it
 //!   (acquire): the next lookup sees the freezing thread's changes, e.g. the emptied slot.
 //!
-//! `count` and `is_locked` are hints without ordering. If one thread publishes a flag and then
-//! *loads* a count, and another acquires a reference and then loads the flag (store buffering),
-//! each needs a sequentially consistent fence in between, which no operation here contains.
+//! `count` and `is_locked` are hints without ordering. A thread that publishes a flag and then
+//! *loads* a count needs a sequentially consistent fence in between, as does one that acquires a
+//! reference and then loads the flag (store buffering). No operation here contains one.
 //!
 //! # Progress and failure
 //!
-//! `LockBit`: every operation is wait-free, except the cold loops of `try_get`s near the limits,
-//! which are lock-free and state their bounds. `CasLoop`: `try_get`s are lock-free. Too many
-//! references are refused ([`TryGet::Saturated`]) or abort the process (`get`), as in `Arc`. A put
-//! or get without a reference repairs the word (a page is leaked, not freed twice), and panics.
+//! `LockBit` is wait-free, except for the cold loops of `try_get`s near the limits, which are
+//! lock-free and state their bounds. `CasLoop`: `try_get`s are lock-free. Too many references are
+//! refused ([`TryGet::Saturated`]) or abort the process (`get`), as in `Arc`. A put or get without
+//! a reference repairs the word (a page is leaked, not freed twice), and panics.
 //!
 //! Verified by `tests/refcount.rs` and `tests/loom_refcount` (a model per race, with broken twins).
 //! Source: linux-mm, "mm: improve folio refcount scalability" (December 2025).

@@ -45,7 +45,7 @@ impl Put {
 }
 
 /// Reference-counting scheme, used through [`RefCount`](super::refcount::RefCount), which checks
-/// the arguments. The methods are public so that the models can run broken twins.
+/// the arguments. The methods are public for the broken twins of the models.
 ///
 /// # Safety
 ///

@@ -50,14 +50,12 @@ impl Buddy {
         self.nr_blocks
     }
 
-    /// Returns the number of frames on the free lists.
     pub(crate) fn nr_free(&self) -> usize {
         self.nr_free
     }
 
     /// Allocates a block of `order`, and splits a larger one if necessary. The counts stay locked.
-    /// The head is `Owned`, and the caller sets its final kind. The tails follow I1 of
-    /// [`FrameKind`].
+    /// The head is `Owned` until the caller sets its kind. The tails follow I1 of [`FrameKind`].
     pub(crate) fn alloc<S: RefScheme>(
         &mut self,
         table: &MetaTable<S>,

@@ -1,8 +1,8 @@
 //! Transfer cache of a node: single frames that pass from one thread cache to another.
 //!
-//! If one thread allocates frames and another frees them, this cache passes the frames back to the
-//! first. The buddy allocator would merge the frames one by one, and split the blocks again. The
-//! node's lock guards the cache. Its frames are `Front`, of order 0, and have the lock bit set.
+//! Frames pass through it from threads that free to threads that allocate, where the buddy
+//! allocator would merge and split blocks. The node's lock guards it. Its frames are `Front`, of
+//! order 0, and have the lock bit set.
 
 use crate::words::FrameNr;
 

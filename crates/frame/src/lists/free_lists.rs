@@ -132,8 +132,8 @@ impl<S: RefScheme> FreeLists<S> {
     /// Records that a cache contains a block. The caller is using its thread cache.
     #[inline]
     pub(crate) fn note_cached(&self) {
-        // ORDERING: Relaxed, both; the protocol of the thread caches orders owners and scanners. A
-        // thread that does not scan may miss a block, as if it had loaded earlier.
+        // ORDERING: Relaxed, both; the thread caches' protocol orders owners and scanners. Other
+        // threads may miss a block, as if they had loaded earlier.
         if !self.has_cached.load(Ordering::Relaxed) {
             self.has_cached.store(true, Ordering::Relaxed);
         }

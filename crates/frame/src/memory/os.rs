@@ -1,8 +1,8 @@
 //! Memory of the frames: one reserved address range for a whole pool, with all its nodes.
 //!
-//! With one range, a shift and an addition convert a frame number to an address. The range stays
-//! readable while the pool lives: an optimistic reader may copy the frame of a stale number. One
-//! more page is mapped, so `READABLE_AFTER` bytes after any frame can be read too.
+//! A shift and an addition convert a frame number to an address. The range stays readable while the
+//! pool lives, for optimistic readers with a stale number. One more page is mapped, so
+//! `READABLE_AFTER` bytes after any frame can be read too.
 
 #[cfg(not(loom))]
 mod imp {

@@ -20,8 +20,8 @@ pub struct UniqueFrame<'p, S: RefScheme> {
     block: Block,
 }
 
-/// First frame and order of a block, in one word, so that a handle is returned in registers. A
-/// larger handle would be stored in parts and loaded as a whole, which makes the processor wait.
+/// First frame and order of a block, in one word, which a handle returns in a register. A larger
+/// handle would be stored in parts and loaded as a whole, which stalls.
 #[derive(Clone, Copy)]
 struct Block(u64);
 
@@ -113,8 +113,8 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
     /// write the new bytes                 load the slot again: must not be the old value
     /// ```
     ///
-    /// Without the fence the bytes could become visible before the change of the slot: the release
-    /// of the slot's store orders only earlier accesses.
+    /// Without the fence the bytes could become visible before the change of the slot: its release
+    /// orders only earlier accesses.
     fn overwrite(&self) {
         // ORDERING: Release fence; pairs with the acquire fence of an optimistic read of these
         // bytes. `verify/litmus` has tests that lack one of the two.

@@ -12,8 +12,8 @@ use crate::count::RefScheme;
 use crate::words::FrameNr;
 
 /// One reference to a block: counted, like a [`FrameRef`], or a hazard
-/// ([`FramePool::try_announce`]), which writes to a slot of the thread and not to the count. It may
-/// be sent to another thread, and may outlive the thread that acquired it.
+/// ([`FramePool::try_announce`]). It may be sent to another thread, and may outlive the thread that
+/// acquired it.
 #[repr(C)]
 pub struct Hold<'p, S: RefScheme> {
     pool: &'p FramePool<S>,
@@ -65,8 +65,8 @@ impl<'p, S: RefScheme> From<FrameRef<'p, S>> for Hold<'p, S> {
 }
 
 impl<S: RefScheme> Drop for Hold<'_, S> {
-    // Only the end of a hazard whose slot is not awaited is inlined. The other cases call functions
-    // that take no reference to `self`, so a `Hold` can stay in registers.
+    // Only the end of a hazard whose slot is not awaited is inlined. The other calls take no
+    // reference to `self`, so a `Hold` can stay in registers.
     #[inline(always)]
     fn drop(&mut self) {
         let ended = match self.slot {

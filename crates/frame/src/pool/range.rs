@@ -1,8 +1,9 @@
 //! Contiguous frames as one handle, and freeing them as the largest aligned blocks.
 //!
 //! A range is a split block, or a part of one, whose frames can be referenced separately. One pass
-//! over the range drops its reference to each frame. A strategy ([`FreeRange`]) frees consecutive
-//! frames, by default as the largest aligned blocks, at most of the size of a page block.
+//! over the range drops its reference to each frame, and waits for no lock but the node's. A
+//! strategy ([`FreeRange`]) frees consecutive frames, by default as the largest aligned blocks up
+//! to a page block.
 //!
 //! # Protocol
 //!
@@ -10,8 +11,6 @@
 //! 2. Otherwise free the locked frames before it, then put the range's reference to it. The last
 //!    put frees the frame: this one, or that of another holder.
 //! 3. Free the remaining locked frames.
-//!
-//! The pass waits for no lock but the node's.
 //!
 //! Verified by `tests/range.rs`, `tests/histories`, `tests/loom_pool.rs`,
 //! `range-free-reuse.litmus`, `refcount-range-free.litmus`.
@@ -155,8 +154,8 @@ fn put_held<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr) -> bool {
     let record = lists.meta(frame);
     let is_last = record.refs.put().is_last();
     if is_last {
-        // The order may be larger than 0: the put of a late `try_get` may have freed the frame
-        // (`LockBit` in step 3 of `refcount`), which may now be the head of a larger block.
+        // The order may be larger than 0: a late put may have freed the frame (step 3 of
+        // `refcount`), which may now be the head of a larger block.
         let (_, order) = record.kind();
         lists.free_locked(frame, order);
     }

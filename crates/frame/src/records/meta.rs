@@ -7,8 +7,8 @@ use crate::memory::PoolError;
 use crate::words::kind::{self, FrameKind};
 use crate::words::{FrameNr, Order};
 
-/// Metadata record of a frame: 64 bytes, so that two hot frames never share a cache line. It lives
-/// as long as the pool, so a stale frame number names a readable record.
+/// Metadata record of a frame: 64 bytes, so that two frames never share a cache line. It lives as
+/// long as the pool, so a stale frame number names a readable record.
 #[derive(Debug)]
 #[cfg_attr(not(loom), repr(C, align(64)))]
 pub struct FrameMeta<S: RefScheme> {

@@ -1,8 +1,8 @@
 //! The reference word: bit layout and every legal transition, without memory or threads.
 //!
 //! One 32-bit word counts the references of a page, in one of two schemes. The methods of a
-//! scheme's word type return the action that an operation must take for the value that it loaded.
-//! [`refcount`](crate::refcount) applies them to shared memory.
+//! scheme's word type return the action for the loaded value; [`refcount`](crate::refcount)
+//! performs it.
 //!
 //! | word | [`LockBitWord`] | [`CasLoopWord`] |
 //! |---|---|---|

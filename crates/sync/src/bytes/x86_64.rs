@@ -30,10 +30,8 @@ use super::place::RacyBytes;
 use super::variant::names::Variant;
 use crate::atomic::Ordering;
 
-/// Source of zeros for short ranges.
 static ZEROS: [u8; INLINE] = [0; INLINE];
 
-/// `src` and `dst` must have the same length.
 #[inline(always)]
 pub(super) fn copy_out(src: RacyBytes<'_>, dst: &mut [MaybeUninit<u8>]) {
     assert_eq!(src.len(), dst.len());
@@ -108,7 +106,6 @@ pub(super) unsafe fn load_value<const N: usize>(src: RacyBytes<'_>, off: usize) 
     bytes
 }
 
-/// `src` and `dst` must have the same length.
 #[inline]
 pub(super) fn copy_in(dst: RacyBytes<'_>, src: &[u8]) {
     assert_eq!(dst.len(), src.len());
@@ -116,7 +113,6 @@ pub(super) fn copy_in(dst: RacyBytes<'_>, src: &[u8]) {
     unsafe { copy(src.as_ptr(), dst.as_ptr(), src.len()) }
 }
 
-/// `src` and `dst` must have the same length.
 #[inline]
 pub(super) fn copy_between(dst: RacyBytes<'_>, src: RacyBytes<'_>) {
     assert_eq!(dst.len(), src.len());

@@ -1,7 +1,7 @@
 //! Memory spaces: copy-on-write memory that can be forked at one point in time and moved between
 //! NUMA nodes while it is in use.
 //!
-//! Each module calls only modules below it in this table, and documents what it owns and promises.
+//! Each module calls only modules below it in this table, and documents what it promises.
 //!
 //! | module | contents |
 //! |---|---|

@@ -1,9 +1,8 @@
 //! Allocation and assembly of blocks.
 //!
-//! - Owns: the search order of nodes (`request`, `allocator`), joining and splitting (`blocks`).
-//! - Guarantees: an allocated block belongs to the caller, and is aligned to its size. An
-//!   allocation that finds no free block in its own cache or the nodes also searches the caches of
-//!   other threads.
+//! Guarantees: an allocated block belongs to the caller, and is aligned to its size. An allocation
+//! that finds no free block in its own cache or the nodes also searches the caches of other
+//! threads.
 
 mod allocator;
 pub(crate) mod blocks;

@@ -1,8 +1,6 @@
 //! The free frames of a pool, and freeing.
 //!
-//! - Owns: nodes with their buddy allocators and transfer caches, thread caches, and the choice of
-//!   the list for a free block ([`FreeLists`]).
-//! - Guarantees: every frame is allocated, or on one list with its lock bit set.
+//! Guarantees: every frame is allocated, or on one list with its lock bit set.
 
 mod account;
 mod buddy;

@@ -1,8 +1,6 @@
 //! Configuration of a pool, NUMA nodes of the machine, memory from the system.
 //!
-//! - Owns: the configuration and its validation (`config`, `error`), the machine's NUMA nodes
-//!   ([`numa`]), the reserved address range for all frames (`os`).
-//! - Guarantees: a validated plan can be built. The range is readable while its `Memory` lives.
+//! Guarantees: a validated plan can be built. The range is readable while its `Memory` lives.
 
 mod config;
 mod error;

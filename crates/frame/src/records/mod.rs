@@ -1,7 +1,6 @@
 //! Metadata records of a pool's frames, in one array.
 //!
-//! - Owns: the record (`meta`), its hazard protection (`mark`), the rules for access to each field.
-//! - Guarantees: a frame number, however stale, names a readable record.
+//! A frame number, however stale, names a readable record.
 
 mod mark;
 mod meta;

@@ -1,8 +1,6 @@
 //! Frame numbers, and the words of a frame with their values and every legal transition.
 //!
-//! - Owns: sizes, frame numbers and orders (`geometry`); the layouts of the reference word
-//!   ([`refword`]) and of the kind word (`kind`).
-//! - Guarantees: all functions are pure, and tests cover all values around their boundaries.
+//! Guarantees: all functions are pure, and tests cover all values around their boundaries.
 
 mod geometry;
 pub(crate) mod kind;

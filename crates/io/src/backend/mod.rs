@@ -1,9 +1,7 @@
 //! Contract between the cache and every backend.
 //!
-//! - Owns: the [`Backend`] trait and its contract; requests, their memory and callbacks; the traits
-//!   of backends that perform requests (`deferred`); kinds of transfers.
-//! - Calls: nothing of this crate.
-//! - Promises: the cache relies only on the contract. A request completes exactly once.
+//! The cache relies only on the contract of [`Backend`]. A request completes exactly once. The
+//! module calls nothing of this crate.
 
 mod contract;
 #[cfg(not(loom))]

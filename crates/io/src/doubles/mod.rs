@@ -1,9 +1,7 @@
 //! Test doubles of backends, which fail as storage does.
 //!
-//! - Owns: faults on request (`fault`); a device that loses unsynced data (`volatile`). A seed
-//!   determines all random choices.
-//! - Calls: `backend`, and from `file` the direct transfer of partial blocks.
-//! - Promises: the contract of [`Backend`](crate::Backend), except for faults that a test requests.
+//! They keep the contract of [`Backend`](crate::Backend), except for faults that a test requests. A
+//! seed determines all random choices.
 
 mod fault;
 mod rng;

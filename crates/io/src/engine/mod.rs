@@ -1,10 +1,8 @@
 //! I/O engines: concurrent requests to backends.
 //!
-//! - Owns: the interface (`interface`, `job`), the engines, and the choice between them.
-//! - Calls: `backend`, `file`, and the random numbers of `doubles`.
-//! - Promises: the contract of [`Engine`], as `README.md` beside this file explains.
-//!
-//! Tested by `tests/engines.rs`, `tests/refused.rs`, `tests/forked.rs`, `tests/simulated.rs`.
+//! All engines keep the contract of [`Engine`], as `README.md` beside this file explains. The
+//! module calls `backend`, `file`, and the random numbers of `doubles`. Tested by
+//! `tests/engines.rs`, `tests/refused.rs`, `tests/forked.rs`, `tests/simulated.rs`.
 
 mod choice;
 mod group_lane;

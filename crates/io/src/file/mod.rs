@@ -1,8 +1,6 @@
 //! A file, through the kernel's page cache or past it.
 //!
-//! - Owns: the open file, its lock, its directory entry, and the record of unsynced changes.
-//! - Calls: `backend`.
-//! - Promises: the contract of [`Backend`](crate::Backend), for a regular file or a block device.
+//! It keeps the contract of [`Backend`](crate::Backend), for a regular file or a block device.
 //!
 //! # Single writer
 //!

@@ -1,7 +1,5 @@
 //! Accesses: reads, writes, pins and views, and the faults that create pages.
 //!
-//! - Owns: reads ([`optimistic`], [`read`]), writes ([`write`](mod@write)), new pages ([`fault`]),
-//!   pins ([`pin`]), views ([`view`]), accesses of files ([`files`]).
 //! - May call: `mm` and all modules below it; of `motion` only compaction, for large pages.
 //! - Promises: the guarantees of [`Space`](crate::Space). A hit takes no lock and no reference. A
 //!   read that hits a page of the space writes no shared memory; one that hits the file used last

@@ -1,7 +1,4 @@
-//! Public handles and calls: [`handles::Spaces`] and [`handles::Space`].
-//!
-//! - Owns: the handles, and the documentation of each call. Checks arguments.
-//! - Promises: as the documentation of the public types states.
+//! Public handles ([`handles::Spaces`], [`handles::Space`]), their calls and checks of arguments.
 
 mod access;
 mod areas;

@@ -1,10 +1,7 @@
 //! Areas: the mapped ranges of addresses of a space.
 //!
-//! - Owns: the areas ([`area`]), their set ([`set`]) and end ([`close`]), policies ([`policy`]);
-//!   for areas that map files, their state ([`file`](mod@file)), the links from a file ([`maps`]),
-//!   the file used last at an address ([`noted`]), and truncation ([`cut`]).
-//! - May call: `tables`, `pages`, `supply`, `words`, `error`; files, by the cache's `MappedFile`.
-//!   Links refer to a space above by a trait ([`maps::LinkedSpace`]).
+//! - May call: modules below, files by the cache's `MappedFile`, and spaces above by
+//!   [`maps::LinkedSpace`].
 //! - Promises: an area is linked from before it can have an entry until it has none (F1 of
 //!   [`crate::pages::family`], F3 of [`maps`]). Each noted file is mapped (M1 of [`noted`]). After
 //!   a truncation no space has a copy of a page past the end (C1 to C3 of [`cut`]).

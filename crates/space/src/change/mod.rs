@@ -1,6 +1,5 @@
 //! Changes of areas ([`map`]), mapping of files ([`map_file`]), forks ([`fork`]).
 //!
-//! - Owns: these operations, and their options and results ([`options`]).
 //! - May call: `mm` and all modules below it except `motion`.
 //! - Promises: a change takes effect entirely or not at all; a fork is one point in time.
 //! - Locks: the structure lock, for writing. While a change or fork holds it and has stopped the

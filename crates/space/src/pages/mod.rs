@@ -1,6 +1,5 @@
 //! Pages: the metadata of their frames, and the families by which their entries are found.
 //!
-//! - Owns: counts, isolation ([`record`]), owners ([`owner`]), families ([`family`]), [`links`].
 //! - May call: `supply` (only the pool), `words`. It accesses no tables or spaces.
 //! - Promises: every entry that names a frame is counted (I1 to I3 of [`crate::words::counts`]). An
 //!   area is linked while its space may have an entry of the family (F1, F2 of [`family`]).

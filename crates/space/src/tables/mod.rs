@@ -1,6 +1,5 @@
 //! Page tables, which spaces share ([`table`]), and the directory of one space ([`of_space`]).
 //!
-//! - Owns: the frames of tables, the number of their shares, and each space's directory.
 //! - Promises: in a table with several shares, no empty entry is filled and no entry is writable
 //!   (T1, T2 of [`table`]). A table is not freed while it is held. While the structure lock of a
 //!   space is held for reading, a table is freed only after a copy has replaced it in the

@@ -172,9 +172,8 @@ fn cold(files: &Arc<Files<LockBit>>, len: usize) -> (Opened<LockBit>, Arc<Memory
     (writable_on(files, seen(&backend)), backend)
 }
 
-/// Returns a backend whose calls are visible to loom. loom explores both orders of conflicting
-/// accesses, but does not see the bytes of a backend. Without this counter it would reorder backend
-/// calls only if other accesses around them happened to conflict.
+/// Returns a backend whose calls are visible to loom, which does not see the bytes of a backend,
+/// and so would reorder calls only if other accesses around them happened to conflict.
 fn seen(backend: &Arc<MemoryBackend>) -> FaultBackend<Arc<MemoryBackend>> {
     let nr_calls = AtomicUsize::new(0);
     FaultBackend::with_script(Arc::clone(backend), move |_| {
@@ -184,7 +183,6 @@ fn seen(backend: &Arc<MemoryBackend>) -> FaultBackend<Arc<MemoryBackend>> {
     })
 }
 
-/// Opens a file of one page of [`OURS`] for writing, with the page cached and accessed.
 fn writable(files: &Arc<Files<LockBit>>) -> (Opened<LockBit>, Arc<MemoryBackend>) {
     let (mapping, backend) = cold(files, FRAME_BYTES);
     warm(&mapping, 0);

@@ -47,8 +47,8 @@ use crate::writeback::flush::Flusher;
 ///   a program calls [`invalidate`](Self::invalidate) or [`refresh`](Self::refresh).
 /// - A handle that is not dropped syncs nothing: one in a `static`, or at an exit by
 ///   [`std::process::exit`]. Then writes of the last 0.2 seconds and more may be lost.
-// Fields that hits load are not written while the handle is shared. Wherever the handle lies, they
-// share no cache line with fields that misses write, or with the counts of an `Arc` in front of it.
+// Hits load fields that are not written while the handle is shared. They share no cache line with
+// fields that misses write, or with the counts of an `Arc` in front of the handle.
 #[repr(C)]
 pub struct File<S: RefScheme = LockBit> {
     _counts: Gap,
@@ -57,7 +57,6 @@ pub struct File<S: RefScheme = LockBit> {
     is_closed: bool,
     _hits: Gap,
     sequence: Sequence,
-    /// Writeback errors that this handle has reported.
     seen: Seen,
 }
 
@@ -182,7 +181,6 @@ impl<S: RefScheme> File<S> {
         result
     }
 
-    /// Returns `result` of the call `op`, or an error that this handle has not reported yet.
     pub(super) fn told<T>(&self, result: Result<T, Error>, op: Op) -> Result<T, Error> {
         let result = result.map_err(|error| error.with_op(op));
         let Some(writes) = self.mapping.writes_if_any() else {

@@ -23,9 +23,7 @@ use crate::mapping::record::How;
 use crate::mapping::refresh::refresh;
 use crate::write::growth::Grower;
 
-/// A file to be opened for writing.
 enum Candidate<S: RefScheme> {
-    /// The cache has it open.
     Open(Opened<S>),
     Unlocked(Box<UnlockedFile>),
 }
@@ -172,8 +170,8 @@ impl<S: RefScheme> Cache<S> {
         self.page_size_of(options, path).map(drop)
     }
 
-    /// Opens the file of the first candidate that can be locked, or that is open. Waits for its
-    /// lock if the options say so.
+    /// Opens the file of the first candidate that can be locked, or that is open. May wait for its
+    /// lock.
     fn open_writable(
         &self,
         path: &Path,
@@ -286,7 +284,7 @@ impl<S: RefScheme> Cache<S> {
     }
 
     /// Returns the mapping of a backend's file, created with `options` if the file was not open. If
-    /// `truncates` is set, the caller truncates it next, by [`handle`](Self::handle).
+    /// `truncates`, the caller truncates it next ([`handle`](Self::handle)).
     fn register(
         &self,
         backend: impl Backend,
@@ -370,7 +368,6 @@ impl<S: RefScheme> Cache<S> {
         self.handle((mapping, Origin::Open), path, options, truncates)
     }
 
-    /// Checks that a new handle may have the access and the settings that `options` require.
     fn admit<'m>(
         &self,
         mapping: &'m Opened<S>,

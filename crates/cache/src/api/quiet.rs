@@ -5,12 +5,11 @@
 //!
 //! Protocol. Between requests a flusher holds no reference, and only free frames in its thread
 //! cache. So once requests are stopped ([`crate::files::flushers`]) and those in progress have
-//! ended, no flusher uses the cache. The thread then closes the files that were left to flushers,
-//! since their last reference was dropped in a callback or a codec.
+//! ended, no flusher uses the cache. The thread then closes the files that were left to flushers.
 //!
-//! Locks. A thread acquires the quiet lock (`Rounds`) without any other lock of the cache, and
-//! never in a callback or a codec. The holder waits for flushers. So a flusher that serves a
-//! request, also in a call of a backend, must not acquire it; `are_held_here` detects this.
+//! Locks. The quiet lock (`Rounds`) is acquired without any other lock of the cache, and never in a
+//! callback or a codec. The holder waits for flushers, so no flusher that serves a request may
+//! acquire it, not even in a call of a backend; `are_held_here` detects this.
 
 use std::fmt;
 
@@ -26,7 +25,6 @@ use crate::files::serve::close_left;
 #[must_use = "the drop restarts the threads of the cache"]
 pub struct Quiet<'c, S: RefScheme> {
     cache: &'c Cache<S>,
-    /// `None` only during the drop.
     held: Option<Held<'c>>,
 }
 
@@ -59,7 +57,7 @@ impl<S: RefScheme> Cache<S> {
             cache: self,
             held: Some(files.flushers.hold()),
         };
-        // Wake writers that wait for flushers, since they must now continue without them.
+        // Writers that wait for flushers must now continue without them.
         files.shared.pressure.changed.tell();
         close_left(files);
         Ok(quiet)

@@ -83,8 +83,7 @@ impl<S: RefScheme> File<S> {
     }
 
     /// Reads as [`read_at`](Self::read_at) does, of any length. A hit within one page takes few
-    /// instructions and little stack, so that random reads overlap in the processor's out-of-order
-    /// window and store queue (`docs/adr/0004-hit-path.md`).
+    /// instructions and little stack, so that random reads overlap (`docs/adr/0004-hit-path.md`).
     #[inline(never)]
     pub(super) fn read_at_any(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
         match Reader(&self.mapping).read_page_optimistic(offset, buf) {

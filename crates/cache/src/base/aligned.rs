@@ -13,7 +13,6 @@ const WORD: usize = size_of::<AtomicU64>();
 #[derive(Debug)]
 pub(crate) struct Aligned {
     words: Vec<AtomicU64>,
-    /// Index of the first aligned word.
     start: usize,
     nr_words: usize,
 }
@@ -46,8 +45,8 @@ impl Aligned {
         let words = &mut self.words[self.start..self.start + self.nr_words];
         let len = size_of_val(words);
         // SAFETY: the words are initialized, have no padding, allow any value, and are exclusively
-        // borrowed for as long as the bytes. The kernel accesses them only through `bytes`, for
-        // requests that have completed before the owner calls this function.
+        // borrowed with the bytes. The kernel accesses them only through `bytes`, for requests that
+        // have completed before the owner calls this.
         unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), len) }
     }
 }

@@ -49,8 +49,8 @@ impl Change for &[u8] {
     }
 }
 
-/// Change by a function of the program, which may read and modify the bytes. The function may be
-/// called a second time if no reader can see the bytes of the first call.
+/// Change by a function of the program, which may read and modify the bytes. It may be called again
+/// if no reader can see the first result.
 #[derive(Clone, Copy)]
 pub(crate) struct Made<'b> {
     len: usize,

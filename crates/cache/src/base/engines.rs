@@ -15,10 +15,10 @@ mod imp {
         Chosen, Engine, Reason, Refusal, Settings, WakerThreads, WorkerEngine, WorkerSettings,
     };
 
-    /// The I/O engine, and three sets of threads beside it. `callers` make offloaded calls, which
-    /// may wait for transfers, syncs and locked pages. All of them may wait for a page to be
-    /// decoded, or for a task to unlock one. Therefore `restorers` decode the pages that the engine
-    /// has read, and `waking` calls the wakers of tasks.
+    /// The I/O engine, and three sets of threads. `callers` make offloaded calls, which may wait
+    /// for transfers, syncs and locked pages. All of these may wait for a page to be decoded, or
+    /// for a task to unlock one. Therefore `restorers` decode pages, and `waking` calls the wakers
+    /// of tasks.
     #[derive(Debug, Default)]
     pub(crate) struct Engines {
         settings: Settings,
@@ -34,9 +34,9 @@ mod imp {
     const RETRY: Duration = Duration::from_secs(1);
 
     /// Maximum number of threads that make offloaded calls, in total and for one file if no other
-    /// file has calls ([`WorkerEngine::for_calls`]). The limit for one file also bounds how many
-    /// offloaded syncs can share one group commit. Even if 16 files have 64 calls each that hang, a
-    /// thread is left for another file.
+    /// file has calls ([`WorkerEngine::for_calls`]). The limit for one file also bounds the number
+    /// of offloaded syncs in one group commit. Even if 16 files have 64 hanging calls each, another
+    /// file gets a thread.
     const CALLERS: usize = 256;
     const CALLERS_OF_FILE: usize = 64;
 
@@ -51,7 +51,6 @@ mod imp {
             let mut engines = Self::default();
             engines.settings = settings;
             if settings.choice.may_fail() {
-                // No other thread has access yet, so this is the first value.
                 let _ = engines.chosen.set(Chosen::new(settings)?);
             }
             Ok(engines)

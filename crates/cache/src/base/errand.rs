@@ -51,8 +51,8 @@ impl<T> Drop for Caller<T> {
 }
 
 impl<T: Send + 'static> Errand<T> {
-    /// Submits `call` to the threads for offloaded calls. `key` identifies the file. Before the
-    /// task is woken, everything that `call` owned has been dropped.
+    /// Submits `call` to the threads for offloaded calls. `key` identifies the file. What `call`
+    /// owns is dropped before the task is woken.
     pub(crate) fn begin(
         engines: &Engines,
         key: usize,
@@ -68,8 +68,8 @@ impl<T: Send + 'static> Errand<T> {
         Self(state)
     }
 
-    /// Returns the result of the call, once; `None` if the call was never made or its result was
-    /// already returned. While the call is pending, stores the waker. Resumes a panic of the call.
+    /// Returns the result of the call, once; `None` if it was never made or returned before. While
+    /// it is pending, stores the waker. Resumes a panic of the call.
     pub(crate) fn poll(&self, context: &Context<'_>) -> Poll<Option<T>> {
         let mut state = lock(&self.0);
         match &mut *state {
@@ -78,7 +78,7 @@ impl<T: Send + 'static> Errand<T> {
                     .as_ref()
                     .is_some_and(|waker| waker.will_wake(context.waker()));
                 if !is_same {
-                    // Cloning and dropping a waker runs code of the program, so unlock first.
+                    // Cloning and dropping a waker runs code of the program.
                     drop(state);
                     return self.leave(context.waker().clone());
                 }

@@ -21,7 +21,6 @@ use crate::base::page::MAX_FILE_BYTES;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
     Plain,
-    /// The stored form is whole pages of this many bytes.
     Pages(u64),
 }
 

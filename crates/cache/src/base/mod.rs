@@ -1,11 +1,9 @@
 //! Slot and state words, pure types, and memory of the operating system.
 //!
-//! Owns.
-//! - the slot's word ([`slot`]) and the page's state ([`page_state`]), with every legal transition;
-//! - page numbers and sizes ([`page`]), leaf clusters ([`extent`]), [`edit`]s, errors ([`error`]);
-//! - page codecs ([`page_hooks`]), and the stored size of a file in whole pages ([`layout`]);
-//! - memory for transfers ([`aligned`]), I/O engines ([`engines`]), offloaded calls (`errand`);
-//! - the owning process of a cache ([`home`]), facts about the machine ([`system`]).
+//! Owns. The slot's word ([`slot`]) and the page's state ([`page_state`]), with every legal
+//! transition; page numbers and sizes ([`page`]), leaf clusters ([`extent`]), errors ([`error`]);
+//! page codecs ([`page_hooks`]) and their [`layout`]; I/O engines ([`engines`]); the owning process
+//! ([`home`]).
 //!
 //! Calls no other module of the cache. A [`slot`] and a [`page_state`] are plain values; the module
 //! that owns the atomic word changes it.

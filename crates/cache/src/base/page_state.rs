@@ -12,12 +12,11 @@
 //! | unsynced (`written`) | has or is being given the bytes, not known to be durable | no |
 //! | dirty and unsynced | has or is being given older bytes | no |
 //!
-//! The state is in the metadata of the page's frame. Only the holder of the slot's claim changes
-//! it. A page that moves to another frame keeps its state.
-//!
-//! `locked` is set while a [`PageGuardMut`](crate::PageGuardMut), which will replace the page,
-//! exists; `holder` is the number of its lock. After a truncation and a new fill, another guard may
-//! lock the page with another number.
+//! The state is in the metadata of the page's frame, and a page that moves keeps it. Only the
+//! holder of the slot's claim changes it. `locked` is set while a
+//! [`PageGuardMut`](crate::PageGuardMut), which will replace the page, exists; `holder` is the
+//! number of its lock. After a truncation and a new fill, another guard may lock the page with
+//! another number.
 
 use pagewell_frame::FrameMeta;
 use pagewell_frame::refcount::RefScheme;
@@ -96,8 +95,8 @@ impl PageState {
         Self(self.0 & !WRITTEN)
     }
 
-    /// Returns the state after the backend rejected the page, or if it is unknown which submitted
-    /// pages are stored. A page that took the place of the submitted one keeps its state.
+    /// Returns the state if the backend may not have stored the page. One that took the place of
+    /// the submitted page keeps its state.
     pub(crate) const fn failed(self) -> Self {
         if self.is_written() {
             Self(self.0 & !WRITTEN | DIRTY)

@@ -15,7 +15,6 @@ mod imp {
     /// Granularity in bytes at which memory is used and discarded.
     const UNIT: usize = 4096;
 
-    /// Mapping of several arrays.
     #[derive(Debug)]
     struct Mapped {
         start: NonNull<u8>,
@@ -52,8 +51,8 @@ mod imp {
     pub(crate) struct Reserved {
         start: NonNull<AtomicU64>,
         len: usize,
-        /// Contains the words. They begin at a multiple of `UNIT` bytes, and no other array has
-        /// words in their last unit.
+        /// Contains the words, from a multiple of `UNIT` bytes on, with no other array in their
+        /// last unit.
         mapped: Arc<Mapped>,
     }
 
@@ -225,7 +224,7 @@ mod tests {
         assert_eq!(words[(1 << 37) - 1].load(Ordering::Relaxed), 0);
     }
 
-    /// Arrays of one mapping have no words in common. The mapping stays until the last array is
+    /// Arrays of one mapping have no words in common, and keep the mapping until the last is
     /// dropped.
     #[test]
     fn arrays_of_one_mapping_are_independent() {

@@ -22,10 +22,9 @@
 //!
 //! Repetition: a reader is deceived only if, during one copy, its slot is changed exactly a
 //! multiple of 2^31 times and then names the same frame again. At thirty million writes of one page
-//! per second, 2^31 changes take more than a minute, and the copy would have to end before the next
-//! change. A leaf that is created again starts above the versions of all slots in removed leaves
-//! ([`crate::index`]). State that is kept for longer than a copy also stores a generation
-//! ([`crate::index::lives`]).
+//! per second, this takes more than a minute. A leaf that is created again starts above the
+//! versions of all slots in removed leaves ([`crate::index`]). State that is kept for longer than a
+//! copy also stores a generation ([`crate::index::lives`]).
 
 use std::fmt;
 
@@ -189,7 +188,6 @@ mod tests {
 
     const LAST_VERSION: u64 = VERSION_MASK >> VERSION_SHIFT;
 
-    /// Unclaimed slots of every state, at versions around the ends of their range.
     fn slots() -> impl Iterator<Item = Slot> {
         let frames = [0, 1, (1 << FRAME_NR_BITS) - 2];
         let versions = [0, 1, LAST_VERSION - 1, LAST_VERSION];

@@ -5,11 +5,10 @@
 //! are for the next attempt. At the end of the attempt, the flusher clears *attended*, and queues
 //! the next request if *called* was set in between.
 //!
-//! So a file has either one request in the queue, or one flusher, or neither. After each request an
-//! attempt begins that sees what the caller did before the request. A flusher that hangs in a call
-//! for the file occupies no second flusher, since later callers find a nonzero word.
-//!
-//! A request may be lost while the file has no strong reference: [`Attendance::forget_call`].
+//! So a file has one request in the queue, or one flusher, or neither. After each request an
+//! attempt begins that sees what the caller did before. A flusher that hangs in a call for the file
+//! occupies no second flusher, since later callers find a nonzero word. A request may be lost while
+//! the file has no strong reference ([`Attendance::forget_call`]).
 //!
 //! Verified by `loom_call_vs_attend`.
 
@@ -54,7 +53,7 @@ impl Attendance {
         // ORDERING: Relaxed. The requesting thread dropped its strong reference (release) before
         // the caller acquired its own (acquire, `Users::add_share`), so this update follows the
         // request in the modification order. If the request is in the queue nevertheless, the next
-        // call adds a second one, which finds another flusher or no dirty page.
+        // call adds a second one, which does no harm.
         self.0.fetch_and(!CALLED, Ordering::Relaxed);
     }
 }

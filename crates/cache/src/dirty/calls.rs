@@ -1,9 +1,9 @@
 //! Requests to the flushers (`files::flushers`): files to write back or to close.
 //!
 //! Protocol. A thread that takes a request is *busy* until it calls [`Calls::done`]. A caller of
-//! [`Calls::stop`] waits until no thread is busy; from then on no request is taken until the guard
-//! is dropped. During this wait, which may be long if a busy thread hangs, threads take only
-//! requests for whose result another thread waits ([`Call::CleanNow`]).
+//! [`Calls::stop`] waits until no thread is busy; then no request is taken until the guard is
+//! dropped. During this wait, threads take only requests for whose result another thread waits
+//! ([`Call::CleanNow`]), since a busy thread may hang.
 //!
 //! Locks. The holder of the lock waits for nothing, so a thread that holds claims may acquire it.
 
@@ -22,7 +22,6 @@ use pagewell_sync::{Condvar, Mutex, MutexGuard};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
     Clean(u64),
-    /// Write back the file with this number, for a thread that waits for the result.
     CleanNow(u64),
     /// Close one of the files whose last reference was dropped in a callback or a codec.
     Close,
@@ -32,11 +31,9 @@ pub(crate) enum Call {
 pub(crate) struct Calls {
     #[cfg(not(loom))]
     state: Mutex<State>,
-    /// Notified when a request is added, and when the requests resume.
     #[cfg(not(loom))]
     called: Condvar,
-    /// Notified when a request finds no idle thread, when a thread is done, when the requests
-    /// resume, and when the threads must end.
+    /// Notified when a request finds no idle thread, when a thread is done, and as `called`.
     #[cfg(not(loom))]
     watched: Condvar,
 }
@@ -94,7 +91,6 @@ impl Calls {
         let mut state = self.lock();
         state.queue.push_back((call, Instant::now()));
         if state.queue.len() > state.nr_idle {
-            // The watcher measures the time for which the request waits.
             self.watched.notify_all();
         }
         drop(state);
@@ -123,7 +119,7 @@ impl Calls {
             _ => None,
         };
         if state.nr_idle == 0 && state.next().is_some() {
-            // No other thread was notified of the remaining requests, so the watcher checks them.
+            // Other requests were not notified to any thread, so the watcher checks them.
             self.watched.notify_all();
         }
         match call {
@@ -196,7 +192,6 @@ impl Calls {
         }
     }
 
-    /// Waits until no thread is busy, and stops the requests.
     pub(crate) fn stop(&self) -> Stopped<'_> {
         let mut state = self.lock();
         state.nr_stops += 1;

@@ -15,12 +15,12 @@
 //! ```
 //!
 //! Invariants.
-//! - C1: a follower has joined a commit before step 4 of that commit, because it found the commit
-//!   in `forming`, from which step 3 removes it. So step 4 finds each page dirty whose write the
-//!   follower has seen: the lock of `forming` orders step a before step 3.
+//! - C1: a follower has joined before step 4 of its commit, since it found the commit in `forming`,
+//!   from which step 3 removes it. So step 4 finds each page dirty whose write the follower has
+//!   seen: the lock of `forming` orders step a before step 3.
 //! - C2: a commit stored in `forming` is removed and gets an outcome, even if its leader unwinds.
-//! - C3: commits of one file are led one after the other, each with the writeback lock held. While
-//!   one is in step 4, at most one more forms.
+//! - C3: commits of one file are led one after the other, with the writeback lock held. While one
+//!   is in step 4, at most one more forms.
 //!
 //! A follower waits, like a leader, for the writeback lock, the callback and the backend.
 //!
@@ -47,11 +47,9 @@ pub(crate) struct Commits {
     forming: Padded<Mutex<Option<Forming>>>,
 }
 
-/// Commit that threads can still join.
 #[derive(Debug)]
 struct Forming {
     commit: Arc<Commit>,
-    /// Widest scope that a thread has requested.
     wanted: Sync,
 }
 
@@ -162,7 +160,6 @@ impl Lead<'_> {
 impl Drop for Lead<'_> {
     fn drop(&mut self) {
         let _ = self.close();
-        // Has no effect after `Lead::end`.
         self.commit.end(Outcome::Unwound);
     }
 }

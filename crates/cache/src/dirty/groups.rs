@@ -1,7 +1,7 @@
 //! Owners of page locks: the thread, if any, that owns the guard of a page pinned for writing.
 //!
-//! A guard is recorded here from before it locks its page until the page is unlocked. A writer that
-//! finds a page locked looks up the owner, so that it does not wait for its own thread
+//! A guard is recorded from before it locks its page until the page is unlocked. A writer that
+//! finds a page locked looks up the owner, so as not to wait for its own thread
 //! ([`crate::write::lock_wait`]).
 //!
 //! Verified by: the models of `models/locked_pages.rs`;
@@ -16,7 +16,6 @@ use crate::dirty::hook::this_thread;
 
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
-    /// Guards by the number of their lock.
     open: Padded<Mutex<HashMap<u64, Owner>>>,
 }
 

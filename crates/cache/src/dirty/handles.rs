@@ -1,8 +1,6 @@
-//! Counts of the handles of a file open for writing, in one word.
-//!
-//! Handles are those for reading and for writing, and the areas that map the file. Writers are the
-//! handles and areas that may write, and opens for writing that have not created a handle yet. All
-//! writers may come from one open that excludes others.
+//! Counts of the handles of a file open for writing, in one word. Areas that map the file count as
+//! handles. Writers are the handles that may write, and opens for writing that have not created a
+//! handle yet. They may all come from one open that excludes others.
 //!
 //! | bits | meaning |
 //! |---|---|
@@ -27,7 +25,6 @@ const EXCLUSIVE: u64 = 1 << 63;
 #[derive(Debug, Default)]
 pub(crate) struct Handles(AtomicU64);
 
-/// Part of the word that counts one handle.
 fn one(access: Handle) -> u64 {
     match access {
         Handle::Read => HANDLE,
@@ -44,8 +41,8 @@ fn nr_writers(word: u64) -> u64 {
 }
 
 impl Handles {
-    /// Counts an open for writing, unless it is excluded, or would exclude a writer that exists.
-    /// Returns whether it is counted.
+    /// Counts an open for writing, and returns `true`, unless it is excluded or would exclude a
+    /// writer.
     #[must_use]
     pub(crate) fn admit_writer(&self, is_exclusive: bool) -> bool {
         let admitted = |word: u64| match (nr_writers(word), is_exclusive) {
@@ -55,8 +52,8 @@ impl Handles {
             (_, false) => (word & EXCLUSIVE == 0).then_some(word + WRITER),
         };
         // ORDERING: Acquire; pairs with the release in `remove` and `remove_writer`: what the
-        // removed writers did happens before an exclusive open returns. The updates between are
-        // read-modify-writes, so they continue the release sequence. A failure publishes nothing.
+        // removed writers did happens before an exclusive open returns. Updates in between continue
+        // the release sequence. A failure publishes nothing.
         self.0
             .fetch_update(Ordering::Acquire, Ordering::Relaxed, admitted)
             .is_ok()
@@ -69,32 +66,30 @@ impl Handles {
         debug_assert_ne!(nr_writers(before), 0, "a writer that is not counted");
     }
 
-    /// Counts a handle, which is for reading or was admitted as a writer. Returns `true` if it is
-    /// the only one.
+    /// Counts a handle that is for reading or was admitted. Returns `true` if it is the only one.
     pub(crate) fn add_admitted(&self) -> bool {
         self.add(Handle::Read)
     }
 
-    /// Counts a handle or an area. One for writing comes from another writer, so it needs no
-    /// admission. Returns `true` if it is the only one.
+    /// Counts a handle. One for writing comes from another writer, so it needs no admission.
+    /// Returns `true` if it is the only one.
     pub(crate) fn add(&self, access: Handle) -> bool {
         // ORDERING: Relaxed; the thread has a strong reference to the file, and publishes nothing.
         nr_handles(self.0.fetch_add(one(access), Ordering::Relaxed)) == 0
     }
 
-    /// Removes a handle. One that may write stays counted as a writer. Returns `true` if it was the
-    /// last one.
+    /// Removes a handle, but not its count as a writer. Returns `true` if it was the last one.
     #[must_use]
     pub(crate) fn remove_keeping_writer(&self) -> bool {
         self.remove(Handle::Read)
     }
 
-    /// Removes a handle or an area. Returns `true` if it was the last one.
+    /// Removes a handle. Returns `true` if it was the last one.
     #[must_use]
     pub(crate) fn remove(&self, access: Handle) -> bool {
         // ORDERING: AcqRel; what the other handles did happens before the removal of the last one
-        // returns, since that thread makes their writes durable. The release also pairs with the
-        // acquire in `admit_writer`.
+        // returns, since that thread makes their writes durable. The release pairs with
+        // `admit_writer` too.
         let before = self.0.fetch_sub(one(access), Ordering::AcqRel);
         debug_assert!(
             nr_handles(before) != 0 && (access == Handle::Read || nr_writers(before) != 0),

@@ -8,13 +8,11 @@ use pagewell_sync::ledger::{self, InProgram, Resource};
 use crate::base::page_hooks::is_in_page_hook;
 
 thread_local! {
-    /// Number of callbacks that this thread is in. The variable has no destructor, because it is
-    /// still used when destructors of other thread-local variables close files.
+    /// No destructor: used while destructors of other thread-local variables close files.
     static NR_HOOKS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Thread that holds a lock ([`this_thread`]), or 0. Only the comparison with the calling thread
-/// ([`is_set`](Self::is_set)) is reliable.
+/// Thread that holds a lock ([`this_thread`]), or 0, only for a comparison with the calling one.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadMark(AtomicUsize);
 
@@ -34,7 +32,6 @@ impl ThreadMark {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// Whether this thread holds the lock.
     pub(crate) fn is_set(&self) -> bool {
         // ORDERING: Relaxed; only the thread itself stores its identity, and loads it exactly while
         // it holds the lock. A thread that reuses the address starts after the other's end.
@@ -42,8 +39,8 @@ impl ThreadMark {
     }
 }
 
-/// Record that this thread is in a callback of the program. The thread holds the writeback lock of
-/// the callback's file, so its writes to other files must not write that file back.
+/// Record that this thread is in a callback. It holds the writeback lock of the callback's file, so
+/// its writes to other files must not write that file back.
 pub(crate) struct InHook<'w> {
     mark: &'w ThreadMark,
     _in_program: InProgram,

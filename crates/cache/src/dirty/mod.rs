@@ -1,13 +1,9 @@
 //! Dirty-page tracking: pages that the backend lacks, their number, and errors reported to handles.
 //!
-//! Owns. The state of a file open for writing ([`writes`]): its sets of pages ([`page_set`]),
-//! owners of page locks ([`groups`]), the known state of its backend ([`storage`]), the amount
-//! written between syncs ([`pace`]), errors ([`errors`]), group commit ([`commits`]), the oldest
-//! log sequence number ([`oldest`]), options ([`options`]), memory for encoded pages in flight
-//! ([`reserve`]), the counts of its handles ([`handles`]), and the state of its writeback
-//! ([`service`], [`attendance`]). For all files of a cache: the limit of frames that are not clean
-//! ([`pressure`]), and the requests to the flushers ([`calls`]). For each thread: the callbacks
-//! that it is in ([`hook`]).
+//! Owns. The state of a file open for writing ([`writes`]): its sets of pages ([`page_set`]), the
+//! known state of its backend ([`storage`]), errors ([`errors`]), group commit ([`commits`]), the
+//! oldest log sequence number ([`oldest`]). For all files: the limit of frames that are not clean
+//! ([`pressure`]), and the requests to the flushers ([`calls`]).
 //!
 //! Depends on `base` only. The module writes nothing to the backend and claims no slot.
 //!

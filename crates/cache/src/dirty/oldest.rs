@@ -1,8 +1,8 @@
 //! Oldest log sequence number (LSN) of a write to a file that may not be durable: the program must
 //! keep its log from that LSN on.
 //!
-//! Protocol. A page has the highest LSN of its writes ([`crate::File::write_at_lsn`]), but recovery
-//! must begin at the *first* write that is not durable. That LSN is kept for the file, in two
+//! Protocol. Each page has the highest LSN of its writes ([`crate::File::write_at_lsn`]), but
+//! recovery must begin at the *first* write that is not durable. The file keeps that LSN in two
 //! words: the lower of them may be too old, but never too new.
 //! ```text
 //! writer, with the slot claimed                 sync, with the writeback lock
@@ -55,7 +55,7 @@ impl Oldest {
     pub(crate) fn note(&self, lsn: u64) {
         if lsn != 0 {
             // ORDERING: Release; E1. The update is a read-modify-write even if it does not lower
-            // the value. It either comes before the exchange of step a, or stays in `since` for the
+            // the value, so it either precedes the exchange of step a, or stays in `since` for the
             // next sync.
             self.since.fetch_min(lsn, Ordering::Release);
         }
@@ -86,8 +86,8 @@ impl Oldest {
 
     /// Step c, after a sync that failed, even if only for some pages.
     pub(crate) fn end_failed(&self) {
-        // ORDERING: Relaxed for the load of a value that the holder of the lock stored. Release for
-        // the update, as in `note`.
+        // ORDERING: Relaxed for the load of a value that the holder of the lock stored; Release, as
+        // in `note`.
         let before = self.before.load(Ordering::Relaxed);
         self.since.fetch_min(before, Ordering::Release);
     }

@@ -1,25 +1,24 @@
 //! Amount that is written to a file's backend between two syncs.
 //!
-//! A sync makes everything durable that was written since the last sync, so its duration grows with
+//! A sync makes everything durable that was written since the last one, so its duration grows with
 //! that amount. A call that exceeds a time limit counts as stalled, since it cannot be
 //! distinguished from one that never returns ([`super::service`]). Therefore a file with background
 //! writeback is also synced as soon as a sync of the amount written so far would take [a
-//! part](PART) of the time limit, according to earlier syncs. Each of these syncs makes pages
-//! clean, and lets writers continue.
+//! part](PART) of the time limit, according to earlier syncs.
 //!
 //! The duration may depend on the number of bytes or of requests (a disk seeks), so both are
 //! bounded. A bound starts low, and is doubled while syncs of nearly the bounded amount are fast. A
 //! slow sync lowers it at once to the amount that would have taken the intended time. On a fast
 //! backend a bound soon exceeds the file's quota and has no effect.
 //!
-//! A sync may also take long regardless of the amount, because a journal is committed or other
-//! processes use the device. If a sync of a smaller amount takes about as long, the bounds are not
-//! lowered further, and are raised again while the duration is short enough.
+//! A sync may also take long regardless of the amount, for example because a journal is committed.
+//! If a sync of a smaller amount takes about as long, the bounds are not lowered further, and are
+//! raised again while the duration is short enough.
 
 use std::time::Duration;
 
-/// Divisor: a sync should take one `PART`th of the time after which a call counts as stalled, so
-/// that it returns in time even if the backend has become several times slower since the last sync.
+/// Divisor: a sync should take one `PART`th of the time limit, so that it returns in time even if
+/// the backend has become several times slower since the last sync.
 const PART: u32 = 4;
 
 /// Bound before the first sync. That sync may count as stalled on a backend that makes fewer than
@@ -35,7 +34,6 @@ pub(crate) struct Amount {
     requests: u64,
 }
 
-/// Amount written to the backend since the last sync, and its bound before the next one.
 #[derive(Debug)]
 pub(crate) struct Pace {
     given: Amount,
@@ -61,7 +59,6 @@ impl Pace {
         self.given.requests = self.given.requests.saturating_add(1);
     }
 
-    /// Returns the bound of requests before the next sync.
     pub(crate) fn most_requests(&self) -> u64 {
         self.most.requests
     }
@@ -70,8 +67,8 @@ impl Pace {
         self.given.bytes >= self.most.bytes || self.given.requests >= self.most.requests
     }
 
-    /// Returns the amount written since the last sync, and resets it. If the sync fails, its pages
-    /// are dirty again, and are counted when they are written again.
+    /// Returns the amount written since the last sync, and resets it. Pages of a failed sync are
+    /// counted when they are written again.
     pub(crate) fn begin_sync(&mut self) -> Amount {
         std::mem::take(&mut self.given)
     }
@@ -103,7 +100,6 @@ impl Pace {
 }
 
 impl Amount {
-    /// Doubles a bound if `given` is at least half of it.
     fn grow(&mut self, given: Self) {
         let grow = |most: &mut u64, given: u64| {
             if given >= *most / 2 {
@@ -193,7 +189,6 @@ mod tests {
         for _ in 0..20 {
             sync(&mut pace, 1 << 20, disk);
         }
-        // Requests of other sizes are bounded according to the measured speed of the disk.
         let (_, took) = sync(&mut pace, 4096, disk);
         assert!(took < STALL, "{took:?}");
         sync(&mut pace, 1 << 20, (5 << 20, 100));

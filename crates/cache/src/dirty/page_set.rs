@@ -1,6 +1,5 @@
-//! Sets of pages of one file. A set has a bit per page, and a count of bits per leaf cluster.
-//!
-//! Place. A mapping that is written to has two sets: dirty pages, and unsynced pages.
+//! Sets of the dirty and of the unsynced pages of one file: a bit per page, and a count per leaf
+//! cluster.
 //!
 //! Layout. The bits of one leaf cluster ([`crate::base::extent`]), for all sets, are in one page of
 //! the operating system's memory, one set after the other. The two counts of a cluster are in one
@@ -15,9 +14,9 @@
 //! is never zero. A thread that walks the set, with or without a lock, finds every page that is
 //! still in the set and whose insertion happens before the walk (by the page's claim or a lock).
 //!
-//! Memory. While no leaf of a cluster is in use, no page of the cluster is in a set. The index
-//! ([`crate::index::extents`]) then may discard the bits, which it charges to the budget. The
-//! counts stay as long as the file is open: 8 bytes for each 8192 pages that were written to.
+//! Memory. While no leaf of a cluster is in use, its bits are zero. The index
+//! ([`crate::index::extents`]) may then discard them; it charges them to the budget. The counts
+//! stay as long as the file is open: 8 bytes for each 8192 pages that were written to.
 //!
 //! Verified by: the tests below; `loom_set_vs_set`, `loom_insert_vs_insert`,
 //! `loom_insert_vs_remove`.
@@ -64,8 +63,8 @@ impl PageSets {
         Some(Self::with_arrays(Reserved::several(Self::lens(nr_pages)?)?))
     }
 
-    /// Returns the lengths of the arrays that [`with_arrays`](Self::with_arrays) requires for pages
-    /// below `nr_pages`.
+    /// Returns the lengths of the arrays for [`with_arrays`](Self::with_arrays), for pages below
+    /// `nr_pages`.
     pub(crate) fn lens(nr_pages: u64) -> Option<[usize; 2]> {
         let nr_extents = usize::try_from(nr_pages.div_ceil(EXTENT_PAGES)).ok()?;
         Some([nr_extents.checked_mul(EXTENT_WORDS)?, nr_extents])
@@ -105,7 +104,6 @@ impl PageSet<'_> {
         (word, 1 << (nr % BITS))
     }
 
-    /// Returns the position of the count for `page`, and the increment for one page.
     const fn count_of(self, page: PageNr) -> (usize, u64) {
         let extent = (page / EXTENT_PAGES) as usize;
         (extent, 1 << (self.which.nr() * COUNT_BITS))
@@ -116,7 +114,7 @@ impl PageSet<'_> {
         let ((at, bit), (extent, one)) = (self.place(page), self.count_of(page));
         // ORDERING: Relaxed, for all operations here and below. A page's changes are ordered by its
         // claim. The insertion happens before a walk that must find the page, so the walk loads
-        // these values or later ones, which read-modify-writes for other pages derive from them.
+        // these values or later ones, which changes for other pages derive from them.
         self.sets.counts[extent].fetch_add(one, Ordering::Relaxed);
         let is_new = self.sets.bits[at].fetch_or(bit, Ordering::Relaxed) & bit == 0;
         if !is_new {

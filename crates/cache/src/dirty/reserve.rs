@@ -1,13 +1,13 @@
 //! Reserve of a file with a page codec: memory for encoded pages in flight to the backend.
 //!
-//! The reserve is allocated when the file is opened, and charged to the cache's budget, so
-//! writeback, which frees memory, needs no free memory. Each file has its own, so no file waits for
-//! the backend or codec of another.
+//! The reserve is allocated and charged to the budget when the file is opened, so writeback, which
+//! frees memory, needs no free memory. Each file has its own, so no file waits for the backend or
+//! codec of another.
 //!
-//! Protocol. Only the holder of the file's writeback lock takes a chunk ([`Reserve::take`]), one
-//! for each page range, which keeps it until its write completes or is abandoned. If no chunk is
-//! free, all chunks are in requests that the same thread has in flight, and it waits for these. So
-//! no thread sleeps in this module.
+//! Protocol. Only the holder of the file's writeback lock takes a chunk ([`Reserve::take`]) for a
+//! page range, which keeps it until its write completes or is abandoned. If no chunk is free, all
+//! are in requests that this thread has in flight, and it waits for these. So no thread sleeps in
+//! this module.
 
 use pagewell_sync::{Mutex, lock};
 
@@ -50,7 +50,6 @@ impl Reserve {
         }
     }
 
-    /// Returns the number of chunks, and the number of pages of each.
     fn shape(page_size: usize, cache_bytes: usize) -> (usize, usize) {
         let all_pages = (MOST.min(cache_bytes / SHARE) / page_size).max(1);
         let nr_pages = (all_pages / NR_CHUNKS).max(1);

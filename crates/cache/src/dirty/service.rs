@@ -2,12 +2,11 @@
 //! outcome of the last attempt.
 //!
 //! The holder of the file's writeback lock records each call of the backend or of the callback
-//! ([`Service::begin_step`]). A flusher records the start and the outcome of each attempt
+//! ([`Service::begin_step`]), and a flusher the start and the outcome of each attempt
 //! ([`Service::begin_attempt`]). A writer at the file's quota waits for an attempt, and gives up
 //! when no call has returned for some time ([`super::pressure`]). This distinguishes a backend that
-//! hangs, or a callback that blocks, from a slow one.
-//!
-//! A model has neither time nor flushers, so the records are empty there.
+//! hangs, or a callback that blocks, from a slow one. In models, which have neither time nor
+//! flushers, the records are empty.
 
 use std::fmt;
 #[cfg(not(loom))]
@@ -30,11 +29,11 @@ use crate::dirty::pressure::Pressure;
 pub(crate) enum Step {
     Hook,
     Write,
-    /// The start of the writeback of some bytes, which a sync completes.
+    /// The start of a sync of some bytes.
     BeginSync,
     Sync,
     Resize,
-    /// The thread removes a page and waits for its fill, in which another thread reads the backend.
+    /// The thread waits for a page's fill, in which another thread reads the backend.
     Read,
 }
 
@@ -52,9 +51,9 @@ impl fmt::Display for Step {
 
 #[cfg(not(loom))]
 impl Step {
-    /// Whether pages may be clean, or gone, after the call. Threads that wait for clean pages are
-    /// notified only then: a flush makes a call for every few pages, and the pages become clean
-    /// together, at the sync.
+    /// Whether pages may be clean, or gone, after the call. Only then are threads notified that
+    /// wait for clean pages: a flush makes many calls, and its pages become clean together, at the
+    /// sync.
     fn may_clean(self) -> bool {
         match self {
             Self::Sync | Self::Resize | Self::Read => true,
@@ -128,7 +127,7 @@ pub(crate) struct Attempt<'s> {
 enum Outcome {
     /// The attempt has succeeded (`None`), or has failed.
     Done(Option<Obstacle>),
-    /// The attempt was skipped: too little time had passed since a failure.
+    /// Skipped: too little time had passed since a failure.
     Skipped,
 }
 
@@ -185,8 +184,8 @@ impl Service {
         self.attendance.call()
     }
 
-    /// Requests that the next attempt make everything durable. Returns the number of the last
-    /// attempt that began before this request.
+    /// Requests that the next attempt make everything durable. Returns the last earlier attempt's
+    /// number.
     pub(crate) fn note_urgent(&self) -> u64 {
         let mut state = self.lock();
         state.is_urgent = true;
@@ -197,7 +196,7 @@ impl Service {
         self.attendance.forget_call();
     }
 
-    /// Takes the request for file `number`. Returns `None` if another thread attends to the file.
+    /// Takes the request for file `number`, unless another thread attends to the file.
     pub(crate) fn begin_attempt<'s>(
         &'s self,
         pressure: &'s Pressure,
@@ -232,8 +231,8 @@ impl Service {
         pause.saturating_sub(at.elapsed())
     }
 
-    /// Returns the obstacle of the last attempt if it failed, until the pause for an urgent attempt
-    /// has passed.
+    /// Returns the obstacle of the last, failed attempt, until the pause for an urgent one has
+    /// passed.
     pub(crate) fn recent_obstacle(&self) -> Option<Obstacle> {
         if self.pause(true) == Duration::ZERO {
             return None;

@@ -4,8 +4,7 @@ use crate::dirty::pace::Pace;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Durability {
-    /// Nothing has been written to the backend since the opening, which may have created the file.
-    /// An earlier writer may not have synced it.
+    /// Nothing was written since the opening. An earlier writer may not have synced the backend.
     AsOpened,
     /// Something was written to the backend, or its size set, since the last sync or the opening.
     Changed,
@@ -15,13 +14,13 @@ pub(crate) enum Durability {
 
 #[derive(Debug)]
 pub(crate) struct Storage {
-    /// Whether the backend is known to have the size that fills use. It is not known if a call has
-    /// failed and the backend has not returned its size since, if writes are in progress, or if the
-    /// file is stored in whole pages and its end has not been set yet.
+    /// Whether the backend is known to have the size that fills use. It is not after a failed call
+    /// until the backend has returned its size, while writes are in progress, and, if the file is
+    /// stored in whole pages, until its end is set.
     pub(crate) is_size_known: bool,
     pub(crate) durability: Durability,
     /// Whether a sync has failed since the last successful sync of the whole file. If so, the
-    /// backend may return bytes that it will not keep, whatever it reports for later syncs.
+    /// backend may return bytes that it will not keep, whatever it reports later.
     pub(crate) is_doubtful: bool,
     /// Whether a write has failed since the last successful sync, so that pages may be dirty.
     pub(crate) may_have_dirty: bool,

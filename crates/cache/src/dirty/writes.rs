@@ -31,8 +31,8 @@ use crate::dirty::storage::Storage;
 /// line, and fields that do not change while the file is open. The other fields are padded.
 pub(crate) struct Writes {
     sets: PageSets,
-    /// Writeback lock. A thread holds it while it writes pages to the backend, syncs it, or sets
-    /// its size. So at most one version of each page and one size are in flight at a time.
+    /// Writeback lock: held while pages are written to the backend, or it is synced or resized. So
+    /// at most one version of each page and one size are in flight at a time.
     pub(crate) writeback: Padded<Mutex<Storage>>,
     pub(crate) commits: Commits,
     pub(crate) oldest: Oldest,
@@ -40,7 +40,6 @@ pub(crate) struct Writes {
     pub(crate) mode: Writeback,
     pub(crate) before_write: Option<Arc<BeforeWrite>>,
     pub(crate) reserve: Option<Reserve>,
-    /// `NO_LOOSE_END`, or the value of [`loose_end`](Self::loose_end).
     loose_end: Padded<AtomicU64>,
     /// Size up to which the backend has accepted growth. A hint that may be outdated.
     checked_size: Padded<AtomicU64>,
@@ -52,7 +51,6 @@ pub(crate) struct Writes {
     pub(crate) handles: Padded<Handles>,
     number: u64,
     pub(crate) share: Share,
-    /// Time since which the file has frames that are not clean.
     pub(crate) since: Padded<Since>,
     pub(crate) service: Padded<Service>,
 }
@@ -107,8 +105,7 @@ impl Writes {
     }
 
     pub(crate) fn note_checked_size(&self, size: u64) {
-        // ORDERING: Relaxed; see `checked_size`. If the larger value is lost, the backend is
-        // queried again.
+        // ORDERING: Relaxed; if the larger value is lost, the backend is queried again.
         self.checked_size.store(size, Ordering::Relaxed);
     }
 
@@ -141,7 +138,6 @@ impl Writes {
         }
     }
 
-    /// Returns a description of the first option that differs from the open file's.
     pub(crate) fn mismatch(&self, options: &WriteOptions) -> Option<String> {
         match options.mode {
             Some(mode) if mode != self.mode => {
@@ -152,7 +148,7 @@ impl Writes {
             }
             _ => {}
         }
-        // Two closures of the same type are different callbacks, since their state may differ.
+        // Closures of the same type may have different state.
         match (&self.before_write, &options.before_write) {
             (Some(own), Some(named))
                 if !std::ptr::addr_eq(Arc::as_ptr(own), Arc::as_ptr(named)) =>
@@ -164,13 +160,13 @@ impl Writes {
         }
     }
 
-    /// Returns the end of the file if the backend may have nonzero bytes between it and the end of
-    /// its page. A file in whole pages may have such bytes after a truncation or an opening. They
-    /// must not become part of the file when it grows ([`crate::writeback::tail`]).
+    /// Returns the end of the file if the backend of a file in whole pages may have nonzero bytes
+    /// between it and the end of its page. They must not become part of the file
+    /// ([`crate::writeback::tail`]).
     pub(crate) fn loose_end(&self) -> Option<u64> {
-        // ORDERING: Relaxed; the value is set under the size lock, which every thread that extends
-        // the file holds, and changes only under the writeback lock. A thread that loads a value
-        // that was cleared concurrently checks again under that lock.
+        // ORDERING: Relaxed; set under the size lock, which every thread that extends the file
+        // holds. A thread that loads a value that is cleared concurrently checks again under the
+        // writeback lock.
         let end = self.loose_end.load(Ordering::Relaxed);
         (end != NO_LOOSE_END).then_some(end)
     }
@@ -198,8 +194,7 @@ impl Writes {
     pub(crate) fn cutting<'w>(&'w self, waits: &'w WaitTable) -> Cutting<'w> {
         // ORDERING: Relaxed; a thread whose read is short because of the truncation also sees this
         // store, if the backend orders its calls (the operating system and the memory backend do).
-        // With another backend, the thread may report a truncation outside the cache, but returns
-        // no wrong bytes.
+        // Otherwise it may report a truncation outside the cache, but returns no wrong bytes.
         self.is_cutting.store(true, Ordering::Relaxed);
         Cutting {
             is_cutting: &self.is_cutting,
@@ -215,8 +210,8 @@ impl Writes {
     }
 
     pub(crate) fn is_cutting(&self) -> bool {
-        // ORDERING: Acquire; pairs with the release in the guard's drop: a thread that sees the end
-        // of the truncation sees the new size.
+        // ORDERING: Acquire; pairs with the release in the guard's drop, which publishes the new
+        // size.
         self.is_cutting.load(Ordering::Acquire)
     }
 
@@ -236,8 +231,8 @@ impl Writes {
         self.dirty().next(pages.start, pages.end)
     }
 
-    /// Updates the sets and the number of frames that are not clean, after a change of the state of
-    /// a page of `order`. The caller has claimed the page's slot.
+    /// Updates the sets and the number of frames that are not clean, for a page whose slot the
+    /// caller has claimed.
     #[inline]
     pub(crate) fn note_state(
         &self,
@@ -246,7 +241,6 @@ impl Writes {
         before: PageState,
         after: PageState,
     ) {
-        // Most writes are to pages that are already dirty.
         if before != after {
             self.note_change((pressure, order), page, before, after);
         }
@@ -297,12 +291,12 @@ impl Writes {
         let _ = (pressure, self.number, Call::Close);
     }
 
-    /// Requests that a flusher make the file durable now. Returns the number of the last attempt
-    /// that began before this request.
+    /// Requests that a flusher make the file durable now. Returns the last earlier attempt's
+    /// number.
     #[cfg(not(loom))]
     pub(crate) fn call_now(&self, pressure: &Pressure) -> u64 {
         let nr = self.service.note_urgent();
-        // A queued request may not be taken before the requests resume. A second one does no harm.
+        // A queued request may not be taken before the requests resume. A second one is harmless.
         if self.service.note_call() || pressure.calls.are_to_stop() {
             pressure.calls.call(Call::CleanNow(self.number));
         }

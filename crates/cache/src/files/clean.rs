@@ -2,9 +2,9 @@
 //!
 //! A writer at its file's quota ([`crate::dirty::pressure`]), and a thread that finds no frame
 //! because of pages that are not clean, request that flushers clean files ([`super::flushers`]),
-//! and wait. While requests are served, these threads call neither a backend nor a callback: a
-//! callback runs only on a thread that operates on its file, or on a flusher. The error of such a
-//! thread names the call that does not return.
+//! and wait. While requests are served, they call neither a backend nor a callback: a callback runs
+//! only on a thread that operates on its file, or on a flusher. The error of such a thread names
+//! the call that does not return.
 //! - A writer waits for its file. It gives up if no page became clean and an attempt has failed, a
 //!   call of the backend or the callback has not returned for 0.9 s (`Builder::stall_timeout`), or
 //!   no attempt or call has begun for this time.
@@ -12,6 +12,7 @@
 //!   has failed or stalled as above; a call already in progress counts as stalled after 0.2 s.
 //!
 //! While requests are stopped ([`crate::Cache::quiesce`]), a writer cleans its file itself, and a
+//! thread without a frame fails.
 //! thread without a frame fails.
 
 use std::collections::HashSet;
@@ -39,7 +40,6 @@ use crate::mapping::record::Mapping;
 use crate::supply::reclaim::nodes::{frames_at, simplest};
 use crate::writeback::flush::Flusher;
 
-/// Time for which a thread without a frame waits for a call that was already in progress.
 #[cfg(not(loom))]
 const FOR_OLD_CALLS: Duration = Duration::from_millis(200);
 
@@ -118,7 +118,6 @@ impl<S: RefScheme> Cleaner<'_, S> {
         }
     }
 
-    /// Cleans a file while requests are stopped.
     fn clean_here(self, mapping: &Mapping<S>) -> Result<(), Error> {
         let pressure = &self.0.shared.pressure;
         let writes = mapping.writes(Op::Write)?;
@@ -162,11 +161,9 @@ impl<S: RefScheme> Cleaner<'_, S> {
     }
 
     /// Requests the cleaning of all files with background writeback that have pages in frames of
-    /// `place` which are not clean, and waits as `clean_any` does. Returns `true` if any page has
-    /// become clean.
-    ///
-    /// The caller must hold no lock, since the call waits for backends and callbacks. Returns
-    /// `false` at once in a callback, a codec or a fork, and while requests are stopped.
+    /// `place` which are not clean, and waits as `clean_any` does. Returns `true` if any page
+    /// became clean. In a callback, a codec or a fork, and while requests are stopped, does
+    /// nothing. The caller must hold no lock, since the call waits for backends and callbacks.
     #[cold]
     pub(crate) fn make_clean_at(self, order: Order, place: Place) -> bool {
         if !self.0.shared.home.is_here() || InHook::is_so() {
@@ -175,7 +172,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
         let nr_cleaned = || self.0.shared.pressure.nr_cleaned();
         let before = nr_cleaned();
         let numbers = self.unclean_files(simplest(self.pool(), place));
-        // The error is recorded for the file's handles. Some pages may be clean nevertheless.
+        // The error is recorded for the file's handles, and some pages may be clean.
         let _ = self.clean_any(numbers, (&nr_cleaned, before), order);
         nr_cleaned() != before
     }
@@ -203,10 +200,9 @@ impl<S: RefScheme> Cleaner<'_, S> {
     }
 
     /// Requests that flushers make the files `numbers` with background writeback durable. Waits
-    /// until `nr_cleaned` differs from `before`, and up to [`FOR_MORE`] longer for a block, for
-    /// which a few pages may not suffice. Stops waiting when each file was cleaned, has failed
-    /// (perhaps just before) or stalled, or is being closed. Returns the first error. While
-    /// requests are stopped, does nothing.
+    /// until `nr_cleaned` differs from `before`, and up to [`FOR_MORE`] longer for a block. Stops
+    /// waiting when each file was cleaned, has failed (perhaps just before) or stalled, or is being
+    /// closed. Returns the first error. While requests are stopped, does nothing.
     #[cfg(not(loom))]
     fn clean_any(
         self,
@@ -288,8 +284,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
             })
             .map(|record| record.owner().0)
             .collect();
-        // The metadata of a page's frame is only a hint: the leaf that it names may have been
-        // freed. So check, with a reference, that the frame is a leaf.
+        // A frame's metadata is only a hint. So check, with a reference, that the frame is a leaf.
         let files = leaves.into_iter().filter_map(|leaf| {
             let leaf = FrameNr::new(u32::try_from(leaf).ok()?);
             let TryGetFrame::Taken(reference) = self.pool().try_get(leaf) else {
@@ -326,7 +321,6 @@ pub(super) fn obstacle_of(error: &Error) -> Obstacle {
     }
 }
 
-/// Returns the error of a thread that needs clean pages of the file of `mapping`.
 #[cfg(not(loom))]
 fn error_of_obstacle<S: RefScheme>(obstacle: Obstacle, mapping: &Mapping<S>) -> Error {
     let error = throttled(mapping, obstacle.text);

@@ -13,7 +13,7 @@
 //! # Locks
 //!
 //! A flusher calls a callback with a weak reference to its file ([`super::visit`]) and the file's
-//! writeback lock, and with no lock that an operation on another file could need.
+//! writeback lock, and with no lock that operations on other files need.
 //!
 //! [`Rounds`] serialises callers that stop the requests ([`crate::Cache::quiesce`]).
 
@@ -81,8 +81,8 @@ impl<T: Send + Sync + 'static> Flushers<T> {
         }
     }
 
-    /// Starts the watcher and a flusher, unless they were started before. The threads end at the
-    /// latest when `owner`, which contains this value, is dropped.
+    /// Starts the watcher and a flusher, once. The threads end at the latest when `owner`, which
+    /// contains this value, is dropped.
     #[cfg(not(loom))]
     pub(crate) fn start(&self, owner: &Arc<T>) -> std::io::Result<()> {
         let mut is_started = lock(&self.is_started);
@@ -108,7 +108,7 @@ impl<T: Send + Sync + 'static> Flushers<T> {
         }
     }
 
-    /// Whether `hold` would wait for this thread itself: it has the guard, or is a flusher at work.
+    /// Whether `hold` would wait for this thread: it has the guard, or is a flusher at work.
     pub(crate) fn are_held_here(&self) -> bool {
         let address = Arc::as_ptr(&self.calls).addr();
         self.rounds.holder.is_set() || AT_WORK_FOR.get() == address
@@ -195,9 +195,9 @@ fn run_watcher<T: Send + Sync + 'static>(
 fn run_flusher<T>(owner: &Weak<T>, calls: &Calls, serve: fn(&Arc<T>, Call)) {
     while let Some(call) = calls.take(PATIENCE) {
         AT_WORK_FOR.set(std::ptr::from_ref(calls).addr());
-        // A panic of a backend is reported by the panic hook, and leaves a consistent state, so the
-        // thread continues with other files. The drop of `owner`, which may be the last reference,
-        // runs in this closure too.
+        // A panic of a backend is reported by the panic hook, and leaves a consistent state:
+        // continue with other files. The drop of `owner`, perhaps the last reference, runs in this
+        // closure too.
         let work = || {
             if let Some(owner) = owner.upgrade() {
                 serve(&owner, call);

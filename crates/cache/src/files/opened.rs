@@ -5,8 +5,7 @@
 //! flushers, in-flight fills, offloaded calls, threads that wait for clean pages, and evictions of
 //! leaves have *weak references* ([`super::visit`], [`crate::mapping::visitor`]). The thread that
 //! drops the last strong reference waits until no weak reference is left, so the drop of a weak one
-//! never closes a file. Pins do not keep a file open: an owned pin
-//! ([`OwnedPageGuard`](crate::OwnedPageGuard)) keeps only the memory of its frame.
+//! never closes a file. Pins do not keep a file open.
 //!
 //! # Protocol
 //!
@@ -22,25 +21,25 @@
 //! ```
 //!
 //! Both counts are in one word ([`crate::mapping::users`]), so steps 1 and a are ordered. If step a
-//! comes first, step 2 waits for step e, and the mapping exists at step b, since it is dropped
-//! after step 2. If step 1 comes first and drops the last strong reference, every later step a
-//! fails. So a thread with a weak reference tears no mapping down, and may hold claims and locks.
+//! comes first, step 2 waits for step e, and the mapping, which is dropped afterwards, exists at
+//! step b. If step 1 comes first and drops the last strong reference, every later step a fails. So
+//! a thread with a weak reference tears no mapping down, and may hold claims and locks.
 //!
 //! If the file is opened again while a thread waits at step 2, another thread will close the file,
-//! and the wait is over. The thread that opens the file wakes the waiting thread, since step e
-//! wakes no thread while the file has a strong reference.
+//! and the wait is over. The thread that opens the file wakes the waiting one, since step e wakes
+//! no thread while the file has a strong reference.
 //!
 //! # Waits
 //!
 //! A thread with a weak reference may acquire the file's writeback lock, and call the backend and
 //! the callback. The thread that drops the last handle of a file open for writing acquires that
-//! lock anyway, to make everything durable. In addition, step 2 waits for fills in flight and
-//! offloaded calls.
+//! lock anyway, to make everything durable. Step 2 also waits for in-flight fills and offloaded
+//! calls.
 //!
 //! In a codec, and in a callback if the file is open for writing, the drop waits for nothing, since
 //! the thread may itself have a weak reference to the file. If the last strong reference is dropped
-//! there, a flusher drops it later. If the last handle of a file open for writing is dropped in a
-//! callback or a codec, a flusher gets a strong reference of its own, and makes the file durable.
+//! there, a flusher drops it later. If the last handle of a file open for writing is dropped there,
+//! a flusher gets a strong reference of its own, and makes the file durable.
 //!
 //! A thread has a weak reference to one file at a time, with two exceptions: to a second file for a
 //! few steps, while it evicts a leaf of that file; and in a callback or an offloaded call, while it
@@ -96,9 +95,9 @@ impl<S: RefScheme> Opened<S> {
     }
 
     /// Returns a strong reference to the file of `backend`, whose name in errors is `path`, and
-    /// whether it was already open. If so, `backend` is dropped, and the page size and `how` of the
-    /// first opening apply. May evict pages. Returns the errors of [`Mapping::new`], of
-    /// [`Target::new`] and of [`same::check`].
+    /// whether it was already open. If so, `backend` is dropped, and the first page size and `how`
+    /// apply. May evict pages. Returns the errors of [`Mapping::new`], [`Target::new`] and
+    /// [`same::check`].
     pub(crate) fn of_backend(
         files: &Arc<Files<S>>,
         backend: Arc<dyn Backend>,
@@ -170,8 +169,8 @@ impl<S: RefScheme> Opened<S> {
     }
 
     /// If `remove` removes the last handle of a file open for writing, makes everything durable
-    /// ([`Flusher::save_at_the_end`]), except in a fork. If this thread is in a callback or a
-    /// codec, it leaves that to a flusher, since it may hold this file's writeback lock.
+    /// ([`Flusher::save_at_the_end`]), except in a fork. In a callback or a codec, a flusher does
+    /// so.
     fn save_after_last(&self, remove: impl FnOnce(&Handles) -> bool) -> Result<(), Error> {
         let Some(writes) = self.writes_if_any() else {
             return Ok(());
@@ -180,10 +179,9 @@ impl<S: RefScheme> Opened<S> {
             return Ok(());
         }
         if InHook::is_so() {
-            // The flusher gets a strong reference of its own, since the owners of others may be
-            // past the point at which they make the file durable, or may not be handles. This
-            // thread's reference still exists, so no thread waits at step 2, and the result of
-            // `add_share` is not needed.
+            // The flusher needs a strong reference of its own: the owners of others may be past the
+            // point at which they make the file durable. This thread's reference still exists, so
+            // no thread waits at step 2, and the result of `add_share` is not needed.
             let _ = self.users().add_share();
             self.close_later();
             return Ok(());
@@ -192,8 +190,8 @@ impl<S: RefScheme> Opened<S> {
     }
 
     /// Closes a handle. If it is the last one, first makes the file durable. After an error
-    /// ([`Flusher::save_at_the_end`]), the handle stays counted. One that may write counts as a
-    /// writer until it is closed, so that no exclusive open succeeds before.
+    /// ([`Flusher::save_at_the_end`]), the handle stays counted. A writer counts until it is
+    /// closed, so that no exclusive open succeeds before.
     pub(crate) fn close_handle(&self, access: Handle) -> Result<(), Error> {
         let saved = self.save_after_last(Handles::remove_keeping_writer);
         if let Some(writes) = self.writes_if_any() {
@@ -277,8 +275,8 @@ impl<S: RefScheme> Drop for Opened<S> {
     }
 }
 
-/// Admission of a handle that is not created yet. If the handle may write, it is counted as a
-/// writer until the drop of this value, or of the handle that is created from it.
+/// Admission of a handle to be created. One that may write is counted as a writer until the drop of
+/// this value, or of the handle.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Admitted<'m, S: RefScheme> {
@@ -302,7 +300,7 @@ impl<'m, S: RefScheme> Admitted<'m, S> {
         is_exclusive: bool,
     ) -> Option<Self> {
         let is_admitted = writes.handles.admit_writer(is_exclusive);
-        // Not created if it was refused: its drop would remove a writer.
+        // Only if admitted: its drop removes a writer.
         is_admitted.then(|| Self {
             mapping,
             access: Handle::Write,

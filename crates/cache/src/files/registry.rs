@@ -24,7 +24,7 @@ pub(crate) struct Registry<S: RefScheme> {
 struct Tables<S: RefScheme> {
     /// Files that are being opened for writing by path, from before the file's lock is acquired
     /// until the file is registered or the open has failed. So a thread that finds a file locked by
-    /// such an open finds it in this set, or registered.
+    /// such an open finds the file here, or registered.
     opening: HashSet<FileId>,
     /// Numbers of the open mapping of each file, and of those whose backend is being closed.
     by_file: HashMap<FileId, Vec<u64>>,
@@ -43,7 +43,6 @@ impl<S: RefScheme> Tables<S> {
     }
 }
 
-/// Registered mapping, and the numbers of strong and weak references to its file.
 pub(crate) type Registered<S> = (Weak<Mapping<S>>, Arc<Users>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,11 +65,9 @@ impl<S: RefScheme> Registry<S> {
     }
 
     /// Returns a strong reference to the open mapping of the file `id`, and whether the file was
-    /// open. If it was not, `make` creates the mapping with the number that it gets.
-    ///
-    /// `make` is called without the registry lock, which the eviction of a leaf acquires. An unused
-    /// result of `make` is also dropped without the lock, after the strong reference to the open
-    /// mapping is counted: the drop may take long, and may close files that belong to the program.
+    /// open. If it was not, `make` creates the mapping with the number that it gets. `make` is
+    /// called, and its unused result dropped, without the registry lock, which the eviction of a
+    /// leaf acquires. The drop may take long, and may close files that belong to the program.
     pub(super) fn open_or_make<E>(
         &self,
         id: FileId,
@@ -91,7 +88,7 @@ impl<S: RefScheme> Registry<S> {
         }
         drop(tables);
         if open.is_none() {
-            // A thread that waits until another mapping of the file is closed can use the new one.
+            // Threads that wait until another mapping of the file is closed can use the new one.
             self.changed.notify_all();
         }
         Ok(match open {

@@ -11,8 +11,7 @@ use crate::mapping::record::Mapping;
 
 /// Whether `new`, possibly opened with `O_PATH`, is proven to be the open file. If the backend of
 /// `open` has no descriptor, its `id` is trusted. Fails with
-/// [`AmbiguousFile`](crate::ErrorKind::AmbiguousFile) if `new` is another file, and with the errors
-/// of [`compare`].
+/// [`AmbiguousFile`](crate::ErrorKind::AmbiguousFile) for another file, and as [`compare`] does.
 pub(crate) fn is_proven<S: RefScheme>(
     open: &Mapping<S>,
     new: BorrowedFd<'_>,
@@ -27,8 +26,8 @@ pub(crate) fn is_proven<S: RefScheme>(
     }
 }
 
-/// Checks that no evidence distinguishes `new` from the open file. If the open file description of
-/// `new` has a lock, the lock is the open file's. Fails as [`is_proven`] does.
+/// Checks that no evidence distinguishes `new` from the open file, whose lock that of `new` is, if
+/// it has one. Fails as [`is_proven`] does.
 pub(crate) fn check<S: RefScheme>(open: &Mapping<S>, new: BorrowedFd<'_>) -> Result<(), Error> {
     // `new` may be a duplicate of the open file's descriptor, and share its lock.
     check_by(open, new, is_locked)

@@ -23,9 +23,8 @@ pub(crate) struct Files<S: RefScheme> {
     /// [`CacheFrames`](crate::CacheFrames). An owned pin keeps no ring, thread or descriptor.
     pub(crate) engines: Arc<Engines>,
     pub(crate) flushers: Flushers<Self>,
-    /// Strong references to files whose last handle or last strong reference was dropped in a
-    /// callback or a codec. A flusher drops them, or a caller of
-    /// [`quiesce`](crate::Cache::quiesce).
+    /// Strong references to files whose last handle or strong reference was dropped in a callback
+    /// or a codec, to be dropped by a flusher or in [`quiesce`](crate::Cache::quiesce).
     pub(super) left: Mutex<Vec<Share<S>>>,
     pub(crate) companion: Mutex<Weak<Companion>>,
 }

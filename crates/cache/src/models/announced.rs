@@ -72,7 +72,6 @@ fn loom_announced_pin_vs_write() {
         mark(&mapping);
         let pinner = pinner(mapping.mapping(), |byte| byte == OURS || byte == 1);
         write(&mapping, 0, 1);
-        // Overwrite the old frame, if it is free.
         if let Some(next) = files.supply().pool().alloc(mapping.order()) {
             scribble(&next);
         }

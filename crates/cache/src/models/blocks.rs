@@ -29,8 +29,7 @@ fn take_block(files: &Files<LockBit>) -> bool {
     block.is_ok()
 }
 
-/// Pages 0 and 1, in the only two frames that can become a block: all others are allocated. The
-/// first array element is the page in the lower frame.
+/// Pages 0 and 1, in the only two frames that can become a block; first the one in the lower frame.
 struct Place<'s> {
     pages: [u64; 2],
     frames: [FrameNr; 2],

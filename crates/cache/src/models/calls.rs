@@ -15,7 +15,6 @@ struct File {
     /// Flags that the callers set before their requests, which an attempt must see.
     done: [AtomicBool; 2],
     is_attended: AtomicBool,
-    /// Flags of callers that attempts have seen.
     seen: [AtomicBool; 2],
 }
 
@@ -28,7 +27,7 @@ impl File {
         }
     }
 
-    /// Orders the taker of a request after the caller that queued it, and after no other.
+    /// Orders the taker of a request after the caller that queued it, and no other.
     fn queue(&self) {
         self.nr_queued.fetch_add(1, Ordering::AcqRel);
     }

@@ -19,9 +19,7 @@ struct Cut {
     /// Writeback lock, which guards the number of syncs.
     writeback: Mutex<usize>,
     dirty: PageSets,
-    /// Set of durable pages, with one bit for each page.
     durable: AtomicUsize,
-    /// Number of the sync that fails, if one fails.
     fails: Option<usize>,
 }
 

@@ -179,8 +179,8 @@ fn loom_pin_mut_vs_pin_mut() {
     });
 }
 
-/// A page is discarded while it is locked, and another thread locks the page that is filled in its
-/// place. The holder of the first lock replaces nothing, and does not end the second lock.
+/// A page is discarded while it is locked, and another thread locks the page filled in its place.
+/// The first guard replaces nothing, and does not end the second lock.
 #[test]
 fn loom_pin_mut_vs_discard() {
     explore(2, || {

@@ -70,8 +70,7 @@ fn with_failing_read(
     (open(files, SharedBackend(Arc::clone(&backend))), backend)
 }
 
-/// A reader that has joined the report of a page, and then waits for a fill that fails, finds the
-/// error when it is woken. A later reader reads the page anew.
+/// A reader that waits for a fill that fails finds the error when woken. A later reader reads anew.
 #[test]
 fn loom_failed_fill_vs_follower() {
     explore(3, || {
@@ -100,8 +99,8 @@ fn loom_failed_fill_vs_follower() {
     });
 }
 
-/// A reader that waits for a fill that fails returns although the page is then claimed again, and
-/// that claim does not end.
+/// A reader that waits for a fill that fails returns, although a later claim of the page does not
+/// end.
 #[test]
 fn loom_failed_fill_vs_later_claim() {
     explore(3, || {
@@ -131,8 +130,8 @@ fn loom_failed_fill_vs_later_claim() {
     });
 }
 
-/// Two threads miss a page whose first read fails. Each gets the bytes or an error, and the page is
-/// read at most twice.
+/// Two threads miss a page whose first read fails. It is read at most twice; each gets bytes or an
+/// error.
 #[test]
 fn loom_failed_fill_vs_read() {
     explore(2, || {

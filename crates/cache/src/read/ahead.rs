@@ -20,6 +20,7 @@ use pagewell_sync::{Mutex, try_lock};
 
 use crate::base::page::PageNr;
 
+/// Maximum number of bytes that are read ahead together.
 const MOST_TOGETHER: usize = 128 << 10;
 
 /// Maximum number of bytes read ahead apart: enough for a few large transfers at once.
@@ -130,6 +131,7 @@ impl Stream {
 
 impl Sequence {
     pub(crate) fn new(page_size: usize, nr_frames: usize) -> Self {
+        // Readahead must not evict pages that the reader is about to reach.
         let pool = nr_frames * pagewell_frame::FRAME_BYTES / 16;
         let most = |bytes: usize| (bytes.min(pool) / page_size).max(1) as u64;
         Self {
@@ -154,6 +156,7 @@ impl Sequence {
         self.advice.store(advice as u64, Ordering::Relaxed);
     }
 
+    /// Whether first reads leave the accessed bit clear.
     pub(crate) fn is_once(&self) -> bool {
         self.has(Advice::Once)
     }
@@ -175,6 +178,7 @@ impl Sequence {
         if self.has(Advice::Random) {
             return alone;
         }
+        // Another thread of the handle holds the lock: read only what is needed.
         let Some(mut streams) = try_lock(&self.streams) else {
             return alone;
         };

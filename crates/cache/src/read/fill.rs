@@ -87,11 +87,13 @@ pub(super) struct Batch<'m, S: RefScheme> {
     _permit: Permit<'m>,
     filler: Filler<'m, S>,
     page: PageNr,
+    /// Size of the backend's file at the preparation. The fill reads no byte past it.
     size: u64,
 }
 
 pub(super) enum Landed {
     Pages(usize),
+    /// No page was read because of a truncation.
     Cut,
 }
 
@@ -404,6 +406,7 @@ impl<'m, S: RefScheme> Batch<'m, S> {
                 && let Err(error) = restorer.restore(page, bytes)
             {
                 if nr_read != 0 {
+                    // A reader of this page gets the error from its own fill.
                     break;
                 }
                 self.filler.0.supply().counters.add(Event::FailedFill, 1);

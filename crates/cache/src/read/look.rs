@@ -52,6 +52,7 @@ pub struct Words<'w> {
 }
 
 impl<'w> Words<'w> {
+    /// Creates the words to watch from their addresses and initial values.
     #[inline(always)]
     #[must_use]
     pub fn new(first: (&'w AtomicU64, u64), second: Option<(&'w AtomicU64, u64)>) -> Self {

@@ -5,6 +5,7 @@ use pagewell_sync::bytes::RacySource;
 use crate::read::look::{Look, Torn, Watch};
 use crate::read::view::View;
 
+/// Outcome of an attempt.
 #[derive(Debug)]
 #[must_use]
 pub enum Looked<R> {

@@ -158,6 +158,7 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
             Ok(found) => found,
             Err(error) => self.get_after(error, page, &|| ahead())?,
         };
+        // The file may have become shorter.
         let rest = end.saturating_sub(start);
         if rest == 0 {
             return Err(past_end());

@@ -108,6 +108,7 @@ impl<S: RefScheme> Reader<'_, S> {
         others
     }
 
+    /// Prefetches the slots of up to [`GROUP`] pages, and then the first lines of the pages.
     pub(crate) fn prefetch_pages(self, pages: &[PageNr]) {
         let index = self.0.index().looker();
         for &page in pages {

@@ -63,6 +63,7 @@ impl Waiting {
             .is_some_and(|report| report.is_settled())
     }
 
+    /// Drops the report. Fails with the error that is stored in it.
     fn check_report(&mut self) -> Result<(), Error> {
         let Some(report) = self.report.take() else {
             return Ok(());
@@ -81,6 +82,7 @@ impl Waiting {
     ) -> Result<Step<Found<'m, S>>, Error> {
         self.take_out(mapping);
         if page != self.page {
+            // The result of the previous page's fill does not apply to this one.
             *self = Self {
                 page,
                 ..Self::default()

@@ -192,6 +192,7 @@ impl<'v, W: Watch> View<'v, W> {
     {
         self.look.count()?;
         let len = width.checked_mul(count).ok_or(Torn)?;
+        // No product or sum below exceeds these two.
         self.bytes.get(at, len).ok_or(Torn)?;
         let (mut low, mut high) = (0, count);
         while low < high {

@@ -65,6 +65,7 @@ pub(crate) struct Held<'m, S: RefScheme> {
 impl<'m, S: RefScheme> Viewer<'m, S> {
     #[inline(always)]
     fn begin<R>(self, page: PageNr) -> Result<Ground<'m>, Looked<R>> {
+        // Loaded before the first atomic access, as in [`crate::read::reader`].
         let view = self.0.index().view();
         let page_size = self.0.page_size();
         let start = page.wrapping_shl(self.0.page_shift());
@@ -127,6 +128,7 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
         }
     }
 
+    /// Repeats attempts on `page` until one is valid. If the page is missing, fills `ahead` pages.
     #[inline]
     pub(crate) fn view<R, F, A>(self, page: PageNr, mut look: F, ahead: A) -> Result<R, Error>
     where
@@ -179,6 +181,7 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
         };
         Ok(Held {
             reference,
+            // If the end of the file has changed since the lookup, the token counts as changed.
             token: token.of_len(len),
             len,
         })

@@ -13,11 +13,11 @@
 //! So a fork of a space does not wait for the fill of a page, and a callback may use spaces.
 //!
 //! Progress. A try is repeated because another thread has changed the page, or has used or evicted
-//! the resource of a wait. While the caller has a [`HeldPage`], its page stays cached, so reads and
-//! copies of it are repeated only for the first reason.
+//! the resource of a wait. With a [`HeldPage`], which keeps its page cached, only the first reason
+//! is left for reads and copies.
 //!
 //! Truncations. A user that keeps copies of pages is called ([`FileUser::cut`]) under the size
-//! lock, so the file cannot grow, or be written to past its new end, before the call has returned.
+//! lock: before it returns, the file neither grows nor is written to past its new end.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -303,7 +303,6 @@ impl<S: RefScheme> MappedFile<S> {
         match wait.0 {
             Why::Missing => drop(self.hold(page, 1)?),
             Why::Raced => Lookup(mapping).wait_for_change(page, &mut spare.backoff)?,
-            // A `Wait` that another cache has returned may name any frame.
             Why::Locked(lock) => {
                 if let Some(writes) = mapping.writes_if_any()
                     && lock.frame.index() < mapping.pool().nr_frames()

@@ -16,8 +16,8 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
     /// Allocates a block of `order`, and evicts pages for it if necessary. May wait for fills in
     /// flight. The caller may hold a claim.
     pub(crate) fn alloc(self, order: Order) -> Result<UniqueFrame<'s, S>, OutOfFrames> {
-        // A batch of pages is evicted before free frames are taken from the whole pool: the latter
-        // drains other thread caches, which stops their owners.
+        // Before free frames are taken from the whole pool, which drains other thread caches and
+        // thereby stops their owners, a batch of pages is evicted.
         let found = self.alloc_or_evict_batch(order);
         match found.or_else(|| self.0.pool().alloc(order)) {
             Some(unique) => Ok(unique),
@@ -25,8 +25,8 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
         }
     }
 
-    /// Allocates a block that is free locally, or from one batch of evicted pages. CLOCK has no
-    /// batches.
+    /// Allocates a block that is free locally, or from one batch of evicted pages (none under
+    /// CLOCK).
     #[inline]
     fn alloc_or_evict_batch(self, order: Order) -> Option<UniqueFrame<'s, S>> {
         self.0.queues.as_ref()?;
@@ -48,9 +48,9 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
             .or_else(|| Reclaimer(self.0).find_unmarked(order))
     }
 
-    /// As [`alloc`](Self::alloc), but at `place`, whose node must be one of the pool. If `place`
-    /// excludes or prefers nodes, evicts in the order of the clock hand. For a single frame on only
-    /// one node, evicts a few more pages.
+    /// As [`alloc`](Self::alloc), but at `place`, whose node must be one of the pool. Evicts in the
+    /// order of the clock hand if nodes are excluded or preferred, and a few more pages for a
+    /// single frame on only one node.
     pub(crate) fn alloc_at(
         self,
         order: Order,

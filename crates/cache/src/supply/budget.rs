@@ -36,7 +36,6 @@ impl State {
 }
 
 impl Budget {
-    /// Returns the withheld frames in ascending order.
     pub(crate) fn withheld(&self) -> Vec<FrameNr> {
         let mut withheld = lock(&self.state).withheld.clone();
         withheld.sort_unstable();
@@ -49,8 +48,8 @@ impl Budget {
         state.withheld.iter().filter(within).count()
     }
 
-    /// Charges `bytes`, and withholds frames of `spare` if necessary, which it removes from
-    /// `spare`. Returns `false`, with nothing charged, if these do not suffice.
+    /// Charges `bytes`, and withholds frames that it removes from `spare`. If these do not suffice,
+    /// charges nothing and returns `false`.
     pub(super) fn try_charge<S: RefScheme>(
         &self,
         bytes: usize,
@@ -67,7 +66,7 @@ impl Budget {
         true
     }
 
-    /// Frames that need no longer be withheld are freed after the lock is released.
+    /// Frames to be freed are freed after the lock is released.
     pub(super) fn uncharge<S: RefScheme>(&self, claims: &Claims<S>, bytes: usize) {
         let surplus = {
             let mut state = lock(&self.state);

@@ -9,8 +9,7 @@ use crate::base::page_state::PageState;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stays {
-    /// The frame is free, or part of a block that is counted with its first frame. In a request for
-    /// a block, also a frame that could be evicted.
+    /// The frame is free, or a tail. In a request for a block, also a frame that could be evicted.
     Free,
     Dirty,
     Written,
@@ -34,8 +33,8 @@ pub(crate) enum Stays {
 const NR_REASONS: usize = Stays::Raced as usize + 1;
 
 impl Stays {
-    /// Returns the reason why a frame cannot be evicted, or `None` if an eviction may succeed, and
-    /// the kind and order of its block. Reads only the metadata, so hits are not affected.
+    /// Returns the reason why a frame cannot be evicted, if any, and kind and order of its block.
+    /// Reads only the metadata, so hits are not affected.
     pub(crate) fn of<S: RefScheme>(record: &FrameMeta<S>) -> (Option<Self>, FrameKind, Order) {
         let (kind, order) = record.kind();
         let stays = match kind {
@@ -64,8 +63,8 @@ impl Stays {
     }
 }
 
-/// Maximum number of referenced frames for which a request assumes readers, which hold their
-/// references for a few steps. If there are more, it assumes pins and does not wait for them.
+/// Maximum number of referenced frames for which a request assumes readers, with references for a
+/// few steps. If there are more, it assumes pins, and does not wait.
 const READERS: usize = 1024;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -115,8 +114,8 @@ impl Census {
         self.nr(Stays::Owned).saturating_sub(self.nr_withheld)
     }
 
-    /// Whether a frame may soon be free: because of cleared accessed bits, or of other threads'
-    /// operations in progress. A wait in this layer neither cleans a page nor ends a pin.
+    /// Whether a frame may soon be free, because of cleared accessed bits or operations in
+    /// progress. No wait in this layer cleans a page or ends a pin.
     pub(crate) fn may_change(&self) -> bool {
         let nr_held = self.nr(Stays::Held);
         self.nr(Stays::Raced) != 0
@@ -125,7 +124,6 @@ impl Census {
             || (1..=READERS).contains(&nr_held)
     }
 
-    /// Returns the number of frames that are reported as pinned: held, raced or not counted.
     fn nr_pinned(&self) -> usize {
         let all: usize = self.by_reason.iter().sum();
         self.nr_frames
@@ -133,7 +131,6 @@ impl Census {
     }
 }
 
-/// Lists the reasons that occur, with the numbers of frames.
 impl fmt::Display for Census {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nr_withheld = self.nr_withheld.min(self.nr(Stays::Owned));

@@ -12,8 +12,8 @@ pub(crate) struct Charges<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 
 impl<'s, S: RefScheme> Charges<'s, S> {
     pub(crate) fn charge(self, bytes: usize) -> Result<(), OutOfFrames> {
-        // The frames belong to this call until they are withheld: concurrent calls must not use
-        // each other's frames. Surplus frames are freed after the budget's lock is released.
+        // Concurrent calls must not use each other's frames. Surplus ones are freed after the lock
+        // is released.
         let mut spare: Vec<UniqueFrame<'s, S>> = Vec::new();
         while !self.0.budget.try_charge(bytes, &mut spare) {
             let unique = Allocator(self.0).alloc(Order::ZERO)?;
@@ -23,8 +23,8 @@ impl<'s, S: RefScheme> Charges<'s, S> {
         Ok(())
     }
 
-    /// As [`charge`](Self::charge), but only with frames of [`Allocator::try_alloc`]. Returns
-    /// `false`, with nothing charged, if these do not suffice.
+    /// As [`charge`](Self::charge), with frames of [`Allocator::try_alloc`]. Charges nothing on
+    /// `false`.
     #[cfg(not(loom))]
     pub(crate) fn try_charge(self, bytes: usize) -> bool {
         let mut spare: Vec<UniqueFrame<'s, S>> = Vec::new();
@@ -89,8 +89,7 @@ mod tests {
         assert_eq!(supply.pool().stats().nr_available(), 16);
     }
 
-    /// Regression test: eight files opened concurrently left 61 of 64 frames. Several charges had
-    /// each withheld a frame where one sufficed, and only a failed charge freed the surplus.
+    /// Regression test: eight files opened concurrently each withheld a frame where one sufficed.
     #[test]
     fn charges_at_the_same_moment_withhold_no_more_than_one_after_the_other() {
         const THREADS: usize = 8;

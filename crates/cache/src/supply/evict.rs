@@ -2,13 +2,13 @@
 //!
 //! Protocol. The metadata of a page's frame records the leaf and the slot that name the page. The
 //! eviction takes a reference to the leaf, checks that the frame is a leaf, checks the slot, and
-//! claims it ([`crate::index::claim`]). So it needs no access to the mapping, nor to anything that
-//! a closing file could remove. It waits for nothing, and skips claimed slots. The eviction of a
-//! leaf changes the file's index, so it acquires a weak reference to the file ([`super::owners`]).
+//! claims it ([`crate::index::claim`]). So it accesses neither the mapping nor anything else that a
+//! closing file could remove. It waits for nothing, and skips claimed slots. The eviction of a leaf
+//! changes the file's index, so it acquires a weak reference to the file ([`super::owners`]).
 //!
 //! A claim makes optimistic reads of the page fail. So a page that cannot be evicted according to
-//! its frame's metadata ([`Stays::of`]) is not claimed. The metadata is a hint, and is checked
-//! again under the claim.
+//! its frame's metadata ([`Stays::of`]) is not claimed. The metadata is a hint, checked again under
+//! the claim.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, Order, TryGetFrame, UniqueFrame};
@@ -34,14 +34,14 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
     }
 
     /// Evicts the content of `frame`. Fails with the reason why it cannot be evicted at once, and
-    /// the order of its block. If the metadata shows the reason, nothing is claimed.
+    /// the order of its block.
     #[inline]
     pub(crate) fn evict(
         self,
         frame: FrameNr,
         marks: Marks,
     ) -> Result<UniqueFrame<'s, S>, (Stays, Order)> {
-        // The metadata is a hint until this thread has a reference. Each branch checks it again.
+        // A hint until this thread has a reference. Each branch checks it again.
         let record = self.0.pool().meta(frame);
         let (stays, kind, order) = Stays::of(record);
         let evicted = match stays {
@@ -82,7 +82,6 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
     ) -> Option<(UniqueFrame<'s, S>, FrameNr)> {
         let (stays, kind, _) = Stays::of(self.0.pool().meta(frame));
         if stays == Some(Stays::Held) {
-            // As in `evict`.
             self.0.pool().doubt(frame);
         }
         if stays.is_some() || kind != FrameKind::Page {
@@ -125,8 +124,8 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
             return None;
         };
         let leaf = Leaf::from_reference(reference)?;
-        // With the handle, the leaf keeps its owner. If the file is being closed, the eviction
-        // fails, and the teardown of the mapping removes the leaf.
+        // With the handle, the leaf keeps its owner. If its file is being closed, the teardown
+        // removes the leaf.
         let (number, leaf_nr) = leaf.reference.meta().owner();
         let owners = self.0.owners.get()?.upgrade()?;
         owners.take_leaf(number, leaf_nr as usize, leaf)

@@ -1,16 +1,16 @@
 //! Frames for leaves, allocated several at a time.
 //!
 //! The memory of a leaf's frame is discarded ([`crate::index::file_index`]), which splits a huge
-//! page. A large file that is read sequentially creates a leaf for every 512 pages. If the frames
-//! of leaves were allocated one at a time, they would lie between the pages, and split every huge
-//! page. So several frames, contiguous if memory is not fragmented, are allocated at once and kept.
-//! If a request finds no frame, or a file is closed, all of them are freed.
+//! page. A large file that is read sequentially creates a leaf for every 512 pages. Frames of
+//! leaves that were allocated one at a time would lie between the pages, and split every huge page.
+//! So several frames, contiguous if memory is not fragmented, are allocated at once and kept. If a
+//! request finds no frame, or a file is closed, all of them are freed.
 //!
-//! Each discard is a system call, and a small file needs one leaf. So the stock counts the leaves
-//! that are created until it is freed, and the next allocation has as many frames. Each further
-//! allocation doubles.
+//! Each discard is a system call, and a small file needs one leaf. So the next allocation after the
+//! stock was freed has as many frames as leaves were created before. Each further allocation
+//! doubles.
 //!
-//! Locks. The holder of the stock's lock acquires no other lock. The caller may hold a claim or a
+//! Locks. The holder of the stock's lock acquires no other lock; the caller may hold a claim or
 //! leaf-creation lock.
 
 use pagewell_frame::refcount::RefScheme;
@@ -22,7 +22,6 @@ use crate::supply::raw;
 
 const MOST: usize = 64;
 
-/// Frames whose memory is discarded, and which no leaf uses yet.
 #[derive(Debug, Default)]
 #[repr(align(128))] // Written by misses: shares no cache line with data that hits load.
 pub(crate) struct LeafStock {
@@ -51,8 +50,7 @@ impl LeafStock {
     }
 
     /// Adds up to `n - 1` free frames after the caller has allocated one for a leaf. `n` is a
-    /// 1024th of the pool's frames, but at most [`MOST`], and at most `next`. Small pools keep no
-    /// stock.
+    /// 1024th of the pool's frames, but at most [`MOST`], and at most `next`.
     pub(super) fn stock_up<S: RefScheme>(&self, claims: &Claims<S>) {
         let most = (claims.pool.nr_frames() / 1024).clamp(1, MOST);
         let mut stock = lock(&self.stock);
@@ -103,7 +101,6 @@ mod tests {
         Supply::new(pool, Eviction::default(), WaitTable::new())
     }
 
-    /// Takes frames for `nr` leaves, and returns how many are left in the stock.
     fn create_leaves(supply: &Supply<LockBit>, nr: usize) -> usize {
         let stock = &supply.leaf_stock;
         for _ in 0..nr {
@@ -150,7 +147,6 @@ mod tests {
         for nr_left in [0, 0, 0] {
             assert_eq!(create_leaves(&supply, 3), nr_left);
             drain(&supply);
-            // Freeing an unused stock changes nothing.
             drain(&supply);
             assert_eq!(lock(&supply.leaf_stock.stock).next, Some(3));
         }

@@ -2,7 +2,7 @@
 //!
 //! If several threads need one leaf, one of them creates it. The others wait until it is installed
 //! or its creation has failed; threads that must not wait give up. So only one thread evicts pages
-//! for the leaf. It sleeps only in allocations of frames, as all requests do (`supply::reclaim`).
+//! for the leaf. It sleeps only in allocations of frames (`supply::reclaim`).
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{Order, UniqueFrame};
@@ -18,8 +18,8 @@ use crate::supply::parts::Supply;
 
 /// Number of frames that a fill reserves for a leaf: one for its metadata, and two to be withheld
 /// ([`super::budget`]) for the memory that it shares with its neighbours. This memory may need a
-/// third frame, which is withheld without a reservation. If there is none, no leaf is created.
-/// (Models reserve one frame: their pools are tiny.)
+/// third frame, which is not reserved; if there is none, no leaf is created. (Models have tiny
+/// pools.)
 pub(crate) const LEAF_FRAMES: usize = if cfg!(loom) { 1 } else { 3 };
 
 #[derive(Clone, Copy, Debug)]

@@ -1,12 +1,10 @@
 //! Free frames: allocation, eviction, and the limits of both.
 //!
 //! Owns. Every source of free frames: budget reservations of fills ([`permits`]), and transfers in
-//! flight, whose pages can be evicted afterwards ([`transfers`]); memory used outside of frames,
-//! for which frames are *withheld* ([`budget`], [`charge`]); frames for leaves ([`leaf_stock`],
-//! [`leaves`]); eviction of one page or leaf ([`evict`]), its order ([`policy`]), and reclaim
-//! passes ([`reclaim`]); reclaim statistics ([`census`]), the error that reports them
-//! ([`out_of_frames`]), and event counts ([`counters`]). The entry point is [`alloc`], and the
-//! state is one value ([`Supply`](parts::Supply)).
+//! flight ([`transfers`]); memory outside of frames, for which frames are *withheld* ([`budget`]);
+//! eviction of one page or leaf ([`evict`]), its order ([`policy`]), and reclaim passes
+//! ([`reclaim`]). The entry point is [`alloc`], and the state one value
+//! ([`Supply`](parts::Supply)).
 //!
 //! Calls `base` and `index`, and the owner of the files, to which leaves belong, through
 //! [`LeafOwners`](owners::LeafOwners).
@@ -15,9 +13,9 @@
 //! claimed. No operation waits for a claim or for a writeback callback. Operations wait for
 //! backends and page codecs in two cases only: for a reservation, and between reclaim passes while
 //! transfers are in flight (also indirectly: for a leaf-creation lock whose holder waits there). A
-//! request that may wait returns a block, or the reason why no block is available; it fails at once
-//! if waiting cannot free a frame. Pages, the index, the dirty and unsynced bits, and metadata
-//! together stay within the capacity.
+//! request that may wait returns a block, or the reason why none is available, at once if waiting
+//! cannot free a frame. Pages, the index, the dirty and unsynced bits, and metadata together stay
+//! within the capacity.
 
 pub(crate) mod alloc;
 pub(crate) mod budget;

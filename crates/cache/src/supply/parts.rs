@@ -25,7 +25,7 @@ use crate::supply::transfers::Transfers;
 pub(crate) struct Supply<S: RefScheme> {
     pub(crate) claims: Claims<S>,
     pub(crate) clock: Clock,
-    /// Behind the policy lock, which misses acquire once for a whole batch. `None` under CLOCK.
+    /// Behind the policy lock, acquired once per batch. `None` under CLOCK.
     pub(crate) queues: Option<Padded<Mutex<Queues>>>,
     pub(crate) counters: Counters,
     pub(crate) budget: Budget,
@@ -36,8 +36,8 @@ pub(crate) struct Supply<S: RefScheme> {
     pub(crate) owners: OnceLock<Weak<dyn LeafOwners<S>>>,
 }
 
-// Claims and pins load `claims`. Misses and evictions write most of the other fields, which have
-// cache lines of their own.
+// Claims and pins load `claims`. Misses and evictions write the other fields, on lines of their
+// own.
 const _: () = {
     type P = Supply<LockBit>;
     let written = [

@@ -2,26 +2,26 @@
 //!
 //! Without a limit, many fills together could hold the whole pool, each waiting for one more frame.
 //! So a fill first acquires a reservation for the page, its neighbours and the leaf, before it
-//! holds a claim or a frame. It sleeps until the reservation is granted, or is given up if it must
-//! not wait. All reservations together cover at most three quarters of the pool. A fill that needs
-//! more than all the shared credit waits until no reservation uses it, and exceeds the limit.
+//! holds a claim or a frame. It sleeps until the reservation is granted, or fails if it must not
+//! wait. All reservations together cover at most three quarters of the pool. A fill that needs more
+//! than all the shared credit waits until no reservation uses it, and exceeds the limit.
 //!
-//! Half of the credit is divided among the shards of the threads. A fill reserves in its thread's
+//! Half of the credit is divided among the *shards* of the threads. A fill reserves in its thread's
 //! shard, which has a cache line of its own, as long as the shard has credit. The other half, or
 //! all in a small pool, is *shared credit* (`Stock`) behind a lock.
 //!
 //! The quota of one file is the shared credit that all files together leave free. So one file can
 //! use at most half of the shared credit plus half of its last reservation, unless its first
 //! reservation alone is larger (`dirty::pressure` divides dirty frames likewise). If a backend
-//! hangs, the readers of its file may use up their shards and the file's quota. Readers of other
-//! files then use the rest of the shared credit. A single fill may need more than this rest, in a
-//! small pool or beside many backends that hang. If its file has reserved no shared credit, the
-//! fill therefore exceeds the limit after a wait of 0.9 s, as long as all such fills together
-//! exceed it by at most an eighth of the pool. Its allocations then find a frame, or fail.
+//! hangs, its file's readers may use up their shards and the file's quota; readers of other files
+//! use the rest of the shared credit. In a small pool, or beside many backends that hang, this rest
+//! may be too small for a single fill. If its file has reserved no shared credit, the fill
+//! therefore exceeds the limit after a wait of 0.9 s, as long as all such fills together exceed it
+//! by at most an eighth of the pool. Its allocations then find a frame, or fail.
 //!
 //! Locks. A thread waits for a reservation ([`InFlight::permit`]) with no claim held, but possibly
 //! with locks of files. The lock of the shared credit is a short lock, which a fill with claims
-//! acquires to extend or to release its reservation. Its holder acquires no other lock.
+//! acquires to extend or release its reservation.
 
 use std::sync::PoisonError;
 #[cfg(not(loom))]
@@ -88,7 +88,6 @@ impl Wait {
     }
 }
 
-/// Frames of shared credit that one file has reserved.
 #[derive(Debug, Default)]
 pub(crate) struct OfFile(AtomicUsize);
 
@@ -108,9 +107,7 @@ pub(crate) struct Permit<'s> {
     in_flight: &'s InFlight,
     of_file: &'s OfFile,
     shard: usize,
-    /// Number of frames reserved in the shard.
     nr_of_shard: usize,
-    /// Number of frames reserved from the shared credit.
     nr_of_stock: usize,
 }
 
@@ -154,9 +151,8 @@ impl InFlight {
         all
     }
 
-    /// Waits until `nr_frames` are within the limits, or until no shared credit is reserved. If the
-    /// file has reserved none, the wait ends after 0.9 s, unless the limit were exceeded by more
-    /// than an eighth of the pool. The caller holds no claim.
+    /// Waits until `nr_frames` are within the limits, or no shared credit is reserved, or for 0.9 s
+    /// as the module describes. The caller holds no claim.
     pub(crate) fn permit<'s>(&'s self, of_file: &'s OfFile, nr_frames: usize) -> Permit<'s> {
         let mut permit = self.empty_permit(of_file, self.shards.own());
         let in_shard = || permit.try_extend_in_shard(nr_frames);
@@ -204,8 +200,8 @@ impl Stock {
         nr_frames <= free && is_within_share
     }
 
-    /// Reserves as [`InFlight::permit`] does. Calls `elsewhere` before the wait and after each
-    /// wake-up; if it returns `true`, returns `false` and reserves nothing.
+    /// Reserves as [`InFlight::permit`] does, unless `elsewhere`, called before the wait and after
+    /// each wake-up, returns `true`. Then returns `false`.
     fn take_unless(
         &self,
         mut elsewhere: impl FnMut() -> bool,
@@ -292,8 +288,8 @@ impl Permit<'_> {
         if fits {
             self.nr_of_shard += nr_frames;
         } else {
-            // ORDERING: Relaxed; as above. A concurrent reservation in this shard may have failed;
-            // its thread then reserves from the shared credit.
+            // ORDERING: Relaxed; as above. A concurrent reservation that failed because of this one
+            // uses shared credit.
             count.fetch_sub(nr_frames, Ordering::Relaxed);
         }
         fits
@@ -352,7 +348,6 @@ mod tests {
         drop(permits);
     }
 
-    /// The credit of a shard is not divided by file.
     #[test]
     fn a_file_that_uses_up_its_shard_leaves_the_stock_to_others() {
         let in_flight = InFlight::new(1 << 20);
@@ -387,8 +382,8 @@ mod tests {
         });
     }
 
-    /// Regression test: readers of seven files whose backends hang used up the shared credit of a
-    /// small cache, and readers of other files waited for ever.
+    /// Regression test: readers of seven files with hanging backends used up a small cache's
+    /// credit.
     #[test]
     fn only_a_file_without_a_reservation_exceeds_the_limit() {
         let in_flight = InFlight::new(256);

@@ -3,10 +3,11 @@
 //! A frame that is being filled can be evicted once its page is published. The transfer ends
 //! afterwards, or once the frames of a failed fill are freed. So a request that finds nothing to
 //! evict sleeps until a transfer to frames that it could use ends ([`crate::supply::reclaim`]). It
-//! also wakes at intervals, since pages may have been unpinned, or frames freed.
+//! also wakes at intervals, since pages may have been unpinned, or frames freed, without a
+//! notification.
 //!
-//! Locks. Waiting threads acquire the lock, and so does a thread that ends a transfer while others
-//! wait. Its holder acquires no other lock.
+//! Locks. Waiting threads acquire the lock, as do threads that end transfers while others wait. Its
+//! holder acquires no other lock.
 
 #[cfg(not(loom))]
 use std::ops::RangeInclusive;
@@ -69,8 +70,7 @@ pub(crate) struct Transfers {
     ended: Condvar,
 }
 
-/// Shortest and longest sleep of a thread that waits for a transfer. It wakes to find pages that
-/// were unpinned and frames that were freed, since these events notify no waiter.
+/// Shortest and longest sleep of a thread that waits for a transfer.
 #[cfg(not(loom))]
 const NAPS: RangeInclusive<Duration> = Duration::from_millis(2)..=Duration::from_millis(64);
 
@@ -82,12 +82,11 @@ pub(super) const LONGEST: Duration = Duration::from_millis(900);
 #[derive(Debug)]
 pub(crate) struct Waiter<'t> {
     transfers: &'t Transfers,
-    /// Nodes for whose transfers the thread waits.
     nodes: NodeSet,
     nr_seen: u64,
     #[cfg(not(loom))]
     nap: Duration,
-    /// Creation of the waiter, or last time that it found that a transfer has ended.
+    /// Creation of the waiter, or last time that it found that a transfer had ended.
     #[cfg(not(loom))]
     since: Instant,
 }
@@ -112,8 +111,8 @@ impl Transfers {
     }
 
     /// Registers this thread as waiting for transfers to frames of `nodes`. The caller then scans
-    /// the frames once more; otherwise it would detect a transfer that ended between the scan and
-    /// this call only after a whole sleep.
+    /// the frames once more; otherwise a transfer that ended before this call is detected only
+    /// after a whole sleep.
     pub(crate) fn waiter(&self, nodes: NodeSet) -> Waiter<'_> {
         // ORDERING: Relaxed; a waiter that is not seen yet sleeps one interval longer.
         self.nr_waiters.fetch_add(1, Ordering::Relaxed);
@@ -177,9 +176,9 @@ impl Drop for Transfer<'_> {
 }
 
 impl Waiter<'_> {
-    /// Sleeps until a transfer to the nodes has ended since the last call, or until a timeout. Each
-    /// expired timeout doubles the next one, within [`NAPS`]. Returns `false` at once if no
-    /// transfer has ended for [`LONGEST`].
+    /// Sleeps until a transfer to the nodes has ended since the last call, or until a timeout,
+    /// which doubles each time within [`NAPS`]. Returns `false` at once if no transfer has ended
+    /// for [`LONGEST`].
     #[cfg(not(loom))]
     #[must_use]
     pub(crate) fn wait(&mut self) -> bool {
@@ -225,7 +224,6 @@ impl Drop for Waiter<'_> {
 mod tests {
     use super::*;
 
-    /// Start of a time limit that has not expired, however long the test is interrupted.
     fn in_an_hour() -> Instant {
         Instant::now() + Duration::from_secs(3600)
     }
@@ -264,8 +262,8 @@ mod tests {
         assert_eq!(**lock(&transfers.nr_ended), [2], "nobody was to be told");
     }
 
-    /// Regression test: a transfer to another node ended the sleep, and so extended the time limit
-    /// of the request, for ever if transfers to that node never ceased.
+    /// Regression test: transfers to another node extended the sleep and the time limit of a
+    /// request.
     #[test]
     fn a_waiter_for_one_node_does_not_see_the_end_of_a_transfer_to_another() {
         let transfers = Transfers::new(2);

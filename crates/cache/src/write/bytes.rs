@@ -29,6 +29,7 @@ impl<S: RefScheme> Writer<'_, S> {
         let mut done = 0;
         let mut has_made_room = false;
         while done < buf.len() {
+            // No lock is held here.
             let (nr, result) = self.write_some(writes, &buf[done..], pos + done as u64, lsn);
             done += nr;
             match result {

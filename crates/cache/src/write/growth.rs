@@ -81,6 +81,7 @@ impl<S: RefScheme> Grower<'_, S> {
             Remover(self.0).drop_past_end(old);
             return (0, past);
         }
+        // The pages are resident: a thread that sees the size sees them.
         let size = old.max(pos + (in_last + nr_past) as u64);
         if in_last == 0 {
             if nr_past != 0 {
@@ -104,6 +105,7 @@ impl<S: RefScheme> Grower<'_, S> {
 
     pub(crate) fn append_bytes(self, buf: &[u8], lsn: u64) -> Result<Range<u64>, Error> {
         let writes = self.0.writes(Op::Write)?;
+        // Shorter appends touch at most two pages, which any cache can hold.
         if buf.len() > self.0.page_size() {
             self.check_append(writes, buf.len())?;
         }

@@ -71,6 +71,7 @@ pub(crate) enum Throttle {
 }
 
 impl Bound {
+    /// A write past the end holds locks and was throttled before.
     const fn throttle(self) -> Throttle {
         match self {
             Self::Within => Throttle::AtShare,
@@ -252,6 +253,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         match seen.slot.state() {
             State::Empty => return Ok(Attempt::Missing),
             State::Busy => return Ok(Attempt::Raced),
+            // The prefetch overlaps the claim and the freeze.
             State::Present(frame) => {
                 let (view, range) = (self.0.index().view(), edit.range());
                 let page = (frame, self.0.page_size());
@@ -297,6 +299,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         self.0.note_state(writes, page, state, after);
         writes.oldest.note(edit.lsn);
         self.grow(page, bound);
+        // The last holder of another reference frees the old frame.
         drop(claim.replace(unique, after, lsn));
         Ok(Attempt::Done)
     }

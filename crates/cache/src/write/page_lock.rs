@@ -100,6 +100,7 @@ impl<'m, S: RefScheme> PageLocks<'m, S> {
         }
         state.unlocked().store(record);
         drop(claim);
+        // If the frame holds another page by now, threads that wait for its lock check it again.
         self.0.claims().waits.wake(PageState::word(record));
     }
 

@@ -131,6 +131,7 @@ mod imp {
             match (self.has_hook, self.lane.nr_in_flight()) {
                 (false, MOST..) => self.wait(AT_ONCE, settled),
                 (true, MOST..) => self.wait(MOST, settled),
+                // The backend starts these requests while more are gathered.
                 (false, nr) if nr.is_multiple_of(AT_ONCE) => self.wait(0, settled),
                 _ => {}
             }
@@ -146,6 +147,7 @@ mod imp {
                 self.wait(usize::MAX, settled);
             }
             self.settle(settled);
+            // Ranges are left only in a child forked in between, where requests never complete.
             for run in self.runs.drain(..).flatten() {
                 self.has_failed = true;
                 let nr_pages = run.nr_pages();

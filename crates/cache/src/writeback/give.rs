@@ -116,6 +116,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
             writes,
             failure: None,
         };
+        // The flush ends even if a writer keeps extending the file.
         let mut end = self.0.nr_pages().min(pages.end);
         // The backend is extended first, since a change of size waits for requests in flight.
         if self.0.hooks().is_some()
@@ -157,6 +158,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
                     from = first + 1;
                 }
                 if failures.note(changed).is_none() {
+                    // The drop of the range makes its pages dirty again.
                     continue;
                 }
             }

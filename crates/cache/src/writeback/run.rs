@@ -156,6 +156,7 @@ impl<'m, S: RefScheme> Run<'m, S> {
             .as_ref()
             .and_then(|reserve| reserve.take());
         let Some(mut chunk) = taken else {
+            // The caller has ensured that a chunk is free.
             return Err(io::Error::other("no memory is left for encoded pages").into());
         };
         let page_size = self.mapping.page_size();

@@ -108,6 +108,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
         let was_known = std::mem::replace(&mut storage.is_size_known, false);
         storage.durability = Durability::Changed;
         storage.pace.note_request(end - start);
+        // Stays `true` unless the call succeeds, also on unwind.
         let had_dirty = std::mem::replace(&mut storage.may_have_dirty, true);
         let _step = self.begin_step(Step::Write);
         match self.0.call_backend(|backend| backend.write_at(bufs, start)) {
@@ -125,6 +126,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
             }
             Err(error) => {
                 if layout.is_of_pages() {
+                    // The space in the backend and the size for fills are unchanged.
                 } else if let Ok(size) = self.0.call_backend(|backend| backend.size()) {
                     self.0.store_fill_size(self.0.fill_size().max(size));
                     storage.is_size_known = true;

@@ -12,6 +12,7 @@ pub(super) struct States<'m, S: RefScheme>(pub(super) &'m Mapping<S>);
 
 impl<S: RefScheme> States<'_, S> {
     pub(super) fn settle_written(self, writes: &Writes, after: fn(PageState) -> PageState) {
+        // No page past the end is in flight, and truncated pages are no longer unsynced.
         let (mut from, end) = (0, self.0.nr_pages());
         while let Some(page) = writes.written().next(from, end) {
             from = page + 1;

@@ -80,6 +80,7 @@ impl<S: RefScheme> TailKeeper<'_, S> {
             is_changed = true;
             bytes[used..].fill(0);
             if let Err(failure) = self.write(hooks, &mut storage, (page, used), &mut bytes) {
+                // The bytes of the page in the backend are unknown.
                 let record = self.0.pool().meta(frame);
                 let before = PageState::of(record);
                 if !before.is_dirty() {

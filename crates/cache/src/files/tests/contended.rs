@@ -44,8 +44,8 @@ fn file_with_a_page() -> Opened<LockBit> {
     file
 }
 
-/// Debug builds detect code of the program that would run in a thread that holds a claim, a
-/// reservation or a lock of a file.
+/// Debug builds detect code of the program that would run with a claim, a reservation or a file
+/// lock.
 #[cfg(debug_assertions)]
 #[test]
 fn a_waker_is_not_called_by_a_thread_that_others_wait_for() {
@@ -66,9 +66,8 @@ fn a_waker_is_not_called_by_a_thread_that_others_wait_for() {
     assert!(!is_refused());
 }
 
-/// As the previous test, for a writeback callback, which may run with locks of files, and for the
-/// drop of a file. Codecs and backends may run anywhere, and what the thread holds there does not
-/// count for the calls that they make.
+/// As above, for a writeback callback, which may run with locks of files, and for the drop of a
+/// file. Codecs and backends may run anywhere, with any locks held.
 #[cfg(debug_assertions)]
 #[test]
 fn code_of_the_program_runs_with_what_locking_permits() {

@@ -169,8 +169,7 @@ fn threads_that_miss_one_leaf_make_one() {
 }
 
 /// Regression test: one pin of a 64 KiB page evicted nearly all of a cache of small pages one by
-/// one, and then failed: each aligned range contained a pinned page. A request now first searches
-/// for a range that it can free entirely.
+/// one, and then failed, since each aligned range contained a pinned page.
 #[test]
 fn pins_in_every_place_make_a_large_request_fail_without_an_eviction() {
     let files = files();
@@ -225,8 +224,8 @@ fn a_large_request_evicts_one_place() {
     assert_eq!(files.supply().pool().stats().nr_available(), NR_FRAMES);
 }
 
-/// Regression test: a place in a larger block looked free, since only the block's head has a kind.
-/// Each of the few tries of a pass was used up by such a place.
+/// Regression test: places in a larger block, of which only the head has a kind, used up the tries
+/// of a pass.
 #[test]
 fn a_place_in_a_larger_block_is_not_tried() {
     let files = files();
@@ -248,8 +247,8 @@ fn a_place_in_a_larger_block_is_not_tried() {
     assert_eq!(files.supply().pool().stats().nr_available(), NR_FRAMES);
 }
 
-/// Scattered reads leave a leaf in every place, and a leaf with a page cannot be moved. Nothing is
-/// pinned, so a block must be available, at the cost of few pages.
+/// Scattered reads leave a leaf in every place, and a leaf with a page cannot be moved. A block
+/// must be available nevertheless, at the cost of few pages.
 #[test]
 fn leaves_in_every_place_are_emptied_for_a_large_request() {
     let files = files();
@@ -301,8 +300,7 @@ fn a_request_waits_for_transfers_that_end() {
     });
 }
 
-/// With pins in every place, no transfer can help. So the request does not wait for transfers of
-/// other threads, which may never cease.
+/// With pins in every place, the request does not wait for transfers, which may never cease.
 #[test]
 fn a_request_that_transfers_cannot_help_fails_while_they_go_on() {
     let files = files();
@@ -390,9 +388,8 @@ impl Drop for Stuck {
     }
 }
 
-/// Regression test: if nothing could be evicted, a request made 64 passes over all frames, with
-/// pauses, and claimed every page, so that hits took the slow path. Now it makes one pass, which
-/// reads only frame metadata.
+/// Regression test: if nothing could be evicted, a request made 64 passes over all frames, and
+/// claimed every page. Now it makes one pass, which reads only frame metadata.
 #[test]
 fn when_nothing_can_be_evicted_one_look_at_each_frame_says_so_and_nothing_is_claimed() {
     let stuck = Stuck::new();

@@ -2,8 +2,8 @@
 //! the frames, and accessed bits that they clear.
 //!
 //! Passes over all frames, and over the frames outside one node, share one hand. Each node has a
-//! hand of its own. If two hands pass a page, one clears its accessed bit, and the other evicts the
-//! page earlier than either hand alone would.
+//! hand of its own. A page that two hands pass is evicted earlier than either hand alone would
+//! evict it.
 
 use std::ops::Range;
 
@@ -93,7 +93,6 @@ const MOST_STEPS: usize = 64;
 #[must_use]
 pub(crate) struct Lap<'c> {
     hand: &'c AtomicUsize,
-    /// Number of frames in a place.
     len: usize,
     first: usize,
     nr_places: usize,
@@ -107,7 +106,6 @@ pub(crate) struct Lap<'c> {
     /// Position of the hand after the steps in `taken` were taken.
     hand_after: usize,
     nr_visited: usize,
-    /// Whether other passes have visited the remaining places.
     is_over: bool,
 }
 
@@ -133,7 +131,7 @@ impl Lap<'_> {
         let before = self.hand.fetch_add(nr * self.len, Ordering::Relaxed);
         let step = before / self.len;
         self.hand_after = before + nr * self.len;
-        // With `Marks::Ignored`, the pass visits one place after the other from its first step on.
+        // Otherwise visit one place after the other from the first step on.
         if self.marks == Marks::Respected || self.start.is_none() {
             self.place = step % self.nr_places;
         }

@@ -1,8 +1,8 @@
 //! Eviction policy: the order in which pages are evicted.
 //!
-//! Owns. The queues of the default policy, with the leaves without pages ([`queues`]); and the
-//! clock hands ([`clock`]) of the policy CLOCK, and of reclaim passes under either policy.
-//! [`super::evict`] determines whether a frame's content can be evicted.
+//! Owns. The queues of the default policy ([`queues`]), and the clock hands ([`clock`]) of the
+//! policy CLOCK and of reclaim passes under either policy. [`super::evict`] determines whether a
+//! frame's content can be evicted.
 
 pub(crate) mod clock;
 pub(crate) mod queues;

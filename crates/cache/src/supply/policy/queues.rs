@@ -1,7 +1,5 @@
-//! Queues of the default policy ([`pagewell_policy`]), and leaves without pages, which that crate
-//! does not handle.
-//!
-//! Such a leaf keeps the ghosts of its pages, and uses a frame, so only the latest ones stay.
+//! Queues of the default policy ([`pagewell_policy`]), and leaves without pages. Such a leaf keeps
+//! the ghosts of its pages, and uses a frame, so only the latest ones stay.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -17,8 +15,7 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
-    /// Upper bound of the bytes that the policy uses for each frame, in pools of at least 8192
-    /// frames. In smaller pools, constant parts can exceed it.
+    /// Upper bound of the bytes that the policy uses per frame, in pools of at least 8192 frames.
     pub(crate) const FRAME_COST: usize = 12;
 
     pub(crate) fn new(nr_frames: usize) -> Self {
@@ -37,7 +34,6 @@ impl Queues {
 #[derive(Debug)]
 pub(crate) struct EmptyLeaves {
     queue: VecDeque<u32>,
-    /// The queued leaves, so that none is queued twice.
     noted: HashSet<u32>,
     most: usize,
 }
@@ -49,7 +45,6 @@ impl EmptyLeaves {
         }
     }
 
-    /// Removes the leaf that was recorded first, if the number of leaves exceeds the limit.
     pub(crate) fn surplus(&mut self) -> Option<u32> {
         if self.queue.len() <= self.most {
             return None;

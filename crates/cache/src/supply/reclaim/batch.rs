@@ -2,10 +2,10 @@
 //!
 //! A request that finds no free frame locally acquires the policy lock, evicts a batch of pages in
 //! the order of the policy, and takes one frame. The others stay free locally for the next requests
-//! of its thread. So one of many misses does the work for all, and can prefetch the metadata,
-//! leaves and slots of the next pages. In a small cache the batch is small, since free frames hold
-//! no pages. No thread of the cache does this ahead of the misses: to wake it would take a miss
-//! longer than its part of the batch.
+//! of its thread. So one of many misses does the work for all, and can prefetch metadata, leaves
+//! and slots of the next pages. In a small cache the batch is small, since free frames hold no
+//! pages. No thread of the cache does this in advance: to wake it would take a miss longer than its
+//! part of the batch.
 //!
 //! Failure. A batch that finds nothing to evict is empty. A request that must not wait then fails.
 //! Any other request continues as under CLOCK ([`super::reclaimer`]): with frames that are free
@@ -27,7 +27,6 @@ use crate::supply::parts::Supply;
 use crate::supply::policy::clock::Marks;
 use crate::supply::policy::queues::{EmptyLeaves, Queues};
 
-/// Number of frames that a batch frees at most, unless its last page has several frames.
 pub(super) const MOST: usize = 32;
 
 /// Ratio of the pool's frames to those of a batch, which are at least 1 and at most [`MOST`].
@@ -43,8 +42,7 @@ impl<'s, S: RefScheme> Batches<'s, S> {
         let nr_frames = self.0.pool().nr_frames();
         let batch = match order {
             Order::ZERO => (nr_frames / SHARE).clamp(1, MOST),
-            // The page that the policy selects next may be large enough. Smaller pages, however
-            // many, would form no block, since they are not contiguous.
+            // A single evicted page may be large enough. Smaller pages would not be contiguous.
             _ => 1,
         };
         let (mut freed, _) = self.evict(batch)?;
@@ -56,10 +54,10 @@ impl<'s, S: RefScheme> Batches<'s, S> {
 
     /// Evicts pages until `nr` frames are free, as far as possible, and the empty leaves in excess
     /// of their limit. Returns the freed blocks and the number of evicted pages, or `None` under
-    /// CLOCK, which has no queues.
+    /// CLOCK.
     ///
-    /// Afterwards, one scan of the hazard slots ends the protection of queried pages that no slot
-    /// names. If the batch freed nothing and the scan ended any protection, one more batch follows.
+    /// Then one scan of the hazard slots ends the protection of queried pages without hazards. If
+    /// the batch freed nothing and the scan ended any protection, one more batch follows.
     pub(crate) fn evict(self, nr: usize) -> Option<(Vec<UniqueFrame<'s, S>>, usize)> {
         let evicted = self.evict_once(nr);
         let nr_unmarked = self.0.pool().look_at_announced();
@@ -152,8 +150,8 @@ impl<S: RefScheme> Pages for Hand<'_, '_, S> {
             FrameKind::Page => Content::Page(order.frames()),
             FrameKind::Free | FrameKind::Front | FrameKind::Owned => Content::Nothing,
             FrameKind::Leaf => {
-                // A leaf that became empty while it had another handle, or because its pages were
-                // removed, is not recorded yet.
+                // Not recorded yet if it became empty while it had another handle, or because of
+                // removals.
                 self.note_if_empty(frame);
                 Content::Other
             }
@@ -192,7 +190,6 @@ impl<S: RefScheme> Pages for Hand<'_, '_, S> {
             prefetch(record);
             return;
         }
-        // The metadata is only a hint here.
         let (leaf, position) = record.owner();
         let Some(leaf) = u32::try_from(leaf)
             .ok()

@@ -1,8 +1,8 @@
 //! Reclaim of blocks: contiguous frames, for pages larger than a frame.
 //!
 //! If pages were evicted one by one until enough of them are contiguous, nearly all might be
-//! evicted. So a request first searches for a *place*, an aligned range of frames, where it
-//! succeeds unless concurrent threads prevent that:
+//! evicted. So a request first searches for a *place*, an aligned range of frames, that it can
+//! free:
 //!
 //! 1. Scan the places from the clock hand on. The scan changes only accessed bits, and queries
 //!    frames. A place is *fit* if each frame in it is free, or contains a clean page or an empty
@@ -19,8 +19,8 @@
 //! the frame of a leaf by evicting all pages of the leaf, wherever they are. On average these are
 //! few: if each place contains a leaf in use, a leaf has fewer pages than a place has frames. A
 //! place with a frame that the budget withholds is never fit. Such frames are few: one for every
-//! few open files, one for each range of 512 leaves of which any is in use, one for each leaf
-//! cluster in use of a file open for writing, and those for the bounce buffers of page codecs.
+//! few open files, one for each 512 leaves of which any is in use, one for each leaf cluster in use
+//! of a file open for writing, and those for bounce buffers.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, Order, TryGetFrame, UniqueFrame};
@@ -36,7 +36,6 @@ use crate::supply::policy::clock::{Among, Marks};
 use crate::supply::reclaim::effort::{Effort, Shortage};
 use crate::supply::reclaim::nodes::census_among;
 
-/// Maximum number of fit places that a pass tries.
 const TRIES: u32 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +45,7 @@ enum Look {
     Fit,
     /// May be fit once fills in it have completed. (A set-aside frame appears to be filled.)
     Soon,
-    /// May be fit for the next pass, since its accessed bits are now clear, or for one with more
-    /// effort.
+    /// May be fit for a later pass, since its accessed bits are now clear, or with more effort.
     Harder,
     Unfit,
 }
@@ -100,8 +98,8 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         })
     }
 
-    /// Returns the usability of the place at `first`, and how many of its frames are free or can be
-    /// evicted. A gentle pass clears accessed bits if only these prevent that the place is fit.
+    /// Returns the usability of the place at `first`, and how many of its frames are free or
+    /// evictable. A gentle pass clears accessed bits if only these prevent that the place is fit.
     fn look(
         self,
         first: FrameNr,
@@ -159,9 +157,9 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         (look, nr_loose)
     }
 
-    /// Returns the blocks that overlap the place at `first`: the block's head, the reason why it
-    /// cannot be evicted (`None` if an eviction may succeed), its kind, and the number of its
-    /// frames in the place. The head is before the place if the place is in a larger block.
+    /// Returns the blocks that overlap the place at `first`: the block's head (before the place if
+    /// the block is larger), why it cannot be evicted (`None` if an eviction may succeed), its
+    /// kind, and the number of its frames in the place.
     fn heads(
         self,
         first: FrameNr,
@@ -194,8 +192,8 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
     fn head_of_larger(self, first: FrameNr, order: Order) -> Option<FrameNr> {
         let orders = order.get() + 1..=Order::MAX.get();
         let mut heads = orders.map(|order| (order, FrameNr::new(first.get() >> order << order)));
-        // Blocks are aligned to their size, so a block of at least this order at this head contains
-        // `first`. A frame that heads no block has order 0.
+        // A block of at least this order at this head contains `first`, by its alignment. A frame
+        // that heads no block has order 0.
         let of_block =
             heads.find(|(order, head)| self.0.pool().meta(*head).kind().1.get() >= *order)?;
         Some(of_block.1)

@@ -16,15 +16,14 @@ pub(super) struct Shortage {
     pub(super) census: Box<Census>,
     /// Whether this pass alone has scanned every frame, or has made its last try for a block.
     pub(super) is_complete: bool,
-    /// In a request for a block: the number of frames that it needs, and the number of frames that
-    /// are free or could be evicted.
+    /// For a block: the number of frames that it needs, and of those that are free or could be
+    /// evicted.
     pub(super) block: Option<(u32, usize)>,
     /// Whether other threads were changing frames that this pass tried to use.
     pub(super) is_raced: bool,
     /// Whether a later pass may find more after transfers in flight have ended.
     pub(super) until_transfers_end: bool,
-    /// Whether a later pass may find something, since this pass has cleared accessed bits, or one
-    /// with more effort can evict more.
+    /// Whether a later pass may find something, by cleared accessed bits or more effort.
     pub(super) may_try_harder: bool,
 }
 
@@ -117,9 +116,9 @@ impl Effort {
 /// makes at least one such pass.
 const LOOKS: usize = 4 << 20;
 
-/// Minimum number of these passes, which are made for at least `MOMENT`. Neither minimum applies
-/// once they have scanned [`LOOKS`] frames. Each pass lets other threads run, so after this number
-/// of passes a thread that holds a reference while it copies has been scheduled.
+/// Minimum number of these passes, for at least `MOMENT`, unless they have scanned [`LOOKS`]
+/// frames. Each lets other threads run, so a thread that holds a reference while it copies was
+/// scheduled.
 const MOMENT_ROUNDS: usize = if cfg!(loom) { 0 } else { 64 };
 #[cfg(not(loom))]
 const MOMENT: Duration = Duration::from_millis(2);
@@ -132,7 +131,6 @@ pub(in crate::supply) struct Patience {
 }
 
 impl Patience {
-    /// Returns `true` if the request must scan `nr_frames` frames again, after a spin or yield.
     pub(in crate::supply) fn has_more(&mut self, nr_frames: usize) -> bool {
         let nr_most = (LOOKS / nr_frames.max(1)).max(1);
         let nr_rounds = self.backoff.rounds() as usize;

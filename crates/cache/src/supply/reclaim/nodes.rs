@@ -6,11 +6,11 @@
 //! pages of a leaf, wherever they are ([`super::block`]).
 //!
 //! Reclaim does not write dirty pages back, since the caller may hold locks that a callback of the
-//! program acquires. A caller without locks waits until flushers have cleaned pages there
+//! program acquires. A caller without locks lets flushers clean pages there
 //! (`Cleaner::make_clean_at`), and retries.
 //!
-//! Progress is that of any request ([`super::reclaimer`]). A request for only one node waits only
-//! for transfers that fill frames *of that node*, so it ends although others may never cease.
+//! Progress is as in [`super::reclaimer`]. A request for only one node waits only for transfers
+//! that fill frames *of that node*, so it ends although others may never cease.
 
 use std::ops::Range;
 
@@ -22,7 +22,6 @@ use crate::supply::parts::Supply;
 use crate::supply::policy::clock::Among;
 use crate::supply::transfers::NodeSet;
 
-/// Returns `None` if no block at `place` is free.
 pub(crate) fn alloc_free<S: RefScheme>(
     pool: &FramePool<S>,
     order: Order,
@@ -92,7 +91,6 @@ mod tests {
         let _to_first = transfers.begin(NodeSet::only(0));
         let [first, second] = [0, 1].map(|node| nodes_for(Place::Only(node)));
         assert!(transfers.are_any(first) && !transfers.are_any(second));
-        // This request can use the frames of other nodes.
         assert!(transfers.are_any(nodes_for(Place::Prefer(1))));
     }
 }

@@ -7,8 +7,8 @@
 //!
 //! Passes. A request makes passes until it has its block. The first two respect the accessed bits,
 //! and concurrent requests share them: each step of the hand belongs to one request. Later passes
-//! ignore the bits, and each scans every frame itself, wherever the shared hand is, before the
-//! request reports that every frame is in use. (A pass for a block also ends after a few tries.)
+//! ignore the bits, and each scans every frame itself, before the request reports that every frame
+//! is in use. (A pass for a block also ends after a few tries.)
 //!
 //! Progress and failure. A pass that finds nothing has counted the reasons
 //! ([`crate::supply::census`]), which determine the next step:
@@ -24,7 +24,7 @@
 //!    pages in at most 1024 frames.
 //! 4. Otherwise the request fails at once: each frame contains a dirty, unsynced or pinned page,
 //!    belongs to a space or to the program, is a leaf in use, or is withheld. For a block, other
-//!    frames may be free, but they are not contiguous. The error has the numbers of the last pass.
+//!    frames may be free, but not contiguous. The error has the numbers of the last pass.
 //!
 //! So if nothing can be evicted, a request detects this in one pass, or in at most three if it
 //! shares the first two. (A request for a block needs four if a place contains only free frames,
@@ -45,16 +45,15 @@ use crate::supply::reclaim::effort::{Effort, Patience, Shortage};
 use crate::supply::reclaim::nodes::{alloc_free, census_among, laps_for, nodes_for};
 
 /// Maximum number of additional pages and leaves that are evicted for a single frame on only one
-/// node. The next requests for the node use them. Without them, each request would reclaim, and
-/// before that drain the other thread caches, which stops their owners. A request that only prefers
-/// a node evicts none: the free frames would attract requests that prefer other nodes.
+/// node, for the next requests: each reclaim drains the other thread caches, which stops their
+/// owners. A request that only prefers a node evicts none, as the free frames would attract
+/// requests for other nodes.
 const MORE: usize = 15;
 
 /// Maximum number of frames that are scanned for the additional pages and leaves.
 const LOOKS_FOR_MORE: usize = 4 * MORE;
 
-/// Maximum number of passes for pages that have lost their hazard protection, since other threads
-/// may protect them again.
+/// Maximum number of passes for pages that have lost their protection, which may be restored.
 const LOOKS_AT_MARKS: usize = 8;
 
 #[derive(Clone, Copy, Debug)]
@@ -70,8 +69,7 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         let (first, then) = laps_for(place);
         let mut round: u32 = 0;
         let mut patience = Patience::default();
-        // Created before the last scan, so that the request detects each transfer that ends after
-        // the scan.
+        // Created before the last scan, to detect each transfer that ends after it.
         let mut waiter = None;
         let mut nr_looks = 0;
         loop {
@@ -169,8 +167,8 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         })
     }
 
-    /// Evicts up to `nr` pages: in the order of the queues, and then by passes. Only the last pass
-    /// ignores the accessed bits. Returns the number of pages.
+    /// Evicts up to `nr` pages: in the order of the queues, and then by passes, of which the last
+    /// ignores the accessed bits. Returns their number.
     pub(crate) fn evict_pages(self, nr: usize) -> usize {
         let mut evicted = self.evict_queued(nr);
         for marks in [Marks::Respected, Marks::Respected, Marks::Ignored] {

@@ -217,8 +217,7 @@ fn a_block_of_a_node_is_put_together_there() {
 }
 
 /// All pages of one node are pinned, another node has many pages to evict, and transfers are always
-/// in flight. A request for the first node ends nevertheless: it does not wait for transfers to
-/// other nodes, which may never cease.
+/// in flight. A request for the first node ends nevertheless.
 #[test]
 fn a_request_for_a_node_of_pinned_pages_ends_though_others_have_room_and_transfers() {
     let (files, mapping) = full();

@@ -9,7 +9,6 @@ use pagewell::io::engine::GivenUp;
 
 pub(crate) const STORE: &str = "Pagewell";
 
-/// Error of the store or of the wrapper, which several readers can share.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     error: Arc<Error>,

@@ -71,7 +71,6 @@ pub(crate) struct State {
     has_distinct_time: bool,
 }
 
-/// Result of a comparison of two descriptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Same,

@@ -357,8 +357,8 @@ impl Kept {
             abandoned.extend(files.extract_if(.., |(_, unlocked)| is_abandoned(&unlocked.file)));
             !files.is_empty()
         });
-        // Closed under the mutex: the close of a database waits even if another thread closes
-        // these.
+        // Closed under the mutex, so that the close of a database waits for the end of this, even
+        // if another thread does it.
         files.read_only.retain(|file| !file.is_unused());
         drop(files);
         // `abandoned` is dropped without the mutex: freeing the blocks of a file may take long.

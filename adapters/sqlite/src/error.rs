@@ -132,7 +132,7 @@ pub(crate) fn busy(path: &Path) -> Failure {
 mod tests {
     use super::*;
 
-    /// Kinds without a code of their own. The test fails until one of the lists has a new kind.
+    /// Kinds without a code of their own. The test fails if a kind is in neither list.
     const OF_OPERATION: &[ErrorKind] = &[
         ErrorKind::NotFound,
         ErrorKind::AlreadyExists,

@@ -5,7 +5,7 @@
 //! stays locked as long as the child lives. Therefore the child closes the inherited descriptors in
 //! a handler of `pthread_atfork`. It never unlocks, since that would release the parent's lock.
 //! `vfork`, `posix_spawn` and forks without the C library run no handlers. An `exec` closes the
-//! files.
+//! descriptors.
 //!
 //! # Protocol
 //!

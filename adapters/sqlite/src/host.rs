@@ -42,8 +42,9 @@ pub(crate) struct Host {
 /// Oldest version of SQLite that has all functions: 3.31, of January 2020.
 const OLDEST: c_int = 3_031_000;
 
-/// The host, or null. Set before the registration, since SQLite may then call the VFS, and cleared
-/// if it fails. While it is set, other copies are refused. A host is never freed.
+/// The host, or null. Set before the registration, since SQLite may call the VFS from then on, and
+/// cleared if the registration fails. While it is set, other copies are refused. A host is never
+/// freed.
 static HOST: AtomicPtr<Host> = AtomicPtr::new(ptr::null_mut());
 
 /// Not locked during calls to SQLite, whose initialization may register the VFS.

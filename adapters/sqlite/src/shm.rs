@@ -249,7 +249,6 @@ mod tests {
         assert_eq!(shm.lock(&mut a, 1, 1, TAKE), Ok(ShmLocked::Done));
         shm.leave(&mut a);
         assert_eq!(shm.lock(&mut b, 0, 8, TAKE), Ok(ShmLocked::Done));
-        // The mapping of another connection stays.
         assert_eq!((shm.nr_users, shm.regions.len()), (1, 1));
     }
 

@@ -38,8 +38,8 @@ pub(crate) struct Object(Arc<Inner>);
 struct Inner {
     store: Arc<dyn ObjectStore>,
     traffic: Arc<Traffic>,
-    /// Runtime of the last reader that waited for pages. It executes the requests that the cache
-    /// begins on a thread outside of all runtimes.
+    /// Runtime of the last reader that waited for pages (or opened the object), for requests that
+    /// the cache begins on a thread outside of all runtimes.
     last: Mutex<Handle>,
     location: Path,
     state: State,
@@ -93,7 +93,6 @@ impl fmt::Debug for Object {
 }
 
 impl Object {
-    /// Creates the backend. `runtime` is that of the first reader.
     pub(crate) fn new(
         store: Arc<dyn ObjectStore>,
         traffic: Arc<Traffic>,
@@ -204,7 +203,7 @@ impl Inner {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the runtime of the settings, the caller or (on a thread of the cache) the last
+    /// Returns the runtime of the settings, else of the caller, else (a cache thread) of the last
     /// reader.
     fn runtime(&self) -> Handle {
         self.traffic

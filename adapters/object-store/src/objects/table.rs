@@ -60,7 +60,6 @@ const MAX_OBSERVED: usize = 4;
 pub(crate) struct Seen {
     /// Backend of the previous state, if it was found to be replaced.
     replaced: Option<Object>,
-    /// Different metadata that the store has returned.
     observed: Arc<Vec<ObjectMeta>>,
     /// Whether the store has returned more than `MAX_OBSERVED` different metadata.
     has_more: bool,

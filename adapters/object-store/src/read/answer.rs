@@ -192,7 +192,6 @@ mod tests {
         first.block_on(read(0)).unwrap();
         let known = store.known(&path);
         assert_eq!(known.object.last_runtime(), first.handle().id());
-        // A hit.
         second
             .block_on(async { read(0).now_or_never() })
             .unwrap()

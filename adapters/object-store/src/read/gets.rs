@@ -135,7 +135,7 @@ impl Gets {
     }
 
     /// Returns the next step after a failed read. Forgets or passes on an object that was replaced,
-    /// or that the store may return only as a whole.
+    /// or that the cache may be unable to serve.
     fn after(&self, known: &Arc<Known>, error: &Shared, nr_tries: u32) -> Next {
         let table = &self.opener.table;
         if error.is_of_change() {

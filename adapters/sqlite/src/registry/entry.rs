@@ -25,7 +25,7 @@ pub(super) enum Entry<V> {
         value: V,
         nr_users: usize,
         nr_candidates: usize,
-        /// Whether the last user waits for candidates. New ones then wait, too, not to delay it.
+        /// Whether the last user waits for candidates. New ones then wait, so as not to delay it.
         is_ending: bool,
     },
 }
@@ -35,7 +35,6 @@ pub(super) enum Entry<V> {
 pub(super) enum Entering<V> {
     /// The key was closed. The caller now has the claim.
     Claimed,
-    /// The caller is counted as a candidate for the value.
     Candidate(V),
     /// Another thread has the claim or will get it. The caller waits, then calls `enter` again.
     MustWait,
@@ -179,14 +178,12 @@ mod tests {
     enum Position {
         /// Calls `enter` next, or again after a wait.
         Outside,
-        /// Has the claim, and opens the value.
         Opening,
-        /// With the number of the value, as below.
+        /// With the number of the value, as in the next variants.
         Candidate(u8),
         User(u8),
         /// Is a user, and waits for candidates.
         Leaving(u8),
-        /// Has the claim and the value, and closes it.
         Closing(u8),
     }
 
@@ -199,7 +196,6 @@ mod tests {
         entry: Stored,
         /// Position, and number of sessions that the thread has not begun.
         threads: Vec<(Position, u8)>,
-        /// Number of values that were opened.
         nr_opened: u8,
     }
 
@@ -343,7 +339,6 @@ mod tests {
                 world.check();
                 let steps: Vec<_> = (0..nr_threads).flat_map(|nr| world.steps(nr)).collect();
                 if steps.is_empty() {
-                    // No thread waits for ever.
                     let is_done = |thread: &(Position, u8)| *thread == (Position::Outside, 0);
                     assert!(world.threads.iter().all(is_done), "deadlock: {world:?}");
                     assert_eq!(world.entry, None, "an entry is left: {world:?}");

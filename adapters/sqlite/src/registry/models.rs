@@ -59,7 +59,6 @@ impl World {
         })
     }
 
-    /// Opens the file of `key`, unless the open is to fail.
     fn open(&self, key: usize, end: End) -> Option<User<'_, usize, Open>> {
         let claim = match self.registry.enter(key) {
             Entered::Candidate(candidate) => {
@@ -123,7 +122,7 @@ fn bounded(preemptions: usize) -> Builder {
     builder
 }
 
-/// Runs a thread for each list of sessions, in all interleavings up to a number of preemptions.
+/// Runs a thread for each list of sessions, in all interleavings within the bound of preemptions.
 fn explore(preemptions: usize, threads: &'static [&'static [(usize, End)]]) {
     bounded(preemptions).check(move || {
         let world = World::new();

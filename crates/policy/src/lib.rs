@@ -1,10 +1,10 @@
 //! Eviction policy: chooses the pages to evict from metadata alone.
 //!
 //! The page cache drives this code, and so does the simulator, which has no page contents. The
-//! input of the policy is the frames, the accessed bits of their pages, and for each returning page
-//! the time since its eviction. A hit calls no function of this crate; it only sets the page's
-//! accessed bit if the bit is clear. A thread that fills a frame leaves a [note](Notes) for that
-//! frame. A thread that needs frames calls [`Policy::evict`], under a lock that the cache provides.
+//! input is the frames, the accessed bits of their pages, and for each returning page the time
+//! since its eviction. A hit only sets the page's accessed bit if it is clear. A thread that fills
+//! a frame leaves a [note](Notes) for it. A thread that needs frames calls [`Policy::evict`], under
+//! a lock that the cache provides.
 //!
 //! | module | content |
 //! |---|---|

@@ -18,8 +18,8 @@
 //! | `error` | errors |
 //!
 //! The operations of a module are methods of a small type with references to the parts that they
-//! need. The value is created at the call (`Tables::of(&supply).copy(table)`), so the call names
-//! the module. `tests` and `models` (loom) may use all modules.
+//! need, created at the call (`Tables::of(&supply).copy(table)`). `tests` and `models` (loom) may
+//! use all modules.
 //!
 //! `docs/ARCHITECTURE.md` describes faults and migrations. `docs/LOCKING.md` describes the locks,
 //! by Linux's names: the *structure lock* of a space is its mmap_lock, the *unsharing lock* its

@@ -2,9 +2,9 @@
 //!
 //! If each side stores to its own location and then loads the other side's, store buffering can
 //! make both loads miss the other side's store. Full fences between store and load on both sides
-//! exclude this. Here the rare side bears the cost of both. During `membarrier(2)` every running
-//! thread of the process executes a full barrier. A thread that is not running executed one when it
-//! was descheduled. The light fence only keeps the compiler from moving the store past the load.
+//! exclude this. Here the rare side bears the cost of both: `membarrier(2)` makes every running
+//! thread of the process execute a full barrier (others did when they were descheduled). The light
+//! fence only keeps the compiler from moving the store past the load.
 //!
 //! ```text
 //! frequent side          rare side

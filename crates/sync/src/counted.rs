@@ -1,12 +1,11 @@
 //! Atomics, locks and reference-counted pointers that record accesses to possibly shared memory,
-//! for the one test that counts them, built with `--cfg pagewell_counted`:
+//! for the one test that counts them, built with `--cfg pagewell_counted`. Not recorded: loads, and
+//! accesses to page bytes. Recorded:
 //!
 //! - each store and read-modify-write of an atomic, including a failed compare-and-swap;
 //! - each `SeqCst` fence;
 //! - each acquisition, but not release, by [`lock`](crate::lock) and the functions beside it;
 //! - each change of the counts of an [`Arc`], except a drop of a [`Weak`], and each upgrade.
-//!
-//! Loads and accesses to page bytes are not recorded.
 
 #![allow(unsafe_code)] // Counted pointers as addresses.
 

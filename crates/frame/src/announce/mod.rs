@@ -75,8 +75,8 @@
 //!
 //! # The end of the pool
 //!
-//! A borrowed hazard ends before the pool does. An owned hazard may be the last user of the pool.
-//! It has no strong reference, because all threads would write their count. Instead, its word has
+//! A borrowed hazard ends before the pool does, but an owned hazard may be the last user of the
+//! pool. A strong reference for each would be a count that all threads write. Instead, its word has
 //! the `OWNED` bit, and the pool's owner leaves one strong reference for all such hazards, the
 //! *keeper*. The pool is then *orphaned*:
 //!
@@ -91,33 +91,30 @@
 //! s unlock the gate; if closed, drop keeper   7c s
 //! ```
 //!
-//! From step p on no thread publishes a hazard, since a publisher uses the pool only while the
-//! pool's owner exists. The store that publishes each hazard therefore happens before step q, which
-//! sees the hazard, or a later zero, without a fence. By E3 another scan follows the end of each
-//! hazard that q sees. Between 5 and 7a another thread's scan may release the pool. The holder then
-//! finds the gate closed, or of another pool: pools that reuse a hazard table have different
-//! *terms*. If the next pool awaits the slot, the holder checks the gate unnecessarily.
+//! From step p on no thread publishes a hazard, since a publisher uses the pool only while its
+//! owner exists. Each hazard was therefore stored before step q, which sees it, or a later zero,
+//! without a fence. By E3 another scan follows the end of each hazard that q sees. Between 5 and 7a
+//! another thread's scan may release the pool. The holder then finds the gate closed, or of another
+//! pool: pools that reuse a hazard table have different *terms*.
 //!
 //! A thread takes the keeper only while it holds the gate, and closes the gate before it releases
 //! the lock. So at 7b the keeper exists, and when the value that contains the pool is dropped, no
-//! thread is at 7b or gets there. (To close the gate in the drop of the pool would be too late:
-//! other fields of the value may have been dropped before.) After p, a scan by another user of the
-//! pool locks the gate too, since that scan may be the one that finds no owned hazard.
+//! thread is at 7b or gets there. (In the drop of the pool it would be too late to close the
+//! gate: other fields of the value may have been dropped.) After p, a scan by another user of the
+//! pool locks the gate too, since it may be the one that finds no owned hazard.
 //!
-//! By I6 the pool is kept until the holder of a transferred hazard has put the counted reference,
-//! under the gate. So the holder can enter the gate, and unlocks it before the pool is freed.
-//!
-//! A leaked owned hazard keeps its pool forever. A leaked borrowed hazard does not.
+//! By I6 the holder of a transferred hazard can enter the gate, puts the counted reference, and
+//! unlocks the gate before the pool is freed. A leaked owned hazard keeps its pool forever.
 //!
 //! # The end of a thread
 //!
-//! A thread finds its block of slots by its thread number, and numbers are reused. If the block
-//! belongs to an earlier thread, which has ended, the new owner *transfers* that thread's hazards
-//! to the count, under the lock: it acquires a counted reference to the frame of each hazard, then
-//! clears the word. Until then the hazards stay valid. The holder of a transferred hazard finds
-//! that the word was cleared, and puts the counted reference. If the holder has cleared the word
-//! first, the new owner puts the reference. That put is not the last one: no scan gives up the
-//! protection reference while another thread holds the lock.
+//! A thread finds its block of slots by its thread number, and numbers are reused. A new owner of a
+//! block *transfers* the hazards of the ended thread to the count, under the lock: it acquires a
+//! counted reference to the frame of each hazard, then clears the word. Until then the hazards stay
+//! valid. The holder of a transferred hazard finds that the word was cleared, and puts the counted
+//! reference. If the holder has cleared the word first, the new owner puts the reference. That put
+//! is not the last one: no scan gives up the protection reference while another thread holds the
+//! lock.
 //!
 //! # Progress and failure
 //!

@@ -66,7 +66,6 @@
 //! Verified by `loom_fork_vs_first_walk`, `loom_fork_and_unmap_between_the_walks`,
 //! `loom_undo_vs_fork_and_unmap`, `loom_migrate_vs_write`, `loom_read_vs_migration_there_and_back`,
 //! `loom_pin_vs_move_under_claim`, `loom_cut_vs_move_under_claim`; by histories and stress tests.
-//!
 //! Source: Linux, "Page migration" (Documentation/mm/page_migration); "introduce PGTY_mgt_entry
 //! page_type" (RFC, July 2025) for the early end of the second walk.
 

@@ -1,10 +1,10 @@
 //! The claim of a page-table entry: the exclusive right to change it.
 //!
 //! Entries are changed only by a claim, so that every change increments the version, with two
-//! exceptions. The thread that drops the last share of a table, and is its only user, stores empty
-//! entries with version 0: readers detect this by the directory, which no longer names the table. A
-//! move of an area stores entries at new places under claims of the old ones, with the structure
-//! lock held for writing.
+//! exceptions. The last share of a table is dropped by its only user, which stores empty entries
+//! with version 0; readers detect this by the directory, which no longer names the table. A move of
+//! an area stores entries at new places under claims of the old ones, with the structure lock held
+//! for writing.
 //!
 //! Protocol.
 //! 1. Load the entry, and swap in the same word with `busy` set. Success is the claim.

@@ -345,7 +345,8 @@ impl Database {
     }
 
     /// Checks that no other process can use the log, so that its index may be in this process's
-    /// memory. Fails if this process may not write it: writers with a log ignore the shared lock.
+    /// memory. Fails for a file that this process may not write: writers with a log ignore the
+    /// shared lock.
     pub(crate) fn check_may_share_memory(&self) -> Result<(), Failure> {
         if !self.is_read_only() {
             return Ok(());

@@ -357,8 +357,8 @@ impl Kept {
             abandoned.extend(files.extract_if(.., |(_, unlocked)| is_abandoned(&unlocked.file)));
             !files.is_empty()
         });
-        // Closed under the mutex, so that the close of a database waits for the end of this, even
-        // if another thread does it.
+        // Closed under the mutex, so that the close of a database returns only after its
+        // descriptors are closed, even if another thread closes them.
         files.read_only.retain(|file| !file.is_unused());
         drop(files);
         // `abandoned` is dropped without the mutex: freeing the blocks of a file may take long.

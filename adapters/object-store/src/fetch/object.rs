@@ -203,7 +203,7 @@ impl Inner {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the runtime of the settings, else of the caller, else (a cache thread) of the last
+    /// Returns the runtime of the settings, the caller, or (on a thread of the cache) the last
     /// reader.
     fn runtime(&self) -> Handle {
         self.traffic

@@ -129,8 +129,8 @@ impl Opener {
         self.send(location, answer).await.map(Described::from)
     }
 
-    /// Opens an object. If the tier has pages of it, requests its metadata first. No bytes are then
-    /// requested if the tier has the first pages of `range` in the described state.
+    /// Opens an object. If the tier has pages of it, requests its metadata first. That is all if
+    /// the tier has the first pages of `range` in the described state.
     pub(super) async fn learn_from_tier(
         &self,
         location: &Path,

@@ -153,8 +153,7 @@ impl Opener {
         }));
     }
 
-    /// Opens the object that the store has described. `come`: position and bytes that were
-    /// received.
+    /// Opens the object that the store has described. `come`: position and received bytes.
     pub(super) async fn know(
         &self,
         location: &Path,

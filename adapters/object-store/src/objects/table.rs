@@ -215,8 +215,7 @@ impl Table {
             _ => return,
         };
         let entry = match outcome {
-            // Keep only a finding about this state. Otherwise the next reader opens the object
-            // anew.
+            // Keep only a finding about this state. Otherwise the next reader opens the object.
             Ok(known) if seen.is_outdated(known) => {
                 let of_known = finding.filter(|_| seen.is_replaced(known));
                 of_known.map(Entry::Found)

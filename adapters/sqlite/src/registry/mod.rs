@@ -30,12 +30,12 @@
 //! - I3. The resources of a value, such as the lock of a file, are acquired and released under the
 //!   claim: after step 1, and before step 6 or, if the open fails, the release of step 2. So an
 //!   open finds them free, unless another process or other code holds them.
-//! - I4. A thread that waits in step 1 or 5 has no claim, and is no candidate. So each wait is for
-//!   threads that do not wait in this module, and ends.
+//! - I4. A thread that waits in step 1 or 5 has no claim, and is no candidate. So each claim and
+//!   each candidate belongs to a thread that does not wait in this module, and each wait ends.
 //! - I5. Each end of a claim, and of the last user's wait, wakes all threads: they share one
 //!   condition variable, so a single woken thread might be one that waits for another key.
 //! - I6. Only a user closes the value, never a candidate. So it is closed once the last user has
-//!   left.
+//!   left, even if opens of candidates have failed.
 //!
 //! A claim ends when its guard is dropped ([`Claim`]), so a panic ends it, too. The mutex is held
 //! for the steps of [`entry`] only, which neither block nor call other code.

@@ -86,10 +86,10 @@ impl<S: RefScheme> Builder<S> {
     ///
     /// Huge pages cause fewer TLB misses, which saves 2 to 29 % of the time of random reads and
     /// pins in caches of 16 MiB to 1 GiB (`docs/benchmarks.md`), but none of repeated reads of a
-    /// few pages. While the cache fills, it uses up to 2 MiB more than its pages need for each
-    /// memory node. The first use of each 2 MiB takes longer: the system zeroes them, and may have
-    /// to compact memory. A program with many small caches, or that cannot accept these delays,
-    /// sets [`HugePages::Never`].
+    /// few pages. While the cache fills, it uses more memory than its pages need, by up to 2 MiB
+    /// for each memory node. The first use of each 2 MiB takes longer: the system zeroes them, and
+    /// may have to compact memory before. A program that has many small caches, or cannot accept
+    /// these delays, sets [`HugePages::Never`].
     #[must_use]
     pub fn huge_pages(mut self, huge_pages: HugePages) -> Self {
         self.huge_pages = huge_pages;

@@ -36,17 +36,17 @@ use crate::writeback::flush::Flusher;
 /// - A read within one page and a [view](Self::view) are atomic: they see the page as it was at one
 ///   moment. A read of several pages is atomic for each page, not across pages.
 /// - In a child made by `fork`, reads and views succeed only as hits. Other calls return
-///   [`Forked`](crate::ErrorKind::Forked) and change nothing. The child keeps the parent's files
-///   open, and locked if open for writing, unless it only calls `exec`. It must not drop a guard of
-///   a page that was replaced before the fork: the drop may wait forever.
+///   [`Forked`](crate::ErrorKind::Forked) and change nothing. Unless it only calls `exec`, the
+///   child keeps the parent's files open, and locked if open for writing. It must not drop a guard
+///   of a page that was replaced before the fork: the drop may wait forever.
 /// - The drop of the last handle closes the file, which frees its lock and frames, except those of
 ///   owned pins ([`pin_owned`](Self::pin_owned)). Areas of memory spaces that map the file keep it
 ///   open. After a drop in a page codec, or in a writeback callback if the file is open for
 ///   writing, a thread of the cache closes it later ([`Cache::quiesce`](crate::Cache::quiesce)).
 /// - A cached page has the bytes that the file had at its fill. To see changes made by other means,
 ///   a program calls [`invalidate`](Self::invalidate) or [`refresh`](Self::refresh).
-/// - A handle that is not dropped syncs nothing: one in a `static`, or at an exit by
-///   [`std::process::exit`]. Then writes of the last 0.2 seconds and more may be lost.
+/// - A handle that is not dropped (in a `static`, or at [`std::process::exit`]) syncs nothing. Then
+///   writes of the last 0.2 seconds and more may be lost.
 // Hits load fields that are not written while the handle is shared. They share no cache line with
 // fields that misses write, or with the counts of an `Arc` in front of the handle.
 #[repr(C)]
@@ -78,7 +78,7 @@ pub struct FileStats {
     /// Lower bound of the log sequence numbers ([`File::write_at_lsn`]) of all writes that have
     /// returned and are not durable: recovery may begin there. `None` if there is none. Each
     /// successful sync of the whole file raises it. It may be lower than necessary after
-    /// [`discard`](File::discard) and truncations. If a sync in progress at a write made that write
+    /// [`discard`](File::discard), truncations, and, until the next sync, writes during a sync.
     /// durable, it is too low until the next sync.
     pub oldest_lsn: Option<u64>,
 }
@@ -206,8 +206,8 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// Makes everything durable, and closes the handle. A handle for reading makes everything
-    /// durable only if it is the last handle. It may then report the loss of other handles' writes.
+    /// Makes everything durable, and closes the handle. A handle for reading does so only if it is
+    /// the last handle, and may then report the loss of other handles' writes.
     ///
     /// A file that is as its opening has found it is not synced
     /// ([`Backend::is_as_found`](pagewell_io::Backend::is_as_found)): what earlier processes have
@@ -215,14 +215,14 @@ impl<S: RefScheme> File<S> {
     ///
     /// If the backend, the writeback callback or the page codec fails, the call is retried for a
     /// second from the first attempt ([`Builder::close_timeout`](crate::Builder::close_timeout)).
-    /// Calls in progress are not interrupted. The drop of a handle does the same, but reports an
-    /// error only on standard error, and the data that is not durable is lost.
+    /// Calls in progress are not interrupted. The drop of a handle does the same, but reports
+    /// errors, and the loss of data, only on standard error.
     ///
     /// # Errors
     ///
     /// The handle, and the error of [`sync_all`](Self::sync_all) with the amount of data that is
-    /// not durable. While a handle exists, the file stays open, and locked if it is open for
-    /// writing, and nothing is lost: close the handle again once the backend works.
+    /// not durable. Nothing is lost while a handle exists: close it again once the backend works.
+    /// Until then the file stays open, and locked if it is open for writing.
     #[allow(clippy::result_large_err)] // The error contains the handle; closing is rare.
     pub fn close(mut self) -> Result<(), (Self, Error)> {
         let saved = match self.access {
@@ -288,12 +288,10 @@ impl<S: RefScheme> File<S> {
 
     /// Returns the file's descriptor, for calls that the cache does not make (`fallocate(2)` within
     /// the file's size, attributes, locks if the file was opened with `FileLock::None`). `None` for
-    /// a backend of the program, and in a child of `fork`.
-    ///
-    /// The cache does not see what is changed through the descriptor: see
-    /// [`invalidate`](Self::invalidate) and [`refresh`](Self::refresh). The descriptor must not be
-    /// used to write, to truncate, to change flags, or, if the cache has locked the file, to lock
-    /// or unlock any part of it.
+    /// a backend of the program, and in a child of `fork`. The cache does not see what is changed
+    /// through it: see [`invalidate`](Self::invalidate) and [`refresh`](Self::refresh). It must not
+    /// be used to write, to truncate, to change flags, or, if the cache has locked the file, to
+    /// lock or unlock any part of it.
     pub fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         self.mapping.check_home(Op::Open).ok()?;
         self.mapping.target().descriptor()

@@ -95,8 +95,7 @@ impl<S: RefScheme> Cache<S> {
     }
 
     /// Opens a file that the program has opened, as [`open_with`](Self::open_with) does. `name` is
-    /// its path in errors. The file may have no name: an unlinked file, a memfd, a descriptor that
-    /// another process has sent.
+    /// its path in errors. The file may have no name, such as an unlinked file or a memfd.
     ///
     /// Options to create the file are ignored. The directory of a new file is the program's to
     /// sync. Duplicates of the descriptor have the lock too, and their mode of transfers

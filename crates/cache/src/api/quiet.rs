@@ -34,13 +34,13 @@ impl<S: RefScheme> Cache<S> {
     ///
     /// Call this before a call of [`stats`](Self::stats) that counts frames, or of
     /// [`verify`](Self::verify). While the guard exists and the program's threads do not use the
-    /// cache, its state does not change. No call is needed to close files, except those whose last
-    /// handle was dropped in a page codec or a callback
+    /// cache, its state does not change. To close files, it is needed only if their last handle was
+    /// dropped in a page codec or a callback
     /// ([`OpenOptions::before_write`](crate::OpenOptions::before_write)).
     ///
-    /// Until the guard is dropped, no file is written back in the background, so a writer reaches
-    /// its file's quota of dirty frames sooner, and then writes the file back itself. A call of
-    /// this function by another thread waits.
+    /// Until the guard is dropped, no file is written back in the background. A writer reaches its
+    /// file's quota of dirty frames sooner, and then writes the file back itself. Another call of
+    /// this function waits.
     ///
     /// # Errors
     ///

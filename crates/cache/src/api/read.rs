@@ -26,8 +26,7 @@ impl<S: RefScheme> File<S> {
     /// [`Truncated`](crate::ErrorKind::Truncated) if the file was truncated outside the cache,
     /// [`OutOfFrames`](crate::ErrorKind::OutOfFrames) if every page is pinned. `buf` then has zeros
     /// for the page. If pages before it were read, they are returned, and the next read fails. If
-    /// the page was being read for another caller, whose read failed, the error is a copy of that
-    /// one; a later call reads the page anew.
+    /// the failed read was made for another caller, the error is a copy of that caller's.
     #[inline]
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
         match Reader(&self.mapping).read_short(buf, offset) {
@@ -115,11 +114,10 @@ impl<S: RefScheme> File<S> {
 
     /// Calls `look` on page number `page` in place, and returns the result if the page did not
     /// change during the call. Copies nothing. Once the page's accessed bit is set, the first
-    /// attempts take no reference and write no shared memory.
-    ///
-    /// If the page has changed or was evicted, `look` is called again, after a few attempts with a
-    /// reference, so that the bytes cannot change. A page that is not cached is read as by
-    /// [`read_at`](Self::read_at). The view of the last page ends at the file's size.
+    /// attempts take no reference and write no shared memory. If they fail because the page has
+    /// changed or was evicted, `look` is called again, at last with a reference, so that the bytes
+    /// cannot change. A page that is not cached is read as by [`read_at`](Self::read_at). The view
+    /// of the last page ends at the file's size.
     ///
     /// # Rules for the closure
     ///
@@ -142,8 +140,8 @@ impl<S: RefScheme> File<S> {
     ///
     /// # Example
     ///
-    /// The page is a node with slots. It begins with the number of keys (two bytes). For each key,
-    /// in ascending order, the offset in the page (two bytes) and the length (two bytes) follow.
+    /// A node of a tree: the number of keys (two bytes), and for each key, in ascending order, its
+    /// offset in the page and its length (two bytes each).
     ///
     /// ```
     /// # mod pagewell { pub use pagewell_cache::*;
@@ -203,13 +201,12 @@ impl<S: RefScheme> File<S> {
     ///
     /// So a reader can traverse pages without pins: it views a page, then the page that this page
     /// names, and checks that the first is unchanged. If so, both were at one moment as the views
-    /// saw them. `docs/guide/views-and-tokens.md` describes writers of several pages, and trees.
+    /// saw them. (`docs/guide/views-and-tokens.md`)
     ///
     /// A change is any write to the page, even of the same bytes, a change of the file's end within
     /// it, its removal from the cache, or its move to another frame; not a read, pin or writeback.
     /// However long a token is kept, a changed page is never reported as unchanged. Occasionally an
-    /// unchanged page is reported as changed. Tokens of other files or earlier openings return
-    /// `false`.
+    /// unchanged page is reported as changed, as is the page of another file or an earlier opening.
     #[inline]
     #[must_use]
     pub fn is_unchanged(&self, token: &Token) -> bool {

@@ -48,17 +48,15 @@ impl<S: RefScheme> File<S> {
         self.tells(Writer(&self.mapping).write_bytes(buf, offset, lsn))
     }
 
-    /// Writes all of `buf` from byte `offset` on, as [`write_at`](Self::write_at) does. (A write of
-    /// several pages is not atomic.)
+    /// Writes all of `buf` from byte `offset` on, as [`write_at`](Self::write_at) does, but not
+    /// atomically if it extends over several pages.
     ///
     /// # Errors
     ///
-    /// Those of [`write_at`](Self::write_at). The pages before the failed one may have been
-    /// written.
+    /// Those of [`write_at`](Self::write_at). Pages before the failed one may have been written.
     pub fn write_all_at(&self, buf: &[u8], offset: u64) -> Result<(), Error> {
         let mut nr_written = self.write_at(buf, offset)?;
         while nr_written < buf.len() {
-            // No overflow: the write has reached this offset.
             nr_written += self.write_at(&buf[nr_written..], offset + nr_written as u64)?;
         }
         Ok(())
@@ -100,9 +98,8 @@ impl<S: RefScheme> File<S> {
     /// # Errors
     ///
     /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`FileTooLarge`](crate::ErrorKind::FileTooLarge),
-    /// and [`Io`](crate::ErrorKind::Io) if the backend fails. After a failure the size is still the
-    /// old one, except that a truncation may have taken effect: the size is the new one if the
-    /// backend has truncated the file nevertheless, or does not report its size.
+    /// and [`Io`](crate::ErrorKind::Io) if the backend fails. The size is then the old one, unless
+    /// the backend has truncated the file nevertheless, or does not report its size.
     pub fn set_size(&self, size: u64) -> Result<(), Error> {
         self.writes(Op::Resize)?;
         self.tells(Grower(&self.mapping).resize(size))
@@ -111,8 +108,7 @@ impl<S: RefScheme> File<S> {
     /// Pins page number `page` for writing: the guard has a copy of the page's bytes, which
     /// replaces the page when the guard is dropped. Until then readers see the old page, and other
     /// threads that write to the page wait. Calls that would wait for the guard of their own thread
-    /// fail: another `pin_mut` of the page, a write to it by this file or a memory space, and an
-    /// [`append`](Self::append) or a new size that changes it.
+    /// fail: another `pin_mut`, and any write or change of size that changes the page.
     ///
     /// # Errors
     ///
@@ -144,9 +140,9 @@ impl<S: RefScheme> File<S> {
     /// # Errors
     ///
     /// [`ReadOnly`](crate::ErrorKind::ReadOnly); any writeback error that the handle has not
-    /// reported yet; and [`Io`](crate::ErrorKind::Io) in two cases: the backend fails, or a sync
-    /// has failed since the last successful sync of the whole file, so that the file's content is
-    /// unknown. After an error, nothing was removed.
+    /// reported yet; [`Io`](crate::ErrorKind::Io) if the backend fails, or if the file's content is
+    /// unknown, since no sync of the whole file has succeeded after a failed one. After an error,
+    /// nothing was removed.
     pub fn discard(&self, range: Range<u64>) -> Result<(), Error> {
         let writes = self.writes(Op::Invalidate)?;
         // Earlier errors are reported first, since nothing may have been removed after an error.

@@ -22,6 +22,7 @@ use pagewell_sync::{Condvar, Mutex, MutexGuard};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
     Clean(u64),
+    /// Write back the file with this number, for a thread that waits for the result.
     CleanNow(u64),
     /// Close one of the files whose last reference was dropped in a callback or a codec.
     Close,

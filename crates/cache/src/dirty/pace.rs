@@ -100,6 +100,7 @@ impl Pace {
 }
 
 impl Amount {
+    /// Doubles a bound if `given` is at least half of it.
     fn grow(&mut self, given: Self) {
         let grow = |most: &mut u64, given: u64| {
             if given >= *most / 2 {

@@ -56,6 +56,7 @@ pub(super) struct Extents {
 pub(super) enum Unused {
     /// The bits of the cluster with this number.
     Extent(usize),
+    /// The bits of the cluster with the first number, and the part with the second.
     Part(usize, usize),
 }
 

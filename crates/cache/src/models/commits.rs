@@ -1,5 +1,4 @@
-//! Group commit, and the oldest log sequence number: the protocols of [`crate::dirty::commits`] and
-//! [`crate::dirty::oldest`], on the sets of pages that a sync walks.
+//! Group commit and the oldest log sequence number, on the sets of pages that a sync walks.
 
 use std::io;
 use std::sync::Arc;

@@ -52,8 +52,7 @@ fn loom_exclusive_open_vs_open() {
     });
 }
 
-/// An exclusive open succeeds only after the drops of a handle and of its clone, and its thread
-/// then sees what both have written.
+/// An exclusive open succeeds only after two drops of handles, and sees what both have written.
 #[test]
 fn loom_exclusive_open_vs_remove() {
     explore(3, || {

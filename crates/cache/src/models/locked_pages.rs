@@ -60,7 +60,7 @@ fn loom_read_vs_pin_mut() {
 }
 
 /// A page is locked, and unlocked unchanged, while another thread writes to it. The writer is
-/// woken, its write becomes visible, and a token from before the lock stays valid until the write.
+/// woken, and a token from before the lock stays valid until the write.
 #[test]
 fn loom_cancel_vs_write() {
     explore(2, || {
@@ -209,8 +209,8 @@ fn loom_pin_mut_vs_discard() {
     });
 }
 
-/// A page is discarded while it is locked and another thread waits for its lock. The waiting thread
-/// is woken, and writes the page that is filled in its place.
+/// A page is discarded while locked. A thread that waits for its lock is woken, and writes its
+/// successor.
 #[test]
 fn loom_discard_of_locked_vs_write() {
     explore(2, || {

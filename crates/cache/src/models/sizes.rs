@@ -76,8 +76,8 @@ fn loom_read_vs_shrink_and_growth() {
     });
 }
 
-/// A fill of the last page zeros the bytes past the old end. No thread reads these zeros once the
-/// refresh has raised the size.
+/// A fill of the last page zeros the bytes past the old end. No thread reads these zeros after a
+/// refresh.
 #[test]
 fn loom_fill_vs_refresh() {
     explore(3, || {

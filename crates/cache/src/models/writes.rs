@@ -259,8 +259,7 @@ fn loom_whole_write_vs_growth() {
     });
 }
 
-/// A page is pinned at each of two writes, so that it moves to another frame and back while it is
-/// read. The read returns all of one write or nothing of it.
+/// A page that is pinned at each of two writes moves to another frame and back while it is read.
 #[test]
 fn loom_read_vs_two_moves() {
     explore(3, || {

@@ -92,6 +92,7 @@ pub(super) struct Batch<'m, S: RefScheme> {
 }
 
 pub(super) enum Landed {
+    /// The first pages of the batch were read. Contains their number, at least one.
     Pages(usize),
     /// No page was read because of a truncation.
     Cut,

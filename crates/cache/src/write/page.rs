@@ -93,6 +93,7 @@ pub(crate) enum Attempt {
     Done,
     Cut,
     Raced,
+    /// The page has another reference and must move to a new frame.
     NeedsFrame,
     Locked(SeenLock),
     Throttled,
@@ -103,6 +104,7 @@ pub(crate) enum Attempt {
 pub(crate) struct PageWriter<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<'m, S: RefScheme> PageWriter<'m, S> {
+    /// Writes `buf` from byte `pos` on. Returns the bytes written before a truncation or an error.
     pub(crate) fn write_pages(
         self,
         writes: &Writes,

@@ -282,6 +282,7 @@ impl Tries {
         }
     }
 
+    /// Returns `false` if the time had already been used up.
     fn pause(&mut self) -> bool {
         let rest = self.most.saturating_sub(self.began.elapsed());
         pagewell_sync::thread::sleep(self.pause.min(rest));

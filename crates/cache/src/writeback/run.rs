@@ -20,6 +20,7 @@ use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
 use crate::writeback::states::States;
 
+/// Error of a page codec that has encoded a page with a nonzero byte as zeros.
 #[derive(Debug)]
 struct StoredAsZeros;
 

@@ -106,6 +106,7 @@ pub(crate) struct Lap<'c> {
     /// Position of the hand after the steps in `taken` were taken.
     hand_after: usize,
     nr_visited: usize,
+    /// Whether other passes have visited the remaining places.
     is_over: bool,
 }
 

@@ -45,6 +45,7 @@ impl EmptyLeaves {
         }
     }
 
+    /// Removes the leaf that was recorded first, if the number of leaves exceeds the limit.
     pub(crate) fn surplus(&mut self) -> Option<u32> {
         if self.queue.len() <= self.most {
             return None;

@@ -27,6 +27,7 @@ use crate::supply::parts::Supply;
 use crate::supply::policy::clock::Marks;
 use crate::supply::policy::queues::{EmptyLeaves, Queues};
 
+/// Number of frames that a batch frees at most, unless its last page has several frames.
 pub(super) const MOST: usize = 32;
 
 /// Ratio of the pool's frames to those of a batch, which are at least 1 and at most [`MOST`].

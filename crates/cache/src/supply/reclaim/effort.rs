@@ -131,6 +131,7 @@ pub(in crate::supply) struct Patience {
 }
 
 impl Patience {
+    /// Returns `true` if the request must scan `nr_frames` frames again, after a spin or yield.
     pub(in crate::supply) fn has_more(&mut self, nr_frames: usize) -> bool {
         let nr_most = (LOOKS / nr_frames.max(1)).max(1);
         let nr_rounds = self.backoff.rounds() as usize;

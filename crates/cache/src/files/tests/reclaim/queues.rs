@@ -64,8 +64,7 @@ fn hit_ratio(files: &Files<LockBit>, mapping: &Mapping<LockBit>, pages: &[u64]) 
     1.0 - (nr_filled(files) - before) as f64 / pages.len() as f64
 }
 
-/// A loop over twice as many pages as frames has no hit under CLOCK, which evicts each page before
-/// it is read again. Under the default policy some pages stay.
+/// Under CLOCK, a loop over twice as many pages as frames has no hit. Here some pages stay.
 #[test]
 fn a_loop_that_does_not_fit_finds_some_of_its_pages() {
     let pages: Vec<u64> = (0..20 * NR_FRAMES as u64)

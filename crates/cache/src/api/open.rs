@@ -169,8 +169,7 @@ impl<S: RefScheme> Cache<S> {
         self.page_size_of(options, path).map(drop)
     }
 
-    /// Opens the file of the first candidate that can be locked, or that is open. May wait for its
-    /// lock.
+    /// Opens the file of the first candidate that can be locked (perhaps after a wait) or is open.
     fn open_writable(
         &self,
         path: &Path,

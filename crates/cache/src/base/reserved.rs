@@ -51,8 +51,7 @@ mod imp {
     pub(crate) struct Reserved {
         start: NonNull<AtomicU64>,
         len: usize,
-        /// Contains the words, from a multiple of `UNIT` bytes on, with no other array in their
-        /// last unit.
+        /// Contains the words, from a multiple of `UNIT` on, alone in their last unit.
         mapped: Arc<Mapped>,
     }
 
@@ -224,8 +223,7 @@ mod tests {
         assert_eq!(words[(1 << 37) - 1].load(Ordering::Relaxed), 0);
     }
 
-    /// Arrays of one mapping have no words in common, and keep the mapping until the last is
-    /// dropped.
+    /// Arrays of one mapping have no words in common. The last one that is dropped unmaps it.
     #[test]
     fn arrays_of_one_mapping_are_independent() {
         const LENS: [usize; 4] = [512 + 1, 0, 3, 1024];

@@ -13,7 +13,6 @@
 //!
 //! While requests are stopped ([`crate::Cache::quiesce`]), a writer cleans its file itself, and a
 //! thread without a frame fails.
-//! thread without a frame fails.
 
 use std::collections::HashSet;
 #[cfg(not(loom))]

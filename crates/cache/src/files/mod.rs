@@ -1,9 +1,8 @@
 //! Open files of a cache: opening, closing, and the threads that write back.
 //!
 //! Owns. The state of a cache ([`state::Files`]); the open files ([`registry`]), with strong
-//! ([`opened`]) and weak references ([`visit`]); the threads ([`flushers`]) and their work
-//! ([`serve`]); waiting for pages to be cleaned ([`clean`]). Calls all lower layers except `read`
-//! and `write`.
+//! ([`opened`]) and weak references ([`visit`]); threads ([`flushers`]) and their work ([`serve`]);
+//! waits for clean pages ([`clean`]). Calls all lower layers except `read` and `write`.
 //!
 //! Guarantees. All handles of an inode share one open file. Once the last handle is closed,
 //! everything is durable or an error was reported. The drop of the last strong reference closes the

@@ -99,8 +99,8 @@ impl<'s, S: RefScheme> Claim<'s, S> {
     /// The word of a present slot does not repeat after a removal of the page within these few
     /// steps (I5 of the index). So if the swap succeeds, the page was present all along, and the
     /// slot's reference has kept the leaf in use (C2). If the leaf was removed, the failed swap may
-    /// fault in a page of zeros where memory was discarded. The next removal of the leaf discards
-    /// that page again.
+    /// fault in a page of zeros where memory was discarded. The leaf's next removal discards it
+    /// again.
     pub(crate) fn try_present(
         claims: &'s Claims<S>,
         word: &'s AtomicU64,
@@ -209,8 +209,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         let old = self.frame()?;
         let frame = self.publish(old, unique, state, lsn);
         self.claims.notes.moved(old.get(), frame.get());
-        // Threads that wait for the page lock sleep on the old frame's state word: let them look
-        // the page up again.
+        // Threads that wait for the page lock sleep on this word, and must look the page up again.
         PageState::CLEAN.store(self.claims.pool.meta(old));
         drop(self.end(self.before.moved(frame)));
         self.claims

@@ -161,8 +161,7 @@ impl<'i> Seen<'i> {
 #[inline(always)]
 fn look_in(slots: &[AtomicU64], page: PageNr) -> Option<Seen<'_>> {
     let word = slots.get(page as usize)?;
-    // ORDERING: Acquire; pairs with the release store that published the slot, and with it the
-    // page's bytes and the frame metadata.
+    // ORDERING: Acquire; pairs with the release store that published the slot, bytes and metadata.
     let slot = Slot::from_bits(word.load(Ordering::Acquire));
     Some(Seen { word, slot })
 }

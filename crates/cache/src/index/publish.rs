@@ -1,5 +1,4 @@
-//! Publication of frames as pages and leaves. Unsafe code elsewhere relies on the metadata of
-//! published frames.
+//! Publication of frames as pages and leaves. Unsafe code elsewhere relies on their metadata.
 
 #![allow(unsafe_code)] // The obligation of `UniqueFrame::publish`; callers in this crate meet it.
 
@@ -8,8 +7,8 @@ use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, UniqueFrame};
 use pagewell_sync::atomic::AtomicU64;
 
 /// Publishes the frame of a page, with `refs` references. `place` is the frame of the page's leaf,
-/// and the slot's position in it; `private` the page state and the log sequence number. The caller
-/// holds the slot's claim.
+/// and the slot's position in it; `private` page state and log sequence number. The slot is
+/// claimed.
 #[inline]
 pub(crate) fn page<S: RefScheme>(
     frame: UniqueFrame<'_, S>,

@@ -103,8 +103,7 @@ impl<S: RefScheme> Remover<'_, S> {
         true
     }
 
-    /// Removes the pages past byte `end`. Notifies writers that wait at the file's quota, which
-    /// counts no removed page.
+    /// Removes the pages past byte `end`, and notifies writers that wait at the file's quota.
     pub(crate) fn drop_past_end(self, end: u64) {
         let first = end.div_ceil(self.0.page_size() as u64);
         self.remove(first, self.0.index().capacity(), Unclean::Drop);

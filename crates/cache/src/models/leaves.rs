@@ -134,8 +134,7 @@ fn loom_fill_vs_leaf_reuse() {
     });
 }
 
-/// The last leaf of a root part is removed while a neighbour is created, whose entry and dirty page
-/// stay.
+/// A part's last leaf is removed while a neighbour is created, whose entry and dirty page stay.
 #[test]
 fn loom_make_leaf_vs_neighbour_leaves() {
     explore(3, || {

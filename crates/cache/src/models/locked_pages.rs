@@ -209,8 +209,7 @@ fn loom_pin_mut_vs_discard() {
     });
 }
 
-/// A page is discarded while locked. A thread that waits for its lock is woken, and writes its
-/// successor.
+/// A locked page is discarded. A thread that waits for its lock is woken, and writes the new page.
 #[test]
 fn loom_discard_of_locked_vs_write() {
     explore(2, || {

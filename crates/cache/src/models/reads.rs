@@ -99,8 +99,7 @@ fn loom_failed_fill_vs_follower() {
     });
 }
 
-/// A reader that waits for a fill that fails returns, although a later claim of the page does not
-/// end.
+/// A reader that waits for a fill that fails returns, though a later claim of the page stays.
 #[test]
 fn loom_failed_fill_vs_later_claim() {
     explore(3, || {

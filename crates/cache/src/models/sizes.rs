@@ -76,8 +76,7 @@ fn loom_read_vs_shrink_and_growth() {
     });
 }
 
-/// A fill of the last page zeros the bytes past the old end. No thread reads these zeros after a
-/// refresh.
+/// A fill of the last page zeros the bytes past the old end. After a refresh, none are read.
 #[test]
 fn loom_fill_vs_refresh() {
     explore(3, || {

@@ -99,8 +99,7 @@ fn loom_go_down_with_references_vs_split() {
     });
 }
 
-/// Versions start over while a token is made, and reach the previous value again, in the same
-/// frame.
+/// Versions start over while a token is made, and reach the previous value in the same frame.
 fn vs_versions_that_start_over(change: impl Fn(&Mapping<LockBit>) + Send + Sync + Copy + 'static) {
     explore(3, move || {
         let files = pool::<LockBit>(4);

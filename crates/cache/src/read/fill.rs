@@ -167,9 +167,8 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         }
     }
 
-    /// Prepares a fill of `page` and of missing pages after it, at most `want` pages, as far as the
-    /// latter need no waiting. The caller holds no claim. Returns `None` if `page` is claimed or
-    /// filled.
+    /// Prepares a fill of `page`, and of missing pages after it that need no waiting, at most
+    /// `want` pages. The caller holds no claim. Returns `None` if `page` is claimed or filled.
     fn prepare(self, page: PageNr, want: usize) -> Result<Option<Batch<'m, S>>, Error> {
         let out_of_frames = |reason: OutOfFrames| self.0.out_of_frames(Op::Read, &reason);
         self.check(page)?;
@@ -362,8 +361,7 @@ impl<'m, S: RefScheme> Batch<'m, S> {
         self.page * self.filler.0.page_size() as u64
     }
 
-    /// Returns the memory to read into: whole pages if the backend requires alignment or stores
-    /// these.
+    /// Returns the memory to read into: whole pages if the backend requires this or stores these.
     pub(super) fn bufs(&self) -> impl Iterator<Item = RacyBytes<'_>> {
         let mapping = self.filler.0;
         let is_whole =

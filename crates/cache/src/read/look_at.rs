@@ -11,8 +11,7 @@ use crate::read::view::View;
 pub enum Looked<R> {
     /// Result of the closure, from consistent bytes of the page.
     Done(R),
-    /// An attempt without a reference failed: the page was changing, or there were too many
-    /// accesses.
+    /// Without a reference: the page was changing, or the closure made too many accesses.
     Again,
     /// Without a reference: the attempt had no result, and one with a reference must decide. With a
     /// reference: the page's contents are inconsistent.

@@ -168,8 +168,7 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
 
     /// If [`get`](Self::get) failed because pages that are not clean prevented eviction, waits
     /// until pages have been cleaned, and repeats `get`. The caller holds no lock of any file.
-    /// Separate, so that successful lookups pass no result through memory, which costs seven
-    /// nanoseconds.
+    /// Separate, so that successful lookups pass no result through memory, which costs 7 ns.
     #[cold]
     #[inline(never)]
     pub(crate) fn get_after(
@@ -239,8 +238,7 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         is_there
     }
 
-    /// Sets the accessed bit of `page`, whose slot was loaded as `seen`, unless the slot has
-    /// changed.
+    /// Sets the accessed bit of `page`, unless its slot has changed since it was loaded as `seen`.
     #[inline]
     pub(crate) fn mark_referenced(self, page: PageNr, seen: Seen<'_>) {
         if !seen.slot.is_hot() {

@@ -75,8 +75,7 @@ impl<'m, S: RefScheme> Prefetcher<'m, S> {
         std::mem::take(&mut self.nr_begun)
     }
 
-    /// Performs all prepared reads on this thread. Decoder threads may still be decoding pages
-    /// afterwards, whose slots are claimed.
+    /// Performs all prepared reads on this thread. Decoder threads may still hold some claims.
     pub(crate) fn run(mut self) {
         if !self.jobs.is_empty() {
             self.mapping.engines().engine().run(&mut self.jobs);

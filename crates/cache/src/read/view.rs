@@ -232,8 +232,7 @@ fn copy_any(bytes: RacySource<'_>, buf: &mut [u8]) {
 }
 
 /// Compares all of `bytes` with `other`, of the same length, by words with the highest byte first.
-/// Inline only for the first word, which decides most comparisons. `None` would mean unequal
-/// lengths.
+/// The first word, which decides most comparisons, is inline. `None` would mean unequal lengths.
 #[inline(always)]
 fn compare_bytes(bytes: RacySource<'_>, other: &[u8]) -> Option<Ordering> {
     if let Some(first) = other.first_chunk() {

@@ -262,8 +262,7 @@ mod tests {
         assert_eq!(**lock(&transfers.nr_ended), [2], "nobody was to be told");
     }
 
-    /// Regression test: transfers to another node extended the sleep and the time limit of a
-    /// request.
+    /// Regression test: transfers to another node extended a request's sleep and time limit.
     #[test]
     fn a_waiter_for_one_node_does_not_see_the_end_of_a_transfer_to_another() {
         let transfers = Transfers::new(2);

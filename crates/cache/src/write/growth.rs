@@ -169,8 +169,7 @@ impl<S: RefScheme> Grower<'_, S> {
         result.map(|()| pos..end)
     }
 
-    /// Whether an append of `len` bytes would only write to the tail page, which is not clean. A
-    /// hint.
+    /// Whether an append of `len` bytes would only write to a tail page that is not clean. A hint.
     fn is_in_dirty_tail(self, len: usize) -> bool {
         let (pos, page_size) = (self.0.size(), self.0.page_size());
         let off = pos as usize & (page_size - 1);
@@ -293,8 +292,8 @@ impl<S: RefScheme> Grower<'_, S> {
         Ok(())
     }
 
-    /// Zeros the bytes between the end of the file and `pos` in the tail page, if resident, with
-    /// the size lock.
+    /// Zeros the bytes from the end of the file to `pos` in a resident tail page, with the size
+    /// lock.
     pub(crate) fn zero_tail(self, writes: &Writes, pos: u64) -> Result<(), Error> {
         let old = self.0.size();
         let page_size = self.0.page_size() as u64;
@@ -340,16 +339,14 @@ impl<S: RefScheme> Grower<'_, S> {
         }
         let is_cut_in_page = self.0.layout().has_part(new) && new < old;
         if is_cut_in_page {
-            // If the page, which is rewritten after the truncation, cannot be read, nothing is
-            // changed.
+            // If the page, to be rewritten afterwards, cannot be read, nothing is changed.
             drop(
                 Lookup(self.0)
                     .get(new >> self.0.page_shift(), || 1)
                     .map_err(|error| error.with_op(Op::Resize))?,
             );
         }
-        // With this lock held, no write in flight can extend the backend's file after the
-        // truncation.
+        // With this lock, no write can extend the backend's file after the truncation.
         let mut storage = self.0.lock_storage(writes, Op::Resize)?;
         // A truncation is passed to the backend only if the backend has the bytes; growth at once,
         // so that this call returns an error of the backend.
@@ -363,11 +360,9 @@ impl<S: RefScheme> Grower<'_, S> {
             Ok(())
         } else {
             StorageSize(self.0).set_storage_size(&mut storage, new, || {
-                // Published once the truncation is certain, and before a fill reads the removed
-                // bytes as zeros.
+                // Once the truncation is certain, before a fill reads the removed bytes as zeros.
                 if new < old {
-                    // The backend keeps the last page's removed bytes until the page is encoded
-                    // again.
+                    // The backend keeps the removed bytes until the page is encoded again.
                     if self.0.hooks().is_some() {
                         writes.set_loose_end(is_cut_in_page.then_some(new));
                     }
@@ -375,8 +370,7 @@ impl<S: RefScheme> Grower<'_, S> {
                 }
             })
         };
-        // A truncation that the backend may have done counts as done: the bytes past the end are
-        // unknown.
+        // A truncation that may have been done counts as done: the removed bytes are unknown.
         let is_changed = match &set {
             Ok(()) => true,
             Err(not_set) => new <= old && not_set.may_be_set,

@@ -306,8 +306,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         Ok(Attempt::Done)
     }
 
-    /// Whether an edit that must be within the file ends past its end. The caller has claimed the
-    /// slot.
+    /// Whether an edit that must be within the file, of a claimed page, ends past the file's end.
     fn is_cut(self, page: PageNr, edit: Edit<impl Change>, bound: Bound) -> bool {
         // ORDERING: SeqCst fence; pairs with the one in `Remover::remove` (store buffering). This
         // thread claims a slot, then loads the size; a truncating thread stores the size, then
@@ -334,8 +333,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         if self.is_cut(page, edit, bound) {
             return Ok(Attempt::Cut);
         }
-        // Again, under the claim: the file may have grown. A truncation removes the page after this
-        // write.
+        // Again, under the claim: the file may have grown. A truncation removes the page later.
         if !self.is_whole(page, edit) {
             return Ok(Attempt::Raced);
         }

@@ -7,12 +7,11 @@
 //! by one thread at a time, as its authors expect.
 //!
 //! Protocol, in addition to that of writing pages ([`super`]), under the writeback lock:
-//! 1. Make the size of the backend known. From here on it counts as unknown until all ranges have
+//! 1. Make the backend's size known. From here on it counts as unknown until all ranges have
 //!    completed.
 //! 2. For each range, after its pages are unsynced and the callback has returned, submit its
 //!    request to the engine. The range keeps its references.
-//! 3. When the request completes, the range is written, or its pages become dirty again. Then drop
-//!    its references.
+//! 3. When the request completes, the range is written, or dirty again. Then drop its references.
 //! 4. Before any other call of the backend, wait until no request is in flight. If a request has
 //!    failed, query the backend's size, as after a failed call ([`super::size`]).
 //!
@@ -46,15 +45,13 @@ mod imp {
 
     const MOST: usize = 32;
 
-    /// Number of completions to wait for at the maximum: the ring is entered once for several of
-    /// them.
+    /// Number of completions to wait for at the maximum, so that the ring is entered less often.
     const AT_ONCE: usize = 8;
 
     /// Results of requests, with the numbers of their page ranges.
     type Results = Arc<Mutex<Vec<(usize, io::Result<usize>)>>>;
 
-    /// Page ranges in flight. Unless [`finish`](Self::finish) is called, the backend's size stays
-    /// unknown.
+    /// Page ranges in flight. The backend's size stays unknown until [`finish`](Self::finish).
     pub(in crate::writeback) struct Flight<'m, S: RefScheme> {
         mapping: &'m Mapping<S>,
         /// Dropped before the ranges, which own its memory: the drop waits for the requests.
@@ -98,8 +95,7 @@ mod imp {
             })
         }
 
-        /// Step 2, and step 3 for the ranges that the maximum requires, for which it calls
-        /// `settled`.
+        /// Step 2, and step 3 for as many ranges as necessary, for which it calls `settled`.
         pub(in crate::writeback) fn give(
             &mut self,
             storage: &mut Storage,

@@ -44,8 +44,7 @@ fn file_with_a_page() -> Opened<LockBit> {
     file
 }
 
-/// Debug builds detect code of the program that would run with a claim, a reservation or a file
-/// lock.
+/// Debug builds detect code of the program that would run with a claim, reservation or file lock.
 #[cfg(debug_assertions)]
 #[test]
 fn a_waker_is_not_called_by_a_thread_that_others_wait_for() {

@@ -224,8 +224,7 @@ fn a_large_request_evicts_one_place() {
     assert_eq!(files.supply().pool().stats().nr_available(), NR_FRAMES);
 }
 
-/// Regression test: places in a larger block, of which only the head has a kind, used up the tries
-/// of a pass.
+/// Regression test: places in a larger block, which has a kind only at its head, used up all tries.
 #[test]
 fn a_place_in_a_larger_block_is_not_tried() {
     let files = files();

@@ -42,8 +42,7 @@ fn open(
     })
 }
 
-/// Opens a file for reads and writes. `fails` gets the position of a read and its length, and may
-/// hold the read.
+/// Opens a writable file. `fails` gets position and length of a read, and may hold the read.
 fn open_with(
     choice: Choice,
     fails: impl Fn(u64, usize) -> bool + Send + Sync + 'static,
@@ -100,8 +99,7 @@ enum Leader {
     Task,
 }
 
-/// Lets threads and tasks wait for a page whose read fails, each for `nr_pages` pages. All of them
-/// must get the error.
+/// Lets threads and tasks wait for pages whose read fails. All of them must get the error.
 fn fail_beside_followers(
     (choice, leader, nr_pages): (Choice, Leader, usize),
     fails: fn(usize, usize) -> bool,

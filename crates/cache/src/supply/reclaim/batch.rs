@@ -151,8 +151,7 @@ impl<S: RefScheme> Pages for Hand<'_, '_, S> {
             FrameKind::Page => Content::Page(order.frames()),
             FrameKind::Free | FrameKind::Front | FrameKind::Owned => Content::Nothing,
             FrameKind::Leaf => {
-                // Not recorded yet if it became empty while it had another handle, or because of
-                // removals.
+                // It became empty while it had another handle, or by removals, and is not recorded.
                 self.note_if_empty(frame);
                 Content::Other
             }

@@ -16,8 +16,7 @@ pub(super) struct Shortage {
     pub(super) census: Box<Census>,
     /// Whether this pass alone has scanned every frame, or has made its last try for a block.
     pub(super) is_complete: bool,
-    /// For a block: the number of frames that it needs, and of those that are free or could be
-    /// evicted.
+    /// For a block: the numbers of frames that it needs, and that are free or could be evicted.
     pub(super) block: Option<(u32, usize)>,
     /// Whether other threads were changing frames that this pass tried to use.
     pub(super) is_raced: bool,

@@ -87,9 +87,8 @@ impl Handles {
     /// Removes a handle. Returns `true` if it was the last one.
     #[must_use]
     pub(crate) fn remove(&self, access: Handle) -> bool {
-        // ORDERING: AcqRel; what the other handles did happens before the removal of the last one
-        // returns, since that thread makes their writes durable. The release pairs with
-        // `admit_writer` too.
+        // ORDERING: AcqRel; what the other handles did happens before the last removal returns,
+        // since that thread makes their writes durable. The release pairs with `admit_writer` too.
         let before = self.0.fetch_sub(one(access), Ordering::AcqRel);
         debug_assert!(
             nr_handles(before) != 0 && (access == Handle::Read || nr_writers(before) != 0),

@@ -86,8 +86,7 @@ impl Oldest {
 
     /// Step c, after a sync that failed, even if only for some pages.
     pub(crate) fn end_failed(&self) {
-        // ORDERING: Relaxed for the load of a value that the holder of the lock stored; Release, as
-        // in `note`.
+        // ORDERING: Relaxed; loads what the holder of the lock stored. Release, as in `note`.
         let before = self.before.load(Ordering::Relaxed);
         self.since.fetch_min(before, Ordering::Release);
     }

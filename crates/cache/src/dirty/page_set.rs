@@ -1,5 +1,4 @@
-//! Sets of the dirty and of the unsynced pages of one file: a bit per page, and a count per leaf
-//! cluster.
+//! Sets of dirty and of unsynced pages of one file: a bit per page, and a count per leaf cluster.
 //!
 //! Layout. The bits of one leaf cluster ([`crate::base::extent`]), for all sets, are in one page of
 //! the operating system's memory, one set after the other. The two counts of a cluster are in one
@@ -63,8 +62,7 @@ impl PageSets {
         Some(Self::with_arrays(Reserved::several(Self::lens(nr_pages)?)?))
     }
 
-    /// Returns the lengths of the arrays for [`with_arrays`](Self::with_arrays), for pages below
-    /// `nr_pages`.
+    /// Returns the lengths for [`with_arrays`](Self::with_arrays), for pages below `nr_pages`.
     pub(crate) fn lens(nr_pages: u64) -> Option<[usize; 2]> {
         let nr_extents = usize::try_from(nr_pages.div_ceil(EXTENT_PAGES)).ok()?;
         Some([nr_extents.checked_mul(EXTENT_WORDS)?, nr_extents])

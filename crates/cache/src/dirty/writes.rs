@@ -210,8 +210,7 @@ impl Writes {
     }
 
     pub(crate) fn is_cutting(&self) -> bool {
-        // ORDERING: Acquire; pairs with the release in the guard's drop, which publishes the new
-        // size.
+        // ORDERING: Acquire; pairs with the release in the guard's drop: the new size is visible.
         self.is_cutting.load(Ordering::Acquire)
     }
 
@@ -231,8 +230,7 @@ impl Writes {
         self.dirty().next(pages.start, pages.end)
     }
 
-    /// Updates the sets and the number of frames that are not clean, for a page whose slot the
-    /// caller has claimed.
+    /// Updates the sets and the number of frames that are not clean. The page's slot is claimed.
     #[inline]
     pub(crate) fn note_state(
         &self,

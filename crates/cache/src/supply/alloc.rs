@@ -25,8 +25,7 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
         }
     }
 
-    /// Allocates a block that is free locally, or from one batch of evicted pages (none under
-    /// CLOCK).
+    /// Allocates a block that is free locally, or from one batch of evictions (none under CLOCK).
     #[inline]
     fn alloc_or_evict_batch(self, order: Order) -> Option<UniqueFrame<'s, S>> {
         self.0.queues.as_ref()?;

@@ -33,8 +33,7 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
         self.evict(frame, marks).ok()
     }
 
-    /// Evicts the content of `frame`. Fails with the reason why it cannot be evicted at once, and
-    /// the order of its block.
+    /// Evicts the content of `frame`, or returns the reason why not, and the order of its block.
     #[inline]
     pub(crate) fn evict(
         self,
@@ -124,8 +123,8 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
             return None;
         };
         let leaf = Leaf::from_reference(reference)?;
-        // With the handle, the leaf keeps its owner. If its file is being closed, the teardown
-        // removes the leaf.
+        // With the handle, the leaf keeps its owner. If the file is being closed, the teardown
+        // removes it.
         let (number, leaf_nr) = leaf.reference.meta().owner();
         let owners = self.0.owners.get()?.upgrade()?;
         owners.take_leaf(number, leaf_nr as usize, leaf)

@@ -36,8 +36,7 @@ pub(crate) struct Supply<S: RefScheme> {
     pub(crate) owners: OnceLock<Weak<dyn LeafOwners<S>>>,
 }
 
-// Claims and pins load `claims`. Misses and evictions write the other fields, on lines of their
-// own.
+// Claims and pins load `claims`. Misses and evictions write the others, on lines of their own.
 const _: () = {
     type P = Supply<LockBit>;
     let written = [

@@ -288,8 +288,8 @@ impl Permit<'_> {
         if fits {
             self.nr_of_shard += nr_frames;
         } else {
-            // ORDERING: Relaxed; as above. A concurrent reservation that failed because of this one
-            // uses shared credit.
+            // ORDERING: Relaxed; as above. A concurrent reservation that fails here uses shared
+            // credit.
             count.fetch_sub(nr_frames, Ordering::Relaxed);
         }
         fits
@@ -382,8 +382,7 @@ mod tests {
         });
     }
 
-    /// Regression test: readers of seven files with hanging backends used up a small cache's
-    /// credit.
+    /// Regression test: readers of seven files whose backends hang used up a small cache's credit.
     #[test]
     fn only_a_file_without_a_reservation_exceeds_the_limit() {
         let in_flight = InFlight::new(256);

@@ -111,8 +111,7 @@ impl Transfers {
     }
 
     /// Registers this thread as waiting for transfers to frames of `nodes`. The caller then scans
-    /// the frames once more; otherwise a transfer that ended before this call is detected only
-    /// after a whole sleep.
+    /// the frames once more, or detects a transfer that ended before this call only after a sleep.
     pub(crate) fn waiter(&self, nodes: NodeSet) -> Waiter<'_> {
         // ORDERING: Relaxed; a waiter that is not seen yet sleeps one interval longer.
         self.nr_waiters.fetch_add(1, Ordering::Relaxed);

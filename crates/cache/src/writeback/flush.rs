@@ -200,8 +200,7 @@ impl<S: RefScheme> Flusher<'_, S> {
         let size = self.0.size().min(end);
         for _ in 0..MAX_INTERRUPTED {
             match self.try_sync_pages(writes, storage, pages.clone(), what, size) {
-                // A signal handler ran. Pages that the interrupted call may have dropped are dirty
-                // now, as after any failed sync.
+                // A signal handler ran. The pages are dirty, as after any failed sync.
                 Err(Failed::Interrupted) => {}
                 Err(Failed::With(error)) => return Err(error),
                 Ok(()) => return Ok(()),

@@ -11,8 +11,7 @@
 //! - W1: a page that is not clean is resident and is not evicted. It is in the set `dirty`, in the
 //!   set `written`, or in both, according to its state.
 //! - W2: the set `written` grows only with the writeback lock held.
-//! - W3: at most one version of a page is in flight to the backend, and versions are written in
-//!   order.
+//! - W3: at most one version of a page is in flight to the backend; versions are written in order.
 //!
 //! # Protocol of writing pages to the backend
 //!

@@ -227,8 +227,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
         Ok(())
     }
 
-    /// Extends the backend of a file in whole pages to hold the first `end` pages (P1). No page of
-    /// the file is in flight.
+    /// Extends the backend of a file in whole pages to hold `end` pages (P1), with no page in
+    /// flight.
     pub(super) fn reach_pages(self, storage: &mut Storage, end: PageNr) -> io::Result<()> {
         let wanted = end * self.0.page_size() as u64;
         if wanted <= self.0.layout().pages_end(self.0.fill_size()) {
@@ -254,8 +254,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
         }
     }
 
-    /// Zeros bytes past the last whole page that an earlier program left. If this fails, the next
-    /// growth tries again.
+    /// Zeros what an earlier program left past the last whole page. The next growth retries
+    /// failures.
     fn settle_rest(self, storage: &mut Storage) -> io::Result<()> {
         if !storage.may_have_rest {
             return Ok(());
@@ -291,8 +291,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
             // A change within the last page also removes the unchecked bytes past it, if any.
             storage.is_cut |= storage.may_have_rest;
             if storage.pages_end.max(has) > pages_end {
-                // First truncate to whole pages; otherwise bytes of removed pages would stay past
-                // the last one.
+                // First truncate to whole pages; otherwise bytes of removed pages would stay.
                 storage.pages_end = storage.pages_end.max(has);
                 storage.is_cut = true;
                 self.0.call_backend(|backend| backend.set_size(pages_end))?;

@@ -1,9 +1,8 @@
 //! CLOCK (Corbató, "A paging experiment with the Multics system", 1968): clock hands that pass over
 //! the frames, and accessed bits that they clear.
 //!
-//! Passes over all frames, and over the frames outside one node, share one hand. Each node has a
-//! hand of its own. A page that two hands pass is evicted earlier than either hand alone would
-//! evict it.
+//! Passes over all frames, and over those outside one node, share one hand. Each node has its own.
+//! A page that two hands pass is evicted earlier than either hand alone would evict it.
 
 use std::ops::Range;
 

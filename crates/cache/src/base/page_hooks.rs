@@ -171,7 +171,7 @@ pub(crate) fn is_in_page_hook() -> bool {
 
 /// Calls a page codec. Converts a panic into an error.
 pub(crate) fn call_page_hook(hook: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-    /// Also on unwind. Codec calls do not nest, since a codec must not wait.
+    /// Clears the flag, also on unwind. Codec calls do not nest, since a codec must not wait.
     struct Leaving;
     impl Drop for Leaving {
         fn drop(&mut self) {

@@ -33,8 +33,10 @@ pub(crate) struct Calls {
     #[cfg(not(loom))]
     state: Mutex<State>,
     #[cfg(not(loom))]
+    /// Notified when a request is added, and when the requests resume.
     called: Condvar,
-    /// Notified when a request finds no idle thread, when a thread is done, and as `called`.
+    /// Notified when a request finds no idle thread, when a thread is done, when the requests
+    /// resume, and when the threads must end.
     #[cfg(not(loom))]
     watched: Condvar,
 }
@@ -120,7 +122,7 @@ impl Calls {
             _ => None,
         };
         if state.nr_idle == 0 && state.next().is_some() {
-            // Other requests were not notified to any thread, so the watcher checks them.
+            // No other thread was notified of the remaining requests, so the watcher checks them.
             self.watched.notify_all();
         }
         match call {

@@ -8,7 +8,7 @@ use pagewell_sync::ledger::{self, InProgram, Resource};
 use crate::base::page_hooks::is_in_page_hook;
 
 thread_local! {
-    /// No destructor: used while destructors of other thread-local variables close files.
+    /// The variable has no destructor: those of other thread-local variables may use it.
     static NR_HOOKS: Cell<usize> = const { Cell::new(0) };
 }
 

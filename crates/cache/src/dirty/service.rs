@@ -29,11 +29,11 @@ use crate::dirty::pressure::Pressure;
 pub(crate) enum Step {
     Hook,
     Write,
-    /// The start of a sync of some bytes.
+    /// The start of the writeback of some bytes, which a sync completes.
     BeginSync,
     Sync,
     Resize,
-    /// The thread waits for a page's fill, in which another thread reads the backend.
+    /// The thread removes a page and waits for its fill, in which another thread reads the backend.
     Read,
 }
 
@@ -184,8 +184,8 @@ impl Service {
         self.attendance.call()
     }
 
-    /// Requests that the next attempt make everything durable. Returns the last earlier attempt's
-    /// number.
+    /// Requests that the next attempt make everything durable. Returns the number of the last
+    /// attempt that began before this request.
     pub(crate) fn note_urgent(&self) -> u64 {
         let mut state = self.lock();
         state.is_urgent = true;

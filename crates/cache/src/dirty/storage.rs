@@ -4,7 +4,8 @@ use crate::dirty::pace::Pace;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Durability {
-    /// Nothing was written since the opening. An earlier writer may not have synced the backend.
+    /// Nothing has been written to the backend since the opening, which may have created the file.
+    /// An earlier writer may not have synced it.
     AsOpened,
     /// Something was written to the backend, or its size set, since the last sync or the opening.
     Changed,

@@ -164,9 +164,9 @@ impl Writes {
     /// between it and the end of its page. They must not become part of the file
     /// ([`crate::writeback::tail`]).
     pub(crate) fn loose_end(&self) -> Option<u64> {
-        // ORDERING: Relaxed; set under the size lock, which every thread that extends the file
-        // holds. A thread that loads a value that is cleared concurrently checks again under the
-        // writeback lock.
+        // ORDERING: Relaxed; the value is set under the size lock, which every thread that extends
+        // the file holds, and changes only under the writeback lock. A thread that loads a value
+        // that was cleared concurrently checks again under that lock.
         let end = self.loose_end.load(Ordering::Relaxed);
         (end != NO_LOOSE_END).then_some(end)
     }
@@ -289,8 +289,8 @@ impl Writes {
         let _ = (pressure, self.number, Call::Close);
     }
 
-    /// Requests that a flusher make the file durable now. Returns the last earlier attempt's
-    /// number.
+    /// Requests that a flusher make the file durable now. Returns the number of the last attempt
+    /// that began before this request.
     #[cfg(not(loom))]
     pub(crate) fn call_now(&self, pressure: &Pressure) -> u64 {
         let nr = self.service.note_urgent();

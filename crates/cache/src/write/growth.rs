@@ -179,6 +179,7 @@ impl<S: RefScheme> Grower<'_, S> {
         self.0.seems_unclean(pos >> self.0.page_shift())
     }
 
+    /// Returns the end of a write of `len` bytes from byte `pos` on, or `FileTooLarge`.
     pub(crate) fn checked_end(self, writes: &Writes, pos: u64, len: usize) -> Result<u64, Error> {
         let end = pos.checked_add(len as u64);
         let end = end.filter(|end| *end <= self.0.reach()).ok_or_else(|| {
@@ -259,8 +260,8 @@ impl<S: RefScheme> Grower<'_, S> {
         Ok(())
     }
 
-    /// Removes bytes that an earlier program left after the end. After a failure, the next call
-    /// that extends the file tries again.
+    /// Removes bytes that an earlier program left after the end. If this fails, the next call that
+    /// extends the file tries again and returns the error.
     #[cfg(not(loom))]
     pub(crate) fn settle_at_open(self) {
         if let Some(writes) = self.0.writes_if_any()
@@ -370,7 +371,8 @@ impl<S: RefScheme> Grower<'_, S> {
                 }
             })
         };
-        // A truncation that may have been done counts as done: the removed bytes are unknown.
+        // A truncation that the backend may have done counts as done, since the bytes past the new
+        // end are unknown. A change that the backend has not done has no effect.
         let is_changed = match &set {
             Ok(()) => true,
             Err(not_set) => new <= old && not_set.may_be_set,

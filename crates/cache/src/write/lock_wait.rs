@@ -101,9 +101,9 @@ pub(crate) fn check_not_ours<S: RefScheme>(
     Ok(())
 }
 
-/// Sleeps while the page of a [`Locked`](ErrorKind::Locked) error is locked. Returns any other
-/// error, and [`Deadlock`](ErrorKind::Deadlock) if this thread owns the guard. The caller has
-/// released all locks of the file.
+/// Sleeps while the page of a [`Locked`](ErrorKind::Locked) error is locked. Returns `error` itself
+/// if it is of another kind or names no page, and [`Deadlock`](ErrorKind::Deadlock) if this thread
+/// owns the guard. The caller has released all locks of the file.
 pub(crate) fn wait_after<S: RefScheme>(
     mapping: &Mapping<S>,
     writes: &Writes,

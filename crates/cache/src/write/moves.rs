@@ -3,14 +3,14 @@
 //! Protocol.
 //! 1. Allocate the frame, with no claim held.
 //! 2. Claim the slot. Freeze the page's frame at a count of one; if another thread has a reference
-//!    to the page, such as a writer, the page is not moved.
+//!    to the page, the page is not moved. So no writer is changing a page that moves.
 //! 3. Copy the bytes, publish the new frame with the page's state and log sequence number, and end
 //!    the claim with the new frame and a new version.
 //! 4. Free the old frame, which was frozen all along.
 //!
 //! For readers, a move is a write that changes no bytes ([`super::page`]). The sets of dirty and
-//! unsynced pages go by page numbers, and stay. A page that is pinned for writing is not moved:
-//! threads that wait for it sleep on the metadata of its frame.
+//! unsynced pages are indexed by page number and do not change. A page that is pinned for writing
+//! is not moved: threads that wait for it sleep on the metadata of its frame.
 //!
 //! Verified by `loom_move_vs_read_and_reuse`, `loom_move_vs_write`, `loom_move_vs_pin`,
 //! `loom_move_vs_evict`, `loom_move_vs_flush`.

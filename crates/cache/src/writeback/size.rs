@@ -25,11 +25,11 @@
 //!   that encodes the end of the file ([`know_size`](StorageSize::know_size)). In between, it is
 //!   that of a longer file with holes, and counts as *not known*.
 //! - P2: where a new page is created, the backend has zeros, whatever part of the earlier changes
-//!   survives a power loss. Bytes past the last whole page, which only encode the size, may be
-//!   those of a truncated page, and would become part of a page when the backend grows. So a
-//!   truncation first sets a size of whole pages, and is made durable before the backend grows
-//!   again. Nonzero bytes that an earlier program left are removed before the file grows
-//!   ([`settle_rest`](StorageSize::settle_rest)).
+//!   survives a power loss. Otherwise the bytes past the last whole page, which only encode the
+//!   size, could be those of a truncated page, and become part of a page when the backend grows. So
+//!   a truncation first sets a size of whole pages, and is made durable before the backend grows
+//!   again. When a file was opened for writing, nonzero bytes of an earlier program are removed
+//!   before the file grows ([`settle_rest`](StorageSize::settle_rest)).
 //! - P3: truncated bytes of the last page stay in the backend until the page, which the truncation
 //!   makes dirty, is written again. Readers do not get them, and the file grows past them only
 //!   after they are zeroed ([`super::tail`]).

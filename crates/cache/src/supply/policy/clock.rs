@@ -131,7 +131,7 @@ impl Lap<'_> {
         let before = self.hand.fetch_add(nr * self.len, Ordering::Relaxed);
         let step = before / self.len;
         self.hand_after = before + nr * self.len;
-        // Otherwise visit one place after the other from the first step on.
+        // With `Marks::Ignored`, the pass visits one place after the other from its first step on.
         if self.marks == Marks::Respected || self.start.is_none() {
             self.place = step % self.nr_places;
         }

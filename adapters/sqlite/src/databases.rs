@@ -31,8 +31,8 @@
 //! - A thread that joins at step 3 closes its own descriptor only if the file is locked
 //!   exclusively, since this process then has no POSIX locks on it ([`Databases::give_up`]).
 //! - A retry from step 1 has one of two causes, with a limit each: the path led to two files during
-//!   the attempt, or the process forked ([`crate::fork`], [`MAX_FORKED`]). Other threads cause no
-//!   retry.
+//!   the attempt, or the process forked ([`crate::fork`], [`MAX_FORKED`]). Opens and closes by
+//!   other threads cause no retry.
 //!
 //! # Fork
 //!
@@ -344,9 +344,8 @@ impl Database {
         )
     }
 
-    /// Checks that no other process can use the log, so that its index may be in this process's
-    /// memory. Fails for a file that this process may not write: writers with a log ignore the
-    /// shared lock.
+    /// Checks that no other process can use the log, so that its index may be in private memory.
+    /// Fails if this process may not write the file: writers with a log ignore the shared lock.
     pub(crate) fn check_may_share_memory(&self) -> Result<(), Failure> {
         if !self.is_read_only() {
             return Ok(());

@@ -15,8 +15,8 @@
 //! One race remains: the close also releases a lock that SQLite's own VFS acquires between the
 //! unlock and the close of a writable file, or between the query and the close of one that was only
 //! read. A close without a prior unlock would avoid this race, since Linux releases the POSIX locks
-//! first, but then the lock would last until all children with the description have closed it or
-//! called `exec`.
+//! first, but then the lock would last until each child with the description closes it or calls
+//! `exec`.
 //!
 //! Children of `fork` close the descriptors that have or may get a lock ([`crate::fork`]).
 

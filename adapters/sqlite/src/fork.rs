@@ -4,8 +4,7 @@
 //! child of `fork` inherits the descriptors, so if its parent exits without an unlock, the database
 //! stays locked as long as the child lives. Therefore the child closes the inherited descriptors in
 //! a handler of `pthread_atfork`. It never unlocks, since that would release the parent's lock.
-//! `vfork`, `posix_spawn` and forks without the C library run no handlers. An `exec` closes the
-//! descriptors.
+//! `vfork`, `posix_spawn` and raw system calls run no handlers. An `exec` closes the descriptors.
 //!
 //! # Protocol
 //!

@@ -61,8 +61,7 @@ pub(crate) fn register(host: &Host, is_default: bool) -> Registration {
     if code != abi::OK {
         return Registration::Failed(code);
     }
-    // Repeated at each call (SQLite adds no function twice), since `sqlite3_shutdown` clears the
-    // list.
+    // Added at each call, since `sqlite3_shutdown` clears the list. SQLite adds none twice.
     Registration::Registered(host.for_each_connection(each_connection))
 }
 

@@ -320,8 +320,7 @@ mod tests {
         }
     }
 
-    /// Visits all interleavings of up to three threads with three sessions each, and of four with
-    /// two.
+    /// Visits all interleavings of 1 to 3 threads with three sessions each, and of 4 with two.
     #[test]
     fn every_history_keeps_the_invariants_and_ends_closed() {
         for (nr_threads, nr_sessions) in [(1, 3), (2, 3), (3, 3), (4, 2)] {

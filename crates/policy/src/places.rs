@@ -40,8 +40,7 @@ const fn most_taken(nr_frames: usize) -> usize {
 
 impl Places {
     pub(crate) const fn bytes(nr_frames: usize) -> usize {
-        // A hash table of `std` has at most 2 * 8 / 7 buckets per item, each for an item and one
-        // byte.
+        // A hash table of `std` has at most 2 * 8 / 7 buckets per item, each of an item and a byte.
         let item = size_of::<Entry>() + size_of::<u32>() + 1;
         let tables = 2 * (most_taken(nr_frames) * 16 / 7 + 16) * item;
         nr_frames * size_of::<Standing>() + Rings::bytes(nr_frames) + tables

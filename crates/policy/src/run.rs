@@ -42,8 +42,7 @@ pub(crate) struct Run<'r, P> {
     /// For each queue, number of frames at its head whose data is prefetched already.
     loaded: [usize; Queue::ALL.len()],
     nr_at_once: usize,
-    /// Set while a pass for `nr` frames classifies more than `4 * nr + 8`, but not for the last
-    /// `nr`.
+    /// Set while a pass for `nr` frames classifies more than `4 * nr + 8`, except the last `nr`.
     is_backlog: bool,
     /// For each queue, number of unevictable pages found. If only one queue has more than
     /// `most_staying`, the pass uses the other queue.

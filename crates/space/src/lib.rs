@@ -17,9 +17,8 @@
 //! | `words` | words of tables, directories and metadata; the claim, which alone changes an entry |
 //! | `error` | errors |
 //!
-//! The operations of a module are methods of a small type with references to the parts that they
-//! need, created at the call (`Tables::of(&supply).copy(table)`). `tests` and `models` (loom) may
-//! use all modules.
+//! A module's operations are methods of a small type with references to the parts that they need,
+//! created at the call (`Tables::of(&supply).copy(table)`). `tests` and `models` may use all.
 //!
 //! `docs/ARCHITECTURE.md` describes faults and migrations. `docs/LOCKING.md` describes the locks,
 //! by Linux's names: the *structure lock* of a space is its mmap_lock, the *unsharing lock* its

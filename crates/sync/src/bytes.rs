@@ -27,10 +27,9 @@
 //!
 //! - P1: to the language, each byte is read by a relaxed load of the aligned `AtomicU64` that
 //!   contains it, and written by a relaxed read-modify-write of that word (a store, if all its
-//!   bytes are written). The portable copy does exactly this. Assembly must only have effects that
-//!   some code in the language could have. It has those of the portable copy: it writes no byte
-//!   outside the range, and every value that it loads or stores is one that the portable copy could
-//!   load or store.
+//!   bytes are written). The portable copy does exactly this. Assembly may have any effects that
+//!   code in the language could have. Here these are those of the portable copy: it writes no byte
+//!   outside the range, and loads and stores only values that the portable copy could.
 //! - P2: the loads of R2 are performed before R4, and the stores of W3 after W1 and before W4. For
 //!   the portable copy this follows from P1 and the fences; for the assembly, see below.
 //!

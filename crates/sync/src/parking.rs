@@ -1,5 +1,5 @@
-//! Waits for a change of a word, for waits that may last as long as I/O. A thread sleeps; a task
-//! registers a waker.
+//! Waits for a change of a word, possibly as long as I/O. A thread sleeps; a task registers a
+//! waker.
 //!
 //! A word is hashed to a bit of the *filter*, and the bit to the *stripe* whose lock protects the
 //! bit. A bit is set while a waiter is registered for a word of that bit.
@@ -110,8 +110,7 @@ impl WordHash {
     }
 }
 
-/// Word and registration number of a waiter. Tasks have numbers with [`TASK`], so threads come
-/// first.
+/// Word and registration number of a waiter. Those of tasks have [`TASK`] set and come last.
 type WaiterKey = (WordHash, u64);
 
 const TASK: u64 = 1 << 63;
@@ -208,9 +207,9 @@ impl Batch {
     }
 }
 
-/// Calls `waker`, and returns even if the call panics: the panic hook reports it, and the payload
-/// is leaked, because its drop could panic again. In debug builds, panics if this thread holds
-/// anything ([`ledger`]).
+/// Calls `waker`, and returns even if the call panics: the panic hook reports it, and the payload,
+/// whose drop could panic, is leaked. In debug builds, panics if this thread holds anything
+/// ([`ledger`]).
 pub fn call_waker(waker: Waker) {
     call_waker_with(waker, &[]);
 }

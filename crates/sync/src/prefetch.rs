@@ -17,8 +17,8 @@ pub fn prefetch<T>(place: *const T) {
 }
 
 /// Returns the same reference, and hides from the compiler how its address was computed. For a word
-/// that a short read loads twice: the compiler would keep a base and an index in two registers, and
-/// spill one to the stack.
+/// that a short read loads twice: otherwise it takes two registers (base, index), and one is
+/// spilled.
 #[allow(clippy::pointers_in_nomem_asm_block)] // The pointer is not dereferenced.
 #[inline(always)]
 pub fn in_one_register<T>(word: &T) -> &T {

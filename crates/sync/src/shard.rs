@@ -150,8 +150,7 @@ mod imp {
     }
 
     /// Returns this thread's number, unique among live threads, or `None` while its thread-local
-    /// variables are destroyed. All uses of the number by this thread happen before those by the
-    /// next thread with it.
+    /// variables are destroyed. Its uses by this thread happen before those by the next one.
     #[inline]
     pub fn own_number() -> Option<usize> {
         match NUMBER.get() {
@@ -341,8 +340,7 @@ pub fn nr_cpus() -> usize {
 const MOST_SHARDS: usize = 64;
 
 impl<T: Default> Shards<T> {
-    /// Creates as many default values as there are processors, rounded up to a power of two, at
-    /// most 64; one under loom.
+    /// Creates a value per processor, rounded up to a power of two, at most 64; one under loom.
     #[must_use]
     pub fn new() -> Self {
         let nr_cpus = if cfg!(loom) { 1 } else { nr_cpus() };

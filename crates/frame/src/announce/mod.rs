@@ -47,8 +47,8 @@
 //! - I3. Only its owner, whose serial the block has, stores to the slots of a block. Other threads
 //!   only clear hazards, by a compare-and-swap from the exact word to zero. A word contains its
 //!   publisher's serial, so it never recurs after the publisher's successor has cleared it.
-//! - I4. The holder of a hazard finds its word in the slot, unless the hazard was transferred and
-//!   has a counted reference.
+//! - I4. A hazard's holder finds its word in the slot, unless it was transferred to a counted
+//!   reference.
 //! - I5. From step 5 on, the holder of an owned hazard accesses only memory that is never freed
 //!   (the *hazard table*: slots and *gate*), and the pool only if it can enter the gate.
 //! - I6. A pool is not freed while it has owned hazards, in slots or transferred to the count.
@@ -108,13 +108,12 @@
 //!
 //! # The end of a thread
 //!
-//! A thread finds its block of slots by its thread number, and numbers are reused. A new owner of a
-//! block *transfers* the hazards of the ended thread to the count, under the lock: it acquires a
-//! counted reference to the frame of each hazard, then clears the word. Until then the hazards stay
-//! valid. The holder of a transferred hazard finds that the word was cleared, and puts the counted
-//! reference. If the holder has cleared the word first, the new owner puts the reference. That put
-//! is not the last one: no scan gives up the protection reference while another thread holds the
-//! lock.
+//! A thread's number selects its block of slots, and is reused. A new owner of a block *transfers*
+//! the hazards of the ended thread to the count, under the lock: it acquires a counted reference to
+//! the frame of each hazard, then clears the word. Until then the hazards stay valid. The holder of
+//! a transferred hazard finds that the word was cleared, and puts the counted reference. If the
+//! holder has cleared the word first, the new owner puts the reference. That put is not the last
+//! one: no scan gives up the protection reference while another thread holds the lock.
 //!
 //! # Progress and failure
 //!

@@ -25,9 +25,9 @@ impl Scores {
         }
     }
 
-    /// Records a counted reference of the owner thread: raises the score of its frame, or lowers
-    /// that of another frame in the same entry. Returns `true`, and removes the score, if the frame
-    /// should be protected.
+    /// Records a counted reference of the owner thread: raises its frame's score, or lowers that of
+    /// another frame in the entry. Returns `true`, and removes the score, if it should be
+    /// protected.
     #[inline]
     pub(super) fn note(&self, frame: FrameNr, is_contended: bool) -> bool {
         let Some(place) = self.0.get(frame.index() % NR) else {

@@ -75,8 +75,8 @@ impl Slot {
         }
     }
 
-    /// Executes steps 5 to 7, without the scan. Any thread may call this. From step 5 on, accesses
-    /// only the slot (I5).
+    /// Executes steps 5 to 7, but no scan, on any thread. From step 5 on, accesses only the slot
+    /// (I5).
     #[inline(always)]
     pub(crate) fn end(&self, word: Word, fences: Fences) -> Ended {
         if Self::is_mine(word, own_identity()) {

@@ -108,8 +108,8 @@ impl Slots {
         Scan { seen, owned }
     }
 
-    /// Makes `places` the set of awaited slots, `wanted` so far, under the lock. Returns `true` if
-    /// any is new.
+    /// Makes `places` the awaited slots, so far `wanted`, under the lock. Returns `true` if any is
+    /// new.
     pub(super) fn want(&self, wanted: &mut Vec<Place>, places: &[Place]) -> bool {
         for place in wanted.iter().filter(|place| !places.contains(place)) {
             self.set_wanted(*place, false);

@@ -32,8 +32,8 @@ impl<S: RefScheme> FramePool<S> {
         Some(UniqueFrame::new(self, frame, order))
     }
 
-    /// Allocates a block for `request`. Fails if the pool has no such node, or no permitted node
-    /// has such a block free.
+    /// Allocates a block for `request`. Fails if the node does not exist, or no permitted one has a
+    /// block.
     #[cold]
     pub fn alloc_by(&self, request: &AllocRequest) -> Result<UniqueFrame<'_, S>, AllocError> {
         let frame = self.allocator().alloc_by(request)?;

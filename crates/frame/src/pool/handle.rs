@@ -129,8 +129,8 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
     ///
     /// (K) The user of the pool for blocks of this kind relies on their records: the page cache for
     /// `Page` and `Leaf`, memory spaces for `Anon` and `Table`. The caller is that user, and
-    /// `owner` follows its protocol, or the pool has no such user. No code relies on the owner of a
-    /// `Raw` block.
+    /// `owner` follows its protocol, or the pool has no such user. No code relies on a `Raw`
+    /// block's owner.
     ///
     /// # Panics
     ///

@@ -12,8 +12,7 @@ use crate::count::RefScheme;
 use crate::words::FrameNr;
 
 /// One reference to a block: counted, like a [`FrameRef`], or a hazard
-/// ([`FramePool::try_announce`]). It may be sent to another thread, and may outlive the thread that
-/// acquired it.
+/// ([`FramePool::try_announce`]). It may be sent to other threads and outlive its own.
 #[repr(C)]
 pub struct Hold<'p, S: RefScheme> {
     pool: &'p FramePool<S>,

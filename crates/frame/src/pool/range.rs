@@ -1,9 +1,9 @@
 //! Contiguous frames as one handle, and freeing them as the largest aligned blocks.
 //!
-//! A range is a split block, or a part of one, whose frames can be referenced separately. One pass
-//! over the range drops its reference to each frame, and waits for no lock but the node's. A
-//! strategy ([`FreeRange`]) frees consecutive frames, by default as the largest aligned blocks up
-//! to a page block.
+//! A range is a split block, or part of one, with separate references to its frames. One pass over
+//! the range drops its reference to each frame, and waits for no lock but the node's. A strategy
+//! ([`FreeRange`]) frees consecutive frames, by default as the largest aligned blocks up to a page
+//! block.
 //!
 //! # Protocol
 //!
@@ -119,8 +119,7 @@ impl<'p, S: RefScheme> FrameRange<'p, S> {
         let first = self.first.get();
         let mut run = first;
         let mut nr_held = 0;
-        // Loads of several frames do not overlap: a compare-and-swap waits for earlier loads, and
-        // later loads wait for it.
+        // Loads of several frames do not overlap: a compare-and-swap separates them.
         for (record, nr) in lists.table[first as usize..first as usize + self.nr]
             .iter()
             .zip(first..)

@@ -1,8 +1,7 @@
 //! The reference word: bit layout and every legal transition, without memory or threads.
 //!
-//! One 32-bit word counts the references of a page, in one of two schemes. The methods of a
-//! scheme's word type return the action for the loaded value; [`refcount`](crate::refcount)
-//! performs it.
+//! A 32-bit word counts a page's references, in one of two schemes. The methods of a scheme's word
+//! type return the action for a loaded word; [`refcount`](crate::refcount) performs it.
 //!
 //! | word | [`LockBitWord`] | [`CasLoopWord`] |
 //! |---|---|---|

@@ -59,10 +59,9 @@ pub struct FileId {
 ///
 /// After a failed sync or `begin_sync`, any byte written since the last successful sync may be
 /// lost. On Linux, with any file system, a page that could not be written is marked clean. It is
-/// then dropped, or it stays in memory, so that reads still return the new bytes. The failure is
-/// reported once; a later sync finds nothing to write and succeeds. The caller must **write again
-/// everything that was written since the last successful sync**, from its own memory, and then sync
-/// again.
+/// then dropped, or it stays, so that reads return the new bytes. The failure is reported once; a
+/// later sync finds nothing to write and succeeds. The caller must **write again everything that
+/// was written since the last successful sync**, from its own memory, and then sync again.
 ///
 /// Sizes and names are not lost in this way: the next successful sync makes them durable. (Both are
 /// metadata, and a file system that cannot write metadata shuts down or continues to fail.)
@@ -145,9 +144,9 @@ pub trait Backend: Debug + Send + Sync + 'static {
         None
     }
 
-    /// Returns the file whose bytes engines may transfer by its descriptor. Called once, when the
-    /// backend is opened. A backend that does more than transfer bytes (count, check, translate)
-    /// must return `None`.
+    /// Returns the file whose bytes engines may transfer by its descriptor. Called once, at the
+    /// open. A backend that does more than transfer bytes (count, check, translate) must return
+    /// `None`.
     #[cfg(not(loom))]
     fn raw_file(self: Arc<Self>) -> Option<Arc<dyn RawFile>> {
         None

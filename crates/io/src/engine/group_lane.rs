@@ -35,9 +35,9 @@ impl<'e> GroupLane<'e> {
 }
 
 impl GroupLane<'_> {
-    /// In a child that was forked after this context was created, requests in flight are the
-    /// parent's and never complete, and the job in `last` fails. Returns the number of failed jobs,
-    /// or `None` in the parent.
+    /// In a child forked since the creation, requests in flight are the parent's and never
+    /// complete, and the job in `last` fails. Returns the number of failed jobs, or `None` in the
+    /// parent.
     fn leave_to_parent(&mut self) -> Option<usize> {
         self.owner.check().err()?;
         let nr = usize::from(self.last.is_some());

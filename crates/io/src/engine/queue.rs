@@ -91,8 +91,7 @@ impl<J: OfStorage> Queue<J> {
         nr_ready.min(free)
     }
 
-    /// Returns the number of jobs of a backend that may be started before any other backend's job
-    /// is.
+    /// Returns the number of jobs of a backend that may start before another backend's job.
     fn nr_startable(&self, key: usize, nr_threads: usize) -> usize {
         let free = nr_threads.saturating_sub(self.nr_begun);
         self.storages.get(&key).map_or(0, |storage| {

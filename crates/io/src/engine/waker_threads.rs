@@ -11,8 +11,7 @@
 //! thread that lost the turn finishes its call and removes no other waker.
 //!
 //! - A waker therefore waits for at most two ticks for each earlier waker that blocks or runs long,
-//!   as long as fewer than [`MAX_THREADS`] do so at once. Tasks that run within their wakers run
-//!   one after the other.
+//!   as long as fewer than [`MAX_THREADS`] do so at once. Tasks within wakers run one by one.
 //! - A push notifies a thread only if no thread has the turn, or none is the watcher. Under load it
 //!   therefore costs one lock acquisition and one queue operation.
 //! - A watcher that sees no waker removed for [`QUIET_TICKS`] ends, so an idle cache has no timer.
@@ -242,8 +241,7 @@ impl Shared {
             Ok(()) => state.nr_threads += 1,
             Err(_) => {
                 state.roles.no_thread();
-                // Without a watcher, all threads may be blocked forever, so the caller calls the
-                // wakers.
+                // Without a watcher, all threads may be blocked forever: call the wakers here.
                 if !state.roles.has_watcher {
                     let wakers = mem::take(&mut state.roles.queue);
                     drop(state);

@@ -1,9 +1,8 @@
 //! Threads for the blocking calls of backends.
 //!
-//! They are started on demand, and end after a period without work. Each backend may occupy only a
-//! bounded number, so backends that hang leave threads for others. In a child of `fork`, the
-//! threads do not exist and the lock may stay locked, so every function except `nr_threads` checks
-//! the process first.
+//! They start on demand, and end when idle. Each backend may occupy only a bounded number, so
+//! backends that hang leave threads for others. In a child of `fork`, the threads do not exist and
+//! the lock may stay locked, so each function but `nr_threads` checks the process first.
 
 use std::fmt;
 use std::io;
@@ -120,8 +119,7 @@ impl WorkerEngine {
 
     /// Creates an engine for [`call`](Self::call). If calls with several keys are in progress, each
     /// key may occupy fewer threads than [`per_storage`](WorkerSettings::per_storage): a quota of
-    /// the threads that other keys leave free. Threads therefore remain even if calls of many keys
-    /// hang.
+    /// the threads that other keys leave free. Threads remain even if calls of many keys hang.
     #[must_use]
     pub fn for_calls(settings: WorkerSettings) -> Self {
         Self::with(settings, |settings| {
@@ -196,8 +194,7 @@ impl Shared {
     ///
     /// Called after each push, and by each thread that takes a task, because the end of one task
     /// may make several others ready (under a quota). A ready task therefore never waits while a
-    /// thread is idle or can be started. If none can be started, the next thread that is done takes
-    /// the task.
+    /// thread is idle or can be started. If none can, the next thread that is done takes it.
     fn bring_thread(self: &Arc<Self>, state: &mut State) {
         let nr_ready = state.queue.nr_ready();
         if nr_ready == 0 {
@@ -311,8 +308,8 @@ impl Engine for WorkerEngine {
 }
 
 impl Drop for WorkerEngine {
-    /// Submitted requests are still performed. The drop does not wait for them: it may run on one
-    /// of the engine's threads.
+    /// Submitted requests are still performed. The drop, perhaps on an engine's thread, waits for
+    /// none.
     fn drop(&mut self) {
         if self.shared.owner.check().is_err() {
             return;

@@ -100,7 +100,7 @@ impl FileBackend {
         Self::from_file_for_reading(file, Direct::Never)
     }
 
-    /// Creates a read-only backend from an open file, with the given policy for direct I/O, which
+    /// Creates a read-only backend of an open file with this policy for direct I/O, which
     /// duplicates of the descriptor share. Fails as [`open_for_reading`](Self::open_for_reading)
     /// does.
     pub fn from_file_for_reading(file: File, direct: Direct) -> io::Result<Self> {
@@ -417,8 +417,7 @@ impl UnlockedFile {
         Ok(())
     }
 
-    /// Returns `true` if the path is known to lead to another file now: this lock does not exclude
-    /// that file's writers.
+    /// Returns `true` if the path is known to lead to another file, whose writers are not excluded.
     pub fn is_replaced(&self) -> bool {
         matches!(self.is_in_place(), Ok(false))
     }
@@ -470,9 +469,8 @@ fn replaced() -> io::Error {
 
 impl FileBackend {
     fn release(&mut self) {
-        // A child forked since the open shares the open file description. Without this unlock, the
-        // file would stay locked while the child lives. An unlock in the child would unlock it for
-        // the parent.
+        // A forked child shares the open file description. Without this unlock, the file stays
+        // locked while the child lives. An unlock in the child would unlock it for the parent.
         if self.is_locked && self.owner.check().is_ok() {
             lock::release(&self.file);
             self.is_locked = false;

@@ -1,9 +1,8 @@
 //! File identity beyond device and inode number.
 //!
 //! Some file systems give two files the same device and inode number: they merge file systems
-//! (virtiofs, 9p, mergerfs), truncate numbers to 32 bits, or reuse the number of a deleted file. To
-//! keep the cached pages of such files apart, a newly opened file is compared with the open file of
-//! the same numbers:
+//! (virtiofs, 9p, mergerfs), truncate numbers to 32 bits, or reuse the number of a deleted file. So
+//! that such files share no pages, a new file is compared with the open file of the same numbers:
 //!
 //! | evidence | if it differs | if it is equal |
 //! |---|---|---|

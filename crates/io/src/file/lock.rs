@@ -66,8 +66,7 @@ impl LockWait {
     }
 
     /// Sleeps before the next attempt. Returns `false` if the time is over. The kernel's own wait
-    /// (`F_OFD_SETLKW`) has no time limit, and a signal to end it would need a handler of the
-    /// program.
+    /// (`F_OFD_SETLKW`) has no time limit, and a signal to end it needs a handler.
     pub fn sleep(&mut self) -> bool {
         let left = self.limit.saturating_sub(self.begin.elapsed());
         if left.is_zero() {

@@ -1,8 +1,7 @@
 //! Directory entry of an open file, and its durability.
 //!
 //! The kernel resolves the path itself, by its rules for links (`protected_symlinks`,
-//! `nosymfollow`, at most 40 links). The walk here only finds the directory that a sync must
-//! include.
+//! `nosymfollow`, at most 40 links). This walk only finds the directory that a sync must include.
 
 #![allow(unsafe_code)] // Calls relative to a directory, which the standard library does not have.
 
@@ -27,8 +26,7 @@ const MAX_LINKS: usize = 40;
 
 #[derive(Debug)]
 pub(super) struct Place {
-    /// `None` once the file is locked, or if it was opened by descriptor or by a link of procfs:
-    /// `/proc/self/fd/3`.
+    /// `None` once the file is locked, or if it was opened by descriptor or `/proc/self/fd/3`.
     entry: Option<Entry>,
     /// Directories that must be synced before a sync of the file may succeed.
     pub(super) unsynced: Vec<Arc<File>>,

@@ -1,9 +1,8 @@
 //! Pins: bytes of a page in place, as they were when it was pinned.
 //!
-//! A pin claims the entry, takes a reference to the frame, and clears the writable bit, so the next
+//! A pin claims the entry, takes a reference to the frame, and clears the writable bit, so a later
 //! write finds the reference and goes to a copy ([`crate::words::cow`]). A pinned page is not
-//! migrated: the first walk prevents new pins, and a later step finds the references of earlier
-//! ones.
+//! migrated: the first walk prevents new pins, and a later step finds earlier ones.
 //!
 //! A page of a file without a private copy is pinned in the cache: a write to the file then
 //! replaces the frame to which the pin has a reference.
@@ -204,8 +203,7 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
                     }
                     let reference = match self.mm.shared.pool().try_get(frame) {
                         TryGetFrame::Taken(reference) => reference,
-                        // An entry names the frame, so it is not locked: its reference count is at
-                        // the limit.
+                        // An entry names the frame, so it is not locked: its count is at the limit.
                         TryGetFrame::Locked | TryGetFrame::Saturated => {
                             return Err(failed(ErrorKind::TooManyPins));
                         }

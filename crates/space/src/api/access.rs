@@ -49,8 +49,8 @@ impl<S: RefScheme> Space<S> {
         Writer::of(&self.mm).write(addr, bytes, lsn)
     }
 
-    /// Pins the `len` bytes at `addr`, which must be in one page. While the pin exists, writes go
-    /// to a copy of the page.
+    /// Pins the `len` bytes at `addr`, in one page. While the pin exists, writes go to a copy of
+    /// the page.
     ///
     /// # Errors
     ///
@@ -114,10 +114,9 @@ impl<S: RefScheme> Space<S> {
 
     /// Loads the word at `addr`, in the machine's byte order.
     ///
-    /// Operations on words have acquire and release ordering. They are not sequentially consistent:
-    /// two threads that each store a word and then load the other's may both load the old one.
-    /// Fails as [`read`](Self::read) does, or with [`ErrorKind::Misaligned`] if 8 does not divide
-    /// `addr`.
+    /// Operations on words have acquire and release ordering, but are not sequentially consistent: two threads
+    /// that each store a word and then load the other's may both load the old one. Fails as
+    /// [`read`](Self::read) does, or with [`ErrorKind::Misaligned`] if 8 does not divide `addr`.
     pub fn load(&self, addr: u64) -> Result<u64, Error> {
         check_aligned(addr)?;
         let mut word = [0; WORD];

@@ -86,8 +86,8 @@ impl<S: RefScheme> Space<S> {
     /// - [`Sharing::Shared`]: reads return the file's current bytes. Writes go to the file, whose
     ///   pages become dirty, and are durable after a sync of it. A fork maps the same file.
     /// - [`Sharing::Private`]: reads return the file's current bytes, until the first write to a
-    ///   page, which copies it to a node of the policy. The copy belongs to the space and to forks
-    ///   created after the write.
+    ///   page, which copies it to a node of the policy. The copy belongs to the space and to later
+    ///   forks.
     ///
     /// Where the file has no page, accesses fail with [`PastEnd`](crate::ErrorKind::PastEnd). In
     /// its last page, bytes past the end read as zeros. They can be neither written in a shared

@@ -1,8 +1,7 @@
 //! Links from a file to the private areas that map it.
 //!
-//! Each file has an interval tree of the private areas that map it, by the position in the file
-//! where the area begins, in units of 4 KiB, to find copies in a truncation
-//! ([`crate::areas::cut`]).
+//! Each file has an interval tree of its private areas, by their position in the file, in units of
+//! 4 KiB, to find copies in a truncation ([`crate::areas::cut`]).
 //!
 //! F3: a private area is linked from before an entry of its space can name a copy of a page of the
 //! file until no entry does. F1 of [`crate::pages::family`] states the same for families.

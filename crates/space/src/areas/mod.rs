@@ -1,7 +1,6 @@
 //! Areas: the mapped ranges of addresses of a space.
 //!
-//! - May call: modules below, files by the cache's `MappedFile`, and spaces above by
-//!   [`maps::LinkedSpace`].
+//! - May call: modules below; files by `MappedFile`, and spaces above by [`maps::LinkedSpace`].
 //! - Promises: an area is linked from before it can have an entry until it has none (F1 of
 //!   [`crate::pages::family`], F3 of [`maps`]). Each noted file is mapped (M1 of [`noted`]). After
 //!   a truncation no space has a copy of a page past the end (C1 to C3 of [`cut`]).

@@ -39,8 +39,8 @@ use crate::error::{Error, ErrorKind, Op};
 use crate::supply::writers::Writers;
 use crate::words::directory::Directory;
 
-/// Words that name, for each 2 MiB of addresses, the file used last, or are zero. The first use of
-/// a file allocates them.
+/// For each 2 MiB of addresses, the file used last, or zero. The first use of a file allocates
+/// them.
 pub(crate) struct NotedFiles<S: RefScheme> {
     words: OnceLock<Option<Directory>>,
     of: PhantomData<fn() -> S>,

@@ -266,8 +266,7 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
             let before = claim.before();
             let to = &self.mm.shared.tables().entries(table)[entry_of(addr, pmd.order())];
             // The entry is stored at its new place first, so that a table always has it. It is
-            // counted once, and converted once: a walk that finds the old entry waits for its
-            // claim.
+            // counted and converted once: a walk that finds the old entry waits for its claim.
             // ORDERING: Release; publishes the page that the entry names.
             to.store(look(to).moved_here(before).bits(), Ordering::Release);
             claim.end(before.emptied());

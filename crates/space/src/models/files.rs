@@ -276,8 +276,7 @@ fn loom_cut_of_pinned_vs_move_under_claim() {
     });
 }
 
-/// A reader gets all bytes from the file's page or all from the copy, and none that the file gets
-/// later.
+/// A reader gets all bytes from the file's page or all from the copy, and no later ones.
 #[test]
 fn loom_private_read_vs_first_write() {
     explore(3, || {

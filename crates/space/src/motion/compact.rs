@@ -213,8 +213,7 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
         // The reference keeps the frame from being freed, and so its kind from changing.
         let is_page = reference.meta().kind() == (FrameKind::Anon, order);
         let is_isolated = is_page && pages.try_isolate(frame);
-        // Dropped before the check for pins, which would count it. The isolated bit keeps the
-        // frame.
+        // Dropped before the check for pins, which counts it. The isolated bit keeps the frame.
         drop(reference);
         let Some(node) = self.pool().node_of(frame).filter(|_| is_isolated) else {
             return Found::Stuck;
@@ -277,8 +276,7 @@ impl<'s, S: RefScheme> Targets<'_, 's, S> {
         }
     }
 
-    /// Requests that the source reclaim a block. The call may wait, so the caller must have no
-    /// isolated page.
+    /// Requests a block from the source. May wait, so the caller must have no isolated page.
     fn make_room(&mut self, order: Order, wanted: Place) -> bool {
         // Progress: each iteration but the last adds a block of the place to `parts`.
         while let Some(block) = self.supply.make_room(order, wanted) {

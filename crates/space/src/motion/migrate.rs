@@ -29,7 +29,7 @@
 //! - A2. A new present entry of F is created only from another one, when a table is copied. So once
 //!   F has no mappings, the first walk is complete, whatever runs concurrently.
 //! - A3. A new migration entry of F is created only from a present entry, by this migration, or
-//!   from another migration entry, when a table is copied. Once F has no entry of either kind, the
+//!   from another migration entry, when a table is copied. Without entries of either kind, the
 //!   second walk is complete.
 //! - A4. A walk of the whole family that leaves the count above zero has missed an entry in a table
 //!   that was being copied, moved or dropped. This operation waits for no migration. After it, a
@@ -43,17 +43,16 @@
 //!
 //! An optimistic read in flight finds its entry changed, also by a move to D and back, since
 //! versions do not repeat. The walks wait for a write that has claimed an entry. Later accesses
-//! sleep on the word of the migration entry and hold no lock. Forks share the entry, and unmapping
-//! drops it.
+//! sleep on the migration entry and hold no lock. Forks share it, and unmapping drops it.
 //!
 //! # A page that is mapped once
 //!
 //! Such a page is moved under the claim of its only entry, without walks, migration entries or
 //! isolation ([`Engine::Batched`]): no other thread can then write, pin or copy it, and accesses
 //! wait as for a write of the whole page. The mover sets the count of F to zero by a
-//! compare-and-swap, which fails if compaction has isolated the page. The page is then moved by
-//! walks, as it is if it is pinned. A move takes three read-modify-writes: of the claim, the count
-//! and F's reference count.
+//! compare-and-swap, which fails if compaction has isolated the page. Then, or if the page is
+//! pinned, walks move it. A move takes three read-modify-writes: of the claim, the count and F's
+//! reference count.
 //!
 //! # The family's reference
 //!

@@ -1,7 +1,7 @@
 //! Frames of pages and the counts of their entries ([`counts`](crate::words::counts)). A frame is
-//! freed when the last entry and the last reference are dropped. A thread that changes a count has
-//! claimed the counted entry, has removed it under its claim, has exclusive use of its table, or
-//! has isolated the frame.
+//! freed with its last entry and reference. A thread that changes a count has claimed the counted
+//! entry, has removed it under its claim, has exclusive use of its table, or has isolated the
+//! frame.
 //!
 //! Ordering. A decrease of the count is a release, and a load or decrease on whose result a thread
 //! acts is an acquire: a thread that finds the page mapped once, makes the count zero, or finds no

@@ -6,8 +6,7 @@
 //! would wait for a backend and call callbacks of the program, which may use spaces. An operation
 //! that fails for lack of frames releases all locks, has the source clean pages, and restarts
 //! ([`Supply::with_room`]). It must have changed nothing that prevents that. It is repeated at most
-//! [`TRIES`] times, and only if pages were cleaned. It may still fail, since other threads may
-//! allocate the frames.
+//! [`TRIES`] times, if pages were cleaned, and may fail if other threads allocate the frames.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,7 +1,6 @@
 //! Resources of all spaces of a pool: its frames, their source, and the stoppable writers.
 //!
-//! - Owns: the pool and its [`source`]. Most of the unsafe code of this crate is in [`view`] and
-//!   [`raw`].
+//! - Owns: the pool and its [`source`]. Most unsafe code is in [`view`] and [`raw`].
 //! - Promises: an allocation may evict clean pages and wait for fills, but not for writeback. If
 //!   that is needed, the operation releases all locks, waits, and is repeated
 //!   ([`frames::Supply::with_room`]). While writers are stopped, none is at work.

@@ -2,9 +2,9 @@
 //!
 //! Entries are changed only by a claim, so that every change increments the version, with two
 //! exceptions. The last share of a table is dropped by its only user, which stores empty entries
-//! with version 0; readers detect this by the directory, which no longer names the table. A move of
-//! an area stores entries at new places under claims of the old ones, with the structure lock held
-//! for writing.
+//! with version 0; readers find that the directory no longer names the table. A move of an area
+//! stores entries at new places under claims of the old ones, with the structure lock held for
+//! writing.
 //!
 //! Protocol.
 //! 1. Load the entry, and swap in the same word with `busy` set. Success is the claim.

@@ -20,11 +20,10 @@
 //! Every change of the page's bytes, of bits or of the frame is made under a claim (exceptions:
 //! [`crate::words::claim`]) and increments the version.
 //!
-//! Repeating versions. A reader misses a change only if its entry changes exactly a multiple of
-//! 2^27 times, under as many claims, during the copy of at most a page, and is then equal in all
-//! other bits. Reuse of a freed table needs no version: a copying read also checks the sequence
-//! counter of its directory ([`crate::tables::of_space`]), a view the directory's entry
-//! ([`crate::words::pmd`]).
+//! Repeating versions. A reader misses a change only if, during the copy of at most a page, its
+//! entry is claimed and changed exactly a multiple of 2^27 times, and is then equal otherwise.
+//! Reuse of a freed table needs no version: a copying read also checks the sequence counter of its
+//! directory ([`crate::tables::of_space`]), a view the directory's entry ([`crate::words::pmd`]).
 
 use std::fmt;
 

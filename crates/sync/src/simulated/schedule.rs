@@ -258,8 +258,7 @@ fn wake_in(world: &mut World, on: usize, all: bool) {
     preempt_by(world, highest);
 }
 
-/// Makes the running thread pass the baton at its next operation, if `priority` is higher than its
-/// own.
+/// Makes the running thread pass the baton at its next operation, if its priority is below `priority`.
 fn preempt_by(world: &mut World, priority: i64) {
     let is_higher = priority > world.threads[world.running].priority;
     // ORDERING: Relaxed, both; the baton orders the threads.
@@ -308,8 +307,7 @@ pub fn point() {
     }
 }
 
-/// Executes a scheduling [`point`]. Returns the number of bytes to copy before the next one; 0
-/// outside a simulation.
+/// Executes a [`point`]. Returns the number of bytes to copy before the next; 0 outside one.
 pub(crate) fn half_of_copy(len: usize) -> usize {
     point();
     match is_here() {

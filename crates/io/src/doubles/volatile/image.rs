@@ -7,8 +7,7 @@ const SECTOR: usize = 512;
 
 pub(super) type Sector = [u8; SECTOR];
 
-/// Bytes and size of a file. I1: Every byte at or past the size is zero, except between `put` and
-/// the next `trim`.
+/// Bytes and size of a file. I1: bytes at and past the size are zero, except from `put` to `trim`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Image {
     sectors: BTreeMap<u64, Box<Sector>>,

@@ -2,15 +2,13 @@
 //!
 //! # The model
 //!
-//! A change is a new content of a sector, a new size, or an added or removed name. Readers see it,
-//! but it is not durable.
+//! A change is new content of a sector, a new size, or an added or removed name; it is not durable.
 //! - **A sync** makes all changes of the file durable. The first sync of every opened file also
 //!   includes the directory, like that of a `FileBackend`.
 //! - **A crash** leaves the durable state and any part of the later changes. Each sector,
 //!   independently of the others, has its durable bytes or its bytes after any one of the later
 //!   writes, as the system may have written back sectors in any order. A change of the size or of
-//!   names survives or does not. A change of names survives only with all earlier changes of the
-//!   same names.
+//!   names survives or does not; one of names only with all earlier changes of the same names.
 //! - **A direct transfer** ([`VolatileDevice::with_direct_transfers`]) is no more durable than a
 //!   buffered one, since a device has a cache too. The padded size of a partial tail block and its
 //!   correction are separate changes: the first may survive without the second.

@@ -13,8 +13,7 @@
 //! ```
 //!
 //! The thread waits only in the ring, which always contains a read of the event descriptor. If a
-//! submitter locks before (a), the thread takes its job; if it locks after (b), it wakes the
-//! thread.
+//! submitter locks before (a), the thread takes its job. Otherwise it wakes the thread.
 //!
 //! Closing always writes the event, even if the thread is not parked: the thread must reap its read
 //! of the event before it ends ([`Turn`]).

@@ -157,8 +157,7 @@ impl Timings {
     }
 
     /// Returns the fastest of the variants that are faster than the default by [`MARGIN`], or else
-    /// the default: AVX if it was measured, otherwise SSE2. The margin exceeds the measurement
-    /// error.
+    /// the default: AVX if it was measured, otherwise SSE2. It exceeds the measurement error.
     #[must_use]
     pub fn choice(&self) -> Variant {
         let (default, by_default) = [Variant::Avx, Variant::Sse2]

@@ -1,9 +1,8 @@
 //! Variant that copies long ranges with `rep movsb`.
 //!
 //! The startup cost is high, and some processors are many times slower than with moves if the
-//! destination is a few bytes ahead of the source modulo 4096. In both cases, and for zeroing, this
-//! variant uses moves. ["Why the assembly keeps P2"](super::super) covers the order of the
-//! accesses.
+//! destination is a few bytes ahead of the source modulo 4096. Then, and for zeroing, this variant
+//! uses moves. ["Why the assembly keeps P2"](super::super) covers the access order.
 
 use std::arch::asm;
 

@@ -2,9 +2,9 @@
 //!
 //! The page cache drives this code, and so does the simulator, which has no page contents. The
 //! input is the frames, the accessed bits of their pages, and for each returning page the time
-//! since its eviction. A hit only sets the page's accessed bit if it is clear. A thread that fills
-//! a frame leaves a [note](Notes) for it. A thread that needs frames calls [`Policy::evict`], under
-//! a lock that the cache provides.
+//! since its eviction. A hit only sets the page's accessed bit if it is clear. A fill leaves a
+//! [note](Notes) for its frame. A thread that needs frames calls [`Policy::evict`] under the
+//! cache's lock.
 //!
 //! | module | content |
 //! |---|---|

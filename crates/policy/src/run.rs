@@ -112,8 +112,8 @@ impl<'r, P: Pages> Run<'r, P> {
         }
     }
 
-    /// Evicts pages until `nr` frames are freed, the bound is reached, or both queues are empty.
-    /// Returns the number of freed frames.
+    /// Evicts pages until `nr` frames are freed, up to the bound. Returns the number of freed
+    /// frames.
     pub(crate) fn go(&mut self, nr: usize) -> usize {
         let mut nr_evicted = 0;
         // The first half of the attempts follows the rules. The second evicts any evictable page.
@@ -203,8 +203,8 @@ impl<'r, P: Pages> Run<'r, P> {
         }
     }
 
-    /// Classifies like [`Run::settle`]. If the page in `frame` has moved, returns its new frame,
-    /// which inherits the popped position.
+    /// Like [`Run::settle`]. If the page has moved, returns its new frame, which inherits the
+    /// position.
     fn settle_but_moved(&mut self, frame: u32, note: Note) -> Option<u32> {
         let start = frame;
         let mut next = self.settle_one(frame, note);
@@ -222,8 +222,8 @@ impl<'r, P: Pages> Run<'r, P> {
         None
     }
 
-    /// Classifies a single frame. If it takes over another frame's position, returns that frame,
-    /// which is then in no queue.
+    /// Classifies one frame. If it takes over another's position, returns that frame, now in no
+    /// queue.
     fn settle_one(&mut self, frame: u32, note: Note) -> Option<u32> {
         let nr_frames = match self.pages.content(frame) {
             Content::Page(nr_frames) => nr_frames,

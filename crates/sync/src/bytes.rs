@@ -7,8 +7,7 @@
 //!
 //! # Protocol
 //!
-//! The caller owns the sequence word and excludes concurrent writers. The word is odd while a
-//! writer is active, and no value repeats.
+//! The caller owns the word, whose values do not repeat, and excludes other writers.
 //!
 //! ```text
 //!     writer                                  reader

@@ -1,5 +1,4 @@
-//! Ledger of what each thread holds and other threads wait for. Debug builds check it before the
-//! thread runs code of the program.
+//! Ledger of what a thread holds. Debug builds check it before the thread runs code of the program.
 //!
 //! Wakers, callbacks, page codecs and drops of the program's values may block, or call the library.
 //! `docs/LOCKING.md` ("Code of the program") states what a thread may hold while it runs such code.

@@ -386,8 +386,7 @@ impl WaitTable {
         }
     }
 
-    /// Wakes all threads and tasks that wait for `word`. The caller changes the word before this
-    /// call, in any memory order.
+    /// Wakes all waiters of `word`, which the caller has changed before, in any memory order.
     #[inline]
     pub fn wake<T>(&self, word: &T) {
         // ORDERING: SeqCst fence; pairs with the one in `begin_wait` (store buffering).

@@ -1,8 +1,8 @@
 //! Thread numbers, and values that do not share cache lines.
 //!
 //! A live thread has a unique *number*, which is reused after its end and so stays small. A
-//! *serial* is never reused in a process: code that keeps state for a thread detects by it that the
-//! number now belongs to another thread.
+//! *serial* is never reused in a process: code with state for a thread detects that its number was
+//! reused.
 
 use std::mem::MaybeUninit;
 use std::num::NonZeroU32;

@@ -143,8 +143,7 @@ impl Board {
         }
     }
 
-    /// Makes the table available to a later pool. No thread has an [`Exit`] of this pool, or its
-    /// gate is [closed](Entered::close).
+    /// Makes the table available to a later pool. No [`Exit`] exists, or the gate is closed.
     pub(super) fn give_back(&self) {
         for block in self.blocks {
             block.clear();

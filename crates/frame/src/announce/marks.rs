@@ -267,8 +267,8 @@ impl Announcements {
         }
     }
 
-    /// Executes steps a to f. Returns the number of protections that were reset. The caller holds
-    /// neither the lock nor the gate.
+    /// Executes steps a to f. Returns the number of reset protections. The caller holds no lock or
+    /// gate.
     #[cold]
     pub(crate) fn look<S: RefScheme>(&self, lists: &FreeLists<S>) -> usize {
         let state = self.lock();

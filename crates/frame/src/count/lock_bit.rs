@@ -57,9 +57,8 @@ unsafe impl RefScheme for LockBit {
         match prev.after_sub(n) {
             Subtracted::Kept => Put::Kept,
             // Since the subtraction, a `try_get` and its put may have revived and locked the page.
-            // This CAS then fails, and another thread frees the page. If the page was even
-            // allocated again and put down to zero, this CAS may succeed in place of that put's,
-            // and frees the new allocation.
+            // This CAS then fails, and another thread frees the page. If it was even allocated
+            // again and put down to zero, this CAS may succeed in place of that put's.
             // ORDERING: Acquire, E1: from all puts whose subtractions led to this zero. Relaxed on
             // failure: the page is not accessed again.
             Subtracted::Zero => {
@@ -120,8 +119,8 @@ fn reset_for_certain(word: &AtomicU32, mut seen: u32) {
 }
 
 /// Subtracts the `n` references of a `try_get` that exceeded the limit, unless the count is within
-/// the limit again. Bound: the CAS fails only after a put, or a `try_get` that also enters this
-/// loop and so adds only once.
+/// the limit again. Bound: the CAS fails only after a put, or a `try_get` that enters this loop,
+/// too.
 #[cold]
 fn give_back(word: &AtomicU32, mut seen: u32, n: u32) -> TryGet {
     loop {

@@ -1,8 +1,7 @@
 //! Transfer cache of a node: single frames that pass from one thread cache to another.
 //!
-//! Frames pass through it from threads that free to threads that allocate, where the buddy
-//! allocator would merge and split blocks. The node's lock guards it. Its frames are `Front`, of
-//! order 0, and have the lock bit set.
+//! Frames pass through it between threads, where the buddy allocator would merge and split. The
+//! node's lock guards it. Its frames are `Front`, of order 0, and have the lock bit set.
 
 use crate::words::FrameNr;
 

@@ -83,9 +83,9 @@ impl<S: RefScheme> FramePool<S> {
             .collect()
     }
 
-    /// Joins `parts`, in ascending order, to a block of `order`. The parts must form that block, or
-    /// be one larger block, whose rest is freed. Otherwise frees the parts and returns `None`.
-    /// Panics if a part is from another pool.
+    /// Joins `parts`, in ascending order, to a block of `order`. They must form it, or be one
+    /// larger block, whose rest is freed. Otherwise frees them and returns `None`. Panics for
+    /// another pool's part.
     pub fn join<'p>(
         &'p self,
         parts: Vec<UniqueFrame<'p, S>>,
@@ -101,8 +101,7 @@ impl<S: RefScheme> FramePool<S> {
         Some(UniqueFrame::new(self, block, order))
     }
 
-    /// Splits a block into single frames, and appends them to `frames` in ascending order. Panics
-    /// if the block is from another pool.
+    /// Splits a block into single frames, appended to `frames` in order. Panics for another pool.
     pub fn split_into<'p>(
         &'p self,
         block: UniqueFrame<'p, S>,
@@ -114,8 +113,7 @@ impl<S: RefScheme> FramePool<S> {
         frames.extend(parts.map(|nr| UniqueFrame::new(self, FrameNr::new(nr), Order::ZERO)));
     }
 
-    /// Frees blocks to their nodes, where they merge with free buddies, unlike in a thread cache.
-    /// Panics if a block is from another pool.
+    /// Frees blocks to their nodes, where they merge. Panics if a block is from another pool.
     pub fn free_to_nodes(&self, blocks: Vec<UniqueFrame<'_, S>>) {
         for block in blocks {
             let (frame, order) = self.dissolve(block);
@@ -124,8 +122,8 @@ impl<S: RefScheme> FramePool<S> {
     }
 
     /// Like [`free_to_nodes`](Self::free_to_nodes), but empties `blocks`, and locks a node once for
-    /// consecutive blocks of that node. Single frames are freed fastest in ascending order. Panics
-    /// if a block is from another pool.
+    /// consecutive blocks of that node. Single frames in order are fastest. Panics for another
+    /// pool's block.
     pub fn free_bulk<'p>(&'p self, blocks: &mut Vec<UniqueFrame<'p, S>>) {
         blocks::free_bulk(self.lists(), blocks.drain(..), |block| self.dissolve(block));
     }

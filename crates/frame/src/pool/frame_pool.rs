@@ -56,8 +56,8 @@ const _: () = {
 };
 
 impl<S: RefScheme> FramePool<S> {
-    /// Reserves the memory, with all frames free. Fails if the configuration is out of range, or
-    /// the system refuses the memory.
+    /// Reserves memory, with all frames free. Fails if `config` is out of range or memory is
+    /// refused.
     pub fn new(config: &PoolConfig) -> Result<Self, PoolError> {
         let plans = config.validate()?;
         let nr_frames = config.nr_frames;
@@ -170,8 +170,8 @@ impl<S: RefScheme> FramePool<S> {
         self.lists().free_blocks()
     }
 
-    /// Checks every list, kind and count. For tests: no other thread may use the pool. The error
-    /// describes the first violation.
+    /// Checks every list, kind and count, for tests, with exclusive use. Fails at the first
+    /// violation.
     pub fn verify(&self) -> Result<(), String> {
         self.lists().verify()
     }

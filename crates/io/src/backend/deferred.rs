@@ -14,8 +14,7 @@ use super::request::{Kind, Request};
 /// single page calls [`Backend::read_at`](crate::Backend::read_at) instead.
 pub trait Deferred: Debug + Send + Sync {
     /// Accepts `request`, and calls [`Request::complete`] when it is done, on any thread, perhaps
-    /// before this function returns. It should not block its caller, which has more requests. A
-    /// request that the backend drops fails.
+    /// before this function returns. It should not block its caller. A dropped request fails.
     fn start(&self, request: Request);
 }
 

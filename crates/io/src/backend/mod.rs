@@ -1,7 +1,6 @@
 //! Contract between the cache and every backend.
 //!
-//! The cache relies only on the contract of [`Backend`]. A request completes exactly once. The
-//! module calls nothing of this crate.
+//! The cache relies only on the contract of [`Backend`]. A request completes exactly once.
 
 mod contract;
 #[cfg(not(loom))]

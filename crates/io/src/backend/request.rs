@@ -34,9 +34,9 @@ pub trait Completion: Send + 'static {
     /// the file ends there) or written (all of them), or 0 for other kinds.
     ///
     /// Called exactly once, on any thread, with no lock of the engine held. It may submit requests,
-    /// but should not wait for any, since they may need its thread. A panic is raised in a thread
-    /// that waits for the request ([`Lane::wait`](crate::engine::Lane::wait)), or else only
-    /// reported by the panic hook.
+    /// but not wait for any: they may need its thread. A panic is raised in a thread that waits for
+    /// the request ([`Lane::wait`](crate::engine::Lane::wait)), or else only reported by the panic
+    /// hook.
     fn complete(self: Box<Self>, result: io::Result<usize>);
 
     /// Returns `true` if [`complete`](Self::complete) runs no code of the program, never blocks,
@@ -95,8 +95,7 @@ impl fmt::Debug for Request {
     }
 }
 
-/// Error of a request that was dropped before it was performed: by a backend of the program, or
-/// because its engine has no thread left.
+/// Error of a request that was dropped: by the program's backend, or an engine without threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GivenUp;

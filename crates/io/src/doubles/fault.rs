@@ -106,8 +106,7 @@ impl<B: Backend> FaultBackend<B> {
         })
     }
 
-    /// Wraps `inner`. `script` receives every [`Operation`]. A call panics if the script returns a
-    /// fault that does not apply to its kind.
+    /// Wraps `inner`. `script` receives every [`Operation`]. A fault of the wrong kind panics.
     pub fn with_script(
         inner: B,
         script: impl Fn(&Operation) -> Fault + Send + Sync + 'static,

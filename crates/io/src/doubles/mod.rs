@@ -1,7 +1,7 @@
 //! Test doubles of backends, which fail as storage does.
 //!
-//! They keep the contract of [`Backend`](crate::Backend), except for faults that a test requests. A
-//! seed determines all random choices.
+//! They keep the contract of [`Backend`](crate::Backend), but for requested faults. Choices are
+//! seeded.
 
 mod fault;
 mod rng;

@@ -209,8 +209,8 @@ mod tests {
         assert!(queue.is_at_rest() && queue.nr_ready() == 0);
     }
 
-    /// Pushes 100 jobs of a new backend, which is added to `files`, and starts as many as the queue
-    /// permits. Returns their number.
+    /// Adds a new backend to `files`, with 100 jobs. Starts those that may start; returns their
+    /// number.
     fn hang(queue: &mut Queue<Job>, files: &mut Vec<Arc<dyn Backend>>) -> usize {
         let hung = file();
         for _ in 0..100 {

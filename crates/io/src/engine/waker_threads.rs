@@ -109,8 +109,8 @@ struct Seen {
 }
 
 impl<W> Roles<W> {
-    /// Returns `true` if a thread without a role is needed. The caller then notifies or starts one,
-    /// or calls [`no_thread`](Self::no_thread).
+    /// After `true`, the caller notifies or starts a thread, or calls
+    /// [`no_thread`](Self::no_thread).
     #[must_use]
     fn wants_thread(&mut self) -> bool {
         let is_free = self.turn.is_none() || !self.has_watcher;

@@ -359,8 +359,7 @@ mod tests {
         together.wait_for(2);
     }
 
-    /// The caller performs calls until a thread exists. That thread then performs the call that the
-    /// caller's last one has delayed.
+    /// The caller performs calls until a thread exists, which then performs the delayed call.
     #[test]
     fn a_thread_takes_over_from_a_caller_that_had_none() {
         let engine = Arc::new(engine(2, 1));

@@ -25,8 +25,8 @@ impl Begun {
         self.ranges.push_back(range);
     }
 
-    /// If a limit is exceeded, removes the oldest range, for which the caller must wait. A single
-    /// range may exceed the limit of bytes.
+    /// If a limit is exceeded (not by a single range), removes the oldest range. The caller awaits
+    /// it.
     pub(super) fn take_surplus(&mut self) -> Option<Range<u64>> {
         let nr = self.ranges.len();
         if nr <= MOST_RANGES && (nr <= 1 || self.nr_bytes <= u128::from(MOST_BYTES)) {

@@ -126,8 +126,8 @@ pub(crate) fn write(
     write_parts(file, bufs, pos, unit)
 }
 
-/// The caller excludes other writes and changes of size. If the last block is partial, the file is
-/// too long until its size is corrected.
+/// The caller excludes other writes and size changes. A partial last block first makes the file too
+/// long.
 fn write_parts(
     file: &impl Blocks,
     bufs: &[RacySource<'_>],

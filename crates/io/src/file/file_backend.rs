@@ -27,10 +27,9 @@ use crate::backend::{
 };
 
 /// A regular file or a block device, read with `preadv` and written with `pwritev` (or `pread` and
-/// `pwrite`), through the kernel's page cache or past it. From an open for writing to the first
-/// sync, it keeps the directory open too. In a child of `fork`, every call fails with
-/// [`Forked`](super::Forked). A drop in the process that opened the file ends the write lock, even
-/// if a child has the file open.
+/// `pwrite`), through the kernel's page cache or past it. A writer keeps the directory open until
+/// its first sync. In a child of `fork`, every call fails with [`Forked`](super::Forked). A drop in
+/// the process that opened the file ends the write lock, even if a child has the file open.
 #[derive(Debug)]
 pub struct FileBackend {
     file: File,
@@ -125,8 +124,8 @@ impl FileBackend {
         Ok(())
     }
 
-    /// Opens and locks a file for reading and writing, following links. Other writers are excluded
-    /// as the options say ([`FileLock`]).
+    /// Opens and locks a file for reading and writing, following links. [`FileLock`] has the
+    /// options.
     ///
     /// # Errors
     ///
@@ -282,8 +281,7 @@ pub struct UnlockedFile {
     given: Option<Direct>,
 }
 
-/// Locked while a thread examines and locks a descriptor from the program: duplicates share the
-/// lock, and only one of them must get it.
+/// Serializes locking of descriptors from the program: only one of several duplicates must succeed.
 static GIVEN: Mutex<()> = Mutex::new(());
 
 impl UnlockedFile {
@@ -302,9 +300,8 @@ impl UnlockedFile {
     ///
     /// - [`io::ErrorKind::PermissionDenied`]: the descriptor is not open for reading and writing,
     ///   or the file is sealed against writes or growth.
-    /// - [`io::ErrorKind::Unsupported`]: the descriptor is open for appending (`O_APPEND`), so the
-    ///   system would write at the end of the file only. [`lock`](Self::lock) fails so if direct
-    ///   I/O is required and unavailable.
+    /// - [`io::ErrorKind::Unsupported`]: the descriptor is open for appending (`O_APPEND`), only at
+    ///   the file's end. [`lock`](Self::lock) fails so if direct I/O is required and unavailable.
     /// - The errors of [`FileBackend::open`] for directories and pipes.
     pub fn from_file(file: File, options: &FileOptions) -> io::Result<Self> {
         // Checks the kind of the file first.

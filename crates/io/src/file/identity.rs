@@ -77,8 +77,7 @@ const MAX_COMPARISONS: usize = 100;
 /// are unchanged and differ from the new file's.
 const MIN_DIFFERENCES: usize = 3;
 
-/// Interval between comparisons, longer than a tick of a coarse clock, within which two changes can
-/// have the same modification time.
+/// Interval between comparisons: more than a coarse clock's tick, within which times are equal.
 const TICK: Duration = Duration::from_millis(11);
 
 /// Compares `new` with `open`, which have the same device and inode number and may be opened with

@@ -84,8 +84,7 @@ impl LockWait {
 }
 
 pub(super) fn release(file: &File) {
-    // An unlock fails only if it splits a lock. If the system refuses it, the lock ends with the
-    // last descriptor of the description.
+    // An unlock fails only if it splits a lock. If refused, the lock ends with the last descriptor.
     let _ = set(file, libc::F_UNLCK);
 }
 

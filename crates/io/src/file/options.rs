@@ -29,8 +29,7 @@ pub enum FileLock {
     /// Locks the file. If it is locked, retries every few milliseconds for this time, for example
     /// until the kernel has ended the requests of a crashed predecessor, which keep the lock.
     Within(Duration),
-    /// Acquires no lock. The program ensures that no other writer has the file open: two writing
-    /// caches overwrite each other's pages.
+    /// Acquires no lock. The program excludes other writers: caches overwrite each other's pages.
     None,
 }
 

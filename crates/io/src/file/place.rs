@@ -74,8 +74,7 @@ impl Place {
         Self::open_by_links(path, flags, mode)
     }
 
-    /// Like [`open`](Self::open), for a path whose last component may be a symbolic link, or whose
-    /// directory cannot be opened for reading.
+    /// Like [`open`](Self::open), if the path may end in a link, or its directory is not readable.
     fn open_by_links(
         path: &Path,
         flags: libc::c_int,
@@ -84,8 +83,8 @@ impl Place {
         let (found, by_procfs) = find(path);
         let is_creating = flags & libc::O_CREAT != 0;
         let found = match found {
-            // A file whose name could not be made durable is not created. An existing file is
-            // opened without a sync of its directory.
+            // Create no file whose name could not be made durable. Open an existing one without
+            // that sync.
             Err(NoEntry::Unreadable(entry, failed)) if !by_procfs => {
                 if flags & libc::O_EXCL != 0 {
                     return Err(failed);

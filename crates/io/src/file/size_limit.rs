@@ -14,8 +14,7 @@ pub(super) fn check(mut file: &File, size: u64) -> io::Result<()> {
             "the process may write the first {limit} bytes of a file: raise RLIMIT_FSIZE"
         )));
     }
-    // The kernel rejects a seek past the maximum file size of the file system. Transfers do not use
-    // the position that the seek sets.
+    // The kernel rejects a seek past the file system's limit. Transfers do not use this position.
     match file.seek(SeekFrom::Start(size)) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             Err(too_large("the file system limits its files to less".into()))

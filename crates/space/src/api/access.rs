@@ -114,9 +114,9 @@ impl<S: RefScheme> Space<S> {
 
     /// Loads the word at `addr`, in the machine's byte order.
     ///
-    /// Operations on words have acquire and release ordering, but are not sequentially consistent: two threads
-    /// that each store a word and then load the other's may both load the old one. Fails as
-    /// [`read`](Self::read) does, or with [`ErrorKind::Misaligned`] if 8 does not divide `addr`.
+    /// Operations on words have acquire and release ordering, not sequential consistency: of two
+    /// threads that each store a word and then load the other's, both may load the old one. Fails
+    /// as [`read`](Self::read) does, or with [`ErrorKind::Misaligned`] if 8 does not divide `addr`.
     pub fn load(&self, addr: u64) -> Result<u64, Error> {
         check_aligned(addr)?;
         let mut word = [0; WORD];

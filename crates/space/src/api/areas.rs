@@ -127,8 +127,8 @@ impl<S: RefScheme> Space<S> {
         Ok(Space { mm })
     }
 
-    /// As [`fork`](Self::fork), with `mode`, for benchmarks. [`ForkMode::Copy`] may also fail with
-    /// `OutOfFrames` or `TooManyEntries`.
+    /// As [`fork`](Self::fork), with `mode`; a copy may also fail with `OutOfFrames`,
+    /// `TooManyEntries`.
     #[cfg(feature = "baselines")]
     pub fn fork_with(&self, mode: ForkMode) -> Result<Self, Error> {
         let child = self.fork()?;

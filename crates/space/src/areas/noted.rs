@@ -96,8 +96,8 @@ impl<S: RefScheme> NotedFiles<S> {
         }
     }
 
-    /// Steps b to d, for the areas that map files and overlap `range`. The caller holds the
-    /// structure lock for writing.
+    /// Steps b to d, for areas of files that overlap `range`, with the structure lock held for
+    /// writing.
     pub(crate) fn forget(
         &self,
         writers: &Writers,

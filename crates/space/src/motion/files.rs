@@ -1,8 +1,8 @@
 //! Migration of pages of files: the cache moves the pages that areas map to another node.
 //!
-//! No entry names a page of a file, so no walks and migration entries are needed. Pages are moved
-//! under claims of their slots ([`pagewell_cache::MappedFile::move_page`]). The structure lock is
-//! held only while areas are listed.
+//! No entry names a page of a file, so walks are not needed. Pages are moved under claims of their
+//! slots ([`pagewell_cache::MappedFile::move_page`]). The structure lock is held only while areas
+//! are listed.
 
 use std::ops::Range;
 use std::sync::Arc;

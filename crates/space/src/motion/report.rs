@@ -48,8 +48,7 @@ pub struct Migrated {
     pub nr_there: usize,
     /// Pages that were not moved, by address, with the reason.
     pub not_moved: Vec<(u64, NotMoved)>,
-    /// Time for selecting pages, moving those that are mapped once ([`Engine::Batched`]), and the
-    /// first walks for the others.
+    /// Time for selecting pages, moving those that are mapped once, and the others' first walks.
     pub first_walk: Duration,
     /// Time for copying the pages whose entries were walked.
     pub copy: Duration,

@@ -2,8 +2,8 @@
 //!
 //! A writer is *at work* from before its load of the directory until after the end of its claim,
 //! and so is a thread that accesses a noted file without a lock ([`crate::areas::noted`]). It does
-//! not wait in between. While writers are stopped, none is at work. This costs a writer two plain
-//! stores ([`pagewell_sync::per_thread`]).
+//! not wait in between. While writers are stopped, none is at work. A writer pays two plain stores
+//! ([`pagewell_sync::per_thread`]).
 
 use std::fmt;
 

@@ -328,8 +328,7 @@ unsafe fn copy_otherwise(src: *const u8, dst: *mut u8, len: usize) {
     }
 }
 
-/// Safety: as for [`copy_long`]. A separate function in tail position, so that the functions above
-/// need not save registers for it.
+/// Safety: as for [`copy_long`]. A tail call, for which the functions above save no registers.
 #[cold]
 #[inline(never)]
 unsafe fn choose_and_copy(src: *const u8, dst: *mut u8, len: usize) {

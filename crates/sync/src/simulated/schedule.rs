@@ -36,8 +36,7 @@ pub enum Draw {
     /// Each runnable thread is as likely as any other.
     Uniform,
     /// The runnable thread of the highest priority runs. Threads start with random priorities. At a
-    /// change, the running thread gets the lowest one; so does a thread that lets others run, since
-    /// it waits for one of them.
+    /// change, the running thread gets the lowest one, as does one that lets others run.
     ///
     /// This finds a race that needs few ordering constraints between threads more often than
     /// `Uniform` does. Source: probabilistic concurrency testing (Burckhardt et al., "A randomized
@@ -258,7 +257,7 @@ fn wake_in(world: &mut World, on: usize, all: bool) {
     preempt_by(world, highest);
 }
 
-/// Makes the running thread pass the baton at its next operation, if its priority is below `priority`.
+/// Makes the running thread pass the baton at its next operation, if `priority` is higher.
 fn preempt_by(world: &mut World, priority: i64) {
     let is_higher = priority > world.threads[world.running].priority;
     // ORDERING: Relaxed, both; the baton orders the threads.

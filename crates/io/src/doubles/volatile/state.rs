@@ -202,8 +202,8 @@ impl State {
         }
     }
 
-    /// Performs a change. If the power fails during it, the change is performed and then fails, so
-    /// it may survive the crash.
+    /// Performs a change. If the power fails during it, the change fails, but may survive the
+    /// crash.
     pub(super) fn change<T>(
         &mut self,
         change: impl FnOnce(&mut Self) -> io::Result<T>,

@@ -3,8 +3,7 @@
 //! # Why the kernel never uses freed memory
 //!
 //! - U1: A job whose memory, list of spans and descriptor the kernel uses is in [`Ring::flights`]
-//!   from before its entry is pushed until [`Ring::reap`] reaps its completion, or until U3 permits
-//!   [`Ring::give_up`] to remove it.
+//!   from before the push of its entry until [`Ring::reap`] or, by U3, [`Ring::give_up`].
 //! - U2: A ring that has flights is never closed: [`Ring::drop`] leaks the flights and the ring.
 //! - U3: [`Ring::give_up`] removes a job whose entry was pushed but not consumed. The kernel never
 //!   consumes it, because no later call submits entries.

@@ -15,8 +15,7 @@
 //! The thread waits only in the ring, which always contains a read of the event descriptor. If a
 //! submitter locks before (a), the thread takes its job. Otherwise it wakes the thread.
 //!
-//! Closing always writes the event, even if the thread is not parked: the thread must reap its read
-//! of the event before it ends ([`Turn`]).
+//! Closing always writes the event, since the thread reaps its read before it ends ([`Turn`]).
 
 #![allow(unsafe_code)] // The event descriptor, and its read in the ring.
 
@@ -64,8 +63,8 @@ enum Phase {
     Running,
     /// The thread completes its jobs and ends.
     Closing,
-    /// The kernel rejects calls on the ring. The workers perform the jobs, and the thread only
-    /// waits for the jobs that the kernel has.
+    /// The kernel rejects calls on the ring. The workers get all jobs but those that the kernel
+    /// has.
     Unusable,
 }
 

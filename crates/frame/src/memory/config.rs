@@ -85,7 +85,6 @@ impl PoolConfig {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodePlan {
-    /// Preferred NUMA node of the machine, if any.
     pub(crate) numa: Option<u32>,
     pub(crate) frames: Range<u32>,
 }

@@ -300,8 +300,8 @@ impl UnlockedFile {
     ///
     /// - [`io::ErrorKind::PermissionDenied`]: the descriptor is not open for reading and writing,
     ///   or the file is sealed against writes or growth.
-    /// - [`io::ErrorKind::Unsupported`]: the descriptor is open for appending (`O_APPEND`), only at
-    ///   the file's end. [`lock`](Self::lock) fails so if direct I/O is required and unavailable.
+    /// - [`io::ErrorKind::Unsupported`]: the descriptor appends all writes (`O_APPEND`).
+    ///   [`lock`](Self::lock) fails so if direct I/O is required and unavailable.
     /// - The errors of [`FileBackend::open`] for directories and pipes.
     pub fn from_file(file: File, options: &FileOptions) -> io::Result<Self> {
         // Checks the kind of the file first.

@@ -25,7 +25,6 @@ pub(crate) struct Area<S: RefScheme> {
     pub(crate) protection: Protection,
     pub(crate) policy: Policy,
     pub(crate) file: Option<Arc<FileArea<S>>>,
-    /// Id of the area's links.
     id: u64,
     /// Families of the parent's area that had pages when it was forked.
     inherited: Vec<Arc<Family>>,

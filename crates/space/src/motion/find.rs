@@ -135,7 +135,6 @@ impl Room {
 
 struct Yield<'b, 's, S: RefScheme> {
     batch: &'b mut Vec<Moving<'s, S>>,
-    /// Frames that pages have left.
     left: Vec<UniqueFrame<'s, S>>,
     report: &'b mut Migrated,
 }

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use crate::pages::family::Family;
 
-/// Nodes to which compaction may move a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Binding {
     Anywhere,

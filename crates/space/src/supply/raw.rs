@@ -55,7 +55,6 @@ pub(crate) fn table_words<S: RefScheme>(pool: &FramePool<S>, table: FrameNr) -> 
     unsafe { pool.words(table) }
 }
 
-/// Restores the reference of a pin from its number.
 pub(crate) fn pins_reference<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> FrameRef<'_, S> {
     // SAFETY: (A) the caller has converted the reference to the number, and calls this once.
     unsafe { FrameRef::from_raw(pool, frame) }

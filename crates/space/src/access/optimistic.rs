@@ -105,8 +105,8 @@ impl<'m, S: RefScheme> Optimistic<'m, S> {
         self.read_if(addr, buf, Pmd::is_present, Pmd::order)
     }
 
-    /// As [`read_page`](Self::read_page), for tables that `is_meant` accepts, with pages of
-    /// `order`.
+    /// As [`read_page`](Self::read_page), only for tables that `is_meant` accepts; `order` returns
+    /// that of their pages.
     #[inline(always)]
     fn read_if(
         self,

@@ -104,7 +104,6 @@ impl WordHash {
         (Self(self.0 & !lower), 0)..=(Self(self.0 | lower), u64::MAX)
     }
 
-    /// Keys of all waiters for this word.
     fn keys(self) -> RangeInclusive<WaiterKey> {
         (self, 0)..=(self, u64::MAX)
     }

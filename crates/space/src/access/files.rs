@@ -42,7 +42,6 @@ use crate::supply::raw;
 use crate::words::claim;
 
 pub(crate) enum Slow<S: RefScheme> {
-    /// Number of bytes that were read.
     Done(usize),
     /// The page is a file's, and not in the cache.
     Missing(Fault<S>),

@@ -30,7 +30,6 @@ static CHOICE: Mutex<Option<Choice>> = Mutex::new(None);
 /// Locked only while [`CHOICE`] is locked.
 static SCRATCH: Mutex<Scratch> = Mutex::new(Scratch([0; SCRATCH_BYTES]));
 
-/// Number of bytes of a measured copy: a page.
 const LENGTH: usize = 4096;
 /// Offset of the destination in the scratch memory.
 const TO: usize = LENGTH + 2112;

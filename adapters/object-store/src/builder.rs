@@ -168,7 +168,7 @@ impl<T: Wrapped + ?Sized> Builder<T> {
     /// [`cache`](Self::cache), they are additional, and at most half of its capacity.
     ///
     /// A thread reads the list of the pages in the folder. Until it has finished
-    /// ([`nr_disk_loads`](Metrics::nr_disk_loads)), all pages are requested from the store.
+    /// ([`nr_disk_loads`](crate::Metrics::nr_disk_loads)), all pages are requested from the store.
     ///
     /// Pages that wait to be written to it are copies outside the capacity. At most a sixteenth of
     /// [`capacity`](Self::capacity) waits, within 64 to 65536 pages. Further pages are not stored.

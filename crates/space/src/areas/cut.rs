@@ -27,6 +27,7 @@
 //!   operation, which holds the parent's structure lock.
 //!   [`Links::walk`](crate::pages::links::Links::walk) visits an area of a fork after its parent's:
 //!   it is younger, and begins at the same page.
+//!
 //! The copy of the page that contains the new end is not dropped, and pins keep their bytes.
 //!
 //! Locks. A truncation acquires the file's size lock, then the structure lock (for reading), the

@@ -61,7 +61,8 @@ pub(crate) fn register(host: &Host, is_default: bool) -> Registration {
     if code != abi::OK {
         return Registration::Failed(code);
     }
-    // Added at each call, since `sqlite3_shutdown` clears the list. SQLite adds none twice.
+    // Added at each call, since `sqlite3_shutdown` clears SQLite's list of automatic extensions.
+    // SQLite adds no function to the list twice.
     Registration::Registered(host.for_each_connection(each_connection))
 }
 
@@ -88,11 +89,10 @@ unsafe extern "C" fn each_connection(
 /// # Safety
 ///
 /// (V) `vfs` is the one that this module registered.
-unsafe fn unix<'a>(vfs: *mut sqlite3_vfs) -> &'a mut sqlite3_vfs {
-    // SAFETY: (V) the VFS is never freed.
-    let unix = unsafe { (*vfs).app_data };
-    // SAFETY: (V) a registered VFS, which is permanent; its mutable fields are not used.
-    unsafe { &mut *unix.cast() }
+unsafe fn unix(vfs: *mut sqlite3_vfs) -> *mut sqlite3_vfs {
+    // SAFETY: (V) the VFS is never freed, and its field does not change. No reference is made:
+    // SQLite changes other fields, and other threads call the same VFS.
+    unsafe { (*vfs).app_data.cast() }
 }
 
 unsafe extern "C" fn open(
@@ -105,8 +105,10 @@ unsafe extern "C" fn open(
     if name.is_null() || flags & abi::OPEN_MAIN_DB == 0 {
         // SAFETY: (V) SQLite calls a VFS's functions with that VFS.
         let unix = unsafe { unix(vfs) };
+        // SAFETY: (V) the VFS for Unix is permanent.
+        let open = unsafe { (*unix).open };
         // SAFETY: SQLite has passed the arguments, and `file` has room for a file of that VFS.
-        return unsafe { (unix.open)(unix, name, file, flags, flags_out) };
+        return unsafe { open(unix, name, file, flags, flags_out) };
     }
     // Null until the open has succeeded: otherwise SQLite calls `xClose` after a failed open.
     // SAFETY: `file` has room for a file of this VFS.
@@ -206,8 +208,10 @@ macro_rules! passed_on {
         unsafe extern "C" fn $name(vfs: *mut sqlite3_vfs $(, $argument: $kind)*) $(-> $answer)? {
             // SAFETY: (V) SQLite calls a VFS's functions with that VFS.
             let unix = unsafe { unix(vfs) };
+            // SAFETY: (V) the VFS for Unix is permanent.
+            let function = unsafe { (*unix).$name };
             // SAFETY: the arguments are those that SQLite has passed.
-            unsafe { (unix.$name)(unix $(, $argument)*) }
+            unsafe { function(unix $(, $argument)*) }
         }
     )*};
 }

@@ -7,6 +7,10 @@
 //! Without a name, both backends are loaded in turn, three times. Each load prints a line of JSON:
 //! seconds, and megabytes of the file. The system calls of one backend are counted by
 //! `strace -f -c target/release/examples/redb pagewell`.
+//!
+//! One cache is the only one that writes to a file, and knows no changes by others. So redb's modes
+//! that let several databases share a file (`SingleWriter`, `MultiWriter`) need redb's own backend:
+//! of redb 4.6.0's tests over this backend, 614 pass and the 34 of these modes fail.
 
 use std::io;
 use std::path::Path;

@@ -170,8 +170,9 @@ impl<T: Wrapped + ?Sized> Builder<T> {
     /// A thread reads the list of the pages in the folder. Until it has finished
     /// ([`nr_disk_loads`](crate::Metrics::nr_disk_loads)), all pages are requested from the store.
     ///
-    /// Pages that wait to be written to it are copies outside the capacity. At most a sixteenth of
-    /// [`capacity`](Self::capacity) waits, within 64 to 65536 pages. Further pages are not stored.
+    /// Pages that wait to be written to the folder are copies outside the capacity. At most a
+    /// sixteenth of [`capacity`](Self::capacity) waits; this limit is at least 64 and at most 65536
+    /// pages. Further pages are not stored.
     #[must_use]
     pub fn disk(mut self, folder: impl Into<PathBuf>, bytes: u64) -> Self {
         self.disk = Some((folder.into(), bytes));

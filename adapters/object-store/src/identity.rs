@@ -75,7 +75,7 @@ pub(crate) struct State {
 pub(crate) enum Verdict {
     Same,
     Different,
-    /// The descriptions are equal, but have nothing that differs from state to state.
+    /// The parts that both descriptions have are equal, but do not identify the state.
     Unproven,
 }
 
@@ -99,7 +99,8 @@ impl State {
     /// - `Different` if sizes, versions or tags differ. Tags are compared without quotes and
     ///   strength, since a server may call a tag weak first and strong later.
     /// - `Same` if versions or strong tags are equal.
-    /// - Otherwise `Different` if the times differ, and `Same` if they are equal and distinct.
+    /// - Otherwise `Different` if the times differ, `Same` if they are equal and each later state
+    ///   has another time, and else `Unproven`.
     pub(crate) fn compare(&self, now: &ObjectMeta) -> Verdict {
         let known = &self.meta;
         let versions = version(known).zip(version(now));

@@ -87,7 +87,8 @@ impl SharedCache {
     }
 }
 
-/// Use of the cache by a database, from the beginning of its open to the end of its last close.
+/// Use of the cache by a database, from the beginning of its open to the end of its last close. The
+/// capacity does not change in between.
 #[derive(Debug)]
 pub(crate) struct CacheUse<'s> {
     /// Dropped before `counted`, so that an open that replaces the cache frees it.

@@ -9,8 +9,9 @@
 //!
 //! **Closing.** Closing any descriptor of a file releases all POSIX locks of this process on it,
 //! and so those of SQLite's own VFS. No such lock can exist while this process holds the exclusive
-//! lock. A file that could not be locked is kept open for the next attempt ([`Kept::keep`]), and
-//! one that was only read until no process or VFS has a lock on it ([`Kept::close_unused`]).
+//! lock. A file that could not be locked is kept open for the next attempt ([`Kept::keep`]). A file
+//! that was only read is kept open until no process or VFS has a lock on it
+//! ([`Kept::close_unused`]).
 //!
 //! One race remains: the close also releases a lock that SQLite's own VFS acquires between the
 //! unlock and the close of a writable file, or between the query and the close of one that was only
@@ -489,7 +490,7 @@ mod tests {
             resume_unwind(Box::new("intended"))
         });
         catch_unwind::<_, ()>(close).unwrap_err();
-        // This lock is the only one: the shared lock is released.
+        // Only the POSIX lock is left: the drop during the panic has released the shared lock.
         let other = fs::File::options().write(true).open(&path).unwrap();
         assert!(is_locked(&other));
         kept.close_unused();

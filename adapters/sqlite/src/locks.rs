@@ -59,8 +59,9 @@ pub(crate) struct Locks {
 }
 
 impl Locks {
-    /// Raises the state `level` of a connection to `wanted`, which is never PENDING. A writer that
-    /// requests EXCLUSIVE while others are SHARED becomes PENDING, although the result is `Busy`.
+    /// Raises the state `level` of a connection to `wanted`, which is never PENDING. Unless another
+    /// connection is the writer, a connection that requests EXCLUSIVE while others are SHARED
+    /// becomes PENDING, although the result is `Busy`.
     pub(crate) fn raise(&mut self, level: &mut Level, wanted: Level) -> Locked {
         if *level >= wanted {
             return Locked::Done;

@@ -17,8 +17,8 @@
 //!
 //! 1. Free: in a thread cache, or in its node's buddy allocator or transfer cache. The lock bit of
 //!    its count is set, so a late `try_get` fails.
-//! 2. Allocated: one [`UniqueFrame`] names it, and writes bytes and record. The lock bit is still
-//!    set.
+//! 2. Allocated: one [`UniqueFrame`] names it, whose holder writes the bytes and the record. The
+//!    lock bit is still set.
 //! 3. Published: storing the count clears the lock bit. A thread that finds the frame may acquire a
 //!    reference ([`FramePool::try_get`]). The last reference dropped frees the frame. A split block
 //!    is a range of frames with one reference each.

@@ -8,14 +8,15 @@
 //!   pass do not count: they belong to the access that filled the page, or to readahead (a
 //!   correlation window, as in 2Q and Clock2Q+). At the end of the second pass, a page that was
 //!   accessed again moves to the protected queue. Others are evicted, and leave a ghost.
+//! - **Protected queue.** If a page's accessed bit is set, the clock hand clears the bit and
 //!   increments the page's age. Otherwise it decrements the age, or evicts the page at age 0.
 //! - **Returns.** The ghost of a returning page gives the page's *distance*, the minimum time for
 //!   which it was unused ([`Rules::distance`]). If the page at the head of the protected queue has
-//!   been unused for clearly longer ([`Rules::is_unused_for`]), the returning page replaces it,
-//!   which passes through the probation queue once. Otherwise the returning page starts there. So a
-//!   loop larger than the cache does not flush the protected queue, whose pages were used within
-//!   one cycle: the rule of LIRS (Jiang and Zhang, SIGMETRICS 2002), with a clock hand in place of
-//!   its stack.
+//!   been unused for clearly longer ([`Rules::is_unused_for`]), the returning page replaces it, and
+//!   the replaced page passes through the probation queue once. Otherwise the returning page starts
+//!   in the probation queue. So a loop larger than the cache does not flush the protected queue,
+//!   whose pages were used within one cycle: the rule of LIRS (Jiang and Zhang, SIGMETRICS 2002),
+//!   with a clock hand in place of its stack.
 //! - **Sizes.** If a page returns soon after its eviction from the probation queue, that queue is
 //!   too small; if from the protected queue, the probation queue is too large. "Soon" is the same
 //!   number of evictions from the page's own queue in both cases, so both indicate the benefit of a

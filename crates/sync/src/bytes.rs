@@ -7,7 +7,7 @@
 //!
 //! # Protocol
 //!
-//! The caller owns the word, whose values do not repeat, and excludes other writers.
+//! The caller owns the sequence word, whose values do not repeat, and excludes other writers.
 //!
 //! ```text
 //!     writer                                  reader

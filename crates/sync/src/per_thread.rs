@@ -67,8 +67,8 @@ use crate::{Mutex, lock};
 pub enum Reach {
     /// The values of all threads that ever used one.
     All,
-    /// At most this thread's own value: the system refused the fence, or the thread is using its
-    /// value.
+    /// At most this thread's own value: the system refused the heavy fence, or this thread is
+    /// already using its value or scanning.
     Own,
 }
 

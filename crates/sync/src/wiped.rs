@@ -22,7 +22,7 @@ unsafe impl Send for WipedOnFork {}
 unsafe impl Sync for WipedOnFork {}
 
 impl WipedOnFork {
-    /// Maps a page with the word, zero. Returns `None` without memory or `MADV_WIPEONFORK`.
+    /// Maps a page with the word, initially 0. Returns `None` without memory or `MADV_WIPEONFORK`.
     #[must_use]
     pub fn new() -> Option<Self> {
         let bytes = system::page_bytes()?;

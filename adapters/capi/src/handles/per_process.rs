@@ -34,7 +34,8 @@ mod imp {
             return number;
         }
         // Racing threads may propose different numbers, so `is_first` may be `false` even in the
-        // first process. `LAST` includes each number before its use, so a child does not get it.
+        // first process. `LAST` is at least as large as each number before the number is used, so a
+        // child does not get it.
         // ORDERING: Relaxed, as above; the same for the store.
         let new = LAST.load(Ordering::Relaxed) + 1;
         LAST.fetch_max(new, Ordering::Relaxed);

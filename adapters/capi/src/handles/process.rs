@@ -111,9 +111,9 @@ fn failure<T: Kind>(handle: u64, refusal: Refusal) -> Failure {
     Failure::Ours(code, detail.into())
 }
 
-/// Reserves a slot. Called before the object is created, so that the call has no effect if no slot
-/// is free. Registers the process for the heavy fence before it has a handle, and so before any
-/// call is published.
+/// Reserves a slot. A call that opens a file or begins an edit does so first, so that it has no
+/// effect if no slot is free. Registers the process for the heavy fence before it has a handle, and
+/// so before any call is published.
 pub(crate) fn reserve<T: Kind>() -> Result<Reserved<T>> {
     FENCES.get_or_make(Fences::new);
     T::table()

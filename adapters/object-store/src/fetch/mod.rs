@@ -6,7 +6,7 @@
 //! - Promises: each request of the cache completes once, in a limited time after it is sent, with
 //!   bytes of the known state or an error. If it times out, all readers that wait for its pages get
 //!   the error. Any other error is returned to the reader that began the request, and the other
-//!   readers repeat it. Dropping a reader cancels no request.
+//!   readers repeat it. Later reads send new requests. Dropping a reader cancels no request.
 
 pub(crate) mod answer;
 pub(crate) mod context;

@@ -332,7 +332,8 @@ impl Inner {
     }
 
     /// Sends one request for `range`, which contains the ranges of `fillings`, ordered by position.
-    /// If it fails, the incomplete ones fail. The caller sets its extensions ([`context::scope`]).
+    /// If the request fails, the incomplete fillings fail. The caller sets the extensions of the
+    /// request ([`context::scope`]).
     async fn fetch(self: Arc<Self>, range: Range<u64>, fillings: Vec<Filling>) {
         let mut fillings = fillings.into_iter();
         if let Err(error) = self.fill(range, &mut fillings).await {

@@ -73,9 +73,9 @@ impl Readers {
         }
     }
 
-    /// Registers a reader. Returns the error if a request for its pages has timed out since it
-    /// called [`Self::nr_timeouts`]. Only the last timeout is stored: after an earlier one, it
-    /// repeats the request.
+    /// Registers a reader. Returns the error if a request for its pages has timed out since the
+    /// reader called [`Self::nr_timeouts`]. Only the last timeout is stored: if the reader's
+    /// request timed out before that one, the reader repeats the request.
     fn register(
         &self,
         range: Range<u64>,

@@ -129,8 +129,8 @@ impl Opener {
         self.send(location, answer).await.map(Described::from)
     }
 
-    /// Opens an object. If the tier has pages of it, requests its metadata first. That is all if
-    /// the tier has the first pages of `range` in the described state.
+    /// Opens an object. If the tier has pages of it, requests its metadata first, and nothing else
+    /// if the tier has the first pages of `range` in the described state.
     pub(super) async fn learn_from_tier(
         &self,
         location: &Path,
@@ -171,7 +171,7 @@ impl Opener {
         };
         let outcome = self.learn(location, range, None).await;
         if let Ok(now) = &outcome {
-            // A head without the strong tag that gets return never matches pages of the tier.
+            // Only a head with the strong tag of the get can match pages of the tier.
             let has_tag = |meta: &ObjectMeta| {
                 let tag = strong_tag(meta);
                 tag.is_some() && tag == strong_tag(&now.state.meta)

@@ -87,9 +87,9 @@ impl Drop for Turn {
 }
 
 impl Opener {
-    /// Returns the object at `location`. An unknown object is opened by a request for `range`, or
-    /// with pages of `source`. If the outcome of the last of [`MAX_ABANDONED`] tries is outdated,
-    /// fails with the error of a disputed object.
+    /// Returns the object at `location`. An unknown object is opened by a request for `range`, or,
+    /// if `source` is [`Source::Any`], with pages of the tier. If the outcome of the last of
+    /// [`MAX_ABANDONED`] tries is outdated, fails with the error of a disputed object.
     pub(crate) async fn open(
         self: &Arc<Self>,
         location: &Path,

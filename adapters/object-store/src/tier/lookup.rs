@@ -178,7 +178,7 @@ impl Locations {
 /// Records of evicted pages. A record may replace one of another page: the policy permits losses.
 #[derive(Debug)]
 pub(super) struct Ghosts {
-    /// 0 for an empty slot. Otherwise a nonzero check value, above the bits of the record.
+    /// 0 for an empty slot. Otherwise the record and, above its bits, a nonzero check value.
     slots: Vec<u64>,
 }
 

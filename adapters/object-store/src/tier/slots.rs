@@ -20,7 +20,7 @@ pub(super) struct Slots {
 
 #[derive(Debug)]
 struct Table {
-    /// Contents of all places up to the last one used so far.
+    /// Contents of all places up to the highest number that was used so far.
     places: Vec<Option<Kept>>,
     nr_places: usize,
     by_key: Index,

@@ -40,7 +40,8 @@
 //! A claim ends when its guard is dropped ([`Claim`]), so a panic ends it, too. The mutex is held
 //! for the steps of [`entry`] only, which neither block nor call other code.
 //!
-//! Verified by the test of [`entry`] and by `models` (mutants: `verify/mutants/sqlite.mutants`).
+//! Verified by the exhaustive test of [`entry`], and by `models`, which reject the mutants of
+//! `verify/mutants/sqlite.mutants`.
 
 mod entry;
 #[cfg(all(test, loom))]

@@ -79,7 +79,6 @@ pub struct FileStats {
     /// returned and are not durable: recovery may begin there. `None` if there is none. Each
     /// successful sync of the whole file raises it. It may be lower than necessary after
     /// [`discard`](File::discard), truncations, and, until the next sync, writes during a sync.
-    /// durable, it is too low until the next sync.
     pub oldest_lsn: Option<u64>,
 }
 

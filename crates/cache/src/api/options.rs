@@ -143,9 +143,9 @@ impl OpenOptions {
     /// Sets whether the handle, with its clones and the areas that map the file through it, is the
     /// only one of the cache that may write to the file. If so, the file is opened for writing, and
     /// the open fails with [`Busy`](crate::ErrorKind::Busy) if the cache has another handle or area
-    /// for writing. Until all of them are dropped, other opens for writing fail likewise. A drop
-    /// that is making the file durable excludes none: the new handle sees its writes, and may
-    /// report their writeback error. Default: `false`.
+    /// for writing. Until the new handle, its clones and its areas are dropped, other opens for
+    /// writing fail likewise. A drop that is making the file durable excludes none: the new handle
+    /// sees its writes, and may report their writeback error. Default: `false`.
     #[must_use]
     pub fn exclusive(mut self, is_exclusive: bool) -> Self {
         self.is_exclusive = is_exclusive;

@@ -68,8 +68,8 @@ impl<T: Send + 'static> Errand<T> {
         Self(state)
     }
 
-    /// Returns the result of the call, once; `None` if it was never made or returned before. While
-    /// it is pending, stores the waker. Resumes a panic of the call.
+    /// Returns the result of the call, once; `None` if the call was never made, or its result was
+    /// already returned. While the call is pending, stores the waker. Resumes a panic of the call.
     pub(crate) fn poll(&self, context: &Context<'_>) -> Poll<Option<T>> {
         let mut state = lock(&self.0);
         match &mut *state {

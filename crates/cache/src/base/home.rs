@@ -1,9 +1,9 @@
 //! Check for the owning process: the process that created a cache, as opposed to its forks.
 //!
 //! A child made by `fork` has a copy of the cache's memory, and shares the open files. Changes by
-//! other threads stay incomplete in it: a claim never ends, a lock is never released. Its writes to
-//! the backend would mix with those of the parent. So every operation fails in the child except a
-//! hit, which copies bytes from the child's own memory and validates them.
+//! other threads stay incomplete in it: a claim never ends, a lock is never released. Writes of the
+//! child to the backend would mix with those of the parent. So every operation fails in the child
+//! except a hit, which copies bytes from the child's own memory and validates them.
 //!
 //! The check loads a word in a page that the kernel zeroes in a child, so it also detects a
 //! grandchild with the process id of the owning process. If the kernel cannot zero the page, the

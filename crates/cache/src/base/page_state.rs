@@ -95,8 +95,8 @@ impl PageState {
         Self(self.0 & !WRITTEN)
     }
 
-    /// Returns the state if the backend may not have stored the page. One that took the place of
-    /// the submitted page keeps its state.
+    /// Returns the state after a failed call, if the backend may not have stored the submitted
+    /// page. A page that took the place of that page keeps its state.
     pub(crate) const fn failed(self) -> Self {
         if self.is_written() {
             Self(self.0 & !WRITTEN | DIRTY)

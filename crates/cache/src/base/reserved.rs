@@ -51,7 +51,8 @@ mod imp {
     pub(crate) struct Reserved {
         start: NonNull<AtomicU64>,
         len: usize,
-        /// Contains the words, from a multiple of `UNIT` on, alone in their last unit.
+        /// Contains the words. They begin at a multiple of `UNIT` bytes, and no other array has
+        /// words in their last unit.
         mapped: Arc<Mapped>,
     }
 

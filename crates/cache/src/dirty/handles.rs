@@ -52,8 +52,9 @@ impl Handles {
             (_, false) => (word & EXCLUSIVE == 0).then_some(word + WRITER),
         };
         // ORDERING: Acquire; pairs with the release in `remove` and `remove_writer`: what the
-        // removed writers did happens before an exclusive open returns. Updates in between continue
-        // the release sequence. A failure publishes nothing.
+        // removed writers did happens before an exclusive open returns. All updates are
+        // read-modify-writes, so those in between continue the release sequence. A failure
+        // publishes nothing.
         self.0
             .fetch_update(Ordering::Acquire, Ordering::Relaxed, admitted)
             .is_ok()

@@ -8,7 +8,8 @@ use pagewell_sync::ledger::{self, InProgram, Resource};
 use crate::base::page_hooks::is_in_page_hook;
 
 thread_local! {
-    /// The variable has no destructor: those of other thread-local variables may use it.
+    /// Number of callbacks that this thread is in. Has no destructor, so that destructors of other
+    /// thread-local variables may use it.
     static NR_HOOKS: Cell<usize> = const { Cell::new(0) };
 }
 

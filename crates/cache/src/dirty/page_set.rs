@@ -112,7 +112,7 @@ impl PageSet<'_> {
         let ((at, bit), (extent, one)) = (self.place(page), self.count_of(page));
         // ORDERING: Relaxed, for all operations here and below. A page's changes are ordered by its
         // claim. The insertion happens before a walk that must find the page, so the walk loads
-        // these values or later ones, which changes for other pages derive from them.
+        // these values or later ones, which read-modify-writes for other pages derive from them.
         self.sets.counts[extent].fetch_add(one, Ordering::Relaxed);
         let is_new = self.sets.bits[at].fetch_or(bit, Ordering::Relaxed) & bit == 0;
         if !is_new {

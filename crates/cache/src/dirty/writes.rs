@@ -194,7 +194,8 @@ impl Writes {
     pub(crate) fn cutting<'w>(&'w self, waits: &'w WaitTable) -> Cutting<'w> {
         // ORDERING: Relaxed; a thread whose read is short because of the truncation also sees this
         // store, if the backend orders its calls (the operating system and the memory backend do).
-        // Otherwise it may report a truncation outside the cache, but returns no wrong bytes.
+        // With another backend, the thread may report a truncation outside the cache, but returns
+        // no wrong bytes.
         self.is_cutting.store(true, Ordering::Relaxed);
         Cutting {
             is_cutting: &self.is_cutting,

@@ -67,7 +67,8 @@ impl<S: RefScheme> Registry<S> {
     /// Returns a strong reference to the open mapping of the file `id`, and whether the file was
     /// open. If it was not, `make` creates the mapping with the number that it gets. `make` is
     /// called, and its unused result dropped, without the registry lock, which the eviction of a
-    /// leaf acquires. The drop may take long, and may close files that belong to the program.
+    /// leaf acquires. The drop comes after the strong reference is counted: it may take long, and
+    /// may close files that belong to the program.
     pub(super) fn open_or_make<E>(
         &self,
         id: FileId,

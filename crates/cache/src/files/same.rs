@@ -26,8 +26,8 @@ pub(crate) fn is_proven<S: RefScheme>(
     }
 }
 
-/// Checks that no evidence distinguishes `new` from the open file, whose lock that of `new` is, if
-/// it has one. Fails as [`is_proven`] does.
+/// Checks that no evidence distinguishes `new` from the open file. Assumes that a lock of `new`, if
+/// it has one, is that of the open file. Fails as [`is_proven`] does.
 pub(crate) fn check<S: RefScheme>(open: &Mapping<S>, new: BorrowedFd<'_>) -> Result<(), Error> {
     // `new` may be a duplicate of the open file's descriptor, and share its lock.
     check_by(open, new, is_locked)

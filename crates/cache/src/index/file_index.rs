@@ -364,7 +364,8 @@ impl<S: RefScheme> Index<S> {
         let slots = self.slots_of(leaf);
         for slot in slots {
             // ORDERING: Relaxed; one empty slot replaces another, from which readers load nothing
-            // else. A thread that claims it holds the leaf, after the publication below.
+            // else. A claim of the slot needs a handle of the leaf, which exists only after the
+            // publication below.
             slot.store(Slot::empty_at(floor).bits(), Ordering::Relaxed);
         }
         let frame = publish::leaf(frame, (owner, leaf as u64), slots, floor);

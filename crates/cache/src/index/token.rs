@@ -8,7 +8,8 @@
 //! *Order.* A check of a token returns the state of the page at step 3. Earlier reads of the thread
 //! are ordered before that load: each begins with an acquiring load of its slot, and ends with an
 //! acquire fence after the copy and another load. So if a thread makes a token of page A, reads
-//! page B, and then finds A unchanged, both pages had the bytes read when the read of B began.
+//! page B, and then finds A unchanged, then at the moment when the read of B began, both pages had
+//! the bytes that the thread has read.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,8 +20,8 @@ use crate::base::slot::{Slot, State};
 use crate::index::file_index::Seen;
 use crate::index::lives::Lives;
 
-/// Word of a token that counts as changed from the start: at step 2 the slot was claimed, or not
-/// that of the page seen. It differs from every [`Slot::of_page`] by its busy bit.
+/// Word of a token that counts as changed from the start: at step 2 the slot was claimed, had no
+/// page, or had another word. It differs from every [`Slot::of_page`] by its busy bit.
 const GONE: u64 = u64::MAX;
 
 /// State of a page of a file, as a [`View`](crate::View) read it, for a later comparison

@@ -361,7 +361,8 @@ impl<'m, S: RefScheme> Batch<'m, S> {
         self.page * self.filler.0.page_size() as u64
     }
 
-    /// Returns the memory to read into: whole pages if the backend requires this or stores these.
+    /// Returns the memory to read into: whole pages if the backend requires alignment or stores
+    /// whole pages.
     pub(super) fn bufs(&self) -> impl Iterator<Item = RacyBytes<'_>> {
         let mapping = self.filler.0;
         let is_whole =

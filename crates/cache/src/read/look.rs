@@ -204,8 +204,9 @@ fn checks_left(first: Option<Word<'_>>, second: Option<Word<'_>>, checks: u32, m
 /// Whether the page is unchanged since the attempt began, and with it all bytes loaded in between.
 #[inline(always)]
 fn is_as_it_was(first: Option<Word<'_>>, second: Option<Word<'_>>) -> bool {
-    // ORDERING: Acquire fence; step 5 of the optimistic read ([`crate::read::reader`]): pairs with
-    // the release fence of the thread that overwrites the bytes.
+    // ORDERING: Acquire fence; as step 5 of the optimistic read ([`crate::read::reader`]): pairs,
+    // through the bytes, with the release fence of the thread that overwrites them, and orders the
+    // loads below after those of the bytes.
     fence(Ordering::Acquire);
     // ORDERING: Acquire; data to which the page refers must not be loaded before this load.
     let is = |(word, bits): Word<'_>| word.load(Ordering::Acquire) == bits;

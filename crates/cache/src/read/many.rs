@@ -9,9 +9,10 @@
 //! 3. Copy all bytes.
 //! 4. Execute one acquire fence, then reload all slots.
 //!
-//! The argument for one read applies to each: its copy and the fence lie between the two loads of
-//! its slot. Any other request is afterwards read on its own, after the I/O engine has read the
-//! missing pages of these requests together ([`crate::read::flight`]).
+//! The argument for one read applies to each: its copy, and then the fence, lie between the two
+//! loads of its slot. A request that does not hit, or whose slot has changed, is afterwards read on
+//! its own, after the I/O engine has read the missing pages of these requests together
+//! ([`crate::read::flight`]).
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::atomic::{Ordering, fence};

@@ -24,8 +24,8 @@
 //! repeat, so the page was in this frame while step 3 loaded the protection and step 4 the size.
 //!
 //! A thread that has pinned a page often by counted pins protects the frame, under the claim of the
-//! page's slot. So while another thread holds the claim, only a scan changes the protection, and
-//! only ends it ([`pagewell_frame::FrameMeta::is_marked`]).
+//! page's slot. So while a claim is held, no other thread protects the frame, but a scan may end
+//! its protection ([`pagewell_frame::FrameMeta::is_marked`]).
 //!
 //! A pin is counted if the page is missing, not hot or past the end of the file, if its slot has
 //! changed by step 5, if its frame is not protected, if no hazard slot is left, or in a fork.

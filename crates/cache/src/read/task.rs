@@ -22,8 +22,8 @@ use crate::read::flight::{Departure, Flights};
 use crate::read::lookup::{Found, Lookup};
 use crate::read::reader::Guide;
 
-/// Maximum number of fills of a page that is evicted before the task runs. Then an offloaded call
-/// fills the page, and keeps a reference.
+/// Maximum number of fills of a page that is evicted each time before the task runs. After these,
+/// an offloaded call fills the page, and keeps a reference to it.
 const TRIES: u32 = 3;
 
 pub(crate) enum Step<T> {

@@ -67,9 +67,9 @@ impl<'v, W: Watch> View<'v, W> {
         self.bytes.is_empty()
     }
 
-    /// Returns the address of the bytes, for interfaces such as one for C. The memory stays mapped
-    /// as long as a handle of the file exists; other threads may write to it at any time. Loaded
-    /// bytes are the page's if a check after an acquire fence finds the page
+    /// Returns the address of the bytes, for foreign interfaces such as the C API. The memory stays
+    /// mapped as long as a handle of the file exists; other threads may write to it at any time.
+    /// Loaded bytes are the page's if a check after an acquire fence finds the page
     /// [unchanged](crate::File::is_unchanged) since its [`token`](Self::token).
     #[cfg(not(loom))]
     #[must_use]

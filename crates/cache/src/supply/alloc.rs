@@ -16,8 +16,8 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
     /// Allocates a block of `order`, and evicts pages for it if necessary. May wait for fills in
     /// flight. The caller may hold a claim.
     pub(crate) fn alloc(self, order: Order) -> Result<UniqueFrame<'s, S>, OutOfFrames> {
-        // Before free frames are taken from the whole pool, which drains other thread caches and
-        // thereby stops their owners, a batch of pages is evicted.
+        // A batch of pages is evicted before free frames are taken from the whole pool: the latter
+        // drains other thread caches, which stops their owners.
         let found = self.alloc_or_evict_batch(order);
         match found.or_else(|| self.0.pool().alloc(order)) {
             Some(unique) => Ok(unique),

@@ -12,7 +12,8 @@ pub(crate) struct Charges<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
 
 impl<'s, S: RefScheme> Charges<'s, S> {
     pub(crate) fn charge(self, bytes: usize) -> Result<(), OutOfFrames> {
-        // Not shared with concurrent calls. Surplus frames are freed after the lock is released.
+        // Concurrent calls must not use each other's frames. Surplus frames are freed after the
+        // budget's lock is released.
         let mut spare: Vec<UniqueFrame<'s, S>> = Vec::new();
         while !self.0.budget.try_charge(bytes, &mut spare) {
             let unique = Allocator(self.0).alloc(Order::ZERO)?;

@@ -123,8 +123,8 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
             return None;
         };
         let leaf = Leaf::from_reference(reference)?;
-        // With the handle, the leaf keeps its owner. If the file is being closed, the teardown
-        // removes it.
+        // With the handle, the leaf keeps its owner. If the file is being closed, the eviction
+        // fails, and the teardown of the mapping removes the leaf.
         let (number, leaf_nr) = leaf.reference.meta().owner();
         let owners = self.0.owners.get()?.upgrade()?;
         owners.take_leaf(number, leaf_nr as usize, leaf)

@@ -13,7 +13,8 @@ use crate::write::page::{Bound, PageWriter};
 pub(crate) struct Writer<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<S: RefScheme> Writer<'_, S> {
-    /// Writes `buf` from byte `pos` on. Returns the number of bytes written before an error.
+    /// Writes `buf` from byte `pos` on. If an error occurs after some bytes are written, returns
+    /// their number.
     pub(crate) fn write_bytes(self, buf: &[u8], pos: u64, lsn: u64) -> Result<usize, Error> {
         let writes = self.0.writes(Op::Write)?;
         if PageWriter(self.0).write_hit(writes, buf, pos, lsn) {

@@ -202,8 +202,9 @@ impl<S: RefScheme> Grower<'_, S> {
         error.with_detail(detail.to_string())
     }
 
-    /// Queries the backend whether the file can have `size` bytes. Otherwise only later syncs would
-    /// report a write past a limit, until the file is truncated. Records the largest accepted size.
+    /// Queries the backend whether the file can have `size` bytes, and records the largest accepted
+    /// size. Without this, only later syncs would report a write past a limit, until the file is
+    /// truncated.
     #[cold]
     fn check_size(self, writes: &Writes, op: Op, size: u64) -> Result<(), Error> {
         let layout = self.0.layout();
@@ -293,8 +294,8 @@ impl<S: RefScheme> Grower<'_, S> {
         Ok(())
     }
 
-    /// Zeros the bytes from the end of the file to `pos` in a resident tail page, with the size
-    /// lock.
+    /// Zeros the bytes from the end of the file to `pos` in the partial tail page, if it is
+    /// resident. The caller holds the size lock.
     pub(crate) fn zero_tail(self, writes: &Writes, pos: u64) -> Result<(), Error> {
         let old = self.0.size();
         let page_size = self.0.page_size() as u64;

@@ -53,7 +53,8 @@ pub(crate) fn wait_while_locked<S: RefScheme>(
     Ok(())
 }
 
-/// As [`wait_while_locked`], but stores `waker`. Returns `None` if the wait is over.
+/// As [`wait_while_locked`], but stores `waker` instead of sleeping. If the wait is over, stores
+/// nothing and returns `None`.
 #[cfg(not(loom))]
 pub(crate) fn leave_waker<S: RefScheme>(
     mapping: &Mapping<S>,

@@ -92,7 +92,8 @@ pub(crate) fn move_page<S: RefScheme>(mapping: &Mapping<S>, page: PageNr, node: 
 }
 
 /// Moves the page in `frame` to `to`, and returns the old block. Returns `to` as an error if it is
-/// of another pool or not of the page's size, or if the page is claimed, locked or referenced.
+/// of another pool, if `frame` has no page of its size, or if the page is claimed, locked or
+/// referenced.
 pub(crate) fn move_out_of<'s, S: RefScheme>(
     supply: &'s Supply<S>,
     frame: FrameNr,
@@ -130,7 +131,7 @@ pub(crate) fn move_out_of<'s, S: RefScheme>(
 }
 
 /// Ends the hazard protection of `frame` and other queried frames that have no hazard. Returns
-/// `true` if any frame was protected, so that another attempt may succeed.
+/// `true` if any frame has lost its protection, so that another attempt may succeed.
 fn look_at_pins<S: RefScheme>(supply: &Supply<S>, frame: FrameNr) -> bool {
     supply.pool().doubt(frame);
     supply.pool().look_at_announced() != 0

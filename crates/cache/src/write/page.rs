@@ -53,7 +53,7 @@ use crate::write::raw;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bound {
-    /// Not past the end of the file. If a truncation moves the end, nothing is written.
+    /// Not past the end of the file. If a truncation puts the write there, nothing is written.
     Within,
     /// Past the end, too. The caller holds the size lock, so the file cannot be truncated.
     Growing,

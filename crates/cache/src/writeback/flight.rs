@@ -21,6 +21,7 @@
 //! has requests in flight, it must not call the backend by other means (see `Lane` of the engines),
 //! but a callback may read the file. So if the file has a callback, the thread gathers a full set
 //! of requests, starts them, and waits for all of them, before the callback runs again.
+//!
 //! Panics. A callback that unwinds drops the submission context, which waits for its requests, and
 //! then the ranges, whose pages become dirty again unless their result was processed.
 

@@ -98,7 +98,7 @@ impl<S: RefScheme> Flusher<'_, S> {
             && self.0.call_backend(|backend| backend.is_as_found()))
     }
 
-    /// Whether the backend has the file's bytes and size, and no write came after the last sync.
+    /// Whether the backend has the file's bytes and size, and no page is unsynced.
     fn has_no_changes(self, writes: &Writes, storage: &Storage) -> bool {
         storage.is_size_known
             && self.0.size() == self.0.fill_size()

@@ -11,8 +11,8 @@
 //!   truncated, neither now nor after the file is opened again.
 //! - S2: the backend is longer than the file only after a growth that failed, until the next sync.
 //!
-//! If the size is unknown, the backend may have truncated bytes past the size that fills use. Fills
-//! do not read them, and the backend is truncated before a write.
+//! If the size is unknown, the backend may be longer than the size that fills use, with bytes that
+//! were truncated. Fills do not read them, and the backend is truncated before a write.
 //!
 //! # Files in whole pages
 //!

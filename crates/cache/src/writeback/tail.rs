@@ -2,8 +2,8 @@
 //!
 //! When a page is written to the backend, these bytes are zeros. They may be nonzero nevertheless:
 //! - after a truncation, until the page is written again;
-//! - after an opening, if an earlier program stored the page but, before its end or a power loss,
-//!   not the size.
+//! - after an opening, if an earlier program had stored the page, but not yet the size, when it
+//!   ended or the power failed.
 //!
 //! No reader sees these bytes, since fills use the size, but they would become part of the file if
 //! it grew. So a thread that extends the file, or opens it for writing, checks the page first.

@@ -143,7 +143,8 @@ impl Board {
         }
     }
 
-    /// Makes the table available to a later pool. No [`Exit`] exists, or the gate is closed.
+    /// Makes the table available to a later pool. The caller ensures that the gate is closed, or
+    /// that no [`Exit`] of this term exists.
     pub(super) fn give_back(&self) {
         for block in self.blocks {
             block.clear();

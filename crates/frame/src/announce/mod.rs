@@ -11,8 +11,8 @@
 //! reference by storing the frame's number into a hazard slot of its own, and releases it by
 //! storing zero. Seeing all hazards of other threads takes a fence in all threads
 //! ([`pagewell_sync::asymmetric`]), some microseconds. Only a *scan* ([`Announcements::look`])
-//! executes it, once for many frames. A hazard is *borrowed* from the
-//! pool ([`Hold`](crate::Hold)) or *owned* ([`OwnedHold`](crate::OwnedHold)).
+//! executes it, once for many frames. A hazard is *borrowed* from the pool ([`Hold`](crate::Hold))
+//! or *owned* ([`OwnedHold`](crate::OwnedHold)).
 //!
 //! # Protocol
 //!
@@ -99,9 +99,9 @@
 //!
 //! A thread takes the keeper only while it holds the gate, and closes the gate before it releases
 //! the lock. So at 7b the keeper exists, and when the value that contains the pool is dropped, no
-//! thread is at 7b or gets there. (In the drop of the pool it would be too late to close the
-//! gate: other fields of the value may have been dropped.) After p, a scan by another user of the
-//! pool locks the gate too, since it may be the one that finds no owned hazard.
+//! thread is at 7b or gets there. (In the drop of the pool it would be too late to close the gate:
+//! other fields of the value may have been dropped.) After p, a scan by another user of the pool
+//! locks the gate too, since it may be the one that finds no owned hazard.
 //!
 //! By I6 the holder of a transferred hazard can enter the gate, puts the counted reference, and
 //! unlocks the gate before the pool is freed. A leaked owned hazard keeps its pool forever.

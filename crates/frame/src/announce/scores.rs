@@ -25,8 +25,8 @@ impl Scores {
         }
     }
 
-    /// Records a counted reference of the owner thread: raises its frame's score, or lowers that of
-    /// another frame in the entry. Returns `true`, and removes the score, if it should be
+    /// Records a counted reference of the owner thread: raises the score of `frame`, or lowers that
+    /// of another frame in the entry. Returns `true`, and removes the score, if `frame` should be
     /// protected.
     #[inline]
     pub(super) fn note(&self, frame: FrameNr, is_contended: bool) -> bool {

@@ -108,8 +108,8 @@ impl Slots {
         Scan { seen, owned }
     }
 
-    /// Makes `places` the awaited slots, so far `wanted`, under the lock. Returns `true` if any is
-    /// new.
+    /// Makes `places` the awaited slots, which `wanted` lists, under the lock. Returns `true` if
+    /// any slot is newly awaited.
     pub(super) fn want(&self, wanted: &mut Vec<Place>, places: &[Place]) -> bool {
         for place in wanted.iter().filter(|place| !places.contains(place)) {
             self.set_wanted(*place, false);

@@ -119,8 +119,8 @@ fn reset_for_certain(word: &AtomicU32, mut seen: u32) {
 }
 
 /// Subtracts the `n` references of a `try_get` that exceeded the limit, unless the count is within
-/// the limit again. Bound: the CAS fails only after a put, or a `try_get` that enters this loop,
-/// too.
+/// the limit again. Bound: the CAS fails only after a put, or after a `try_get` that enters this
+/// loop, too, and so adds only once.
 #[cold]
 fn give_back(word: &AtomicU32, mut seen: u32, n: u32) -> TryGet {
     loop {

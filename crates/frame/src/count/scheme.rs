@@ -14,7 +14,7 @@ pub enum TryGet {
     Taken,
     /// The page is free or frozen. The caller holds no new reference.
     Locked,
-    /// The page has the maximum number of references. The caller holds no new reference.
+    /// The page would have more references than the maximum. The caller holds no new reference.
     Saturated,
 }
 

@@ -206,8 +206,8 @@ impl<S: RefScheme> FreeLists<S> {
         is_cached
     }
 
-    /// Moves half of a full stack to the node, then pushes the block. Returns `false` without
-    /// capacity.
+    /// Moves half of a full stack to the node, then pushes the block. Returns `false` if the stack
+    /// has no capacity.
     #[cold]
     #[inline(never)]
     fn spill(&self, front: &mut Front, class: Class, frame: FrameNr) -> bool {

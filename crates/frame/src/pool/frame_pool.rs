@@ -136,9 +136,9 @@ impl<S: RefScheme> FramePool<S> {
         self.lists().meta(frame)
     }
 
-    /// Returns `len` bytes from `frame` on, read-only, of any frames. To write, use a handle
-    /// ([`UniqueFrame::bytes`](crate::UniqueFrame::bytes)). Panics if the bytes are not all in the
-    /// pool.
+    /// Returns `len` bytes from `frame` on, read-only. The caller need not own the frames. To
+    /// write, use a handle ([`UniqueFrame::bytes`](crate::UniqueFrame::bytes)). Panics if the bytes
+    /// are not all in the pool.
     pub fn bytes(&self, frame: FrameNr, len: usize) -> RacySource<'_> {
         // Check `len` itself, since the end of a far too large range might overflow.
         assert!(len <= self.nr_frames() * FRAME_BYTES);
@@ -170,8 +170,8 @@ impl<S: RefScheme> FramePool<S> {
         self.lists().free_blocks()
     }
 
-    /// Checks every list, kind and count, for tests, with exclusive use. Fails at the first
-    /// violation.
+    /// Checks every list, kind and count, for tests. The caller has exclusive use of the pool.
+    /// Fails at the first violation.
     pub fn verify(&self) -> Result<(), String> {
         self.lists().verify()
     }

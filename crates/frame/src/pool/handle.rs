@@ -20,8 +20,8 @@ pub struct UniqueFrame<'p, S: RefScheme> {
     block: Block,
 }
 
-/// First frame and order of a block, in one word, which a handle returns in a register. A larger
-/// handle would be stored in parts and loaded as a whole, which stalls.
+/// First frame and order of a block, in one word, so that a handle is returned in registers. A
+/// larger handle would be stored in parts and loaded as a whole, which stalls.
 #[derive(Clone, Copy)]
 struct Block(u64);
 

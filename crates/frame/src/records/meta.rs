@@ -7,7 +7,7 @@ use crate::memory::PoolError;
 use crate::words::kind::{self, FrameKind};
 use crate::words::{FrameNr, Order};
 
-/// Metadata record of a frame: 64 bytes, so that two frames never share a cache line. It lives as
+/// Metadata record of a frame: 64 bytes, so that two records never share a cache line. It lives as
 /// long as the pool, so a stale frame number names a readable record.
 #[derive(Debug)]
 #[cfg_attr(not(loom), repr(C, align(64)))]

@@ -40,13 +40,15 @@ pub struct FileId {
 ///   the file to this size would fail because of the size. Success guarantees nothing. The cache
 ///   caches the result, may pass sizes far larger than its writes need, and holds locks during the
 ///   call, which must therefore change nothing and not wait for transfers.
+/// - `sync_data` makes durable every write and change of size that returned before the call, and
 ///   the name of a file that this backend created. `sync_all` also covers times and permissions.
 /// - For the lifetime of the backend, `id` returns the same id, and no other file has this id.
 /// - `is_writable` returns the same value for the lifetime of the backend. If it is `false`, calls
 ///   that write, set the size or sync change nothing and fail with
 ///   [`Unsupported`](io::ErrorKind::Unsupported).
 /// - Threads may make any calls concurrently. If they write the same byte, one of the writes wins.
-/// - No call may call the cache that the backend serves.
+/// - Every call that returns a result may fail with any error of the storage. No call may call the
+///   cache that the backend serves.
 ///
 /// The buffers of a read are [`RacyBytes`], because optimistic readers may read them while they are
 /// being filled. Those of a write are read-only ([`RacySource`]), because they are the cached

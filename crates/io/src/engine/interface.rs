@@ -77,7 +77,8 @@ pub trait Engine: Sealed + Debug + Send + Sync + 'static {
 /// through another context. A call that needs exclusive access to the file (a change of its size, a
 /// direct write of a partial block) would wait for writes whose completions only this thread reaps.
 pub trait Lane: Sealed {
-    /// Submits a request. The request may start only when the thread calls [`wait`](Self::wait).
+    /// Submits a request, whose start the context may delay until the thread calls
+    /// [`wait`](Self::wait).
     fn submit(&mut self, job: Job);
 
     /// Waits until `nr` more requests of this context (or all, if fewer are in flight) are

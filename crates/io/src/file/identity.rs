@@ -122,13 +122,13 @@ pub fn compare(open: BorrowedFd<'_>, new: BorrowedFd<'_>) -> io::Result<Comparis
 
 /// Returns `true` if another open file description has a lock on the file of `new`, and `None` if
 /// the query fails. The lock of a writable [`FileBackend`](crate::FileBackend) is visible through
-/// every descriptor of its file, and through none of another file.
+/// every other open file description of its file, and through none of another file.
 pub fn is_locked_elsewhere(new: BorrowedFd<'_>) -> Option<bool> {
     query_lock(new, libc::F_OFD_GETLK)
 }
 
-/// Returns `true` if any process or open file description, including that of `new`, has a lock on
-/// the file of `new`, and `None` if the query fails.
+/// Returns `true` if another process or any open file description, including that of `new`, has a
+/// lock on the file of `new`, and `None` if the query fails.
 pub fn is_locked(new: BorrowedFd<'_>) -> Option<bool> {
     query_lock(new, libc::F_GETLK)
 }

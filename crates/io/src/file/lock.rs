@@ -84,7 +84,8 @@ impl LockWait {
 }
 
 pub(super) fn release(file: &File) {
-    // An unlock fails only if it splits a lock. If refused, the lock ends with the last descriptor.
+    // An unlock fails only if it splits a lock, which this one does not. If the system refuses it
+    // nevertheless, the lock ends with the last descriptor.
     let _ = set(file, libc::F_UNLCK);
 }
 

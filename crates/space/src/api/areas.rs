@@ -127,7 +127,7 @@ impl<S: RefScheme> Space<S> {
         Ok(Space { mm })
     }
 
-    /// As [`fork`](Self::fork), with `mode`; a copy may also fail with `OutOfFrames`,
+    /// As [`fork`](Self::fork), with `mode`. [`ForkMode::Copy`] may also fail with `OutOfFrames` or
     /// `TooManyEntries`.
     #[cfg(feature = "baselines")]
     pub fn fork_with(&self, mode: ForkMode) -> Result<Self, Error> {

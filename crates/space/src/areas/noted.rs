@@ -14,8 +14,9 @@
 //! ```
 //!
 //! M1: a word that is not zero names a [`FileArea`] of an area of the space. It is stored with the
-//! structure lock held for reading, and cleared before the area drops the value (c before e). Step
-//! b waits for each thread from before it loads the word until its last use of the value.
+//! structure lock held for reading, and cleared before the area drops the value (c before e). A
+//! thread is at work from before it loads the word until its last use of the value, and step b
+//! waits for such threads.
 //!
 //! A write therefore ends before the change of the areas, or does not find the file: none is made
 //! through an unmapped or read-only area. If writers cannot be stopped, the change fails. Steps 3
@@ -39,8 +40,8 @@ use crate::error::{Error, ErrorKind, Op};
 use crate::supply::writers::Writers;
 use crate::words::directory::Directory;
 
-/// For each 2 MiB of addresses, the file used last, or zero. The first use of a file allocates
-/// them.
+/// Words: for each 2 MiB of addresses, the file used last, or zero. The first use of a file
+/// allocates them.
 pub(crate) struct NotedFiles<S: RefScheme> {
     words: OnceLock<Option<Directory>>,
     of: PhantomData<fn() -> S>,

@@ -46,7 +46,8 @@ impl<'m, S: RefScheme> FileMapper<'m, S> {
         let maps = file
             .user_or_else(|| Arc::new(FileMaps::new()))
             .ok_or_else(|| failed(ErrorKind::OtherFrames))?;
-        // Before the lock, so that an error closes the file, which may take long, without the lock.
+        // Declared before the lock, so that an error drops it after the unlock: closing a file may
+        // take long.
         let backing = Arc::new(Backing { file, maps });
         let len = (range.end - range.start).next_multiple_of(page_bytes);
         let mut areas = write(&self.mm.structure);

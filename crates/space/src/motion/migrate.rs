@@ -51,8 +51,8 @@
 //! isolation ([`Engine::Batched`]): no other thread can then write, pin or copy it, and accesses
 //! wait as for a write of the whole page. The mover sets the count of F to zero by a
 //! compare-and-swap, which fails if compaction has isolated the page. Then, or if the page is
-//! pinned, walks move it. A move takes three read-modify-writes: of the claim, the count and F's
-//! reference count.
+//! pinned, it is left to the walks. A move takes three read-modify-writes: of the claim, the count
+//! and F's reference count.
 //!
 //! # The family's reference
 //!

@@ -40,8 +40,8 @@ impl Writers {
         self.0.try_enter()
     }
 
-    /// Runs `work`, which must neither wait nor allocate, while no writer is at work.
-    /// After an error, it was not run.
+    /// Runs `work`, which must neither wait nor allocate, while no writer is at work. After an
+    /// error, it was not run.
     pub(crate) fn stop<R>(&self, work: impl FnOnce() -> R) -> Result<R, Refused> {
         self.0.with_all(|_, reach| match reach {
             Reach::All => Ok(work()),

@@ -76,7 +76,7 @@ impl<'s, S: RefScheme> Tables<'s, S> {
         self.shares(table).fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns `true` if the caller's share is the only one, until the caller's space is forked.
+    /// Returns `true` if the caller's share is the only one. It stays so until the space is forked.
     pub(crate) fn is_only_share(self, table: FrameNr) -> bool {
         // ORDERING: Acquire; pairs with `drop_share`: the caller sees other spaces' changes.
         self.shares(table).load(Ordering::Acquire) == 1

@@ -25,9 +25,10 @@
 //!
 //! While the word is not zero, all counted entries together hold one reference to the frame. The
 //! thread that makes the word zero drops it (I2). No thread adds to a word that is zero. `isolated`
-//! marks both frames of a migration by walks, one at a time. It keeps both from being freed, and
-//! shows that the new one may get more mappings (I3). Migration entries are limited to 2^24 - 1, so
-//! that additions past the limit do not overflow before they are reverted.
+//! marks both frames of a migration by walks; a frame is in one migration at a time. The bit keeps
+//! both from being freed, and shows that the new one may get more mappings (I3). Migration entries
+//! are limited to 2^24 - 1, far below the range of the field, so that additions past the limit do
+//! not overflow into the bit before they are reverted.
 
 use std::fmt;
 

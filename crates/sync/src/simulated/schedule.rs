@@ -306,7 +306,8 @@ pub fn point() {
     }
 }
 
-/// Executes a [`point`]. Returns the number of bytes to copy before the next; 0 outside one.
+/// Executes a [`point`]. Returns the number of bytes to copy before the next one, or 0 outside a
+/// simulation.
 pub(crate) fn half_of_copy(len: usize) -> usize {
     point();
     match is_here() {

@@ -2,7 +2,8 @@
 //!
 //! # The model
 //!
-//! A change is new content of a sector, a new size, or an added or removed name; it is not durable.
+//! A change is new content of a sector, a new size, or an added or removed name. Readers see it,
+//! but it is not durable.
 //! - **A sync** makes all changes of the file durable. The first sync of every opened file also
 //!   includes the directory, like that of a `FileBackend`.
 //! - **A crash** leaves the durable state and any part of the later changes. Each sector,

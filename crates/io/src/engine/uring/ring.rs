@@ -3,7 +3,7 @@
 //! # Why the kernel never uses freed memory
 //!
 //! - U1: A job whose memory, list of spans and descriptor the kernel uses is in [`Ring::flights`]
-//!   from before the push of its entry until [`Ring::reap`] or, by U3, [`Ring::give_up`].
+//!   from before the push of its entry until [`Ring::reap`] or (U3) [`Ring::give_up`] removes it.
 //! - U2: A ring that has flights is never closed: [`Ring::drop`] leaks the flights and the ring.
 //! - U3: [`Ring::give_up`] removes a job whose entry was pushed but not consumed. The kernel never
 //!   consumes it, because no later call submits entries.
@@ -218,8 +218,8 @@ impl Ring {
         unsafe { self.push(&entry) };
     }
 
-    /// Submits the pushed entries, and waits for `nr` completions, or less long. After an error,
-    /// the caller must [`give_up`](Self::give_up).
+    /// Submits the pushed entries, and waits for `nr` completions. May return early. After an
+    /// error, the caller must [`give_up`](Self::give_up).
     pub(super) fn enter(&mut self, nr: usize) -> io::Result<()> {
         self.push_again();
         let result = if self.is_given_up {
@@ -373,8 +373,8 @@ fn advance(job: &mut Job, result: i32) -> Step {
     let Ok(nr) = usize::try_from(result) else {
         return match -result {
             libc::EINTR => Step::Again,
-            // Older kernels return EAGAIN instead of waiting, and ECANCELED at the exit of the
-            // submitting thread. EINVAL and EOPNOTSUPP mean a wrong alignment or call.
+            // Older kernels return EAGAIN instead of waiting, and ECANCELED if the submitting
+            // thread exits. EINVAL and EOPNOTSUPP mean a wrong alignment or an unsupported call.
             libc::EAGAIN | libc::ECANCELED | libc::EINVAL | libc::EOPNOTSUPP => Step::Calls,
             errno => Step::Done(Err(io::Error::from_raw_os_error(errno))),
         };

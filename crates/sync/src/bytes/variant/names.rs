@@ -156,8 +156,8 @@ impl Timings {
         all.filter_map(|variant| Some((variant, self.of(variant)?)))
     }
 
-    /// Returns the fastest of the variants that are faster than the default by [`MARGIN`], or else
-    /// the default: AVX if it was measured, otherwise SSE2. It exceeds the measurement error.
+    /// Returns the fastest of the variants that are faster than the default by [`MARGIN`], which
+    /// exceeds the measurement error, or else the default: AVX if it was measured, otherwise SSE2.
     #[must_use]
     pub fn choice(&self) -> Variant {
         let (default, by_default) = [Variant::Avx, Variant::Sse2]

@@ -63,7 +63,8 @@ fn default() -> Variant {
 }
 
 /// For a copy that found [`CHOSEN`] to be [`NONE`]: measures and chooses, or returns the default if
-/// another thread holds [`CHOICE`]. Never waits, since a child of `fork` would wait forever.
+/// another thread holds [`CHOICE`]. Never waits: in a child that was forked during a measurement,
+/// the lock is never released.
 #[cold]
 #[inline(never)]
 pub(super) fn first() -> Variant {

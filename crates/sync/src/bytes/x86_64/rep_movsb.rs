@@ -1,8 +1,9 @@
 //! Variant that copies long ranges with `rep movsb`.
 //!
-//! The startup cost is high, and some processors are many times slower than with moves if the
-//! destination is a few bytes ahead of the source modulo 4096. Then, and for zeroing, this variant
-//! uses moves. ["Why the assembly keeps P2"](super::super) covers the access order.
+//! The instruction has a high startup cost, and on some processors is many times slower than moves
+//! if the destination is a few bytes ahead of the source modulo 4096. Below 2 KiB, in that case,
+//! and for zeroing, this variant uses moves. ["Why the assembly keeps P2"](super::super) covers the
+//! order of the instruction's accesses.
 
 use std::arch::asm;
 

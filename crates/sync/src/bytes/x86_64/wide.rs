@@ -9,8 +9,8 @@
 //!
 //! A forward loop stalls if the destination is ahead of the source by a few bytes modulo 4096: the
 //! processor compares only the low address bits, and so finds a false dependency of a load on the
-//! latest store. Page boundaries, and large allocations (16 bytes after one), make this common. A
-//! backward loop has no such dependency and is used in this case.
+//! latest store. This is common: pages begin at page boundaries, and large allocations 16 bytes
+//! after one. A backward loop has no such dependency and is used in this case.
 //!
 //! # Clobbers
 //!

@@ -13,8 +13,10 @@ impl<S: RefScheme> File<S> {
     /// Starts concurrent reads of the pages in `ranges` (of bytes) that are not cached, without
     /// waiting for them. Returns the number of pages whose read was started.
     ///
-    /// A hint: the call does not read pages for which it would have to wait, nor those past the end
-    /// of the file, nor more than an eighth of the cache. A later read of a page returns its error.
+    /// A hint: the call reads no page past the end of the file, and at most an eighth of the cache.
+    /// The first missing page for which memory (a budget reservation, an index leaf or a frame) is
+    /// not available at once ends the whole call: that page and all later ones are not read. A
+    /// failed read is not reported; a later read of the page tries again.
     ///
     /// # Errors
     ///

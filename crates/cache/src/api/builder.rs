@@ -107,8 +107,8 @@ impl<S: RefScheme> Builder<S> {
     /// not known to be durable). Default: half of the capacity. Maximum: three quarters. The quota
     /// of one file is the part of this limit that is still free: a single file gets half of the
     /// limit, a second file a quarter, so a file that cannot be written back leaves space for
-    /// others. Every file may have one such page, and a few while all files together have less than
-    /// three quarters of the capacity. A write to a file at its quota waits until pages of the file
+    /// others. The quota is at least one page, and a few while less than three quarters of the
+    /// capacity is dirty or unsynced. At its file's quota, a write waits until pages of the file
     /// are durable.
     #[must_use]
     pub fn dirty_limit(mut self, bytes: u64) -> Self {
@@ -129,8 +129,8 @@ impl<S: RefScheme> Builder<S> {
     /// If a file is at its quota of dirty bytes ([`dirty_limit`](Self::dirty_limit)) and a call for
     /// it is stalled, a write to it fails with [`Throttled`](ErrorKind::Throttled). If calls
     /// return, however slowly, the write waits. So that calls return in time, the cache syncs a
-    /// file with background writeback whenever a sync of what was written would take about a
-    /// quarter of this time. Default: 0.9 seconds.
+    /// file with background writeback whenever a sync of the bytes written so far would take about
+    /// a quarter of this time. Default: 0.9 seconds.
     #[must_use]
     pub fn stall_timeout(mut self, timeout: Duration) -> Self {
         self.stall_timeout = timeout;
@@ -149,8 +149,9 @@ impl<S: RefScheme> Builder<S> {
 
     /// Sets the engine for concurrent transfers: batches of reads, readahead, futures, writeback.
     /// Default: io_uring, or threads if the system has none ([`Cache::info`] returns the reason).
-    /// It is created at its first use. The thread of a single miss makes the transfer itself.
-    /// [`close_timeout`](Self::close_timeout) replaces the timeout in the settings for io_uring.
+    /// It is created at its first use. A thread that misses a single page performs the transfer
+    /// itself. [`close_timeout`](Self::close_timeout) replaces the timeout in the settings for
+    /// io_uring.
     #[must_use]
     pub fn engine(mut self, settings: Settings) -> Self {
         self.engine = settings;
@@ -192,7 +193,7 @@ impl<S: RefScheme> Builder<S> {
     ///
     /// [`InvalidConfig`](ErrorKind::InvalidConfig) or
     /// [`InvalidPageSize`](ErrorKind::InvalidPageSize) if a setting is out of range,
-    /// [`OutOfMemory`](ErrorKind::OutOfMemory) if the system refuses the memory,
+    /// [`OutOfMemory`](ErrorKind::OutOfMemory) if the system refuses memory,
     /// [`Unavailable`](ErrorKind::Unavailable) if it refuses an [engine](Self::engine) without
     /// fallback.
     pub fn build(self) -> Result<Cache<S>, Error> {

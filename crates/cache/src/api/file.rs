@@ -45,8 +45,8 @@ use crate::writeback::flush::Flusher;
 ///   writing, a thread of the cache closes it later ([`Cache::quiesce`](crate::Cache::quiesce)).
 /// - A cached page has the bytes that the file had at its fill. To see changes made by other means,
 ///   a program calls [`invalidate`](Self::invalidate) or [`refresh`](Self::refresh).
-/// - A handle that is not dropped (in a `static`, or at [`std::process::exit`]) syncs nothing. Then
-///   writes of the last 0.2 seconds and more may be lost.
+/// - A handle that is not dropped (in a `static`, or at [`std::process::exit`]) syncs nothing.
+///   Writes that were not written back yet, such as those of the last 0.2 seconds, are then lost.
 // Hits load fields that are not written while the handle is shared. They share no cache line with
 // fields that misses write, or with the counts of an `Arc` in front of the handle.
 #[repr(C)]
@@ -159,7 +159,7 @@ impl<S: RefScheme> File<S> {
         let Some(writes) = mapping.writes_if_any() else {
             return FileStats::default();
         };
-        // Loaded first: if a page becomes clean in between, the result lacks the page, not its LSN.
+        // Loaded first: if a page becomes clean in between, the page is missing, not its LSN.
         let oldest_lsn = writes.oldest.get();
         let (nr_dirty, nr_written) = writes.nr_pages(mapping.nr_pages());
         FileStats {
@@ -208,9 +208,9 @@ impl<S: RefScheme> File<S> {
     /// Makes everything durable, and closes the handle. A handle for reading does so only if it is
     /// the last handle, and may then report the loss of other handles' writes.
     ///
-    /// A file that is as its opening has found it is not synced
-    /// ([`Backend::is_as_found`](pagewell_io::Backend::is_as_found)): what earlier processes have
-    /// written to it may not be durable.
+    /// If neither the opening nor the cache has changed the file
+    /// ([`Backend::is_as_found`](pagewell_io::Backend::is_as_found)), it is not synced: writes of
+    /// earlier processes may not be durable.
     ///
     /// If the backend, the writeback callback or the page codec fails, the call is retried for a
     /// second from the first attempt ([`Builder::close_timeout`](crate::Builder::close_timeout)).
@@ -287,10 +287,10 @@ impl<S: RefScheme> File<S> {
 
     /// Returns the file's descriptor, for calls that the cache does not make (`fallocate(2)` within
     /// the file's size, attributes, locks if the file was opened with `FileLock::None`). `None` for
-    /// a backend of the program, and in a child of `fork`. The cache does not see what is changed
-    /// through it: see [`invalidate`](Self::invalidate) and [`refresh`](Self::refresh). It must not
-    /// be used to write, to truncate, to change flags, or, if the cache has locked the file, to
-    /// lock or unlock any part of it.
+    /// a backend of the program, and in a child of `fork`. The cache does not see changes made
+    /// through it: see [`invalidate`](Self::invalidate) and [`refresh`](Self::refresh). The
+    /// descriptor must not be used to write, to truncate, to change flags, or, if the cache has
+    /// locked the file, to lock or unlock any part of it.
     pub fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         self.mapping.check_home(Op::Open).ok()?;
         self.mapping.target().descriptor()

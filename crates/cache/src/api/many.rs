@@ -48,7 +48,7 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// Performs `requests`, of whose first group only those with a bit in `missed` are left.
+    /// Performs the requests of the first group that have a bit in `missed`, and all later ones.
     #[cold]
     #[inline(never)]
     fn read_rest(&self, requests: &mut [ReadRequest<'_>], mut missed: u32) {

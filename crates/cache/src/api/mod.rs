@@ -2,7 +2,7 @@
 //!
 //! Owns. The [`builder`] of a cache, the [`cache`] and its [`companion`]; the [`open`]ing of a file
 //! with [`options`]; the [file](mod@file), its [reads](mod@read) and [writes](mod@write), [`many`]
-//! operations at once; a [`quiet`] cache.
+//! operations at once, hints ([`advise`]) and [`futures`]; a [`quiet`] cache.
 //!
 //! Calls every lower layer. This layer checks arguments and converts outcomes into errors.
 

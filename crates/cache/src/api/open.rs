@@ -33,7 +33,7 @@ fn is_met(asked: Direct, transfers: Transfers) -> bool {
         (Direct::Always, Transfers::Buffered(_))
         | (Direct::Auto, Transfers::Buffered(Buffered::NotAsked))
         | (Direct::Never, Transfers::Direct { .. }) => false,
-        // Without direct transfers, `Never` is met, and `Auto` if there is a reason.
+        // Buffered transfers meet `Never`, and `Auto` if direct ones were requested.
         _ => true,
     }
 }
@@ -123,11 +123,12 @@ impl<S: RefScheme> Cache<S> {
     ///
     /// # Errors
     ///
-    /// Those of [`open_with`](Self::open_with).
-    /// [`PermissionDenied`](ErrorKind::PermissionDenied) also if the descriptor is not open for
-    /// reading, or, with options for writing, is not open for writing too, or the file is sealed
-    /// against writes or growth; [`Unavailable`](ErrorKind::Unavailable) also if the options are
-    /// for writing and the descriptor was opened for appending (`O_APPEND`).
+    /// - Those of [`open_with`](Self::open_with).
+    /// - [`PermissionDenied`](ErrorKind::PermissionDenied) if the descriptor is not open for
+    ///   reading. With options for writing, also if it is not open for writing, or if the file is
+    ///   sealed against writes or growth.
+    /// - [`Unavailable`](ErrorKind::Unavailable) if the options are for writing and the descriptor
+    ///   was opened for appending (`O_APPEND`).
     pub fn open_std(
         &self,
         file: std::fs::File,
@@ -189,7 +190,7 @@ impl<S: RefScheme> Cache<S> {
                 },
             };
             let id = unlocked.id();
-            // During a wait for another thread, two descriptors of the file are open.
+            // While this waits for another thread, both threads have a descriptor of the file.
             let opening = Opened::begin_to_open(&self.files, id);
             if let Opening::Already(open) = &opening {
                 same::check(open, unlocked.as_fd()).map_err(|error| error.with_path(path))?;
@@ -342,7 +343,7 @@ impl<S: RefScheme> Cache<S> {
         let Some(open) = Opened::of_open(&self.files, id) else {
             return Ok(None);
         };
-        // Open the path, to detect a concurrent change of the path.
+        // Open the path: it may lead to another file than in `id_at`.
         let Ok(named) = identity::named(path) else {
             return Ok(None);
         };

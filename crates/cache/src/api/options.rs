@@ -65,8 +65,7 @@ impl OpenOptions {
     /// `n.div_ceil(P)` pages, followed by `n % P` bytes without a meaning. It can be read correctly
     /// only with a matching codec, the same page size, and a cache. A backend with 1 to `P - 1`
     /// bytes is no such file, and opening fails with [`Corrupt`](crate::ErrorKind::Corrupt). The
-    /// file does not record the codec: if it was written without one, the codec decodes raw bytes,
-    /// perhaps wrongly.
+    /// file does not record the codec: if it was written without one, the codec decodes raw bytes.
     ///
     /// Readers must set the codec too. A file open for writing uses a 64th of the cache, at most 1
     /// MiB and at least a page, for encoded pages in flight.
@@ -144,8 +143,8 @@ impl OpenOptions {
     /// only one of the cache that may write to the file. If so, the file is opened for writing, and
     /// the open fails with [`Busy`](crate::ErrorKind::Busy) if the cache has another handle or area
     /// for writing. Until the new handle, its clones and its areas are dropped, other opens for
-    /// writing fail likewise. A drop that is making the file durable excludes none: the new handle
-    /// sees its writes, and may report their writeback error. Default: `false`.
+    /// writing fail likewise. A handle whose drop is making the file durable excludes no open: the
+    /// new handle sees its writes, and may report their writeback error. Default: `false`.
     #[must_use]
     pub fn exclusive(mut self, is_exclusive: bool) -> Self {
         self.is_exclusive = is_exclusive;

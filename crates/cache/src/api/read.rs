@@ -25,8 +25,9 @@ impl<S: RefScheme> File<S> {
     /// [`Io`](crate::ErrorKind::Io) if the backend fails,
     /// [`Truncated`](crate::ErrorKind::Truncated) if the file was truncated outside the cache,
     /// [`OutOfFrames`](crate::ErrorKind::OutOfFrames) if every page is pinned. `buf` then has zeros
-    /// for the page. If pages before it were read, they are returned, and the next read fails. If
-    /// the failed read was made for another caller, the error is a copy of that caller's.
+    /// for the page. If pages before it were read, the call returns their bytes and no error. An
+    /// error is not kept: a later call reads the page anew. If the failed read was made for another
+    /// caller, the error is a copy of that caller's.
     #[inline]
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
         match Reader(&self.mapping).read_short(buf, offset) {

@@ -16,7 +16,7 @@ use crate::writeback::flush::Flusher;
 
 impl<S: RefScheme> File<S> {
     /// Writes `buf` from byte `offset` on. Returns the number of bytes written: all of them, unless
-    /// a page after the first fails. The next write then reports the error.
+    /// a page after the first fails. A write of the rest then tries that page again.
     ///
     /// After the call all readers of the cache see the bytes; [`sync_data`](Self::sync_data) makes
     /// them durable. A write within one page is atomic: readers see all of it or nothing. A write

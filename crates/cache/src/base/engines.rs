@@ -1,8 +1,8 @@
 //! I/O engine and helper threads of a cache.
 //!
 //! The engine is created at its first use, since hits and single transfers need none. If io_uring
-//! is refused for lack of descriptors, threads or memory, threads serve in its place, and its
-//! creation is tried again, at most once a second.
+//! is refused for lack of descriptors, threads or memory, the thread engine serves in its place,
+//! and the creation of io_uring is tried again, at most once a second.
 
 #[cfg(not(loom))]
 mod imp {
@@ -16,9 +16,8 @@ mod imp {
     };
 
     /// The I/O engine, and three sets of threads. `callers` make offloaded calls, which may wait
-    /// for transfers, syncs and locked pages. All of these may wait for a page to be decoded, or
-    /// for a task to unlock one. Therefore `restorers` decode pages, and `waking` calls the wakers
-    /// of tasks.
+    /// for transfers, syncs and locked pages. Such waits may be for a page to be decoded, or for a
+    /// task to unlock one. So `restorers` decode pages, and `waking` calls wakers.
     #[derive(Debug, Default)]
     pub(crate) struct Engines {
         settings: Settings,

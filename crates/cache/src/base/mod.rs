@@ -1,9 +1,10 @@
 //! Slot and state words, pure types, and memory of the operating system.
 //!
 //! Owns. The slot's word ([`slot`]) and the page's state ([`page_state`]), with every legal
-//! transition; page numbers and sizes ([`page`]), leaf clusters ([`extent`]), errors ([`error`]);
-//! page codecs ([`page_hooks`]) and their [`layout`]; I/O engines ([`engines`]); the owning process
-//! ([`home`]).
+//! transition; page numbers and sizes ([`page`]), writes to a page ([`edit`]), leaf clusters
+//! ([`extent`]), errors ([`error`]); page codecs ([`page_hooks`]) and their [`layout`]; I/O engines
+//! ([`engines`]) and offloaded calls ([`errand`]); the owning process ([`home`]); memory
+//! ([`aligned`], [`reserved`], [`system`]).
 //!
 //! Calls no other module of the cache. A [`slot`] and a [`page_state`] are plain values; the module
 //! that owns the atomic word changes it.

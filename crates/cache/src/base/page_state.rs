@@ -96,7 +96,7 @@ impl PageState {
     }
 
     /// Returns the state after a failed call, if the backend may not have stored the submitted
-    /// page. A page that took the place of that page keeps its state.
+    /// page. If the page is not unsynced, it has replaced the submitted one, and keeps its state.
     pub(crate) const fn failed(self) -> Self {
         if self.is_written() {
             Self(self.0 & !WRITTEN | DIRTY)

@@ -130,8 +130,7 @@ mod imp {
 
         #[inline]
         fn deref(&self) -> &[AtomicU64] {
-            // SAFETY: mapped while `mapped` is referenced, aligned to a page, contains zeros or
-            // stored words.
+            // SAFETY: mapped while `mapped` exists, page-aligned, contains zeros or stored words.
             unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
         }
     }

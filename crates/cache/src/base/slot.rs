@@ -20,7 +20,7 @@
 //! The holder of a claim restores the word, or stores a new one whose version is one higher.
 //! [`crate::index::claim`] lists the changes that need no claim.
 //!
-//! Repetition: a reader is deceived only if, during one copy, its slot is changed exactly a
+//! Repetition: a reader misses a change only if, during one copy, its slot is changed exactly a
 //! multiple of 2^31 times and then names the same frame again. At thirty million writes of one page
 //! per second, this takes more than a minute. A leaf that is created again starts above the
 //! versions of all slots in removed leaves ([`crate::index`]). State that is kept for longer than a

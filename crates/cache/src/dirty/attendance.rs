@@ -6,9 +6,9 @@
 //! the next request if *called* was set in between.
 //!
 //! So a file has one request in the queue, or one flusher, or neither. After each request an
-//! attempt begins that sees what the caller did before. A flusher that hangs in a call for the file
-//! occupies no second flusher, since later callers find a nonzero word. A request may be lost while
-//! the file has no strong reference ([`Attendance::forget_call`]).
+//! attempt begins that sees the caller's earlier stores. A flusher that hangs in a call for the
+//! file occupies no second flusher, since later callers find a nonzero word. A request may be lost
+//! while the file has no strong reference ([`Attendance::forget_call`]).
 //!
 //! Verified by `loom_call_vs_attend`.
 
@@ -24,8 +24,8 @@ impl Attendance {
     /// Returns `true` if the caller must queue the request.
     #[must_use]
     pub(crate) fn call(&self) -> bool {
-        // ORDERING: AcqRel; the release pairs with the acquire in `attend`: the attempt sees what
-        // this thread did before, even if another thread queued the request.
+        // ORDERING: AcqRel; the release pairs with the acquire in `attend`: the attempt sees the
+        // earlier stores of this thread, even if another one queued the request.
         self.0.fetch_or(CALLED, Ordering::AcqRel) == 0
     }
 

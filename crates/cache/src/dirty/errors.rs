@@ -84,8 +84,7 @@ impl Errors {
         let _ = self.0[cause as usize].take(&seen.0[cause as usize]);
     }
 
-    /// Returns the last error of the first cause with errors not yet in `seen`, and marks these as
-    /// reported.
+    /// Returns the last error of the first cause with errors not in `seen`, and records them there.
     pub(crate) fn take(&self, seen: &Seen) -> Option<Failure> {
         Cause::ALL.into_iter().find_map(|cause| {
             let (error, page) = self.0[cause as usize].take(&seen.0[cause as usize])?;

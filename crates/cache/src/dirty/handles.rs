@@ -41,8 +41,7 @@ fn nr_writers(word: u64) -> u64 {
 }
 
 impl Handles {
-    /// Counts an open for writing, and returns `true`, unless it is excluded or would exclude a
-    /// writer.
+    /// Counts an open for writing. Returns `false` if it is excluded or would exclude a writer.
     #[must_use]
     pub(crate) fn admit_writer(&self, is_exclusive: bool) -> bool {
         let admitted = |word: u64| match (nr_writers(word), is_exclusive) {
@@ -51,10 +50,9 @@ impl Handles {
             (_, true) => None,
             (_, false) => (word & EXCLUSIVE == 0).then_some(word + WRITER),
         };
-        // ORDERING: Acquire; pairs with the release in `remove` and `remove_writer`: what the
-        // removed writers did happens before an exclusive open returns. All updates are
-        // read-modify-writes, so those in between continue the release sequence. A failure
-        // publishes nothing.
+        // ORDERING: Acquire; pairs with the release in `remove` and `remove_writer`: the writes of
+        // removed writers happen before an exclusive open returns. All updates are
+        // read-modify-writes, so those in between continue the release sequence.
         self.0
             .fetch_update(Ordering::Acquire, Ordering::Relaxed, admitted)
             .is_ok()
@@ -88,8 +86,8 @@ impl Handles {
     /// Removes a handle. Returns `true` if it was the last one.
     #[must_use]
     pub(crate) fn remove(&self, access: Handle) -> bool {
-        // ORDERING: AcqRel; what the other handles did happens before the last removal returns,
-        // since that thread makes their writes durable. The release pairs with `admit_writer` too.
+        // ORDERING: AcqRel; the writes of removed handles happen before the last removal returns:
+        // its thread makes them durable. The release pairs with `admit_writer` too.
         let before = self.0.fetch_sub(one(access), Ordering::AcqRel);
         debug_assert!(
             nr_handles(before) != 0 && (access == Handle::Read || nr_writers(before) != 0),

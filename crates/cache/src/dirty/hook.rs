@@ -13,7 +13,7 @@ thread_local! {
     static NR_HOOKS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Thread that holds a lock ([`this_thread`]), or 0, only for a comparison with the calling one.
+/// Thread that holds a lock ([`this_thread`]), or 0. Only compared with the calling thread.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadMark(AtomicUsize);
 

@@ -1,9 +1,12 @@
 //! Dirty-page tracking: pages that the backend lacks, their number, and errors reported to handles.
 //!
-//! Owns. The state of a file open for writing ([`writes`]): its sets of pages ([`page_set`]), the
-//! known state of its backend ([`storage`]), errors ([`errors`]), group commit ([`commits`]), the
-//! oldest log sequence number ([`oldest`]). For all files: the limit of frames that are not clean
-//! ([`pressure`]), and the requests to the flushers ([`calls`]).
+//! Owns. The state of a file open for writing ([`writes`]): its [`options`], its sets of pages
+//! ([`page_set`]), the known state of its backend ([`storage`]), errors ([`errors`]), group commit
+//! ([`commits`]), the oldest log sequence number ([`oldest`]), counts of its [`handles`], owners of
+//! page locks ([`groups`]), the thread in its callback ([`hook`]), attempts at its writeback
+//! ([`service`], [`attendance`]), the amount between syncs ([`pace`]), memory for encoded pages
+//! ([`reserve`]). For all files: the limit of frames that are not clean ([`pressure`]), and the
+//! requests to the flushers ([`calls`]).
 //!
 //! Depends on `base` only. The module writes nothing to the backend and claims no slot.
 //!

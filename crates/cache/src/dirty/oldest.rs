@@ -55,8 +55,7 @@ impl Oldest {
     pub(crate) fn note(&self, lsn: u64) {
         if lsn != 0 {
             // ORDERING: Release; E1. The update is a read-modify-write even if it does not lower
-            // the value, so it either precedes the exchange of step a, or stays in `since` for the
-            // next sync.
+            // the value, so it either precedes the exchange of step a, or stays for the next sync.
             self.since.fetch_min(lsn, Ordering::Release);
         }
     }

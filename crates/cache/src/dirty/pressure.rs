@@ -78,8 +78,7 @@ pub(crate) struct Pressure {
     nr_unclean: Padded<AtomicUsize>,
     nr_cleaned: Padded<AtomicUsize>,
     pub(crate) calls: Arc<Calls>,
-    /// Notified when a call has returned after which frames may be clean, and at the end of an
-    /// attempt.
+    /// Notified after a call that may have made frames clean, and at the end of an attempt.
     #[cfg(not(loom))]
     pub(crate) changed: Padded<Changed>,
 }

@@ -6,8 +6,7 @@
 //!
 //! Protocol. Only the holder of the file's writeback lock takes a chunk ([`Reserve::take`]) for a
 //! page range, which keeps it until its write completes or is abandoned. If no chunk is free, all
-//! are in requests that this thread has in flight, and it waits for these. So no thread sleeps in
-//! this module.
+//! are in this thread's requests in flight, for which it waits. So no thread sleeps in this module.
 
 use pagewell_sync::{Mutex, lock};
 

@@ -51,9 +51,8 @@ impl fmt::Display for Step {
 
 #[cfg(not(loom))]
 impl Step {
-    /// Whether pages may be clean, or gone, after the call. Only then are threads notified that
-    /// wait for clean pages: a flush makes many calls, and its pages become clean together, at the
-    /// sync.
+    /// Whether the call may clean or remove pages, so that threads that wait for clean pages are
+    /// notified. The pages of the many calls of a flush become clean together, at the sync.
     fn may_clean(self) -> bool {
         match self {
             Self::Sync | Self::Resize | Self::Read => true,
@@ -144,9 +143,9 @@ pub(crate) struct Patience {
 #[cfg(not(loom))]
 #[derive(Debug)]
 pub(crate) enum Finding {
-    /// An attempt that began after the wait has cleaned the file.
+    /// An attempt that began during the wait has cleaned the file.
     Cleaned,
-    /// An attempt that began after the wait has failed.
+    /// An attempt that began during the wait has failed.
     Failed(Obstacle),
     /// The call in progress has not returned for this duration.
     Stalled(Step, Duration),
@@ -231,8 +230,7 @@ impl Service {
         pause.saturating_sub(at.elapsed())
     }
 
-    /// Returns the obstacle of the last, failed attempt, until the pause for an urgent one has
-    /// passed.
+    /// Returns the last attempt's obstacle, until the pause before an urgent attempt has passed.
     pub(crate) fn recent_obstacle(&self) -> Option<Obstacle> {
         if self.pause(true) == Duration::ZERO {
             return None;

@@ -80,12 +80,10 @@ impl Writes {
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Counts a handle or an area, as [`Handles::add`] does.
     pub(crate) fn add_handle(&self, access: Handle) {
         self.begin_handles(self.handles.add(access));
     }
 
-    /// Counts a handle, as [`Handles::add_admitted`] does.
     pub(crate) fn add_admitted_handle(&self) {
         self.begin_handles(self.handles.add_admitted());
     }

@@ -1,10 +1,10 @@
 //! Waiting for pages to be cleaned.
 //!
-//! A writer at its file's quota ([`crate::dirty::pressure`]), and a thread that finds no frame
-//! because of pages that are not clean, request that flushers clean files ([`super::flushers`]),
-//! and wait. While requests are served, they call neither a backend nor a callback: a callback runs
-//! only on a thread that operates on its file, or on a flusher. The error of such a thread names
-//! the call that does not return.
+//! Two kinds of threads request that flushers clean files ([`super::flushers`]), and wait: a writer
+//! at its file's quota ([`crate::dirty::pressure`]), and a thread that finds no frame because pages
+//! are not clean. While requests are served, these threads call neither a backend nor a callback: a
+//! callback runs only on a thread that operates on its file, or on a flusher. The error of a
+//! waiting thread names the call that does not return.
 //! - A writer waits for its file. It gives up if no page became clean and an attempt has failed, a
 //!   call of the backend or the callback has not returned for 0.9 s (`Builder::stall_timeout`), or
 //!   no attempt or call has begun for this time.

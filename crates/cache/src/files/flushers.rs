@@ -195,9 +195,8 @@ fn run_watcher<T: Send + Sync + 'static>(
 fn run_flusher<T>(owner: &Weak<T>, calls: &Calls, serve: fn(&Arc<T>, Call)) {
     while let Some(call) = calls.take(PATIENCE) {
         AT_WORK_FOR.set(std::ptr::from_ref(calls).addr());
-        // A panic of a backend is reported by the panic hook, and leaves a consistent state:
-        // continue with other files. The drop of `owner`, perhaps the last reference, runs in this
-        // closure too.
+        // The panic hook reports a panic of a backend, which leaves a consistent state, so
+        // continue. The drop of `owner`, perhaps the last reference, runs in this closure too.
         let work = || {
             if let Some(owner) = owner.upgrade() {
                 serve(&owner, call);

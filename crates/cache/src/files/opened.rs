@@ -33,8 +33,7 @@
 //!
 //! A thread with a weak reference may acquire the file's writeback lock, and call the backend and
 //! the callback. The thread that drops the last handle of a file open for writing acquires that
-//! lock anyway, to make everything durable. Step 2 also waits for in-flight fills and offloaded
-//! calls.
+//! lock to make everything durable. Step 2 also waits for in-flight fills and offloaded calls.
 //!
 //! In a codec, and in a callback if the file is open for writing, the drop waits for nothing, since
 //! the thread may itself have a weak reference to the file. If the last strong reference is dropped
@@ -96,8 +95,7 @@ impl<S: RefScheme> Opened<S> {
 
     /// Returns a strong reference to the file of `backend`, whose name in errors is `path`, and
     /// whether it was already open. If so, `backend` is dropped, and the first page size and `how`
-    /// apply. May evict pages. Returns the errors of [`Mapping::new`], [`Target::new`] and
-    /// [`same::check`].
+    /// apply. May evict pages. Fails as [`Mapping::new`], [`Target::new`] and [`same::check`] do.
     pub(crate) fn of_backend(
         files: &Arc<Files<S>>,
         backend: Arc<dyn Backend>,
@@ -169,8 +167,7 @@ impl<S: RefScheme> Opened<S> {
     }
 
     /// If `remove` removes the last handle of a file open for writing, makes everything durable
-    /// ([`Flusher::save_at_the_end`]), except in a fork. In a callback or a codec, a flusher does
-    /// so.
+    /// ([`Flusher::save_at_the_end`]), except in a fork. In a callback or codec, a flusher does it.
     fn save_after_last(&self, remove: impl FnOnce(&Handles) -> bool) -> Result<(), Error> {
         let Some(writes) = self.writes_if_any() else {
             return Ok(());

@@ -26,7 +26,7 @@ struct Tables<S: RefScheme> {
     /// until the file is registered or the open has failed. So a thread that finds a file locked by
     /// such an open finds the file here, or registered.
     opening: HashSet<FileId>,
-    /// Numbers of the open mapping of each file, and of those whose backend is being closed.
+    /// Numbers of each file's mappings: the open one, and those whose backend is being closed.
     by_file: HashMap<FileId, Vec<u64>>,
     by_number: HashMap<u64, Registered<S>>,
 }
@@ -37,7 +37,6 @@ impl<S: RefScheme> Tables<S> {
         numbers.filter_map(|number| self.by_number.get(number).map(|(mapping, _)| mapping))
     }
 
-    /// Returns the mapping of the file `id` that is open.
     fn open(&self, id: FileId) -> Option<Arc<Mapping<S>>> {
         self.mappings(id).find_map(Weak::upgrade)
     }

@@ -99,8 +99,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
     /// The word of a present slot does not repeat after a removal of the page within these few
     /// steps (I5 of the index). So if the swap succeeds, the page was present all along, and the
     /// slot's reference has kept the leaf in use (C2). If the leaf was removed, the failed swap may
-    /// fault in a page of zeros where memory was discarded. The leaf's next removal discards it
-    /// again.
+    /// fault in a page of zeros, which the leaf's next removal discards.
     pub(crate) fn try_present(
         claims: &'s Claims<S>,
         word: &'s AtomicU64,

@@ -8,8 +8,8 @@
 //!
 //! Protocol. A thread *enters* a leaf before its creation, and makes it *leave* after its removal.
 //! 1. Enter: with the lock held, count the leaf. If it is the first of a cluster or part, the
-//!    caller must have charged the bytes of that cluster or part. Otherwise it charges them without
-//!    the lock, since a charge may evict leaves of the same file, and retries.
+//!    caller must have charged the bytes of that cluster or part. If not, it releases the lock,
+//!    charges them (which may evict leaves of the same file), and retries.
 //! 2. Leave: with the lock held, decrement the count. If the leaf was the last of a cluster or
 //!    part, discard their memory, and return the bytes that the caller uncharges.
 //!

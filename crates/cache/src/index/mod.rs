@@ -3,7 +3,8 @@
 //! Owns.
 //! - the slot array of a file ([`file_index`]), its leaves ([`leaf`]), and charges ([`extents`]);
 //! - the claim of a slot ([`claim`]), and what all claims use ([`Claims`](claims::Claims));
-//! - tokens, which identify a page's state beyond one read ([`token`], [`lives`]).
+//! - tokens, which identify a page's state beyond one read ([`token`], [`lives`]);
+//! - the publication of frames ([`publish`]), and unsafe steps ([`raw`]).
 //!
 //! Calls `base`. The module `supply`, which owns the frames, passes in those for leaves.
 //!

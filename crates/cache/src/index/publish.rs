@@ -7,8 +7,7 @@ use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, UniqueFrame};
 use pagewell_sync::atomic::AtomicU64;
 
 /// Publishes the frame of a page, with `refs` references. `place` is the frame of the page's leaf,
-/// and the slot's position in it; `private` page state and log sequence number. The slot is
-/// claimed.
+/// and the claimed slot's position in it. `private` is the page's state and log sequence number.
 #[inline]
 pub(crate) fn page<S: RefScheme>(
     frame: UniqueFrame<'_, S>,
@@ -21,7 +20,7 @@ pub(crate) fn page<S: RefScheme>(
 }
 
 /// Publishes a frame as the leaf with `slots`, with one reference for the root and one for the
-/// caller. `place` is the file's and the leaf's number; `floor` the minimum slot version.
+/// caller. `place` is the file's and the leaf's number; `floor` is the minimum slot version.
 pub(crate) fn leaf<S: RefScheme>(
     frame: UniqueFrame<'_, S>,
     place: (u64, u64),

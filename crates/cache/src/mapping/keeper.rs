@@ -28,6 +28,6 @@ pub(crate) trait Keeper: fmt::Debug + Send + Sync {
 
     /// Handles `error`, the lack of a free block of `order`: waits until the cache's threads have
     /// cleaned pages of any file with background writeback. The caller holds no lock of any file.
-    /// If no page becomes clean, returns `error`, with a backend's error as its source.
+    /// If no page becomes clean, returns `error`, with the first reason, if any, as its source.
     fn make_room(&self, error: Error, order: Order) -> Result<(), Error>;
 }

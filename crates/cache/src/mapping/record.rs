@@ -327,7 +327,7 @@ impl<S: RefScheme> Mapping<S> {
             charged += reserve.nr_bytes();
             writes.reserve = Some(reserve);
             if layout.has_part(size) {
-                // The previous writer may have lost power before it stored the size.
+                // The power may have failed before an earlier writer had stored the size.
                 writes.set_loose_end(Some(size));
                 writes.storage_mut().may_have_rest = true;
             }

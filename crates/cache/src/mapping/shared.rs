@@ -74,7 +74,7 @@ impl<S: RefScheme> Shared<S> {
         }
     }
 
-    /// Returns the number of a guard that locks a page: one of 2^61, which are never used up.
+    /// Returns a new number, for a guard that locks a page. The 2^61 numbers are never used up.
     pub(crate) fn next_holder(&self) -> u64 {
         // ORDERING: Relaxed; only uniqueness matters, and atomicity gives it.
         self.next_holder.fetch_add(1, Ordering::Relaxed)

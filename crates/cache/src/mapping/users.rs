@@ -19,7 +19,7 @@ impl Users {
     /// the caller then wakes the thread that may be waiting at step 2 of `files::opened`.
     ///
     /// Aborts the process if [`MAX_SHARES`] exist, as the clone of an `Arc` does, so fewer than
-    /// 2^31 exist. Only a program that leaks handles has so many.
+    /// 2^31 exist. Only a program that leaks handles reaches this number.
     #[must_use]
     pub(crate) fn add_share(&self) -> bool {
         // ORDERING: Acquire; pairs with the release in `remove_share`: operations with strong

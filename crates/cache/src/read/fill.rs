@@ -361,8 +361,7 @@ impl<'m, S: RefScheme> Batch<'m, S> {
         self.page * self.filler.0.page_size() as u64
     }
 
-    /// Returns the memory to read into: whole pages if the backend requires alignment or stores
-    /// whole pages.
+    /// Returns memory to read into: whole pages if the backend requires alignment, or with a codec.
     pub(super) fn bufs(&self) -> impl Iterator<Item = RacyBytes<'_>> {
         let mapping = self.filler.0;
         let is_whole =

@@ -60,7 +60,7 @@ impl<'w> Words<'w> {
     }
 }
 
-/// State of a view of a page of a file.
+/// Watched slot of a view of a file's page, and the source of its tokens.
 #[derive(Clone, Copy, Debug)]
 pub struct OfFile<'i> {
     seen: Option<Seen<'i>>,

@@ -1,15 +1,15 @@
 //! Reads of pages: hits, lookups, fills, pins and views.
 //!
-//! Owns. The optimistic and the referenced read ([`reader`]); the lookup of a page's frame
-//! ([`lookup`], for tasks [`task`]); fills ([`fill`]), also overlapping ones ([`flight`]);
-//! readahead ([`ahead`]); pins ([`pinner`]); views ([`viewer`]).
+//! Owns. The optimistic and the referenced read ([`reader`], [`many`] at once); the lookup of a
+//! page's frame ([`lookup`], for tasks [`task`]); fills ([`fill`]), also overlapping ones
+//! ([`flight`]); readahead ([`ahead`], [`guide`], [`prefetch`]); pins ([`pin`], [`pinner`]); views
+//! ([`view`], [`viewer`], [`look`], [`look_at`]); unsafe steps ([`raw`]).
 //!
 //! Calls `base`, `index`, `supply`, `dirty`, `mapping`; if no frame is available because of pages
 //! that are not clean, the file's cache callbacks ([`Keeper`](crate::mapping::keeper::Keeper)).
 //!
-//! Guarantees. A read or a view within one page returns the bytes that the page had at one moment.
-//! A hit on a page whose accessed bit is set writes no shared memory. Concurrent misses read a page
-//! once.
+//! Guarantees. A read or view within one page returns the bytes that it had at one moment. A hit on
+//! a page whose accessed bit is set writes no shared memory. Concurrent misses read a page once.
 
 #[cfg(not(loom))]
 pub(crate) mod ahead;

@@ -20,9 +20,8 @@ use crate::mapping::shared::Shared;
 /// the caller's index has named `frame`.
 #[inline]
 pub(super) fn copy_page<S: RefScheme>(view: FrameView<S>, frame: u32, off: usize, dst: &mut [u8]) {
-    // SAFETY: (P) views are kept in indices, and those in mappings, which own a strong reference to
-    // the pool. (F) Slots only name blocks of the pool, of the file's page size. (D) The caller
-    // owns `dst`.
+    // SAFETY: (P) views are in indices, and those in mappings, which own a reference to the pool.
+    // (F) Slots only name blocks of the pool, of the file's page size. (D) The caller owns `dst`.
     unsafe { view.copy_to(frame, off, dst.as_mut_ptr(), dst.len()) };
 }
 

@@ -33,9 +33,8 @@ impl<S: RefScheme> CacheFrames<S> {
     ///
     /// Recently accessed pages are evicted last, pinned ones and those that are not clean never.
     /// Waits for pages that are being filled at `place`, and for some milliseconds if pages may be
-    /// referenced for only a few steps. Returns `None` if nothing can be evicted. Does so at once
-    /// if `place` has no clean page and none is being filled; [`make_clean`](Self::make_clean) may
-    /// then help.
+    /// referenced for only a few steps. Returns `None` if nothing can be evicted: at once if no
+    /// page of `place` is clean or being filled. [`make_clean`](Self::make_clean) may then help.
     pub fn make_room(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
         if let Place::Prefer(node) | Place::Only(node) = place
             && node >= self.pool().nr_nodes()
@@ -47,7 +46,7 @@ impl<S: RefScheme> CacheFrames<S> {
 
     /// Makes the threads of the cache write back and sync files with background writeback that have
     /// pages in frames of `place`, so that these can be evicted for a block of `order`. Returns
-    /// `true` if any page was cleaned. Otherwise the next sync of each file returns the reason.
+    /// `true` if any page was cleaned. The next sync of a file returns the error of its writeback.
     ///
     /// The caller must hold no lock that a callback of the program may acquire. The call waits for
     /// calls of backends and callbacks as long as these return, and up to a second for a call that

@@ -13,7 +13,7 @@
 //! So a fork of a space does not wait for the fill of a page, and a callback may use spaces.
 //!
 //! Progress. A try is repeated because another thread has changed the page, or has used or evicted
-//! the resource of a wait. With a [`HeldPage`], which keeps its page cached, only the first reason
+//! what the wait prepared. With a [`HeldPage`], which keeps its page cached, only the first reason
 //! is left for reads and copies.
 //!
 //! Truncations. A user that keeps copies of pages is called ([`FileUser::cut`]) under the size

@@ -23,8 +23,7 @@ impl<'s, S: RefScheme> Charges<'s, S> {
         Ok(())
     }
 
-    /// As [`charge`](Self::charge), with frames of [`Allocator::try_alloc`]. Charges nothing on
-    /// `false`.
+    /// As [`charge`](Self::charge), by [`Allocator::try_alloc`]. Charges nothing on `false`.
     #[cfg(not(loom))]
     pub(crate) fn try_charge(self, bytes: usize) -> bool {
         let mut spare: Vec<UniqueFrame<'s, S>> = Vec::new();
@@ -38,7 +37,6 @@ impl<'s, S: RefScheme> Charges<'s, S> {
         true
     }
 
-    /// `bytes` may be 0.
     pub(crate) fn uncharge(self, bytes: usize) {
         if bytes != 0 {
             self.0.budget.uncharge(&self.0.claims, bytes);

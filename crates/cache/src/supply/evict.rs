@@ -7,8 +7,7 @@
 //! changes the file's index, so it acquires a weak reference to the file ([`super::owners`]).
 //!
 //! A claim makes optimistic reads of the page fail. So a page that cannot be evicted according to
-//! its frame's metadata ([`Stays::of`]) is not claimed. The metadata is a hint, checked again under
-//! the claim.
+//! its frame's metadata ([`Stays::of`]) is not claimed. Under a claim, this hint is checked again.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, Order, TryGetFrame, UniqueFrame};

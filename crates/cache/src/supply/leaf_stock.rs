@@ -6,11 +6,11 @@
 //! So several frames, contiguous if memory is not fragmented, are allocated at once and kept. If a
 //! request finds no frame, or a file is closed, all of them are freed.
 //!
-//! Each discard is a system call, and a small file needs one leaf. So the stock counts the leaves
-//! that are created until it is freed, and the next allocation has as many frames. Each further
-//! allocation doubles.
+//! Each discard is a system call, and a small file needs one leaf. So the stock counts the created
+//! leaves. After it is freed, its first allocation has as many frames as leaves were counted; each
+//! further one doubles.
 //!
-//! Locks. The holder of the stock's lock acquires no other lock; the caller may hold a claim or
+//! Locks. The holder of the stock's lock acquires no other lock. The caller may hold a claim or
 //! leaf-creation lock.
 
 use pagewell_frame::refcount::RefScheme;

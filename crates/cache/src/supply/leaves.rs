@@ -18,8 +18,7 @@ use crate::supply::parts::Supply;
 
 /// Number of frames that a fill reserves for a leaf: one for its metadata, and two to be withheld
 /// ([`super::budget`]) for the memory that it shares with its neighbours. This memory may need a
-/// third frame, which is not reserved; if there is none, no leaf is created. (Models have tiny
-/// pools.)
+/// third frame, which is not reserved; without it, no leaf is created. (Models have tiny pools.)
 pub(crate) const LEAF_FRAMES: usize = if cfg!(loom) { 1 } else { 3 };
 
 #[derive(Clone, Copy, Debug)]
@@ -152,7 +151,6 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         Ok(first)
     }
 
-    /// As [`alloc_frame`](Self::alloc_frame), without waiting.
     #[cfg(not(loom))]
     fn try_alloc_frame(self) -> Option<UniqueFrame<'s, S>> {
         let (claims, stock) = (&self.0.claims, &self.0.leaf_stock);

@@ -1,10 +1,11 @@
 //! Free frames: allocation, eviction, and the limits of both.
 //!
 //! Owns. Every source of free frames: budget reservations of fills ([`permits`]), and transfers in
-//! flight ([`transfers`]); memory outside of frames, for which frames are *withheld* ([`budget`]);
-//! eviction of one page or leaf ([`evict`]), its order ([`policy`]), and reclaim passes
-//! ([`reclaim`]). The entry point is [`alloc`], and the state one value
-//! ([`Supply`](parts::Supply)).
+//! flight ([`transfers`]); memory outside of frames, for which frames are *withheld* ([`budget`],
+//! [`charge`], [`raw`]); [`leaves`] and their frames ([`leaf_stock`]); eviction of one page or leaf
+//! ([`evict`]), its order ([`policy`]), reclaim passes ([`reclaim`]) and their statistics
+//! ([`census`]); [`counters`]. The entry point is [`alloc`], its error [`out_of_frames`], and the
+//! state one value ([`Supply`](parts::Supply)).
 //!
 //! Calls `base` and `index`, and the owner of the files, to which leaves belong, through
 //! [`LeafOwners`](owners::LeafOwners).
@@ -14,8 +15,7 @@
 //! backends and page codecs in two cases only: for a reservation, and between reclaim passes while
 //! transfers are in flight (also indirectly: for a leaf-creation lock whose holder waits there). A
 //! request that may wait returns a block, or the reason why none is available, at once if waiting
-//! cannot free a frame. Pages, the index, the dirty and unsynced bits, and metadata together stay
-//! within the capacity.
+//! cannot free a frame. Pages, index, page sets and metadata together stay within the capacity.
 
 pub(crate) mod alloc;
 pub(crate) mod budget;

@@ -11,8 +11,8 @@ use crate::index::leaf::Leaf;
 pub(crate) trait LeafOwners<S: RefScheme>: fmt::Debug + Send + Sync {
     /// Removes `held`, leaf number `leaf` of file `number`, from the file's index. Returns the
     /// leaf's frame, or `None` if the file is not open or the leaf is in use. Acquires only short
-    /// locks, such as the registry lock, and those of ranks 12 and 13, to release withheld frames.
-    /// So the caller may hold claims and locks of lower rank.
+    /// locks, such as the registry lock, and those of ranks 12 and 13 (`docs/LOCKING.md`), to
+    /// release withheld frames. So the caller may hold claims and locks of lower rank.
     fn take_leaf<'s>(
         &self,
         number: u64,

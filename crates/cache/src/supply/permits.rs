@@ -11,13 +11,13 @@
 //! all in a small pool, is *shared credit* (`Stock`) behind a lock.
 //!
 //! The quota of one file is the shared credit that all files together leave free. So one file can
-//! use at most half of the shared credit plus half of its last reservation, unless its first
-//! reservation alone is larger (`dirty::pressure` divides dirty frames likewise). If a backend
-//! hangs, its file's readers may use up their shards and the file's quota; readers of other files
-//! use the rest of the shared credit. In a small pool, or beside many backends that hang, this rest
-//! may be too small for a single fill. If its file has reserved no shared credit, the fill
-//! therefore exceeds the limit after a wait of 0.9 s, as long as all such fills together exceed it
-//! by at most an eighth of the pool. Its allocations then find a frame, or fail.
+//! use at most half of the shared credit, plus half of its last reservation; a larger first
+//! reservation is allowed. (`dirty::pressure` divides dirty frames likewise.) If a backend hangs,
+//! its file's readers may use up their shards and the file's quota; readers of other files use the
+//! rest of the shared credit. In a small pool, or beside many backends that hang, this rest may be
+//! too small for a single fill. If its file has reserved no shared credit, the fill therefore
+//! exceeds the limit after a wait of 0.9 s, as long as all such fills together exceed it by at most
+//! an eighth of the pool. Its allocations then find a frame, or fail.
 //!
 //! Locks. A thread waits for a reservation ([`InFlight::permit`]) with no claim held, but possibly
 //! with locks of files. The lock of the shared credit is a short lock, which a fill with claims
@@ -288,8 +288,7 @@ impl Permit<'_> {
         if fits {
             self.nr_of_shard += nr_frames;
         } else {
-            // ORDERING: Relaxed; as above. A concurrent reservation that fails here uses shared
-            // credit.
+            // ORDERING: Relaxed; as above. A concurrent call that fails here uses shared credit.
             count.fetch_sub(nr_frames, Ordering::Relaxed);
         }
         fits

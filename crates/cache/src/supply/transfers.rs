@@ -3,8 +3,7 @@
 //! A frame that is being filled can be evicted once its page is published. The transfer ends
 //! afterwards, or once the frames of a failed fill are freed. So a request that finds nothing to
 //! evict sleeps until a transfer to frames that it could use ends ([`crate::supply::reclaim`]). It
-//! also wakes at intervals, since pages may have been unpinned, or frames freed, without a
-//! notification.
+//! also wakes at intervals, since unpinning a page or freeing a frame notifies no waiter.
 //!
 //! Locks. Waiting threads acquire the lock, as do threads that end transfers while others wait. Its
 //! holder acquires no other lock.
@@ -175,9 +174,9 @@ impl Drop for Transfer<'_> {
 }
 
 impl Waiter<'_> {
-    /// Sleeps until a transfer to the nodes has ended since the last call, or until a timeout,
-    /// which doubles each time within [`NAPS`]. Returns `false` at once if no transfer has ended
-    /// for [`LONGEST`].
+    /// Sleeps until a transfer to frames of the nodes has ended since the last call, or until a
+    /// timeout, which doubles each time within [`NAPS`]. Returns `false` at once if no transfer has
+    /// ended for [`LONGEST`].
     #[cfg(not(loom))]
     #[must_use]
     pub(crate) fn wait(&mut self) -> bool {

@@ -13,8 +13,7 @@ use crate::write::page::{Bound, PageWriter};
 pub(crate) struct Writer<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<S: RefScheme> Writer<'_, S> {
-    /// Writes `buf` from byte `pos` on. If an error occurs after some bytes are written, returns
-    /// their number.
+    /// Writes `buf` from byte `pos` on, up to the first error. Returns the number of written bytes.
     pub(crate) fn write_bytes(self, buf: &[u8], pos: u64, lsn: u64) -> Result<usize, Error> {
         let writes = self.0.writes(Op::Write)?;
         if PageWriter(self.0).write_hit(writes, buf, pos, lsn) {
@@ -69,7 +68,7 @@ impl<S: RefScheme> Writer<'_, S> {
         if pos + buf.len() as u64 <= self.0.size() {
             return PageWriter(self.0).write_pages(writes, buf, pos, lsn, Bound::Within);
         }
-        // At most what the cache certainly holds: with the size lock, no writer is throttled.
+        // At most what the cache certainly holds: a writer with the size lock is not throttled.
         let off = pos as usize & (self.0.page_size() - 1);
         let most = self.0.most_pages() * self.0.page_size() - off;
         let buf = &buf[..buf.len().min(most)];

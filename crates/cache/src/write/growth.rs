@@ -19,9 +19,9 @@
 //! # Locks
 //!
 //! A thread that waits for a page that is pinned for writing holds no size lock: the owner of the
-//! guard may extend the file first. No writer is throttled while it holds the size lock: other
-//! threads need that lock, and the flusher that cleans the file waits for the writeback lock and
-//! for the callback, which may write to other files.
+//! guard may extend the file first. A throttled writer waits for a flusher, and so for the
+//! writeback lock and for the callback, which may write to other files. Other threads need the size
+//! lock, so its holder is not throttled.
 //!
 //! Verified by `loom_append_vs_*`, `loom_gap_vs_read`, `loom_create_vs_truncate`,
 //! `loom_read_vs_cut`, `loom_read_vs_failed_cut`; the litmus tests `write-vs-truncate*`,
@@ -112,9 +112,8 @@ impl<S: RefScheme> Grower<'_, S> {
         self.when_unlocked(writes, || self.try_append(writes, buf, lsn))
     }
 
-    /// Refuses an append of `len` bytes that can never succeed, before any page is evicted or
-    /// written back for it. All of its pages are dirty at once, so they must be within the dirty
-    /// limit of one file.
+    /// Refuses an append of `len` bytes that can never succeed, before it evicts or writes back a
+    /// page. All its pages are dirty at once, so they must be within the dirty limit of one file.
     #[cold]
     fn check_append(self, writes: &Writes, len: usize) -> Result<(), Error> {
         let pos = self.0.size();
@@ -203,8 +202,7 @@ impl<S: RefScheme> Grower<'_, S> {
     }
 
     /// Queries the backend whether the file can have `size` bytes, and records the largest accepted
-    /// size. Without this, only later syncs would report a write past a limit, until the file is
-    /// truncated.
+    /// size. Without this, a write past a limit would make later syncs fail, until a truncation.
     #[cold]
     fn check_size(self, writes: &Writes, op: Op, size: u64) -> Result<(), Error> {
         let layout = self.0.layout();

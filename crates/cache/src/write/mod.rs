@@ -1,7 +1,8 @@
 //! Writes to pages in the cache, and changes of file sizes.
 //!
-//! Owns. Writes within a page ([`page`]) and past the end ([`growth`]); pages pinned for writing
-//! ([`pin_mut`]); moves of pages to other frames ([`moves`]).
+//! Owns. Writes ([`bytes`]) within a page ([`page`]) and past the end ([`growth`]); pages pinned
+//! for writing ([`pin_mut`]), their locks ([`page_lock`]) and waits for these ([`lock_wait`]);
+//! moves of pages to other frames ([`moves`]); an unsafe step ([`raw`]).
 //!
 //! Calls `base`, `index`, `supply`, `dirty`, `mapping`; `read` for missing pages; `writeback` where
 //! a write must wait for an earlier write group or for a truncation of the backend.

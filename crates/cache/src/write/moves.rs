@@ -91,9 +91,8 @@ pub(crate) fn move_page<S: RefScheme>(mapping: &Mapping<S>, page: PageNr, node: 
     failure
 }
 
-/// Moves the page in `frame` to `to`, and returns the old block. Returns `to` as an error if it is
-/// of another pool, if `frame` has no page of its size, or if the page is claimed, locked or
-/// referenced.
+/// Moves the page in `frame` to `to`, and returns the old block. Fails with `to` if it is of
+/// another pool or size, or if the page is missing, claimed, locked or referenced.
 pub(crate) fn move_out_of<'s, S: RefScheme>(
     supply: &'s Supply<S>,
     frame: FrameNr,

@@ -19,8 +19,7 @@
 //! the new frame in the slot. So pins and transfers never see bytes change, and no writer waits for
 //! them. The reference count alone decides, with no fence between it and the slot
 //! (`docs/adr/0007-*`): either a pin has its reference before the freeze, which fails, or the pin's
-//! `try_get` fails. New frames are allocated with no claim held, since the allocation may evict and
-//! wait.
+//! `try_get` fails. New frames are allocated with no claim held, since this may evict and wait.
 //!
 //! # Pages that are not read
 //!
@@ -53,7 +52,7 @@ use crate::write::raw;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bound {
-    /// Not past the end of the file. If a truncation puts the write there, nothing is written.
+    /// Not past the end of the file. If a truncation leaves the write past it, nothing is written.
     Within,
     /// Past the end, too. The caller holds the size lock, so the file cannot be truncated.
     Growing,

@@ -2,8 +2,7 @@
 //!
 //! [`PageGuardMut`] is owned by the thread that created it, and cannot be sent; a call of this
 //! thread that would wait for the guard fails ([`super::lock_wait`]). [`DetachedPageGuardMut`] has
-//! no owner and can be sent. [`PublishedPage`] remains after the new bytes of a `PageGuardMut` are
-//! published.
+//! no owner and can be sent. [`PublishedPage`] is a `PageGuardMut` whose bytes are published.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -60,7 +59,7 @@ struct LockedPage<'f, S: RefScheme> {
     bytes: Box<[u8]>,
     lsn: u64,
     at_end: AtEnd,
-    /// For the case of other references, allocated in advance so that the drop cannot fail.
+    /// Frame in case of other references, allocated in advance so that the drop cannot fail.
     spare: Option<UniqueFrame<'f, S>>,
     /// Dropped after the page was replaced.
     undecided: Option<Undecided<'f>>,

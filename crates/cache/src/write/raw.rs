@@ -17,8 +17,7 @@ pub(super) fn expect_write<S: RefScheme>(
 ) {
     let inside = off <= page_size && len <= page_size - off;
     assert!(inside, "the edit is not within a page");
-    // SAFETY: (P) views are kept in indices, and those in mappings, which own a strong reference to
-    // the pool. (F) Slots only name blocks of the pool, of the file's page size. (W) Nothing is
-    // written.
+    // SAFETY: (P) views are in indices, and those in mappings, which own a reference to the pool.
+    // (F) Slots only name blocks of the pool, of the file's page size. (W) Nothing is written.
     unsafe { view.bytes(frame.get(), off, len) }.expect_write();
 }

@@ -7,8 +7,7 @@
 //! by one thread at a time, as its authors expect.
 //!
 //! Protocol, in addition to that of writing pages ([`super`]), under the writeback lock:
-//! 1. Make the backend's size known. From here on it counts as unknown until all ranges have
-//!    completed.
+//! 1. Make the backend's size known. It then counts as unknown until all ranges have completed.
 //! 2. For each range, after its pages are unsynced and the callback has returned, submit its
 //!    request to the engine. The range keeps its references.
 //! 3. When the request completes, the range is written, or dirty again. Then drop its references.
@@ -206,8 +205,8 @@ mod imp {
                 };
                 match &result {
                     Ok(_) => {
-                        // S1 of `size` holds: bytes at lower offsets that are not written yet are
-                        // in resident pages.
+                        // S1 of `size` holds: unwritten bytes at lower offsets are in resident
+                        // pages.
                         let fill_size = self.mapping.fill_size().max(run.end());
                         self.mapping.store_fill_size(fill_size);
                         if let Some(writes) = self.mapping.writes_if_any()

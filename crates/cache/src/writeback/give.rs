@@ -213,7 +213,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         }
         match failures.failure {
             None => Ok(nr_taken),
-            // The caller repeats an interrupted sync, but no refusal of any kind by the program.
+            // The caller repeats the sync if the backend was interrupted. No refusal is repeated.
             Some(failure)
                 if next == Next::Sync
                     && failure.cause == Cause::Storage

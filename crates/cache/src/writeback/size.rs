@@ -3,8 +3,7 @@
 //! While pages past the backend's end are dirty, the backend is shorter than the file, and readers
 //! see the gap as zeros (`read::fill`). After a failed call, the size is queried from the backend.
 //! If the query fails too, or the backend panics in such a call, the size is *unknown*, and is set
-//! before anything else is written. A panic resumes once the recorded state is consistent with an
-//! unknown size.
+//! before anything else is written. A panic resumes once the recorded state is consistent.
 //!
 //! Invariants while a thread holds the writeback lock and the size is known.
 //! - S1: the size that fills use is the size of the backend. So no fill reads a byte that was
@@ -227,8 +226,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
         Ok(())
     }
 
-    /// Extends the backend of a file in whole pages to hold `end` pages (P1), with no page in
-    /// flight.
+    /// Extends the backend of a file in whole pages to `end` pages (P1), with no page in flight.
     pub(super) fn reach_pages(self, storage: &mut Storage, end: PageNr) -> io::Result<()> {
         let wanted = end * self.0.page_size() as u64;
         if wanted <= self.0.layout().pages_end(self.0.fill_size()) {
@@ -254,8 +252,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
         }
     }
 
-    /// Zeros what an earlier program left past the last whole page. The next growth retries
-    /// failures.
+    /// Zeros bytes that an earlier program left past the last whole page. The next growth retries.
     fn settle_rest(self, storage: &mut Storage) -> io::Result<()> {
         if !storage.may_have_rest {
             return Ok(());

@@ -19,7 +19,7 @@ pub(super) fn call<S: RefScheme, T: Send + 'static>(
     let engines = mapping.engines();
     Some(Errand::begin(engines, key, move || {
         let answer = call(visitor.mapping());
-        // Before the wake-up of the task, which may drop the last handle of the file.
+        // Dropped before the task is woken, since the task may drop the last handle of the file.
         drop(visitor);
         answer
     }))

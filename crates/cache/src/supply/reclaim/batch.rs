@@ -4,7 +4,7 @@
 //! the order of the policy, and takes one frame. The others stay free locally for the next requests
 //! of its thread. So one of many misses does the work for all, and can prefetch metadata, leaves
 //! and slots of the next pages. In a small cache the batch is small, since free frames hold no
-//! pages. No thread of the cache does this in advance: to wake it would take a miss longer than its
+//! pages. No thread of the cache does this in advance: to wake it would take longer than a miss's
 //! part of the batch.
 //!
 //! Failure. A batch that finds nothing to evict is empty. A request that must not wait then fails.
@@ -53,9 +53,8 @@ impl<'s, S: RefScheme> Batches<'s, S> {
         found
     }
 
-    /// Evicts pages until `nr` frames are free, as far as possible, and the empty leaves in excess
-    /// of their limit. Returns the freed blocks and the number of evicted pages, or `None` under
-    /// CLOCK.
+    /// Evicts pages until `nr` frames are free, as far as possible, and empty leaves beyond their
+    /// limit. Returns the freed blocks and the number of evicted pages, or `None` under CLOCK.
     ///
     /// Then one scan of the hazard slots ends the protection of queried pages without hazards. If
     /// the batch freed nothing and the scan ended any protection, one more batch follows.

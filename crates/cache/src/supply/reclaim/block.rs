@@ -1,8 +1,7 @@
 //! Reclaim of blocks: contiguous frames, for pages larger than a frame.
 //!
 //! If pages were evicted one by one until enough of them are contiguous, nearly all might be
-//! evicted. So a request first searches for a *place*, an aligned range of frames, that it can
-//! free:
+//! evicted. So a request searches for a *place*, an aligned range of frames, that it can free:
 //!
 //! 1. Scan the places from the clock hand on. The scan changes only accessed bits, and queries
 //!    frames. A place is *fit* if each frame in it is free, or contains a clean page or an empty
@@ -19,8 +18,8 @@
 //! the frame of a leaf by evicting all pages of the leaf, wherever they are. On average these are
 //! few: if each place contains a leaf in use, a leaf has fewer pages than a place has frames. A
 //! place with a frame that the budget withholds is never fit. Such frames are few: one for every
-//! few open files, one for each 512 leaves of which any is in use, one for each leaf cluster in use
-//! of a file open for writing, and those for bounce buffers.
+//! few open files, one for each part of 512 leaves with a leaf in use, one for each leaf cluster in
+//! use of a file open for writing, and those for bounce buffers.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, Order, TryGetFrame, UniqueFrame};

@@ -167,8 +167,8 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         })
     }
 
-    /// Evicts up to `nr` pages: in the order of the queues, and then by passes, of which the last
-    /// ignores the accessed bits. Returns their number.
+    /// Evicts up to `nr` pages: in the order of the queues, and then by passes. The last pass
+    /// ignores the accessed bits. Returns the number of evicted pages.
     pub(crate) fn evict_pages(self, nr: usize) -> usize {
         let mut evicted = self.evict_queued(nr);
         for marks in [Marks::Respected, Marks::Respected, Marks::Ignored] {
@@ -193,7 +193,6 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         evicted
     }
 
-    /// As [`evict_pages`](Self::evict_pages), in the order of the queues.
     fn evict_queued(self, nr: usize) -> usize {
         let mut evicted = 0;
         while evicted < nr {

@@ -203,8 +203,7 @@ impl<'r, P: Pages> Run<'r, P> {
         }
     }
 
-    /// Like [`Run::settle`]. If the page has moved, returns its new frame, which inherits the
-    /// position.
+    /// Like [`Run::settle`]. If the page has moved, returns its new frame, which gets its place.
     fn settle_but_moved(&mut self, frame: u32, note: Note) -> Option<u32> {
         let start = frame;
         let mut next = self.settle_one(frame, note);

@@ -1,5 +1,4 @@
-//! Waits for a change of a word, possibly as long as I/O. A thread sleeps; a task registers a
-//! waker.
+//! Waits for a change of a word, perhaps as long as I/O. A thread sleeps; a task stores a waker.
 //!
 //! A word is hashed to a bit of the *filter*, and the bit to the *stripe* whose lock protects the
 //! bit. A bit is set while a waiter is registered for a word of that bit.

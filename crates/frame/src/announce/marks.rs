@@ -267,8 +267,7 @@ impl Announcements {
         }
     }
 
-    /// Executes steps a to f. Returns the number of reset protections. The caller holds no lock or
-    /// gate.
+    /// Steps a to f. Returns the number of reset protections. The caller holds no lock or gate.
     #[cold]
     pub(crate) fn look<S: RefScheme>(&self, lists: &FreeLists<S>) -> usize {
         let state = self.lock();

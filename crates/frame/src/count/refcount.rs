@@ -149,8 +149,7 @@ impl<S: RefScheme> RefCount<S> {
         S::get(&self.word);
     }
 
-    /// Puts one reference. Memory order: release, and acquire if it was the last. Panics like
-    /// `get`.
+    /// Puts a reference. Memory order: release; acquire if it was the last. Panics like `get`.
     #[inline]
     pub fn put(&self) -> Put {
         self.sub_and_test(1)

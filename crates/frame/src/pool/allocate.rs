@@ -32,8 +32,7 @@ impl<S: RefScheme> FramePool<S> {
         Some(UniqueFrame::new(self, frame, order))
     }
 
-    /// Allocates a block for `request`. Fails if the node does not exist, or no permitted one has a
-    /// block.
+    /// Allocates for `request`. Fails if the node does not exist, or no permitted node has a block.
     #[cold]
     pub fn alloc_by(&self, request: &AllocRequest) -> Result<UniqueFrame<'_, S>, AllocError> {
         let frame = self.allocator().alloc_by(request)?;

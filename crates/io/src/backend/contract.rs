@@ -147,8 +147,7 @@ pub trait Backend: Debug + Send + Sync + 'static {
     }
 
     /// Returns the file whose bytes engines may transfer by its descriptor. Called once, at the
-    /// open. A backend that does more than transfer bytes (count, check, translate) must return
-    /// `None`.
+    /// open. A backend that counts, checks or translates bytes must return `None`.
     #[cfg(not(loom))]
     fn raw_file(self: Arc<Self>) -> Option<Arc<dyn RawFile>> {
         None

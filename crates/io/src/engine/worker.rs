@@ -308,8 +308,7 @@ impl Engine for WorkerEngine {
 }
 
 impl Drop for WorkerEngine {
-    /// Submitted requests are still performed. The drop, perhaps on an engine's thread, waits for
-    /// none.
+    /// Submitted requests are performed. The drop, perhaps on an engine's thread, does not wait.
     fn drop(&mut self) {
         if self.shared.owner.check().is_err() {
             return;

@@ -8,7 +8,6 @@ use std::os::fd::AsRawFd;
 
 use super::open::again;
 
-/// Checks that `file` can be read.
 pub(super) fn check_readable(file: &File) -> io::Result<()> {
     let flags = flags(file)?;
     if flags & libc::O_PATH != 0 || flags & libc::O_ACCMODE == libc::O_WRONLY {

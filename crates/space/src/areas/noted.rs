@@ -97,8 +97,7 @@ impl<S: RefScheme> NotedFiles<S> {
         }
     }
 
-    /// Steps b to d, for areas of files that overlap `range`, with the structure lock held for
-    /// writing.
+    /// Steps b to d for file areas that overlap `range`. The structure lock is held for writing.
     pub(crate) fn forget(
         &self,
         writers: &Writers,

@@ -1,6 +1,7 @@
 //! Resources of all spaces of a pool: its frames, their source, and the stoppable writers.
 //!
-//! - Owns: the pool and its [`source`]. Most unsafe code is in [`view`] and [`raw`].
+//! - Owns: the pool ([`frames`]), its [`source`] and [`stock`], and the [`writers`]. Most unsafe
+//!   code is in [`view`] and [`raw`].
 //! - Promises: an allocation may evict clean pages and wait for fills, but not for writeback. If
 //!   that is needed, the operation releases all locks, waits, and is repeated
 //!   ([`frames::Supply::with_room`]). While writers are stopped, none is at work.

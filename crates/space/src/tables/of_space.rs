@@ -92,8 +92,7 @@ impl<S: RefScheme> PageTables<S> {
         self.edition.load(Ordering::Relaxed) == edition
     }
 
-    /// Changes an entry (D1). The caller holds the unsharing lock, or the structure lock for
-    /// writing.
+    /// Changes an entry (D1), with the unsharing lock held, or the structure lock for writing.
     pub(crate) fn set(&self, word: &AtomicU64, pmd: Pmd) {
         let before = Directory::look(word);
         Directory::set(word, pmd);

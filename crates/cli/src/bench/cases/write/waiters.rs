@@ -239,7 +239,7 @@ impl BesideWaiters {
     }
 }
 
-/// Polls `tasks`, all of which must still wait.
+/// Polls `tasks`, and fails unless each of them still waits.
 fn check_waiting(tasks: &mut [Pin<Box<ReadAt<'_>>>]) -> Result<(), Failure> {
     let mut context = Context::from_waker(Waker::noop());
     for task in tasks {

@@ -1079,7 +1079,7 @@ int pw_open_options_set_before_write(struct pw_open_options *options,
  * succeed. ::pw_close of the handle through which a call needs the page returns ::PW_ERROR_BUSY.
  *
  * Each call of this function creates a distinct codec. To open a file that is already open, the
- * rule for callbacks applies: with a different codec, ::pw_open fails with
+ * rule of ::pw_open_options_set_before_write applies: with a different codec, ::pw_open fails with
  * ::PW_ERROR_OPTIONS_MISMATCH.
  *
  * Errors: ::PW_ERROR_HANDLE; ::PW_ERROR_ARGUMENT if only one of `before_write` and `after_read` is
@@ -1472,8 +1472,9 @@ int pw_advise(struct pw_file *file, int64_t offset, int64_t length, int advice);
 
 /**
  * Submits reads of the missing pages of several ranges, all at once, without waiting for them. The
- * call is a hint: it skips pages past the end of the file and pages for which it would have to
- * wait, and reads at most as many as fit in an eighth of the cache.
+ * call is a hint: it reads no page past the end of the file, and at most as many as fit in an
+ * eighth of the cache. The first missing page for which memory is not available at once ends the
+ * whole call: that page and all later ones are not read.
  *
  * `ranges`: array of `count` ranges. `nr_pages`: null, or receives the number of submitted pages.
  *

@@ -269,7 +269,7 @@ pub unsafe extern "C" fn pw_open_options_set_before_write(
 /// succeed. ::pw_close of the handle through which a call needs the page returns ::PW_ERROR_BUSY.
 ///
 /// Each call of this function creates a distinct codec. To open a file that is already open, the
-/// rule for callbacks applies: with a different codec, ::pw_open fails with
+/// rule of ::pw_open_options_set_before_write applies: with a different codec, ::pw_open fails with
 /// ::PW_ERROR_OPTIONS_MISMATCH.
 ///
 /// Errors: ::PW_ERROR_HANDLE; ::PW_ERROR_ARGUMENT if only one of `before_write` and `after_read` is

@@ -512,8 +512,9 @@ pub unsafe extern "C" fn pw_advise(
 }
 
 /// Submits reads of the missing pages of several ranges, all at once, without waiting for them. The
-/// call is a hint: it skips pages past the end of the file and pages for which it would have to
-/// wait, and reads at most as many as fit in an eighth of the cache.
+/// call is a hint: it reads no page past the end of the file, and at most as many as fit in an
+/// eighth of the cache. The first missing page for which memory is not available at once ends the
+/// whole call: that page and all later ones are not read.
 ///
 /// `ranges`: array of `count` ranges. `nr_pages`: null, or receives the number of submitted pages.
 ///

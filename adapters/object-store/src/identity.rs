@@ -97,7 +97,7 @@ impl State {
     /// Compares this state with a later description of the object:
     ///
     /// - `Different` if sizes, versions or tags differ. Tags are compared without quotes and
-    ///   strength, since a server may call a tag weak first and strong later.
+    ///   strength, since a server may mark a tag as weak first and as strong later.
     /// - `Same` if versions or strong tags are equal.
     /// - Otherwise `Different` if the times differ, `Same` if they are equal and each later state
     ///   has another time, and else `Unproven`.
@@ -130,7 +130,7 @@ impl State {
                 last_modified: time.into(),
                 ..self.meta.clone()
             },
-            // A state that is the same at another time has a tag or a version.
+            // An equal tag or version has proved the state, so its time is not needed.
             has_distinct_time: false,
         })
     }

@@ -51,8 +51,8 @@
 //! empty range go to the store unchanged (the latter once the object is open). So do requests for
 //! objects that the cache cannot serve:
 //!
-//! - larger than 4 MiB, from a server without ranges. They are passed on for a minute before the
-//!   next try. (Smaller ones are requested whole.)
+//! - larger than 4 MiB, from a server that does not support ranges. They are passed on for a minute
+//!   before the next try. (Smaller ones are requested whole.)
 //! - with a content encoding, and another number of bytes than the size in the metadata.
 //! - found to be replaced at each of four tries of a get. They are passed on for a minute.
 //!   (`get_ranges` tries again and then fails, since separate requests may see several states.)

@@ -408,7 +408,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Requests `range`. Fails if the answer is of another range, or provably of another state.
+    /// Requests `range`. Fails if the answer is for another range, or provably of another state.
     async fn answer(&self, range: &Range<u64>) -> Result<GetResult, Shared> {
         let result = self.request(range).await?;
         if !self.state.may_have_bytes_of(&result.meta) {
@@ -423,7 +423,7 @@ impl Inner {
         Ok(result)
     }
 
-    /// Records that the store has ranges, unless `range` is the whole object, which proves nothing.
+    /// Records that the store supports ranges, unless `range` is the whole object.
     fn note_range(&self, range: &Range<u64>) {
         if !self.is_all(range) {
             // ORDERING: Relaxed; the flag orders no other data.
@@ -431,7 +431,8 @@ impl Inner {
         }
     }
 
-    /// Returns the error of a body that failed. The answer was of `range`, so the store has ranges.
+    /// Returns the error of a body that failed. The answer was for `range`, so the store supports
+    /// ranges.
     fn broken_off(&self, range: &Range<u64>, error: Error) -> Shared {
         self.note_range(range);
         Shared::of_known(error)

@@ -78,7 +78,7 @@ impl Opener {
                     now = Some(described);
                 }
                 Err(error @ Error::NotFound { .. }) => return Err(Shared::new(error)),
-                // The object may be empty now, or the server has no ranges.
+                // The object may be empty now, or the server may not support ranges.
                 Err(error) => tracing::debug!(%error, "a probe failed"),
             }
         }
@@ -152,7 +152,7 @@ impl Opener {
             Ok(now) if self.is_in_tier(tier, location, &now.meta, range.as_ref()) => {
                 // The tier has pages under the tags of gets, so the head has returned such a tag.
                 self.note_head(sends_head.then_some(Verdict::Same), Verdict::Same);
-                // The range in the answer to a head does not prove that the store has ranges.
+                // The range in the answer to a head does not prove that the store supports ranges.
                 let is_part = !sends_head && now.range == (0..1) && now.meta.size > 1;
                 let opened_by = match is_part {
                     true => OpenedBy::Part,

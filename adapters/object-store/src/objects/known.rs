@@ -18,7 +18,7 @@ pub(super) const MAX_FIRST_BYTES: u64 = 4 << 20;
 /// Answer by which an object was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OpenedBy {
-    /// A part of the object, so the store has ranges.
+    /// A part of the object, so the store supports ranges.
     Part,
     /// The whole object, or its metadata after a request for a range has failed.
     Whole,
@@ -90,12 +90,12 @@ impl Known {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// Whether the object is received whole from a store without ranges.
+    /// Whether the object is received whole from a store that does not support ranges.
     pub(crate) fn is_small(&self) -> bool {
         self.state.meta.size <= MAX_FIRST_BYTES
     }
 
-    /// Whether a store without ranges may be the cause of `error`.
+    /// Whether `error` may be caused by a store that does not support ranges.
     pub(crate) fn may_lack_ranges(&self, error: &Shared) -> bool {
         !self.object.has_ranges() && !error.is_abandoned() && !error.is_timeout()
     }

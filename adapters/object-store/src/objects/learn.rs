@@ -51,7 +51,7 @@ impl Opener {
                             result.range
                         )));
                     }
-                    // A whole object does not prove that the store has ranges.
+                    // A whole object does not prove that the store supports ranges.
                     let opened_by = match result.range == (0..size) {
                         true => OpenedBy::Whole,
                         false => OpenedBy::Part,
@@ -68,11 +68,12 @@ impl Opener {
                     | Error::InvalidPath { .. },
                     _,
                 ) => return Err(Shared::new(error)),
-                // Azure has no suffixes. The first page will do: its answer has the size.
+                // Azure does not support suffixes. The first page suffices: its answer has the
+                // size.
                 (Error::NotSupported { .. }, GetRange::Suffix(_)) => {
                     wanted = GetRange::Bounded(0..self.page_size);
                 }
-                // The object may end before the range, or the server may have no ranges. Only
+                // The object may end before the range, or the server may not support ranges. Only
                 // `NotSupported` proves the latter, and then a large object cannot be cached.
                 _ => {
                     let has_none = matches!(error, Error::NotSupported { .. });

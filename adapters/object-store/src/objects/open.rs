@@ -40,7 +40,8 @@ pub(crate) const MAX_ABANDONED: u32 = 4;
 pub(crate) enum Source {
     /// The tier if it has them, and else the store.
     Any,
-    /// The store alone. Used after a failure: without ranges, it cannot send single missing pages.
+    /// The store alone. Used after a failure: a store that does not support ranges cannot send
+    /// single missing pages.
     Store,
 }
 

@@ -148,7 +148,7 @@ impl Gets {
             return Next::PassOn;
         }
         if known.opened_by == OpenedBy::Metadata && known.may_lack_ranges(error) {
-            // The next opening requests bytes, and so shows whether the store has ranges.
+            // The next opening requests bytes, and so shows whether the store supports ranges.
             table.forget_state(known);
             if nr_tries < MAX_TRIES {
                 return Next::Repeat;
@@ -251,7 +251,7 @@ impl Gets {
             let opened = self.opener.open(location, first.as_ref(), source(nr_tries));
             let known = match opened.await {
                 Ok(known) => known,
-                // If the store answered, its separate requests might see several states.
+                // Not passed on: separate requests to the store might see several states.
                 Err(error) if error.is_disputed() && nr_tries < MAX_TRIES => {
                     self.opener.table.forget_disputed(location);
                     continue;
@@ -278,7 +278,7 @@ impl Gets {
             };
             match self.after(&known, &error, nr_tries) {
                 Next::Repeat => {}
-                // If the store answered, its separate requests might see several states.
+                // Not passed on: separate requests to the store might see several states.
                 Next::PassOn if error.is_of_change() => return Err(error.into_store_error()),
                 Next::PassOn => return self.opener.store.get_ranges(location, ranges).await,
                 Next::Fail => return Err(error.into_store_error()),

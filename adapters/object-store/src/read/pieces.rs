@@ -25,7 +25,8 @@ pub(crate) fn end_of_piece(start: u64, end: u64) -> u64 {
 
 /// Returns a stream of `first` and then of `range` in pieces, with the extensions of the current
 /// get. If the object was replaced, the stream fails, and a later get reads the new state. If the
-/// store may lack ranges, it fails, too, and later gets are passed on or first request bytes.
+/// store may not support ranges, the stream fails too, and later gets are passed on or first
+/// request bytes.
 pub(crate) fn pieces(
     answers: Answers,
     opener: Arc<Opener>,

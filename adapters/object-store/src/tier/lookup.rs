@@ -35,7 +35,7 @@ fn remove_at<T: Copy + Default + PartialEq>(
     let empty = T::default();
     let mask = slots.len() - 1;
     let mut at = next_slot(slots, hole);
-    // Contents of the used slots that follow move into the hole, unless it is before their home.
+    // Move the contents of each following used slot into the hole, unless their home is after it.
     while slots[at] != empty {
         let home = home_of(slots[at]);
         if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {

@@ -144,7 +144,7 @@ fn nonce() -> [u8; NONCE_BYTES] {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     // ORDERING: Relaxed; only uniqueness matters.
     let nr = NEXT.fetch_add(1, Ordering::Relaxed);
-    // Each `RandomState` has keys from the random numbers of the system.
+    // Each `RandomState` has different keys, derived from random numbers of the system.
     let random = || RandomState::new().hash_one(nr).to_le_bytes();
     let mut nonce = [0; NONCE_BYTES];
     nonce[..8].copy_from_slice(&nr.to_le_bytes());

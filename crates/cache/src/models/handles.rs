@@ -52,26 +52,34 @@ fn loom_exclusive_open_vs_open() {
     });
 }
 
-/// An exclusive open succeeds only after two drops of handles, and sees what both have written.
+/// An exclusive open succeeds only after one handle is dropped and another is closed, and sees what
+/// both threads have written. A close makes the file durable before it removes the writer.
 #[test]
 fn loom_exclusive_open_vs_remove() {
     explore(3, || {
         let file = Arc::new(File::default());
         assert!(file.open(false));
         let _ = file.handles.add(Handle::Write);
-        let droppers = [0, 1].map(|writer| {
+        let drops = {
             let file = Arc::clone(&file);
             thread::spawn(move || {
-                file.write(writer);
+                file.write(0);
                 let _ = file.handles.remove(Handle::Write);
             })
-        });
+        };
+        let closes = {
+            let file = Arc::clone(&file);
+            thread::spawn(move || {
+                let _ = file.handles.remove_keeping_writer();
+                file.write(1);
+                file.handles.remove_writer();
+            })
+        };
         if file.open(true) {
             assert!([0, 1].into_iter().all(|writer| file.has_written(writer)));
         }
-        for dropper in droppers {
-            dropper.join().unwrap();
-        }
+        drops.join().unwrap();
+        closes.join().unwrap();
     });
 }
 

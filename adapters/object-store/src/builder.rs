@@ -171,8 +171,8 @@ impl<T: Wrapped + ?Sized> Builder<T> {
     /// ([`nr_disk_loads`](crate::Metrics::nr_disk_loads)), all pages are requested from the store.
     ///
     /// Pages that wait to be written to the folder are copies outside the capacity. At most a
-    /// sixteenth of [`capacity`](Self::capacity) waits; this limit is at least 64 and at most 65536
-    /// pages. Further pages are not stored.
+    /// sixteenth of the capacity (with [`cache`](Self::cache), of the given cache's) waits; this
+    /// limit is at least 64 and at most 65536 pages. Further pages are not stored.
     #[must_use]
     pub fn disk(mut self, folder: impl Into<PathBuf>, bytes: u64) -> Self {
         self.disk = Some((folder.into(), bytes));
@@ -253,7 +253,7 @@ impl<T: Wrapped + ?Sized> Builder<T> {
         let tier = match &self.disk {
             Some((folder, bytes)) => {
                 let counters = Arc::clone(&traffic.counters);
-                let most_waiting = most_waiting(self.capacity, page_size);
+                let most_waiting = most_waiting(capacity, page_size);
                 let tier = Tier::open(
                     folder,
                     *bytes,

@@ -33,7 +33,7 @@ counters! {
     nr_requests,
     /// Bytes of missing pages that were requested from the store.
     bytes_missing,
-    /// Received bytes, including those between merged pages. Answers whose body fails do not count.
+    /// Bytes of complete answers, including those between merged pages.
     bytes_fetched,
     /// Requests saved by merging.
     nr_merged,

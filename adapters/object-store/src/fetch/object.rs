@@ -181,10 +181,10 @@ impl Object {
         };
         let (bytes, is_encoded) = inner.traffic.limited(&inner.location, bytes).await?;
         drop(permit);
-        inner.traffic.counters.bytes_fetched.add(bytes.len() as u64);
         if bytes.len() as u64 != len {
             return Err(inner.cut(&range, range.start + bytes.len() as u64, is_encoded));
         }
+        inner.traffic.counters.bytes_fetched.add(len);
         inner.note_range(&range);
         Ok(bytes)
     }

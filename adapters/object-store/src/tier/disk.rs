@@ -137,7 +137,7 @@ impl Inner {
                     self.counters.bytes_to_disk.add(bytes.len() as u64);
                 }
                 Err(error) => {
-                    lock(slots).drop_page(place);
+                    lock(slots).free_unfilled(place);
                     self.fail(&error);
                 }
             }

@@ -138,10 +138,14 @@ impl Slots {
         self.notes.arrived(entry.place, ghost);
     }
 
-    /// Frees a place whose contents are unknown or damaged.
+    /// Frees a place from [`Self::make_room`] that was not filled.
+    pub(super) fn free_unfilled(&mut self, place: u32) {
+        self.table.free.push(place);
+    }
+
+    /// Removes the page of a place, if it has one, and frees the place.
     pub(super) fn drop_page(&mut self, place: u32) {
-        self.table.clear(place);
-        if !self.table.free.contains(&place) {
+        if self.table.clear(place).is_some() {
             self.table.free.push(place);
         }
     }

@@ -8,8 +8,8 @@
 //! seconds, and megabytes of the file. The system calls of one backend are counted by
 //! `strace -f -c target/release/examples/redb pagewell`.
 //!
-//! One cache is the only one that writes to a file, and knows no changes by others. So redb's modes
-//! that let several databases share a file (`SingleWriter`, `MultiWriter`) need redb's own backend:
+//! A cache must be the only writer of its files, and does not detect changes by others. So redb's
+//! modes that let several databases share a file (`SingleWriter`, `MultiWriter`) need its backend:
 //! of redb 4.6.0's tests over this backend, 614 pass and the 34 of these modes fail.
 
 use std::io;

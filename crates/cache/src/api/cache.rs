@@ -40,7 +40,7 @@ use crate::supply::reclaim::reclaimer::Reclaimer;
 ///   the sync if the limit is below the file's size. A thread of the program that writes back in a
 ///   sync then gets SIGXFSZ, as for `write(2)`; threads of the cache have it blocked.
 /// - Stack: the creation of a cache needs 32 KiB, an open or a close of a file 16 KiB, any other
-///   call 12 KiB (80 KiB without optimization). Callbacks and backends of the program need more.
+///   call 12 KiB (80 KiB without optimization), plus that of the program's callbacks and backends.
 pub struct Cache<S: RefScheme = LockBit> {
     pub(super) files: Arc<Files<S>>,
     pub(super) page_size: PageSize,

@@ -49,7 +49,7 @@ fn check_by<S: RefScheme>(
     if is_proven(open, new)? {
         return Ok(());
     }
-    // The open file's lock is visible through every descriptor of it.
+    // The open file's lock is visible through every other open file description of the file.
     if open.target().is_locked() && is_lock_visible(new) == Some(false) {
         return Err(ambiguous());
     }

@@ -48,7 +48,8 @@ pub enum TokenState {
     /// claim usually lasts as long as a write of a page. If a file with a page codec is opened for
     /// writing or extended, a claim of its last page lasts up to two transfers and two codec calls.
     Busy,
-    /// The page was (or may have been) written, moved, removed or truncated, or is of another file.
+    /// The page was (or may have been) written, moved, removed or truncated, or the token is of
+    /// another file.
     Changed,
 }
 

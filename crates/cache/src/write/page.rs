@@ -52,7 +52,8 @@ use crate::write::raw;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bound {
-    /// Not past the end of the file. If a truncation leaves the write past it, nothing is written.
+    /// Not past the end of the file. If a truncation leaves a byte of the write past the end,
+    /// nothing is written.
     Within,
     /// Past the end, too. The caller holds the size lock, so the file cannot be truncated.
     Growing,

@@ -252,7 +252,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
         }
     }
 
-    /// Zeros bytes that an earlier program left past the last whole page. The next growth retries.
+    /// Zeros bytes that an earlier program left past the last whole page. If this fails, the next
+    /// growth tries again.
     fn settle_rest(self, storage: &mut Storage) -> io::Result<()> {
         if !storage.may_have_rest {
             return Ok(());

@@ -205,8 +205,7 @@ mod imp {
                 };
                 match &result {
                     Ok(_) => {
-                        // S1 of `size` holds: unwritten bytes at lower offsets are in resident
-                        // pages.
+                        // S1 of `size`: unwritten bytes at lower offsets are in resident pages.
                         let fill_size = self.mapping.fill_size().max(run.end());
                         self.mapping.store_fill_size(fill_size);
                         if let Some(writes) = self.mapping.writes_if_any()

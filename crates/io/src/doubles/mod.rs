@@ -1,7 +1,6 @@
 //! Test doubles of backends, which fail as storage does.
 //!
-//! They keep the contract of [`Backend`](crate::Backend), but for requested faults. Choices are
-//! seeded.
+//! They keep the contract of [`Backend`](crate::Backend), but for faults. Choices are seeded.
 
 mod fault;
 mod rng;

@@ -209,8 +209,7 @@ mod tests {
         assert!(queue.is_at_rest() && queue.nr_ready() == 0);
     }
 
-    /// Adds a new backend to `files`, with 100 jobs. Starts those that may start; returns their
-    /// number.
+    /// Adds a new backend to `files`, with 100 jobs. Starts what may start; returns the number.
     fn hang(queue: &mut Queue<Job>, files: &mut Vec<Arc<dyn Backend>>) -> usize {
         let hung = file();
         for _ in 0..100 {

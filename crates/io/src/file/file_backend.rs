@@ -100,8 +100,7 @@ impl FileBackend {
     }
 
     /// Creates a read-only backend of an open file with this policy for direct I/O, which
-    /// duplicates of the descriptor share. Fails as [`open_for_reading`](Self::open_for_reading)
-    /// does.
+    /// duplicates of the descriptor share. Fails as [`open_for_reading`](Self::open_for_reading).
     pub fn from_file_for_reading(file: File, direct: Direct) -> io::Result<Self> {
         Self::check_readable(&file)?;
         let mut backend = Self::new(file, Access::Read, Direct::Never)?;

@@ -1,4 +1,4 @@
-//! Behaviour of the reference count, for both schemes: by the interface, beside a naive twin, at the
+//! Behaviour of the reference count, for each scheme: by the interface, beside a naive twin, at the
 //! limits, under misuse, and with many threads. The races are explored in `loom_refcount`.
 
 #![cfg(not(loom))]
@@ -8,12 +8,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 
-use pagewell_frame::refcount::{CasLoop, LockBit, Put, RefCount, RefScheme, TryGet};
+use pagewell_frame::refcount::{AssumeOne, CasLoop, LockBit, Put, RefCount, RefScheme, TryGet};
 use pagewell_frame::refword::{LOCK, MAX_REFS, MAX_TRY, RESET_THRESHOLD};
 use proptest::prelude::*;
 
 /// Makes each generic function a test of each scheme.
-macro_rules! for_both_schemes {
+macro_rules! for_each_scheme {
     ($($name:ident)*) => {
         mod lock_bit {
             $(
@@ -31,10 +31,18 @@ macro_rules! for_both_schemes {
                 }
             )*
         }
+        mod assume_one {
+            $(
+                #[test]
+                fn $name() {
+                    super::$name::<super::AssumeOne>();
+                }
+            )*
+        }
     };
 }
 
-for_both_schemes! {
+for_each_scheme! {
     a_page_lives_from_set_to_the_last_put
     several_references_are_taken_and_put_at_once
     a_freeze_needs_the_exact_count
@@ -250,6 +258,7 @@ fn child_that_gets_beyond_the_limit() {
     match std::env::var(BEYOND_THE_LIMIT).as_deref() {
         Ok("lock-bit") => RefCount::<LockBit>::new(MAX_REFS).get(),
         Ok("cas-loop") => RefCount::<CasLoop>::new(MAX_REFS).get(),
+        Ok("assume-one") => RefCount::<AssumeOne>::new(MAX_REFS).get(),
         _ => {}
     }
 }
@@ -260,7 +269,7 @@ fn child_that_gets_beyond_the_limit() {
 fn a_get_beyond_the_limit_aborts() {
     use std::os::unix::process::ExitStatusExt;
 
-    for scheme in [LockBit::NAME, CasLoop::NAME] {
+    for scheme in [LockBit::NAME, CasLoop::NAME, AssumeOne::NAME] {
         let child = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "child_that_gets_beyond_the_limit"])
             .env(BEYOND_THE_LIMIT, scheme)

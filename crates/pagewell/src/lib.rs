@@ -80,7 +80,7 @@ pub mod refcount {
 /// `Space::fork_with` and `Space::migrate_with`.
 #[cfg(feature = "baselines")]
 pub mod baseline {
-    pub use pagewell_frame::refcount::CasLoop;
+    pub use pagewell_frame::refcount::{AssumeOne, CasLoop};
     pub use pagewell_space::{Engine, ForkMode};
 }
 

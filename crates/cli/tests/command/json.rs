@@ -275,8 +275,10 @@ fn a_quick_run_has_every_engine_ratio_case_block_and_number_of_threads() {
                 "lock-bit",
                 "cas-loop",
                 "bare",
+                "assume-one",
                 "lock-bit/cas-loop",
                 "lock-bit/bare",
+                "assume-one/cas-loop",
             ] {
                 expected.insert(("refcount".into(), what.into(), case.into(), 0, 0, threads));
             }
@@ -546,7 +548,7 @@ fn a_full_run_leaves_out_blocks_that_are_larger_than_the_file() {
 #[test]
 fn a_ratio_is_that_of_its_two_figures() {
     for (arguments, nr_ratios) in [
-        ("bench refcount --case own-count", 2),
+        ("bench refcount --case own-count", 3),
         ("bench contig --quick --case order-9", 5),
         ("bench alloc --case order-0-private", 5),
         ("bench write --size 64K --block 64 --case append", 2),

@@ -31,26 +31,7 @@ unsafe impl RefScheme for CasLoop {
     #[inline]
     fn try_add(word: &AtomicU32, n: u32) -> TryGet {
         // ORDERING: Acquire, E3: a load that sees the page locked pairs with `freeze`.
-        let mut seen = word.load(Ordering::Acquire);
-        // Bound: the CAS fails only if another thread has changed the word, and so made progress.
-        loop {
-            match CasLoopWord(seen).add_unless_zero(n) {
-                AddUnlessZero::Locked => return TryGet::Locked,
-                AddUnlessZero::Saturated => return TryGet::Saturated,
-                AddUnlessZero::Replace(with) => {
-                    // ORDERING: Acquire; on success E2 (from `set`, `unfreeze`), on failure E3.
-                    match word.compare_exchange_weak(
-                        seen,
-                        with,
-                        Ordering::Acquire,
-                        Ordering::Acquire,
-                    ) {
-                        Ok(_) => return TryGet::Taken,
-                        Err(now) => seen = now,
-                    }
-                }
-            }
-        }
+        try_add_expecting(word, n, word.load(Ordering::Acquire))
     }
 
     #[inline]
@@ -85,6 +66,27 @@ unsafe impl RefScheme for CasLoop {
         // ORDERING: AcqRel; acquire is E1 (from puts), release is E3 (to `try_get`s that fail).
         word.compare_exchange(expected, Self::LOCKED, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
+    }
+}
+
+/// Adds `n` unless the count is zero. The first compare-and-swap expects the word to be `seen`,
+/// which is not zero, or was loaded with acquire.
+#[inline]
+pub(super) fn try_add_expecting(word: &AtomicU32, n: u32, mut seen: u32) -> TryGet {
+    // Bound: after its first iteration, the CAS fails only if another thread has changed the word,
+    // and so made progress.
+    loop {
+        match CasLoopWord(seen).add_unless_zero(n) {
+            AddUnlessZero::Locked => return TryGet::Locked,
+            AddUnlessZero::Saturated => return TryGet::Saturated,
+            AddUnlessZero::Replace(with) => {
+                // ORDERING: Acquire; on success E2 (from `set`, `unfreeze`), on failure E3.
+                match word.compare_exchange_weak(seen, with, Ordering::Acquire, Ordering::Acquire) {
+                    Ok(_) => return TryGet::Taken,
+                    Err(now) => seen = now,
+                }
+            }
+        }
     }
 }
 

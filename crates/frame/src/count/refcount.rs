@@ -3,6 +3,7 @@
 //! [`RefCount::try_get`] requires no reference: the page may be free, the tail of a block, or
 //! frozen. Two schemes have one interface and the same ordering: [`LockBit`], whose `try_get` is a
 //! single fetch-and-add, and [`CasLoop`], the baseline, which adds unless the count is zero.
+//! [`AssumeOne`] is `CasLoop` without the load that precedes its compare-and-swap.
 //!
 //! # Protocol
 //!
@@ -76,6 +77,7 @@ use std::num::NonZeroU8;
 
 use pagewell_sync::atomic::{AtomicU32, Ordering};
 
+pub use crate::count::assume_one::AssumeOne;
 pub use crate::count::cas_loop::CasLoop;
 pub use crate::count::lock_bit::LockBit;
 pub use crate::count::scheme::{Put, RefScheme, TryGet};

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32 as Note, Ordering::SeqCst};
 
 use loom::cell::UnsafeCell;
 use loom::thread;
-use pagewell_frame::refcount::{CasLoop, LockBit, RefCount, RefScheme};
+use pagewell_frame::refcount::{AssumeOne, CasLoop, LockBit, RefCount, RefScheme};
 use pagewell_frame::refword::{LOCK, MAX_REFS, RESET_THRESHOLD};
 use pagewell_sync::atomic::{AtomicU32, Ordering, fence};
 
@@ -510,7 +510,7 @@ macro_rules! race {
 /// loom's complaint about accesses of the data that nothing orders.
 const UNORDERED: &str = "Causality violation";
 
-race!(increment_vs_free holds for LockBit CasLoop; rejects
+race!(increment_vs_free holds for LockBit CasLoop AssumeOne; rejects
     PutWithoutCas: "owned twice",
     PutIgnoresCas: "owned twice",
     PutLeavesZero: "taken from its owner",
@@ -525,14 +525,14 @@ race!(free_vs_free holds for LockBit CasLoop; rejects
     ZeroPutLooksAgain: "owned twice",
     ZeroPutByStore: "leaked",
 );
-race!(increment_vs_freeze holds for LockBit CasLoop; rejects
+race!(increment_vs_freeze holds for LockBit CasLoop AssumeOne; rejects
     FreezeByStore: "owned under a holder",
     FreezeFirst: "both failed",
     FreezeAtLeast: "owned under a holder",
     ZeroFreezeByStore: "owned under a holder",
     ZeroTryByStore: "taken from its owner",
 );
-race!(increment_vs_unfreeze holds for LockBit CasLoop; rejects
+race!(increment_vs_unfreeze holds for LockBit CasLoop AssumeOne; rejects
     UnfreezeByAddition: "references lost or made up",
     ResetByStore: "references lost or made up",
     ResetBySubtraction: "references lost or made up",
@@ -540,7 +540,7 @@ race!(increment_vs_unfreeze holds for LockBit CasLoop; rejects
     ZeroTryFirst: "references lost or made up",
     ZeroTryByStore: "references lost or made up",
 );
-race!(two_puts_vs_increment holds for LockBit CasLoop; rejects
+race!(two_puts_vs_increment holds for LockBit CasLoop AssumeOne; rejects
     PutWithoutCas: "owned twice",
     PutIgnoresCas: "owned twice",
     PutLooksAgain: "owned twice",
@@ -553,7 +553,7 @@ race!(reset_vs_reset holds for LockBit CasLoop; rejects
     ZeroTryAnyway: "taken from its owner",
     ZeroTryFirst: "taken from its owner",
 );
-race!(reset_vs_allocation holds for LockBit CasLoop; rejects
+race!(reset_vs_allocation holds for LockBit CasLoop AssumeOne; rejects
     ResetByStore: "leaked",
     ResetBySubtraction: "not the bare lock",
     ResetByLookAndStore: "leaked",
@@ -591,19 +591,19 @@ race!(user_then_freeze holds for LockBit CasLoop; rejects
     ZeroPutRelaxed: UNORDERED,
     ZeroFreezeWithoutAcquire: UNORDERED,
 );
-race!(unfreeze_then_user holds for LockBit CasLoop; rejects
+race!(unfreeze_then_user holds for LockBit CasLoop AssumeOne; rejects
     StoreRelaxed: UNORDERED,
     TryRelaxed: UNORDERED,
     ZeroStoreRelaxed: UNORDERED,
     ZeroTryRelaxed: UNORDERED,
 );
-race!(allocation_then_user holds for LockBit CasLoop; rejects
+race!(allocation_then_user holds for LockBit CasLoop AssumeOne; rejects
     StoreRelaxed: UNORDERED,
     TryRelaxed: UNORDERED,
     ZeroStoreRelaxed: UNORDERED,
     ZeroTryRelaxed: UNORDERED,
 );
-race!(failed_try_vs_freeze holds for LockBit CasLoop; rejects
+race!(failed_try_vs_freeze holds for LockBit CasLoop AssumeOne; rejects
     FreezeWithoutRelease: "the stale slot again",
     TryRelaxed: "the stale slot again",
     ZeroFreezeWithoutRelease: "the stale slot again",
@@ -617,15 +617,15 @@ race!(reset_at_the_threshold_vs_unfreeze holds for LockBit; rejects
     ResetByStore: "references lost or made up",
     ResetByLookAndStore: "references lost or made up",
 );
-race!(saturated_try_vs_last_put holds for LockBit CasLoop; rejects
+race!(saturated_try_vs_last_put holds for LockBit CasLoop AssumeOne; rejects
     GiveBackBlindly: "leaked",
     ZeroGiveBackBlindly: "leaked",
 );
-race!(two_tries_at_the_limit holds for LockBit CasLoop; rejects
+race!(two_tries_at_the_limit holds for LockBit CasLoop AssumeOne; rejects
     NoGiveBack: "references lost or made up",
     ZeroTryByStore: "references lost or made up",
 );
-race!(misused_put_vs_try holds for LockBit CasLoop; rejects
+race!(misused_put_vs_try holds for LockBit CasLoop AssumeOne; rejects
     PutWithoutCheck: "the misuse was not noticed",
     ZeroPutWithoutCheck: "the misuse was not noticed",
 );

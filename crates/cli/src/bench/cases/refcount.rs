@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use pagewell::baseline::CasLoop;
+use pagewell::baseline::{AssumeOne, CasLoop};
 use pagewell::refcount::{LockBit, RefCount, RefScheme};
 
 use crate::bench::crew::{
@@ -17,14 +17,18 @@ use crate::bench::plan::{Case, Cell};
 use crate::failure::Failure;
 
 /// The engines, in the order of their lanes.
-pub(in crate::bench) const ENGINES: [&str; 3] = [LockBit::NAME, CasLoop::NAME, "bare"];
+pub(in crate::bench) const ENGINES: [&str; 4] =
+    [LockBit::NAME, CasLoop::NAME, "bare", AssumeOne::NAME];
 
 /// Which engine is compared with which.
-pub(in crate::bench) const RATIOS: [(&str, &str); 2] =
-    [(LockBit::NAME, CasLoop::NAME), (LockBit::NAME, "bare")];
+pub(in crate::bench) const RATIOS: [(&str, &str); 3] = [
+    (LockBit::NAME, CasLoop::NAME),
+    (LockBit::NAME, "bare"),
+    (AssumeOne::NAME, CasLoop::NAME),
+];
 
 /// One line each, for people.
-pub(in crate::bench) const LEGEND: [(&str, &str); 3] = [
+pub(in crate::bench) const LEGEND: [(&str, &str); 4] = [
     (
         LockBit::NAME,
         "try_get and put of Pagewell's reference count: one fetch-and-add each",
@@ -36,6 +40,10 @@ pub(in crate::bench) const LEGEND: [(&str, &str); 3] = [
     (
         "bare",
         "one fetch_add(1) and one fetch_sub(1) with the same orderings, and no rules",
+    ),
+    (
+        AssumeOne::NAME,
+        "the baseline without its load: the first compare-and-swap expects a count of 1",
     ),
 ];
 
@@ -72,11 +80,12 @@ pub(in crate::bench) fn run(
 pub(in crate::bench) fn lanes<'a>(
     counts: [&'a AtomicU32; ENGINES.len()],
 ) -> Vec<Box<dyn Lane + 'a>> {
-    let [lock_bit, cas_loop, bare] = counts;
+    let [lock_bit, cas_loop, bare, assume_one] = counts;
     vec![
         Box::new(Timed::new(Pair::<Counted<LockBit>>::on(lock_bit))),
         Box::new(Timed::new(Pair::<Counted<CasLoop>>::on(cas_loop))),
         Box::new(Timed::new(Pair::<Bare>::on(bare))),
+        Box::new(Timed::new(Pair::<Counted<AssumeOne>>::on(assume_one))),
     ]
 }
 
@@ -107,7 +116,7 @@ trait Engine: Send {
     fn pair(count: &AtomicU32) -> bool;
 }
 
-/// The library's count, in either scheme.
+/// The library's count, in one of its schemes.
 struct Counted<S>(PhantomData<S>);
 
 impl<S: RefScheme> Engine for Counted<S> {
@@ -167,18 +176,19 @@ mod tests {
 
     #[test]
     fn every_engine_gives_back_what_it_takes() {
-        let counts: [AtomicU32; 3] = Default::default();
+        let counts: [AtomicU32; ENGINES.len()] = Default::default();
         let words = counts.each_ref();
         prepare(&words);
         assert_eq!(Pair::<Counted<LockBit>>::on(words[0]).batch(10), Ok(()));
         assert_eq!(Pair::<Counted<CasLoop>>::on(words[1]).batch(10), Ok(()));
         assert_eq!(Pair::<Bare>::on(words[2]).batch(10), Ok(()));
+        assert_eq!(Pair::<Counted<AssumeOne>>::on(words[3]).batch(10), Ok(()));
         assert_eq!(check(&words), Ok(()));
     }
 
     #[test]
     fn a_lost_count_is_noticed() {
-        let counts: [AtomicU32; 3] = Default::default();
+        let counts: [AtomicU32; ENGINES.len()] = Default::default();
         let words = counts.each_ref();
         prepare(&words);
         words[1].store(2, Ordering::Relaxed);

@@ -22,7 +22,7 @@ use super::schedule::Schedule;
 use crate::failure::Failure;
 
 /// How many counts there are: one for each engine.
-pub(super) const NR_COUNTS: usize = 3;
+pub(super) const NR_COUNTS: usize = 4;
 
 /// "pagewell", to recognise the memory.
 const MAGIC: u64 = u64::from_le_bytes(*b"pagewell");

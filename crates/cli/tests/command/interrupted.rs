@@ -22,7 +22,7 @@ struct Running {
 
 impl Running {
     fn start(command: &mut Command) -> Running {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = pagewell_testkit::scratch::dir();
         let child = command
             .env("TMPDIR", folder.path())
             .stdout(Stdio::piped())

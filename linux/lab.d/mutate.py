@@ -93,12 +93,12 @@ MUTANTS = {
     "reset-by-subtraction": (
         SLOW,
         "\tatomic_cmpxchg_relaxed(ref, new, PAGE_REF_LOCKED);\n\treturn false;",
-        "\tatomic_sub(new & ~PAGE_REF_LOCKED, ref);\n\treturn false;",
+        "\tatomic_sub(new - PAGE_REF_LOCKED, ref);\n\treturn false;",
     ),
     # The published form: one attempt, however high the word is.
     "one-reset-when-high": (
         SLOW,
-        "if (!page_ref_lb_locked(seen) || !(seen & PAGE_REF_HIGH))\n\t\t\tbreak;",
+        "if ((unsigned int)seen < PAGE_REF_HIGH)\n\t\t\tbreak;",
         "break;",
     ),
     # No limit on live references.
@@ -115,7 +115,7 @@ MUTANTS = {
     ),
     "limit-not-asked-of-many": (
         SLOW,
-        "if (page_ref_lb_locked(old) || old > PAGE_REF_LIMIT - nr)",
+        "if (old < 0 || old > PAGE_REF_LIMIT - nr)",
         "if (page_ref_lb_locked(old))",
     ),
     # Others are: a page with many references looks frozen for ever.
@@ -125,6 +125,18 @@ MUTANTS = {
         "\tif (likely(new > 0 && new <= PAGE_REF_LIMIT))\n\t\treturn true;\n"
         "\tif (new > 0) { atomic_sub(nr, ref); return false; }\n"
         "\treturn page_ref_lb_try_add_slow(ref, new);",
+    ),
+    # As in what was posted: from 2^31 references on a page looks locked.
+    "overflow-is-locked": (
+        HEADER,
+        "\treturn (unsigned int)word >= PAGE_REF_LOCKED_MIN;",
+        "\treturn word < 0;",
+    ),
+    # Tries fail then, and their resets forget references.
+    "overflown-try-fails": (
+        SLOW,
+        "\tif (new && !page_ref_lb_locked(new))\n\t\treturn true;\n",
+        "",
     ),
     # Who has the line need not write to a locked word, and does.
     "seen-try-does-not-look": (

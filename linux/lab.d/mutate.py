@@ -95,7 +95,7 @@ MUTANTS = {
         "\tatomic_cmpxchg_relaxed(ref, new, PAGE_REF_LOCKED);\n\treturn false;",
         "\tatomic_sub(new - PAGE_REF_LOCKED, ref);\n\treturn false;",
     ),
-    # The published form: one attempt, however high the word is.
+    # The RFC's form: one attempt, however high the word is.
     "one-reset-when-high": (
         SLOW,
         "if ((unsigned int)seen < PAGE_REF_HIGH)\n\t\t\tbreak;",
@@ -133,10 +133,22 @@ MUTANTS = {
         "\treturn word < 0;",
     ),
     # Tries fail then, and their resets forget references.
-    "overflown-try-fails": (
+    "overflowed-try-fails": (
         SLOW,
         "\tif (new && !page_ref_lb_locked(new))\n\t\treturn true;\n",
         "",
+    ),
+    # A negative count is taken for idle, and forgotten.
+    "overflow-is-idle": (
+        HEADER,
+        "page_ref_lb_locked(old) ? 1 : old + 1",
+        "old <= 0 ? 1 : old + 1",
+    ),
+    # No room below the value that is stored: a stray put makes a free page live.
+    "underflow-is-live": (
+        HEADER,
+        "\treturn (unsigned int)word >= PAGE_REF_LOCKED_MIN;",
+        "\treturn (unsigned int)word >= (unsigned int)PAGE_REF_LOCKED;",
     ),
     # Who has the line need not write to a locked word, and does.
     "seen-try-does-not-look": (

@@ -166,7 +166,7 @@ static_coccinelle() {
 	done
 	while read -r file; do
 		requires=$(sed -nE 's,^// *Requires: *,,p' "$tree/$file")
-		# A sum with the lock bit is what is meant: the word has a count below it.
+		# A sum with PAGE_REF_LOCKED is what is meant: failed tries add to it.
 		[[ $file != */orplus.cocci ]] || continue
 		if grep -q 'virtual[[:space:]]*report' "$tree/$file" &&
 			{ [[ -z $requires ]] || printf '%s\n' "$requires" "$version" | sort -CV; }; then

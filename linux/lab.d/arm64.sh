@@ -15,13 +15,13 @@ arm64_cases=(moved_area_is_found entry_for_a_pmd_is_restored/copied-original-spl
 	poisoned_page_is_not_handed_out a_poisoned_page_is_not_touched
 	a_folio_ends_where_it_ends a_poisoned_page_of_a_large_folio_is_not_touched)
 
-# The kernel of the guests, with the options on.
+# The kernel of the guests, with the options on that arm64 has.
 arm64_kernel() {
 	local dir=$out/qemu-arm64
 	mkdir -p "$dir"
 	{
 		cat "$here/configs/arm64.config"
-		option_of all
+		option_of all | grep -vx CONFIG_FILEMAP_SHORT_READ=y
 	} >"$dir/lab.config"
 	build_kernel arm64 "$dir" Image
 	! grep -q 'warning:' "$dir/build.log" || build_failed "qemu-arm64 has warnings" "$dir/build.log"
@@ -72,7 +72,7 @@ arm64_assembly() {
 	local dir=$out/arm64
 	mkdir -p "$dir"
 	say "arm64: building mm, fs/dax and some drivers"
-	printf 'CONFIG_%s=y\n' EXPERT PAGE_REF_LOCK_BIT FILEMAP_SHORT_READ SHMEM TMPFS \
+	printf 'CONFIG_%s=y\n' EXPERT PAGE_REF_LOCK_BIT SHMEM TMPFS \
 		MIGRATE_ENTRY_COUNT MIGRATE_ENTRY_COUNT_BENCH FREE_CONTIG_MODES FREE_CONTIG_BENCH MEMCG \
 		BLOCK BLK_DEV BLK_DEV_RAM TRANSPARENT_HUGEPAGE HUGETLBFS MEMORY_FAILURE \
 		MEMORY_HOTPLUG MEMORY_HOTREMOVE ZONE_DEVICE DAX FS_DAX CMA \
@@ -84,10 +84,7 @@ arm64_assembly() {
 	say "arm64: $(find "$dir/mm" "$dir/fs" "$dir/drivers" -name '*.o' | wc -l) objects, no warning"
 	aarch64-linux-gnu-objdump -d --no-show-raw-insn "$dir/mm/page_ref_bench.o" |
 		awk '/^[0-9a-f]+ </ { on = /<batch_/ } on' >"$out/arm64.s"
-	aarch64-linux-gnu-objdump -d --no-show-raw-insn "$dir/mm/filemap_short_read.o" \
-		>"$out/arm64-short-read.s"
 	say "arm64: tries and puts, as the benchmarks inline them, in $out/arm64.s"
-	say "arm64: a short read in $out/arm64-short-read.s"
 }
 
 arm64() {

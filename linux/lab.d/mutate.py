@@ -216,6 +216,31 @@ MUTANTS = {
         "\t\tpagefault_enable();\n",
         "\t\tcopied = copy_to_iter(buf, bytes, iter);\n",
     ),
+    # Pages go to a hypervisor while a reader may still load from them.
+    "no-wait-before-hand-over": (
+        "mm/util.c",
+        "\tmight_sleep();\n\tsynchronize_rcu();\n",
+        "\tmight_sleep();\n",
+    ),
+    # Short reads are switched off, and some may still be under way.
+    "read-off-does-not-wait": (
+        READ,
+        "\tstatic_branch_inc(&short_reads_off);\n\tsynchronize_rcu();\n",
+        "\tstatic_branch_inc(&short_reads_off);\n",
+    ),
+    # The key is tested before the RCU read-side section, which is what is waited for.
+    "read-off-tested-early": (
+        READ,
+        "\tseq = atomic_long_read_acquire(&mapping->removal_seq);\n\n"
+        "\tshort_read_at(SHORT_READ_NOTED);\n\n"
+        "\tscoped_guard(rcu) {\n"
+        "\t\t/* filemap_short_read_disable() waits for the section of this test. */\n"
+        "\t\tif (static_branch_unlikely(&short_reads_off))\n\t\t\treturn 0;\n",
+        "\tif (static_branch_unlikely(&short_reads_off))\n\t\treturn 0;\n"
+        "\tseq = atomic_long_read_acquire(&mapping->removal_seq);\n\n"
+        "\tshort_read_at(SHORT_READ_NOTED);\n\n"
+        "\tscoped_guard(rcu) {\n",
+    ),
     # The removers, one by one.
     "removal-batch-silent": (
         "mm/filemap.c",

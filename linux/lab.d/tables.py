@@ -3,8 +3,8 @@
 """Turns the benchmarks' lines into ratios and tables.
 
 The kernels with an option off and on were booted in turn, so the n-th line of a
-case from the one is compared with the n-th from the other; and so are the two
-better ways to free ranges, with each other. Prints tables in Markdown: all cases,
+case from the one is compared with the n-th from the other; and so are the better
+ways to free ranges, with the first of them. Prints tables in Markdown: all cases,
 the targets, and the cases that are below 0.97, with the reasons that below.list has.
 What counts are the fastest rounds, or the medians where two threads want one cache line. Appends the ratio lines to the file.
 Each mode fails unless all kernels have printed the same cases equally often.
@@ -53,6 +53,7 @@ TARGETS = [
     ("order 9: allocate, split, free as a range, chunked", 8.0,
      ("free-contig", "loop-order-9", 2097152, 0, 1, "chunked")),
     ("the same, merged", 8.0, ("free-contig", "loop-order-9", 2097152, 0, 1, "merged")),
+    ("the same, prepared in runs", 8.0, ("free-contig", "loop-order-9", 2097152, 0, 1, "prepare")),
 ]
 
 # The rows of the cover of the count.
@@ -143,9 +144,9 @@ def judged(ratio):
 
 
 def comparisons(engines):
-    """Each with the baseline, and then, if there are several, the last with the first of them."""
+    """Each with the baseline, and then, if there are several, each other one with the first of them."""
     others = [engine for engine in engines if engine != BASELINE]
-    return [(BASELINE, other) for other in others] + ([(others[0], others[-1])] if len(others) > 1 else [])
+    return [(BASELINE, other) for other in others] + [(others[0], other) for other in others[1:]]
 
 
 def print_targets(ratios, is_whole):
@@ -275,7 +276,8 @@ def covers(path):
         for case in ("fork", "unmap"):
             line(case, of_pages(case, 1e6), of_pages(f"{case}-entries", 1e6))
     if "free-contig" in benches:
-        table("cover/contiguous-free.md", "order", "what", "page by page", "chunked", "merged", "merged / chunked")
+        table("cover/contiguous-free.md", "order", "what", "page by page", "chunked", "merged", "prepare",
+              "merged / chunked", "prepare / chunked")
         for order, (case, what) in itertools.product((9, 6, 3, 1, 0), (("loop", "allocate, split, free"), ("free", "the free alone"))):
             where = "free-contig", f"{case}-order-{order}", 4096 << order, 0, 1
             if where not in figures:
@@ -284,8 +286,9 @@ def covers(path):
             middle = {engine: significant(statistics.median(row["value"] for row in rows) / 1e6, 3)
                       for engine, rows in engines.items()}
             line(str(order), what, middle[BASELINE],
-                 *(f"{middle[engine]}, {spread(pairs(engines, BASELINE, engine), 2)}" for engine in ("chunked", "merged")),
-                 spread(pairs(engines, "chunked", "merged"), 2))
+                 *(f"{middle[engine]}, {spread(pairs(engines, BASELINE, engine), 2)}"
+                   for engine in ("chunked", "merged", "prepare")),
+                 *(spread(pairs(engines, "chunked", engine), 2) for engine in ("merged", "prepare")))
 
 
 def instructions(path):

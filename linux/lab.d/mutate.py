@@ -18,6 +18,7 @@ SLOW = "mm/page_ref_lock_bit.c"
 READ = "mm/filemap_short_read.c"
 COUNT = "mm/migrate_entry_count.h"
 MERGE = "mm/free_contig.c"
+ALLOC = "mm/page_alloc.c"
 
 # name: (which file, the text to find, which occurs once, and what replaces it)
 MUTANTS = {
@@ -433,6 +434,81 @@ MUTANTS = {
         "order = min_t(unsigned int, order, ilog2(nr_pages));",
         "order = min_t(unsigned int, order, order_base_2(nr_pages));",
     ),
+    # Accounting a run of pages to the tag, the owner or the charge of one of them.
+    "prepare-ignores-tags": (
+        ALLOC,
+        "if (tag != ct_to_alloc_tag(ref.ct)) {",
+        "if (!tag) {",
+    ),
+    "prepare-ignores-owners": (
+        "mm/page_owner.c",
+        "if (page_owner->handle != owner) {",
+        "if (owner == early_handle) {",
+    ),
+    "prepare-ignores-charges": (
+        ALLOC,
+        "\t\tif (page->memcg_data != run->memcg_data)\n\t\t\tcontig_run_uncharge(run);\n",
+        "",
+    ),
+    # Accounting for fewer pages than there are, or for none.
+    "prepare-counts-one-call": (
+        ALLOC,
+        "this_cpu_sub(tag->counters->calls, nr_pages);",
+        "this_cpu_dec(tag->counters->calls);",
+    ),
+    "prepare-counts-one-page-of-an-owner": ("mm/page_owner.c", "\t\tnr_owned++;\n", "\t\tnr_owned = 1;\n"),
+    "prepare-counts-one-charge": (ALLOC, "\t\trun->nr_charged++;\n", "\t\trun->nr_charged = 1;\n"),
+    "prepare-keeps-references-of-charges": (
+        "mm/memcontrol.c",
+        "\tobj_cgroup_uncharge_pages(objcg, nr_pages);\n\tobj_cgroup_put_many(objcg, nr_pages);\n",
+        "\tobj_cgroup_uncharge_pages(objcg, nr_pages);\n\tobj_cgroup_put_many(objcg, 1);\n",
+    ),
+    "prepare-keeps-tags": (ALLOC, "\tpgalloc_tag_sub_contig(page, nr_pages);\n", ""),
+    "prepare-keeps-owners": (ALLOC, "\treset_page_owner_contig(page, nr_pages);\n", ""),
+    "prepare-keeps-charges": (
+        ALLOC,
+        "\tcontig_run_uncharge(run);\n\treset_page_owner_contig",
+        "\trun->nr_charged = 0;\n\treset_page_owner_contig",
+    ),
+    # The struct page and the memory of each page.
+    "prepare-keeps-private": (ALLOC, "\tpage->private = 0;\n}\n", "}\n"),
+    "prepare-keeps-flags": (
+        ALLOC,
+        "\tpage->flags.f &= ~PAGE_FLAGS_CHECK_AT_PREP;\n\tpage->private = 0;\n}\n",
+        "\tpage->private = 0;\n}\n",
+    ),
+    "prepare-first-page-of-the-memory": (
+        ALLOC,
+        "free_pages_prepare_memory(page, order, run->skip_kasan_poison, FPI_NONE);",
+        "free_pages_prepare_memory(page, 0, run->skip_kasan_poison, FPI_NONE);",
+    ),
+    "prepare-takes-any-page": (ALLOC, "if (!page_fits_run(page)) {", "if (0) {"),
+    # Pages that are not the caller's, and neighbours.
+    "prepare-ignores-references": (
+        ALLOC,
+        "if (!is_frozen && !put_page_testzero(page)) {",
+        "if (!is_frozen && !put_page_testzero(page) && 0) {",
+    ),
+    "prepare-puts-frozen-pages": (
+        ALLOC,
+        "if (!is_frozen && !put_page_testzero(page)) {",
+        "if (!put_page_testzero(page)) {",
+    ),
+    "prepare-runs-over-a-held-page": (
+        ALLOC,
+        "\t\tif (!is_frozen && !put_page_testzero(page)) {\n\t\t\tcontig_run_free(&run, page);\n",
+        "\t\tif (!is_frozen && !put_page_testzero(page)) {\n",
+    ),
+    "prepare-runs-over-a-page-freed-alone": (
+        ALLOC,
+        "\t\tif (!page_fits_run(page)) {\n\t\t\tcontig_run_free(&run, page);\n",
+        "\t\tif (!page_fits_run(page)) {\n",
+    ),
+    "prepare-beyond-the-end": (
+        ALLOC,
+        "order = min_t(unsigned int, order, ilog2(nr_pages));\n\t\tpage_table_check_free",
+        "order = min_t(unsigned int, order, order_base_2(nr_pages));\n\t\tpage_table_check_free",
+    ),
 }
 
 # Which suites have to notice the mutants of a file; those of the others are
@@ -456,7 +532,7 @@ def suites(name):
     for begin, suite in IN_GUEST.items():
         if name.startswith(begin):
             return suite
-    if name.startswith("merge"):
+    if name.startswith(("merge", "prepare")):
         return "free_contig"
     return SUITES.get(which, "filemap_short_read")
 

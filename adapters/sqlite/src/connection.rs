@@ -76,7 +76,7 @@ impl Connection {
     ///
     /// SQLite calls this at each close, but uses the result only before it writes a journal (with a
     /// lock for writing) or checkpoints a log (with the wal-index mapped). Only then are the files
-    /// compared, by six system calls. Otherwise, as always with `nolock=1`, only the device and
+    /// compared, by several system calls. Otherwise, as always with `nolock=1`, only the device and
     /// inode number are compared, as in the VFS for Unix.
     pub(crate) fn has_moved(&self) -> bool {
         if self.level > Level::Shared || self.shm.is_mapped() {

@@ -26,7 +26,7 @@
 //! - A file that the open creates has no identity at step 1. If several threads create it, step 3
 //!   gives the claim to one of them, and the others wait and join. So a path needs no lock.
 //! - Only a thread with the claim locks the file (step 4), and unlocks it after a failed open or at
-//!   the last close. So if the lock is refused, another process or other code has it.
+//!   the last close. So if the lock is refused, another process or other code has a lock.
 //! - A thread that waits at step 3 has released its claim of step 1, so no thread waits for it.
 //! - A thread that joins at step 3 closes its own descriptor only if the file is locked
 //!   exclusively, since this process then has no POSIX locks on it ([`Databases::give_up`]).
@@ -148,7 +148,7 @@ impl From<Failure> for NotOpened {
 ///
 /// If that fails, unsynced data is dropped, as in a power loss: SQLite keeps its journal or log if
 /// a sync of the database fails, and the next open recovers all acknowledged data from it. The
-/// database is closed nevertheless, because it would stay locked.
+/// database is closed nevertheless, because otherwise it would stay locked.
 pub(crate) fn close(database: DatabaseUser) -> Result<(), Failure> {
     Databases::of_this_process().close(database)
 }
@@ -281,7 +281,7 @@ impl Databases {
     }
 }
 
-/// Joins an open database if it is the one that the caller wants to open.
+/// Joins an open database if it is that of `path` and has the requested options.
 fn join(database: DatabaseCandidate, path: &Path, wish: &Wish) -> Result<DatabaseUser, NotOpened> {
     if !database.is_at(path)? {
         return Err(NotOpened::Replaced);
@@ -345,7 +345,8 @@ impl Database {
     }
 
     /// Checks that no other process can use the log, so that its index may be in private memory.
-    /// Fails if this process may not write the file: writers with a log ignore the shared lock.
+    /// Fails if this process may not write the file and so has only the shared lock: writers that
+    /// use a log ignore that lock.
     pub(crate) fn check_may_share_memory(&self) -> Result<(), Failure> {
         if !self.is_read_only() {
             return Ok(());

@@ -90,7 +90,8 @@ fn chain(error: &Error) -> String {
     text
 }
 
-/// Returns the `errno` of the first I/O error among the causes that has or implies one.
+/// Returns the `errno` of an I/O error among the causes: the first one that has an `errno`, or
+/// whose kind implies one.
 fn errno_of(error: &Error) -> Option<i32> {
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -26,9 +26,9 @@
 //!   the identity of the file. If a handler of another library opens the same file before step d,
 //!   even by this VFS, step d may close its descriptor, and later calls fail with `EBADF`.
 //! - A fork that is in progress when the handlers are installed may run step c or d without step a.
-//!   Its child may keep the locks of opens during the fork. Step c never raises ENDED above BEGUN,
-//!   so later opens count correctly. If it thereby counts another fork in progress as ended, the
-//!   same holds for the child of that fork.
+//!   An open during that fork is not repeated, so the child may keep its lock. Step c never raises
+//!   ENDED above BEGUN, so later forks are counted correctly. If such a step c counts another fork
+//!   in progress as ended, opens during that fork may not be repeated, either.
 //! - A child does not own the databases and connections of its parent: the system zeroes its
 //!   process number, so that it assigns itself another one ([`crate::process`]). So it never drops
 //!   an object that refers to an inherited descriptor, whose number it may reuse.
@@ -105,12 +105,13 @@ impl Slots {
 /// Fork count at the beginning of an open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Forks {
-    /// `None` if a fork was still in progress after all waits. Its child may keep the lock.
+    /// `None` if a fork was still in progress after all waits. The open then proceeds, and the
+    /// fork's child may keep the lock.
     begun: Option<usize>,
 }
 
 impl Forks {
-    /// Bounded, since a fork handler that opens a database waits for its own fork.
+    /// Maximum number of waits. A fork handler that opens a database would wait for its own fork.
     const MAX_WAITS: u32 = 1000;
 
     const WAIT: Duration = Duration::from_micros(100);
@@ -242,7 +243,8 @@ impl Tracked {
         }
     }
 
-    /// Whether a child may have the descriptor open. Such a descriptor must not keep a lock.
+    /// Whether a child may have the descriptor without its slot, because the process forked during
+    /// the open. Such a descriptor must not keep a lock. Returns `false` if [`Forks`] has no count.
     pub(crate) fn may_be_inherited(&self) -> bool {
         self.may_be_inherited
     }

@@ -1,8 +1,8 @@
 //! VFS for SQLite on Pagewell: `vfs=pagewell`.
 //!
-//! All databases and connections of a process are in one page cache with one budget. SQLite reads
-//! pinned pages in place; other reads, and writes, copy from or to the cache. The README describes
-//! benefits and limitations for users; `docs/adr/0039-*` explains the design decisions.
+//! All databases that a process opens by this VFS share one page cache with one budget. SQLite
+//! reads pinned pages in place; other reads, and writes, copy from or to the cache. The README
+//! describes benefits and limitations for users; `docs/adr/0039-*` explains the design decisions.
 //!
 //! The VFS is used as an extension that SQLite loads ([`sqlite3_pagewellsqlite_init`]), or, with
 //! the feature `linked`, as a library (`register`, in C `pagewell_sqlite_register`).

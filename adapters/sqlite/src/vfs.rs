@@ -90,8 +90,8 @@ unsafe extern "C" fn each_connection(
 ///
 /// (V) `vfs` is the one that this module registered.
 unsafe fn unix(vfs: *mut sqlite3_vfs) -> *mut sqlite3_vfs {
-    // SAFETY: (V) the VFS is never freed, and its field does not change. No reference is made:
-    // SQLite changes other fields, and other threads call the same VFS.
+    // SAFETY: (V) the VFS is never freed, and its field does not change. The read creates no
+    // reference to the VFS, because SQLite changes other fields, and other threads call it.
     unsafe { (*vfs).app_data.cast() }
 }
 

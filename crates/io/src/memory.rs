@@ -1,4 +1,4 @@
-//! A file in memory. The module calls only `backend`.
+//! A file in memory.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,10 +8,10 @@ use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 use crate::backend::{Backend, FileId, gather, read_only, scatter, too_large, total_len};
 
-/// Device number of all backends in memory. No device of the system has it.
+/// Device number of every [`MemoryBackend`]. No device of the system has it.
 const DEVICE: u64 = u64::MAX;
 
-/// A file that is a vector of bytes. Each backend is a separate file. A sync is only counted.
+/// A file as a vector of bytes. Each backend is a separate file. A successful sync is only counted.
 #[derive(Debug)]
 pub struct MemoryBackend {
     bytes: RwLock<Vec<u8>>,
@@ -35,14 +35,14 @@ impl MemoryBackend {
         Self::with_access(bytes, Access::Read)
     }
 
-    /// Creates a writable file with these bytes, which may grow as long as memory is available.
+    /// Creates a writable file with these bytes. It may grow as long as memory is available.
     pub fn writable(bytes: Vec<u8>) -> Self {
         let limit = isize::MAX.cast_unsigned();
         Self::with_access(bytes, Access::Write { limit })
     }
 
-    /// Creates a writable file as on a device that is full at `limit` bytes: a call that would make
-    /// the file longer fails with [`io::ErrorKind::StorageFull`].
+    /// Creates a writable file as on a device that is full at `limit` bytes: a call that would
+    /// extend the file further fails, in general with [`io::ErrorKind::StorageFull`].
     pub fn writable_up_to(limit: usize, bytes: Vec<u8>) -> Self {
         Self::with_access(bytes, Access::Write { limit })
     }
@@ -61,12 +61,12 @@ impl MemoryBackend {
         }
     }
 
-    /// Changes the bytes without notifying a cache, like another process.
+    /// Changes the bytes without notifying a cache, as another process would.
     pub fn modify(&self, change: impl FnOnce(&mut Vec<u8>)) {
         change(&mut self.exclusive());
     }
 
-    /// Returns the number of syncs of either kind so far.
+    /// Returns the number of successful syncs of either kind.
     pub fn nr_syncs(&self) -> u64 {
         // ORDERING: Relaxed; the count is a statistic and orders nothing.
         self.nr_syncs.load(Ordering::Relaxed)
@@ -95,7 +95,7 @@ impl MemoryBackend {
     }
 }
 
-/// Extends `bytes` to `len`, which is more than their length, or fails and leaves them unchanged.
+/// Extends `bytes` to `len`, which exceeds their length. After an error, they are unchanged.
 fn grow(bytes: &mut Vec<u8>, len: usize, limit: usize) -> io::Result<()> {
     if len > limit {
         return Err(io::ErrorKind::StorageFull.into());
@@ -116,7 +116,7 @@ fn file_size(end: u64) -> io::Result<usize> {
 impl Backend for MemoryBackend {
     fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
         let bytes = self.shared();
-        // Under loom, other threads run during the copy. They would wait for this lock forever.
+        // Under loom, other threads may run during the copy, and would wait for this lock forever.
         #[cfg(loom)]
         let bytes = {
             let copy = bytes.clone();
@@ -143,7 +143,7 @@ impl Backend for MemoryBackend {
 
     fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
         let limit = self.limit()?;
-        // Copy before the lock is acquired, as in a read.
+        // Copy before the lock is acquired, for the reason given in `read_at`.
         let new = gather(bufs);
         if new.is_empty() {
             return Ok(());

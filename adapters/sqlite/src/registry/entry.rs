@@ -10,9 +10,9 @@
 //!
 //! *Claimed*: one thread opens or closes the value, and all others wait.
 //!
-//! A *candidate* has a reference to the value while it checks whether it wants this value. It then
-//! joins or withdraws. The last user waits for that, so a candidate never has the last reference,
-//! and a failed open closes nothing.
+//! A *candidate* has a reference to the value while it checks whether it is the value to open. It
+//! then joins or withdraws. The last user waits for that, so a candidate never has the last
+//! reference, and a failed open closes nothing.
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Entry<V> {

@@ -11,7 +11,7 @@
 //!                     waits for candidates (5): wait, then repeat this step
 //! 2 publish  the claim ends, the value is in use by one (4); wake all waiting threads
 //!   release  the open has failed: the claim ends, the key is closed; wake all waiting threads
-//! 3 join     the value is the one that the open wants: count as a user (4)
+//! 3 join     the value is the one to open: count as a user (4)
 //!   withdraw the open has failed: drop the reference, then count out
 //!            either one wakes all waiting threads if the last user waits for it (5)
 //! 4 leave    drop the reference, then lock the mutex and count out (5)
@@ -74,7 +74,7 @@ pub(crate) struct Registry<K, V> {
 #[derive(Debug)]
 #[must_use]
 pub(crate) enum Entered<'r, K: Copy + Eq + Hash, V> {
-    /// The value is open. The caller checks whether it wants this value.
+    /// The value is open. The caller checks whether it is the value to open.
     Candidate(Candidate<'r, K, V>),
     /// The key was closed. The caller opens the value.
     Claimed(Claim<'r, K, V>),

@@ -12,7 +12,7 @@ use super::deferred::{Deferred, RawFile};
 #[cfg(not(loom))]
 use super::transfers::Transfers;
 
-/// Identity of a file. Two backends with equal ids share one set of cached pages.
+/// Identity of a file. In a cache, open backends with equal ids share their cached pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId {
     /// Device number, `st_dev` for a file of the system.
@@ -37,9 +37,9 @@ pub struct FileId {
 /// - `set_size` to a smaller size discards the bytes past it: if the file grows again, they read as
 ///   zeros. A larger size adds zeros. After an error the file has the old or the new size.
 /// - `check_size` fails with [`FileTooLarge`](io::ErrorKind::FileTooLarge) if a write that extends
-///   the file to this size would fail because of the size. Success guarantees nothing. The cache
-///   caches the result, may pass sizes far larger than its writes need, and holds locks during the
-///   call, which must therefore change nothing and not wait for transfers.
+///   the file to this size is known to fail because of the size. Success guarantees nothing. The
+///   cache caches a success, may pass sizes far larger than its writes need, and holds locks during
+///   the call, which must therefore neither change the file nor wait for transfers.
 /// - `sync_data` makes durable every write and change of size that returned before the call, and
 ///   the name of a file that this backend created. `sync_all` also covers times and permissions.
 /// - For the lifetime of the backend, `id` returns the same id, and no other file has this id.
@@ -47,23 +47,22 @@ pub struct FileId {
 ///   that write, set the size or sync change nothing and fail with
 ///   [`Unsupported`](io::ErrorKind::Unsupported).
 /// - Threads may make any calls concurrently. If they write the same byte, one of the writes wins.
-/// - Every call that returns a result may fail with any error of the storage. No call may call the
-///   cache that the backend serves.
+/// - Every call that returns an [`io::Result`] may fail. No call may enter the cache.
 ///
 /// The buffers of a read are [`RacyBytes`], because optimistic readers may read them while they are
-/// being filled. Those of a write are read-only ([`RacySource`]), because they are the cached
-/// pages, which other threads may have pinned. The cache does not change them during the call.
+/// being filled. Those of a write are read-only ([`RacySource`]), because they may be cached pages
+/// that other threads have pinned. The cache does not change them during the call.
 ///
 /// No unsafe code relies on a backend's results. A violation of the contract may make reads return
-/// bytes of the file or of reused frames, lose writes, or make calls fail, hang or panic.
+/// wrong bytes, even those of reused frames, lose writes, or make calls fail, hang or panic.
 ///
 /// # After a failed sync
 ///
 /// After a failed sync or `begin_sync`, any byte written since the last successful sync may be
-/// lost. On Linux, with any file system, a page that could not be written is marked clean. It is
-/// then dropped, or it stays, so that reads return the new bytes. The failure is reported once; a
-/// later sync finds nothing to write and succeeds. The caller must **write again everything that
-/// was written since the last successful sync**, from its own memory, and then sync again.
+/// lost. On Linux, a page that could not be written is usually marked clean. It is then dropped, or
+/// it stays, so that reads return the new bytes. The failure is reported once; a later sync may
+/// find nothing to write, and succeed. The caller must **write again everything that was written
+/// since the last successful sync**, from its own memory, and then sync again.
 ///
 /// Sizes and names are not lost in this way: the next successful sync makes them durable. (Both are
 /// metadata, and a file system that cannot write metadata shuts down or continues to fail.)
@@ -88,14 +87,14 @@ pub trait Backend: Debug + Send + Sync + 'static {
         Err(read_only())
     }
 
-    /// Truncates the file, or extends it with zeros, to `size` bytes; durable only after a sync.
+    /// Truncates the file, or extends it with zeros, to `size` bytes. A sync makes this durable.
     fn set_size(&self, size: u64) -> io::Result<()> {
         let _ = size;
         Err(read_only())
     }
 
     /// Returns an error if the device or a limit on file sizes does not permit `size` bytes. The
-    /// cache calls it before it accepts a write that extends the file.
+    /// cache calls it before it accepts a write past the sizes that were checked.
     fn check_size(&self, size: u64) -> io::Result<()> {
         let _ = size;
         Ok(())
@@ -127,13 +126,13 @@ pub trait Backend: Debug + Send + Sync + 'static {
         1
     }
 
-    /// Returns `true` if this backend has neither created the file, nor truncated it, nor written
-    /// to it. The cache then closes an unchanged file without a sync. Called with locks held.
+    /// Returns `true` only if this backend has neither created nor changed the file. The cache then
+    /// closes an unchanged file without a sync. Called with locks of the cache held.
     fn is_as_found(&self) -> bool {
         false
     }
 
-    /// Returns how transfers are made, if the backend is a file of the system or its test double.
+    /// Returns how the bytes of a real or simulated file are transferred, if known.
     #[cfg(not(loom))]
     fn file_transfers(&self) -> Option<Transfers> {
         None
@@ -146,8 +145,8 @@ pub trait Backend: Debug + Send + Sync + 'static {
         None
     }
 
-    /// Returns the file whose bytes engines may transfer by its descriptor. Called once, at the
-    /// open. A backend that counts, checks or translates bytes must return `None`.
+    /// Returns the file whose bytes engines may transfer by its descriptor. A backend that counts,
+    /// checks or translates bytes must return `None`.
     #[cfg(not(loom))]
     fn raw_file(self: Arc<Self>) -> Option<Arc<dyn RawFile>> {
         None

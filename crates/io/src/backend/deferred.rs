@@ -10,8 +10,7 @@ use super::request::{Kind, Request};
 ///
 /// [`Backend::deferred`](crate::Backend::deferred) returns it. The contract of
 /// [`Backend`](crate::Backend) applies, with [`Request::buffers`] and [`Request::sources`] as the
-/// buffers. Engines submit any number of concurrent requests. A cache thread that waits for a
-/// single page calls [`Backend::read_at`](crate::Backend::read_at) instead.
+/// buffers. Engines submit any number of concurrent requests.
 pub trait Deferred: Debug + Send + Sync {
     /// Accepts `request`, and calls [`Request::complete`] when it is done, on any thread, perhaps
     /// before this function returns. It should not block its caller. A dropped request fails.
@@ -21,8 +20,8 @@ pub trait Deferred: Debug + Send + Sync {
 /// A file of the system whose bytes an engine may transfer by its descriptor.
 ///
 /// [`Backend::raw_file`](crate::Backend::raw_file) returns it. Only this crate implements the
-/// trait; a backend that merely wraps such a file may return it. If `begin` does not admit a
-/// request, a thread that may block performs it by the backend's own calls.
+/// trait; a backend that merely wraps such a file may return it. If `begin` returns `false`, a
+/// thread that may block performs it by the backend's own calls.
 pub trait RawFile: Sealed + Debug + Send + Sync {
     /// Admits `request`, a read or a write, for transfer by the descriptor, as a whole or in
     /// consecutive parts. After `true`, the caller must call [`end`](Self::end) when the last part
@@ -40,10 +39,10 @@ pub trait RawFile: Sealed + Debug + Send + Sync {
     /// Returns the alignment of transfers in bytes.
     fn unit(&self) -> u64;
 
-    /// Returns `true` if this file's open file description has the write lock.
+    /// Returns `true` if this file has acquired the write lock of its open file description.
     fn is_locked(&self) -> bool;
 
-    /// Returns `true` if the file now ends at or before `pos`, or `false` if its size is unknown.
+    /// Returns `true` if the file is known to end at or before `pos`.
     fn ends_at(&self, pos: u64) -> bool;
 }
 

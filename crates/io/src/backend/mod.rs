@@ -1,6 +1,6 @@
 //! Contract between the cache and every backend.
 //!
-//! The cache relies only on the contract of [`Backend`]. A request completes exactly once.
+//! Of a backend, the cache relies on the contract of [`Backend`] only.
 
 mod contract;
 #[cfg(not(loom))]

@@ -1,18 +1,19 @@
-//! A transfer, a sync or a change of size that completes later, exactly once.
+//! A transfer, a sync or a change of size that completes later.
 //!
-//! Any thread may complete a request, because the request's [`Completion`] owns the memory. A
-//! request cannot be cancelled once an engine has it.
+//! Any thread may complete a request, because the request's [`Completion`] keeps the memory valid.
+//! A request cannot be cancelled once an engine has it.
 //!
 //! # Why the memory stays valid while the system writes to it
 //!
 //! - R1: The creator of a request keeps its memory valid until [`Completion::complete`] is called,
 //!   or forever if it is never called (as [`Request::read`] requires).
-//! - R2: Only [`Request::complete`] and the drop of a request call the completion, and consume it.
+//! - R2: Only [`Request::complete`], `complete_quietly` and the drop of a request call the
+//!   completion. Each of them consumes the request.
 //! - R3: Code that has passed the memory to the system keeps the request until the system no longer
 //!   uses the memory: in the ring's list of jobs for io_uring, on the stack for a blocking call. A
 //!   leaked ring (`mem::forget`) leaks its requests, whose memory stays valid by R1.
-//! - R4: Safe code accesses the memory only as [`RacyBytes`] that borrow from the request
-//!   ([`Request::buffers`]), so not after it has completed the request.
+//! - R4: Safe code accesses the memory only as [`RacyBytes`] or [`RacySource`] that borrow from the
+//!   request ([`Request::buffers`]), so not after it has completed the request.
 
 #![allow(unsafe_code)] // The promise that memory is valid is made and used here.
 
@@ -30,18 +31,17 @@ use super::spans::{Span, Spans};
 
 /// Completion callback of a request, and the owner of the memory that the request uses.
 pub trait Completion: Send + 'static {
-    /// Runs when the request is done. `result` is the number of bytes read (fewer than requested:
-    /// the file ends there) or written (all of them), or 0 for other kinds.
+    /// Runs when the request is done. A successful `result` is the number of bytes read (fewer than
+    /// requested: the file ends there) or written (all of them), or 0 for other kinds.
     ///
-    /// Called exactly once, on any thread, with no lock of the engine held. It may submit requests,
-    /// but not wait for any: they may need its thread. A panic is raised in a thread that waits for
-    /// the request ([`Lane::wait`](crate::engine::Lane::wait)), or else only reported by the panic
-    /// hook.
+    /// Called once, on any thread, with no lock of the engine held. It may submit requests, but
+    /// must not wait for any: they may need its thread. The panic hook reports a panic. A thread
+    /// that waits for the request may raise it again ([`Lane::wait`](crate::engine::Lane::wait)).
     fn complete(self: Box<Self>, result: io::Result<usize>);
 
     /// Returns `true` if [`complete`](Self::complete) runs no code of the program, never blocks,
-    /// and does not drop the last reference to its backend. Only such a completion may run on a
-    /// thread on which the completions of other requests depend.
+    /// and does not drop the last reference to the request's backend. The io_uring engine's thread,
+    /// on which other requests depend, passes any other completion to a worker.
     fn is_prompt(&self) -> bool {
         false
     }
@@ -95,7 +95,8 @@ impl fmt::Debug for Request {
     }
 }
 
-/// Error of a request that was dropped: by the program's backend, or an engine without threads.
+/// Error of a request that was dropped before it was performed, usually by a
+/// [`Deferred`](crate::engine::Deferred) backend of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GivenUp;
@@ -179,13 +180,13 @@ impl Request {
         self.spans.nr_bytes()
     }
 
-    /// Returns the number of bytes that were transferred.
+    /// Returns the number of bytes that were transferred so far.
     #[must_use]
     pub fn nr_done(&self) -> usize {
         self.nr_done
     }
 
-    /// Returns the rest of the memory of a read. Empty for other kinds.
+    /// Returns the memory of a read that is not filled yet. Empty for other kinds.
     #[must_use]
     pub fn buffers(&self) -> Vec<RacyBytes<'_>> {
         if self.kind != Kind::Read {
@@ -195,7 +196,7 @@ impl Request {
         unsafe { self.spans.racy() }
     }
 
-    /// Returns the rest of the memory of a write. Empty for other kinds.
+    /// Returns the memory of a write that is not written yet. Empty for other kinds.
     #[must_use]
     pub fn sources(&self) -> Vec<RacySource<'_>> {
         if self.kind != Kind::Write {

@@ -88,7 +88,7 @@ pub struct Spans {
 
 #[derive(Debug)]
 enum List {
-    /// Most requests have one span, which needs no allocation.
+    /// A single span, which needs no allocation.
     One(Span),
     /// The spans before `next` were transferred.
     Many { spans: Vec<Span>, next: usize },

@@ -20,9 +20,9 @@ pub enum Transfers {
 pub enum Buffered {
     /// Direct I/O was not requested.
     NotAsked,
-    /// The file system reports no alignment for direct I/O, or the system is too old to report it.
+    /// The system reports no valid alignment for direct I/O, for example because it is too old.
     NoAlignment,
-    /// The file system requires an alignment of this many bytes, more than a page.
+    /// The file system requires an alignment of this many bytes, more than 4096.
     TooCoarse(u32),
     /// The system rejected `O_DIRECT`, with this error number.
     RefusedAtOpen(i32),

@@ -51,11 +51,11 @@ pub enum Fault {
     /// The call fails with this error and is not passed to the inner backend, so nothing is
     /// written, set or synced. A read leaves arbitrary bytes in the buffers.
     Fail(io::Error),
-    /// The call is performed, and then fails with this error. For reads use [`Fail`](Self::Fail).
+    /// The call is performed, and fails with its own error or else with this one. Not for reads.
     DoneThenFail(io::Error),
     /// The file seems to end this number of bytes after the start of the read. Only for reads.
     EndAfter(usize),
-    /// At most the first `written` bytes of a write are written, and then it fails with this error.
+    /// At most the first `written` bytes of a write are written, and the write fails.
     ShortThenFail {
         /// Number of bytes written.
         written: usize,
@@ -106,7 +106,7 @@ impl<B: Backend> FaultBackend<B> {
         })
     }
 
-    /// Wraps `inner`. `script` receives every [`Operation`]. A fault of the wrong kind panics.
+    /// Wraps `inner`. `script` receives every [`Operation`]. A fault that does not fit panics.
     pub fn with_script(
         inner: B,
         script: impl Fn(&Operation) -> Fault + Send + Sync + 'static,

@@ -1,6 +1,6 @@
 //! Test doubles of backends, which fail as storage does.
 //!
-//! They keep the contract of [`Backend`](crate::Backend), but for faults. Choices are seeded.
+//! Except for injected faults, they keep the contract of [`Backend`](crate::Backend).
 
 mod fault;
 mod rng;

@@ -19,7 +19,7 @@ pub enum Choice {
     Uring,
     /// Threads.
     Worker,
-    /// The calling thread performs each request.
+    /// No threads: the submitting thread makes the backend's calls.
     Sync,
 }
 
@@ -86,7 +86,7 @@ impl fmt::Display for Reason {
 }
 
 impl Chosen {
-    /// Creates an engine. Fails if [`Choice::Uring`] is requested and unavailable.
+    /// Creates an engine. Fails if [`Choice::Uring`] is requested and io_uring is unavailable.
     pub fn new(settings: Settings) -> Result<Self, Refusal> {
         match settings.choice {
             Choice::Uring => Ok(Self {
@@ -97,7 +97,7 @@ impl Chosen {
         }
     }
 
-    /// Creates an engine. Without io_uring, falls back to threads, even for [`Choice::Uring`].
+    /// Like [`new`](Self::new), but falls back to threads even for [`Choice::Uring`].
     #[must_use]
     pub fn or_threads(settings: Settings) -> Self {
         let (engine, reason): (Arc<dyn Engine>, _) = match settings.choice {

@@ -1,4 +1,4 @@
-//! Submission context of the engines without rings, which counts completions.
+//! Submission context of the `sync` and `worker` engines, which counts completions.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -35,9 +35,8 @@ impl<'e> GroupLane<'e> {
 }
 
 impl GroupLane<'_> {
-    /// In a child forked since the creation, requests in flight are the parent's and never
-    /// complete, and the job in `last` fails. Returns the number of failed jobs, or `None` in the
-    /// parent.
+    /// In a child forked since the creation, fails the job in `last`, and ignores the requests in
+    /// flight, which are the parent's. Returns the number of failed jobs, or `None` in the parent.
     fn leave_to_parent(&mut self) -> Option<usize> {
         self.owner.check().err()?;
         let nr = usize::from(self.last.is_some());

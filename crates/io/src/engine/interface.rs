@@ -14,17 +14,18 @@ use crate::backend::Sealed;
 ///
 /// # Contract
 ///
-/// - E1: A request completes exactly once, even if it fails, if a child of `fork` submitted it, if
-///   the engine is dropped before, or if the backend panics.
+/// - E1: Unless its backend hangs, a request completes exactly once, even if it fails, if a child
+///   of `fork` submitted it, if the engine is dropped first, or if the backend panics.
 /// - E2: Requests may complete in any order. For an order, submit the second request after the
 ///   first has completed. A sync covers the requests that completed before it was submitted.
 /// - E3: No lock of the engine is held while a completion runs.
-/// - E4: The engine drops its `Arc` of the backend, which may be the last, before the completion.
-/// - E5: A backend that hangs blocks only its own requests, as long as fewer backends hang than
-///   [`WorkerSettings::threads`](super::WorkerSettings::threads) divided by
-///   [`WorkerSettings::per_storage`](super::WorkerSettings::per_storage). Keys of
+/// - E4: The engine drops its `Arc` of the backend, which may be the last, before the completion,
+///   or for a [`Deferred`](super::Deferred) backend once [`start`](super::Deferred::start) returns.
+/// - E5: In an engine with threads, a backend that hangs blocks only its own requests, as long as
+///   fewer hang than `threads / per_storage` of [`WorkerSettings`](super::WorkerSettings), and with
+///   io_uring than `depth / per_storage` of [`UringSettings`](super::UringSettings). Keys of
 ///   [`WorkerEngine::call`](super::WorkerEngine::call) count as backends.
-/// - E6: An engine without requests uses no CPU time.
+/// - E6: An engine without requests uses no CPU time, once idle threads have ended.
 /// - E7: In a child of `fork`, requests fail with [`Forked`](crate::Forked), or the calling thread
 ///   performs them if the backend permits use in a child. The parent's requests are unaffected.
 pub trait Engine: Sealed + Debug + Send + Sync + 'static {
@@ -38,7 +39,7 @@ pub trait Engine: Sealed + Debug + Send + Sync + 'static {
     /// is accepted: those that exceed the limits wait, in an order that is fair to backends.
     fn submit(&self, job: Job);
 
-    /// Submits all of `jobs`, like [`submit`](Self::submit) but cheaper, and empties the vector.
+    /// Submits and removes all of `jobs`, like [`submit`](Self::submit) but perhaps cheaper.
     fn submit_all(&self, jobs: &mut Vec<Job>) {
         for job in jobs.drain(..) {
             self.submit(job);
@@ -48,8 +49,8 @@ pub trait Engine: Sealed + Debug + Send + Sync + 'static {
     /// Creates a submission context, with which this thread waits for its own requests.
     fn lane(&self) -> Box<dyn Lane + '_>;
 
-    /// Performs all of `jobs`, and returns when all are completed. A single job needs no other
-    /// thread and no ring. If a completion panics, this call panics after all jobs are completed.
+    /// Performs `jobs`, and returns when all are completed. A single job usually needs no other
+    /// thread and no ring. If a completion panics, this call panics once all are completed.
     fn run(&self, jobs: &mut Vec<Job>) {
         if jobs.len() == 1
             && let Some(job) = jobs.pop()
@@ -77,17 +78,16 @@ pub trait Engine: Sealed + Debug + Send + Sync + 'static {
 /// through another context. A call that needs exclusive access to the file (a change of its size, a
 /// direct write of a partial block) would wait for writes whose completions only this thread reaps.
 pub trait Lane: Sealed {
-    /// Submits a request, whose start the context may delay until the thread calls
-    /// [`wait`](Self::wait).
+    /// Submits a request. Its start may be delayed until the thread calls [`wait`](Self::wait).
     fn submit(&mut self, job: Job);
 
     /// Waits until `nr` more requests of this context (or all, if fewer are in flight) are
-    /// completed, and performs the engine's work while it waits. With `nr` 0, only starts the
-    /// submitted requests. Returns the number of requests completed since the last call. If a
-    /// completion panicked, this call panics, and the context stays usable.
+    /// completed, and may itself perform requests. With `nr` 0, starts submitted requests without a
+    /// wait. Returns the number of requests completed since the last call. If a completion
+    /// panicked, this call panics, and the context stays usable.
     fn wait(&mut self, nr: usize) -> usize;
 
-    /// Returns the number of submitted requests that [`wait`](Self::wait) has not returned.
+    /// Returns the number of submitted requests that [`wait`](Self::wait) has not yet counted.
     fn nr_in_flight(&self) -> usize;
 }
 

@@ -48,7 +48,7 @@ impl Target {
         self.0.raw.as_ref().map(|raw| raw.descriptor())
     }
 
-    /// Returns `true` if the descriptor's open file description has the write lock.
+    /// Returns `true` if the backend has a descriptor, and the write lock of the file.
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.0.raw.as_ref().is_some_and(|raw| raw.is_locked())
@@ -114,7 +114,7 @@ impl Job {
         self.target.0.raw.as_deref()
     }
 
-    /// Releases the backend before the completion, which may wake a thread that closes the backend.
+    /// Releases the backend, then completes the request: a woken thread may close the backend.
     pub(super) fn complete(self, result: io::Result<usize>) {
         let_go(self.target);
         self.request.complete(result);
@@ -133,7 +133,7 @@ impl Job {
         }
         let target = self.target.clone();
         let mut job = Some(self);
-        // If the backend panics, the request is dropped and so fails.
+        // If the backend panics while it owns the request, the request is dropped and so fails.
         let _ = caught(|| {
             if let Some(deferred) = target.file().deferred()
                 && let Some(Self { target, request }) = job.take()
@@ -149,7 +149,7 @@ impl Job {
         job
     }
 
-    /// Performs the request by the backend's blocking calls.
+    /// Performs the request by the backend's blocking calls, or defers it.
     pub(super) fn perform(self) {
         let Some(mut job) = self.defer() else {
             return;

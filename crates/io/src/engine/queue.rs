@@ -10,7 +10,7 @@
 use std::collections::{HashMap, VecDeque};
 
 pub(super) trait OfStorage {
-    /// Returns the key of the backend, which no other backend has while an entry exists.
+    /// Returns the key of the backend, which a backend that was just dropped may have had too.
     fn key(&self) -> usize;
 }
 
@@ -74,8 +74,8 @@ impl<J: OfStorage> Queue<J> {
         }
     }
 
-    /// Returns the number of jobs that may be started: exact if it is 0, and otherwise an upper
-    /// bound, since each start of a job reduces the quotas of other backends.
+    /// Returns the number of jobs that may be started: exact if it is 0 or the limit is fixed, and
+    /// otherwise an upper bound, since each start of a job reduces the quotas of other backends.
     pub(super) fn nr_ready(&self) -> usize {
         let Some(nr_threads) = self.nr_threads else {
             return self.nr_ready;
@@ -91,12 +91,12 @@ impl<J: OfStorage> Queue<J> {
         nr_ready.min(free)
     }
 
-    /// Returns the number of jobs of a backend that may start before another backend's job.
+    /// Returns the number of jobs of a backend that may start if no other backend's job does.
     fn nr_startable(&self, key: usize, nr_threads: usize) -> usize {
         let free = nr_threads.saturating_sub(self.nr_begun);
         self.storages.get(&key).map_or(0, |storage| {
-            // With `b` jobs in progress, another may start if `b * (T - P) < P * free`. Each start
-            // adds 1 to `b` and takes 1 from `free`.
+            // A job may start if `nr_begun * (T - P) < P * free`. A start adds 1 to `nr_begun`, and
+            // takes 1 from `free`.
             let used = storage.nr_begun * (nr_threads - self.per_storage);
             let left = (self.per_storage * free).saturating_sub(used);
             left.div_ceil(nr_threads).min(storage.waiting.len())

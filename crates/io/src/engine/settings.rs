@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Settings of a [`UringEngine`](crate::engine::UringEngine).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UringSettings {
-    /// Maximum number of requests in flight for which no thread waits, clamped to 8 to 16384.
+    /// Maximum number of requests in flight for which no thread waits, clamped to 8..=16384.
     pub depth: u32,
     /// Maximum number of these requests of one backend; at least one.
     pub per_storage: usize,
@@ -31,11 +31,11 @@ impl Default for UringSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The system rejected io_uring, with this error number.
+    /// The system rejected the setup of io_uring, with this error number.
     Refused(i32),
-    /// The kernel is too old, and lacks this feature.
+    /// The kernel's io_uring lacks this feature.
     Lacks(&'static str),
-    /// The engine's thread could not be started, with this error number.
+    /// The engine's thread could not be started, with this error number, or 0 if it panicked.
     NoThread(i32),
     /// This system has no io_uring.
     NotHere,

@@ -1,9 +1,10 @@
 //! Simulator: a seed determines the order, delays, partial transfers and faults of requests.
 //!
-//! A request advances only in steps: by [`SimEngine::step`], and by threads that wait in
-//! [`Engine::run`] or by a [`Lane`]. A step performs all or a part of a random request in flight by
-//! the backend's calls, on the calling thread. If one thread submits the requests and makes the
-//! steps, the same seed and requests yield the same [`History`].
+//! A request advances in steps: by methods of [`SimEngine`], and by threads that wait in
+//! [`Engine::run`] or by a [`Lane`]. A step performs all, a part or nothing of a random request in
+//! flight by the backend's calls, on the calling thread. While all requests are delayed, steps are
+//! skipped. If one thread submits the requests and makes the steps, the same seed, faults, requests
+//! and backend results yield the same [`History`].
 
 use std::io;
 use std::panic::resume_unwind;
@@ -17,7 +18,7 @@ use super::job::Job;
 use crate::backend::{Group, Kind, Sealed, total_len};
 use crate::doubles::Rng;
 
-/// Bytes that a device writes atomically.
+/// Sector size in bytes. A loss of power tears writes at sector boundaries.
 const SECTOR: usize = 512;
 
 /// Fault rates, per thousand steps.
@@ -29,9 +30,9 @@ pub struct Faults {
     pub interrupted: u32,
     /// A request is not selected during a random number of steps.
     pub delayed: u32,
-    /// A request fails with `EIO`, or a write with `ENOSPC`, after a random part was performed.
+    /// A request fails with `EIO`, or a write with `ENOSPC`, after a random part of a transfer.
     pub failed: u32,
-    /// A transfer is performed at another position of the file, and reports success.
+    /// A transfer is performed at a random position of the file instead of its own.
     pub misdirected: u32,
 }
 
@@ -48,7 +49,7 @@ impl Faults {
     }
 }
 
-/// Record of one step.
+/// Record of one step, or of one request that failed because the power was off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Number of the request; the first one submitted is 0.
@@ -65,7 +66,7 @@ pub enum What {
     Part(usize),
     /// The step had no effect. The request stays in flight.
     Interrupted,
-    /// The request is not selected during this number of steps, and stays in flight.
+    /// The request stays in flight, and is not selected during this number of steps.
     Delayed(u64),
     /// The request was performed at this position instead of its own, and is completed.
     Misdirected(u64),
@@ -77,7 +78,7 @@ pub enum What {
     PowerOff(usize),
 }
 
-/// All steps, in order.
+/// All events, in order.
 pub type History = Vec<Event>;
 
 /// The simulating engine.
@@ -92,7 +93,7 @@ struct State {
     rng: Rng,
     faults: Faults,
     flights: Vec<Flight>,
-    /// Number of requests that a step is performing, which are not in `flights`.
+    /// Number of requests that steps are performing, which are not in `flights`.
     nr_stepping: usize,
     nr_given: u64,
     nr_steps: u64,
@@ -164,7 +165,7 @@ impl State {
         Some(self.flights.swap_remove(nr))
     }
 
-    /// Returns `None` if `flight` does not advance.
+    /// Plans the step of `flight`. Returns `None` if it does not advance.
     fn plan(&mut self, flight: &mut Flight) -> Option<Plan> {
         let faults = self.faults;
         let request = flight.job.request();
@@ -278,7 +279,7 @@ impl SimEngine {
         self.lock().faults = faults;
     }
 
-    /// Makes the power fail after `nr` more steps.
+    /// Makes the power fail after `nr` more steps, skipped ones included.
     pub fn power_off_after(&self, nr: u64) {
         let mut state = self.lock();
         state.power_off_at = Some(state.nr_steps + nr);
@@ -291,13 +292,13 @@ impl SimEngine {
         state.flights.len() + state.nr_stepping
     }
 
-    /// Returns all steps so far.
+    /// Returns all events so far.
     #[must_use]
     pub fn history(&self) -> History {
         self.lock().history.clone()
     }
 
-    /// Makes a step. Returns `false` if no request in flight is left to this thread.
+    /// Makes a step. Returns `false` if no request is in flight, or other threads perform all.
     pub fn step(&self) -> bool {
         let mut state = self.lock();
         if state.power_off_at.is_some_and(|at| state.nr_steps >= at) {
@@ -320,7 +321,7 @@ impl SimEngine {
         true
     }
 
-    /// Makes a step. If no request can be selected, waits at most `most` for one to be submitted.
+    /// Makes a step. If no request can be selected, waits at most `most` until one can.
     pub fn step_or_wait(&self, most: std::time::Duration) {
         if !self.step() {
             let state = self.lock();
@@ -336,7 +337,7 @@ impl SimEngine {
         while self.step() {}
     }
 
-    /// Turns the power off: random sectors of writes are written, and all requests fail.
+    /// Turns the power off. Requests that no thread is performing fail; their writes may be torn.
     pub fn power_off(&self) {
         let mut state = self.lock();
         state.is_off = true;
@@ -359,7 +360,7 @@ impl SimEngine {
         self.lock().is_off = false;
     }
 
-    /// The caller holds no lock.
+    /// Performs `plan`. The caller holds no lock.
     fn perform(&self, mut flight: Flight, plan: Plan) {
         let (pos, len) = (flight.job.request().pos(), flight.job.request().nr_left());
         let number = flight.number;

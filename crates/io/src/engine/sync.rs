@@ -1,4 +1,4 @@
-//! The baseline engine: the submitting thread performs each request before `submit` returns.
+//! The baseline engine, which makes the backend's calls on the submitting thread.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -8,8 +8,9 @@ use super::interface::{Engine, Lane, Limits, MOST_SPANS};
 use super::job::Job;
 use crate::backend::Sealed;
 
-/// Engine without threads. A request that a completion submits is performed after that completion,
-/// so that chains of requests do not deepen the stack.
+/// Engine without threads: `submit` performs a request before it returns, or passes it to a
+/// deferred backend. A request that a completion submits is performed after that completion, so
+/// that chains of requests do not deepen the stack.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SyncEngine;
 
@@ -22,7 +23,7 @@ impl SyncEngine {
 }
 
 thread_local! {
-    /// Jobs that completions submitted. `None` unless this thread is performing a request.
+    /// Jobs submitted while this thread is performing a request; `None` at other times.
     static LATER: RefCell<Option<VecDeque<Job>>> = const { RefCell::new(None) };
 }
 
@@ -72,7 +73,7 @@ impl Engine for SyncEngine {
     }
 }
 
-/// Like [`SyncEngine`], but performs a request even within a completion that waits for it.
+/// Like [`SyncEngine`], but performs a request at once, even within a completion.
 #[derive(Debug)]
 struct Now;
 

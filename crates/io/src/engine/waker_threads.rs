@@ -1,7 +1,8 @@
 //! Threads that call the wakers of tasks.
 //!
-//! A waker may run its task at once, block, or never return. Therefore wakers are called only by
-//! threads that hold no lock, and on which no completion depends.
+//! A waker may run its task at once, block, or never return. Therefore threads that hold no lock,
+//! and on which no completion depends, call the wakers. Exception: if the system cannot start a
+//! thread and no watcher exists, `deliver` does.
 //!
 //! # Protocol
 //!
@@ -10,13 +11,13 @@
 //! waker has waited since the last tick. If so, it takes the turn and calls wakers itself. The
 //! thread that lost the turn finishes its call and removes no other waker.
 //!
-//! - A waker therefore waits for at most two ticks for each earlier waker that blocks or runs long,
-//!   as long as fewer than [`MAX_THREADS`] do so at once. Tasks within wakers run one by one.
-//! - A push notifies a thread only if no thread has the turn, or none is the watcher. Under load it
-//!   therefore costs one lock acquisition and one queue operation.
-//! - A watcher that sees no waker removed for [`QUIET_TICKS`] ends, so an idle cache has no timer.
+//! - A waker therefore waits for at most about two ticks for each earlier waker that blocks or runs
+//!   long, as long as fewer than [`MAX_THREADS`] do so at once.
+//! - A push notifies or starts a thread only if no thread has the turn, or none is the watcher.
+//!   Under load it therefore costs one lock acquisition and one queue operation.
+//! - A watcher that sees no waker removed for [`QUIET_TICKS`] ends: an idle cache has no ticks.
 //!
-//! [`Roles`] defines the transitions, and its test explores every order of them.
+//! [`Roles`] defines the transitions, and its test explores every order of them for a few wakers.
 //!
 //! # Fork
 //!
@@ -35,7 +36,7 @@ use pagewell_sync::{Condvar, Mutex, MutexGuard, lock};
 
 use crate::file::Owner;
 
-/// Maximum number of threads. If this many wakers block at once, no further wakers are called.
+/// Maximum number of threads. If this many wakers block, no other is called until one returns.
 const MAX_THREADS: usize = 64;
 
 const TICK: Duration = Duration::from_millis(1);
@@ -54,7 +55,7 @@ pub struct WakerThreads(Arc<Shared>);
 struct Shared {
     owner: Owner,
     state: Mutex<State>,
-    /// Notified when a thread without a role is needed.
+    /// Notified when a thread without a role is needed or should end.
     wanted: Condvar,
 }
 
@@ -79,7 +80,7 @@ enum Role {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Roles<W> {
     queue: VecDeque<W>,
-    /// Number of wakers ever removed from the queue.
+    /// Number of wakers that threads have taken from the queue.
     nr_taken: u64,
     turn: Option<Turn>,
     next_turn: Turn,
@@ -109,8 +110,7 @@ struct Seen {
 }
 
 impl<W> Roles<W> {
-    /// After `true`, the caller notifies or starts a thread, or calls
-    /// [`no_thread`](Self::no_thread).
+    /// Returns `true` if the caller must notify or start a thread, or else call `no_thread`.
     #[must_use]
     fn wants_thread(&mut self) -> bool {
         let is_free = self.turn.is_none() || !self.has_watcher;
@@ -124,7 +124,7 @@ impl<W> Roles<W> {
         self.is_coming = false;
     }
 
-    /// Returns `None` if no role is free or the queue is empty.
+    /// Assigns a free role to the caller. Returns `None` if none is free or the queue is empty.
     fn take_role(&mut self) -> Option<Role> {
         if self.queue.is_empty() {
             return None;
@@ -206,8 +206,8 @@ impl Default for WakerThreads {
 }
 
 impl Courier for WakerThreads {
-    /// Queues `wakers`. If no thread is available and no watcher exists, the caller calls all
-    /// queued wakers. After [`close`](Self::close), and in a child of `fork`, drops them.
+    /// Queues `wakers`. If no thread can be started and no watcher exists, calls all queued wakers.
+    /// After [`close`](Self::close), and in a child of `fork`, drops them.
     fn deliver(&self, wakers: Vec<Waker>) {
         if self.0.owner.check().is_err() {
             return;

@@ -1,8 +1,8 @@
 //! Threads for the blocking calls of backends.
 //!
-//! They start on demand, and end when idle. Each backend may occupy only a bounded number, so
-//! backends that hang leave threads for others. In a child of `fork`, the threads do not exist and
-//! the lock may stay locked, so each function but `nr_threads` checks the process first.
+//! They start on demand, and end when idle. Each backend may occupy a bounded number, so a few that
+//! hang leave threads for others. In a child of `fork`, the threads do not exist and the lock may
+//! stay locked, so public functions that lock, except `nr_threads`, check the process first.
 
 use std::fmt;
 use std::io;
@@ -43,7 +43,7 @@ impl Default for WorkerSettings {
     }
 }
 
-/// Engine that makes the calls of backends on its own threads.
+/// Engine with threads for the calls of backends.
 #[derive(Debug)]
 pub struct WorkerEngine {
     shared: Arc<Shared>,
@@ -66,7 +66,7 @@ struct State {
     nr_threads: usize,
     /// Number of threads that will look for a task: they wait, were notified, or are starting.
     nr_idle: usize,
-    /// Set by the drop: threads end when the queue is empty.
+    /// Set by the drop: threads end when no task is ready.
     is_closed: bool,
 }
 
@@ -119,7 +119,7 @@ impl WorkerEngine {
 
     /// Creates an engine for [`call`](Self::call). If calls with several keys are in progress, each
     /// key may occupy fewer threads than [`per_storage`](WorkerSettings::per_storage): a quota of
-    /// the threads that other keys leave free. Threads remain even if calls of many keys hang.
+    /// the threads that other keys leave free. So more keys may hang before no thread remains.
     #[must_use]
     pub fn for_calls(settings: WorkerSettings) -> Self {
         Self::with(settings, |settings| {
@@ -194,7 +194,8 @@ impl Shared {
     ///
     /// Called after each push, and by each thread that takes a task, because the end of one task
     /// may make several others ready (under a quota). A ready task therefore never waits while a
-    /// thread is idle or can be started. If none can, the next thread that is done takes it.
+    /// thread is idle or can be started. Otherwise the next thread that completes a task takes it,
+    /// or, if no thread exists, `push` performs it.
     fn bring_thread(self: &Arc<Self>, state: &mut State) {
         let nr_ready = state.queue.nr_ready();
         if nr_ready == 0 {

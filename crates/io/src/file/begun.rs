@@ -6,10 +6,10 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Bytes in flight, which a device of 1 GB/s writes in about 4 ms.
+/// Limit of bytes in flight. A device of 1 GB/s writes them in about 4 ms.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// Ranges in flight, enough for a device to reorder and overlap writes.
+/// Limit of ranges in flight, enough for a device to reorder and overlap writes.
 const MOST_RANGES: usize = 64;
 
 /// Ranges in flight, in the order in which they were started.
@@ -25,8 +25,7 @@ impl Begun {
         self.ranges.push_back(range);
     }
 
-    /// If a limit is exceeded (not by a single range), removes the oldest range. The caller awaits
-    /// it.
+    /// If a limit is exceeded (not by a single range), removes the oldest, which the caller awaits.
     pub(super) fn take_surplus(&mut self) -> Option<Range<u64>> {
         let nr = self.ranges.len();
         if nr <= MOST_RANGES && (nr <= 1 || self.nr_bytes <= u128::from(MOST_BYTES)) {

@@ -12,7 +12,7 @@ use super::gate::Gate;
 use super::transfer;
 use crate::backend::{Span, too_large, total_len};
 
-/// Bytes that pass through aligned memory at a time. A multiple of every alignment.
+/// Maximum number of bytes in aligned memory at a time. A multiple of every alignment.
 const CHUNK: usize = 256 << 10;
 
 /// Transfer of whole blocks, of a real or a simulated file.
@@ -110,7 +110,7 @@ pub(crate) fn read(
     Ok((at - pos) as usize)
 }
 
-/// Writes of whole aligned blocks run concurrently; other writes exclude all writes of the file.
+/// Writes of whole aligned blocks run concurrently; others exclude all writes of this backend.
 pub(crate) fn write(
     file: &impl Blocks,
     gate: &Gate,
@@ -126,8 +126,7 @@ pub(crate) fn write(
     write_parts(file, bufs, pos, unit)
 }
 
-/// The caller excludes other writes and size changes. A partial last block first makes the file too
-/// long.
+/// Other writes and resizes are excluded. A partial tail block first makes the file too long.
 fn write_parts(
     file: &impl Blocks,
     bufs: &[RacySource<'_>],

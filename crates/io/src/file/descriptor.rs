@@ -16,7 +16,7 @@ pub(super) fn check_readable(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Checks that `file` can be read and written at any position, and extended.
+/// Checks that flags and seals permit reads, writes at any position, and growth.
 pub(super) fn check_writable(file: &File) -> io::Result<()> {
     let flags = flags(file)?;
     if flags & libc::O_PATH != 0 || flags & libc::O_ACCMODE != libc::O_RDWR {

@@ -1,7 +1,7 @@
 //! Direct I/O (`O_DIRECT`): how a file's transfers are made, and the reason if they are buffered.
 //!
-//! `O_DIRECT` is set if the system reports an alignment, and cleared if the system rejects a
-//! transfer nevertheless. Both affect the open file, since a second open could find another file.
+//! With [`Direct::Auto`], `O_DIRECT` is set if the system reports an alignment of at most [`PAGE`],
+//! and cleared if it rejects transfers. The file stays open: a second open could find another.
 
 #![allow(unsafe_code)] // Three system calls.
 
@@ -16,17 +16,17 @@ use crate::backend::{Buffered, Transfers};
 /// Policy for direct I/O of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direct {
-    /// Direct if the file system reports an alignment and accepts the transfers, or else buffered.
+    /// Direct if the file system reports an alignment up to 4096 and permits it, else buffered.
     Auto,
-    /// Always direct. If the file system reports no alignment, transfers are aligned to a page
-    /// (4096). If it rejects direct I/O, the open or the transfer fails.
+    /// Always direct. If the file system reports no alignment, transfers are aligned to 4096 bytes.
+    /// If it requires more or rejects direct I/O, the open or the transfer fails.
     Always,
     /// Through the kernel's page cache.
     #[default]
     Never,
 }
 
-/// Alignment in bytes that suits every device.
+/// Maximum supported alignment in bytes.
 const PAGE: usize = 4096;
 
 #[derive(Debug)]
@@ -38,8 +38,8 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Sets the flag if possible. Fails with [`io::ErrorKind::Unsupported`] if `Always` was
-    /// requested and direct I/O is unavailable.
+    /// Sets the flag if requested and possible. Fails with [`io::ErrorKind::Unsupported`] if
+    /// `Always` was requested and direct I/O is unavailable.
     pub(super) fn new(file: &File, asked: Direct) -> io::Result<Self> {
         Self::with_alignment(file, asked, || told(file))
     }
@@ -88,9 +88,9 @@ impl State {
         self.asked != Direct::Never
     }
 
-    /// Handles an aligned transfer that failed with `error` at alignment `unit`. If systems reject
-    /// direct transfers by this error, switches to the next mode (alignment to a page, then
-    /// buffered if permitted), and the caller repeats the transfer. Otherwise returns `error`.
+    /// Handles a transfer that failed with `error` at alignment `unit`. If systems reject direct
+    /// transfers by this error, and a next mode is left (alignment to a page, then buffered if
+    /// permitted), switches to it, and the caller repeats the transfer. Otherwise returns `error`.
     pub(super) fn refused(&self, file: &File, unit: usize, error: io::Error) -> io::Result<()> {
         let errno = match error.raw_os_error() {
             Some(errno @ (libc::EINVAL | libc::EOPNOTSUPP)) => errno,
@@ -164,7 +164,7 @@ fn unpack(word: u64) -> Transfers {
     })
 }
 
-/// Returns the alignment of positions and memory for direct I/O, or 0 if the system reports none.
+/// Returns the alignment of positions and memory for direct I/O, or 0 if no valid one is known.
 #[cfg(target_os = "linux")]
 fn told(file: &File) -> u32 {
     use std::mem::MaybeUninit;

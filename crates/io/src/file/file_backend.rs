@@ -26,10 +26,10 @@ use crate::backend::{
     Backend, FileId, Kind as What, RawFile, Request, Sealed, Transfers, read_only, too_large,
 };
 
-/// A regular file or a block device, read with `preadv` and written with `pwritev` (or `pread` and
-/// `pwrite`), through the kernel's page cache or past it. A writer keeps the directory open until
-/// its first sync. In a child of `fork`, every call fails with [`Forked`](super::Forked). A drop in
-/// the process that opened the file ends the write lock, even if a child has the file open.
+/// A regular file or a block device, read and written through the kernel's page cache or past it. A
+/// writer keeps the directory open until its first successful sync. In a child of `fork`, all I/O
+/// fails with [`Forked`](super::Forked). A drop in the process that opened the file ends the write
+/// lock, even if a child has the file open.
 #[derive(Debug)]
 pub struct FileBackend {
     file: File,
@@ -43,7 +43,7 @@ pub struct FileBackend {
     direct: direct::State,
     /// Excludes partial-block from whole-block writes, if direct transfers were requested.
     gate: Gate,
-    /// Whether this backend has acquired the write lock.
+    /// Whether this backend holds the write lock.
     is_locked: bool,
     before_close: Option<BeforeClose>,
 }
@@ -82,7 +82,7 @@ impl FileBackend {
     /// Opens the file at `path` for reading. Acquires no lock, so a writer may use it concurrently.
     ///
     /// Fails with any error of the system; [`io::ErrorKind::IsADirectory`] for a directory, and
-    /// [`io::ErrorKind::InvalidInput`] for other files without positions (a pipe, a terminal).
+    /// [`io::ErrorKind::InvalidInput`] for other files without positions or size (pipes, procfs).
     pub fn open(path: &Path) -> io::Result<Self> {
         Self::open_for_reading(path, Direct::Never)
     }
@@ -99,8 +99,8 @@ impl FileBackend {
         Self::from_file_for_reading(file, Direct::Never)
     }
 
-    /// Creates a read-only backend of an open file with this policy for direct I/O, which
-    /// duplicates of the descriptor share. Fails as [`open_for_reading`](Self::open_for_reading).
+    /// Creates a read-only backend of an open file with this policy for direct I/O. Duplicates of
+    /// the descriptor share `O_DIRECT`. Fails as [`open_for_reading`](Self::open_for_reading).
     pub fn from_file_for_reading(file: File, direct: Direct) -> io::Result<Self> {
         Self::check_readable(&file)?;
         let mut backend = Self::new(file, Access::Read, Direct::Never)?;
@@ -123,8 +123,7 @@ impl FileBackend {
         Ok(())
     }
 
-    /// Opens and locks a file for reading and writing, following links. [`FileLock`] has the
-    /// options.
+    /// Opens a file for reading and writing, following links. Locks it as [`FileLock`] requires.
     ///
     /// # Errors
     ///
@@ -134,7 +133,8 @@ impl FileBackend {
     /// - [`io::ErrorKind::AlreadyExists`]: the file exists, and the options require a new one.
     /// - [`io::ErrorKind::PermissionDenied`] also if the file would be created in a directory that
     ///   is not readable, since that directory could not be synced.
-    /// - [`io::ErrorKind::Unsupported`] also if a block device is to be truncated.
+    /// - [`io::ErrorKind::Unsupported`] also if the file system has no such locks, or if a block
+    ///   device is to be truncated.
     pub fn open_writable(path: &Path, options: &FileOptions) -> io::Result<Self> {
         let mut wait = LockWait::new(options.file_lock());
         for _ in 0..UnlockedFile::MOST_TRIES {
@@ -146,12 +146,12 @@ impl FileBackend {
         Err(replaced())
     }
 
-    /// Creates a writable backend from an open file, and locks it. Truncates it if the options say
-    /// so. Fails as [`UnlockedFile::from_file`] and [`open_writable`](Self::open_writable) do.
+    /// Creates a writable backend from an open file. Locks and truncates it as the options require.
+    /// Fails as [`UnlockedFile::from_file`] and [`open_writable`](Self::open_writable) do.
     pub fn from_file_writable(file: File, options: &FileOptions) -> io::Result<Self> {
         let mut wait = LockWait::new(options.file_lock());
         let locked = UnlockedFile::from_file(file, options)?.lock_within(&mut wait)?;
-        // A file without a name is never replaced.
+        // The path of a descriptor's file is unknown, so the file never counts as replaced.
         locked.ok_or_else(replaced)?.truncated_by(options)
     }
 
@@ -163,8 +163,7 @@ impl FileBackend {
     }
 
     /// Opens a file like [`open_writable`](Self::open_writable), but neither locks nor truncates
-    /// it. The caller [locks](UnlockedFile::lock) it later (a lock held during a slow open would
-    /// delay other threads), and truncates it last, when no check can fail any more.
+    /// it. The caller [locks](UnlockedFile::lock) it later, and truncates it last.
     pub fn open_unlocked(path: &Path, options: &FileOptions) -> io::Result<UnlockedFile> {
         let (place, file) = Place::open(path, options).map_err(refine)?;
         let place = Mutex::new(place);
@@ -204,7 +203,7 @@ impl FileBackend {
     }
 
     /// Calls `transfer` with the alignment of direct I/O, or with `None` for buffered I/O. Repeats
-    /// a rejected direct transfer by the next mode.
+    /// a rejected direct transfer if [`direct::State::refused`] permits it.
     fn by_any_way<T>(&self, transfer: impl Fn(Option<usize>) -> io::Result<T>) -> io::Result<T> {
         loop {
             let unit = self.direct.unit();
@@ -215,7 +214,7 @@ impl FileBackend {
         }
     }
 
-    /// The size is too large while a partial tail block is written directly.
+    /// Returns the size, which may be too large while a partial tail block is written directly.
     fn size_now(&self) -> io::Result<u64> {
         match self.kind {
             Kind::Regular => Ok(self.file.metadata()?.len()),
@@ -275,12 +274,12 @@ impl FileBackend {
 pub struct UnlockedFile {
     backend: FileBackend,
     lock: FileLock,
-    /// Requested direct I/O of a descriptor from the program. It takes effect once the file is
-    /// locked, since duplicates of the descriptor share it.
+    /// Policy for direct I/O of a descriptor that the program passed; `None` if the file was opened
+    /// by path. It takes effect once the file is locked, since duplicates share `O_DIRECT`.
     given: Option<Direct>,
 }
 
-/// Serializes locking of descriptors from the program: only one of several duplicates must succeed.
+/// Serializes locking of descriptors from the program: at most one of several duplicates succeeds.
 static GIVEN: Mutex<()> = Mutex::new(());
 
 impl UnlockedFile {
@@ -300,7 +299,8 @@ impl UnlockedFile {
     /// - [`io::ErrorKind::PermissionDenied`]: the descriptor is not open for reading and writing,
     ///   or the file is sealed against writes or growth.
     /// - [`io::ErrorKind::Unsupported`]: the descriptor appends all writes (`O_APPEND`).
-    ///   [`lock`](Self::lock) fails so if direct I/O is required and unavailable.
+    ///   [`lock`](Self::lock) also fails with this kind, if the lock or required direct I/O is
+    ///   unavailable.
     /// - The errors of [`FileBackend::open`] for directories and pipes.
     pub fn from_file(file: File, options: &FileOptions) -> io::Result<Self> {
         // Checks the kind of the file first.
@@ -320,9 +320,9 @@ impl UnlockedFile {
         self.backend.id
     }
 
-    /// Attaches a value that is dropped before the descriptor is closed, and after the file is
-    /// unlocked, except in a child of `fork`. Its drop can remove a record of the descriptor's
-    /// number before the number is reused. Replaces an earlier value.
+    /// Attaches a value that is dropped before the descriptor is closed, and (except in a child of
+    /// `fork`) after the file is unlocked. Its drop can remove a record of the descriptor's number
+    /// before the number is reused. Replaces an earlier value.
     pub fn drop_before_close(
         &mut self,
         value: impl Debug + Send + Sync + UnwindSafe + RefUnwindSafe + 'static,
@@ -331,7 +331,7 @@ impl UnlockedFile {
     }
 
     /// Locks the file against other writers, unless the options say [`FileLock::None`], and keeps
-    /// its bytes. Does not wait. Returns `None` if the path now leads to another file, so that
+    /// its bytes. Does not wait. Returns `None` if the path no longer leads to the file, so that
     /// writes would be lost: the caller opens the path again.
     ///
     /// # Errors
@@ -413,7 +413,7 @@ impl UnlockedFile {
         Ok(())
     }
 
-    /// Returns `true` if the path is known to lead to another file, whose writers are not excluded.
+    /// Returns `true` if the path is known to lead to another file or to none.
     pub fn is_replaced(&self) -> bool {
         matches!(self.is_in_place(), Ok(false))
     }
@@ -466,7 +466,7 @@ fn replaced() -> io::Error {
 impl FileBackend {
     fn release(&mut self) {
         // A forked child shares the open file description. Without this unlock, the file stays
-        // locked while the child lives. An unlock in the child would unlock it for the parent.
+        // locked while the child has it open. An unlock in the child would end the parent's lock.
         if self.is_locked && self.owner.check().is_ok() {
             lock::release(&self.file);
             self.is_locked = false;
@@ -628,7 +628,7 @@ impl RawFile for FileBackend {
         }
         let spans = request.spans().iter().copied();
         let unit = self.direct.unit().unwrap_or(1);
-        // Partial blocks, and ends past the maximum file offset, need several transfers.
+        // The backend's calls handle partial blocks, and ends past the maximum file offset.
         if !blocks::are_aligned(spans, request.pos(), unit) {
             return Ok(false);
         }

@@ -1,4 +1,4 @@
-//! File systems whose files the kernel generates.
+//! File systems that generate the contents of files at a read.
 
 #![allow(unsafe_code)] // A system call.
 #![allow(clippy::unnecessary_cast)] // The types of the constants differ between C libraries.
@@ -28,7 +28,7 @@ pub(super) fn has_no_size(file: &File, size: u64) -> io::Result<bool> {
         return Ok(false);
     }
     // A read recognizes such a file of any other file system (FUSE with `direct_io`). An error is
-    // ignored here, because the user's first read returns it again.
+    // ignored here: if it persists, the user's first read returns it.
     let nr = file.read_at(&mut [0], 0).unwrap_or(0);
     Ok(nr != 0 && file.metadata()?.len() == 0)
 }

@@ -1,9 +1,8 @@
 //! Mutual exclusion between writes of whole blocks and of partial blocks of one file.
 //!
 //! A direct write of a partial block reads the block, changes it and writes all of it. At the end
-//! of the file, it writes past the intended end and then sets the size. Both could undo other
-//! writes. So either any number of threads write whole blocks, or one thread writes partial blocks
-//! or sets the size.
+//! of the file, it writes past the end and then sets the size. Both could undo other writes. So
+//! either threads write whole blocks, or one thread writes partial blocks or sets the size.
 
 use std::sync::PoisonError;
 
@@ -61,7 +60,7 @@ impl Gate {
         }
     }
 
-    /// Blocks while a thread has or waits for the exclusive hold.
+    /// Acquires a shared hold. Blocks while a thread has or waits for the exclusive hold.
     pub(crate) fn share(&self) -> Shared<'_> {
         self.changed
             .wait_while(self.lock(), |state| !state.may_share())

@@ -38,7 +38,7 @@ pub enum Comparison {
     Different,
     /// The files are the same: the descriptors, or the file handles, are equal.
     Same,
-    /// No evidence differs, and none proves that the files are the same.
+    /// No evidence proves that the files are different, or that they are the same.
     Unproven,
 }
 
@@ -77,7 +77,7 @@ const MAX_COMPARISONS: usize = 100;
 /// are unchanged and differ from the new file's.
 const MIN_DIFFERENCES: usize = 3;
 
-/// Interval between comparisons: more than a coarse clock's tick, within which times are equal.
+/// Interval between comparisons, longer than a tick of modification times (at most 10 ms).
 const TICK: Duration = Duration::from_millis(11);
 
 /// Compares `new` with `open`, which have the same device and inode number and may be opened with
@@ -120,9 +120,9 @@ pub fn compare(open: BorrowedFd<'_>, new: BorrowedFd<'_>) -> io::Result<Comparis
     Ok(Comparison::Unproven)
 }
 
-/// Returns `true` if another open file description has a lock on the file of `new`, and `None` if
-/// the query fails. The lock of a writable [`FileBackend`](crate::FileBackend) is visible through
-/// every other open file description of its file, and through none of another file.
+/// Returns `true` if a process or another open file description has a lock on the file of `new`,
+/// and `None` if the query fails. The lock of a [`FileBackend`](crate::FileBackend) is visible
+/// through every other open file description of its file, and through none of another file.
 pub fn is_locked_elsewhere(new: BorrowedFd<'_>) -> Option<bool> {
     query_lock(new, libc::F_OFD_GETLK)
 }
@@ -187,7 +187,7 @@ type Time = (i64, u32);
 struct Attributes {
     size: u64,
     modified: Time,
-    /// `None` if the file system does not record it, or the system call is unavailable.
+    /// `None` if the file system does not record it, or `statx` is unavailable.
     born: Option<Time>,
 }
 

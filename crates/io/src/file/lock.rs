@@ -16,8 +16,8 @@ use super::options::FileLock;
 use super::step::FailedStep;
 
 /// Locks the whole of `file`, including bytes appended later. Fails with
-/// [`io::ErrorKind::ResourceBusy`] if another open file description holds the lock, and with
-/// [`io::ErrorKind::Unsupported`] if the file system or a sandbox does not permit such locks.
+/// [`io::ErrorKind::ResourceBusy`] if a process or another open file description has a lock, and
+/// with [`io::ErrorKind::Unsupported`] if the file system or a sandbox does not permit such locks.
 pub(super) fn take(file: &File) -> io::Result<()> {
     set(file, libc::F_WRLCK).map_err(|error| match error.raw_os_error() {
         Some(libc::EAGAIN | libc::EACCES) => taken(),
@@ -77,15 +77,15 @@ impl LockWait {
         true
     }
 
-    /// Returns what a message says about the wait, if there was one.
+    /// Returns a text about the wait for an error message, or `None` if the open does not wait.
     pub fn describe(&self) -> Option<String> {
         (!self.limit.is_zero()).then(|| format!("waited {:?} for its lock", self.limit))
     }
 }
 
 pub(super) fn release(file: &File) {
-    // An unlock fails only if it splits a lock, which this one does not. If the system refuses it
-    // nevertheless, the lock ends with the last descriptor.
+    // An unlock of the whole file splits no lock, and so should not fail. If the system refuses it,
+    // the lock ends with the last descriptor.
     let _ = set(file, libc::F_UNLCK);
 }
 

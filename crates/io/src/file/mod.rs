@@ -4,26 +4,27 @@
 //!
 //! # Single writer
 //!
-//! A writer holds a write lock on the whole file, which belongs to the open file description and is
-//! acquired before any change, including truncation. A second writer, in this or another process,
-//! is refused or waits ([`FileLock`]). Readers acquire no lock.
+//! A writer holds a write lock on the whole file (except with [`FileLock::None`]), which belongs to
+//! the open file description and is acquired before any change of a file, including truncation. A
+//! second writer, in this or another process, is refused or waits. Readers acquire no lock.
 //!
 //! # Durable name
 //!
 //! After a loss of power, synced data is unreachable if no name leads to it. The first sync of
 //! every file opened for writing therefore also syncs the file's directory, since the process that
-//! created the file may have been killed before it could. Exceptions: file systems without such
-//! syncs, and an existing file in a directory that the process may not read. The programs that
-//! created the directories above must sync them.
+//! created the file may have been killed before it could. Exceptions: block devices, files given by
+//! descriptor, file systems without such syncs, and existing files in a directory that the process
+//! may not read. The programs that created the directories above must sync them.
 //!
 //! # Direct transfers
 //!
-//! A file opened with [`Direct::Auto`] or `Always` is transferred past the kernel's page cache, in
-//! whole blocks. A write of part of a block reads the block into aligned memory, changes it, writes
-//! it, and then sets the size if the block reaches past the end of the file. Until then, the file
-//! is too long, and ends with zeros. [`Backend::size`](crate::Backend::size) waits for that;
-//! another process may see the wrong size. After a loss of power in between, the file ends with its
-//! last block, less than [`alignment`](crate::Backend::alignment) bytes too late.
+//! With [`Direct::Always`], or `Auto` if the system permits it, a file is transferred past the
+//! kernel's page cache, in whole blocks. A write of part of a block reads the block into aligned
+//! memory, changes it, writes it, and then sets the size if the block reaches past the end of the
+//! file. Until then, the file is too long, and ends with zeros.
+//! [`Backend::size`](crate::Backend::size) waits for that; another process may see the wrong size.
+//! After a loss of power in between, the file may end with its last block, less than
+//! [`alignment`](crate::Backend::alignment) bytes too late.
 //!
 //! Tested by `tests/contract.rs`, `tests/direct.rs`, `tests/file.rs`, `file/tests.rs`.
 

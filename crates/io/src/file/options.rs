@@ -16,10 +16,10 @@ pub struct FileOptions {
     lock: FileLock,
 }
 
-/// How a writer excludes the other writers of a file. Readers acquire no lock.
+/// Exclusion of other writers of a file. Readers acquire no lock.
 ///
-/// The lock is an open file description lock (`F_OFD_SETLK`) of the whole file. It excludes other
-/// writers of any cache or process, and programs that use such locks, or POSIX locks.
+/// The lock is an open file description lock (`F_OFD_SETLK`) of the whole file. It excludes writers
+/// with a lock, of any cache or process, and programs that use such locks or POSIX locks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileLock {
@@ -29,7 +29,7 @@ pub enum FileLock {
     /// Locks the file. If it is locked, retries every few milliseconds for this time, for example
     /// until the kernel has ended the requests of a crashed predecessor, which keep the lock.
     Within(Duration),
-    /// Acquires no lock. The program excludes other writers: caches overwrite each other's pages.
+    /// Acquires no lock. The program must exclude other writers, which would overwrite pages.
     None,
 }
 
@@ -129,7 +129,7 @@ impl FileOptions {
         matches!(self.missing, Missing::Require)
     }
 
-    /// Returns the flags of `open(2)`, except truncation, which has to follow the lock.
+    /// Returns the flags of `open(2)` that create the file. Truncation has to follow the lock.
     pub(super) fn flags(self) -> libc::c_int {
         match self.missing {
             Missing::Fail => 0,

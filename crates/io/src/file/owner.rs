@@ -67,8 +67,8 @@ fn name_in(word: &Word) -> u64 {
     }
 }
 
-/// A process used a file that was opened before the `fork` that created the process. The call's
-/// [`io::Error`] wraps this value (see [`io::Error::get_ref`]).
+/// Error of a process that used a file opened before the `fork` that created the process. The
+/// call's [`io::Error`] wraps it (see [`io::Error::get_ref`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Forked {

@@ -1,7 +1,7 @@
 //! Directory entry of an open file, and its durability.
 //!
-//! The kernel resolves the path itself, by its rules for links (`protected_symlinks`,
-//! `nosymfollow`, at most 40 links). This walk only finds the directory that a sync must include.
+//! The kernel resolves the path itself, by its rules for links (such as `protected_symlinks`). This
+//! walk finds the entry, whose directory a sync must include.
 
 #![allow(unsafe_code)] // Calls relative to a directory, which the standard library does not have.
 
@@ -26,7 +26,8 @@ const MAX_LINKS: usize = 40;
 
 #[derive(Debug)]
 pub(super) struct Place {
-    /// `None` once the file is locked, or if it was opened by descriptor or `/proc/self/fd/3`.
+    /// `None` once the file is locked, or if it was opened by its descriptor or by a link of procfs
+    /// whose text is not its path (`/proc/self/fd/3`).
     entry: Option<Entry>,
     /// Directories that must be synced before a sync of the file may succeed.
     pub(super) unsynced: Vec<Arc<File>>,
@@ -83,8 +84,7 @@ impl Place {
         let (found, by_procfs) = find(path);
         let is_creating = flags & libc::O_CREAT != 0;
         let found = match found {
-            // Create no file whose name could not be made durable. Open an existing one without
-            // that sync.
+            // Create no file whose name could not be made durable. An existing name is not synced.
             Err(NoEntry::Unreadable(entry, failed)) if !by_procfs => {
                 if flags & libc::O_EXCL != 0 {
                     return Err(failed);
@@ -141,7 +141,7 @@ impl Place {
         }
     }
 
-    /// The directory stays open until it is synced.
+    /// Forgets the entry. Its directory stays open until it is synced.
     pub(super) fn forget_entry(&mut self) {
         self.entry = None;
     }
@@ -180,7 +180,7 @@ impl Entry {
 
 /// Finds the directory entry of the file at `path`, or the one that `O_CREAT` would create. The
 /// second value is `true` if the walk followed a link of procfs. The entry may then be wrong, since
-/// the kernel ignores the text of such links.
+/// the kernel may ignore the text of such links.
 fn find(path: &Path) -> (Result<Entry, NoEntry>, bool) {
     let mut by_procfs = false;
     let mut path = path.to_path_buf();

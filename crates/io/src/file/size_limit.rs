@@ -1,4 +1,4 @@
-//! Sizes that a file cannot have.
+//! Checks of a new size against the limits of the process, the file system and the device.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};

@@ -1,4 +1,4 @@
-//! Errors that name the failed step of opening a file, for steps other than `open(2)`.
+//! Errors that name the failed step of opening a file.
 
 use std::error::Error;
 use std::{fmt, io};

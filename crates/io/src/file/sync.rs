@@ -10,9 +10,9 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 
-/// Starts writeback of `range`. Returns `false` if the file system or a sandbox does not support
-/// the call, on which no sync depends. Reports no earlier writeback error: [`await_begun`] or the
-/// next sync does. After an error of the call itself, the system may have dropped pages.
+/// Starts writeback of `range`. Returns `false` if the call is unavailable; no sync depends on it.
+/// Reports no earlier writeback error: [`await_begun`] or the next sync does. After an error of the
+/// call itself, the system may have dropped pages.
 pub(super) fn begin(file: &File, range: &Range<u64>) -> io::Result<bool> {
     #[cfg(target_os = "linux")]
     return match by_range(file, range, libc::SYNC_FILE_RANGE_WRITE) {

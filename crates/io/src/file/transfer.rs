@@ -11,7 +11,7 @@ use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 use crate::backend::{too_large, total_len};
 
-/// Buffers per system call. With the smallest pages, this is 1 MiB.
+/// Maximum number of buffers per system call. With the smallest pages, this is 1 MiB.
 const MOST_BUFFERS: usize = 256;
 
 /// Maximum file offset of the system. No file has bytes at or beyond it.
@@ -54,7 +54,7 @@ pub(super) fn write(file: &File, bufs: &[RacySource<'_>], pos: u64) -> io::Resul
     let mut done = 0;
     while done < total {
         match write_some(file, bufs, done..total, pos + done as u64) {
-            // The system returns 0 for no writable file, and retries might never end.
+            // No writable file is known to return 0. Retries might never end.
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(n) => done += n,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -70,8 +70,8 @@ struct Vectors {
 }
 
 impl Vectors {
-    /// Describes all or a first part of the bytes of `bufs` in `range`, counted over all buffers.
-    /// The system may write to the memory only if the buffers are `RacyBytes`.
+    /// Describes the bytes, or a prefix of the bytes, of `bufs` in `range`, counted over all
+    /// buffers. The system may write to the memory only if the buffers are `RacyBytes`.
     fn new<'a>(bufs: &[impl Into<RacySource<'a>> + Copy], range: Range<usize>) -> Self {
         let mut list = [libc::iovec {
             iov_base: std::ptr::null_mut(),
@@ -105,7 +105,7 @@ impl Vectors {
     }
 }
 
-/// Reads once into the bytes of `bufs` in `range` or a first part of them.
+/// Reads into the bytes of `bufs` in `range`, or a prefix of them, by one system call.
 fn read_some(
     file: &File,
     bufs: &[RacyBytes<'_>],

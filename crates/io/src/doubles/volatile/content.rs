@@ -18,9 +18,9 @@ pub enum SectorWrites {
 #[derive(Debug, Default)]
 pub(super) struct Content {
     cached: Image,
-    /// Content that always survives a loss of power.
+    /// Content after a loss of power, if none of `changes` survives.
     durable: Image,
-    /// Changes since the last sync, in order.
+    /// Unsynced changes, in order.
     changes: Vec<Change>,
 }
 
@@ -115,7 +115,7 @@ impl Content {
 
     /// Returns a random result of a crash at this moment.
     pub(super) fn survivors(&self, writes: SectorWrites, rng: &mut Rng) -> Self {
-        // The probability is random, so that some crashes keep none or all of the changes.
+        // The probability of survival is random, so that a crash may keep none or all changes.
         let quarters = rng.below(5);
         let last = self.last_written(quarters, rng);
         let mut image = self.durable.clone();

@@ -7,8 +7,8 @@ use super::file::VolatileFile;
 use super::state::{Shared, State};
 use crate::backend::FileId;
 
-/// A simulated storage device with named files. Only synced data is certain to survive a
-/// [`crash`](Self::crash). Clones refer to one device. Seed and calls determine all random choices.
+/// A simulated storage device with named files. Unsynced data may not survive a
+/// [`crash`](Self::crash). A clone refers to the same device. Seed and calls determine all choices.
 ///
 /// ```
 /// use pagewell_io::{Backend, VolatileDevice};
@@ -47,10 +47,10 @@ impl VolatileDevice {
         self
     }
 
-    /// Makes files that are opened later use direct transfers. The device rejects all transfers but
-    /// whole blocks of `alignment` bytes (panics unless this is a power of two from 512 to 4096). A
-    /// partial tail block is written whole and the size is set afterwards. A loss of power in
-    /// between leaves the file too long, with zeros at its end.
+    /// Makes files that are opened later use direct transfers, of whole blocks of `alignment`
+    /// bytes. Panics unless that is a power of two from 512 to 4096. A partial tail block is
+    /// written whole, and then the size is set. A crash in between may leave the file too long,
+    /// with zeros at its end.
     #[cfg(not(loom))]
     #[must_use]
     pub fn with_direct_transfers(self, alignment: usize) -> Self {
@@ -116,7 +116,7 @@ impl VolatileDevice {
         self.state.sync_dir()
     }
 
-    /// Returns the names of all files, in order.
+    /// Returns all names, sorted.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let state = self.state.lock();
@@ -127,28 +127,28 @@ impl VolatileDevice {
             .collect()
     }
 
-    /// Returns the number of syncs of files and of the directory so far.
+    /// Returns the number of syncs of files and of the directory so far, failed ones included.
     #[must_use]
     pub fn nr_syncs(&self) -> u64 {
         self.state.lock().nr_syncs
     }
 
-    /// Makes the next `nr` syncs, of any file or the directory, fail with `EIO` as on Linux. Each
-    /// changed sector of the file is clean afterwards: it was written, or still reads correctly, or
-    /// was dropped and reads as before the write.
+    /// Makes the next `nr` syncs, of any file or the directory, fail with `EIO` (not if syncs are
+    /// stubbed out). Each changed sector of the file is clean afterwards: it was written, or still
+    /// reads correctly, or was dropped, so that readers see the durable bytes.
     pub fn fail_next_sync(&self, nr: u64) {
         self.state.lock().failures = nr;
     }
 
-    /// Turns the power off after `nr` more changes and syncs. The next one fails, as does every
-    /// later call. A change that fails so may survive the crash. A sync makes nothing durable.
+    /// Makes the power fail during the change or sync that follows `nr` more of them. That call and
+    /// all later I/O fail. The failed change may survive; a failed sync makes nothing durable.
     pub fn power_off_after(&self, nr: u64) {
         self.state.lock().power_off_after(nr);
     }
 
-    /// Turns the power off, and returns the device as it is after power-on. Synced data survives,
-    /// and `seed` determines which other changes do, as [`SectorWrites`] permits. Later calls on
-    /// this device and its files fail. Several crashes of one device have different outcomes.
+    /// Turns the power off, and returns the device as it is after power-on. Synced changes survive,
+    /// and `seed` determines which other changes do, as [`SectorWrites`] permits. Later I/O on this
+    /// device and its files fails. A crash with another seed may have another outcome.
     #[must_use]
     pub fn crash(&self, seed: u64) -> Self {
         let after = self.state.lock().crash(seed);

@@ -56,7 +56,7 @@ impl Directory {
 
     /// Returns a random result of a crash at this moment. A change since the last sync survives
     /// only with all earlier changes of the same names. Otherwise a file could lose its only
-    /// durable name, which no journaling file system permits.
+    /// durable name, which journaling file systems prevent.
     pub(super) fn survivors(&self, rng: &mut Rng) -> Self {
         let quarters = rng.below(5);
         let mut changed = BTreeSet::new();

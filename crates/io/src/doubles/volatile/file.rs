@@ -54,8 +54,8 @@ impl VolatileFile {
 impl VolatileFile {
     fn read_now(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
         let len = total_len(bufs);
-        // Copy to `bufs` after the device's lock is released: under loom, other threads run during
-        // that copy, and would wait for the lock.
+        // Copy to `bufs` after the device's lock is released: under loom, other threads may run
+        // during that copy, and would wait for the lock.
         let bytes = self
             .device
             .look(self.id.inode, |content| content.read(pos, len))?;

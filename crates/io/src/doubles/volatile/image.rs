@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Bytes that a device writes atomically.
+/// Sector size in bytes. A real device writes a sector atomically.
 const SECTOR: usize = 512;
 
 pub(super) type Sector = [u8; SECTOR];
@@ -68,7 +68,7 @@ impl Image {
     }
 }
 
-/// Iterates over the sectors of `len` bytes from `pos` on: number, offset in it, range of bytes.
+/// Iterates over the sectors of `len` bytes from `pos` on: number, offset in it, range of `0..len`.
 pub(super) fn parts(
     pos: u64,
     len: usize,

@@ -202,8 +202,7 @@ impl State {
         }
     }
 
-    /// Performs a change. If the power fails during it, the change fails, but may survive the
-    /// crash.
+    /// Performs a change. If the power fails during it, it fails, but may survive the crash.
     pub(super) fn change<T>(
         &mut self,
         change: impl FnOnce(&mut Self) -> io::Result<T>,
@@ -245,7 +244,7 @@ impl State {
     }
 }
 
-/// Returns a device number that no earlier device in this process has.
+/// Returns a device number that no earlier simulated device of this process has.
 fn next_device() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(FIRST_DEVICE);
     // ORDERING: Relaxed; only the uniqueness of the number matters.

@@ -12,8 +12,10 @@ use crate::engine::settings::{Refusal, UringSettings};
 use crate::engine::worker::{WorkerEngine, WorkerSettings};
 use crate::file::Owner;
 
-/// Engine that submits transfers to the kernel by io_uring. Threads perform all other requests:
-/// those of other backends than files, partial blocks of direct transfers, syncs, changes of size.
+/// Engine that submits transfers of files to the kernel by io_uring. Worker threads perform partial
+/// blocks of direct transfers, syncs, changes of size, and the requests of other backends. A
+/// [`Deferred`](crate::engine::Deferred) backend receives its requests directly, and a thread that
+/// waits for a single request performs it by a blocking call.
 #[derive(Debug)]
 pub struct UringEngine {
     owner: Owner,
@@ -47,7 +49,7 @@ impl UringEngine {
         })
     }
 
-    /// Passes jobs to the ring's thread, or to the workers if the kernel has rejected that ring.
+    /// Passes jobs to the ring's thread, or to the workers if the kernel rejects calls on its ring.
     fn push(&self, jobs: impl IntoIterator<Item = Job>) {
         let Some(thread) = &self.parts.thread else {
             return;
@@ -114,8 +116,8 @@ impl Engine for UringEngine {
 
 impl Drop for UringEngine {
     /// Waits until the ring's thread has completed its requests and ended, but at most for
-    /// [`UringSettings::close_timeout`], or at least a second if no request is left. Does not wait
-    /// if that thread executes the drop. Remaining requests are still performed.
+    /// [`UringSettings::close_timeout`], raised to at least a second if no request is left. Does
+    /// not wait if that thread executes the drop. Remaining requests are still performed.
     fn drop(&mut self) {
         if self.owner.check().is_err() {
             self.parts.pool.forget();

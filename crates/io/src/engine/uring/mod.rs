@@ -1,4 +1,4 @@
-//! The io_uring engine. Each waiting thread enters its own ring (`lane`); one more thread has a
+//! The io_uring engine. A thread that waits enters its own ring (`lane`). The engine's thread has a
 //! ring for requests without a waiter (`thread`).
 
 mod engine;

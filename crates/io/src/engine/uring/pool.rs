@@ -43,7 +43,7 @@ impl Pool {
         kept.or_else(|| Ring::new(LANE_DEPTH, Use::Any).ok())
     }
 
-    /// Keeps a ring for reuse if it is usable, has no jobs, and few rings are kept already.
+    /// Keeps a usable ring without jobs for reuse, if fewer than [`MOST_KEPT`] are kept.
     pub(super) fn keep(&self, ring: Ring) {
         if ring.is_given_up() || ring.nr_in_flight() != 0 {
             return;

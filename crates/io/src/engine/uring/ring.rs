@@ -32,8 +32,8 @@ use crate::file::MOST_BYTES;
 /// Maximum number of bytes per transfer in the kernel.
 const MOST_TRANSFER: usize = 0x7fff_f000;
 
-/// Maximum number of entries per submission. The kernel passes a batch to the device at the end of
-/// the submission, so in a larger batch the first entries would wait for the last.
+/// Number of pushed entries at which [`Ring::begin`] submits them. The kernel passes a batch to the
+/// device at the end of the submission, so in a larger batch the first would wait for the last.
 const AT_ONCE: usize = 8;
 
 const NOT_A_JOB: u64 = u64::MAX;
@@ -59,10 +59,10 @@ pub(super) enum Use {
 
 pub(super) struct Ring {
     uring: mem::ManuallyDrop<IoUring>,
-    /// Jobs that the kernel has (U1), by the number in their entries.
+    /// Jobs that were begun (U1), by the number in their entries.
     flights: Vec<Option<Job>>,
     free: Vec<u32>,
-    /// Numbers of the jobs whose entries must be pushed again, for the rest of a short transfer.
+    /// Numbers of the jobs whose entries must be pushed again, for the rest of their transfers.
     again: VecDeque<u32>,
     /// User data of the pushed entries that the kernel may not have consumed yet, in order.
     pushed: VecDeque<u64>,
@@ -142,7 +142,7 @@ impl Ring {
             return 0;
         }
         let entries = self.room_for_entries();
-        // Rests of short transfers have priority. One entry is reserved for `push_other`.
+        // The jobs in `again` have priority. One entry is reserved for `push_other`.
         self.free
             .len()
             .min(entries.saturating_sub(self.again.len() + 1))
@@ -199,7 +199,7 @@ impl Ring {
         self.nr_in_flight += 1;
         self.push_entry_of(number);
         if self.pushed.len() >= AT_ONCE {
-            // An error is ignored, since the next call reports it too.
+            // An error is ignored: if it persists, the next call reports it.
             let _ = self.enter(0);
         }
         None
@@ -263,7 +263,8 @@ impl Ring {
         }
     }
 
-    /// Calls `each` with each job that leaves the ring. Returns the number of completions.
+    /// Calls `each` for each job that leaves the ring, and for each other entry that is done.
+    /// Returns the number of completions.
     pub(super) fn reap(&mut self, mut each: impl FnMut(Outcome)) -> usize {
         let mut nr = 0;
         // One at a time: the queue borrows the ring, which each completion changes.
@@ -309,7 +310,7 @@ impl Ring {
     }
 
     /// Stops submission for good, after the kernel has rejected a call. Calls `each` with the jobs
-    /// whose entries the kernel has not consumed (U3). The kernel still completes the others.
+    /// that the kernel does not have: those in `again`, and those of U3.
     pub(super) fn give_up(&mut self, mut each: impl FnMut(Outcome)) {
         let is_first = !mem::replace(&mut self.is_given_up, true);
         if !is_first {
@@ -373,8 +374,8 @@ fn advance(job: &mut Job, result: i32) -> Step {
     let Ok(nr) = usize::try_from(result) else {
         return match -result {
             libc::EINTR => Step::Again,
-            // Older kernels return EAGAIN instead of waiting, and ECANCELED if the submitting
-            // thread exits. EINVAL and EOPNOTSUPP mean a wrong alignment or an unsupported call.
+            // Some kernels return EAGAIN instead of waiting, or ECANCELED if the submitting thread
+            // exits. EINVAL and EOPNOTSUPP may mean a wrong alignment or an unsupported call.
             libc::EAGAIN | libc::ECANCELED | libc::EINVAL | libc::EOPNOTSUPP => Step::Calls,
             errno => Step::Done(Err(io::Error::from_raw_os_error(errno))),
         };

@@ -12,8 +12,9 @@
 //! 3 unlock; write the event if 2 unparked it    c start the jobs; enter the ring and wait
 //! ```
 //!
-//! The thread waits only in the ring, which always contains a read of the event descriptor. If a
-//! submitter locks before (a), the thread takes its job. Otherwise it wakes the thread.
+//! While its [`Phase`] is `Running`, the thread waits in the ring, which contains a read of the
+//! event descriptor. If a submitter locks before (a), the thread takes its job. Otherwise the
+//! submitter wakes the thread if it is parked. A job beyond the limits is taken after a completion.
 //!
 //! Closing always writes the event, since the thread reaps its read before it ends ([`Turn`]).
 
@@ -63,8 +64,7 @@ enum Phase {
     Running,
     /// The thread completes its jobs and ends.
     Closing,
-    /// The kernel rejects calls on the ring. The workers get all jobs but those that the kernel
-    /// has.
+    /// The kernel rejects calls on the ring. The workers get the jobs that it does not have.
     Unusable,
 }
 
@@ -99,7 +99,7 @@ impl Turn {
         Signal::Wake
     }
 
-    /// Records that the thread has taken all jobs that may be started.
+    /// Records that the thread has taken the jobs that it can start.
     fn park(&mut self) {
         self.is_parked = true;
     }
@@ -150,7 +150,7 @@ impl Inbox {
     }
 }
 
-/// Minimum time for which a drop of an engine without requests waits for the thread's end.
+/// Minimum timeout for the thread's end if the engine has no requests.
 const MIN_JOIN: Duration = Duration::from_secs(1);
 
 fn tid() -> libc::pid_t {
@@ -158,7 +158,7 @@ fn tid() -> libc::pid_t {
     unsafe { libc::gettid() }
 }
 
-/// The owner must call [`end`](Self::end), except in a child of `fork`.
+/// Handle of the thread. Its owner must call [`end`](Self::end), except in a child of `fork`.
 #[derive(Debug)]
 pub(super) struct Handle {
     pub(super) inbox: Arc<Inbox>,
@@ -195,7 +195,7 @@ impl Handle {
     }
 }
 
-/// Returns once the thread has created and tested its ring.
+/// Starts the thread. Returns once it has created and tested its ring, or has failed to.
 pub(super) fn start(settings: UringSettings, pool: &Arc<Pool>) -> Result<Handle, Refusal> {
     let event = event().map_err(|error| Refusal::Refused(errno(&error)))?;
     let inbox = Arc::new(Inbox {

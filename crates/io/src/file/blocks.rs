@@ -172,9 +172,13 @@ fn write_parts(
     }
 }
 
-/// Reads a block, and zeros its bytes past the end of the file.
+/// Reads a block, and zeros its bytes past the end of the file. Fails if the read stops before.
 fn read_block(file: &impl Blocks, bytes: RacyBytes<'_>, pos: u64, unit: usize) -> io::Result<()> {
     let nr = file.read(&[bytes], pos, unit)?;
+    if nr < bytes.len() && !file.ends_at(pos + nr as u64) {
+        let read = format!("the read of the block at {pos} stopped after {nr} bytes");
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, read));
+    }
     bytes.zero(nr, bytes.len() - nr);
     Ok(())
 }
@@ -241,9 +245,20 @@ mod tests {
 
     use super::*;
 
-    /// An empty file of any size. Records the ranges that are written.
-    #[derive(Default)]
-    struct Sparse(Mutex<Vec<(u64, usize)>>);
+    /// A file of any size whose reads find no bytes. Records the ranges that are written.
+    struct Sparse {
+        written: Mutex<Vec<(u64, usize)>>,
+        is_empty: bool,
+    }
+
+    impl Sparse {
+        fn new(is_empty: bool) -> Self {
+            Self {
+                written: Mutex::default(),
+                is_empty,
+            }
+        }
+    }
 
     impl Blocks for Sparse {
         fn read(&self, _bufs: &[RacyBytes<'_>], _pos: u64, _unit: usize) -> io::Result<usize> {
@@ -251,7 +266,7 @@ mod tests {
         }
 
         fn write(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
-            self.0.lock().unwrap().push((pos, total_len(bufs)));
+            self.written.lock().unwrap().push((pos, total_len(bufs)));
             Ok(())
         }
 
@@ -264,7 +279,21 @@ mod tests {
         }
 
         fn ends_at(&self, _pos: u64) -> bool {
-            true
+            self.is_empty
+        }
+    }
+
+    /// The kept bytes of the block are unknown, so they must not be written as zeros.
+    #[test]
+    fn a_block_whose_read_stops_before_the_end_of_the_file_is_not_written() {
+        const UNIT: usize = 512;
+        let words = [const { AtomicU64::new(0) }; 2];
+        let bytes = RacyBytes::from_words(&words);
+        for pos in [8, UNIT as u64 - bytes.len() as u64, UNIT as u64] {
+            let file = Sparse::new(false);
+            let error = write(&file, &Gate::default(), &[bytes.source()], pos, UNIT).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{pos}");
+            assert_eq!(file.written.into_inner().unwrap(), [], "{pos}");
         }
     }
 
@@ -275,9 +304,9 @@ mod tests {
         let words = [const { AtomicU64::new(0) }; 2];
         let bytes = RacyBytes::from_words(&words);
         let write_at = |pos| {
-            let file = Sparse::default();
+            let file = Sparse::new(true);
             let written = write(&file, &Gate::default(), &[bytes.source()], pos, UNIT);
-            written.map(|()| file.0.into_inner().unwrap())
+            written.map(|()| file.written.into_inner().unwrap())
         };
         let last = end - bytes.len() as u64;
         let block = end - UNIT as u64;

@@ -62,19 +62,38 @@ fn jobs() {
     std::process::exit(0);
 }
 
-/// Forks a child that calls nothing, and lives until it is killed.
+/// Forks a child that calls nothing, and lives until it is killed. Returns after the fork handlers
+/// have run in the child: until then it has the locks of this process.
 fn fork_idle() -> libc::pid_t {
+    let mut ends = [0; 2];
+    // SAFETY: the array has room for two descriptors.
+    assert_eq!(
+        unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) },
+        0
+    );
     // SAFETY: the child makes only calls that a signal handler may make.
     match unsafe { libc::fork() } {
-        0 => loop {
-            // If the test is killed, the alarm ends the child.
-            // SAFETY: no pointers.
-            unsafe { libc::alarm(60) };
-            // SAFETY: as above.
-            unsafe { libc::pause() };
-        },
+        0 => {
+            // SAFETY: the descriptor is open, and the byte is readable.
+            unsafe { libc::write(ends[1], [0_u8].as_ptr().cast(), 1) };
+            loop {
+                // If the test is killed, the alarm ends the child.
+                // SAFETY: no pointers.
+                unsafe { libc::alarm(60) };
+                // SAFETY: as above.
+                unsafe { libc::pause() };
+            }
+        }
         child => {
             assert!(child > 0, "{}", std::io::Error::last_os_error());
+            let mut byte = [0_u8];
+            // SAFETY: the descriptor is open, and the byte is writable.
+            let nr = unsafe { libc::read(ends[0], byte.as_mut_ptr().cast(), 1) };
+            assert_eq!(nr, 1, "{}", std::io::Error::last_os_error());
+            for end in ends {
+                // SAFETY: no other thread uses the descriptors.
+                unsafe { libc::close(end) };
+            }
             child
         }
     }

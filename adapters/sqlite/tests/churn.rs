@@ -67,10 +67,8 @@ fn jobs() {
 fn fork_idle() -> libc::pid_t {
     let mut ends = [0; 2];
     // SAFETY: the array has room for two descriptors.
-    assert_eq!(
-        unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) },
-        0
-    );
+    let made = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) };
+    assert_eq!(made, 0, "{}", std::io::Error::last_os_error());
     // SAFETY: the child makes only calls that a signal handler may make.
     match unsafe { libc::fork() } {
         0 => {

@@ -762,6 +762,15 @@ diff --git a/x b/x
         for line in tables.reasons(tables.BELOW):
             self.assertEqual(len(line), 6, line)
 
+    def test_another_baseline_meets_no_target(self):
+        where = ("refcount", "alloc-free", 4096, 0, 1)
+        rows = self.lines(0.98, cases=[where]) + [row for row in self.lines(0.5, cases=[(*where, "assume-one")])
+                                                 if row["engine"] == "assume-one"]
+        said = self.tables(rows, is_whole=False)
+        self.assertIn("| alloc-free, assume-one / baseline | 4096 | 0 | 1 | x | 100 | 50 | 0.500 (0.500 to 0.500) |", said)
+        self.assertIn("__free_page | 0.99 | 0.980 | 0.980 (0.980 to 0.980) | fastest | missed |", said)
+        self.assertIn("\nBelow 0.97: none\n", said)
+
     def test_instructions_are_of_the_same_cases(self):
         rows = self.lines(0.5, boots=1)
         self.assertRegex(self.tables(rows, tables.instructions), r"one-count \| 0 \| 0 \| [^|]* \| [^|]* \| \+[^|]* \|")

@@ -22,7 +22,7 @@ MESSAGE = re.compile(r"^(?:(?:Warning|Error|WARNING|ERROR): )?(?P<file>[\w./+-]+
 # What else complains: objtool, modpost, a linker, Sphinx of no line, a tool of itself.
 OTHER = re.compile(r"warning|error", re.I)
 FILE = re.compile(r"[\w./+-]+\.(?:[chSo]|ko|rst|cocci)\b")
-STYLE = re.compile(r"^(?:.*/)?(?P<patch>\d{4})-[^:]*:\d+: (?:ERROR|WARNING|CHECK):(?P<type>\w+): (?P<text>.*)$")
+STYLE = re.compile(r"^(?:.*/)?(?P<patch>[\w-]+/\d{4})-[^:]*:\d+: (?:ERROR|WARNING|CHECK):(?P<type>\w+): (?P<text>.*)$")
 
 
 def messages(log, root):

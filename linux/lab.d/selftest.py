@@ -575,11 +575,11 @@ static struct kunit_suite stress = {
                                            "mm/error.c: In function 'f':\n    inlined from 'error' at mm/error.c:7:1:\n")[0], 0)
 
     def test_style_is_what_the_list_has(self):
-        log = ("/x/0003-mm-a.patch:5: WARNING:VOLATILE: a\n/x/0003-mm-a.patch:9: WARNING:VOLATILE: a\n"
-               "0011-mm-b.patch:1: CHECK:LONG_LINE: b\n")
-        accepted = "# why\n0003 VOLATILE 2 for a reason\n0011 LONG_LINE 1 for a reason\n"
+        log = ("/x/a/0003-mm-a.patch:5: WARNING:VOLATILE: a\n/x/a/0003-mm-a.patch:9: WARNING:VOLATILE: a\n"
+               "b/0011-mm-b.patch:1: CHECK:LONG_LINE: b\n")
+        accepted = "# why\na/0003 VOLATILE 2 for a reason\nb/0011 LONG_LINE 1 for a reason\n"
         self.assertEqual(self.run_on(messages.style, log, accepted)[0], 0)
-        for other in ("", log + "0011-mm-b.patch:2: CHECK:LONG_LINE: b\n", log + "0012-mm-b.patch:2: ERROR:X: b\n",
+        for other in ("", log + "b/0011-mm-b.patch:2: CHECK:LONG_LINE: b\n", log + "b/0012-mm-b.patch:2: ERROR:X: b\n",
                       log + "Can't open perl script\n"):
             self.assertEqual(self.run_on(messages.style, other, accepted)[0], 1, other)
 

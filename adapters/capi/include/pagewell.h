@@ -187,12 +187,12 @@ enum pw_error {
    */
   PW_ERROR_CANCELED = 5007,
   /**
-   * The page has changed since the view began, or was evicted: the bytes read are not valid.
+   * The page has changed since the view began, or was evicted: the bytes read must not be used.
    */
   PW_ERROR_CHANGED = 5008,
   /**
-   * Another thread is about to change the page, or is writing it back. Validate again, or begin
-   * another view.
+   * Another thread may be about to change the page, or is writing it back. Validate again, or
+   * begin another view.
    */
   PW_ERROR_CHANGING = 5009,
   /**
@@ -243,7 +243,7 @@ enum pw_error {
    */
   PW_ERROR_OUT_OF_FRAMES = 5111,
   /**
-   * The page's contents are inconsistent. (No function of this header returns this code yet.)
+   * The page's contents are inconsistent. (Returned only if the program changed a ::pw_view.)
    */
   PW_ERROR_MALFORMED = 5112,
   /**
@@ -251,11 +251,11 @@ enum pw_error {
    */
   PW_ERROR_TOO_MANY_PINS = 5113,
   /**
-   * The system has no memory left.
+   * The system refused memory.
    */
   PW_ERROR_OUT_OF_MEMORY = 5114,
   /**
-   * The file is open for reading only.
+   * The file or the handle is open for reading only.
    */
   PW_ERROR_READ_ONLY = 5115,
   /**
@@ -880,7 +880,7 @@ int pw_cache_stats(struct pw_cache *cache, struct pw_cache_stats *stats, size_t 
 int pw_cache_engine(struct pw_cache *cache, int *engine, char *why, size_t size);
 
 /**
- * Evicts pages that are neither pinned nor dirty nor unsynced, least recently accessed ones first.
+ * Evicts pages that are neither pinned nor dirty nor unsynced, recently accessed ones last.
  *
  * `nr_pages`: the maximum number. `nr_evicted`: null, or receives the number of evicted pages.
  *
@@ -892,9 +892,9 @@ int pw_cache_reclaim(struct pw_cache *cache, size_t nr_pages, size_t *nr_evicted
 
 /**
  * Begins an edit of a page, and returns a copy of its bytes for the program to change.
- * ::pw_edit_commit replaces the page's bytes by the copy. Until then, readers see the old bytes,
- * and other threads that write to the page wait. A call of this thread that would wait for the
- * edit returns ::PW_ERROR_DEADLOCK.
+ * ::pw_edit_publish or ::pw_edit_commit replaces the page's bytes by it. Until then, readers see
+ * the old ones, and other threads that write to the page wait. A call of this thread that would
+ * wait for the edit returns ::PW_ERROR_DEADLOCK.
  *
  * `flags`: 0 or ::PW_EDIT_TRY. `edit`: receives the edit, which the same thread must end by
  * ::pw_edit_commit or ::pw_edit_cancel.
@@ -1349,9 +1349,9 @@ int pw_submit_pin(struct pw_queue *queue,
  * after an error.
  *
  * Errors: ::PW_ERROR_IO, ::PW_ERROR_CORRUPT if the page codec refuses a page, ::PW_ERROR_TRUNCATED
- * if the file was truncated outside the cache, ::PW_ERROR_OUT_OF_FRAMES if every page is pinned or
- * cannot be written back, ::PW_ERROR_TOO_MANY_PINS, ::PW_ERROR_DEADLOCK in a page codec,
- * ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
+ * if the file was truncated outside the cache, ::PW_ERROR_OUT_OF_FRAMES if no frame can be freed,
+ * ::PW_ERROR_TOO_MANY_PINS, ::PW_ERROR_DEADLOCK in a page codec, ::PW_ERROR_HANDLE,
+ * ::PW_ERROR_ARGUMENT.
  *
  * Threads: any.
  */
@@ -1576,7 +1576,7 @@ int pw_append_lsn(struct pw_file *file,
 int pw_set_size(struct pw_file *file, int64_t size);
 
 /**
- * Writes dirty pages to the backend. They are not durable before a sync.
+ * Writes dirty pages to the backend. A sync makes them durable.
  *
  * `offset`, `length`: pages with any of these bytes are written; a length of 0 extends to the end.
  * `nr_pages`: null, or receives the number of pages.
@@ -1594,9 +1594,9 @@ int pw_flush(struct pw_file *file, int64_t offset, int64_t length, size_t *nr_pa
  * Makes durable everything that was written to the file before the call, and the size that is
  * needed to read it, as `fdatasync`.
  *
- * After an error the state of everything written since the last successful sync is unknown. All of
- * it is dirty again, so the next sync writes it. Each failure, also one in the background, is
- * reported once to every handle of the file.
+ * After ::PW_ERROR_IO the state of everything written since the last successful sync is unknown.
+ * All of it is dirty again, so the next sync writes it. Each failure, also one in the background,
+ * is reported once to every handle of the file.
  *
  * Errors: ::PW_ERROR_READ_ONLY; ::PW_ERROR_IO (`ENOSPC` in ::pw_last_errno if the disk is full);
  * ::PW_ERROR_REFUSED by the callback or page codec; ::PW_ERROR_TOO_MANY_PINS, ::PW_ERROR_DEADLOCK,

@@ -375,7 +375,7 @@ pub unsafe extern "C" fn pw_cache_engine(
     })
 }
 
-/// Evicts pages that are neither pinned nor dirty nor unsynced, least recently accessed ones first.
+/// Evicts pages that are neither pinned nor dirty nor unsynced, recently accessed ones last.
 ///
 /// `nr_pages`: the maximum number. `nr_evicted`: null, or receives the number of evicted pages.
 ///

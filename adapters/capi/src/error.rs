@@ -62,10 +62,10 @@ pub enum pw_error {
     PW_ERROR_LIMIT = 5006,
     /// The request was canceled: ::pw_queue_cancel.
     PW_ERROR_CANCELED = 5007,
-    /// The page has changed since the view began, or was evicted: the bytes read are not valid.
+    /// The page has changed since the view began, or was evicted: the bytes read must not be used.
     PW_ERROR_CHANGED = 5008,
-    /// Another thread is about to change the page, or is writing it back. Validate again, or begin
-    /// another view.
+    /// Another thread may be about to change the page, or is writing it back. Validate again, or
+    /// begin another view.
     PW_ERROR_CHANGING = 5009,
 
     /// The file does not exist.
@@ -93,13 +93,13 @@ pub enum pw_error {
     /// No frame (4 KiB of the cache's memory) could be freed; ::pw_last_error gives the reasons. Or
     /// an append is longer than the maximum of one call.
     PW_ERROR_OUT_OF_FRAMES = 5111,
-    /// The page's contents are inconsistent. (No function of this header returns this code yet.)
+    /// The page's contents are inconsistent. (Returned only if the program changed a ::pw_view.)
     PW_ERROR_MALFORMED = 5112,
     /// The page has the maximum number of references, 2^30.
     PW_ERROR_TOO_MANY_PINS = 5113,
-    /// The system has no memory left.
+    /// The system refused memory.
     PW_ERROR_OUT_OF_MEMORY = 5114,
-    /// The file is open for reading only.
+    /// The file or the handle is open for reading only.
     PW_ERROR_READ_ONLY = 5115,
     /// The file cannot be opened for writing: another process or cache has it open for writing,
     /// this cache has it open for reading only, it is being executed, or it was replaced or locked

@@ -2,7 +2,7 @@
 //!
 //! - Owns: `pw_file`, `pw_open_options`.
 //! - Calls: `error`, `entry`, `handles`, `arguments`, `cache`, `pins`, `hooks`.
-//! - Promises: a file is closed only when no call, pin, edit or request uses its handle.
+//! - Promises: a handle is closed only when no call, pin, edit or request uses it.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::{self, ManuallyDrop};

@@ -35,9 +35,9 @@ use crate::pins::{self, Pinned, pw_page};
 /// after an error.
 ///
 /// Errors: ::PW_ERROR_IO, ::PW_ERROR_CORRUPT if the page codec refuses a page, ::PW_ERROR_TRUNCATED
-/// if the file was truncated outside the cache, ::PW_ERROR_OUT_OF_FRAMES if every page is pinned or
-/// cannot be written back, ::PW_ERROR_TOO_MANY_PINS, ::PW_ERROR_DEADLOCK in a page codec,
-/// ::PW_ERROR_HANDLE, ::PW_ERROR_ARGUMENT.
+/// if the file was truncated outside the cache, ::PW_ERROR_OUT_OF_FRAMES if no frame can be freed,
+/// ::PW_ERROR_TOO_MANY_PINS, ::PW_ERROR_DEADLOCK in a page codec, ::PW_ERROR_HANDLE,
+/// ::PW_ERROR_ARGUMENT.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

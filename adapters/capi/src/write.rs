@@ -128,7 +128,7 @@ pub unsafe extern "C" fn pw_set_size(file: *mut pw_file, size: i64) -> c_int {
     with(file, |file| Ok(file.set_size(checked_offset(size)?)?))
 }
 
-/// Writes dirty pages to the backend. They are not durable before a sync.
+/// Writes dirty pages to the backend. A sync makes them durable.
 ///
 /// `offset`, `length`: pages with any of these bytes are written; a length of 0 extends to the end.
 /// `nr_pages`: null, or receives the number of pages.
@@ -159,9 +159,9 @@ pub unsafe extern "C" fn pw_flush(
 /// Makes durable everything that was written to the file before the call, and the size that is
 /// needed to read it, as `fdatasync`.
 ///
-/// After an error the state of everything written since the last successful sync is unknown. All of
-/// it is dirty again, so the next sync writes it. Each failure, also one in the background, is
-/// reported once to every handle of the file.
+/// After ::PW_ERROR_IO the state of everything written since the last successful sync is unknown.
+/// All of it is dirty again, so the next sync writes it. Each failure, also one in the background,
+/// is reported once to every handle of the file.
 ///
 /// Errors: ::PW_ERROR_READ_ONLY; ::PW_ERROR_IO (`ENOSPC` in ::pw_last_errno if the disk is full);
 /// ::PW_ERROR_REFUSED by the callback or page codec; ::PW_ERROR_TOO_MANY_PINS, ::PW_ERROR_DEADLOCK,

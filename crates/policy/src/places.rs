@@ -1,7 +1,7 @@
 //! Queue position of each frame.
 //!
 //! Invariants.
-//! - I1: each frame is in exactly one queue, at one position. A popped frame is in no queue.
+//! - I1: each frame that is not popped is in exactly one queue, at one position.
 //! - I2: the size of `Window` and `Main` is in frames of their pages, of the others in entries.
 //! - I3: a frame has at most two entries. A second one is *taken*: it stands for another frame.
 //!

@@ -148,9 +148,9 @@ impl<S: RefScheme> Builder<S> {
 
     /// Sets the engine for concurrent transfers: batches of reads, readahead, futures, writeback.
     /// Default: io_uring, or threads if the system has none ([`Cache::info`] returns the reason).
-    /// It is created at its first use. A thread that misses a single page performs the transfer
-    /// itself. [`close_timeout`](Self::close_timeout) replaces the timeout in the settings for
-    /// io_uring.
+    /// It is created at its first use, or by [`build`](Self::build) if it has no fallback. A thread
+    /// that misses a single page performs the transfer itself.
+    /// [`close_timeout`](Self::close_timeout) replaces the timeout in the settings for io_uring.
     #[must_use]
     pub fn engine(mut self, settings: Settings) -> Self {
         self.engine = settings;

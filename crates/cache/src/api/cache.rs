@@ -23,7 +23,7 @@ use crate::supply::reclaim::reclaimer::Reclaimer;
 /// but those of faults (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS). So signal handlers run
 /// in the program's threads, and a signal that these have blocked stays pending. Callbacks, page
 /// codecs, wakers and backends may be called in threads of the cache; a child process started there
-/// inherits the blocked signals. An interval timer (SIGPROF) counts for the program's threads only.
+/// inherits the blocked signals. SIGPROF of a timer interrupts the program's threads only.
 ///
 /// # Limits of the process
 ///
@@ -36,9 +36,9 @@ use crate::supply::reclaim::reclaimer::Reclaimer;
 ///   MiB. After `mlockall(MCL_FUTURE)` these addresses are not locked, but the memory of the
 ///   capacity is. A later `mlockall(MCL_CURRENT)` locks and fills all of them, unless it is called
 ///   with `MCL_ONFAULT`. Without privilege, RLIMIT_MEMLOCK must permit them.
-/// - Sizes of files (RLIMIT_FSIZE): a write that extends a file past the limit fails, and so does
-///   the sync if the limit is below the file's size. A thread of the program that writes back in a
-///   sync then gets SIGXFSZ, as for `write(2)`; threads of the cache have it blocked.
+/// - Sizes of files (RLIMIT_FSIZE): a write that extends a file past the limit fails, and so does a
+///   sync that writes past it. A thread of the program that writes back in a sync then gets
+///   SIGXFSZ, as for `write(2)`; threads of the cache have it blocked.
 /// - Stack: the creation of a cache needs 32 KiB, an open or a close of a file 16 KiB, any other
 ///   call 12 KiB (80 KiB without optimization), plus that of the program's callbacks and backends.
 pub struct Cache<S: RefScheme = LockBit> {
@@ -46,7 +46,7 @@ pub struct Cache<S: RefScheme = LockBit> {
     pub(super) page_size: PageSize,
 }
 
-/// Statistics of a cache. Hits are not counted, since a hit writes nothing.
+/// Statistics of a cache. Hits are not counted, since a count would make each hit write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {

@@ -35,16 +35,16 @@ use crate::writeback::flush::Flusher;
 ///
 /// - A read within one page and a [view](Self::view) are atomic: they see the page as it was at one
 ///   moment. A read of several pages is atomic for each page, not across pages.
-/// - In a child made by `fork`, reads and views succeed only as hits. Other calls return
-///   [`Forked`](crate::ErrorKind::Forked) and change nothing. Unless it only calls `exec`, the
-///   child keeps the parent's files open, and locked if open for writing. It must not drop a guard
-///   of a page that was replaced before the fork: the drop may wait forever.
+/// - In a child made by `fork`, reads and views succeed only as hits. Other calls, except queries,
+///   return [`Forked`](crate::ErrorKind::Forked) and change nothing. Unless it only calls `exec`,
+///   the child keeps the parent's files open, and locked if open for writing. It must not drop a
+///   guard of a page that was replaced before the fork: the drop may wait forever.
 /// - The drop of the last handle closes the file, which frees its lock and frames, except those of
 ///   owned pins ([`pin_owned`](Self::pin_owned)). Areas of memory spaces that map the file keep it
 ///   open. After a drop in a page codec, or in a writeback callback if the file is open for
 ///   writing, a thread of the cache closes it later ([`Cache::quiesce`](crate::Cache::quiesce)).
-/// - A cached page has the bytes that the file had at its fill. To see changes made by other means,
-///   a program calls [`invalidate`](Self::invalidate) or [`refresh`](Self::refresh).
+/// - A cached page has the bytes of its fill and of later writes. To see changes made by other
+///   means, a program calls [`invalidate`](Self::invalidate) or [`refresh`](Self::refresh).
 /// - A handle that is not dropped (in a `static`, or at [`std::process::exit`]) syncs nothing.
 ///   Writes that were not written back yet, such as those of the last 0.2 seconds, are then lost.
 // Hits load fields that are not written while the handle is shared. They share no cache line with
@@ -77,7 +77,7 @@ pub struct FileStats {
     pub nr_written: usize,
     /// Lower bound of the log sequence numbers ([`File::write_at_lsn`]) of all writes that have
     /// returned and are not durable: recovery may begin there. `None` if there is none. Each
-    /// successful sync of the whole file raises it. It may be lower than necessary after
+    /// successful sync of the whole file may raise it. It may be lower than necessary after
     /// [`discard`](File::discard), truncations, and, until the next sync, writes during a sync.
     pub oldest_lsn: Option<u64>,
 }
@@ -128,8 +128,8 @@ impl<S: RefScheme> File<S> {
         OfHandle::new(self.mapping(), &self.sequence)
     }
 
-    /// Returns whether transfers bypass the kernel's page cache, or why not; `None` for a backend
-    /// of the program. The mode may change, since the system may refuse a direct transfer.
+    /// Returns whether transfers bypass the kernel's page cache, or why not; `None` if the backend
+    /// does not report it. The mode may change, since the system may refuse a direct transfer.
     pub fn transfers(&self) -> Option<Transfers> {
         self.mapping.backend().file_transfers()
     }
@@ -205,8 +205,8 @@ impl<S: RefScheme> File<S> {
         }
     }
 
-    /// Makes everything durable, and closes the handle. A handle for reading does so only if it is
-    /// the last handle, and may then report the loss of other handles' writes.
+    /// Makes everything durable, and closes the handle. A handle for reading makes writes durable
+    /// only if it is the last handle, and may then report the loss of other handles' writes.
     ///
     /// If neither the opening nor the cache has changed the file
     /// ([`Backend::is_as_found`](pagewell_io::Backend::is_as_found)), it is not synced: writes of
@@ -287,10 +287,10 @@ impl<S: RefScheme> File<S> {
 
     /// Returns the file's descriptor, for calls that the cache does not make (`fallocate(2)` within
     /// the file's size, attributes, locks if the file was opened with `FileLock::None`). `None` for
-    /// a backend of the program, and in a child of `fork`. The cache does not see changes made
-    /// through it: see [`invalidate`](Self::invalidate) and [`refresh`](Self::refresh). The
-    /// descriptor must not be used to write, to truncate, to change flags, or, if the cache has
-    /// locked the file, to lock or unlock any part of it.
+    /// a backend without one, in a child of `fork`, and in a page codec. The cache does not see
+    /// changes made through it: see [`invalidate`](Self::invalidate) and
+    /// [`refresh`](Self::refresh). The descriptor must not be used to write, to truncate, to change
+    /// flags, or, if the cache has locked the file, to lock or unlock any part of it.
     pub fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         self.mapping.check_home(Op::Open).ok()?;
         self.mapping.target().descriptor()

@@ -52,7 +52,7 @@ impl<S: RefScheme> File<S> {
     #[cold]
     #[inline(never)]
     fn read_rest(&self, requests: &mut [ReadRequest<'_>], mut missed: u32) {
-        // A fixed number of requests at a time, so that no length of `requests` needs memory.
+        // Reads a fixed number of requests at a time, and so allocates no memory.
         let mut others = [0; MAX_OTHERS];
         let mut nr_others = 0;
         let mut first = 0;

@@ -67,8 +67,8 @@ impl<S: RefScheme> Cache<S> {
     /// - [`PageSizeMismatch`](ErrorKind::PageSizeMismatch) and
     ///   [`OptionsMismatch`](ErrorKind::OptionsMismatch) if the file is already open and an option
     ///   that is set differs from that of the open file.
-    /// - [`Busy`](ErrorKind::Busy) if another process or cache has the file open for writing, or
-    ///   this cache has the file open for reading only.
+    /// - [`Busy`](ErrorKind::Busy), for writing, if another process, cache or exclusive handle
+    ///   writes, or this cache has the file open for reading only.
     pub fn open_with(
         &self,
         path: impl AsRef<Path>,

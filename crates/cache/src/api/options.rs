@@ -10,11 +10,11 @@ use crate::dirty::options::{BeforeWrite, WriteOptions, Writeback};
 /// Options for opening a file.
 ///
 /// If the file is already open in the cache, even if only by an area of a memory space, options
-/// that are not set have its values. If another page size is set, opening fails with
+/// that are not set have the open file's values. If another page size is set, opening fails with
 /// [`PageSizeMismatch`](crate::ErrorKind::PageSizeMismatch); for another writeback callback, page
 /// codec, writeback mode or transfers, or if a lock is required and the open file has none, with
-/// [`OptionsMismatch`](crate::ErrorKind::OptionsMismatch).
-/// Then nothing has changed; in particular, the file was not truncated.
+/// [`OptionsMismatch`](crate::ErrorKind::OptionsMismatch). Then nothing has changed; in particular,
+/// the file was not truncated.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
     pub(super) page_size: Option<usize>,
@@ -67,8 +67,8 @@ impl OpenOptions {
     /// bytes is no such file, and opening fails with [`Corrupt`](crate::ErrorKind::Corrupt). The
     /// file does not record the codec: if it was written without one, the codec decodes raw bytes.
     ///
-    /// Readers must set the codec too. A file open for writing uses a 64th of the cache, at most 1
-    /// MiB and at least a page, for encoded pages in flight.
+    /// Opens for reading need the codec too. A file open for writing uses a 64th of the cache, at
+    /// most 1 MiB and at least a page, for encoded pages in flight.
     ///
     /// ```
     /// # mod pagewell { pub use pagewell_cache::*;
@@ -118,8 +118,8 @@ impl OpenOptions {
         self
     }
 
-    /// Opens the file for writing too. Only one cache of one process can do so; others get
-    /// [`Busy`](crate::ErrorKind::Busy) ([`lock`](Self::lock)). Within the cache, any number of
+    /// Opens the file for writing too. With a lock, only one cache of one process can do so; others
+    /// get [`Busy`](crate::ErrorKind::Busy) ([`lock`](Self::lock)). Within the cache, any number of
     /// handles may write ([`exclusive`](Self::exclusive)). Default: reading only.
     #[must_use]
     pub fn write(mut self) -> Self {

@@ -1,4 +1,4 @@
-//! Quiet cache: a cache that only the program's own threads use.
+//! Quiet cache: a cache without background work of flushers.
 //!
 //! Place. A program that examines a whole cache, to count its frames or to
 //! [`verify`](Cache::verify) it, holds a [`Quiet`], and keeps its own threads from using the cache.
@@ -29,13 +29,13 @@ pub struct Quiet<'c, S: RefScheme> {
 }
 
 impl<S: RefScheme> Cache<S> {
-    /// Waits, without a limit, until the threads of the cache have finished their current calls,
+    /// Waits, without a limit, until the flushers of the cache have finished their current calls,
     /// and stops them until the guard is dropped. Closes the files that were left to them.
     ///
     /// Call this before a call of [`stats`](Self::stats) that counts frames, or of
-    /// [`verify`](Self::verify). While the guard exists and the program's threads do not use the
-    /// cache, its state does not change. To close files, it is needed only if their last handle was
-    /// dropped in a page codec or a callback
+    /// [`verify`](Self::verify). While the guard exists, only the program's threads, and readahead
+    /// and futures begun by them, change the cache. To close files, it is needed only if their last
+    /// handle was dropped in a page codec or a callback
     /// ([`OpenOptions::before_write`](crate::OpenOptions::before_write)).
     ///
     /// Until the guard is dropped, no file is written back in the background. A writer reaches its

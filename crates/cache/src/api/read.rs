@@ -24,10 +24,10 @@ impl<S: RefScheme> File<S> {
     ///
     /// [`Io`](crate::ErrorKind::Io) if the backend fails,
     /// [`Truncated`](crate::ErrorKind::Truncated) if the file was truncated outside the cache,
-    /// [`OutOfFrames`](crate::ErrorKind::OutOfFrames) if every page is pinned. `buf` then has zeros
-    /// for the page. If pages before it were read, the call returns their bytes and no error. An
-    /// error is not kept: a later call reads the page anew. If the failed read was made for another
-    /// caller, the error is a copy of that caller's.
+    /// [`OutOfFrames`](crate::ErrorKind::OutOfFrames) if no frame can be freed. `buf` then has
+    /// zeros for the page. If pages before it were read, the call returns their bytes and no error.
+    /// An error is not kept: a later call reads the page anew. If the failed read was made for
+    /// another caller, the error is a copy of that caller's.
     #[inline]
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
         match Reader(&self.mapping).read_short(buf, offset) {
@@ -224,9 +224,9 @@ impl<S: RefScheme> File<S> {
     /// Pins page number `page` (the bytes from `page * page_size()` on) and gives access to its
     /// bytes in place. They do not change while the guard exists, and the page stays in memory.
     ///
-    /// Repeated pins of a page, by any number of threads, write no shared memory: each is published
-    /// in a hazard slot of its thread (`docs/adr/0031-*`). The guard may be sent to other threads,
-    /// and may outlive its thread. The guard of the last page ends at the file's size.
+    /// Repeated pins of a page, by any number of threads, usually write no shared memory: each is
+    /// published in a hazard slot of its thread (`docs/adr/0031-*`). The guard may be sent to other
+    /// threads, and may outlive its thread. The guard of the last page ends at the file's size.
     ///
     /// # Errors
     ///

@@ -151,12 +151,11 @@ impl<S: RefScheme> File<S> {
     }
 
     /// Writes the dirty pages that have any of the bytes in `range` to the backend. Returns the
-    /// number of pages written. They are not durable before [`sync_data`](Self::sync_data).
+    /// number of pages written. [`sync_data`](Self::sync_data) makes them durable.
     ///
     /// # Errors
     ///
-    /// [`ReadOnly`](crate::ErrorKind::ReadOnly), and [`Io`](crate::ErrorKind::Io) if the backend
-    /// fails; the pages are then still dirty.
+    /// See [`sync_data`](Self::sync_data). Pages that were not written are still dirty.
     pub fn flush(&self, range: Range<u64>) -> Result<usize, Error> {
         self.writes(Op::Flush)?;
         let result = Flusher(&self.mapping).flush(self.pages_of(range));
@@ -165,8 +164,8 @@ impl<S: RefScheme> File<S> {
 
     /// Makes everything written before the call durable, with the size needed to read it.
     ///
-    /// After an error it is unknown which bytes written since the last successful sync are durable.
-    /// All of them are dirty again, and the next sync writes them again. Every handle reports each
+    /// If the backend fails, it is unknown which bytes written since the last successful sync are
+    /// durable. They are dirty again, and the next sync writes them. Every handle reports each
     /// error once, including errors in the background, by its next call that can return it.
     ///
     /// # Errors
@@ -180,7 +179,7 @@ impl<S: RefScheme> File<S> {
         self.told(result, Op::Sync)
     }
 
-    /// Syncs as [`sync_data`](Self::sync_data) does, with all other metadata of the file.
+    /// Syncs as [`sync_data`](Self::sync_data) does, and makes other metadata of the file durable.
     ///
     /// # Errors
     ///

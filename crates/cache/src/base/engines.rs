@@ -1,8 +1,8 @@
 //! I/O engine and helper threads of a cache.
 //!
-//! The engine is created at its first use, since hits and single transfers need none. If io_uring
-//! is refused for lack of descriptors, threads or memory, the thread engine serves in its place,
-//! and the creation of io_uring is tried again, at most once a second.
+//! An engine with a fallback is created at its first use, since hits and single transfers need
+//! none. If io_uring is refused for lack of descriptors, threads or memory, the thread engine
+//! serves in its place, and the creation of io_uring is tried again, at most once a second.
 
 #[cfg(not(loom))]
 mod imp {

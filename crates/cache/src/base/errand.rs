@@ -51,8 +51,8 @@ impl<T> Drop for Caller<T> {
 }
 
 impl<T: Send + 'static> Errand<T> {
-    /// Submits `call` to the threads for offloaded calls. `key` identifies the file. What `call`
-    /// owns is dropped before the task is woken.
+    /// Submits `call` to the threads for offloaded calls. `key` identifies the file. When the call
+    /// is made, its captures are dropped before the task is woken.
     pub(crate) fn begin(
         engines: &Engines,
         key: usize,

@@ -78,11 +78,11 @@ kinds! {
     Corrupt = EBADMSG, "the stored bytes failed verification";
     /// The page has the maximum number of references (2^30).
     TooManyPins = EOVERFLOW, "the page has the maximum number of references";
-    /// The operating system has no memory left.
+    /// The operating system refused memory.
     OutOfMemory = ENOMEM, "out of memory";
     /// A limit on open files or threads, which the message names, is reached.
     LimitReached = EMFILE, "resource limit reached";
-    /// The file is open for reading only.
+    /// The file or the handle is open for reading only.
     ReadOnly = EBADF, "the file is open for reading only";
     /// The file is open for writing through another open file description, or is being executed.
     Busy = EBUSY, "the file is open for writing elsewhere";
@@ -442,7 +442,7 @@ impl std::error::Error for Error {
 }
 
 impl From<Error> for io::Error {
-    /// Keeps the kind of an error of the operating system. Any other error gets the closest kind.
+    /// Keeps the kind of an I/O error, except for `NotAFile`. Other errors get the closest kind.
     fn from(error: Error) -> Self {
         let source = error.0.source.as_deref();
         let of_source = source

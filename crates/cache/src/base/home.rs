@@ -2,8 +2,8 @@
 //!
 //! A child made by `fork` has a copy of the cache's memory, and shares the open files. Changes by
 //! other threads stay incomplete in it: a claim never ends, a lock is never released. Writes of the
-//! child to the backend would mix with those of the parent. So every operation fails in the child
-//! except a hit, which copies bytes from the child's own memory and validates them.
+//! child to the backend would mix with those of the parent. So in the child, operations fail,
+//! except queries and hits of reads and views, which validate bytes of the child's own memory.
 //!
 //! The check loads a word in a page that the kernel zeroes in a child, so it also detects a
 //! grandchild with the process id of the owning process. If the kernel cannot zero the page, the

@@ -140,7 +140,7 @@ impl Slot {
     }
 
     /// Returns the slot after a fill into `frame`. The accessed bit is clear: a page that is read
-    /// only once is the first to be evicted.
+    /// only once is evicted early.
     pub(crate) const fn filled(self, frame: FrameNr) -> Self {
         Self((frame.get() as u64) << FRAME_SHIFT | self.next_version() | PRESENT)
     }

@@ -1,8 +1,8 @@
 //! Requests to the flushers (`files::flushers`): files to write back or to close.
 //!
 //! Protocol. A thread that takes a request is *busy* until it calls [`Calls::done`]. A caller of
-//! [`Calls::stop`] waits until no thread is busy; then no request is taken until the guard is
-//! dropped. During this wait, threads take only requests for whose result another thread waits
+//! [`Calls::stop`] waits until no thread is busy; then no request is taken until all such guards
+//! are dropped. During this wait, threads take only requests for whose result another thread waits
 //! ([`Call::CleanNow`]), since a busy thread may hang.
 //!
 //! Locks. The holder of the lock waits for nothing, so a thread that holds claims may acquire it.

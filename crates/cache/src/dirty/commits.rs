@@ -16,7 +16,7 @@
 //!
 //! Invariants.
 //! - C1: a follower has joined before step 4 of its commit, since it found the commit in `forming`,
-//!   from which step 3 removes it. So step 4 finds each page dirty whose write the follower has
+//!   from which step 3 removes it. So step 4 finds each dirty page whose write the follower has
 //!   seen: the lock of `forming` orders step a before step 3.
 //! - C2: a commit stored in `forming` is removed and gets an outcome, even if its leader unwinds.
 //! - C3: commits of one file are led one after the other, with the writeback lock held. While one

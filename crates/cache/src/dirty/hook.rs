@@ -34,8 +34,8 @@ impl ThreadMark {
     }
 
     pub(crate) fn is_set(&self) -> bool {
-        // ORDERING: Relaxed; only the thread itself stores its identity, and loads it exactly while
-        // it holds the lock. A thread that reuses the address starts after the other's end.
+        // ORDERING: Relaxed; only the thread itself stores its identity, and clears it before it
+        // releases the lock. A thread that reuses the address starts after the other's end.
         self.0.load(Ordering::Relaxed) == this_thread()
     }
 }

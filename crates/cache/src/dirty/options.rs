@@ -14,7 +14,7 @@ pub enum Writeback {
     /// Dirty pages are written back in the background, and on request of the program.
     #[default]
     Background,
-    /// Dirty pages are written back only on request of the program.
+    /// Dirty pages are written back only on request of the program, or when the file is closed.
     Manual,
 }
 

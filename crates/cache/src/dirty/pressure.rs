@@ -13,8 +13,8 @@
 //! sixteenth of the frames that are free below the ceiling, and always one page.
 //!
 //! At its file's quota, a write that would make a clean page dirty waits until pages of *that file*
-//! are clean. A write to a page that is not clean is always allowed. From half of the quota on, the
-//! flushers clean the file's pages.
+//! are clean, or fails. A write to a page that is not clean is always allowed. From half of the
+//! quota on, the flushers clean the file's pages.
 //!
 //! A count is incremented before the page is dirty, and writers check it before they make a page
 //! dirty. So each thread may exceed a quota by the pages that it makes dirty in one operation.

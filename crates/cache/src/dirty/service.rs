@@ -149,7 +149,7 @@ pub(crate) enum Finding {
     Failed(Obstacle),
     /// The call in progress has not returned for this duration.
     Stalled(Step, Duration),
-    /// An attempt has begun, but waits for another operation on the file: it has made no call.
+    /// An attempt has begun, but makes no call: it waits for another operation on the file.
     Blocked,
     /// No attempt has begun within the limit: all flushers are busy.
     NoThread,
@@ -216,7 +216,7 @@ impl Service {
         })
     }
 
-    /// Returns the pause before the next attempt. Without urgency, it grows with each failure.
+    /// Returns the pause before the next attempt. Without urgency, it grows with failures.
     pub(crate) fn pause(&self, is_urgent: bool) -> Duration {
         let state = self.lock();
         let Some((at, nr)) = state.failures else {

@@ -27,7 +27,7 @@ use crate::dirty::reserve::Reserve;
 use crate::dirty::service::Service;
 use crate::dirty::storage::Storage;
 
-/// A write to a page that is already dirty loads only the number of errors, which has its own cache
+/// A write without an LSN to a dirty page loads only the number of errors, which has its own cache
 /// line, and fields that do not change while the file is open. The other fields are padded.
 pub(crate) struct Writes {
     sets: PageSets,

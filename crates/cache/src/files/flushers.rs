@@ -8,7 +8,7 @@
 //! time, and may wait for that file's backend and callback without a limit. At most one flusher
 //! cleans a file at a time; others may concurrently close it. If a request has waited for [`DELAY`]
 //! because all flushers are busy, the watcher starts one more, up to [`MOST_FLUSHERS`]. So a file
-//! whose backend hangs occupies one flusher (a few if it is being closed), and no other file waits.
+//! whose backend hangs occupies one flusher (or a few at its close); others wait only if all hang.
 //!
 //! # Locks
 //!
@@ -81,7 +81,7 @@ impl<T: Send + Sync + 'static> Flushers<T> {
         }
     }
 
-    /// Starts the watcher and a flusher, once. The threads end at the latest when `owner`, which
+    /// Starts the watcher and a flusher, once. The threads end at the latest after `owner`, which
     /// contains this value, is dropped.
     #[cfg(not(loom))]
     pub(crate) fn start(&self, owner: &Arc<T>) -> std::io::Result<()> {

@@ -1,8 +1,8 @@
 //! The claim: the exclusive right to change one slot.
 //!
-//! Slots change only by claims, which store a new version and wake waiting threads. Exceptions: the
-//! accessed bit and the discard of a ghost need only a compare-and-swap, and the index stores to
-//! the slots of a leaf that it installs or removes ([`super::file_index`]).
+//! Slots change only by claims, which store a new version or restore the word, and wake waiting
+//! threads. Exceptions: the accessed bit and the discard of a ghost need only a compare-and-swap,
+//! and the index stores to the slots of a leaf that it installs or removes ([`super::file_index`]).
 //!
 //! Protocol.
 //! 1. Acquire a leaf handle ([`Leaf`]), load the slot, and swap in the same word with `busy` set

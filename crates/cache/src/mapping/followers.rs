@@ -27,7 +27,7 @@
 //!
 //! A follower that joins between steps 2 and 3 finds no outcome, and looks the page up again. So
 //! does a task that is polled only after another fill has made the page resident. Fills that
-//! succeed, and claims that are not of a fill, use no report.
+//! succeed, and claims that are not of a fill, store no outcome.
 //!
 //! Verified by `loom_failed_fill_vs_*` and `followers/tests.rs`.
 

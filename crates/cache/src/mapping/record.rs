@@ -649,7 +649,7 @@ impl<S: RefScheme> Mapping<S> {
         self.size().div_ceil(self.page_size() as u64)
     }
 
-    /// Maximum number of pages per transfer: [`MOST_BYTES`], but at most a sixteenth of the pool.
+    /// Maximum number of pages per transfer, from 1 to [`MOST_BYTES`] or a sixteenth of the pool.
     pub(crate) fn most_pages(&self) -> usize {
         let pool = self.pool().nr_frames() / 16 * FRAME_BYTES;
         (MOST_BYTES.min(pool) / self.page_size()).max(1)

@@ -8,8 +8,8 @@
 //! stores bytes only before it publishes the frame, or while the frame is frozen, which such a
 //! reference prevents. So a copy under the reference needs no validation.
 //!
-//! Progress. An attempt is repeated only because another thread changes the slot. The lookup sleeps
-//! during a fill or a truncation of the file. Every other case lasts a few steps.
+//! Progress. An attempt is repeated only if another thread changes the slot or a transfer of
+//! several pages fails. The lookup sleeps during a fill or truncation. Other cases last few steps.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameRef, TryGetFrame};

@@ -23,8 +23,8 @@ const IN_LINE: RangeInclusive<usize> = 16..=64;
 ///
 /// # Errors
 ///
-/// All methods return [`Torn`] if the requested range, however far away, is not within the view, or
-/// if a check (at every 64th access) finds the page changed. The closure returns it with `?`.
+/// Accesses return [`Torn`] if the requested range, however far away, is not within the view, or if
+/// a check (at every 64th access) finds the page changed. The closure returns it with `?`.
 pub struct View<'v, W: Watch = OfFile<'v>> {
     bytes: RacySource<'v>,
     look: &'v Look<W>,

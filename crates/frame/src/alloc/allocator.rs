@@ -70,7 +70,7 @@ impl<S: RefScheme> Allocator<S> {
     }
 
     /// Allocates up to `nr` single frames, and appends the handles that `hold` creates to
-    /// `handles`. Returns their number: less than `nr` only if the pool has no more free frames.
+    /// `handles`. Returns their number: less than `nr` only if no more free frames are found.
     pub(crate) fn alloc_bulk<H>(
         &self,
         nr: usize,

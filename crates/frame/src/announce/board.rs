@@ -12,7 +12,7 @@ type Lasting<T> = &'static T;
 #[cfg(loom)]
 type Lasting<T> = std::sync::Arc<T>;
 
-/// Hazard table of a pool: its slots and its gate. It is never freed; a later pool reuses it.
+/// Hazard table of a pool: its slots and its gate. It is never freed; a later pool may reuse it.
 #[derive(Clone, Debug)]
 pub(super) struct Board {
     blocks: Lasting<[Block]>,

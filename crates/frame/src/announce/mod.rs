@@ -44,9 +44,9 @@
 //! - I1. A protection other than `none` has one counted reference. Only steps d and f give it up:
 //!   they reset the protection under the lock, and put the reference after releasing the lock.
 //! - I2. Protections change only under the lock.
-//! - I3. Only its owner, whose serial the block has, stores to the slots of a block. Other threads
-//!   only clear hazards, by a compare-and-swap from the exact word to zero. A word contains its
-//!   publisher's serial, so it never recurs after the publisher's successor has cleared it.
+//! - I3. Only its owner, whose serial the block has, stores hazards in a block. Others only clear
+//!   hazards, by a compare-and-swap from the exact word to zero. A word contains its publisher's
+//!   serial, so it never recurs after the publisher's successor has cleared it.
 //! - I4. A hazard's holder finds its word in the slot, unless a counted reference has replaced it.
 //! - I5. From step 5 on, the holder of an owned hazard accesses only memory that is never freed
 //!   (the *hazard table*: slots and *gate*), and the pool only if it can enter the gate.

@@ -92,7 +92,7 @@ pub struct RefCount<S: RefScheme = LockBit> {
 }
 
 impl<S: RefScheme> RefCount<S> {
-    /// Creates the count of a page that is free or a tail. No `try_get` of it succeeds.
+    /// Creates the count of a page that is free or a tail. A `try_get` fails until it is set.
     #[inline]
     pub fn new_locked() -> Self {
         Self::from_raw(S::LOCKED)

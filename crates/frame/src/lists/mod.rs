@@ -1,6 +1,6 @@
 //! The free frames of a pool, and freeing.
 //!
-//! Guarantees: every frame is allocated, or on one list with its lock bit set.
+//! Guarantees: every frame is allocated, or in a free block on one list, with its lock bit set.
 
 mod account;
 mod buddy;

@@ -40,7 +40,7 @@ impl<S: RefScheme> FramePool<S> {
     }
 
     /// Allocates up to `nr` single frames, neighbouring ones where possible, and appends them to
-    /// `frames`. Returns their number: less than `nr` only if the pool has no more free frames.
+    /// `frames`. Returns their number: less than `nr` only if no more free frames are found.
     pub fn alloc_bulk<'p>(&'p self, nr: usize, frames: &mut Vec<UniqueFrame<'p, S>>) -> usize {
         let hold = move |frame| UniqueFrame::new(self, frame, Order::ZERO);
         self.allocator().alloc_bulk(nr, frames, hold)

@@ -172,7 +172,7 @@ impl<S: RefScheme> FramePool<S> {
 
     /// Requests that the next [scan](Self::look_at_announced) ends the protection of `frame`,
     /// unless it finds a hazard. Called by an owner that cannot freeze the frame. Does nothing if
-    /// the frame is not protected, or has more references than the owner's and the protection's.
+    /// the frame is not protected, has a third counted reference, or too many frames are queried.
     #[inline]
     pub fn doubt(&self, frame: FrameNr) {
         if let Some(record) = self.lists().table.get(frame.index())

@@ -8,15 +8,15 @@
 //!
 //! # With the structure lock
 //!
-//! The thread retries until it succeeds. If it needs a page in the cache, or another resource, it
-//! releases the lock and later looks up the areas again ([`Fault`],
+//! The thread retries until it has a result. If it needs a page in the cache, or another resource,
+//! it releases the lock and later looks up the areas again ([`Fault`],
 //! [`pagewell_cache::MappedFile`]).
 //!
 //! # The first write to a page of a private area
 //!
 //! Under the claim of the empty entry, the writer copies the page from the file, at one moment, and
-//! changes the copy, which is then an anonymous page. It is not older than any earlier read by this
-//! thread. [`crate::areas::cut`] handles concurrent truncation.
+//! changes the copy, which is then an anonymous page. The copied bytes are not older than any
+//! earlier read by this thread. [`crate::areas::cut`] handles concurrent truncation.
 //!
 //! Verified by `loom_shared_write_vs_cut`, `loom_shared_write_vs_unmap`,
 //! `loom_slow_shared_write_vs_unmap`, `loom_missing_shared_write_vs_unmap`,

@@ -18,7 +18,7 @@ const WORD: usize = size_of::<u64>();
 
 impl<S: RefScheme> Space<S> {
     /// Fills `buf` with the bytes at `addr`. The bytes of each page are those of one moment. Bytes
-    /// that were never written are zeros.
+    /// that were never written are zeros, or those of the mapped file.
     ///
     /// # Errors
     ///

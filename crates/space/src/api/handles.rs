@@ -93,11 +93,11 @@ impl<S: RefScheme> fmt::Debug for Spaces<S> {
 /// - A read or an atomic operation within one page sees every other write or atomic operation
 ///   within that page entirely or not at all. An access of several pages is a separate access of
 ///   each. A thread reads its own writes.
-/// - [`fork`](Self::fork) is one point in time for all pages: a fork that contains a write also
-///   contains all writes that were complete before that write began.
+/// - [`fork`](Self::fork) is one point in time for all pages but those of files: a fork that
+///   contains a write also contains all writes that were complete before that write began.
 /// - Pages are zeros until they are written. The bytes of a [`pin`](Self::pin) do not change.
 /// - Migration and compaction change no readable byte. Accesses of a page being moved wait.
-/// - Dropping a space frees all memory that it does not share with other spaces.
+/// - Dropping a space frees all memory that it does not share with other spaces or pins.
 #[repr(align(128))] // Hits load it: the count of a program's `Arc` around it is on other lines.
 pub struct Space<S: RefScheme = LockBit> {
     pub(crate) mm: Arc<Mm<S>>,

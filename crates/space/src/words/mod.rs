@@ -2,9 +2,9 @@
 //!
 //! - Owns: the pure parts ([`pte`], [`pmd`], [`counts`], [`geometry`], [`cow`]), and those that
 //!   access atomics ([`claim`], [`directory`]).
-//! - Promises: a table's entry is changed only under its claim (exceptions: [`claim`]). Each change
-//!   of it, or of a directory's entry, increments its version. The holder of a claim neither waits
-//!   nor allocates (C1 of [`claim`]).
+//! - Promises: a table's entry is changed only under its claim, and each change increments its
+//!   version (exceptions: [`claim`]), as does each change of a directory's entry. The holder of a
+//!   claim neither waits nor allocates (C1 of [`claim`]).
 
 pub(crate) mod claim;
 pub(crate) mod counts;

@@ -117,7 +117,7 @@ const LOOKS: usize = 4 << 20;
 
 /// Minimum number of these passes, which are made for at least `MOMENT`. Neither minimum applies
 /// once they have scanned [`LOOKS`] frames. Each pass lets other threads run, so after this number
-/// of passes a thread that holds a reference while it copies has been scheduled.
+/// of passes a thread that holds a reference while it copies has usually been scheduled.
 const MOMENT_ROUNDS: usize = if cfg!(loom) { 0 } else { 64 };
 #[cfg(not(loom))]
 const MOMENT: Duration = Duration::from_millis(2);

@@ -137,8 +137,9 @@
 #define PW_OPEN_DIRECT_ALWAYS 32
 
 /**
- * Open for writing, and write dirty pages only when the program requests it. Without this flag,
- * the cache writes them soon, in the background, unless the file is already open with this flag.
+ * Open for writing, and write dirty pages only when the program requests it or closes the file.
+ * Without this flag, the cache writes them soon, in the background, unless the file is already
+ * open with this flag.
  */
 #define PW_OPEN_MANUAL 64
 
@@ -419,7 +420,7 @@ struct pw_open_options;
 struct pw_queue;
 
 /**
- * Counters of a cache: ::pw_cache_stats. Hits, which write no shared memory, are not counted.
+ * Counters of a cache: ::pw_cache_stats. Hits are not counted: a count would write shared memory.
  */
 struct pw_cache_stats {
   /**
@@ -1025,7 +1026,7 @@ int pw_open_options_set_mode(struct pw_open_options *options, uint32_t bits);
 /**
  * Sets a writeback callback, for write-ahead logs. The library calls it before it writes a page of
  * the file to the backend. The callback makes the log durable up to the page's log sequence
- * number, or refuses the page. Files that are opened with these options are open for writing.
+ * number, or refuses the page. Files that are opened with a callback are open for writing.
  *
  * `hook`: the callback, or null for none. `user`: the pointer that is passed to it. `release`:
  * null, or a function that is called with `user` once neither these options nor a file uses the
@@ -1136,7 +1137,8 @@ int pw_dup(struct pw_file *file, struct pw_file **other);
  * the file are first made durable. If the backend, callback or page codec fails, the close is
  * retried, by default for one second (::pw_cache_options_set_close_timeout).
  *
- * After an error the handle is unchanged, and no data is lost. Retry when the backend works again.
+ * After an error other than ::PW_ERROR_PANIC the handle is unchanged, and no data is lost. Retry
+ * when the backend works again.
  *
  * Errors: ::PW_ERROR_BUSY at once if pages are pinned or edited by this handle, requests with it
  * are in flight, or a call with it is in progress; those of ::pw_sync_all; ::PW_ERROR_UNAVAILABLE
@@ -1169,8 +1171,8 @@ int pw_size(struct pw_file *file, int64_t *size);
 
 /**
  * Queries the backend for the present size of a file that was changed outside the cache, and uses
- * this size from then on. Removes the cached pages that the change has made invalid. Only returns
- * the size if this cache has the file open for writing.
+ * this size from then on. Removes the cached pages that the change has made invalid. If this cache
+ * has the file open for writing, this function changes nothing, and returns the recorded size.
  *
  * `size`: null, or receives the size.
  *
@@ -1337,9 +1339,10 @@ int pw_submit_pin(struct pw_queue *queue,
 
 /**
  * Reads bytes of a file. Reads of cached pages acquire no lock. A read that finds a page in the
- * cache sets its accessed bit. Once this bit is set, reads write no shared memory, unless the page
- * keeps changing, more than 1024 threads use files, or the system lacks `membarrier(2)`. For each
- * page, a read is atomic: it returns the bytes that the page had at one moment.
+ * cache sets its accessed bit (but see ::PW_ADVICE_ONCE). Once this bit is set, reads write no
+ * shared memory, unless the page keeps changing, more than 1024 threads use files, or the system
+ * lacks `membarrier(2)`. For each page, a read is atomic: it returns the bytes that the page had
+ * at one moment.
  *
  * `buf`: receives the bytes; may be null if `size` is 0. `offset`: the position in the file.
  *

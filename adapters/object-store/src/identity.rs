@@ -67,7 +67,7 @@ const MIN_AGE: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     pub(crate) meta: ObjectMeta,
-    /// Whether every later state has another time of the last change.
+    /// Whether the time of the last change differs from that of every later state.
     has_distinct_time: bool,
 }
 

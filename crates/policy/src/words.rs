@@ -105,7 +105,7 @@ pub(crate) enum Queue {
     Limbo = 0,
     /// Probation queue: pages on trial.
     Window = 1,
-    /// Protected queue: pages that were accessed again.
+    /// Protected queue: pages that were accessed again, have returned, or filled free memory.
     Main = 2,
     /// Frames that had no evictable page when they were examined.
     Others = 3,

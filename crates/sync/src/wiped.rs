@@ -1,6 +1,6 @@
 //! A word that reads zero in children made by `fork`.
 
-#![allow(unsafe_code)] // A mapping of its own.
+#![allow(unsafe_code)] // Maps and unmaps memory.
 
 use std::ptr::NonNull;
 

@@ -1,4 +1,4 @@
-//! Slot and state words, pure types, and memory of the operating system.
+//! Slot and state words, value types, I/O engines, and memory of the operating system.
 //!
 //! Owns. The slot's word ([`slot`]) and the page's state ([`page_state`]), with every legal
 //! transition; page numbers and sizes ([`page`]), writes to a page ([`edit`]), leaf clusters

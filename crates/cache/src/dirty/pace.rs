@@ -120,7 +120,7 @@ impl Amount {
             } else {
                 first.min(*most)
             };
-            // The conversion rounds down, even if a value is too large for an exact f64.
+            // Approximate: `given` may be too large for an exact f64, and the product is truncated.
             *most = ((given as f64 * part) as u64).clamp(least, *most);
         };
         shrink(&mut self.bytes, given.bytes, FIRST.bytes);

@@ -15,9 +15,9 @@ pub(crate) enum Durability {
 
 #[derive(Debug)]
 pub(crate) struct Storage {
-    /// Whether the backend is known to have the size that fills use. It is not after a failed call
-    /// until the backend has returned its size, while writes are in progress, and, if the file is
-    /// stored in whole pages, until its end is set.
+    /// Whether the backend is known to have the size that fills use. `false` during a write or a
+    /// change of size, after a failed one until the size is queried or set, and while the backend
+    /// of a file in whole pages is extended for a flush ([`crate::writeback::size`], P1).
     pub(crate) is_size_known: bool,
     pub(crate) durability: Durability,
     /// Whether a sync has failed since the last successful sync of the whole file. If so, the

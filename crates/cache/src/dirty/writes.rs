@@ -160,9 +160,9 @@ impl Writes {
     /// between it and the end of its page. They must not become part of the file
     /// ([`crate::writeback::tail`]).
     pub(crate) fn loose_end(&self) -> Option<u64> {
-        // ORDERING: Relaxed; the value is set under the size lock, which every thread that extends
-        // the file holds, and changes only under the writeback lock. A thread that loads a value
-        // that was cleared concurrently checks again under that lock.
+        // ORDERING: Relaxed; a value is set under the size lock, which every thread that extends
+        // the file holds. Another thread may clear it, under the writeback lock: a thread that has
+        // loaded the value checks again under that lock.
         let end = self.loose_end.load(Ordering::Relaxed);
         (end != NO_LOOSE_END).then_some(end)
     }

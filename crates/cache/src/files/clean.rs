@@ -5,9 +5,9 @@
 //! are not clean. While requests are served, these threads call neither a backend nor a callback: a
 //! callback runs only on a thread that operates on its file, or on a flusher. The error of a
 //! waiting thread names the call that does not return.
-//! - A writer waits for its file. It gives up if no page became clean and an attempt has failed, a
-//!   call of the backend or the callback has not returned for 0.9 s (`Builder::stall_timeout`), or
-//!   no attempt or call has begun for this time.
+//! - A writer waits for its file. It gives up if no page became clean and one of these holds: an
+//!   attempt has failed; a call of the backend or the callback has not returned for 0.9 s
+//!   (`Builder::stall_timeout`); no attempt or call has begun for this time.
 //! - A thread without a frame waits for the first file that is cleaned. It gives up when each file
 //!   has failed or stalled as above; a call already in progress counts as stalled after 0.2 s.
 //!

@@ -12,8 +12,8 @@
 //!
 //! # Locks
 //!
-//! A flusher calls a callback with a weak reference to its file ([`super::visit`]) and the file's
-//! writeback lock, and with no lock that operations on other files need.
+//! During a callback, the flusher has a weak reference to the file ([`super::visit`]) and holds its
+//! writeback lock, but holds no lock that operations on other files need.
 //!
 //! [`Rounds`] serialises callers that stop the requests ([`crate::Cache::quiesce`]).
 

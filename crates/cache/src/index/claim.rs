@@ -5,8 +5,8 @@
 //! and the index stores to the slots of a leaf that it installs or removes ([`super::file_index`]).
 //!
 //! Protocol.
-//! 1. Acquire a leaf handle ([`Leaf`]), load the slot, and swap in the same word with `busy` set
-//!    and `hot` clear. If this succeeds, no other thread can change the slot until the claim ends.
+//! 1. Acquire a leaf handle ([`Leaf`]), load the slot, and set `busy` and clear `hot` by a
+//!    compare-and-swap. If it succeeds, no other thread can change the slot until the claim ends.
 //!    A present slot needs no leaf handle ([`Claim::try_present`]): it has a reference to its leaf.
 //! 2. Do the work: read the page into a new frame, or freeze the frame.
 //! 3. End the claim with a method that consumes it, such as [`Claim::fill`] or [`Claim::empty`], or

@@ -363,9 +363,9 @@ impl<S: RefScheme> Index<S> {
         let floor = claims.version_floor();
         let slots = self.slots_of(leaf);
         for slot in slots {
-            // ORDERING: Relaxed; one empty slot replaces another, from which readers load nothing
-            // else. A claim of the slot needs a handle of the leaf, which exists only after the
-            // publication below.
+            // ORDERING: Relaxed; one empty slot replaces another, and no reader follows an empty
+            // slot to other memory. A claim of the slot needs a handle of the leaf, which exists
+            // only after the publication below.
             slot.store(Slot::empty_at(floor).bits(), Ordering::Relaxed);
         }
         let frame = publish::leaf(frame, (owner, leaf as u64), slots, floor);

@@ -130,7 +130,7 @@ const _: () = {
     assert!(
         offset_of!(M, size).is_multiple_of(LINES) && offset_of!(M, growth).is_multiple_of(LINES)
     );
-    // The first line of the pair has the fields that hits load.
+    // The fields of `H` that hits load are in the first of its two cache lines.
     assert!(offset_of!(H, index) + Index::<LockBit>::HIT_BYTES <= LINES / 2);
 };
 

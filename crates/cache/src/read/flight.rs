@@ -117,8 +117,8 @@ impl<S: RefScheme> Flights<'_, S> {
             report,
         };
         // SAFETY: (a) the memory is that of frames which the batch owns, in a pool that the mapping
-        // of `visitor` keeps. The completion owns both, and drops neither before it is called. (b)
-        // The frames are not pages yet: the slots of their pages are claimed and name no frame.
+        // of `visitor` keeps. `flight` owns batch and visitor, and keeps both until it is called.
+        // (b) The frames are not pages yet: the slots of their pages are claimed and name no frame.
         let request = unsafe { Request::read(pos, spans, Box::new(flight)) };
         Ok(Departure::Ready(self.0.job(request), nr_pages))
     }

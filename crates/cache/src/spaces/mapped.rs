@@ -12,9 +12,9 @@
 //!
 //! So a fork of a space does not wait for the fill of a page, and a callback may use spaces.
 //!
-//! Progress. A try is repeated because another thread has changed the page, or has used or evicted
-//! the frame or page that the wait provided. With a [`HeldPage`], which keeps its page cached, only
-//! the first reason is left for reads and copies.
+//! Progress. A try is repeated because another thread has claimed or changed the page, has pinned
+//! or locked it, or has evicted it since the wait. With a [`HeldPage`], which keeps its page
+//! cached, only the first reason is left for reads and copies.
 //!
 //! Truncations. A user that keeps copies of pages is called ([`FileUser::cut`]) under the size
 //! lock: before it returns, the file neither grows nor is written to past its new end.

@@ -2,7 +2,7 @@
 //!
 //! Owns. Accesses to pages that do not wait, and their waits ([`mapped`]); frames ([`frames`]).
 //!
-//! Calls all lower layers. Callers hold locks of a space where the function permits this.
+//! Calls all lower layers. Callers hold locks of a space only if the called function permits this.
 
 pub(crate) mod frames;
 pub(crate) mod mapped;

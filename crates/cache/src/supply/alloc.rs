@@ -47,9 +47,9 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
             .or_else(|| Reclaimer(self.0).find_unmarked(order))
     }
 
-    /// As [`alloc`](Self::alloc), but at `place`, whose node must be one of the pool. Evicts in the
-    /// order of the clock hand if nodes are excluded or preferred, and a few more pages for a
-    /// single frame on only one node.
+    /// As [`alloc`](Self::alloc), but at `place`, whose node must be one of the pool. If `place`
+    /// excludes or prefers nodes, evicts in the order of the clock hand. For a single frame on only
+    /// one node, also evicts a few more pages, for the next requests.
     pub(crate) fn alloc_at(
         self,
         order: Order,

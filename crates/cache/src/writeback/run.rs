@@ -49,7 +49,7 @@ pub(super) struct Run<'m, S: RefScheme> {
     mapping: &'m Mapping<S>,
     writes: &'m Writes,
     pub(super) outgoing: Vec<Outgoing<'m, S>>,
-    /// Encoded copies of all pages, each of a whole page, to be written instead of them.
+    /// Encoded copies of all pages, each as long as a whole page, which are written instead.
     changed: Option<Chunk<'m>>,
     pub(super) is_given: bool,
 }

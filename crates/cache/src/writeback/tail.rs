@@ -19,8 +19,8 @@
 //!    not leave the old page together with a later size. If this fails, the page becomes dirty, so
 //!    none of its bytes are lost.
 //!
-//! The claim is held for at most two transfers and two codec calls. They wait for no other claim:
-//! calls of the cache fail in a codec.
+//! The claim is held for at most two transfers and two codec calls, which wait for no other claim:
+//! in a codec, any call of a cache that may wait fails.
 //!
 //! Verified by: `crates/pagewell/tests/page_hooks` (`what_was_cut_off_does_not_come_back*`,
 //! `a_page_that_was_written_before_its_size*`).

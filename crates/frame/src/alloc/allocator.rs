@@ -10,7 +10,7 @@ use crate::memory::numa;
 use crate::words::{FrameKind, FrameNr, Order};
 
 /// Allocator of blocks. An allocated block is `Owned`, has the lock bit set, and is the caller's.
-#[repr(C)] // The lists first: at the pool's address, so that the drop of a handle adds no offset.
+#[repr(C)] // Keeps `lists` at the pool's address, so that the drop of a handle adds no offset.
 pub(crate) struct Allocator<S: RefScheme> {
     pub(crate) lists: FreeLists<S>,
 }

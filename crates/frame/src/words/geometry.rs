@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(cut(512, 1024), [(512, 9)]);
         assert_eq!(cut(3, 9), [(3, 0), (4, 2), (8, 0)]);
         assert_eq!(cut(1, 2), [(1, 0)]);
-        // No two neighbouring blocks form a larger aligned block, and the blocks cover the range.
+        // No block could be larger, up to order 9, and the blocks cover the range.
         for (first, end) in [(0, 700), (1, 700), (17, 3000), (511, 1025), (1023, 1536)] {
             let mut nr = first;
             for (frame, order) in cut(first, end) {

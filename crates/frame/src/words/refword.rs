@@ -213,7 +213,7 @@ impl LockBitWord {
         after_get(self.0)
     }
 
-    /// Returns `true` if correct operations can leave this word, which a repair then keeps.
+    /// Returns `true` if correct operations can produce this word. A repair then keeps it.
     #[inline]
     pub const fn is_sane(self) -> bool {
         if self.is_locked() {
@@ -281,7 +281,7 @@ impl CasLoopWord {
         after_get(self.0)
     }
 
-    /// Returns `true` if correct operations can leave this word, which a repair then keeps.
+    /// Returns `true` if correct operations can produce this word. A repair then keeps it.
     #[inline]
     pub const fn is_sane(self) -> bool {
         self.0 <= MAX_REFS

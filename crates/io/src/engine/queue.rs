@@ -95,8 +95,8 @@ impl<J: OfStorage> Queue<J> {
     fn nr_startable(&self, key: usize, nr_threads: usize) -> usize {
         let free = nr_threads.saturating_sub(self.nr_begun);
         self.storages.get(&key).map_or(0, |storage| {
-            // A job may start if `nr_begun * (T - P) < P * free`. A start adds 1 to `nr_begun`, and
-            // takes 1 from `free`.
+            // A job may start if `storage.nr_begun * (T - P) < P * free`. A start adds 1 to this
+            // `nr_begun`, and takes 1 from `free`.
             let used = storage.nr_begun * (nr_threads - self.per_storage);
             let left = (self.per_storage * free).saturating_sub(used);
             left.div_ceil(nr_threads).min(storage.waiting.len())

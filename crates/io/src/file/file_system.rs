@@ -28,8 +28,8 @@ pub(super) fn has_no_size(file: &File, size: u64) -> io::Result<bool> {
     if size != 0 {
         return Ok(false);
     }
-    // A read recognizes such a file of any other file system (FUSE with `direct_io`). An error is
-    // ignored here: if it persists, the user's first read returns it.
+    // On other file systems (FUSE with `direct_io`), only a read shows that the file has bytes. An
+    // error is ignored here: if it persists, the user's first read returns it.
     let nr = file.read_at(&mut [0], 0).unwrap_or(0);
     Ok(nr != 0 && file.metadata()?.len() == 0)
 }

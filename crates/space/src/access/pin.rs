@@ -197,7 +197,7 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
                     let Some(claim) = Claim::try_new(word, entry) else {
                         continue;
                     };
-                    // Detects a table of another space, as in `Reader::read_locked`.
+                    // Detects that the table now belongs to another space (`Reader::read_locked`).
                     if Directory::look(pmd_word) != table.pmd {
                         continue;
                     }

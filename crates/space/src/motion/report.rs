@@ -34,7 +34,7 @@ pub enum NotMoved {
     InMigration,
     /// More entries map the page than can be counted while it is moved: 2^24 - 1.
     TooManyEntries,
-    /// Some entries were not found, in tables that were copied or moved during all walks.
+    /// Some entries were not found: in each walk, a table was being copied, moved or dropped.
     StillMapped,
 }
 

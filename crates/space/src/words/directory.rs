@@ -3,7 +3,7 @@
 //!
 //! Links keep it, empty, after the end of its space (F2 of [`crate::pages::family`]).
 
-#![allow(unsafe_code)] // A mapping of its own.
+#![allow(unsafe_code)] // Maps and unmaps memory.
 
 use std::ops::Range;
 

@@ -80,7 +80,7 @@ pub(super) enum Effort {
     Thorough,
 }
 
-/// The second pass evicts pages whose accessed bits the first has cleared.
+/// Number of gentle passes: the second evicts pages whose accessed bits the first has cleared.
 const GENTLE_ROUNDS: u32 = if cfg!(loom) { 1 } else { 2 };
 
 /// Number of passes after which a request for a block also evicts the pages of leaves in use.

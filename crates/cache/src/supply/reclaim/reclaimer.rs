@@ -44,10 +44,10 @@ use crate::supply::reclaim::block::BlockFinder;
 use crate::supply::reclaim::effort::{Effort, Patience, Shortage};
 use crate::supply::reclaim::nodes::{alloc_free, census_among, laps_for, nodes_for};
 
-/// Maximum number of additional pages and leaves that are evicted for a single frame on only one
-/// node, for the next requests: each reclaim drains the other thread caches, which stops their
-/// owners. A request that only prefers a node evicts none, as the free frames would attract
-/// requests for other nodes.
+/// Maximum number of pages and leaves that a request for a single frame on only one node evicts for
+/// later requests, since each reclaim drains the other thread caches, which stops their owners. A
+/// request that only prefers a node evicts none, as the free frames would attract requests for
+/// other nodes.
 const MORE: usize = 15;
 
 /// Maximum number of frames that are scanned for the additional pages and leaves.

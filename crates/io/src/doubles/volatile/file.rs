@@ -22,7 +22,7 @@ const MOST_BYTES: u64 = i64::MAX as u64;
 pub struct VolatileFile {
     device: Shared,
     id: FileId,
-    /// Whether the next sync includes names. Locked during a sync, before the device's lock.
+    /// Whether the next sync includes the directory. Locked in a sync, before the device's lock.
     names: Mutex<SyncNames>,
     direct: Option<Direct>,
     is_changed: AtomicBool,

@@ -14,8 +14,8 @@ use crate::file::Owner;
 
 /// Engine that submits transfers of files to the kernel by io_uring. Worker threads perform partial
 /// blocks of direct transfers, syncs, changes of size, and the requests of other backends. A
-/// [`Deferred`](crate::engine::Deferred) backend receives its requests directly, and a thread that
-/// waits for a single request performs it by a blocking call.
+/// [`Deferred`](crate::engine::Deferred) backend receives its requests directly. For any other
+/// backend, the caller of [`run`](Engine::run) performs a single request by a blocking call.
 #[derive(Debug)]
 pub struct UringEngine {
     owner: Owner,

@@ -117,8 +117,8 @@ macro_rules! loops {
          $r5:literal, $r6:literal, $r7:literal, $r8:literal]
     ) => {
         /// Copies in ascending order. Safety: as for [`copy`], and `len` is at least 5 widths. The
-        /// first move and the last four are unaligned. Between them, each iteration stores four
-        /// times, from a multiple of the width on.
+        /// first move and the last four are unaligned. Between them, each iteration makes four
+        /// aligned stores.
         #[inline(always)]
         pub(super) unsafe fn forward(src: *const u8, dst: *mut u8, len: usize) {
             // SAFETY: (a) and (b) cover the first move, the last four, and every iteration, since

@@ -1,6 +1,7 @@
 //! Leaves of the index that are removed, created again, or used for another file.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use loom::thread;
 use pagewell_frame::FRAME_BYTES;
@@ -106,20 +107,26 @@ fn loom_fill_vs_evict_leaf() {
 /// The leaf's frame becomes a leaf of another file. Each page is filled in its own file.
 #[test]
 fn loom_fill_vs_leaf_reuse() {
-    explore(3, || {
-        let files = pool::<LockBit>(4);
+    let is_reused = Arc::new(AtomicBool::new(false));
+    let reused = Arc::clone(&is_reused);
+    explore(2, move || {
+        let files = pool::<LockBit>(8);
         let ours = mapping(&files, 1);
-        let other = mapping_of(&files, vec![FOREIGN; FRAME_BYTES]);
-        // The other file's root is charged now, so that its leaf is the next that needs a frame.
-        drop(Leaves(files.supply()).leaf_or_new(other.index(), other.number(), 0));
-        drop(Evictor(files.supply()).try_evict(leaf_frame(&other), Marks::Ignored));
+        let other = mapping_of(&files, vec![FOREIGN; 4 * FRAME_BYTES]);
+        // A neighbouring leaf keeps the memory that both share, so that the other file's next leaf
+        // needs one frame.
+        drop(Leaves(files.supply()).leaf_or_new(other.index(), other.number(), 2));
         drop(Leaves(files.supply()).leaf_or_new(ours.index(), ours.number(), 0));
         let leaf_frame = leaf_frame(&ours);
         let stealer = {
             let (files, other) = (Arc::clone(&files), Arc::clone(other.mapping()));
+            let reused = Arc::clone(&reused);
             thread::spawn(move || {
                 drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored));
-                drop(Leaves(files.supply()).leaf_or_new(other.index(), other.number(), 0));
+                let made = Leaves(files.supply()).leaf_or_new(other.index(), other.number(), 0);
+                if made.is_ok_and(|leaf| leaf.reference.frame() == leaf_frame) {
+                    reused.store(true, Ordering::Relaxed);
+                }
             })
         };
         drop(Lookup(&ours).get(0, || 1));
@@ -132,6 +139,7 @@ fn loom_fill_vs_leaf_reuse() {
         drop((ours, other));
         assert_at_rest(&files);
     });
+    assert!(is_reused.load(Ordering::Relaxed), "a new frame");
 }
 
 /// A part's last leaf is removed while a neighbour is created, whose entry and dirty page stay.

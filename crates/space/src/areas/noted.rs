@@ -22,7 +22,7 @@
 //! through an unmapped or read-only area. If writers cannot be stopped, the change fails. Steps 3
 //! to 5 are in [`crate::access::files`], a and e in callers of [`NotedFiles::forget`].
 //!
-//! Verified by `loom_shared_write_vs_unmap`.
+//! Verified by `loom_shared_write_vs_unmap` and `loom_shared_write_vs_protect`.
 
 #![allow(unsafe_code)] // Pointer to a `FileArea` as a word.
 

@@ -15,8 +15,9 @@ use crate::areas::maps::Sharing;
 use crate::areas::policy::Policy;
 use crate::change::map_file::FileMapper;
 use crate::change::options::MapOptions;
-use crate::error::ErrorKind;
+use crate::error::{Error, ErrorKind};
 use crate::motion::report::{Engine, Migrated};
+use crate::words::pte::Protection;
 
 /// File of several pages, filled with 1, 2 and so on, mapped at address 0 of a space, and cached.
 struct Mapped {
@@ -95,30 +96,48 @@ fn loom_shared_write_vs_cut() {
     });
 }
 
-/// No write is made through an area after it was unmapped.
-fn shared_write_vs_unmap(make: fn() -> Mapped) {
+/// No write is made through an area after `change`, which makes writes fail as `expected`.
+fn shared_write_vs_change(
+    make: fn() -> Mapped,
+    change: fn(&Space<LockBit>) -> Result<(), Error>,
+    expected: ErrorKind,
+) {
     explore(2, move || {
         let mapped = make();
         let writer = {
             let space = Arc::clone(&mapped.space);
             thread::spawn(move || match space.write(0, &page(7)) {
                 Ok(()) => {}
-                Err(error) => assert_eq!(error.kind(), ErrorKind::Unmapped),
+                Err(error) => assert_eq!(error.kind(), expected),
             })
         };
-        mapped.space.unmap(0..PAGE).expect("a mapped page");
+        change(&mapped.space).expect("a mapped page");
         mapped.file.write(0, &page(8));
         writer.join().unwrap();
-        assert_eq!(mapped.file.read(), page(8), "written after it was unmapped");
+        assert_eq!(mapped.file.read(), page(8), "written after the change");
         mapped.file.sync();
         mapped.finish();
     });
+}
+
+fn shared_write_vs_unmap(make: fn() -> Mapped) {
+    shared_write_vs_change(make, |space| space.unmap(0..PAGE), ErrorKind::Unmapped);
 }
 
 /// The writer finds the file in [`noted`](crate::areas::noted) without a lock.
 #[test]
 fn loom_shared_write_vs_unmap() {
     shared_write_vs_unmap(|| mapped(1, Sharing::Shared));
+}
+
+/// As above. Unlike an unmapping, which also frees tables, this stops the writers once.
+#[test]
+fn loom_shared_write_vs_protect() {
+    shared_write_vs_change(
+        || mapped(1, Sharing::Shared),
+        |space| space.protect(0..PAGE, Protection::Read),
+        ErrorKind::Protected,
+    );
 }
 
 /// The writer looks up the areas: the page is cached, but no file is noted for the address.

@@ -582,6 +582,10 @@ static struct kunit_suite stress = {
         for other in ("", log + "b/0011-mm-b.patch:2: CHECK:LONG_LINE: b\n", log + "b/0012-mm-b.patch:2: ERROR:X: b\n",
                       log + "Can't open perl script\n"):
             self.assertEqual(self.run_on(messages.style, other, accepted)[0], 1, other)
+        # A row of all patches.
+        accepted = "* VOLATILE 1 for a reason\n"
+        for log, code in (("/x/a/0003-mm-a.patch:5: WARNING:VOLATILE: a\n", 0), ("", 0), (log, 1)):
+            self.assertEqual(self.run_on(messages.style, log, accepted)[0], code, log)
 
     def shell(self, script, begin=SCRIPT, **variables):
         """The exit code, and what was said, of functions of lab."""
@@ -684,7 +688,7 @@ From: A <a@b>
 Date: Mon, 17 Sep 2001 00:00:00 +0000
 Subject: [PATCH 02/16] mm: a patch
 
-Signed-off-by: A <a@b>
+Link: https://example.org/a
 ---
 diff --git a/x b/x
 --- a/x
@@ -697,7 +701,7 @@ diff --git a/x b/x
         self.file(patch, "0002-mm.patch")
         self.assertEqual(self.shell(check), (0, ""))
         for old, new in (("02/16", "02/15"), ("02/16", "02/17"), ("02/16", "03/16"), ("mm: a", "A"), ("From: A <a@b>\n", ""),
-                         ("Signed-off-by", "Acked-by"), ("b/x\n@", "b/.x\n@"), ("+b", "+b "), ("+b\n", "")):
+                         ("Link: https://example.org/a", "Signed-off-by: A <a@b>"), ("b/x\n@", "b/.x\n@"), ("+b", "+b "), ("+b\n", "")):
             self.file(patch.replace(old, new), "0002-mm.patch")
             self.assertEqual(self.shell(check)[0], 1, new)
 

@@ -273,11 +273,11 @@ def covers(path):
         def of_pages(case, unit):
             return cell(lambda value: significant(value / unit, 3), "migrate", case, 4096, 262144, 1)
 
-        table("cover/migrate-entry-count.md", "children", "each has written all", "shares all", "only the youngest has them")
+        table("cover/migrate-count.md", "children", "each has written all", "shares all", "only the youngest has them")
         for children in (0, 1, 10, 100, 1000):
             line(str(children), *(of_pages(f"{name}-{children}", 1e3) if children >= least else ""
                                   for name, least in (("forks", 0), ("shared", 1), ("last", 100))))
-        table("cover/migrate-entry-count.md, millions of pages a second", "what", "mapped", "migration entries in their place")
+        table("cover/migrate-count.md, millions of pages a second", "what", "mapped", "migration entries in their place")
         for case in ("fork", "unmap"):
             line(case, of_pages(case, 1e6), of_pages(f"{case}-entries", 1e6))
     if "free-contig" in benches:

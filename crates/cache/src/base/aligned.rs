@@ -45,8 +45,8 @@ impl Aligned {
         let words = &mut self.words[self.start..self.start + self.nr_words];
         let len = size_of_val(words);
         // SAFETY: the words are initialized, have no padding, allow any value, and are exclusively
-        // borrowed with the bytes. The kernel accesses them only through `bytes`, for requests that
-        // have completed before the owner calls this.
+        // borrowed as long as the bytes. The kernel accesses them only through `bytes`, for
+        // requests that have completed before the owner calls this.
         unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), len) }
     }
 }

@@ -16,8 +16,8 @@ mod imp {
     };
 
     /// The I/O engine, and three sets of threads. `callers` make offloaded calls, which may wait
-    /// for transfers, syncs and locked pages. Such waits may be for a page to be decoded, or for a
-    /// task to unlock one. So `restorers` decode pages, and `waking` calls wakers.
+    /// for transfers, syncs and locked pages, and so for a decoder or for a task that must be
+    /// woken. So other threads decode pages (`restorers`) and call wakers (`waking`).
     #[derive(Debug, Default)]
     pub(crate) struct Engines {
         settings: Settings,
@@ -32,14 +32,14 @@ mod imp {
 
     const RETRY: Duration = Duration::from_secs(1);
 
-    /// Maximum number of threads that make offloaded calls, in total and for one file if no other
-    /// file has calls ([`WorkerEngine::for_calls`]). The limit for one file also bounds the number
-    /// of offloaded syncs in one group commit. Even if 16 files have 64 hanging calls each, another
-    /// file gets a thread.
+    /// Maximum number of threads that make offloaded calls: in total, and for one file while no
+    /// other file has calls ([`WorkerEngine::for_calls`]). The limit for one file also bounds the
+    /// number of offloaded syncs in one group commit. Even if 16 files have 64 hanging calls each,
+    /// another file gets a thread.
     const CALLERS: usize = 256;
     const CALLERS_OF_FILE: usize = 64;
 
-    /// Maximum number of decoder threads, in total and for one file if no other file needs any.
+    /// Maximum number of decoder threads: in total, and for one file while no other file needs any.
     /// Codecs that block delay other files only if they occupy all these threads.
     const RESTORERS: usize = 128;
     const RESTORERS_OF_FILE: usize = 8;

@@ -12,7 +12,7 @@ use pagewell_sync::{Mutex, lock};
 
 use crate::base::engines::Engines;
 
-/// An offloaded call, as its task holds it. If it is dropped, the call is made nevertheless.
+/// Handle of an offloaded call, held by its task. After the handle's drop, the call is still made.
 #[derive(Debug)]
 pub(crate) struct Errand<T>(Arc<Mutex<State<T>>>);
 

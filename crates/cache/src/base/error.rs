@@ -371,7 +371,7 @@ fn of_files(error: &io::Error) -> Option<ErrorKind> {
     None
 }
 
-/// Classifies an error of opening a file. The second part names the cause and the remedy.
+/// Classifies an error of opening a file. The returned text names the cause and the remedy.
 #[cfg(not(loom))]
 fn of_opening(error: &io::Error) -> (Option<ErrorKind>, Option<&'static str>) {
     let (kind, detail) = match (error.kind(), error.raw_os_error()) {
@@ -388,7 +388,7 @@ fn of_opening(error: &io::Error) -> (Option<ErrorKind>, Option<&'static str>) {
             (ErrorKind::InvalidPath, None)
         }
         (io::ErrorKind::AlreadyExists, _) => (ErrorKind::AlreadyExists, None),
-        // Only without an error number: the kernel's EINVAL has other causes.
+        // `InvalidInput` only without an error number: the kernel's EINVAL has other causes.
         (io::ErrorKind::IsADirectory, _) | (io::ErrorKind::InvalidInput, None) => {
             (ErrorKind::NotAFile, None)
         }

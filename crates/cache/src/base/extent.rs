@@ -11,7 +11,7 @@ pub(crate) const EXTENT_PAGES: PageNr = (EXTENT_LEAVES * FRAME_WORDS) as PageNr;
 
 pub(crate) const EXTENT_BIT_WORDS: usize = EXTENT_PAGES.div_ceil(u64::BITS as PageNr) as usize;
 
-/// Number of words for the bits of a cluster's pages: one page of memory, four bits per page.
+/// Number of words for the bits of a cluster's pages: one page of memory, with space for four each.
 pub(crate) const EXTENT_WORDS: usize = 4 * EXTENT_BIT_WORDS;
 
 #[cfg(not(loom))]

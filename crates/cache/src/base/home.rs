@@ -41,7 +41,7 @@ mod imp {
         #[inline]
         pub(crate) fn is_here(&self) -> bool {
             match &self.mark {
-                // ORDERING: Relaxed; stored before it was shared, and zeroed before a child runs.
+                // ORDERING: Relaxed; stored before the value is shared, zeroed before a child runs.
                 Some(mark) => mark.word().load(Ordering::Relaxed) == AT_HOME,
                 None => std::process::id() == self.process,
             }

@@ -1,4 +1,4 @@
-//! Mapping between the size of a file and the size of its stored form. Pure functions.
+//! Conversion between the size of a file and the size of its stored form. Pure functions.
 //!
 //! A plain file has the same size as its stored form. A file with a page codec is stored in whole
 //! pages of `P` bytes, and its size is encoded in the stored size. A file of `n` bytes in `k`

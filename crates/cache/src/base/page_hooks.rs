@@ -44,10 +44,10 @@ use crate::base::page::PageNr;
 /// and otherwise by decoder threads of the cache, at most eight per file. Any number of threads may
 /// call them concurrently. A thread that opens or extends the file may call `after_read` and
 /// `before_write` to remove bytes past its end from the backend. A codec that blocks delays the
-/// threads that need the page or the call, and other files if it occupies all decoder threads.
+/// threads that wait for its result, and other files if it occupies all decoder threads.
 ///
-/// A page is claimed while `after_read` runs, and threads that wait for it sleep. Therefore, within
-/// a codec, each call of a cache that may wait fails with [`Deadlock`](crate::ErrorKind::Deadlock).
+/// The page is claimed while `after_read` runs, and threads that need it sleep. Therefore, within a
+/// codec, each call into a cache that may wait fails with [`Deadlock`](crate::ErrorKind::Deadlock).
 /// Everything that a codec needs, such as keys, must be in the program's own memory. A codec must
 /// not wait for a thread that uses the file. A panic of a codec counts as an error.
 pub trait PageHooks: Send + Sync + 'static {
@@ -171,14 +171,14 @@ pub(crate) fn is_in_page_hook() -> bool {
 
 /// Calls a page codec. Converts a panic into an error.
 pub(crate) fn call_page_hook(hook: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-    /// Clears the flag, also on unwind. Codec calls do not nest, since a codec must not wait.
+    /// Clears the flag, also on unwind. Codec calls do not nest ([`crate::base::home`]).
     struct Leaving;
     impl Drop for Leaving {
         fn drop(&mut self) {
             IS_IN_HOOK.set(false);
         }
     }
-    // An exception (`docs/LOCKING.md`): readers of a page wait for its codec.
+    // Listed as an exception in `docs/LOCKING.md`: readers of a page wait for its codec.
     let _in_program = ledger::enter("a page codec", &Resource::ALL);
     IS_IN_HOOK.set(true);
     let _leaving = Leaving;
@@ -191,7 +191,7 @@ pub(crate) fn call_page_hook(hook: impl FnOnce() -> io::Result<()>) -> io::Resul
 }
 
 pub(crate) fn is_zeros(bytes: &[u8]) -> bool {
-    // Checks block by block, which the compiler vectorizes.
+    // Block by block, so that the compiler vectorizes the check.
     bytes
         .chunks(256)
         .all(|block| block.iter().fold(0, |any, byte| any | byte) == 0)

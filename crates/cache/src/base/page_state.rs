@@ -14,9 +14,9 @@
 //!
 //! The state is in the metadata of the page's frame, and a page that moves keeps it. Only the
 //! holder of the slot's claim changes it. `locked` is set while a
-//! [`PageGuardMut`](crate::PageGuardMut), which will replace the page, exists; `holder` is the
-//! number of its lock. After a truncation and a new fill, another guard may lock the page with
-//! another number.
+//! [`PageGuardMut`](crate::PageGuardMut) that will replace the page exists; `holder` is the number
+//! of its lock. The removal of the page clears both, and after a new fill another guard may lock
+//! the page.
 
 use pagewell_frame::FrameMeta;
 use pagewell_frame::refcount::RefScheme;
@@ -90,13 +90,13 @@ impl PageState {
         Self(self.0 & !DIRTY | WRITTEN)
     }
 
-    /// Returns the state after a sync that covers everything written before.
+    /// Returns the state after a sync that covers all earlier writes of the page to the backend.
     pub(crate) const fn synced(self) -> Self {
         Self(self.0 & !WRITTEN)
     }
 
-    /// Returns the state after a failed call, if the backend may not have stored the submitted
-    /// page. If the page is not unsynced, it has replaced the submitted one, and keeps its state.
+    /// Returns the state after a failed write or sync, which may not have stored the submitted
+    /// page. A page that is not unsynced has replaced the submitted one, and keeps its state.
     pub(crate) const fn failed(self) -> Self {
         if self.is_written() {
             Self(self.0 & !WRITTEN | DIRTY)

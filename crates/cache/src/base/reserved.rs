@@ -1,5 +1,5 @@
-//! Arrays of words with addresses reserved at once, which use memory only where they are written.
-//! Arrays that are created together share a mapping, since each mapping takes five system calls.
+//! Arrays of words: creation reserves the addresses, and the first store to a word allocates
+//! memory. Arrays created together share a memory mapping, since each takes five system calls.
 
 #![allow(unsafe_code)] // Creates and accesses a memory mapping.
 
@@ -12,7 +12,7 @@ mod imp {
     use pagewell_sync::atomic::AtomicU64;
     use pagewell_sync::reserve::map_zeros;
 
-    /// Granularity in bytes at which memory is used and discarded.
+    /// Granularity in bytes at which memory is allocated and discarded.
     const UNIT: usize = 4096;
 
     #[derive(Debug)]
@@ -23,7 +23,7 @@ mod imp {
         can_discard: bool,
     }
 
-    // SAFETY: the value is an address range that it owns; it accesses none of the memory.
+    // SAFETY: the value owns an address range, and accesses none of its memory.
     unsafe impl Send for Mapped {}
     // SAFETY: as above.
     unsafe impl Sync for Mapped {}
@@ -68,8 +68,8 @@ mod imp {
             Some(words)
         }
 
-        /// Reserves one array of zero words for each of `lens`, all in one mapping. Returns `None`
-        /// if the system denies the addresses.
+        /// Reserves one array for each of `lens`, all in one mapping. The words are zero. Returns
+        /// `None` if the sizes overflow or the system denies the addresses.
         pub(crate) fn several<const N: usize>(lens: [usize; N]) -> Option<[Self; N]> {
             let mut bytes = 0_usize;
             let mut starts = [0; N];

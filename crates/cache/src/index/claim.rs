@@ -269,8 +269,8 @@ impl<'s, S: RefScheme> Claim<'s, S> {
         let record = self.claims.pool.meta(frame);
         let (leaf, _) = record.owner();
         let place = self.end(self.before.emptied(ghost));
-        // C2: drop the slot's reference to the leaf, and the claim's own if it has one. The page's
-        // metadata named the leaf's frame, which stays in use until then.
+        // C2: drop the slot's reference to the leaf, and the claim's own if it has one. `leaf`,
+        // which the page's metadata named, stays in use until this drop.
         if let Ok(leaf) = u32::try_from(leaf) {
             let slots = raw::leafs_reference(self.claims, FrameNr::new(leaf));
             match place {

@@ -66,8 +66,8 @@ impl<S: RefScheme> Claims<S> {
 
     /// Returns the minimum slot version: one above the versions of all slots in removed leaves.
     pub(crate) fn version_floor(&self) -> u64 {
-        // ORDERING: Relaxed; only the last removal of the same leaf matters, which raised the
-        // version before it released the root entry that the creating thread has acquired.
+        // ORDERING: Relaxed; only the last removal of the same leaf matters, which raised this
+        // value before it released the root entry that the creating thread has acquired.
         self.version_floor.load(Ordering::Relaxed)
     }
 

@@ -6,12 +6,12 @@
 //!
 //! This module counts, for each cluster, the leaves in use, and for each part, the clusters in use.
 //!
-//! Protocol. A thread *enters* a leaf before its creation, and makes it *leave* after its removal.
+//! Protocol. A thread *enters* a leaf before its creation; the leaf *leaves* after its removal.
 //! 1. Enter: with the lock held, count the leaf. If it is the first of a cluster or part, the
-//!    caller must have charged the bytes of that cluster or part. If not, it releases the lock,
-//!    charges them (which may evict leaves of the same file), and retries.
+//!    caller must have charged the bytes of that cluster or part. A caller that has not charged
+//!    them releases the lock, charges them (which may evict leaves of the same file), and retries.
 //! 2. Leave: with the lock held, decrement the count. If the leaf was the last of a cluster or
-//!    part, discard their memory, and return the bytes that the caller uncharges.
+//!    part, discard the memory of that cluster or part, and return the bytes to uncharge.
 //!
 //! So memory is discarded only while no leaf in it is in use or being created, that is, while no
 //! thread stores to it, and before any later leaf there. Readers may load from it at any time: they
@@ -114,7 +114,7 @@ impl Extents {
         Ok(paid - needed)
     }
 
-    /// Step 2 of the protocol, with `discard` under the lock. Returns the bytes to uncharge.
+    /// Step 2 of the protocol; calls `discard` under the lock. Returns the bytes to uncharge.
     pub(super) fn leave(&self, leaf: usize, discard: impl FnOnce(Unused)) -> usize {
         let (nr, extent) = (leaf / PART_LEAVES, leaf / EXTENT_LEAVES % PART_EXTENTS);
         let mut parts = lock(&self.parts);
@@ -157,9 +157,9 @@ impl Extents {
     pub(super) fn is_used(&self, leaf: usize) -> bool {
         let (word, bit) = self.bit_of(leaf / PART_LEAVES);
         // ORDERING: Relaxed. The bit is set before the first leaf of its part is created, and
-        // cleared after the last one is removed. A thread that must see a leaf (its creation
-        // happens before, or by the fences of `Filler::fill` and `Remover::remove`) sees the bit
-        // that was set for this leaf or a later one.
+        // cleared after the last one is removed. A thread must see a leaf whose creation happens
+        // before this load, or is ordered before it by the fences of `Filler::fill` and
+        // `Remover::remove`: it sees the bit set for this leaf or a later one.
         word.load(Ordering::Relaxed) & bit != 0
     }
 }

@@ -10,8 +10,8 @@
 //!
 //! Invariants.
 //! - I1: a root entry names a frame of kind `Leaf`, to which the root has one reference.
-//! - I2: a leaf has one reference for each slot that is not empty (or is claimed), and one for each
-//!   [`Leaf`] handle. A leaf with more than the root's reference stays in place.
+//! - I2: a leaf has one reference for each slot that is present or claimed, and one for each
+//!   [`Leaf`] handle outside a claim. A leaf with more than the root's reference stays in place.
 //! - I3: a thread stores to a slot only with a [`Leaf`] handle, the leaf's frozen frame, or the
 //!   claim of a present slot (I2). Loads need no reference: the array lives as long as the mapping.
 //! - I4: the slots of a leaf that is not in use are zeros, which are empty slots.
@@ -94,12 +94,12 @@ impl<'i> Seen<'i> {
     }
 
     /// Whether the slot is unchanged, so that the page has the same frame and bytes. The caller
-    /// must place an acquire fence between its copy and this load. A changed accessed bit counts
-    /// too, since an exact check would take a second comparison.
+    /// must place an acquire fence between its copy and this load. A changed accessed bit also
+    /// counts as a change: an exact check would take a second comparison.
     #[inline]
     pub(crate) fn is_unchanged(self) -> bool {
-        // ORDERING: Acquire; a thread that relies on an unchanged slot, for example by a reference,
-        // loads the slot's data after this. The caller's fence orders this load after the copy.
+        // ORDERING: Acquire; a thread that takes a reference and finds the slot unchanged loads
+        // page data later. The caller's fence orders this load after the copy.
         self.word.load(Ordering::Acquire) == self.slot.bits()
     }
 
@@ -114,8 +114,8 @@ impl<'i> Seen<'i> {
         Slot::from_bits(self.word.load(Ordering::Acquire))
     }
 
-    /// Waits for the end of the claim of a busy slot: first polls, then sleeps. The caller loads
-    /// the slot again. Inlined, to keep the backoff in a register.
+    /// Waits for the claim of a busy slot: in the first [`WATCHES`] calls one round of `backoff`,
+    /// later until its end. The caller reloads the slot. Inlined: `backoff` stays in a register.
     #[inline(always)]
     pub(crate) fn wait_for_claim<S: RefScheme>(self, claims: &Claims<S>, backoff: &mut Backoff) {
         if backoff.rounds() < WATCHES {
@@ -207,8 +207,8 @@ impl<S: RefScheme> Index<S> {
         Some([nr_leaves.checked_mul(FRAME_WORDS)?, nr_leaves])
     }
 
-    /// Creates an empty index. `Mapping` keeps the pool of `view`. The dirty-page sets store to the
-    /// words of a cluster in `beside` only under a claim of a page there, and finally leave zeros.
+    /// Creates an empty index. `Mapping` keeps the pool of `view`. A cluster's words in `beside`
+    /// change only under a claim of one of its pages, and are zero if none is cached.
     pub(crate) fn new(
         [slots, root]: [Reserved; 2],
         view: FrameView<S>,
@@ -308,7 +308,7 @@ impl<S: RefScheme> Index<S> {
         try_lock(&self.upkeep.makers[leaf % MAKERS])
     }
 
-    /// Counts `leaf` ([`Extents::enter`]), which the caller, with its creation lock, will create.
+    /// Counts `leaf` ([`Extents::enter`]). The caller holds its creation lock, and will create it.
     pub(crate) fn enter(&self, leaf: usize, paid: usize) -> Result<usize, Missing> {
         self.upkeep.extents.enter(leaf, paid)
     }

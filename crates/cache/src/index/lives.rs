@@ -1,5 +1,5 @@
-//! Generations of slots: the number of times that slot versions have started over. A slot's word
-//! may repeat; together with the generation it does not.
+//! Generations of slots: counters of the events after which a slot's word may repeat. A word and
+//! its generation together do not repeat.
 //!
 //! A slot's version has 31 bits ([`crate::base::slot`]), enough for one read of a page. A token is
 //! kept for an unbounded time, and the same word may repeat in two ways:
@@ -47,7 +47,7 @@
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::shard::Padded;
 
-/// Models have one, since the selection by address would differ between their executions.
+/// Number of counters; one in models, since the selection by address differs between executions.
 const NR_LIVES: usize = if cfg!(loom) { 1 } else { 64 };
 
 const LEAF_BYTES: usize = pagewell_frame::FRAME_WORDS * size_of::<AtomicU64>();
@@ -76,7 +76,7 @@ impl Lives {
 
     /// Ends the generation of the slot `word`. The caller has claimed the slot, or frozen its leaf.
     #[cold]
-    #[inline(never)] // Once in 2^31 changes: the end of a claim contains only the test.
+    #[inline(never)] // Rare: the end of a claim contains only the test.
     pub(super) fn end(&self, word: &AtomicU64) {
         // ORDERING: Release; see `now`.
         self.of(word).fetch_add(1, Ordering::Release);

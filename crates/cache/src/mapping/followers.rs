@@ -52,8 +52,8 @@ pub(crate) struct Followers {
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     /// Empty while the fill is in flight, and if it was successful. The leader alone stores it, so
-    /// no thread waits for the store of another. (It is `std`'s: the models interleave its accesses
-    /// with others, but do not delay its stores. F2 relies on the fences of the wait table.)
+    /// no thread waits for the store of another. (The type is `std`'s: models interleave its
+    /// accesses with others, but delay no store. F2 relies on the fences of the wait table.)
     outcome: OnceLock<Outcome>,
     /// Place in which the report was entered; `None` for the report of a leader.
     entry: Option<(Arc<Followers>, PageNr)>,

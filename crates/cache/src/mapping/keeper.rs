@@ -16,18 +16,18 @@ pub(crate) trait Keeper: fmt::Debug + Send + Sync {
     /// Does nothing in a fork.
     fn forget(&self, id: FileId, number: u64);
 
-    /// Passes a counted strong reference of file `number` to a flusher, which drops it, after it
-    /// has made the file durable if no handle is left. Until then the reference keeps the cache.
+    /// Passes a counted strong reference of file `number` to a flusher, which drops it, but first
+    /// makes the file durable if no handle is left. Until the drop, the reference keeps the cache.
     fn take_share(self: Arc<Self>, number: u64);
 
-    /// Waits until file `number` is below its quota of frames that are not clean, and for no other
-    /// file. The caller holds no lock of the file. While the cache's threads are paused
+    /// Waits until file `number`, and no other, is below its quota of frames that are not clean.
+    /// The caller holds no lock of the file. While the cache's threads are paused
     /// ([`quiesce`](crate::Cache::quiesce)), the calling thread cleans the file itself. Returns
     /// [`Throttled`](crate::ErrorKind::Throttled), with the reason, if the file cannot be cleaned.
     fn throttle(&self, number: u64) -> Result<(), Error>;
 
-    /// Handles `error`, the lack of a free block of `order`: waits until the cache's threads have
+    /// If `error` is the lack of a free block of `order`, waits until the cache's threads have
     /// cleaned pages of any file with background writeback. The caller holds no lock of any file.
-    /// If no page becomes clean, returns `error`, with the first reason, if any, as its source.
+    /// Returns any other error at once. If no page becomes clean, adds the first reason as source.
     fn make_room(&self, error: Error, order: Order) -> Result<(), Error>;
 }

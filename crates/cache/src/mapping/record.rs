@@ -72,8 +72,8 @@ const HEADROOM_OF_WRITERS: u64 = if cfg!(loom) { 0 } else { 1 << 40 };
 /// The index of one file, and everything else that a read needs, shared by all its handles.
 ///
 /// Layout (`docs/adr/0022-*`): the fields that hits load are written only when the file is opened,
-/// and share no cache line with others, or with the counts of the mapping's `Arc` in front of it.
-/// The size, which hits load too, has cache lines of its own, so growth invalidates no other line.
+/// and share no cache line with fields that change, such as the counts of the mapping's `Arc`. The
+/// size, which hits load too, has cache lines of its own, so growth invalidates no other line.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Mapping<S: RefScheme> {
@@ -242,7 +242,7 @@ impl<S: RefScheme> Mapping<S> {
     pub(super) const RECORD_BYTES: usize = if cfg!(loom) { 0 } else { 2 * size_of::<Self>() };
 
     /// Creates an empty mapping of the file of `backend`. `path` is its name in errors. The
-    /// registry identifies it by `id`, which the backend returned once, and by `number`.
+    /// registry identifies the mapping by `id`, which the backend has returned, and by `number`.
     pub(crate) fn new(
         (shared, keeper): (pagewell_sync::Arc<Shared<S>>, Arc<dyn Keeper>),
         backend: Arc<dyn Backend>,
@@ -304,7 +304,7 @@ impl<S: RefScheme> Mapping<S> {
             ))
         };
         let nr_pages = Index::<S>::capacity_for(nr_pages).ok_or_else(no_addresses)?;
-        // One mapping for all arrays: an open or a close of a small file costs mainly system calls.
+        // One mapping for all arrays: the open and close of a small file cost mainly system calls.
         let [nr_slots, nr_leaves] = Index::<S>::lens(nr_pages).ok_or_else(no_addresses)?;
         let (arrays, mut writes) = match access {
             Access::Read => {
@@ -634,7 +634,7 @@ impl<S: RefScheme> Mapping<S> {
     }
 
     /// Returns [`Deadlock`](ErrorKind::Deadlock) if this thread is in a page codec or in a callback
-    /// of the file. A callback holds the writeback lock, and other threads may wait for it.
+    /// of the file. A callback runs under the writeback lock, and other threads may wait for both.
     pub(crate) fn check_no_hook(&self, writes: &Writes, op: Op) -> Result<(), Error> {
         check_may_wait(op).map_err(|error| error.with_path(&self.path))?;
         if InHook::is_of(&writes.in_hook) {
@@ -649,7 +649,7 @@ impl<S: RefScheme> Mapping<S> {
         self.size().div_ceil(self.page_size() as u64)
     }
 
-    /// Maximum number of pages per transfer, from 1 to [`MOST_BYTES`] or a sixteenth of the pool.
+    /// Maximum number of pages per transfer: [`MOST_BYTES`] or 1/16 of the pool, at least one page.
     pub(crate) fn most_pages(&self) -> usize {
         let pool = self.pool().nr_frames() / 16 * FRAME_BYTES;
         (MOST_BYTES.min(pool) / self.page_size()).max(1)
@@ -699,8 +699,8 @@ impl<S: RefScheme> Mapping<S> {
         }
     }
 
-    /// Waits after a failed attempt to use the slot of `page`: until the claim ends if the slot is
-    /// claimed, and otherwise for one round of `backoff`. The caller reloads the slot.
+    /// Waits after a failed attempt to use the slot of `page`: by [`Seen::wait_for_claim`] if it is
+    /// claimed, otherwise one round of `backoff`. The caller reloads the slot.
     #[inline]
     pub(crate) fn wait_for_change(&self, page: PageNr, backoff: &mut Backoff) {
         match self.index().look(page) {
@@ -749,8 +749,8 @@ impl<S: RefScheme> Mapping<S> {
         Ok(())
     }
 
-    /// Calls `what`. If it fails for lack of frames, makes pages clean and calls it again: unclean
-    /// pages may have prevented eviction even below the limit. The caller holds no lock of a file.
+    /// Calls `what`. If it fails for lack of frames, makes pages clean and calls it again: they may
+    /// have prevented eviction even below the dirty limit. The caller holds no lock of a file.
     pub(crate) fn with_room<T>(&self, what: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
         match what() {
             Err(error) => {

@@ -112,7 +112,7 @@ impl<S: RefScheme> Remover<'_, S> {
     }
 }
 
-/// Clears the ghost of an empty slot, which does not apply to the next page there.
+/// Clears the ghost in an empty slot, since it does not apply to the next page there.
 fn forget_ghost<S: RefScheme>(leaf: &Leaf<'_, S>, position: usize, seen: Slot) {
     if seen.ghost().is_some() {
         // ORDERING: Relaxed; a hint. If the exchange fails, the slot is being filled.

@@ -1,4 +1,4 @@
-//! User of a file that maps the file's pages at addresses, and keeps copies of them.
+//! User of a file that maps the file's pages at addresses, and keeps copies of pages.
 
 use std::any::Any;
 use std::fmt;

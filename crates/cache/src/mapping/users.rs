@@ -5,12 +5,12 @@ use pagewell_sync::atomic::{AtomicU64, Ordering};
 /// One weak reference in the word. Strong references are counted in the bits below.
 const VISITOR: u64 = 1 << 32;
 
-/// Number of strong references at which another one aborts the process. The counts overflow only
-/// if another 2^30 threads are between their increment and the check.
+/// Number of strong references at which another one aborts the process. The count overflows only if
+/// 3 * 2^30 more threads are between their increment and the check.
 const MAX_SHARES: u64 = 1 << 30;
 
-/// Counts of strong and weak references. They outlive the mapping, whose `Arc` the holder of a weak
-/// reference drops before it decrements.
+/// Counts of strong and weak references. They outlive the mapping: the holder of a weak reference
+/// drops its `Arc` of the mapping before it decrements the count.
 #[derive(Debug, Default)]
 pub(crate) struct Users(AtomicU64);
 
@@ -40,7 +40,7 @@ impl Users {
         before % VISITOR == 1
     }
 
-    /// Returns `false` if the strong reference is the last one, and stays.
+    /// Uncounts a strong reference. Returns `false`, without uncounting, if it is the last one.
     pub(crate) fn remove_share_unless_last(&self) -> bool {
         let remove = |users: u64| (users % VISITOR != 1).then(|| users - 1);
         // ORDERING: Release, as in `remove_share`.
@@ -54,7 +54,7 @@ impl Users {
         let enter = |users: u64| (!users.is_multiple_of(VISITOR)).then(|| users + VISITOR);
         // ORDERING: Relaxed; by atomicity, the thread that removes the last strong reference sees
         // this weak one, and acquires its `leave` before it drops the mapping. So the holder
-        // increments the count of the mapping's `Arc` while it is not zero.
+        // increments the count of the mapping's `Arc` while that is not zero.
         self.0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, enter)
             .is_ok()

@@ -1,6 +1,6 @@
 //! Weak references of in-flight transfers and offloaded calls, with an `Arc` of the mapping. The
-//! thread that drops the last strong reference waits for them (`files::opened`). That thread closes
-//! the file, never a transfer, and only after the backend has stopped using the transfer's memory.
+//! thread that drops the last strong reference waits for them (`files::opened`). So that thread,
+//! never a transfer, closes the file, after the backend has stopped using the transfers' memory.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::Arc;

@@ -12,7 +12,7 @@
 //! than the backend waits only once. This mode is for backends below which no other layer reads
 //! ahead ([`Mapping::is_deep`](crate::mapping::record::Mapping)).
 //!
-//! The state is a hint. Misses and first reads of marked pages change it; hits do not.
+//! The state is a hint. Only misses and first reads of marked pages change it.
 
 use std::ops::Range;
 
@@ -47,7 +47,7 @@ pub enum Advice {
     Sequential,
     /// Random: nothing is read ahead.
     Random,
-    /// The bytes are read once: first reads by this handle do not make an eviction less likely.
+    /// The bytes are read once: reads by this handle do not make a page's eviction less likely.
     Once,
     /// The bytes are needed soon: their reads are submitted
     /// ([`File::prefetch`](crate::File::prefetch)).
@@ -157,7 +157,7 @@ impl Sequence {
         self.advice.store(advice as u64, Ordering::Relaxed);
     }
 
-    /// Whether first reads leave the accessed bit clear.
+    /// Whether reads leave accessed bits unchanged.
     pub(crate) fn is_once(&self) -> bool {
         self.has(Advice::Once)
     }

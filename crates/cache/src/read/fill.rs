@@ -4,8 +4,8 @@
 //! 1. Acquire a budget reservation ([`crate::supply::permits`]). Claim the page's empty slot, so
 //!    that concurrent misses of one page read it once: the other threads wait for the claim to end.
 //!    Allocate a frame, which may evict; only the thread that fills the page evicts for it.
-//! 2. Claim missing neighbours that the caller needs too, and allocate their frames, as far as that
-//!    needs no waiting (C3 of [`crate::index::claim`]). They are read in the same transfer.
+//! 2. Claim missing pages after that page, up to the requested number, and allocate their frames,
+//!    as far as that needs no waiting (C3 of [`crate::index::claim`]). One transfer reads all.
 //! 3. Read into the frames, decode the pages if the file has a codec ([`crate::base::page_hooks`]),
 //!    and zero the bytes past the end of the file.
 //! 4. Publish the frames and end the claims.
@@ -61,8 +61,8 @@ struct Pending<'m, S: RefScheme> {
     place: (u64, u64),
     /// Number of bytes of the page that the backend has.
     len: usize,
-    /// Number of bytes of the page within the file. Those beyond `len` are zeros: the program has
-    /// extended the file, but not yet its backend.
+    /// Number of bytes of the page within the file. Those beyond `len` are zeros: the file was
+    /// extended, but its backend has not been yet.
     readable: usize,
 }
 
@@ -87,7 +87,7 @@ pub(super) struct Batch<'m, S: RefScheme> {
     _permit: Permit<'m>,
     filler: Filler<'m, S>,
     page: PageNr,
-    /// Size of the backend's file at the preparation. The fill reads no byte past it.
+    /// Size of the backend's file at the preparation. The fill uses no byte past it.
     size: u64,
 }
 
@@ -173,7 +173,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         let out_of_frames = |reason: OutOfFrames| self.0.out_of_frames(Op::Read, &reason);
         self.check(page)?;
 
-        // 1. Waits for the reservation while it holds no claim, and from then on only for fills.
+        // 1. The thread waits for the reservation without a claim, and then only for fills.
         let page_frames = self.0.order().frames() as usize;
         let permit = self
             .0
@@ -257,7 +257,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         // the size or the file does so, and then loads slots to find, and wait for, claims. At
         // least one of the two sees the other's change.
         fence(Ordering::SeqCst);
-        // The backend is read only up to this size, even if the file has grown since.
+        // Only bytes up to this size are used, even if the file has grown since.
         let size = self.0.fill_size();
         let readable = self.readable_size(size);
         for (pending, page) in std::iter::once(&mut first).chain(&mut more).zip(page..) {

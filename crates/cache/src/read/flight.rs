@@ -108,7 +108,7 @@ impl<S: RefScheme> Flights<'_, S> {
         // batch first: by the order of its fields, and in `land`. No function passes on a value
         // with the extended lifetime.
         let batch = unsafe { mem::transmute::<Batch<'_, S>, Batch<'static, S>>(batch) };
-        // The thread that completes the request takes these over.
+        // The thread that completes the request takes over the claims and the reservation.
         ledger::released(Resource::SlotClaim, nr_pages);
         ledger::released(Resource::Reservation, 1);
         let flight = Flight {

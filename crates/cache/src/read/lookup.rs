@@ -9,7 +9,7 @@
 //! reference prevents. So a copy under the reference needs no validation.
 //!
 //! Progress. An attempt is repeated only if another thread changes the slot or a transfer of
-//! several pages fails. The lookup sleeps during a fill or truncation. Other cases last few steps.
+//! several pages fails. The lookup sleeps during long claims and truncations. Others are brief.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameRef, TryGetFrame};
@@ -30,7 +30,7 @@ use crate::read::fill::{Fill, Filler};
 pub(crate) struct Found<'m, S: RefScheme> {
     pub(crate) reference: FrameRef<'m, S>,
     /// End of the file's bytes in this page, as a position in the file. The file had at least this
-    /// size while this frame was its page; later sizes may not apply to the page.
+    /// size while the page was in this frame; later sizes may not apply to it.
     pub(crate) end: u64,
 }
 

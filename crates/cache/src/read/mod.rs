@@ -8,8 +8,8 @@
 //! Calls `base`, `index`, `supply`, `dirty`, `mapping`; if no frame is available because of pages
 //! that are not clean, the file's cache callbacks ([`Keeper`](crate::mapping::keeper::Keeper)).
 //!
-//! Guarantees. A read or view within one page returns the bytes that it had at one moment. A hit on
-//! a page whose accessed bit is set writes no shared memory. Concurrent misses read a page once.
+//! Guarantees. A read or view within one page returns the bytes that the page had at one moment. A
+//! hit of an optimistic read or view writes no shared memory. Concurrent misses read a page once.
 
 #[cfg(not(loom))]
 pub(crate) mod ahead;

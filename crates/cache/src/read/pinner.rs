@@ -28,7 +28,7 @@
 //! its protection ([`pagewell_frame::FrameMeta::is_marked`]).
 //!
 //! A pin is counted if the page is missing, not hot or past the end of the file, if its slot has
-//! changed by step 5, if its frame is not protected, if no hazard slot is left, or in a fork.
+//! changed by step 5, if its frame is not protected, or if no hazard slot is left.
 //!
 //! Verified by `loom_announced_pin_vs_write`, `loom_announced_pin_vs_evict`,
 //! `loom_announced_pin_vs_cut`, `loom_announced_pin_vs_move`; the litmus tests `announce-*`; the
@@ -98,7 +98,7 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
         }
     }
 
-    /// Protects the frame of `reference`, unless `page` has left it or the slot is claimed.
+    /// Protects the frame of `reference`, unless `page` is no longer in it or the slot is claimed.
     #[cold]
     pub(crate) fn mark(self, page: PageNr, reference: &FrameRef<'_, S>) {
         let Some(seen) = self.0.index().look(page) else {

@@ -1,4 +1,4 @@
-//! Submission of reads before their pages are needed, and of many missing pages at once.
+//! Submission of reads of pages that are not needed yet, or of many missing pages at once.
 
 use std::ops::Range;
 
@@ -75,7 +75,7 @@ impl<'m, S: RefScheme> Prefetcher<'m, S> {
         std::mem::take(&mut self.nr_begun)
     }
 
-    /// Performs all prepared reads on this thread. Decoder threads may still hold some claims.
+    /// Performs all prepared reads on this thread. Decoder threads may still hold claims then.
     pub(crate) fn run(mut self) {
         if !self.jobs.is_empty() {
             self.mapping.engines().engine().run(&mut self.jobs);

@@ -72,7 +72,7 @@ impl Waiting {
         report.error().map_or(Ok(()), Err)
     }
 
-    /// Returns a reference to the frame of `page`. The task needs `wanted` pages from there on.
+    /// Returns a reference to the frame of `page`. The task needs `wanted` pages from it on.
     pub(crate) fn find<'m, S: RefScheme>(
         &mut self,
         mapping: &'m Arc<Mapping<S>>,

@@ -78,7 +78,7 @@ impl<'v, W: Watch> View<'v, W> {
         self.bytes.as_ptr()
     }
 
-    /// Checks that the page is unchanged since the attempt began: all values read are consistent.
+    /// Checks that the page is unchanged since the attempt began; then all values are consistent.
     ///
     /// The closure calls it before it uses a value outside the view, for example as an index into
     /// another array, or as the length of a loop without accesses.

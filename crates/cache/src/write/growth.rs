@@ -247,7 +247,7 @@ impl<S: RefScheme> Grower<'_, S> {
             return Ok(());
         }
         while let Some(at) = writes.loose_end() {
-            // Keeps the page from being evicted at once.
+            // The reference keeps the page resident until it is claimed.
             let _page = Lookup(self.0)
                 .get(at >> self.0.page_shift(), || 1)
                 .map_err(|error| error.with_op(op))?;
@@ -348,8 +348,8 @@ impl<S: RefScheme> Grower<'_, S> {
         }
         // With this lock, no write can extend the backend's file after the truncation.
         let mut storage = self.0.lock_storage(writes, Op::Resize)?;
-        // A truncation is passed to the backend only if the backend has the bytes; growth at once,
-        // so that this call returns an error of the backend.
+        // A truncation is passed to the backend only if the backend has the bytes; growth is passed
+        // on at once, so that this call returns an error of the backend.
         let is_right = storage.is_size_known
             && if new < old {
                 self.0.fill_size() <= new
@@ -360,7 +360,7 @@ impl<S: RefScheme> Grower<'_, S> {
             Ok(())
         } else {
             StorageSize(self.0).set_storage_size(&mut storage, new, || {
-                // Once the truncation is certain, before a fill reads the removed bytes as zeros.
+                // Called when the truncation is certain, before fills read removed bytes as zeros.
                 if new < old {
                     // The backend keeps the removed bytes until the page is encoded again.
                     if self.0.hooks().is_some() {

@@ -1,6 +1,6 @@
 //! Waits for a page that is pinned for writing ([`super::page_lock`]).
 //!
-//! A thread waits with no lock of the file held, since the owner of the guard may need any of them.
+//! Except in a callback, a waiting thread holds no lock of the file: the guard's owner may need it.
 //! A wait for a guard of the same thread fails with [`Deadlock`](ErrorKind::Deadlock). A detached
 //! guard has no owner: a thread that has one and waits for its page sleeps forever.
 //!
@@ -80,9 +80,9 @@ fn is_locked<S: RefScheme>(
         (slot.state() == State::Present(lock.frame)).then(|| slot.bits())
     };
     let before = in_frame();
-    // ORDERING: Acquire; pairs with the store of the thread that unlocks, and orders the second
-    // load of the slot after this load. If the slot is unchanged, the word was the page's state.
-    // Otherwise it may be of another page, whose guard's owner might be waiting for this thread.
+    // ORDERING: Acquire; orders the second load of the slot after this load. If the slot is
+    // unchanged, the word was the page's state. Otherwise it may be of another page, whose guard's
+    // owner might be waiting for this thread.
     let is_locked = PageState::from_bits(state.load(Ordering::Acquire)).is_locked();
     is_locked && before.is_some() && in_frame() == before
 }

@@ -4,8 +4,8 @@
 //! for writing ([`pin_mut`]), their locks ([`page_lock`]) and waits for these ([`lock_wait`]);
 //! moves of pages to other frames ([`moves`]); an unsafe step ([`raw`]).
 //!
-//! Calls `base`, `index`, `supply`, `dirty`, `mapping`; `read` for missing pages; `writeback` where
-//! a write must wait for an earlier write group or for a truncation of the backend.
+//! Calls `base`, `index`, `supply`, `dirty`, `mapping`; `read` for missing pages; `writeback` for
+//! the size of the backend and its bytes after the end.
 //!
 //! Guarantees. Readers see all of a write within one page, or nothing of it. Pins and transfers
 //! never see bytes change. A failed write has changed nothing of the page at which it failed.

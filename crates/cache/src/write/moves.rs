@@ -6,7 +6,7 @@
 //!    to the page, the page is not moved. So no writer is changing a page that moves.
 //! 3. Copy the bytes, publish the new frame with the page's state and log sequence number, and end
 //!    the claim with the new frame and a new version.
-//! 4. Free the old frame, which was frozen all along.
+//! 4. Free the old frame, which was frozen all along, or return it.
 //!
 //! For readers, a move is a write that changes no bytes ([`super::page`]). The sets of dirty and
 //! unsynced pages are indexed by page number and do not change. A page that is pinned for writing
@@ -43,7 +43,7 @@ pub enum PageMove {
     NotCached,
     /// The node has no frame for the page.
     NodeFull,
-    /// The page is pinned, or is being written to the backend.
+    /// The page is pinned, is read with a reference, or is being written to the backend.
     Pinned,
     /// Another thread had claimed or changed the slot in every attempt.
     Busy,

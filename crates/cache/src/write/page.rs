@@ -19,7 +19,7 @@
 //! the new frame in the slot. So pins and transfers never see bytes change, and no writer waits for
 //! them. The reference count alone decides, with no fence between it and the slot
 //! (`docs/adr/0007-*`): either a pin has its reference before the freeze, which fails, or the pin's
-//! `try_get` fails. New frames are allocated with no claim held, since this may evict and wait.
+//! `try_get` fails. New frames are allocated with no claim held, as that may evict and wait.
 //!
 //! # Pages that are not read
 //!
@@ -104,7 +104,8 @@ pub(crate) enum Attempt {
 pub(crate) struct PageWriter<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<'m, S: RefScheme> PageWriter<'m, S> {
-    /// Writes `buf` from byte `pos` on. Returns the bytes written before a truncation or an error.
+    /// Writes `buf` from `pos` on. Returns the number of bytes written before a truncation or
+    /// error.
     pub(crate) fn write_pages(
         self,
         writes: &Writes,

@@ -2,7 +2,7 @@
 //!
 //! The lock is a bit of the page's state in the metadata of its frame, and changes only under the
 //! claim of the slot. Threads that wait for it sleep on that word ([`super::lock_wait`]). A locked
-//! page is neither moved nor evicted.
+//! page is not evicted, and only its guard moves it.
 //!
 //! Verified by the models of `models/locked_pages.rs`.
 

@@ -19,8 +19,8 @@ use crate::dirty::groups::Undecided;
 use crate::mapping::record::Mapping;
 use crate::write::page_lock::{IfLocked, PageLocks, ThenLock};
 
-/// Guard of a page that is about to be replaced. Dereferences to a copy of its bytes, which becomes
-/// the page when the guard is dropped, unless the page was removed.
+/// Guard of a page that is about to be replaced. Dereferences to a copy of its bytes, which the
+/// drop of the guard stores in the page, unless the page was removed.
 ///
 /// Until then all readers see the old page, and other writers of the page wait. A call of the
 /// thread that has the guard fails with [`Deadlock`](crate::ErrorKind::Deadlock) if it would wait

@@ -55,8 +55,8 @@ pub trait PageHooks: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// After an error, none of the pages is written. Each page is then encoded and written again on
-    /// its own. A page that is refused again stays dirty, and the writeback fails with
+    /// After an error, none of the pages is written. If there are several, each is then encoded and
+    /// written on its own. A page that is refused alone stays dirty, and the writeback fails with
     /// [`Refused`](crate::ErrorKind::Refused), which names it. The next writeback tries again.
     fn before_write(&self, pages: &mut [OutgoingPage<'_>]) -> io::Result<()>;
 

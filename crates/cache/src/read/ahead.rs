@@ -47,7 +47,7 @@ pub enum Advice {
     Sequential,
     /// Random: nothing is read ahead.
     Random,
-    /// The bytes are read once: reads by this handle do not make a page's eviction less likely.
+    /// The bytes are read once: reads by this handle usually leave eviction as likely as before.
     Once,
     /// The bytes are needed soon: their reads are submitted
     /// ([`File::prefetch`](crate::File::prefetch)).

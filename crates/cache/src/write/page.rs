@@ -104,8 +104,7 @@ pub(crate) enum Attempt {
 pub(crate) struct PageWriter<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<'m, S: RefScheme> PageWriter<'m, S> {
-    /// Writes `buf` from `pos` on. Returns the number of bytes written before a truncation or
-    /// error.
+    /// Writes `buf` from `pos` on. Returns the number of bytes written until a truncation or error.
     pub(crate) fn write_pages(
         self,
         writes: &Writes,

@@ -1,9 +1,9 @@
 //! Requests to the flushers (`files::flushers`): files to write back or to close.
 //!
 //! Protocol. A thread that takes a request is *busy* until it calls [`Calls::done`]. A caller of
-//! [`Calls::stop`] waits until no thread is busy; then no request is taken until all such guards
-//! are dropped. During this wait, threads take only requests for whose result another thread waits
-//! ([`Call::CleanNow`]), since a busy thread may hang.
+//! [`Calls::stop`] waits until no thread is busy; then no request is taken until all returned
+//! guards are dropped. During the wait, threads take only requests for whose result another thread
+//! waits ([`Call::CleanNow`]), since a busy thread may hang.
 //!
 //! Locks. The holder of the lock waits for nothing, so a thread that holds claims may acquire it.
 
@@ -33,7 +33,7 @@ pub(crate) struct Calls {
     #[cfg(not(loom))]
     state: Mutex<State>,
     #[cfg(not(loom))]
-    /// Notified when a request is added, and when the requests resume.
+    /// Notified when a request is added, when the requests resume, and when the threads must end.
     called: Condvar,
     /// Notified when a request finds no idle thread, when a thread is done, when the requests
     /// resume, and when the threads must end.

@@ -1,6 +1,6 @@
 //! Counts of the handles of a file open for writing, in one word. Areas that map the file count as
 //! handles. Writers are the handles that may write, and opens for writing that have not created a
-//! handle yet. They may all come from one open that excludes others.
+//! handle yet. All writers may come from one exclusive open.
 //!
 //! | bits | meaning |
 //! |---|---|

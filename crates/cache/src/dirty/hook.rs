@@ -40,8 +40,8 @@ impl ThreadMark {
     }
 }
 
-/// Record that this thread is in a callback. It holds the writeback lock of the callback's file, so
-/// its writes to other files must not write that file back.
+/// Record that this thread is in a callback. The thread holds the writeback lock of the callback's
+/// file, so its writes to other files must not write that file back.
 pub(crate) struct InHook<'w> {
     mark: &'w ThreadMark,
     _in_program: InProgram,

@@ -73,7 +73,7 @@ impl Pace {
         std::mem::take(&mut self.given)
     }
 
-    /// Adapts the bounds to a sync of `given` that took `took`, where `stall` counts as stalled.
+    /// Adapts the bounds to a sync of `given` that took `took`. `stall` is the time limit.
     pub(crate) fn learn(&mut self, given: Amount, took: Duration, stall: Duration) {
         let target = stall / PART;
         if took <= target {

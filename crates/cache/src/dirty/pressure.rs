@@ -35,7 +35,7 @@ pub(crate) struct Limits {
     pub(crate) nr_frames: usize,
     /// Upper bound of these frames if many files use their minimum quotas.
     pub(crate) ceiling: usize,
-    /// Age of the oldest write that is not durable at which the flushers sync its file.
+    /// The flushers sync a file whose oldest write that is not durable has this age.
     pub(crate) age: Duration,
     /// Time for which a writer at its file's quota waits for a call that does not return.
     pub(crate) stall: Duration,

@@ -2,11 +2,11 @@
 //! outcome of the last attempt.
 //!
 //! The holder of the file's writeback lock records each call of the backend or of the callback
-//! ([`Service::begin_step`]), and a flusher the start and the outcome of each attempt
-//! ([`Service::begin_attempt`]). A writer at the file's quota waits for an attempt, and gives up
-//! when no call has returned for some time ([`super::pressure`]). This distinguishes a backend that
-//! hangs, or a callback that blocks, from a slow one. In models, which have neither time nor
-//! flushers, the records are empty.
+//! ([`Service::begin_step`]), and a flusher records the start and the outcome of each attempt
+//! ([`Service::begin_attempt`]). A writer at the file's quota waits for an attempt, and gives up if
+//! a call does not return in time ([`Patience`]). This distinguishes a backend that hangs, or a
+//! callback that blocks, from a slow one. In models, which have neither time nor flushers, the
+//! records are empty.
 
 use std::fmt;
 #[cfg(not(loom))]

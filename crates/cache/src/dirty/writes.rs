@@ -25,8 +25,8 @@ use crate::dirty::reserve::Reserve;
 use crate::dirty::service::Service;
 use crate::dirty::storage::Storage;
 
-/// A write without an LSN to a dirty page loads only the number of errors, which has its own cache
-/// line, and fields that do not change while the file is open. The other fields are padded.
+/// State of a file open for writing. To a dirty page, a write without an LSN loads only the number
+/// of errors, on a cache line of its own, and fields that never change. The others are padded.
 pub(crate) struct Writes {
     sets: PageSets,
     /// Writeback lock: held while pages are written to the backend, or it is synced or resized. So
@@ -87,7 +87,7 @@ impl Writes {
     }
 
     fn begin_handles(&self, is_first: bool) {
-        // While the file had no handle, no flusher took a request for it.
+        // While the file had no strong reference, a request for it may have been lost.
         #[cfg(not(loom))]
         if is_first {
             self.service.forget_call();
@@ -276,7 +276,7 @@ impl Writes {
         }
     }
 
-    /// Requests that a flusher clean a file with background writeback. The caller may hold claims.
+    /// Requests that a flusher clean the file, unless it is `Manual`. The caller may hold claims.
     pub(crate) fn call(&self, pressure: &Pressure) {
         #[cfg(not(loom))]
         if self.mode == Writeback::Background && self.service.note_call() {
@@ -291,7 +291,7 @@ impl Writes {
     #[cfg(not(loom))]
     pub(crate) fn call_now(&self, pressure: &Pressure) -> u64 {
         let nr = self.service.note_urgent();
-        // A queued request may not be taken before the requests resume. A second one is harmless.
+        // A queued `Clean` may wait until the requests resume. A second request is harmless.
         if self.service.note_call() || pressure.calls.are_to_stop() {
             pressure.calls.call(Call::CleanNow(self.number));
         }

@@ -45,7 +45,7 @@ mod imp {
 
     const MOST: usize = 32;
 
-    /// Number of completions to wait for at the maximum, so that the ring is entered less often.
+    /// Number of completions to wait for if [`MOST`] are in flight: the ring is entered less often.
     const AT_ONCE: usize = 8;
 
     /// Results of requests, with the numbers of their page ranges.
@@ -54,7 +54,7 @@ mod imp {
     /// Page ranges in flight. The backend's size stays unknown until [`finish`](Self::finish).
     pub(in crate::writeback) struct Flight<'m, S: RefScheme> {
         mapping: &'m Mapping<S>,
-        /// Dropped before the ranges, which own its memory: the drop waits for the requests.
+        /// Dropped before the ranges, which own the memory: this drop waits for the requests.
         lane: Box<dyn Lane + 'm>,
         runs: Vec<Option<Run<'m, S>>>,
         results: Results,

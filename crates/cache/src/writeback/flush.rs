@@ -106,8 +106,8 @@ impl<S: RefScheme> Flusher<'_, S> {
             && writes.written().next(0, self.0.nr_pages()).is_none()
     }
 
-    /// Makes everything durable at the last close, except a file that was only read. Retries
-    /// failures for some time.
+    /// Makes everything durable at the last close, unless the file was only read. Retries failures
+    /// for some time.
     pub(crate) fn save_at_the_end(self) -> Result<(), Error> {
         let mut tries = Tries::begin(self.0.shared().pressure.limits.close);
         loop {

@@ -140,7 +140,7 @@ impl<'m, S: RefScheme> Run<'m, S> {
         Ok(())
     }
 
-    /// Encodes a copy of the pages in the reserve. After an error, they must not be written.
+    /// Encodes copies of the pages in a chunk of the reserve. After an error, none may be written.
     #[cfg(not(loom))]
     pub(super) fn change_bytes(&mut self, hooks: &Hooks) -> Result<(), Failure> {
         let first = self.outgoing.first().map(|outgoing| outgoing.page);

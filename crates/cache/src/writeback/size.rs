@@ -79,7 +79,7 @@ enum Failure {
 }
 
 fn caught<T>(call: impl FnOnce() -> io::Result<T>) -> Result<T, Failure> {
-    // Unwind safe: the call changes no state of the cache, and the backend restores its own.
+    // Unwind safe: the recorded state is valid at each call of the backend, which restores its own.
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(result) => result.map_err(Failure::Error),
         Err(panic) => Err(Failure::Panic(panic)),
@@ -226,7 +226,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
         Ok(())
     }
 
-    /// Extends the backend of a file in whole pages to `end` pages (P1), with no page in flight.
+    /// Extends the backend of a file in whole pages to `end` pages (P1). No page may be in flight.
     pub(super) fn reach_pages(self, storage: &mut Storage, end: PageNr) -> io::Result<()> {
         let wanted = end * self.0.page_size() as u64;
         if wanted <= self.0.layout().pages_end(self.0.fill_size()) {
@@ -279,8 +279,8 @@ impl<S: RefScheme> StorageSize<'_, S> {
         Ok(())
     }
 
-    /// Sets the backend to the size that encodes a file of `size` bytes, with earlier truncations
-    /// durable if the number of its pages grows.
+    /// Sets the backend to the size that encodes a file of `size` bytes. Earlier truncations must
+    /// be durable if its number of pages grows.
     fn set_stored(self, storage: &mut Storage, size: u64) -> io::Result<()> {
         let layout = self.0.layout();
         if layout.is_of_pages() {
@@ -301,7 +301,7 @@ impl<S: RefScheme> StorageSize<'_, S> {
             .call_backend(|backend| backend.set_size(layout.stored(size)))
     }
 
-    /// Sets the backend to at least `size`, a size that the file had, and at most its current size.
+    /// Sets the backend to at least `size`, which the file had, and at most to the file's size now.
     pub(super) fn tell_size(self, storage: &mut Storage, size: u64) -> io::Result<()> {
         self.know_size(storage)?;
         let fill = self.0.fill_size();

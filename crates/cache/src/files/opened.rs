@@ -94,8 +94,8 @@ impl<S: RefScheme> Opened<S> {
     }
 
     /// Returns a strong reference to the file of `backend`, whose name in errors is `path`, and
-    /// whether it was already open. If so, `backend` is dropped, and the first page size and `how`
-    /// apply. May evict pages. Fails as [`Mapping::new`], [`Target::new`] and [`same::check`] do.
+    /// whether it was already open. If so, drops `backend` and ignores page size and `how`. May
+    /// evict pages. Fails as [`Mapping::new`], [`Target::new`] and [`same::check`] do.
     pub(crate) fn of_backend(
         files: &Arc<Files<S>>,
         backend: Arc<dyn Backend>,

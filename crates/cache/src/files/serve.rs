@@ -41,7 +41,7 @@ pub(super) fn serve<S: RefScheme>(files: &Arc<Files<S>>, call: Call) {
 
 /// Writes the dirty pages of a file to the backend. Also makes them durable if another thread waits
 /// for that, if many pages are not clean, if a page has not been clean for long, or if one sync of
-/// the amount would take long. For some time after a failure, does nothing unless a thread waits.
+/// all would take long. For some time after a failure, does nothing unless a thread waits.
 #[cfg(not(loom))]
 fn clean<S: RefScheme>(files: &Files<S>, number: u64) {
     use crate::dirty::commits::Sync;

@@ -105,7 +105,7 @@ impl Census {
         self.by_reason[stays as usize]
     }
 
-    /// Whether the pass has cleared accessed bits. A block request counts these as [`Stays::Free`].
+    /// Whether the pass has cleared accessed bits. Block requests count such pages as `Free`.
     pub(crate) fn has_unmarked(&self) -> bool {
         self.nr(Stays::Marked) != 0
     }

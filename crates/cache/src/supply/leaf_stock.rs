@@ -7,8 +7,8 @@
 //! request finds no frame, or a file is closed, all of them are freed.
 //!
 //! Each discard is a system call, and a small file needs one leaf. So the stock counts the created
-//! leaves. After it is freed, its first allocation has as many frames as leaves were counted; each
-//! further one doubles.
+//! leaves. After the stock is freed, its first allocation has as many frames as leaves were
+//! counted, and each further one twice as many.
 //!
 //! Locks. The holder of the stock's lock acquires no other lock. The caller may hold a claim or
 //! leaf-creation lock.

@@ -14,8 +14,8 @@
 //! claimed. No operation waits for a claim or for a writeback callback. Operations wait for
 //! backends and page codecs in two cases only: for a reservation, and between reclaim passes while
 //! transfers are in flight (also indirectly: for a leaf-creation lock whose holder waits there). A
-//! request that may wait returns a block, or the reason why none is available, at once if waiting
-//! cannot free a frame. Pages, index, page sets and metadata together stay within the capacity.
+//! request that may wait does so only if this may free a frame; it returns a block, or the reason
+//! why none is available. Pages, index, page sets and metadata together stay within the capacity.
 
 pub(crate) mod alloc;
 pub(crate) mod budget;

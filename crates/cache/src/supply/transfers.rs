@@ -1,4 +1,4 @@
-//! Transfers from the backend in flight, counted for each node.
+//! In-flight transfers from the backend, counted for each node.
 //!
 //! A frame that is being filled can be evicted once its page is published. The transfer ends
 //! afterwards, or once the frames of a failed fill are freed. So a request that finds nothing to

@@ -46,8 +46,8 @@ impl Clock {
         }
     }
 
-    /// Returns one pass of the hand over the *places* for blocks of `order`, the aligned ranges of
-    /// as many frames: an iterator over their first frames.
+    /// Returns one pass of the hand over the *places* for blocks of `order` (aligned ranges of
+    /// frames), as an iterator over their first frames.
     ///
     /// With `Marks::Respected`, the pass skips places that other passes of the same hand visit
     /// concurrently, since these clear the accessed bits there. With `Marks::Ignored`, it visits

@@ -150,7 +150,7 @@ impl<S: RefScheme> Pages for Hand<'_, '_, S> {
             FrameKind::Page => Content::Page(order.frames()),
             FrameKind::Free | FrameKind::Front | FrameKind::Owned => Content::Nothing,
             FrameKind::Leaf => {
-                // It became empty while it had another handle, or by removals, and is not recorded.
+                // If the leaf became empty by removals, or with another handle, it is not recorded.
                 self.note_if_empty(frame);
                 Content::Other
             }

@@ -42,7 +42,7 @@ enum Look {
     /// All frames are free or can be evicted at once. In a thorough pass, this includes leaves in
     /// use whose pages can all be evicted.
     Fit,
-    /// May be fit once fills in it have completed. (A set-aside frame appears to be filled.)
+    /// May be fit once fills in it have completed. (A set-aside frame looks like one in a fill.)
     Soon,
     /// May be fit for a later pass, since its accessed bits are now clear, or with more effort.
     Harder,

@@ -51,7 +51,7 @@ impl Shortage {
     pub(super) fn may_change(&self) -> bool {
         match self.block {
             None => self.census.may_change(),
-            // Frames that are not contiguous may be joined by others.
+            // Frames that are freed may complete a block.
             Some(_) => self.is_raced || self.until_transfers_end || self.census.may_change(),
         }
     }

@@ -6,11 +6,11 @@
 //! pages of a leaf, wherever they are ([`super::block`]).
 //!
 //! Reclaim does not write dirty pages back, since the caller may hold locks that a callback of the
-//! program acquires. A caller without locks lets flushers clean pages there
+//! program acquires. A caller without locks lets flushers clean pages on the node
 //! (`Cleaner::make_clean_at`), and retries.
 //!
 //! Progress is as in [`super::reclaimer`]. A request for only one node waits only for transfers
-//! that fill frames *of that node*, so it ends although others may never cease.
+//! that fill frames *of that node*, so it ends even if other transfers never cease.
 
 use std::ops::Range;
 

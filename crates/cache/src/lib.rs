@@ -5,7 +5,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `base` | slot and state words, pure types, memory of the operating system |
+//! | `base` | slot and state words, value types, I/O engines, memory of the operating system |
 //! | `index` | page-to-slot index; leaves; the claim, through which a slot changes |
 //! | `supply` | free frames: budget reservations, eviction and its policy, reclaim |
 //! | `dirty` | dirty-page tracking, write order, error reports to handles |

@@ -100,7 +100,7 @@ impl<S: RefScheme> Cache<S> {
     /// Options to create the file are ignored. The directory of a new file is the program's to
     /// sync. Duplicates of the descriptor have the lock too, and their mode of transfers
     /// (`O_DIRECT`) becomes that of the options. The program must not change the file through them.
-    /// If the cache has the file open, `file` is closed, and nothing of it changes.
+    /// If the cache has the file open, `file` is closed, and its flags and locks stay as they are.
     ///
     /// ```
     /// # mod pagewell { pub use pagewell_cache::*; }

@@ -62,8 +62,9 @@ impl OpenOptions {
     /// The file is then stored in whole pages: `n` bytes in pages of `P` bytes are stored as
     /// `n.div_ceil(P)` pages, followed by `n % P` bytes without a meaning. It can be read correctly
     /// only with a matching codec, the same page size, and a cache. A backend with 1 to `P - 1`
-    /// bytes is no such file, and opening fails with [`Corrupt`](crate::ErrorKind::Corrupt). The
-    /// file does not record the codec: if it was written without one, the codec decodes raw bytes.
+    /// bytes is no such file: an open without truncation fails with
+    /// [`Corrupt`](crate::ErrorKind::Corrupt). The file does not record the codec: if it was
+    /// written without one, the codec decodes raw bytes.
     ///
     /// Opens for reading need the codec too. A file open for writing uses a 64th of the cache, at
     /// most 1 MiB and at least a page, for encoded pages in flight.

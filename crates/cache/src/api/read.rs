@@ -198,7 +198,7 @@ impl<S: RefScheme> File<S> {
     }
 
     /// Whether the page of `token` is unchanged since the view that returned the token, and no
-    /// thread is about to change it. Takes two loads of shared memory, and writes nothing.
+    /// thread is about to change it. Takes three loads of shared memory, and writes nothing.
     ///
     /// So a reader can traverse pages without pins: it views a page, then the page that this page
     /// names, and checks that the first is unchanged. If so, both were at one moment as the views

@@ -48,7 +48,7 @@ impl<S: RefScheme> File<S> {
         self.tells(Writer(&self.mapping).write_bytes(buf, offset, lsn))
     }
 
-    /// Writes all of `buf` from byte `offset` on, as [`write_at`](Self::write_at) does, but not
+    /// Writes all of `buf` from byte `offset` on, by calls of [`write_at`](Self::write_at): not
     /// atomically if it extends over several pages.
     ///
     /// # Errors

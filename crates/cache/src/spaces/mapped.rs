@@ -13,8 +13,8 @@
 //! So a fork of a space does not wait for the fill of a page, and a callback may use spaces.
 //!
 //! Progress. A try is repeated because another thread has claimed or changed the page, has pinned
-//! or locked it, or has evicted it since the wait. With a [`HeldPage`], which keeps its page
-//! cached, only the first reason is left for reads and copies.
+//! or locked it, or has evicted it since the wait. With a [`HeldPage`], only the first reason is
+//! left for reads and copies.
 //!
 //! Truncations. A user that keeps copies of pages is called ([`FileUser::cut`]) under the size
 //! lock: before it returns, the file neither grows nor is written to past its new end.
@@ -85,7 +85,7 @@ impl<S: RefScheme> Default for Spare<'_, S> {
     }
 }
 
-/// Page that stays cached while this value exists, although a write may replace its bytes.
+/// Reference that keeps a page cached until a write moves it, or it is truncated or invalidated.
 #[derive(Debug)]
 pub struct HeldPage<'f, S: RefScheme = LockBit> {
     _reference: FrameRef<'f, S>,
@@ -204,7 +204,8 @@ impl<S: RefScheme> MappedFile<S> {
         })
     }
 
-    /// Calls `work` with a reference to a cached page, and its bytes within the file, at least one.
+    /// Calls `work` with a reference to a cached page and the number of its bytes in the file (>
+    /// 0).
     fn with_page<'f>(
         &'f self,
         page: u64,
@@ -326,7 +327,7 @@ impl<S: RefScheme> MappedFile<S> {
     }
 
     /// Fills page number `page` if it is not cached, and missing pages after it, `nr_pages` at
-    /// most. The page stays cached while the result exists. The caller must hold no lock.
+    /// most. The result keeps the page cached ([`HeldPage`]). The caller must hold no lock.
     ///
     /// # Errors
     ///

@@ -506,7 +506,6 @@ impl<S: RefScheme> Mapping<S> {
         &self.backend
     }
 
-    /// Calls the backend, which may be code of the program.
     pub(crate) fn call_backend<R>(&self, call: impl FnOnce(&dyn Backend) -> R) -> R {
         let _in_program = ledger::enter("a backend", &Resource::ALL);
         call(&*self.backend)

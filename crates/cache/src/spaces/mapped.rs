@@ -204,8 +204,7 @@ impl<S: RefScheme> MappedFile<S> {
         })
     }
 
-    /// Calls `work` with a reference to a cached page and the number of its bytes in the file (>
-    /// 0).
+    /// Calls `work` with a reference to a cached page, and how many bytes it has, at least one.
     fn with_page<'f>(
         &'f self,
         page: u64,

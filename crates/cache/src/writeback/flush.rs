@@ -21,7 +21,6 @@ use crate::writeback::size::StorageSize;
 pub(crate) struct Flusher<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
 
 impl<S: RefScheme> Flusher<'_, S> {
-    /// Writes the dirty pages in `pages` to the backend. Returns the number of pages written.
     pub(crate) fn flush(self, pages: Range<PageNr>) -> Result<usize, Error> {
         let writes = self.0.writes(Op::Flush)?;
         let mut storage = self.0.lock_storage(writes, Op::Flush)?;

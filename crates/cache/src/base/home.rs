@@ -1,7 +1,7 @@
 //! Check for the owning process: the process that created a cache, as opposed to its forks.
 //!
-//! A child made by `fork` has a copy of the cache's memory, and shares the open files. Changes by
-//! other threads stay incomplete in it: a claim never ends, a lock is never released. Writes of the
+//! A child made by `fork` has a copy of the cache's memory, and shares the open files. Changes that
+//! other threads had begun stay incomplete in it: claims never end, locks stay held. Writes of the
 //! child to the backend would mix with those of the parent. So in the child, operations fail,
 //! except queries and hits of reads and views, which validate bytes of the child's own memory.
 //!

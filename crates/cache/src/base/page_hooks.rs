@@ -74,7 +74,8 @@ pub trait PageHooks: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// As for [`after_read`](Self::after_read), if the program treats holes as lost pages.
+    /// An error refuses the page as a lost one, with the effects of
+    /// [`after_read`](Self::after_read).
     fn hole(&self, page: u64) -> io::Result<()> {
         let _ = page;
         Ok(())

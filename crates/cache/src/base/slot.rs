@@ -13,9 +13,9 @@
 //! | claimed, from present | 0 | 1 | 1 | the page's frame |
 //!
 //! A word of zeros is an empty slot. A ghost is the history of an evicted page, used by the
-//! eviction policy at its next fill; other code treats the slot as empty. `hot` is the condition of
-//! an optimistic read: the page is resident, not claimed, and its accessed bit is set. The accessed
-//! bit is a hint for the policy, changes without a claim, and is clear during a claim.
+//! eviction policy at the page's next fill; other code treats the slot as empty. `hot` is the
+//! page's accessed bit, a hint for the policy that changes without a claim. It is clear in empty
+//! and claimed slots, and so is also the condition of an optimistic read.
 //!
 //! The holder of a claim restores the word, or stores a new one whose version is one higher.
 //! [`crate::index::claim`] lists the changes that need no claim.
@@ -23,8 +23,8 @@
 //! Repetition: a reader misses a change only if, during one copy, its slot is changed exactly a
 //! multiple of 2^31 times and then names the same frame again. At thirty million writes of one page
 //! per second, this takes more than a minute. A leaf that is created again starts above the
-//! versions of all slots in removed leaves ([`crate::index`]). State that is kept for longer than a
-//! copy also stores a generation ([`crate::index::lives`]).
+//! versions of all slots in removed leaves ([`crate::index`]). A token, which is kept for longer
+//! than a copy, also has a generation ([`crate::index::lives`]).
 
 use std::fmt;
 
@@ -36,7 +36,7 @@ const PRESENT: u64 = 1 << 1;
 const BUSY: u64 = 1 << 2;
 
 const VERSION_SHIFT: u32 = 3;
-/// Models use few bits, so that versions start over within an execution.
+/// Number of version bits; few in models, so that versions start over within an execution.
 const VERSION_BITS: u32 = if cfg!(loom) {
     3
 } else {

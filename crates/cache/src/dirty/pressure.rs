@@ -33,9 +33,9 @@ use crate::dirty::calls::Calls;
 pub(crate) struct Limits {
     /// Limit of frames that are not clean, in all files.
     pub(crate) nr_frames: usize,
-    /// Upper bound of these frames if many files use their minimum quotas.
+    /// Upper bound of the frames that are not clean, if many files use their minimum quotas.
     pub(crate) ceiling: usize,
-    /// The flushers sync a file whose oldest write that is not durable has this age.
+    /// Age of a file's oldest write that is not durable, at which the flushers sync the file.
     pub(crate) age: Duration,
     /// Time for which a writer at its file's quota waits for a call that does not return.
     pub(crate) stall: Duration,

@@ -14,8 +14,8 @@
 //!    part, discard the memory of that cluster or part, and return the bytes to uncharge.
 //!
 //! So memory is discarded only while no leaf in it is in use or being created, that is, while no
-//! thread stores to it, and before any later leaf there. Readers may load from it at any time: they
-//! find zeros before and after the discard.
+//! thread stores to it, and before a later leaf is created there. Readers may load from it at any
+//! time: they find zeros before and after the discard.
 //!
 //! Locks. The holder of the lock waits for nothing. The caller may hold claims and other locks.
 

@@ -5,11 +5,11 @@
 //! and generation together do not repeat ([`super::lives`]). The number of bytes is compared
 //! separately, since the size of a file does not change together with the words of its pages.
 //!
-//! *Order.* A check of a token returns the state of the page at step 3. Earlier reads of the thread
-//! are ordered before that load: each begins with an acquiring load of its slot, and after the copy
-//! ends with an acquire fence and another load. So if a thread makes a token of page A, reads page
-//! B, and then finds A unchanged, then at the moment when the read of B began, both pages had the
-//! bytes that the thread has read.
+//! *Order.* A check of a token returns the state of the page at step 3 of [`super::lives`]. Earlier
+//! reads of the thread are ordered before that load: each begins with an acquiring load of its
+//! slot, and after the copy ends with an acquire fence and another load. So if a thread makes a
+//! token of page A, reads page B, and then finds A unchanged, then at the moment when the read of B
+//! began, both pages had the bytes that the thread has read.
 
 use std::fmt;
 use std::sync::Arc;

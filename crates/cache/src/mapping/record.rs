@@ -66,7 +66,7 @@ const ROUNDS_WITHIN_SHARE: usize = if cfg!(loom) { 1 } else { 16 };
 /// Minimum growth of a file, in bytes, that its index covers.
 const HEADROOM_BYTES: u64 = if cfg!(loom) { 0 } else { 64 << 20 };
 
-/// The same for a file open for writing: 1 TiB (at most 2 GiB of addresses in the index).
+/// [`HEADROOM_BYTES`] of a file open for writing: 1 TiB (at most 2 GiB of addresses in the index).
 const HEADROOM_OF_WRITERS: u64 = if cfg!(loom) { 0 } else { 1 << 40 };
 
 /// The index of one file, and everything else that a read needs, shared by all its handles.
@@ -446,7 +446,7 @@ impl<S: RefScheme> Mapping<S> {
     fn unchanged(&self, token: &Token) -> Option<Slot> {
         let seen = self.index().look(token.page())?;
         let slot = self.origin().unchanged(token, seen)?;
-        // Loaded after the slot, as in a view. No overflow: an index ends at `MAX_FILE_BYTES`.
+        // Load the size after the slot, as in a view. No overflow: indices end at `MAX_FILE_BYTES`.
         let start = token.page() << self.page_shift();
         let len = self.size().saturating_sub(start);
         (len.min(self.page_size() as u64) == token.len() as u64).then_some(slot)

@@ -193,7 +193,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
         self.batch(first, permit, page, want).map(Some)
     }
 
-    /// As [`prepare`](Self::prepare), but returns `None` where that would wait.
+    /// As [`prepare`](Self::prepare), but returns `None` where `prepare` would wait.
     #[cfg(not(loom))]
     pub(super) fn try_prepare(
         self,

@@ -4,7 +4,7 @@
 //! waiting, and submits it to the I/O engine. The thread that completes the request publishes the
 //! pages, or frees all frames, and ends the claims, for which other threads and tasks wait. If a
 //! thread has fills in its own submission context, no other thread can complete them and end their
-//! claims. So until they complete, it waits for nothing but that context (C3 of
+//! claims. So until the fills complete, the thread waits for nothing but that context (C3 of
 //! [`crate::index::claim`]).
 //!
 //! Lifetime. An in-flight fill has a weak reference to its file ([`crate::mapping::visitor`]).

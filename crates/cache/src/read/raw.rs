@@ -63,8 +63,8 @@ pub(super) fn try_announce_owned<S: RefScheme>(
     is_still: impl FnOnce() -> bool,
 ) -> Option<OwnedHold<Shared<S>>> {
     // SAFETY: (P) the pool is a field of the value that the cache's files share, which is not moved
-    // out of its `Arc`. (L) The mapping keeps the owner of all files, which has the only owner of
-    // the pool; so both exist while the mapping is borrowed.
+    // out of its `Arc`. (L) The mapping keeps the cache's `Files`, which contains the only
+    // `PoolOwner`; so both exist while the mapping is borrowed.
     unsafe { OwnedHold::try_announce(mapping.shared_arc(), frame, is_still) }
 }
 

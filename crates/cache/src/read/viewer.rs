@@ -24,8 +24,8 @@
 //! An attempt that is inconsistent or finds the slot claimed is repeated up to [`TRIES`] times: a
 //! writer finishes within a few steps, and a reference would make the next writer move the page
 //! (`docs/adr/0007-*`). A page that is missing or whose accessed bit is clear is looked up with a
-//! reference. So is the page of the last attempt: its bytes do not change, so an access outside the
-//! page is caused by its contents, and the view fails ([`ErrorKind::Malformed`]).
+//! reference. So is the page for the last attempt: its bytes then do not change, so an access
+//! outside the page is caused by its contents, and the view fails ([`ErrorKind::Malformed`]).
 //!
 //! A panic of the closure needs no cleanup: an attempt holds at most a reference.
 //!

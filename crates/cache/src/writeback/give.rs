@@ -23,7 +23,7 @@ use crate::writeback::unstarted::Unstarted;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// No sync, and none started early: the device might write a page twice.
+    /// No sync. None is started early either: the device might then write a page twice.
     Nothing,
     /// A sync by a later call, and syncs in between, so that no more is written than one sync can
     /// make durable in a limited time ([`crate::dirty::pace`]).

@@ -5,10 +5,10 @@
 //! clears set accessed bits. It evicts the other pages if they are clean and not referenced, and
 //! also evicts leaves whose slots are all empty.
 //!
-//! Passes. A request makes passes until it has its block. The first two respect the accessed bits,
-//! and concurrent requests share them: each step of the hand belongs to one request. Later passes
-//! ignore the bits, and each scans every frame itself, before the request reports that every frame
-//! is in use. (A pass for a block also ends after a few tries.)
+//! Passes. A request makes passes until it has its block. The first two respect the accessed bits.
+//! Concurrent requests share these passes: each step of the hand belongs to one request. Later
+//! passes ignore the bits, and each scans every frame itself, before the request reports that every
+//! frame is in use. (A pass for a block also ends after a few tries.)
 //!
 //! Progress and failure. A pass that finds nothing has counted the reasons
 //! ([`crate::supply::census`]), which determine the next step:
@@ -53,7 +53,7 @@ const MORE: usize = 15;
 /// Maximum number of frames that are scanned for the additional pages and leaves.
 const LOOKS_FOR_MORE: usize = 4 * MORE;
 
-/// Maximum number of passes for pages that have lost their protection, which may be restored.
+/// Maximum number of passes for pages that have lost hazard protection, as it may be restored.
 const LOOKS_AT_MARKS: usize = 8;
 
 #[derive(Clone, Copy, Debug)]
@@ -215,7 +215,7 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         let evicted = lap
             .take(LOOKS_FOR_MORE)
             .filter_map(|frame| Evictor(self.0).try_evict(frame, Marks::Respected));
-        // Requests that are bound to the node search there.
+        // Freed to the node's lists, where requests for this node search.
         self.0.pool().free_to_nodes(evicted.take(MORE).collect());
     }
 }

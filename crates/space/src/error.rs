@@ -80,7 +80,7 @@ pub enum ErrorKind {
     OutOfMemory,
     /// The pool has no such node.
     NoSuchNode,
-    /// The page would have more entries than can be counted: 2^24 - 1 while it is being migrated.
+    /// The page would exceed its maximum of entries: 2^27 - 1, or 2^24 - 1 during a migration.
     TooManyEntries,
     /// The page has the maximum number of references.
     TooManyPins,

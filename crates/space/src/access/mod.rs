@@ -3,8 +3,7 @@
 //! - May call: `mm` and all modules below it; of `motion` only compaction, for large pages.
 //! - Promises: the guarantees of [`Space`](crate::Space). A read or write that hits takes no lock
 //!   and no reference. A read that hits a page of the space writes no shared memory; one that hits
-//!   the file used last at the address ([`crate::areas::noted`]) writes only a word of its own
-//!   thread.
+//!   the file noted for the address ([`crate::areas::noted`]) writes only a word of its own thread.
 //! - Locks: structure, for reading, except in hits; none during waits for files or migrations.
 
 mod fault;

@@ -1,7 +1,7 @@
 //! Reads that are too long for the inlined path, or are not hits.
 //!
 //! A read of each page first tries an optimistic read ([`crate::access::optimistic`]), then the
-//! file that was used last at its address ([`crate::access::files`]), then the slow read. That read
+//! file that is noted for its address ([`crate::access::files`]), then the slow read. The slow read
 //! holds the structure lock, and a reference to the table if there is one, and claims the entry if
 //! that is present. A page that was never written is read as zeros, or from the file that the area
 //! maps ([`FileAccess::read_absent`]). At a migration entry, it releases all locks and waits.

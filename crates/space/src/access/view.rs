@@ -12,7 +12,7 @@
 //! with no lock held, and may use the space in any way.
 //!
 //! Pages of spaces have no tokens: the state of a page is in two words with repeating versions of
-//! 27 bits, so tokens need a generation, for which there is no place
+//! 27 bits, so tokens would need a generation, for which there is no place
 //! (`docs/adr/0026-page-tokens.md`).
 //!
 //! Verified by `loom_view_vs_write`, `loom_view_vs_fork_and_write`, `loom_view_vs_migration`.

@@ -26,7 +26,7 @@
 //!   then receive some with entries past the end. The visit of the parent waits for the fork
 //!   operation, which holds the parent's structure lock.
 //!   [`Links::walk`](crate::pages::links::Links::walk) visits an area of a fork after its parent's:
-//!   it is younger, and begins at the same page.
+//!   the fork's is younger, and begins at the same page.
 //!
 //! The copy of the page that contains the new end is not dropped, and pins keep their bytes.
 //!

@@ -24,7 +24,7 @@ use crate::words::pmd::Pmd;
 use crate::words::pte::{Protection, Pte, State};
 
 /// Handle of a mapped file, which all parts and forks of an area share.
-#[repr(align(128))] // Hits load it: its counts are on other lines.
+#[repr(align(128))] // Hits load it: the counts of its `Arc` are on other lines.
 pub(crate) struct Backing<S: RefScheme> {
     pub(crate) file: MappedFile<S>,
     pub(crate) maps: Arc<FileMaps>,
@@ -38,7 +38,7 @@ pub(crate) struct NoCopy {
 }
 
 /// State of an area that maps a file. It is immutable: a changed area has a new state.
-#[repr(align(128))] // Hits load it: its counts, which misses change, are on other lines.
+#[repr(align(128))] // Hits load it: the counts of its `Arc`, which misses change, are elsewhere.
 pub(crate) struct FileArea<S: RefScheme> {
     pub(crate) backing: Arc<Backing<S>>,
     pub(crate) sharing: Sharing,

@@ -1,7 +1,7 @@
-//! Noted files: the file used last at an address, found without a lock or a search of the areas.
+//! Noted files: the file at an address, found without a lock or a search of the areas.
 //!
-//! For each 2 MiB of addresses, a word names the [`FileArea`] that was used there. A slow access
-//! stores the word, and a change of the areas clears it.
+//! For each 2 MiB of addresses, a word names one [`FileArea`] there. A slow access to a file stores
+//! the word if it is zero, and a change of the areas clears it.
 //!
 //! ```text
 //! reader or writer                               unmap, protect, move: forget
@@ -40,8 +40,8 @@ use crate::error::{Error, ErrorKind, Op};
 use crate::supply::writers::Writers;
 use crate::words::directory::Directory;
 
-/// Words: for each 2 MiB of addresses, the file used last, or zero. The first use of a file
-/// allocates them.
+/// Words: for each 2 MiB of addresses, the noted file, or zero. The first use of a file allocates
+/// them.
 pub(crate) struct NotedFiles<S: RefScheme> {
     words: OnceLock<Option<Directory>>,
     of: PhantomData<fn() -> S>,

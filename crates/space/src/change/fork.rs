@@ -1,4 +1,4 @@
-//! Forks: one point in time, and no page copied.
+//! Forks: at one point in time, without a copy of any page.
 //!
 //! # Protocol
 //!

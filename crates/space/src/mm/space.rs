@@ -26,7 +26,7 @@ pub(crate) struct Mm<S: RefScheme> {
     /// Tables. They contain a view of the pool, which `shared` keeps alive.
     pub(crate) tables: PageTables<S>,
     pub(crate) shared: Arc<Shared<S>>,
-    /// Structure lock. While it is held for reading, only a copy replaces a table in the directory.
+    /// Structure lock. While it is held for reading, tables are replaced only by their copies.
     pub(crate) structure: Padded<RwLock<Areas<S>>>,
     pub(crate) files: NotedFiles<S>,
     id: u64,
@@ -98,7 +98,7 @@ impl<S: RefScheme> Mm<S> {
         self.files.forget(&self.shared.writers, areas, range, op)
     }
 
-    /// Calls `visit` for each entry of a page of `range` that is in a table, with its address.
+    /// Calls `visit`, with entry and address, for each page of `range` for which there is a table.
     pub(crate) fn for_each_entry(
         &self,
         areas: &Areas<S>,

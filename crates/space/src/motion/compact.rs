@@ -15,7 +15,7 @@
 //! moves only within its node if its area was bound to the node when the page was created, which
 //! its metadata records. Other pages may leave their node. If no permitted block is free, the cache
 //! evicts pages to free one, or else the place is given up. Eviction may wait for transfers of
-//! backends, so isolated pages are moved first. Otherwise they could not be migrated, unmapping
+//! backends. Isolated pages are moved first: during the wait, they could not be migrated, unmapping
 //! would not free their frames, and writes would copy them.
 
 use std::ops::Range;

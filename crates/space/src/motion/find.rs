@@ -6,10 +6,10 @@
 //! 3. Claim the entries. Move pages that are mapped once; isolate others for walks.
 //! 4. Free the frames that pages have left.
 //!
-//! A concurrent fault may replace the table in the directory; it then belongs to other spaces. So
-//! the directory is checked after an entry was loaded, and again under its claim. Another space
-//! changes an entry only after this one has changed the directory and then dropped its share, so a
-//! thread that loads the changed entry sees the change of the directory, too.
+//! A concurrent fault may replace the table in the directory; the table then belongs to other
+//! spaces. So the directory is checked after an entry was loaded, and again under its claim.
+//! Another space changes an entry only after this one has changed the directory and then dropped
+//! its share, so a thread that loads the changed entry sees the change of the directory, too.
 
 use std::ops::Range;
 use std::vec;
@@ -158,7 +158,7 @@ impl<'m, S: RefScheme> Finder<'m, S> {
         }
     }
 
-    /// Moves or isolates a batch of pages from the start of `range`. Returns where to continue.
+    /// Moves or isolates a batch of pages from the start of `range`. Returns the next address.
     pub(crate) fn find_batch(
         &self,
         range: Range<u64>,

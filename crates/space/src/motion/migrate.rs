@@ -32,9 +32,9 @@
 //!   from another migration entry, when a table is copied. Without entries of either kind, the
 //!   second walk is complete.
 //! - A4. A walk of the whole family that leaves the count above zero has missed an entry in a table
-//!   that was being copied, moved or dropped. This operation waits for no migration. After it, a
-//!   walk finds the entry, or it is removed. The first walk is repeated a few times and then gives
-//!   up; the second one is repeated until it is complete.
+//!   that was being copied, moved or dropped. The copy, move or drop waits for no migration. After
+//!   it, a walk finds the entry, if it still exists. The first walk is repeated a few times and
+//!   then gives up; the second one is repeated until it is complete.
 //!
 //! The counting of the RFC below would miss copies of converted entries
 //! (`models::loom_published_counting_loses_a_copy`).

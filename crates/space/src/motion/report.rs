@@ -28,7 +28,7 @@ impl Engine {
 pub enum NotMoved {
     /// The node has no free frame for the page.
     NodeFull,
-    /// The page is pinned.
+    /// The page is pinned, or is a file's page that is read or written with a reference.
     Pinned,
     /// Another thread is moving the page.
     InMigration,

@@ -2,8 +2,8 @@
 //!
 //! A family is the set of pages that one area creates, each with an index (Linux: `anon_vma`). A
 //! forked area may map these pages, too: it is linked to its parent's families, but creates pages
-//! in its own. A walk for the latter visits only the fork and its descendants. Families without
-//! pages are not inherited, and so do not accumulate.
+//! in its own. A walk for a page that a fork has created visits only the fork and its descendants.
+//! Families without pages are not inherited, and so do not accumulate.
 //!
 //! - F1: an area is linked from before an entry of its space can name a page of the family until no
 //!   entry does. So a walk that begins after an entry was created finds the entry. A concurrent

@@ -65,8 +65,8 @@ impl<'s, S: RefScheme> Pages<'s, S> {
         self.publish_moved(block, owner, counts)
     }
 
-    /// Makes `block` the page of `owner`, moved out of another frame. It takes over the strong
-    /// reference to the family, so the other frame is freed without one.
+    /// Makes `block` the page of `owner`, moved out of another frame. The block takes over the
+    /// strong reference to the family: the other frame is freed without one.
     pub(crate) fn publish_moved(
         self,
         block: UniqueFrame<'_, S>,

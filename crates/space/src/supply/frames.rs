@@ -5,8 +5,8 @@
 //! Allocations run with locks of a space held, so the source may only evict clean pages: writeback
 //! would wait for a backend and call callbacks of the program, which may use spaces. An operation
 //! that fails for lack of frames releases all locks, has the source clean pages, and restarts
-//! ([`Supply::with_room`]). It must have changed nothing that prevents that. It is repeated at most
-//! [`TRIES`] times, if pages were cleaned, and may fail if other threads allocate the frames.
+//! ([`Supply::with_room`]). It must have changed nothing that prevents a restart. It is repeated at
+//! most [`TRIES`] times, if pages were cleaned, and may fail if other threads allocate the frames.
 
 use std::fmt;
 use std::sync::Arc;

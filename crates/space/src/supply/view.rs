@@ -5,7 +5,7 @@
 //! number from a freed table is arbitrary: each access is checked against the pool's bounds, and
 //! the reader validates the result.
 
-#![allow(unsafe_code)] // Memory by number.
+#![allow(unsafe_code)] // Accesses memory by frame number.
 
 use std::ptr::NonNull;
 
@@ -62,7 +62,7 @@ impl<S: RefScheme> Clone for PoolView<S> {
 
 impl<S: RefScheme> Copy for PoolView<S> {}
 
-/// Returns entry `index` of `table`, which a directory has named. If it was freed, any word.
+/// Returns entry `index` of `table`, which a directory has named. If the table was freed, any word.
 #[inline(always)]
 pub(crate) fn entry<S: RefScheme>(pool: &PoolView<S>, table: u32, index: usize) -> &AtomicU64 {
     debug_assert!((table as usize) < pool.nr_frames && index < pagewell_frame::FRAME_WORDS);
@@ -104,7 +104,7 @@ pub(crate) fn copy_page<S: RefScheme>(
     true
 }
 
-/// As [`copy_page`], for the page of one frame that `entry` names, which may be any number.
+/// As [`copy_page`], for the page of one frame that `entry` names. `entry` may be any word.
 #[inline(always)]
 pub(crate) fn copy_small_page<S: RefScheme>(
     pool: &PoolView<S>,

@@ -27,7 +27,7 @@ pub(crate) struct PageTables<S: RefScheme> {
     view: PoolView<S>,
     /// Sequence counter (D1), on its own cache lines: hits load it, table exchanges write it.
     edition: Padded<AtomicU64>,
-    /// Not on the cache lines of the fields above, which hits load.
+    /// Unsharing lock, not on the cache lines of the fields above, which hits load.
     unsharing: Padded<Mutex<()>>,
 }
 
@@ -72,7 +72,7 @@ impl<S: RefScheme> PageTables<S> {
         &self.directory.words(&(addr..addr + 1))[0]
     }
 
-    /// Returns entry `index` of the table that `pmd` names. After a free of the table, any word.
+    /// Returns entry `index` of the table that `pmd` names. If the table was freed, any word.
     #[inline(always)]
     pub(crate) fn entry(&self, pmd: Pmd, index: usize) -> &AtomicU64 {
         view::entry(&self.view, pmd.frame(), index)
@@ -92,7 +92,7 @@ impl<S: RefScheme> PageTables<S> {
         self.edition.load(Ordering::Relaxed) == edition
     }
 
-    /// Changes an entry (D1), with the unsharing lock held, or the structure lock for writing.
+    /// Changes an entry (D1), under the unsharing lock, or the structure lock held for writing.
     pub(crate) fn set(&self, word: &AtomicU64, pmd: Pmd) {
         let before = Directory::look(word);
         Directory::set(word, pmd);

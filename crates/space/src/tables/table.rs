@@ -125,7 +125,7 @@ impl<'s, S: RefScheme> Tables<'s, S> {
     }
 
     /// Copies a table that has several shares, one of them the caller's. Afterwards neither table
-    /// has writable bits. An error changes nothing, but may have cleared some of the original's.
+    /// has writable bits. After an error, only writable bits of the original may have been cleared.
     pub(crate) fn copy(self, table: FrameNr) -> Result<FrameNr, ErrorKind> {
         let copy = self.make().ok_or(ErrorKind::OutOfFrames)?;
         let words = self.entries(table).iter().zip(self.entries(copy));

@@ -7,7 +7,7 @@
 //! writing.
 //!
 //! Protocol.
-//! 1. Load the entry, and swap in the same word with `busy` set. Success is the claim.
+//! 1. Load the entry, and set `busy` by a compare-and-swap. If it succeeds, the entry is claimed.
 //! 2. Write the page's bytes (after a release fence), count entries, take references.
 //! 3. End the claim with the new entry; or drop it, if nothing changed, which restores the old one.
 //!
@@ -141,7 +141,7 @@ mod held {
     }
 }
 
-/// In models, claims are not counted: the threads of a model share one thread of the system.
+/// Claims are not counted in release builds, nor in models, whose threads share one of the system.
 #[cfg(not(all(debug_assertions, not(loom))))]
 mod held {
     #[inline(always)]

@@ -1,4 +1,4 @@
-//! Decision whether a write to a page without a writable bit copies the page.
+//! Decision whether a write copies the page of a present entry without the writable bit.
 
 use crate::words::counts::Counts;
 
@@ -18,10 +18,10 @@ pub(crate) enum Cow {
     Copy,
 }
 
-/// Decides. The caller has claimed a present entry, in an exclusive table and a writable area. If
-/// the page is mapped once, the decision stays valid during the claim, since another entry or a pin
-/// requires a claim of an entry, too. An isolated page is copied, since migration entries of its
-/// old frame may be about to become entries of this page.
+/// Decides whether to copy. The caller has claimed the entry, in an exclusive table and a writable
+/// area. If the page is mapped once, the decision stays valid during the claim, since another entry
+/// or a pin requires a claim of an entry, too. An isolated page is copied, since migration entries
+/// of its old frame may be about to become entries of this page.
 pub(crate) const fn decide(counts: Counts, references: References) -> Cow {
     match references {
         References::Mapped if counts.is_mapped_once() && !counts.is_isolated() => Cow::Reuse,

@@ -1,7 +1,7 @@
 //! Words of page tables, directories and frame metadata, and the only ways to change them.
 //!
-//! - Owns: the pure parts ([`pte`], [`pmd`], [`counts`], [`geometry`], [`cow`]), and those that
-//!   access atomics ([`claim`], [`directory`]).
+//! - Owns: value types and functions ([`pte`], [`pmd`], [`counts`], [`geometry`], [`cow`]), and
+//!   accesses to atomics ([`claim`], [`directory`]).
 //! - Promises: a table's entry is changed only under its claim, and each change increments its
 //!   version (exceptions: [`claim`]), as does each change of a directory's entry. The holder of a
 //!   claim neither waits nor allocates (C1 of [`claim`]).

@@ -49,7 +49,7 @@ const VERSION_MASK: u64 = ((1 << (FRAME_SHIFT - VERSION_SHIFT)) - 1) << VERSION_
 /// Returns the byte offset in the pool of the frame that `word` names. The top bit must be zero.
 #[inline(always)]
 pub(super) const fn start_in_pool(word: u64) -> usize {
-    // Signed, so that the compiler keeps the short negative mask. The value is never negative.
+    // A signed shift, so that the compiler keeps the short negative mask. No value is negative.
     let shifted = (word as i64) >> (FRAME_SHIFT - FRAME_BYTES.trailing_zeros());
     (shifted & -(FRAME_BYTES as i64)) as usize
 }

@@ -24,7 +24,7 @@ pub(super) struct Board {
 /// Term of the pool that uses the table now. That pool exists while a thread holds the lock.
 type Gate = Mutex<u64>;
 
-/// Handle by which a thread enters the gate after it has ended a hazard. Created before that.
+/// Handle by which a thread enters the gate after it has ended a hazard. Created before the end.
 #[derive(Debug)]
 pub(crate) struct Exit {
     gate: Lasting<Gate>,

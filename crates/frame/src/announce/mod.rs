@@ -75,9 +75,9 @@
 //! # The end of the pool
 //!
 //! A borrowed hazard ends before the pool does, but an owned hazard may be the last user of the
-//! pool. A strong reference for each would be a count that all threads write. Instead, its word has
-//! the `OWNED` bit, and the pool's owner leaves one strong reference for all such hazards, the
-//! *keeper*. The pool is then *orphaned*:
+//! pool. A strong reference for each owned hazard would be a count that all threads write. Instead,
+//! the hazard's word has the `OWNED` bit, and the pool's owner leaves one strong reference for all
+//! such hazards, the *keeper*. The pool is then *orphaned*:
 //!
 //! ```text
 //! owner of the pool, at its end               owned hazard, at its end

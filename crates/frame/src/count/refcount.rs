@@ -131,8 +131,8 @@ impl<S: RefScheme> RefCount<S> {
         unsafe { &*count }
     }
 
-    /// Tries to acquire a reference. On success the caller must check that it is the page that it
-    /// looked up, and else put the reference. Memory order: acquire (E2; E3 if the page is locked).
+    /// Tries to acquire a reference. On success the caller must check that the page is the one that
+    /// it looked up, else put the reference. Memory order: acquire (E2; E3 if the page is locked).
     #[inline]
     pub fn try_get(&self) -> TryGet {
         S::try_add(&self.word, 1)

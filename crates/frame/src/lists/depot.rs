@@ -1,7 +1,7 @@
 //! Transfer cache of a node: single frames that pass from one thread cache to another.
 //!
-//! Frames pass through it between threads, where the buddy allocator would merge and split. The
-//! node's lock guards it. Its frames are `Front`, of order 0, and have the lock bit set.
+//! Without it, the buddy allocator would merge and split these frames. The node's lock guards it.
+//! Its frames are `Front`, of order 0, and have the lock bit set.
 
 use crate::words::FrameNr;
 

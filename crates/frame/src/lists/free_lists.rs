@@ -19,7 +19,7 @@ use crate::memory::{NodePlan, PoolError};
 use crate::records::{self, FrameMeta};
 use crate::words::{FrameKind, FrameNr, Order};
 
-#[repr(C)] // The table first: its address is the pool's.
+#[repr(C)] // Keeps `table` at the pool's address.
 pub(crate) struct FreeLists<S: RefScheme> {
     pub(crate) table: Box<[FrameMeta<S>]>,
     pub(crate) nodes: Box<[Node]>,

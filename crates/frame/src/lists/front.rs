@@ -1,9 +1,9 @@
 //! Thread caches: free blocks of one thread, so that an allocation rarely acquires a node's lock.
 //!
 //! A thread whose number is low enough (less than 4 times the number of processors, clamped to 16
-//! to 512) has a stack of free blocks for each order of file pages (0 to 4) and for page blocks. It
-//! uses them without atomic read-modify-writes ([`PerThread`]). The last freed block, most likely
-//! in the processor's caches, is on top. Other threads use the nodes directly.
+//! to 512) has a stack of free blocks for each order of file pages (0 to 4) and for page blocks.
+//! The thread uses its stacks without atomic read-modify-writes ([`PerThread`]). The last freed
+//! block, most likely in the processor's caches, is on top. Other threads use the nodes directly.
 //!
 //! Invariants.
 //! - I1: a block in a stack is of kind `Front` and of the stack's order, and has the lock bit set.

@@ -28,7 +28,7 @@ use crate::words::{FRAME_BYTES, FrameNr, Order};
 
 /// A fixed number of page frames, in one or more memory nodes. `S` is the reference-counting
 /// scheme: [`LockBit`], or the baseline [`CasLoop`](crate::refcount::CasLoop).
-#[repr(C)] // The allocator first: see `Allocator`.
+#[repr(C)] // Keeps the allocator at the pool's address: see `Allocator`.
 pub struct FramePool<S: RefScheme = LockBit> {
     allocator: Allocator<S>,
     memory: Memory,

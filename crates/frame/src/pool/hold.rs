@@ -12,7 +12,7 @@ use crate::count::RefScheme;
 use crate::words::FrameNr;
 
 /// One reference to a block: counted, like a [`FrameRef`], or a hazard
-/// ([`FramePool::try_announce`]). It may be sent to other threads and outlive its own.
+/// ([`FramePool::try_announce`]). It may be sent to other threads, and outlive its creator.
 #[repr(C)]
 pub struct Hold<'p, S: RefScheme> {
     pool: &'p FramePool<S>,

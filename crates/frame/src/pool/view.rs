@@ -1,4 +1,4 @@
-//! View of a pool's memory for cache hits, which is only a base address.
+//! View of a pool's memory for cache hits: only a base address.
 
 #![allow(unsafe_code)] // Copies by frame number, without a bounds check or a handle.
 

@@ -1,5 +1,5 @@
 //! Page codecs. A file with a codec is stored in whole pages ([`super::layout`]). `writeback::run`
-//! encodes pages, and `read::fill` decodes them.
+//! encodes pages, `read::fill` decodes them, and `writeback::tail` does both.
 
 use std::cell::Cell;
 use std::fmt;
@@ -40,11 +40,11 @@ use crate::base::page::PageNr;
 /// of the program ([`OpenOptions::before_write`](crate::OpenOptions::before_write)). For each file
 /// one call runs at a time, with the file's writeback lock held.
 ///
-/// `after_read` and `hole` are called by the thread that missed a page, if it reads only that page,
-/// and otherwise by decoder threads of the cache, at most eight per file. Any number of threads may
-/// call them concurrently. A thread that opens or extends the file may call `after_read` and
-/// `before_write` to remove bytes past its end from the backend. A codec that blocks delays the
-/// threads that wait for its result, and other files if it occupies all decoder threads.
+/// `after_read` and `hole` are called by the thread that missed a page, for the pages that it reads
+/// itself, and otherwise by decoder threads of the cache, at most eight per file. Any number of
+/// threads may call them concurrently. A thread that opens or extends the file may call
+/// `after_read` and `before_write` to remove stored bytes past its end. A codec that blocks delays
+/// the threads that wait for its result, and other files if it occupies all decoder threads.
 ///
 /// The page is claimed while `after_read` runs, and threads that need it sleep. Therefore, within a
 /// codec, each call into a cache that may wait fails with [`Deadlock`](crate::ErrorKind::Deadlock).
@@ -74,8 +74,7 @@ pub trait PageHooks: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// An error refuses the page as a lost one, with the effects of
-    /// [`after_read`](Self::after_read).
+    /// An error refuses the page, as an error of [`after_read`](Self::after_read) does.
     fn hole(&self, page: u64) -> io::Result<()> {
         let _ = page;
         Ok(())

@@ -56,7 +56,7 @@ mod imp {
         mapped: Arc<Mapped>,
     }
 
-    // SAFETY: the value is a slice of atomics that it owns.
+    // SAFETY: the value owns a slice of atomics.
     unsafe impl Send for Reserved {}
     // SAFETY: as above.
     unsafe impl Sync for Reserved {}
@@ -130,7 +130,7 @@ mod imp {
 
         #[inline]
         fn deref(&self) -> &[AtomicU64] {
-            // SAFETY: mapped while `mapped` exists, page-aligned, contains zeros or stored words.
+            // SAFETY: the words are mapped while `mapped` exists, page-aligned and initialized.
             unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
         }
     }

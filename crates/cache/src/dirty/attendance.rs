@@ -6,9 +6,9 @@
 //! the next request if *called* was set in between.
 //!
 //! So a file has one request in the queue, or one flusher, or neither. After each request an
-//! attempt begins that sees the caller's earlier stores. A call for the file that hangs occupies no
-//! second flusher, since later callers find a nonzero word. While the file has no strong reference,
-//! a request may be lost or queued twice ([`Attendance::forget_call`]).
+//! attempt begins that sees the caller's earlier stores. A hanging call of the backend occupies one
+//! flusher, since later callers find a nonzero word. While the file has no strong reference, a
+//! request may be lost or queued twice ([`Attendance::forget_call`]).
 //!
 //! Verified by `loom_call_vs_attend`.
 

@@ -24,7 +24,7 @@ pub(crate) enum Call {
     Clean(u64),
     /// Write back the file with this number, for a thread that waits for the result.
     CleanNow(u64),
-    /// Close one of the files whose last reference was dropped in a callback or a codec.
+    /// Drop a strong reference that a callback or a codec has left to the flushers.
     Close,
 }
 

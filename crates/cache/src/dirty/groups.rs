@@ -21,7 +21,7 @@ pub(crate) struct Groups {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
-    /// The guard cannot be sent from this thread ([`this_thread`]).
+    /// Identity ([`this_thread`]) of the thread that owns the guard, which cannot be sent.
     Thread(usize),
     Nobody,
 }

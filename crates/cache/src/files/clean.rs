@@ -176,7 +176,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
         nr_cleaned() != before
     }
 
-    /// As below, but on this thread: a model has no flushers.
+    /// As the other `clean_any`, but on this thread: a model has no flushers.
     #[cfg(loom)]
     fn clean_any(
         self,

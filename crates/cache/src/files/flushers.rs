@@ -8,8 +8,7 @@
 //! time, and may wait for that file's backend and callback without a limit. At most one flusher
 //! cleans a file at a time; others may concurrently close it. If a request has waited for [`DELAY`]
 //! because all flushers are busy, the watcher starts one more, up to [`MOST_FLUSHERS`]. So a file
-//! whose backend hangs occupies one flusher (a few at its close), and others wait only if all
-//! flushers hang.
+//! whose backend hangs occupies one flusher (a few at its close); others wait if all hang.
 //!
 //! # Locks
 //!

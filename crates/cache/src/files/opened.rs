@@ -297,7 +297,7 @@ impl<'m, S: RefScheme> Admitted<'m, S> {
         is_exclusive: bool,
     ) -> Option<Self> {
         let is_admitted = writes.handles.admit_writer(is_exclusive);
-        // Only if admitted: its drop removes a writer.
+        // Created only if admitted: the drop of the value removes a writer.
         is_admitted.then(|| Self {
             mapping,
             access: Handle::Write,

@@ -149,7 +149,7 @@ impl<S: RefScheme> Registry<S> {
     pub(super) fn forget(&self, id: FileId, number: u64) {
         let mut tables = lock(&self.tables);
         tables.by_number.remove(&number);
-        // The other mappings of the file stay: it may have been opened, and closed, again.
+        // The other mappings of the file stay: the file may have been opened, and closed, again.
         if let Some(numbers) = tables.by_file.get_mut(&id) {
             numbers.retain(|other| *other != number);
             if numbers.is_empty() {

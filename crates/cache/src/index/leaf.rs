@@ -1,4 +1,4 @@
-//! Leaves: slots of neighbouring pages, with a frame that counts users ([`super::file_index`]).
+//! Leaves: slots of neighbouring pages, with a frame for their references ([`super::file_index`]).
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameKind, FrameRef, UniqueFrame};

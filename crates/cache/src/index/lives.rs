@@ -38,7 +38,7 @@
 //! token is invalid. For changes before step 2, the view's own checks show that the bytes read
 //! belong to the word of step 2.
 //!
-//! The slots of several leaves share a counter: a cache has [`NR_LIVES`] of them, selected by the
+//! The slots of several leaves share a counter: a cache has [`NR_LIVES`] counters, selected by the
 //! address of the leaf. So a step b also invalidates other pages' tokens that share the counter.
 //!
 //! Verified by `loom_token_vs_versions_that_start_over`, `loom_token_vs_leaf_remade`; by the

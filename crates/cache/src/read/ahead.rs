@@ -8,9 +8,9 @@
 //! There are two modes. *Together*: the miss reads more pages than it needs, in one transfer.
 //! *Apart*: the miss reads what it needs, and the I/O engine concurrently reads a *window* of pages
 //! after it. The first page of a window is *marked*: the first thread that reads this page, or
-//! waits for it, submits the next window. So two windows are in flight, and a reader that is slower
-//! than the backend waits only once. This mode is for backends below which no other layer reads
-//! ahead ([`Mapping::is_deep`](crate::mapping::record::Mapping)).
+//! waits for it, submits the next window. So up to two windows are in flight, and a reader that is
+//! slower than the backend waits only once. This mode is for backends below which no other layer
+//! reads ahead ([`Mapping::is_deep`](crate::mapping::record::Mapping)).
 //!
 //! The state is a hint. Only misses and first reads of marked pages change it.
 
@@ -21,10 +21,10 @@ use pagewell_sync::{Mutex, try_lock};
 
 use crate::base::page::PageNr;
 
-/// Maximum number of bytes that are read ahead together.
+/// Maximum number of bytes read ahead *together*; [`Advice::Sequential`] doubles it.
 const MOST_TOGETHER: usize = 128 << 10;
 
-/// Maximum number of bytes read ahead apart: enough for a few large transfers at once.
+/// The same for *apart*: enough for a few large transfers at once.
 const MOST_APART: usize = 2 << 20;
 
 const STREAMS: usize = 8;

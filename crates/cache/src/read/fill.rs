@@ -46,7 +46,7 @@ use crate::supply::transfers::{NodeSet, Transfer};
 pub(crate) enum Fill<'m, S: RefScheme> {
     /// The page was read. Contains the number of its bytes that lie within the file.
     Filled(FrameRef<'m, S>, usize),
-    /// The page was claimed or filled: look it up again.
+    /// Another thread has claimed or filled the page: look it up again.
     Raced,
     /// The file is being truncated, or just was: look the page up again after the truncation.
     Cut,
@@ -290,7 +290,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
     /// Whether a truncation is in progress, or has made the file shorter than `fill_size` bytes, so
     /// that a transfer of that many bytes may be short without an error.
     fn is_being_cut(self, fill_size: u64) -> bool {
-        // In this order: if the truncation has ended, the second check sees the new size.
+        // Checked in this order: if the truncation has ended, the second check sees the new size.
         self.0.writes_if_any().is_some_and(Writes::is_cutting) || self.0.fill_size() < fill_size
     }
 

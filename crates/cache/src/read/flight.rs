@@ -54,7 +54,7 @@ impl<S: RefScheme> fmt::Debug for Flight<S> {
 }
 
 pub(crate) enum Departure {
-    /// The caller submits the transfer of this number of pages.
+    /// The caller must submit the job, which reads this number of pages.
     Ready(Job, usize),
     /// A page of zeros was published, since the backend has no byte of the page.
     There,

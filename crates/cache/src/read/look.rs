@@ -4,7 +4,7 @@
 //! cycle. Therefore after every [`STEP`] accesses the attempt checks whether the page is unchanged.
 //! An unchanged page, whose bytes come from a disk, may contain a cycle too. Therefore at most as
 //! many checks are made as the page has bytes: [`STEP`] accesses for each byte, more than any valid
-//! traversal takes (comparing each of 500 slots with every other takes as many).
+//! traversal takes (comparing each of 500 slots with every other takes nearly as many).
 //!
 //! After a failed check, all later accesses of the attempt fail, and it counts as inconsistent,
 //! whatever its closure returns.

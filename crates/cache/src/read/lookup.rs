@@ -9,7 +9,7 @@
 //! reference prevents. So a copy under the reference needs no validation.
 //!
 //! Progress. An attempt is repeated only if another thread changes the slot or a transfer of
-//! several pages fails. The lookup sleeps during long claims and truncations. Others are brief.
+//! several pages fails. Lookups sleep during long claims and truncations. Other waits are brief.
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameRef, TryGetFrame};

@@ -1,6 +1,6 @@
 //! Reads of pages: hits, lookups, fills, pins and views.
 //!
-//! Owns. The optimistic and the referenced read ([`reader`], [`many`] at once); the lookup of a
+//! Owns. The optimistic and the referenced read ([`reader`]; batches: [`many`]); the lookup of a
 //! page's frame ([`lookup`], for tasks [`task`]); fills ([`fill`]), also overlapping ones
 //! ([`flight`]); readahead ([`ahead`], [`guide`], [`prefetch`]); pins ([`pin`], [`pinner`]); views
 //! ([`view`], [`viewer`], [`look`], [`look_at`]); unsafe steps ([`raw`]).

@@ -85,7 +85,7 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
         let hold = announce(frame, &mut || {
             // 4. The shift does not overflow: an index has no slots beyond `MAX_FILE_BYTES`.
             rest = self.0.size().saturating_sub(page << self.0.page_shift());
-            // 5. Acquiring loads, so this one follows that of step 4.
+            // 5. Both loads acquire, so this one follows that of step 4.
             rest != 0 && seen.is_unchanged()
         })?;
         Some((hold, rest.min(self.0.page_size() as u64) as usize))

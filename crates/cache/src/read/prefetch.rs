@@ -20,7 +20,7 @@ pub(crate) struct Prefetcher<'m, S: RefScheme> {
 }
 
 impl<'m, S: RefScheme> Prefetcher<'m, S> {
-    /// Limits the prefetch to an eighth of the cache, so that its first pages stay cached.
+    /// Creates a prefetch of at most an eighth of the cache, so that its first pages stay cached.
     pub(crate) fn new(mapping: &'m Arc<Mapping<S>>) -> Self {
         Self {
             mapping,
@@ -75,7 +75,7 @@ impl<'m, S: RefScheme> Prefetcher<'m, S> {
         std::mem::take(&mut self.nr_begun)
     }
 
-    /// Performs all prepared reads on this thread. Decoder threads may still hold claims then.
+    /// Performs all prepared reads on this thread. Decoder threads may hold claims after it.
     pub(crate) fn run(mut self) {
         if !self.jobs.is_empty() {
             self.mapping.engines().engine().run(&mut self.jobs);

@@ -121,7 +121,7 @@ impl<'v, W: Watch> View<'v, W> {
         self.bytes.load(at).ok_or(Torn)
     }
 
-    /// Fills `buf` with the bytes from `at` on. They are valid once the view has returned.
+    /// Fills `buf` with the bytes from `at` on. They are valid once the view has succeeded.
     #[inline(always)]
     pub fn copy_to(&self, at: usize, buf: &mut [u8]) -> Result<(), Torn> {
         self.look.count_bytes(buf.len())?;

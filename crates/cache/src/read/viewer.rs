@@ -81,8 +81,8 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
                 Looked::Fallback
             });
         }
-        // 3. Loaded after the slot: if step 6 finds the slot unchanged, the file had this size
-        //    while the page had these bytes. (`start` does not wrap: no slot lies beyond
+        // 3. The size is loaded after the slot: if step 6 finds the slot unchanged, the file had
+        //    this size while the page had these bytes. (`start` does not wrap: no slot lies beyond
         //    `MAX_FILE_BYTES`.)
         let rest = self.0.size().saturating_sub(start);
         if rest == 0 {
@@ -116,7 +116,7 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
         look_at(bytes, watch, self.0.page_size(), &mut |v| look(v))
     }
 
-    /// Returns `None` if an attempt without a reference misses or has no result.
+    /// Makes one attempt without a reference. Returns `None` if it misses or has no result.
     #[inline(always)]
     pub(crate) fn view_once<R, F>(self, page: PageNr, look: &mut F) -> Option<R>
     where

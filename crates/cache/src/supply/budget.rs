@@ -66,7 +66,7 @@ impl Budget {
         true
     }
 
-    /// Frames to be freed are freed after the lock is released.
+    /// Frees surplus frames after the lock is released.
     pub(super) fn uncharge<S: RefScheme>(&self, claims: &Claims<S>, bytes: usize) {
         let surplus = {
             let mut state = lock(&self.state);

@@ -25,7 +25,7 @@ use crate::supply::transfers::Transfers;
 pub(crate) struct Supply<S: RefScheme> {
     pub(crate) claims: Claims<S>,
     pub(crate) clock: Clock,
-    /// Behind the policy lock, acquired once per batch. `None` under CLOCK.
+    /// Queues behind the policy lock, which is acquired once per batch. `None` under CLOCK.
     pub(crate) queues: Option<Padded<Mutex<Queues>>>,
     pub(crate) counters: Counters,
     pub(crate) budget: Budget,

@@ -140,8 +140,8 @@ impl<S: RefScheme> Grower<'_, S> {
         }
     }
 
-    /// Calls `what`, which acquires the size lock, by [`Mapping::with_room`]. While `what` finds a
-    /// page locked, waits for that page with no lock held, and calls `what` again.
+    /// Calls `what`, which acquires the size lock, through [`Mapping::with_room`]. While `what`
+    /// finds a page locked, waits for that page with no lock held, and calls `what` again.
     fn when_unlocked<T>(
         self,
         writes: &Writes,

@@ -280,7 +280,7 @@ impl Tries {
         }
     }
 
-    /// Returns `false` if the time had already been used up.
+    /// Sleeps before the next attempt. Returns `false` if the time was used up before.
     fn pause(&mut self) -> bool {
         let rest = self.most.saturating_sub(self.began.elapsed());
         pagewell_sync::thread::sleep(self.pause.min(rest));

@@ -100,8 +100,8 @@ impl<S: RefScheme> FramePool<S> {
         Some(UniqueFrame::new(self, block, order))
     }
 
-    /// Splits a block into single frames, appended to `frames` in order. Panics for another pool's
-    /// block.
+    /// Splits a block into single frames, appended to `frames` in order. Panics if the block is
+    /// from another pool.
     pub fn split_into<'p>(
         &'p self,
         block: UniqueFrame<'p, S>,

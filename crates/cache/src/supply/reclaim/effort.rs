@@ -116,7 +116,7 @@ impl Effort {
 /// makes at least one such pass.
 const LOOKS: usize = 4 << 20;
 
-/// Minimum number of these passes, which are made for at least `MOMENT`. Neither minimum applies
+/// Minimum number of such passes, which are made for at least `MOMENT`. Neither minimum applies
 /// once they have scanned [`LOOKS`] frames. Each pass lets other threads run, so after this number
 /// of passes a thread that holds a reference while it copies has usually been scheduled.
 const MOMENT_ROUNDS: usize = if cfg!(loom) { 0 } else { 64 };

@@ -69,7 +69,8 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         let (first, then) = laps_for(place);
         let mut round: u32 = 0;
         let mut patience = Patience::default();
-        // Created before the last scan, to detect each transfer that ends after it.
+        // Created before the last scan, to detect each transfer that ends during this scan or
+        // later.
         let mut waiter = None;
         let mut nr_looks = 0;
         loop {

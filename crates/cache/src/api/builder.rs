@@ -103,11 +103,10 @@ impl<S: RefScheme> Builder<S> {
 
     /// Sets the number of bytes of all files together that may be dirty or unsynced (written, and
     /// not known to be durable). Default: half of the capacity. Maximum: three quarters. The quota
-    /// of one file is the part of this limit that is still free: a single file gets half of the
-    /// limit, a second file a quarter, so a file that cannot be written back leaves space for
-    /// others. The quota is at least one page, and usually a few while less than three quarters of
-    /// the capacity is not durable. At the quota, a write to a clean page waits until other pages
-    /// are durable.
+    /// of one file is the part of this limit that is still free: one file gets half of the limit, a
+    /// second a quarter, so a file that cannot be written back leaves space for others. The quota
+    /// is at least one page, and usually a few while less than three quarters of the capacity is
+    /// not durable. At the quota, a write to a clean page waits until other pages are durable.
     #[must_use]
     pub fn dirty_limit(mut self, bytes: u64) -> Self {
         self.dirty_limit = Some(bytes);

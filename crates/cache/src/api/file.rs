@@ -159,7 +159,7 @@ impl<S: RefScheme> File<S> {
         let Some(writes) = mapping.writes_if_any() else {
             return FileStats::default();
         };
-        // Loaded first: if a page becomes clean in between, the page is missing, not its LSN.
+        // Loaded first: if a page becomes clean in between, only the counts lack the page.
         let oldest_lsn = writes.oldest.get();
         let (nr_dirty, nr_written) = writes.nr_pages(mapping.nr_pages());
         FileStats {
@@ -297,7 +297,7 @@ impl<S: RefScheme> File<S> {
     }
 
     /// Compares the file that `path` resolves to with this file. Returns `Different` for a missing
-    /// file, and if this one's backend has no descriptor. Releases no POSIX lock of this process.
+    /// file, and if this file's backend has no descriptor. Releases no POSIX lock of this process.
     ///
     /// # Errors
     ///

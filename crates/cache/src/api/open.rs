@@ -33,7 +33,7 @@ fn is_met(asked: Direct, transfers: Transfers) -> bool {
         (Direct::Always, Transfers::Buffered(_))
         | (Direct::Auto, Transfers::Buffered(Buffered::NotAsked))
         | (Direct::Never, Transfers::Direct { .. }) => false,
-        // Buffered transfers meet `Never`, and `Auto` if direct ones were requested.
+        // Buffered transfers satisfy `Never`, and `Auto` if direct ones were requested.
         _ => true,
     }
 }
@@ -97,10 +97,10 @@ impl<S: RefScheme> Cache<S> {
     /// Opens a file that the program has opened, as [`open_with`](Self::open_with) does. `name` is
     /// its path in errors. The file may have no name, such as an unlinked file or a memfd.
     ///
-    /// Options to create the file are ignored. The directory of a new file is the program's to
-    /// sync. Duplicates of the descriptor have the lock too, and their mode of transfers
-    /// (`O_DIRECT`) becomes that of the options. The program must not change the file through them.
-    /// If the cache has the file open, `file` is closed, and its flags and locks stay as they are.
+    /// Options to create the file are ignored. The program must sync the directory of a new file.
+    /// Duplicates of the descriptor have the lock too, and their mode of transfers (`O_DIRECT`)
+    /// becomes that of the options. The program must not change the file through them. If the cache
+    /// has the file open, `file` is closed, and its flags and locks stay as they are.
     ///
     /// ```
     /// # mod pagewell { pub use pagewell_cache::*; }
@@ -190,7 +190,7 @@ impl<S: RefScheme> Cache<S> {
                 },
             };
             let id = unlocked.id();
-            // While this waits for another thread, both threads have a descriptor of the file.
+            // While this thread waits for another one, both have a descriptor of the file.
             let opening = Opened::begin_to_open(&self.files, id);
             if let Opening::Already(open) = &opening {
                 same::check(open, unlocked.as_fd()).map_err(|error| error.with_path(path))?;

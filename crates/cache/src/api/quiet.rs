@@ -5,7 +5,7 @@
 //!
 //! Protocol. Between requests a flusher holds no reference, and only free frames in its thread
 //! cache. So once requests are stopped ([`crate::files::flushers`]) and those in progress have
-//! ended, no flusher uses the cache. The thread then closes the files that were left to flushers.
+//! ended, no flusher uses the cache. The holder then closes the files that were left to flushers.
 //!
 //! Locks. The quiet lock (`Rounds`) is acquired without any other lock of the cache, and never in a
 //! callback or a codec. The holder waits for flushers, so no flusher that serves a request may
@@ -34,8 +34,8 @@ impl<S: RefScheme> Cache<S> {
     ///
     /// Call this before a call of [`stats`](Self::stats) that counts frames, or of
     /// [`verify`](Self::verify). While the guard exists, only the program's threads, and readahead
-    /// and futures begun by them, change the cache. To close files, it is needed only if their last
-    /// handle was dropped in a page codec or a callback
+    /// and futures begun by them, change the cache. To close files, the call is needed only if
+    /// their last handle was dropped in a page codec or a callback
     /// ([`OpenOptions::before_write`](crate::OpenOptions::before_write)).
     ///
     /// Until the guard is dropped, no file is written back in the background. A writer reaches its

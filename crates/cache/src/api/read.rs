@@ -13,21 +13,21 @@ use crate::read::viewer::Viewer;
 
 impl<S: RefScheme> File<S> {
     /// Reads from byte `offset` on into `buf`. Returns the number of bytes read: the length of
-    /// `buf`, or less if the file ends before (0 at or past the end). Bytes of `buf` beyond them
-    /// may have been set to zero.
+    /// `buf`, or less if the file ends earlier (0 at or past the end). The rest of `buf` may have
+    /// been set to zero.
     ///
     /// A read of a cached page acquires no lock. Once the page's accessed bit is set (usually by
-    /// its first read), it writes no shared memory, unless the page keeps changing. A missing page
-    /// is read from the file once, however many threads need it.
+    /// its first read), a read writes no shared memory, unless the page keeps changing. A missing
+    /// page is read from the file once, however many threads need it.
     ///
     /// # Errors
     ///
     /// [`Io`](crate::ErrorKind::Io) if the backend fails,
     /// [`Truncated`](crate::ErrorKind::Truncated) if the file was truncated outside the cache,
     /// [`OutOfFrames`](crate::ErrorKind::OutOfFrames) if no frame can be freed. `buf` then has
-    /// zeros for the page. If pages before it were read, the call returns their bytes and no error.
-    /// An error is not kept: a later call reads the page anew. If the failed read was made for
-    /// another caller, the error is a copy of that caller's.
+    /// zeros for the failed page. If pages before it were read, the call returns their bytes and no
+    /// error. An error is not kept: a later call reads the page anew. If the failed read was made
+    /// for another caller, the error is a copy of that caller's.
     #[inline]
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
         match Reader(&self.mapping).read_short(buf, offset) {
@@ -130,7 +130,7 @@ impl<S: RefScheme> File<S> {
     ///   on. A closure that follows a cycle of offsets ends: every 64th access checks whether the
     ///   page has changed, and a view of an unchanged page ends after 64 accesses per byte.
     /// - **Other code of the closure is not checked.** The closure must check an index or a loop
-    ///   length that it reads, as any other input, or call [`View::check`](crate::View::check)
+    ///   length that it reads, like any other input, or call [`View::check`](crate::View::check)
     ///   first. A panic propagates, and no lock or reference stays held.
     /// - The closure may use the cache. If it changes the page of the view, the view is repeated.
     ///

@@ -81,7 +81,7 @@ impl<S: RefScheme> File<S> {
         self.tells(Grower(&self.mapping).append_bytes(buf, 0))
     }
 
-    /// Appends as [`append`](Self::append) does, with the log sequence number of the write, as
+    /// Appends as [`append`](Self::append) does, with a log sequence number, as
     /// [`write_at_lsn`](Self::write_at_lsn) does.
     ///
     /// # Errors

@@ -183,8 +183,8 @@ impl<S: RefScheme> MappedFile<S> {
         })
     }
 
-    /// Pins page number `page`, if the file has its first `end` bytes. Returns a reference to its
-    /// frame, whose bytes do not change while the reference exists.
+    /// Pins page number `page`, if the file has the page's first `end` bytes. Returns a reference
+    /// to its frame, whose bytes do not change while the reference exists.
     ///
     /// # Errors
     ///
@@ -204,7 +204,7 @@ impl<S: RefScheme> MappedFile<S> {
         })
     }
 
-    /// Calls `work` with a reference to a cached page, and how many bytes it has, at least one.
+    /// Calls `work` with a reference to a cached page, and the number of its bytes, at least one.
     fn with_page<'f>(
         &'f self,
         page: u64,

@@ -1,6 +1,6 @@
 //! Interface of a cache for memory spaces: the cache's frames, and the pages of its files.
 //!
-//! Owns. Accesses to pages that do not wait, and their waits ([`mapped`]); frames ([`frames`]).
+//! Owns. Non-blocking accesses to pages, and waits between them ([`mapped`]); frames ([`frames`]).
 //!
 //! Calls all lower layers. Callers hold locks of a space only if the called function permits this.
 

@@ -8,7 +8,7 @@ use crate::base::error::{Error, Op};
 use crate::mapping::record::Mapping;
 use crate::mapping::visitor::Visitor;
 
-/// Submits an offloaded call, which has a weak reference: the file is not closed before its return.
+/// Submits an offloaded call. Its weak reference delays a close of the file until the call returns.
 /// Returns `None` if the file has no strong reference.
 pub(super) fn call<S: RefScheme, T: Send + 'static>(
     mapping: &Arc<Mapping<S>>,

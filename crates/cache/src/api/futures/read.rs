@@ -169,7 +169,7 @@ impl<S: RefScheme> ReadAt<'_, S> {
         Poll::Ready(Ok(self.done))
     }
 
-    /// Zeros the bytes of other pages that a failed copy may have left, as a blocking read does.
+    /// Zeros the rest of `buf`, which may have bytes of another page after a failed copy.
     fn zero_rest(&mut self) {
         if let Some(rest) = self.buf.get_mut(self.done..) {
             Reader(&**self.file.mapping()).wipe(rest);

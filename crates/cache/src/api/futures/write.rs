@@ -78,9 +78,9 @@ impl<S: RefScheme> File<S> {
 
     /// Appends as [`append`](Self::append) does, without blocking. Returns the buffer, and its byte
     /// range in the file. If the future is dropped before it is ready, the buffer may or may not be
-    /// appended. Concurrent appends may be made in any order. A task that has pinned the page with
-    /// the end of the file for writing ([`pin_mut`](Self::pin_mut)) should publish it first: until
-    /// then the append occupies a thread of the cache.
+    /// appended. Concurrent appends may be made in any order. A task that has pinned the file's
+    /// last page for writing ([`pin_mut`](Self::pin_mut)) should publish it first: until then the
+    /// append occupies a thread of the cache.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! Allocation and assembly of blocks.
 //!
-//! Guarantees: an allocated block belongs to the caller, and is aligned to its size. If its own
-//! cache and the nodes have no block, an allocation searches the caches of other threads.
+//! Guarantees: an allocated block belongs to the caller, and is aligned to its size. If the
+//! caller's cache and the nodes have no block, an allocation searches the caches of other threads.
 
 mod allocator;
 pub(crate) mod blocks;

@@ -148,7 +148,7 @@ fn get_of_nothing(word: &AtomicU32, prev: LockBitWord) -> ! {
         // The addition became junk, as after a failed `try_get`.
         let _ = not_admitted(word, prev, 1);
     } else {
-        // The addition may have revived a page being freed. If this put is its last, it is leaked.
+        // The addition may have revived a page being freed. If it is last, this put leaks the page.
         let _ = LockBit::sub_and_test(word, 1);
     }
     panic!(

@@ -161,7 +161,7 @@ mod imp {
         /// Returns `true` if any of the `len` bytes is mapped, so that no new mapping fits.
         fn is_mapped(start: *mut u8, len: usize) -> bool {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-            // SAFETY: this flag replaces no existing mapping.
+            // SAFETY: with this flag, the call replaces no existing mapping.
             let mapped = unsafe { libc::mmap(start.cast(), len, libc::PROT_NONE, flags, -1, 0) };
             if mapped == libc::MAP_FAILED {
                 return true;

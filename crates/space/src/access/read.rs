@@ -3,8 +3,8 @@
 //! A read of each page first tries an optimistic read ([`crate::access::optimistic`]), then the
 //! file that is noted for its address ([`crate::access::files`]), then the slow read. The slow read
 //! holds the structure lock, and a reference to the table if there is one, and claims the entry if
-//! that is present. A page that was never written is read as zeros, or from the file that the area
-//! maps ([`FileAccess::read_absent`]). At a migration entry, it releases all locks and waits.
+//! that is present. A page that was never written is read as zeros, or from the area's file
+//! ([`FileAccess::read_absent`]). At a migration entry, the slow read releases all locks and waits.
 //!
 //! Verified by `loom_wait_vs_table_reuse`, `loom_private_read_vs_first_write`.
 

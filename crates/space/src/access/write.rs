@@ -12,7 +12,7 @@
 //! 6 not at work any more (a plain store)
 //! ```
 //!
-//! Either a write ends before b, and is in the fork; or its step 2 finds that the table is not
+//! Either a write ends before b does, and is in the fork; or its step 2 finds that the table is not
 //! exclusive, and it is in no page of the fork. Between b and d no write is in progress: this is
 //! the fork's point in time. A fork that contains a write therefore contains all earlier ones. A
 //! writer at work neither waits nor allocates. If a check fails, it ends its work and makes a slow

@@ -17,8 +17,8 @@
 //! # Why no copy is missed
 //!
 //! - C1. The visit of a space holds its structure lock and its unsharing lock, so none of its
-//!   tables is being copied or moved. Afterwards, neither these nor later copies have entries past
-//!   the end.
+//!   tables is being copied or moved. Afterwards, neither these tables nor later copies of them
+//!   have entries past the end.
 //! - C2. A space whose table has a copy is linked (F3 of [`crate::areas::maps`]). A fork is linked
 //!   before it receives its parent's tables. A fork that received them before the parent's visit is
 //!   therefore linked by then, and the visits continue until no linked space is unvisited.

@@ -18,9 +18,9 @@
 //! thread is at work from before it loads the word until its last use of the value, and step b
 //! waits for such threads.
 //!
-//! A write therefore ends before the change of the areas, or does not find the file: none is made
-//! through an unmapped or read-only area. If writers cannot be stopped, the change fails. Steps 3
-//! to 5 are in [`crate::access::files`], a and e in callers of [`NotedFiles::forget`].
+//! A write therefore ends before the change of the areas, or does not find the file: no write is
+//! made through an unmapped or read-only area. If writers cannot be stopped, the change fails.
+//! Steps 3 to 5 are in [`crate::access::files`], a and e in callers of [`NotedFiles::forget`].
 //!
 //! Verified by `loom_shared_write_vs_unmap` and `loom_shared_write_vs_protect`.
 

@@ -213,7 +213,7 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
         // The reference keeps the frame from being freed, and so its kind from changing.
         let is_page = reference.meta().kind() == (FrameKind::Anon, order);
         let is_isolated = is_page && pages.try_isolate(frame);
-        // Dropped before the check for pins, which counts it. The isolated bit keeps the frame.
+        // Dropped now: the check for pins would count it. The isolated bit keeps the frame.
         drop(reference);
         let Some(node) = self.pool().node_of(frame).filter(|_| is_isolated) else {
             return Found::Stuck;

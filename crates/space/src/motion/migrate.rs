@@ -41,9 +41,9 @@
 //!
 //! # Concurrent accesses
 //!
-//! An optimistic read in flight finds its entry changed, also by a move to D and back, since
-//! versions do not repeat. The walks wait for a write that has claimed an entry. Later accesses
-//! sleep on the migration entry and hold no lock. Forks share it, and unmapping drops it.
+//! An optimistic read in flight finds its entry changed, also by a move to D and back, since each
+//! change increments the version. The walks wait for a write that has claimed an entry. Later
+//! accesses sleep on the migration entry and hold no lock. Forks share it, and unmapping drops it.
 //!
 //! # A page that is mapped once
 //!

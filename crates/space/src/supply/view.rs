@@ -32,7 +32,7 @@ unsafe impl<S: RefScheme> Send for PoolView<S> {}
 unsafe impl<S: RefScheme> Sync for PoolView<S> {}
 
 impl<S: RefScheme> PoolView<S> {
-    /// Creates a view of a pool that outlives it.
+    /// Creates a view of a pool, which must outlive the view.
     pub(crate) fn new(pool: &FramePool<S>) -> Self {
         Self {
             view: pool.view(),

@@ -748,8 +748,8 @@ impl<S: RefScheme> Mapping<S> {
         Ok(())
     }
 
-    /// Calls `what`. If it fails for lack of frames, makes pages clean and calls it again: they may
-    /// have prevented eviction even below the dirty limit. The caller holds no lock of a file.
+    /// Calls `what`. If it lacks frames, makes pages clean and calls it again: dirty or unsynced
+    /// pages may prevent evictions even below the dirty limit. The caller holds no lock of a file.
     pub(crate) fn with_room<T>(&self, what: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
         match what() {
             Err(error) => {

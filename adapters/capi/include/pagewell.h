@@ -1025,7 +1025,7 @@ int pw_open_options_set_mode(struct pw_open_options *options, uint32_t bits);
 /**
  * Sets a writeback callback, for write-ahead logs. The library calls it before it writes a page of
  * the file to the backend. The callback makes the log durable up to the page's log sequence
- * number, or refuses the page. Files that are opened with these options are open for writing.
+ * number, or refuses the page. Files that are opened with a callback are open for writing.
  *
  * `hook`: the callback, or null for none. `user`: the pointer that is passed to it. `release`:
  * null, or a function that is called with `user` once neither these options nor a file uses the
@@ -1169,8 +1169,8 @@ int pw_size(struct pw_file *file, int64_t *size);
 
 /**
  * Queries the backend for the present size of a file that was changed outside the cache, and uses
- * this size from then on. Removes the cached pages that the change has made invalid. Only returns
- * the size if this cache has the file open for writing.
+ * this size from then on. Removes the cached pages that the change has made invalid. If this cache
+ * has the file open for writing, this function changes nothing, and returns the recorded size.
  *
  * `size`: null, or receives the size.
  *

@@ -64,7 +64,7 @@ pub enum pw_engine {
     PW_ENGINE_SYNC = 3,
 }
 
-/// Counters of a cache: ::pw_cache_stats. Hits, which write no shared memory, are not counted.
+/// Counters of a cache: ::pw_cache_stats. Hits are not counted: a count would write shared memory.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(non_camel_case_types)]

@@ -111,8 +111,9 @@ pub const PW_OPEN_TRUNCATE: c_int = 8;
 pub const PW_OPEN_DIRECT: c_int = 16;
 /// Use direct I/O, or fail with ::PW_ERROR_UNAVAILABLE.
 pub const PW_OPEN_DIRECT_ALWAYS: c_int = 32;
-/// Open for writing, and write dirty pages only when the program requests it. Without this flag,
-/// the cache writes them soon, in the background, unless the file is already open with this flag.
+/// Open for writing, and write dirty pages only when the program requests it or closes the file.
+/// Without this flag, the cache writes them soon, in the background, unless the file is already
+/// open with this flag.
 pub const PW_OPEN_MANUAL: c_int = 64;
 
 const ALL_FLAGS: c_int = PW_OPEN_WRITE
@@ -205,7 +206,7 @@ pub unsafe extern "C" fn pw_open_options_set_mode(
 
 /// Sets a writeback callback, for write-ahead logs. The library calls it before it writes a page of
 /// the file to the backend. The callback makes the log durable up to the page's log sequence
-/// number, or refuses the page. Files that are opened with these options are open for writing.
+/// number, or refuses the page. Files that are opened with a callback are open for writing.
 ///
 /// `hook`: the callback, or null for none. `user`: the pointer that is passed to it. `release`:
 /// null, or a function that is called with `user` once neither these options nor a file uses the
@@ -422,7 +423,8 @@ pub unsafe extern "C" fn pw_dup(file: *mut pw_file, other: *mut *mut pw_file) ->
 /// the file are first made durable. If the backend, callback or page codec fails, the close is
 /// retried, by default for one second (::pw_cache_options_set_close_timeout).
 ///
-/// After an error the handle is unchanged, and no data is lost. Retry when the backend works again.
+/// After an error other than ::PW_ERROR_PANIC the handle is unchanged, and no data is lost. Retry
+/// when the backend works again.
 ///
 /// Errors: ::PW_ERROR_BUSY at once if pages are pinned or edited by this handle, requests with it
 /// are in flight, or a call with it is in progress; those of ::pw_sync_all; ::PW_ERROR_UNAVAILABLE
@@ -518,8 +520,8 @@ pub unsafe extern "C" fn pw_size(file: *mut pw_file, size: *mut i64) -> c_int {
 }
 
 /// Queries the backend for the present size of a file that was changed outside the cache, and uses
-/// this size from then on. Removes the cached pages that the change has made invalid. Only returns
-/// the size if this cache has the file open for writing.
+/// this size from then on. Removes the cached pages that the change has made invalid. If this cache
+/// has the file open for writing, this function changes nothing, and returns the recorded size.
 ///
 /// `size`: null, or receives the size.
 ///

@@ -25,8 +25,8 @@
 //! If the store returns neither, size and modification time identify it, provided that the last
 //! change was at least a second old at the request. Each request for missing pages requires this
 //! state (`If-Match` with the tag as the store spells it, or the version if there is no strong
-//! tag), and its answer is compared with the state. So no answer mixes bytes of two states that the
-//! store's metadata distinguish.
+//! tag), and its answer is compared with the state. So no answer from the cache mixes bytes of two
+//! states that the store's metadata distinguish.
 //!
 //! Entity tags are compared without quotes. An empty tag and a time at the Unix epoch count as
 //! missing. Equal weak tags (`W/"..."`) prove nothing. If nothing identifies the state, the object

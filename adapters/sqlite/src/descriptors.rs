@@ -284,7 +284,8 @@ impl Kept {
         Ok(Some(Descriptors::ReadOnly(Shared { file, backend })))
     }
 
-    /// Locks the file, or keeps its descriptors. Returns `None` if `path` leads to another file.
+    /// Locks the file. Returns `None` if `path` leads to another file. If the lock fails, keeps the
+    /// file for the next open, unless the file system changes its inode number.
     pub(crate) fn lock(
         &self,
         descriptors: Descriptors,

@@ -1,5 +1,3 @@
-//! State of a cache's eviction policy, which is kept between passes.
-
 use crate::notes::Notes;
 use crate::pages::Pages;
 use crate::places::Places;

@@ -1,5 +1,3 @@
-//! A value initialized once, without waiting for another thread.
-
 #![allow(unsafe_code)] // A box behind an atomic pointer.
 
 use std::ptr;

@@ -1,8 +1,8 @@
 //! Thread numbers, and values that do not share cache lines.
 //!
-//! A live thread has a unique *number*, which is reused after its end and so stays small. A
-//! *serial* is never reused in a process: code with state for a thread detects that its number was
-//! reused.
+//! A live thread has a unique *number*, which is reused after its end and so stays small. It also
+//! has a *serial*, which is never reused in a process. Code that keeps state by thread number
+//! compares the serial, and so detects that the number belongs to a new thread.
 
 use std::mem::MaybeUninit;
 use std::num::NonZeroU32;

@@ -283,7 +283,8 @@ impl Inner {
         None
     }
 
-    /// Stores the pages of a request, to which the caller has copied the bytes of the whole range.
+    /// Stores the pages of a request in the second tier. The caller has copied the bytes of the
+    /// whole range to `filling`.
     fn keep_on_disk(&self, filling: &Filling) {
         let Some(tier) = &self.tier else {
             return;

@@ -1,5 +1,3 @@
-//! Readahead hints.
-
 use std::ops::Range;
 
 use pagewell_frame::refcount::RefScheme;

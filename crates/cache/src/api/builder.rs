@@ -1,5 +1,3 @@
-//! Settings of a cache.
-
 use std::marker::PhantomData;
 use std::time::Duration;
 

@@ -1,5 +1,3 @@
-//! The cache.
-
 use std::fmt;
 use std::sync::Arc;
 

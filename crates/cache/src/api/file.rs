@@ -252,14 +252,14 @@ impl<S: RefScheme> File<S> {
     }
 
     /// Queries the backend for the file's current size, adopts the size, and returns it. Removes
-    /// the pages that a change of size has made invalid; other pages stay.
+    /// the pages that a change of size has made invalid; other pages stay. If this cache has the
+    /// file open for writing, only returns the recorded size.
     ///
     /// # Errors
     ///
     /// [`Io`](crate::ErrorKind::Io) if the backend does not report the size,
     /// [`FileTooLarge`](crate::ErrorKind::FileTooLarge) if the file is now larger than four times
-    /// its size at open plus 64 MiB (1 TiB if this cache has it open for writing): then drop all
-    /// its handles and open it again.
+    /// its size at open plus 64 MiB: then drop all its handles and open it again.
     pub fn refresh(&self) -> Result<u64, Error> {
         self.mapping.check_home(Op::Invalidate)?;
         refresh(&self.mapping, Op::Invalidate)

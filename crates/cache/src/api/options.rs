@@ -1,5 +1,3 @@
-//! Options for opening a file.
-
 use std::sync::Arc;
 
 use pagewell_io::{Direct, FileLock, FileOptions};

@@ -1,5 +1,3 @@
-//! Error type of the cache.
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};

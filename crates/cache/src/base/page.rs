@@ -1,5 +1,3 @@
-//! Page numbers and page sizes of a file.
-
 use pagewell_frame::{FRAME_BYTES, Order};
 
 #[cfg(not(loom))]

@@ -1,5 +1,3 @@
-//! Writeback errors of a file.
-
 use std::io;
 
 use pagewell_sync::atomic::{AtomicU64, Ordering};

@@ -149,7 +149,8 @@ impl PageSet<'_> {
         None
     }
 
-    /// Counts the pages of a leaf cluster that are in the set, or being inserted or removed.
+    /// Returns the number of pages of a leaf cluster that are in the set, or being inserted or
+    /// removed.
     fn nr_in_extent(self, extent: usize) -> u64 {
         let counts = self.sets.counts[extent].load(Ordering::Relaxed);
         counts >> (self.which.nr() * COUNT_BITS) & ((1 << COUNT_BITS) - 1)

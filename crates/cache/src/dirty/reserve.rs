@@ -18,7 +18,7 @@ const MOST: usize = 1 << 20;
 /// Number of chunks, and so of concurrent requests, if the reserve has the maximum size.
 const NR_CHUNKS: usize = 8;
 
-/// Divisor: the reserve of one file may use this part of the cache's memory.
+/// Divisor of the cache's memory: maximum size of one file's reserve, if that is at least a page.
 const SHARE: usize = 64;
 
 #[derive(Debug)]

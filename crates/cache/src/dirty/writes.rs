@@ -1,5 +1,3 @@
-//! State of a file open for writing.
-
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -192,8 +190,8 @@ impl Writes {
     pub(crate) fn cutting<'w>(&'w self, waits: &'w WaitTable) -> Cutting<'w> {
         // ORDERING: Relaxed; a thread whose read is short because of the truncation also sees this
         // store, if the backend orders its calls (the operating system and the memory backend do).
-        // With another backend, the thread may report a truncation outside the cache, but returns
-        // no wrong bytes.
+        // With another backend, the thread may fail as after a truncation by another program, but
+        // returns no wrong bytes.
         self.is_cutting.store(true, Ordering::Relaxed);
         Cutting {
             is_cutting: &self.is_cutting,

@@ -200,8 +200,9 @@ impl<S: RefScheme> Cleaner<'_, S> {
 
     /// Requests that flushers make the files `numbers` with background writeback durable. Waits
     /// until `nr_cleaned` differs from `before`, and up to [`FOR_MORE`] longer for a block. Stops
-    /// waiting when each file was cleaned, has failed (perhaps just before) or stalled, or is being
-    /// closed. Returns the first error. While requests are stopped, does nothing.
+    /// waiting when each file was cleaned, has failed or stalled, or is being closed. A file that
+    /// failed shortly before the call is not tried again. Returns the first error. While requests
+    /// are stopped, does nothing.
     #[cfg(not(loom))]
     fn clean_any(
         self,

@@ -161,7 +161,6 @@ impl<S: RefScheme> Registry<S> {
     }
 }
 
-/// Next step of a caller that opens a file for writing.
 #[derive(Debug)]
 pub(super) enum Begin<'r, S: RefScheme> {
     Already(Share<S>),

@@ -1,5 +1,3 @@
-//! Creation of a cache.
-
 use std::sync::{Arc, Weak};
 
 use pagewell_frame::refcount::RefScheme;

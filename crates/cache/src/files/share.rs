@@ -1,5 +1,3 @@
-//! Counted strong references to open files.
-
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::Arc;
 

@@ -1,5 +1,3 @@
-//! State of a cache.
-
 use std::sync::{Arc, Weak};
 
 use pagewell_frame::PoolOwner;

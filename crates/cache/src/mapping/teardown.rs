@@ -1,5 +1,3 @@
-//! Teardown of an open file.
-
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::ledger;
 use pagewell_sync::thread::Backoff;

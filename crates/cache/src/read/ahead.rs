@@ -2,7 +2,8 @@
 //!
 //! The misses of a handle are sorted into *streams*: *forward streams*, which move page by page,
 //! and *step streams*, which move by a constant step, forward or backward. A stream reads further
-//! ahead each time, up to a limit. Any other miss reads only the requested pages.
+//! ahead each time, up to a limit. Other misses read only the requested pages, unless
+//! [`Advice::Sequential`] is set.
 //!
 //! There are two modes. *Together*: the miss reads more pages than it needs, in one transfer.
 //! *Apart*: the miss reads what it needs, and the I/O engine concurrently reads a *window* of pages

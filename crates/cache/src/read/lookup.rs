@@ -202,7 +202,7 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         match self.0.pool().try_get(frame) {
             TryGetFrame::Taken(reference) => {
                 // `try_get` and these loads acquire, so they stay in this order: the file had this
-                // size while this frame was its page.
+                // size while the page was in this frame.
                 let end = self.0.size();
                 let is_pages = seen.is_unchanged();
                 Ok(is_pages.then_some(Found { reference, end }))

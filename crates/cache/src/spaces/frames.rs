@@ -32,9 +32,10 @@ impl<S: RefScheme> CacheFrames<S> {
     ///   pages are evicted on the preferred node, then on the others.
     ///
     /// Recently accessed pages are evicted last, pinned ones and those that are not clean never.
-    /// Waits for pages that are being filled at `place`, and for some milliseconds if pages may be
-    /// referenced for only a few steps. Returns `None` if nothing can be evicted: at once if no
-    /// page of `place` is clean or being filled. [`make_clean`](Self::make_clean) may then help.
+    /// Waits for pages that are being filled at `place`. Retries for some milliseconds if the
+    /// references that prevent an eviction may end within a few steps. Returns `None` if nothing
+    /// can be evicted: at once if no page of `place` is clean or being filled.
+    /// [`make_clean`](Self::make_clean) may then help.
     pub fn make_room(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
         if let Place::Prefer(node) | Place::Only(node) = place
             && node >= self.pool().nr_nodes()

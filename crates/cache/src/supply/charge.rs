@@ -1,5 +1,3 @@
-//! Charges to the budget.
-
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{Order, UniqueFrame};
 

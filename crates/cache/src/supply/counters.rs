@@ -1,5 +1,3 @@
-//! Statistics of a cache.
-
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::shard::Shards;
 

@@ -1,5 +1,3 @@
-//! Causes of a failed allocation.
-
 use std::fmt;
 
 use crate::supply::census::{Census, Stays};

@@ -1,5 +1,3 @@
-//! Owner of the files to which leaves belong.
-
 use std::fmt;
 
 use pagewell_frame::UniqueFrame;

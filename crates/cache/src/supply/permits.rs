@@ -3,8 +3,9 @@
 //! Without a limit, many fills together could hold the whole pool, each waiting for one more frame.
 //! So a fill first acquires a reservation for the page, its neighbours and the leaf, before it
 //! holds a claim or a frame. It sleeps until the reservation is granted, or fails if it must not
-//! wait. All reservations together cover at most three quarters of the pool. A fill that needs more
-//! than all the shared credit waits until no reservation uses it, and exceeds the limit.
+//! wait. With two exceptions, all reservations together cover at most three quarters of the pool. A
+//! fill that needs more than all the shared credit waits until no reservation uses it, and exceeds
+//! the limit. The other exception is stated below.
 //!
 //! Half of the credit is divided among the *shards* of the threads. A fill reserves in its thread's
 //! shard, which has a cache line of its own, as long as the shard has credit. The other half, or

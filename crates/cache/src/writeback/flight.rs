@@ -118,10 +118,10 @@ mod imp {
             let done = move |result| lock(&results).push((nr, result));
             // SAFETY: (a) the memory of `spans` is that of frames, which the references of the
             // range keep, or of a chunk of the reserve, which the range owns. The range is in
-            // `runs` until `settle` has taken the result of `done`, or until the drop of the
-            // flight, which first drops `lane`, which waits for all its requests. Neither `lane`
-            // nor `runs` is leaked. (In a fork, `lane` does not wait: requests and memory are the
-            // parent's.)
+            // `runs` until `settle` has taken the result of `done`, or until the flight is dropped.
+            // That drops `lane` first, and the drop of `lane` waits for all its requests. Neither
+            // `lane` nor `runs` is leaked. (In a fork, `lane` does not wait: requests and memory
+            // are the parent's.)
             let request = unsafe { Request::write(start, spans, Box::new(done)) };
             self.lane.submit(self.mapping.job(request));
             match (self.has_hook, self.lane.nr_in_flight()) {

@@ -1,5 +1,3 @@
-//! Page ranges in flight to the backend.
-
 use std::io;
 use std::ops::Range;
 

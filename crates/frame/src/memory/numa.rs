@@ -1,5 +1,3 @@
-//! NUMA nodes of the machine.
-
 #![allow(unsafe_code)] // `sched_getcpu`.
 
 use pagewell_sync::raced::Raced;

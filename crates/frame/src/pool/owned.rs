@@ -98,8 +98,8 @@ impl<T: HasPool> OwnedHold<T> {
     /// # Safety
     ///
     /// (P) `pool` of `shared` always returns the same pool, which exists and does not move as long
-    /// as the value of `shared` exists. (L) During the call a [`PoolOwner`] of `shared` exists: the
-    /// only one that `shared` ever has, later dropped or leaked.
+    /// as the value of `shared` exists. (L) During the call a [`PoolOwner`] of `shared` exists, and
+    /// `shared` never has another one. (The owner may be dropped or leaked later.)
     #[inline(always)]
     pub unsafe fn try_announce(
         shared: &Arc<T>,

@@ -22,8 +22,9 @@ use crate::backend::Sealed;
 /// - E4: The engine drops its `Arc` of the backend, which may be the last, before the completion,
 ///   or for a [`Deferred`](super::Deferred) backend once [`start`](super::Deferred::start) returns.
 /// - E5: In an engine with threads, a backend that hangs blocks only its own requests, as long as
-///   fewer hang than `threads / per_storage` of [`WorkerSettings`](super::WorkerSettings), and with
-///   io_uring than `depth / per_storage` of [`UringSettings`](super::UringSettings). Keys of
+///   the number of backends that hang is less than `threads / per_storage` of
+///   [`WorkerSettings`](super::WorkerSettings). With io_uring, it must also be less than
+///   `depth / per_storage` of [`UringSettings`](super::UringSettings). Keys of
 ///   [`WorkerEngine::call`](super::WorkerEngine::call) count as backends.
 /// - E6: An engine without requests uses no CPU time, once idle threads have ended.
 /// - E7: In a child of `fork`, requests fail with [`Forked`](crate::Forked), or the calling thread

@@ -303,7 +303,7 @@ impl UnlockedFile {
     ///   unavailable.
     /// - The errors of [`FileBackend::open`] for directories and pipes.
     pub fn from_file(file: File, options: &FileOptions) -> io::Result<Self> {
-        // Checks the kind of the file first.
+        // `new` checks the kind of the file, so that check comes first.
         let mut backend = FileBackend::new(file, Access::Read, Direct::Never)?;
         descriptor::check_writable(&backend.file)?;
         let place = Mutex::new(Place::unnamed());

@@ -13,7 +13,8 @@ use pagewell_sync::system;
 
 use super::open::again;
 
-/// Returns `true` if reads generate the contents, whose length may not be `size` (`st_size`).
+/// Returns `true` if the length of the contents may differ from `size` (`st_size`), since reads
+/// generate them (procfs, sysfs, some files of FUSE).
 pub(super) fn has_no_size(file: &File, size: u64) -> io::Result<bool> {
     // Most files of sysfs have the size of a page, whatever their contents.
     let is_page = system::page_bytes().is_some_and(|bytes| bytes as u64 == size);

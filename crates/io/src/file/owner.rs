@@ -56,7 +56,7 @@ impl Owner {
 /// Last assigned name. A child inherits it, and so never assigns an inherited name again.
 static LAST: Word = Word::new(0);
 
-/// Assigns a new name if the word is zero.
+/// Returns the name in the word. If the word is zero, first assigns a new name.
 fn name_in(word: &Word) -> u64 {
     // ORDERING: Relaxed, all three; the numbers publish no other memory. The fork orders them
     // before the accesses of a child.

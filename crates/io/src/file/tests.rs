@@ -50,7 +50,8 @@ fn a_file_that_is_created_has_the_permissions_that_were_asked_for() {
     }
 }
 
-/// The system reports 512 above devices of 4096 bytes. Transfers with the true alignment succeed.
+/// If the reported alignment is too small, such as 512 for a device with blocks of 4096 bytes, the
+/// transfers succeed with the true one.
 #[test]
 fn a_system_that_tells_too_small_an_alignment_is_not_believed_for_long() {
     let dir = pagewell_testkit::scratch::dir();

@@ -10,7 +10,8 @@ use crate::mm::shared::Shared;
 /// Memory spaces in the frames of a cache, into which its files can be mapped.
 pub trait CacheSpaces<S: RefScheme> {
     /// Returns the shared state of all spaces of this cache. All calls return the same state while
-    /// a handle of it or one of its spaces exists.
+    /// a handle of it or one of its spaces exists. While the cache has a companion of another
+    /// crate, each call returns a new state.
     fn spaces(&self) -> Spaces<S>;
 
     /// Creates a space in the frames of this cache, as [`Spaces::space`].

@@ -95,7 +95,8 @@ impl<S: RefScheme> fmt::Debug for Spaces<S> {
 ///   each. A thread reads its own writes.
 /// - [`fork`](Self::fork) is one point in time for all pages but those of files: a fork that
 ///   contains a write also contains all writes that were complete before that write began.
-/// - Pages are zeros until they are written. The bytes of a [`pin`](Self::pin) do not change.
+/// - Pages without a file are zeros until they are written. The bytes of a [`pin`](Self::pin) do
+///   not change.
 /// - Migration and compaction change no readable byte. Accesses of a page being moved wait.
 /// - Dropping a space frees all memory that it does not share with other spaces or pins.
 #[repr(align(128))] // Hits load it: the count of a program's `Arc` around it is on other lines.

@@ -1,5 +1,3 @@
-//! Memory policies: the NUMA nodes for pages of areas.
-
 use pagewell_frame::Place;
 
 use crate::error::ErrorKind;

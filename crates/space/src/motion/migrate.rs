@@ -60,7 +60,7 @@
 //! family without a reference, and F is freed without dropping one. The walks use their own.
 //!
 //! Locks. Step 1 holds the structure lock of the space for reading, for one batch. The walks hold
-//! the family's lock, and claims one at a time. No lock is held during a wait, except for a claim.
+//! the family's lock, and claims one at a time. No wait holds a lock, except waits for claims.
 //!
 //! Verified by `loom_fork_vs_first_walk`, `loom_fork_and_unmap_between_the_walks`,
 //! `loom_undo_vs_fork_and_unmap`, `loom_migrate_vs_write`, `loom_read_vs_migration_there_and_back`,

@@ -1,5 +1,3 @@
-//! Futures of pins.
-
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;

@@ -1,5 +1,3 @@
-//! Futures of reads.
-
 use std::fmt;
 use std::future::Future;
 use std::mem;

@@ -1,5 +1,3 @@
-//! Futures of syncs.
-
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;

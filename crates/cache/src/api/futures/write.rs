@@ -1,5 +1,3 @@
-//! Futures of writes.
-
 use std::fmt;
 use std::future::Future;
 use std::mem;

@@ -22,7 +22,8 @@ pub(super) struct Shortage {
     pub(super) is_raced: bool,
     /// Whether a later pass may find more after transfers in flight have ended.
     pub(super) until_transfers_end: bool,
-    /// Whether a later pass may find something, by cleared accessed bits or more effort.
+    /// Whether a later pass may find more, since this one has cleared accessed bits, or since a
+    /// later one makes more effort.
     pub(super) may_try_harder: bool,
 }
 

@@ -39,7 +39,8 @@ impl Variant {
         }
     }
 
-    /// Fails if this build lacks the variant, or the processor or system a required feature.
+    /// Fails if this build lacks the variant, or if the processor or the system lacks a feature
+    /// that the variant requires.
     pub fn check(self) -> Result<(), Unusable> {
         let is_portable = self == Variant::Portable;
         if is_portable == HAS_ASSEMBLY {

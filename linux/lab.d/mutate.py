@@ -15,6 +15,7 @@ import sys
 
 HEADER = "include/linux/page_ref_lock_bit.h"
 SLOW = "mm/page_ref_lock_bit.c"
+SEND = "include/linux/net.h"
 READ = "mm/filemap_short_read.c"
 COUNT = "mm/migrate_entry_count.h"
 MERGE = "mm/free_contig.c"
@@ -68,15 +69,15 @@ MUTANTS = {
     # Two steps where one is needed.
     "freeze-in-two-steps": (
         HEADER,
-        "return likely(atomic_cmpxchg(ref, count, PAGE_REF_LOCKED) == count);",
-        "if (atomic_read(ref) != count) return false;"
+        "return likely(count > 0 &&\n\t\t      atomic_cmpxchg(ref, count, PAGE_REF_LOCKED) == count);",
+        "if (count <= 0 || atomic_read(ref) != count) return false;"
         " atomic_set(ref, PAGE_REF_LOCKED); return true;",
     ),
     # Freezing to what the baseline freezes to.
     "freeze-to-bare-zero": (
         HEADER,
-        "return likely(atomic_cmpxchg(ref, count, PAGE_REF_LOCKED) == count);",
-        "return atomic_cmpxchg(ref, count, 0) == count;",
+        "return likely(count > 0 &&\n\t\t      atomic_cmpxchg(ref, count, PAGE_REF_LOCKED) == count);",
+        "return count > 0 && atomic_cmpxchg(ref, count, 0) == count;",
     ),
     # A failed try leaves what it added.
     "no-reset": (
@@ -128,22 +129,100 @@ MUTANTS = {
         "\treturn page_ref_lb_try_add_slow(ref, new);",
     ),
     # As in what was posted: from 2^31 references on a page looks locked.
-    "overflow-is-locked": (
+    "saturated-is-locked": (
         HEADER,
         "\treturn (unsigned int)word >= PAGE_REF_LOCKED_MIN;",
         "\treturn word < 0;",
     ),
     # Tries fail then, and their resets forget references.
-    "overflowed-try-fails": (
+    "saturated-try-fails": (
         SLOW,
-        "\tif (new && !page_ref_lb_locked(new))\n\t\treturn true;\n",
+        "\tif (page_ref_lb_in_band(new)) {\n\t\tpage_ref_lb_centre_from(ref, new);\n\t\treturn true;\n\t}\n",
         "",
     ),
     # A negative count is taken for idle, and forgotten.
-    "overflow-is-idle": (
+    "saturated-is-idle": (
         HEADER,
-        "page_ref_lb_locked(old) ? 1 : old + 1",
-        "old <= 0 ? 1 : old + 1",
+        "page_ref_lb_locked(old) ? 1 : (unsigned int)old + 1",
+        "old <= 0 ? 1 : (unsigned int)old + 1",
+    ),
+    # A saturated word is forgotten by a get of an idle page.
+    "saturated-idle-get-centres": (
+        HEADER,
+        "\t\tif (unlikely(page_ref_lb_in_band(old) && page_ref_lb_near_centre(old)))\n\t\t\treturn;\n",
+        "",
+    ),
+    # Tries, gets, and puts leave a saturated word where it is, and count on.
+    "saturated-try-not-centred": (
+        SLOW,
+        "\tif (page_ref_lb_in_band(new)) {\n\t\tpage_ref_lb_centre_from(ref, new);\n\t\treturn true;\n",
+        "\tif (page_ref_lb_in_band(new)) {\n\t\treturn true;\n",
+    ),
+    "saturated-get-unchecked": (
+        HEADER,
+        "\t\tsaturated = atomic_add_negative_relaxed(nr, ref);\n\t}\n\tif (unlikely(saturated))\n",
+        "\t\tsaturated = atomic_add_negative_relaxed(nr, ref);\n\t}\n\tif (saturated && false)\n",
+    ),
+    "saturated-returning-get-unchecked": (
+        HEADER,
+        "\tif (unlikely(new < 0))\n\t\tpage_ref_lb_centre(ref);\n\treturn new;\n",
+        "\treturn new;\n",
+    ),
+    "saturated-sub-unchecked": (
+        HEADER,
+        "\t\tsaturated = atomic_add_negative_relaxed(-nr, ref);\n\t}\n\tif (unlikely(saturated))\n",
+        "\t\tsaturated = atomic_add_negative_relaxed(-nr, ref);\n\t}\n\tif (saturated && false)\n",
+    ),
+    "saturated-put-unchecked": (
+        HEADER,
+        "\telse if (unlikely(old <= nr))\n",
+        "\telse if (unlikely(old == nr))\n",
+    ),
+    "saturated-exact-put-not-centred": (
+        SLOW,
+        "new = page_ref_lb_in_band(old) ? PAGE_REF_SATURATED : old - nr;",
+        "new = page_ref_lb_in_band(old) ? old : old - nr;",
+    ),
+    # A word goes so far off the centre that the bounds do not hold.
+    "saturated-slack-exceeded": (
+        SLOW,
+        "return (unsigned int)word - least <= 2 * PAGE_REF_SAT_SLACK;",
+        "return (unsigned int)word - least <= 4 * PAGE_REF_SAT_SLACK;",
+    ),
+    # The band having been seen does not mean that the page still exists.
+    "saturated-with-store": (
+        SLOW,
+        "\t} while (!atomic_try_cmpxchg_relaxed(ref, &seen, PAGE_REF_SATURATED));\n",
+        "\t\tatomic_set(ref, PAGE_REF_SATURATED);\n\t} while (0);\n",
+    ),
+    # An expected count that wrapped matches the word.
+    "saturated-page-is-frozen": (
+        HEADER,
+        "likely(count > 0 &&\n\t\t      atomic_cmpxchg",
+        "likely(atomic_cmpxchg",
+    ),
+    # Sending it fails for ever, with a warning.
+    "saturated-page-is-not-sent": (
+        SEND,
+        "page_count(page) != 0;",
+        "page_count(page) >= 1;",
+    ),
+    # Much is added, or subtracted, without a check before.
+    "saturated-batch-get-not-looped": (
+        HEADER,
+        "\tif (unlikely(nr > PAGE_REF_TRY_MAX)) {\n\t\tpage_ref_lb_add_live(ref, nr);\n",
+        "\tif (false) {\n\t\tpage_ref_lb_add_live(ref, nr);\n",
+    ),
+    "saturated-batch-put-not-looped": (
+        HEADER,
+        "\tif (unlikely(nr > PAGE_REF_TRY_MAX))\n\t\treturn page_ref_lb_sub_looped(ref, nr) == 0;\n",
+        "",
+    ),
+    # A word that can still leave the band is left alone.
+    "saturated-batch-forgotten": (
+        SLOW,
+        "\t\tif (unlikely(page_ref_lb_near_centre(old)))\n\t\t\treturn;\n",
+        "\t\tif (unlikely(page_ref_lb_in_band(old)))\n\t\t\treturn;\n",
     ),
     # No room below the value that is stored: a stray put makes a free page live.
     "underflow-is-live": (
@@ -513,7 +592,7 @@ MUTANTS = {
 
 # Which suites have to notice the mutants of a file; those of the others are
 # changed for more than one of them.
-SUITES = {HEADER: "page_ref*", SLOW: "page_ref*"}
+SUITES = {HEADER: "page_ref*", SLOW: "page_ref*", SEND: "page_ref*"}
 
 
 # Those that need huge pages, by the beginnings of their names, and the suites for them:

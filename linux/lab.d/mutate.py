@@ -16,6 +16,7 @@ import sys
 HEADER = "include/linux/page_ref_lock_bit.h"
 SLOW = "mm/page_ref_lock_bit.c"
 SEND = "include/linux/net.h"
+DAX = "include/linux/dax.h"
 READ = "mm/filemap_short_read.c"
 COUNT = "mm/migrate_entry_count.h"
 MERGE = "mm/free_contig.c"
@@ -233,9 +234,55 @@ MUTANTS = {
     # Who has the line need not write to a locked word, and does.
     "seen-try-does-not-look": (
         HEADER,
-        "\tif (page_ref_lb_locked(atomic_read(ref)))\n\t\treturn false;\n\n"
-        "\treturn page_ref_word_try_add(ref, nr);",
-        "\treturn page_ref_word_try_add(ref, nr);",
+        "\tif (!page_ref_lb_locked(atomic_read(ref)))\n\t\tgot = page_ref_word_try_add(ref, nr);\n",
+        "\tgot = page_ref_word_try_add(ref, nr);\n",
+    ),
+    # The struct page that was looked at is gone when the try writes to it: no section,
+    # one that begins after the look, and two.
+    "preempted-seen-try": (
+        HEADER,
+        "\tpreempt_disable();\n\tif (!page_ref_lb_locked(atomic_read(ref)))\n"
+        "\t\tgot = page_ref_word_try_add(ref, nr);\n\tpreempt_enable();\n",
+        "\tif (!page_ref_lb_locked(atomic_read(ref)))\n"
+        "\t\tgot = page_ref_word_try_add(ref, nr);\n",
+    ),
+    "preempted-after-the-look": (
+        HEADER,
+        "\tpreempt_disable();\n\tif (!page_ref_lb_locked(atomic_read(ref)))\n"
+        "\t\tgot = page_ref_word_try_add(ref, nr);\n\tpreempt_enable();\n",
+        "\tif (page_ref_lb_locked(atomic_read(ref)))\n\t\treturn false;\n"
+        "\tpreempt_disable();\n\tgot = page_ref_word_try_add(ref, nr);\n\tpreempt_enable();\n",
+    ),
+    "preempted-between-look-and-addition": (
+        HEADER,
+        "\tpreempt_disable();\n\tif (!page_ref_lb_locked(atomic_read(ref)))\n"
+        "\t\tgot = page_ref_word_try_add(ref, nr);\n\tpreempt_enable();\n",
+        "\tpreempt_disable();\n\tgot = !page_ref_lb_locked(atomic_read(ref));\n\tpreempt_enable();\n"
+        "\tif (!got)\n\t\treturn false;\n"
+        "\tpreempt_disable();\n\tgot = page_ref_word_try_add(ref, nr);\n\tpreempt_enable();\n",
+    ),
+    # The same for the second step of a put.
+    "preempted-put": (
+        HEADER,
+        "\tpreempt_disable();\n\told = atomic_fetch_sub(nr, ref);\n",
+        "\tpreempt_disable();\n\told = atomic_fetch_sub(nr, ref);\n"
+        "\tpreempt_enable();\n\tpreempt_disable();\n",
+    ),
+    # A page is taken for idle while a try can still get it.
+    "idle-between-the-steps": (
+        HEADER,
+        "\treturn page_ref_lb_locked(atomic_read(ref));\n",
+        "\treturn page_ref_word_read(ref) == 0;\n",
+    ),
+    "idle-at-zero-alone": (
+        HEADER,
+        "\treturn page_ref_lb_locked(atomic_read(ref));\n",
+        "\treturn atomic_read(ref) == 0;\n",
+    ),
+    "idle-between-the-steps-for-dax": (
+        DAX,
+        "\treturn page && page_ref_idle(page);\n",
+        "\treturn page && page_ref_count(page) == 0;\n",
     ),
     # An underflow is left as it is.
     "underflow-left": (
@@ -592,7 +639,7 @@ MUTANTS = {
 
 # Which suites have to notice the mutants of a file; those of the others are
 # changed for more than one of them.
-SUITES = {HEADER: "page_ref*", SLOW: "page_ref*", SEND: "page_ref*"}
+SUITES = {HEADER: "page_ref*", SLOW: "page_ref*", SEND: "page_ref*", DAX: "page_ref*"}
 
 
 # Those that need huge pages, by the beginnings of their names, and the suites for them:

@@ -343,6 +343,16 @@ MUTANTS = {
         "\t\tpagefault_enable();\n",
         "\t\tcopied = copy_to_iter(buf, bytes, iter);\n",
     ),
+    # A read copies from its page outside of its RCU read-side section.
+    "read-leaves-its-section": (
+        READ,
+        "\t\tvalid = short_read_copy_page(buf, page, offset_in_page(pos), bytes);\n"
+        "\t\tshort_read_at(SHORT_READ_COPIED);\n",
+        "\t\trcu_read_unlock();\n"
+        "\t\tvalid = short_read_copy_page(buf, page, offset_in_page(pos), bytes);\n"
+        "\t\tshort_read_at(SHORT_READ_COPIED);\n"
+        "\t\trcu_read_lock();\n",
+    ),
     # Pages go to a hypervisor while a reader may still load from them.
     "no-wait-before-hand-over": (
         "mm/util.c",

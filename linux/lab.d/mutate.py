@@ -15,6 +15,8 @@ import sys
 
 HEADER = "include/linux/page_ref_lock_bit.h"
 SLOW = "mm/page_ref_lock_bit.c"
+SEND = "include/linux/net.h"
+DAX = "include/linux/dax.h"
 READ = "mm/filemap_short_read.c"
 COUNT = "mm/migrate_entry_count.h"
 MERGE = "mm/free_contig.c"
@@ -68,15 +70,15 @@ MUTANTS = {
     # Two steps where one is needed.
     "freeze-in-two-steps": (
         HEADER,
-        "return likely(atomic_cmpxchg(ref, count, PAGE_REF_LOCKED) == count);",
-        "if (atomic_read(ref) != count) return false;"
+        "return likely(count > 0 &&\n\t\t      atomic_cmpxchg(ref, count, PAGE_REF_LOCKED) == count);",
+        "if (count <= 0 || atomic_read(ref) != count) return false;"
         " atomic_set(ref, PAGE_REF_LOCKED); return true;",
     ),
     # Freezing to what the baseline freezes to.
     "freeze-to-bare-zero": (
         HEADER,
-        "return likely(atomic_cmpxchg(ref, count, PAGE_REF_LOCKED) == count);",
-        "return atomic_cmpxchg(ref, count, 0) == count;",
+        "return likely(count > 0 &&\n\t\t      atomic_cmpxchg(ref, count, PAGE_REF_LOCKED) == count);",
+        "return count > 0 && atomic_cmpxchg(ref, count, 0) == count;",
     ),
     # A failed try leaves what it added.
     "no-reset": (
@@ -128,22 +130,100 @@ MUTANTS = {
         "\treturn page_ref_lb_try_add_slow(ref, new);",
     ),
     # As in what was posted: from 2^31 references on a page looks locked.
-    "overflow-is-locked": (
+    "saturated-is-locked": (
         HEADER,
         "\treturn (unsigned int)word >= PAGE_REF_LOCKED_MIN;",
         "\treturn word < 0;",
     ),
     # Tries fail then, and their resets forget references.
-    "overflowed-try-fails": (
+    "saturated-try-fails": (
         SLOW,
-        "\tif (new && !page_ref_lb_locked(new))\n\t\treturn true;\n",
+        "\tif (page_ref_lb_in_band(new)) {\n\t\tpage_ref_lb_centre_from(ref, new);\n\t\treturn true;\n\t}\n",
         "",
     ),
     # A negative count is taken for idle, and forgotten.
-    "overflow-is-idle": (
+    "saturated-is-idle": (
         HEADER,
-        "page_ref_lb_locked(old) ? 1 : old + 1",
-        "old <= 0 ? 1 : old + 1",
+        "page_ref_lb_locked(old) ? 1 : (unsigned int)old + 1",
+        "old <= 0 ? 1 : (unsigned int)old + 1",
+    ),
+    # A saturated word is forgotten by a get of an idle page.
+    "saturated-idle-get-centres": (
+        HEADER,
+        "\t\tif (unlikely(page_ref_lb_in_band(old) && page_ref_lb_near_centre(old)))\n\t\t\treturn;\n",
+        "",
+    ),
+    # Tries, gets, and puts leave a saturated word where it is, and count on.
+    "saturated-try-not-centred": (
+        SLOW,
+        "\tif (page_ref_lb_in_band(new)) {\n\t\tpage_ref_lb_centre_from(ref, new);\n\t\treturn true;\n",
+        "\tif (page_ref_lb_in_band(new)) {\n\t\treturn true;\n",
+    ),
+    "saturated-get-unchecked": (
+        HEADER,
+        "\t\tsaturated = atomic_add_negative_relaxed(nr, ref);\n\t}\n\tif (unlikely(saturated))\n",
+        "\t\tsaturated = atomic_add_negative_relaxed(nr, ref);\n\t}\n\tif (saturated && false)\n",
+    ),
+    "saturated-returning-get-unchecked": (
+        HEADER,
+        "\tif (unlikely(new < 0))\n\t\tpage_ref_lb_centre(ref);\n\treturn new;\n",
+        "\treturn new;\n",
+    ),
+    "saturated-sub-unchecked": (
+        HEADER,
+        "\t\tsaturated = atomic_add_negative_relaxed(-nr, ref);\n\t}\n\tif (unlikely(saturated))\n",
+        "\t\tsaturated = atomic_add_negative_relaxed(-nr, ref);\n\t}\n\tif (saturated && false)\n",
+    ),
+    "saturated-put-unchecked": (
+        HEADER,
+        "\telse if (unlikely(old <= nr))\n",
+        "\telse if (unlikely(old == nr))\n",
+    ),
+    "saturated-exact-put-not-centred": (
+        SLOW,
+        "new = page_ref_lb_in_band(old) ? PAGE_REF_SATURATED : old - nr;",
+        "new = page_ref_lb_in_band(old) ? old : old - nr;",
+    ),
+    # A word goes so far off the centre that the bounds do not hold.
+    "saturated-slack-exceeded": (
+        SLOW,
+        "return (unsigned int)word - least <= 2 * PAGE_REF_SAT_SLACK;",
+        "return (unsigned int)word - least <= 4 * PAGE_REF_SAT_SLACK;",
+    ),
+    # The band having been seen does not mean that the page still exists.
+    "saturated-with-store": (
+        SLOW,
+        "\t} while (!atomic_try_cmpxchg_relaxed(ref, &seen, PAGE_REF_SATURATED));\n",
+        "\t\tatomic_set(ref, PAGE_REF_SATURATED);\n\t} while (0);\n",
+    ),
+    # An expected count that wrapped matches the word.
+    "saturated-page-is-frozen": (
+        HEADER,
+        "likely(count > 0 &&\n\t\t      atomic_cmpxchg",
+        "likely(atomic_cmpxchg",
+    ),
+    # Sending it fails for ever, with a warning.
+    "saturated-page-is-not-sent": (
+        SEND,
+        "page_count(page) != 0;",
+        "page_count(page) >= 1;",
+    ),
+    # Much is added, or subtracted, without a check before.
+    "saturated-batch-get-not-looped": (
+        HEADER,
+        "\tif (unlikely(nr > PAGE_REF_TRY_MAX)) {\n\t\tpage_ref_lb_add_live(ref, nr);\n",
+        "\tif (false) {\n\t\tpage_ref_lb_add_live(ref, nr);\n",
+    ),
+    "saturated-batch-put-not-looped": (
+        HEADER,
+        "\tif (unlikely(nr > PAGE_REF_TRY_MAX))\n\t\treturn page_ref_lb_sub_looped(ref, nr) == 0;\n",
+        "",
+    ),
+    # A word that can still leave the band is left alone.
+    "saturated-batch-forgotten": (
+        SLOW,
+        "\t\tif (unlikely(page_ref_lb_near_centre(old)))\n\t\t\treturn;\n",
+        "\t\tif (unlikely(page_ref_lb_in_band(old)))\n\t\t\treturn;\n",
     ),
     # No room below the value that is stored: a stray put makes a free page live.
     "underflow-is-live": (
@@ -154,9 +234,55 @@ MUTANTS = {
     # Who has the line need not write to a locked word, and does.
     "seen-try-does-not-look": (
         HEADER,
-        "\tif (page_ref_lb_locked(atomic_read(ref)))\n\t\treturn false;\n\n"
-        "\treturn page_ref_word_try_add(ref, nr);",
-        "\treturn page_ref_word_try_add(ref, nr);",
+        "\tif (!page_ref_lb_locked(atomic_read(ref)))\n\t\tgot = page_ref_word_try_add(ref, nr);\n",
+        "\tgot = page_ref_word_try_add(ref, nr);\n",
+    ),
+    # The struct page that was looked at is gone when the try writes to it: no section,
+    # one that begins after the look, and two.
+    "preempted-seen-try": (
+        HEADER,
+        "\tpreempt_disable();\n\tif (!page_ref_lb_locked(atomic_read(ref)))\n"
+        "\t\tgot = page_ref_word_try_add(ref, nr);\n\tpreempt_enable();\n",
+        "\tif (!page_ref_lb_locked(atomic_read(ref)))\n"
+        "\t\tgot = page_ref_word_try_add(ref, nr);\n",
+    ),
+    "preempted-after-the-look": (
+        HEADER,
+        "\tpreempt_disable();\n\tif (!page_ref_lb_locked(atomic_read(ref)))\n"
+        "\t\tgot = page_ref_word_try_add(ref, nr);\n\tpreempt_enable();\n",
+        "\tif (page_ref_lb_locked(atomic_read(ref)))\n\t\treturn false;\n"
+        "\tpreempt_disable();\n\tgot = page_ref_word_try_add(ref, nr);\n\tpreempt_enable();\n",
+    ),
+    "preempted-between-look-and-addition": (
+        HEADER,
+        "\tpreempt_disable();\n\tif (!page_ref_lb_locked(atomic_read(ref)))\n"
+        "\t\tgot = page_ref_word_try_add(ref, nr);\n\tpreempt_enable();\n",
+        "\tpreempt_disable();\n\tgot = !page_ref_lb_locked(atomic_read(ref));\n\tpreempt_enable();\n"
+        "\tif (!got)\n\t\treturn false;\n"
+        "\tpreempt_disable();\n\tgot = page_ref_word_try_add(ref, nr);\n\tpreempt_enable();\n",
+    ),
+    # The same for the second step of a put.
+    "preempted-put": (
+        HEADER,
+        "\tpreempt_disable();\n\told = atomic_fetch_sub(nr, ref);\n",
+        "\tpreempt_disable();\n\told = atomic_fetch_sub(nr, ref);\n"
+        "\tpreempt_enable();\n\tpreempt_disable();\n",
+    ),
+    # A page is taken for idle while a try can still get it.
+    "idle-between-the-steps": (
+        HEADER,
+        "\treturn page_ref_lb_locked(atomic_read(ref));\n",
+        "\treturn page_ref_word_read(ref) == 0;\n",
+    ),
+    "idle-at-zero-alone": (
+        HEADER,
+        "\treturn page_ref_lb_locked(atomic_read(ref));\n",
+        "\treturn atomic_read(ref) == 0;\n",
+    ),
+    "idle-between-the-steps-for-dax": (
+        DAX,
+        "\treturn page && page_ref_idle(page);\n",
+        "\treturn page && page_ref_count(page) == 0;\n",
     ),
     # An underflow is left as it is.
     "underflow-left": (
@@ -216,6 +342,16 @@ MUTANTS = {
         "\t\tpagefault_disable();\n\t\tcopied = copy_to_iter(buf, bytes, iter);\n"
         "\t\tpagefault_enable();\n",
         "\t\tcopied = copy_to_iter(buf, bytes, iter);\n",
+    ),
+    # A read copies from its page outside of its RCU read-side section.
+    "read-leaves-its-section": (
+        READ,
+        "\t\tvalid = short_read_copy_page(buf, page, offset_in_page(pos), bytes);\n"
+        "\t\tshort_read_at(SHORT_READ_COPIED);\n",
+        "\t\trcu_read_unlock();\n"
+        "\t\tvalid = short_read_copy_page(buf, page, offset_in_page(pos), bytes);\n"
+        "\t\tshort_read_at(SHORT_READ_COPIED);\n"
+        "\t\trcu_read_lock();\n",
     ),
     # Pages go to a hypervisor while a reader may still load from them.
     "no-wait-before-hand-over": (
@@ -513,7 +649,7 @@ MUTANTS = {
 
 # Which suites have to notice the mutants of a file; those of the others are
 # changed for more than one of them.
-SUITES = {HEADER: "page_ref*", SLOW: "page_ref*"}
+SUITES = {HEADER: "page_ref*", SLOW: "page_ref*", SEND: "page_ref*", DAX: "page_ref*"}
 
 
 # Those that need huge pages, by the beginnings of their names, and the suites for them:

@@ -224,6 +224,12 @@ MUTANTS = {
         "\t\tif (unlikely(page_ref_lb_near_centre(old)))\n\t\t\treturn;\n",
         "\t\tif (unlikely(page_ref_lb_in_band(old)))\n\t\t\treturn;\n",
     ),
+    # The loop for many adds to a locked word: enough of these make a free page live.
+    "many-added-to-a-locked-page": (
+        SLOW,
+        "\t\tif (unlikely(!page_ref_lb_has(old, 1))) {\n\t\t\tpage_ref_lb_warn_add(old, nr);\n",
+        "\t\tif (false) {\n\t\t\tpage_ref_lb_warn_add(old, nr);\n",
+    ),
     # No room below the value that is stored: a stray put makes a free page live.
     "underflow-is-live": (
         HEADER,

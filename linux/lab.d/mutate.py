@@ -152,6 +152,12 @@ MUTANTS = {
         "\t\tif (unlikely(page_ref_lb_in_band(old) && page_ref_lb_near_centre(old)))\n\t\t\treturn;\n",
         "",
     ),
+    # Such a get counts on in the saturated band.
+    "saturated-idle-get-unchecked": (
+        HEADER,
+        "\t\tif (unlikely(new < 0))\n\t\t\tnew = PAGE_REF_SATURATED;\n",
+        "",
+    ),
     # Tries, gets, and puts leave a saturated word where it is, and count on.
     "saturated-try-not-centred": (
         SLOW,
@@ -212,6 +218,11 @@ MUTANTS = {
         HEADER,
         "\tif (unlikely(nr > PAGE_REF_TRY_MAX)) {\n\t\tpage_ref_lb_add_live(ref, nr);\n",
         "\tif (false) {\n\t\tpage_ref_lb_add_live(ref, nr);\n",
+    ),
+    "saturated-batch-sub-not-looped": (
+        HEADER,
+        "\tif (unlikely(nr > PAGE_REF_TRY_MAX)) {\n\t\tpage_ref_lb_sub_looped(ref, nr);\n",
+        "\tif (false) {\n\t\tpage_ref_lb_sub_looped(ref, nr);\n",
     ),
     "saturated-batch-put-not-looped": (
         HEADER,

@@ -241,12 +241,6 @@ MUTANTS = {
         "\t\tif (unlikely(new < 0 || page_ref_lb_in_band(old)))\n",
         "\t\tif (true)\n",
     ),
-    # The least locked value is taken for a saturated one.
-    "saturated-beyond-the-band": (
-        HEADER,
-        "return (unsigned int)word - PAGE_REF_SAT_MIN < PAGE_REF_LOCKED_MIN - PAGE_REF_SAT_MIN;",
-        "return (unsigned int)word - PAGE_REF_SAT_MIN <= PAGE_REF_LOCKED_MIN - PAGE_REF_SAT_MIN;",
-    ),
     # The loop for many adds to a locked word: enough of these make a free page live.
     "many-added-to-a-locked-page": (
         SLOW,

@@ -153,6 +153,12 @@ MUTANTS = {
         "\t\tif (unlikely(page_ref_lb_in_band(old) && page_ref_lb_near_centre(old)))\n\t\t\treturn;\n",
         "",
     ),
+    # Such a get counts on in the saturated band.
+    "saturated-idle-get-unchecked": (
+        HEADER,
+        "\t\tif (unlikely(new < 0))\n\t\t\tnew = PAGE_REF_SATURATED;\n",
+        "",
+    ),
     # Tries, gets, and puts leave a saturated word where it is, and count on.
     "saturated-try-not-centred": (
         SLOW,
@@ -214,6 +220,11 @@ MUTANTS = {
         "\tif (unlikely(nr > PAGE_REF_TRY_MAX)) {\n\t\tpage_ref_lb_add_live(ref, nr);\n",
         "\tif (false) {\n\t\tpage_ref_lb_add_live(ref, nr);\n",
     ),
+    "saturated-batch-sub-not-looped": (
+        HEADER,
+        "\tif (unlikely(nr > PAGE_REF_TRY_MAX)) {\n\t\tpage_ref_lb_sub_looped(ref, nr);\n",
+        "\tif (false) {\n\t\tpage_ref_lb_sub_looped(ref, nr);\n",
+    ),
     "saturated-batch-put-not-looped": (
         HEADER,
         "\tif (unlikely(nr > PAGE_REF_TRY_MAX))\n\t\treturn page_ref_lb_sub_looped(ref, nr) == 0;\n",
@@ -224,6 +235,18 @@ MUTANTS = {
         SLOW,
         "\t\tif (unlikely(page_ref_lb_near_centre(old)))\n\t\t\treturn;\n",
         "\t\tif (unlikely(page_ref_lb_in_band(old)))\n\t\t\treturn;\n",
+    ),
+    # It saturates a count that is far below 2^31: the page leaks.
+    "saturated-batch-too-early": (
+        SLOW,
+        "\t\tif (unlikely(new < 0 || page_ref_lb_in_band(old)))\n",
+        "\t\tif (true)\n",
+    ),
+    # The loop for many adds to a locked word: enough of these make a free page live.
+    "many-added-to-a-locked-page": (
+        SLOW,
+        "\t\tif (unlikely(!page_ref_lb_has(old, 1))) {\n\t\t\tpage_ref_lb_warn_add(old, nr);\n",
+        "\t\tif (false) {\n\t\t\tpage_ref_lb_warn_add(old, nr);\n",
     ),
     # No room below the value that is stored: a stray put makes a free page live.
     "underflow-is-live": (

@@ -482,7 +482,7 @@ MUTANTS = {
     # What was known is lost between the walks, or when a move is tried again.
     "entries-lost-between-the-walks": (
         "mm/migrate.c",
-        "*entries = dst->index;",
+        "*entries = dst->migrate_entries;",
         "*entries = migrate_entries_begin(dst);",
     ),
     "entries-lost-by-a-retry": (

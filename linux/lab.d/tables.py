@@ -256,7 +256,7 @@ def covers(path):
 
     benches = {where[0] for where in figures}
     if "refcount" in benches:
-        table("cover/page-ref-lock-bit.md", "case, millions a second", "one thread", "two threads")
+        table("cover/page-ref-frozen.md", "case, millions a second", "one thread", "two threads")
         for what, case, block in COUNT_ROWS:
             file_bytes = 2097152 if case == "truncate" else 0
             line(what, *(cell(lambda value: significant(value / 1e6, 4), "refcount", case, block, file_bytes, threads)

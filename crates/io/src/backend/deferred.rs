@@ -13,7 +13,7 @@ use super::request::{Kind, Request};
 /// buffers. Engines submit any number of concurrent requests.
 pub trait Deferred: Debug + Send + Sync {
     /// Accepts `request`, and calls [`Request::complete`] when it is done, on any thread, perhaps
-    /// before this function returns. It should not block its caller. A dropped request fails.
+    /// before this function returns. This function should not block. A dropped request fails.
     fn start(&self, request: Request);
 }
 
@@ -21,7 +21,7 @@ pub trait Deferred: Debug + Send + Sync {
 ///
 /// [`Backend::raw_file`](crate::Backend::raw_file) returns it. Only this crate implements the
 /// trait; a backend that merely wraps such a file may return it. If `begin` returns `false`, a
-/// thread that may block performs it by the backend's own calls.
+/// thread that may block performs the request by the backend's own calls.
 pub trait RawFile: Sealed + Debug + Send + Sync {
     /// Admits `request`, a read or a write, for transfer by the descriptor, as a whole or in
     /// consecutive parts. After `true`, the caller must call [`end`](Self::end) when the last part
@@ -47,7 +47,7 @@ pub trait RawFile: Sealed + Debug + Send + Sync {
 }
 
 /// Prevents implementations outside this crate: engines rely on the descriptor of a [`RawFile`],
-/// and the cache relies on the contexts of an engine.
+/// and the cache relies on an engine's submission contexts.
 #[expect(
     unnameable_types,
     reason = "that nobody else can name it is what it is for"

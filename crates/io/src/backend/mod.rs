@@ -1,6 +1,6 @@
 //! Contract between the cache and every backend.
 //!
-//! Of a backend, the cache relies on the contract of [`Backend`] only.
+//! The cache relies on no property of a backend except the contract of [`Backend`].
 
 mod contract;
 #[cfg(not(loom))]

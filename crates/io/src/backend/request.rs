@@ -12,8 +12,8 @@
 //! - R3: Code that has passed the memory to the system keeps the request until the system no longer
 //!   uses the memory: in the ring's list of jobs for io_uring, on the stack for a blocking call. A
 //!   leaked ring (`mem::forget`) leaks its requests, whose memory stays valid by R1.
-//! - R4: Safe code accesses the memory only as [`RacyBytes`] or [`RacySource`] that borrow from the
-//!   request ([`Request::buffers`]), so not after it has completed the request.
+//! - R4: Safe code accesses the memory only as [`RacyBytes`] or [`RacySource`]. They borrow from
+//!   the request ([`Request::buffers`]), which its completion consumes.
 
 #![allow(unsafe_code)] // The promise that memory is valid is made and used here.
 
@@ -186,7 +186,7 @@ impl Request {
         self.nr_done
     }
 
-    /// Returns the memory of a read that is not filled yet. Empty for other kinds.
+    /// Returns the part of a read's memory that is not filled yet. Empty for other kinds.
     #[must_use]
     pub fn buffers(&self) -> Vec<RacyBytes<'_>> {
         if self.kind != Kind::Read {
@@ -196,7 +196,7 @@ impl Request {
         unsafe { self.spans.racy() }
     }
 
-    /// Returns the memory of a write that is not written yet. Empty for other kinds.
+    /// Returns the part of a write's memory that is not written yet. Empty for other kinds.
     #[must_use]
     pub fn sources(&self) -> Vec<RacySource<'_>> {
         if self.kind != Kind::Write {

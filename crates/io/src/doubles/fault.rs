@@ -106,7 +106,7 @@ impl<B: Backend> FaultBackend<B> {
         })
     }
 
-    /// Wraps `inner`. `script` receives every [`Operation`]. A fault that does not fit panics.
+    /// Wraps `inner`. `script` receives every [`Operation`]. A call panics if its fault is unfit.
     pub fn with_script(
         inner: B,
         script: impl Fn(&Operation) -> Fault + Send + Sync + 'static,

@@ -10,9 +10,9 @@ pub struct UringSettings {
     pub depth: u32,
     /// Maximum number of these requests of one backend; at least one.
     pub per_storage: usize,
-    /// Maximum time for which the drop of an engine waits for such requests. Then it prints a line
-    /// on standard error, and the engine's thread continues until they complete. Completions that
-    /// are code of the program run on other threads, possibly after the drop.
+    /// Maximum time for which the drop of an engine waits for these requests. After this time, it
+    /// prints a line on standard error, and the engine's thread continues until they complete.
+    /// Completions that are code of the program run on other threads, possibly after the drop.
     pub close_timeout: Duration,
 }
 

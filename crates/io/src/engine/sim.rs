@@ -118,7 +118,7 @@ enum Plan {
         after: usize,
         errno: i32,
     },
-    /// The transfer's other position is derived from this random number.
+    /// The position of the misdirected transfer is derived from this random number.
     Misdirect(u64),
 }
 

@@ -41,7 +41,7 @@ const MAX_THREADS: usize = 64;
 
 const TICK: Duration = Duration::from_millis(1);
 
-/// Successive ticks without a removed waker after which the watcher ends its watch.
+/// Number of successive ticks without a removed waker after which the watcher ends its watch.
 const QUIET_TICKS: u32 = 10;
 
 /// Time after which a thread without a role ends.

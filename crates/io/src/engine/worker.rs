@@ -1,8 +1,8 @@
 //! Threads for the blocking calls of backends.
 //!
-//! They start on demand, and end when idle. Each backend may occupy a bounded number, so a few that
-//! hang leave threads for others. In a child of `fork`, the threads do not exist and the lock may
-//! stay locked, so public functions that lock, except `nr_threads`, check the process first.
+//! They start on demand, and end when idle. Each backend may occupy a bounded number, so a few hung
+//! backends leave threads for others. In a child of `fork`, the threads do not exist and the lock
+//! may stay locked, so public functions that lock, except `nr_threads`, check the process first.
 
 use std::fmt;
 use std::io;
@@ -55,7 +55,7 @@ struct Shared {
     settings: WorkerSettings,
     state: Mutex<State>,
     changed: Condvar,
-    /// Number of the next starts of threads that fail.
+    /// The next `nr_failing` attempts to start a thread fail.
     #[cfg(test)]
     nr_failing: std::sync::atomic::AtomicUsize,
 }

@@ -126,7 +126,7 @@ pub(crate) fn write(
     write_parts(file, bufs, pos, unit)
 }
 
-/// Other writes and resizes are excluded. A partial tail block first makes the file too long.
+/// The caller holds the gate alone. A partial tail block first makes the file too long.
 fn write_parts(
     file: &impl Blocks,
     bufs: &[RacySource<'_>],
@@ -172,7 +172,7 @@ fn write_parts(
     }
 }
 
-/// Reads a block, and zeros its bytes past the end of the file. Fails if the read stops before.
+/// Reads a block, and zeros its bytes past the file's end. Fails if the read stops before that end.
 fn read_block(file: &impl Blocks, bytes: RacyBytes<'_>, pos: u64, unit: usize) -> io::Result<()> {
     let nr = file.read(&[bytes], pos, unit)?;
     if nr < bytes.len() && !file.ends_at(pos + nr as u64) {
@@ -202,8 +202,8 @@ impl<'b, 'a, B: Into<RacySource<'a>> + Copy> Cursor<'b, B> {
         Self { bufs, off: 0 }
     }
 
-    /// Calls `with` for each buffer with some of the next `len` bytes, and passes the buffer, the
-    /// offset in it, the number of bytes there, and the number of bytes in earlier buffers.
+    /// Calls `with` for each buffer that has some of the next `len` bytes: with the buffer, their
+    /// offset in it, their number, and the number of these `len` bytes that are in earlier buffers.
     fn each(&mut self, len: usize, mut with: impl FnMut(B, usize, usize, usize)) {
         let mut nr_done = 0;
         while nr_done < len {

@@ -16,7 +16,7 @@ use crate::backend::{Buffered, Transfers};
 /// Policy for direct I/O of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direct {
-    /// Direct if the file system reports an alignment up to 4096 and permits it, else buffered.
+    /// Direct if the file system permits it and reports an alignment up to 4096, else buffered.
     Auto,
     /// Always direct. If the file system reports no alignment, transfers are aligned to 4096 bytes.
     /// If it requires more or rejects direct I/O, the open or the transfer fails.

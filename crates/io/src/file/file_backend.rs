@@ -292,7 +292,7 @@ impl UnlockedFile {
     ///
     /// Duplicates of the descriptor share the lock and the mode of transfers (`O_DIRECT`), which
     /// becomes that of the options once the file is locked. The program must not change the file
-    /// through them, nor may another process open them for writing by this function.
+    /// through a duplicate, nor may another process pass one to this function.
     ///
     /// # Errors
     ///
@@ -344,8 +344,8 @@ impl UnlockedFile {
     }
 
     /// Locks the file like [`lock`](Self::lock), but returns the file, still open, with an error.
-    /// The program can retry, and need not close the descriptor: that would release all `F_SETLK`
-    /// locks that other code of this process, such as SQLite, holds on the file.
+    /// The program can retry, and need not close the descriptor: a close would release all
+    /// `F_SETLK` locks that other code of this process, such as SQLite, holds on the file.
     #[allow(clippy::result_large_err)] // The file itself; opens are rare.
     pub fn lock_or_keep(mut self) -> Result<Option<FileBackend>, (Self, io::Error)> {
         if let Err(error) = self.acquire() {

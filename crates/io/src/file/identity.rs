@@ -7,7 +7,7 @@
 //! | evidence | if it differs | if it is equal |
 //! |---|---|---|
 //! | file handle (`name_to_handle_at(2)`) | different files | same file |
-//! | comparison-only handle (`AT_HANDLE_FID`) | different files | no proof: may be the inode's |
+//! | comparison handle (`AT_HANDLE_FID`) | different files | no proof: may be the inode number |
 //! | birth time | different files | no proof: clones share it |
 //! | size, modification time | different files, unless concurrently changed | no proof |
 //! | lock of the open file | not visible via the new file: different files | visible: no proof |

@@ -12,7 +12,7 @@ use std::path::Path;
 /// Opens the file at `path` with these flags of `open(2)`. A new file gets the permissions `mode`,
 /// less the umask. `O_NONBLOCK` prevents the open of a pipe from blocking, and is cleared
 /// afterwards, since FUSE passes it on with every read. If another process has a lease of the file,
-/// this open may fail. Its repetition without the flag may block (`fcntl(2)`, "Leases").
+/// an open with the flag may fail. The repetition without it may block (`fcntl(2)`, "Leases").
 pub(super) fn at_path(path: &Path, flags: libc::c_int, mode: libc::c_uint) -> io::Result<File> {
     let name = c_string(path.as_os_str().as_bytes())?;
     in_directory(None, &name, path, flags, mode)

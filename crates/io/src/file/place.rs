@@ -1,7 +1,7 @@
 //! Directory entry of an open file, and its durability.
 //!
-//! The kernel resolves the path itself, by its rules for links (such as `protected_symlinks`). This
-//! walk finds the entry, whose directory a sync must include.
+//! The kernel resolves the path itself, by its rules for links (such as `protected_symlinks`). A
+//! separate walk ([`find`]) finds the entry, whose directory a sync must include.
 
 #![allow(unsafe_code)] // Calls relative to a directory, which the standard library does not have.
 

@@ -48,7 +48,7 @@ impl VolatileDevice {
     }
 
     /// Makes files that are opened later use direct transfers, of whole blocks of `alignment`
-    /// bytes. Panics unless that is a power of two from 512 to 4096. A partial tail block is
+    /// bytes. Panics unless `alignment` is a power of two from 512 to 4096. A partial tail block is
     /// written whole, and then the size is set. A crash in between may leave the file too long,
     /// with zeros at its end.
     #[cfg(not(loom))]
@@ -140,8 +140,8 @@ impl VolatileDevice {
         self.state.lock().failures = nr;
     }
 
-    /// Makes the power fail during the change or sync that follows `nr` more of them. That call and
-    /// all later I/O fail. The failed change may survive; a failed sync makes nothing durable.
+    /// Makes the power fail in the change or sync after the next `nr` ones. That call and all later
+    /// I/O fail. The failed change may survive; a failed sync makes nothing durable.
     pub fn power_off_after(&self, nr: u64) {
         self.state.lock().power_off_after(nr);
     }

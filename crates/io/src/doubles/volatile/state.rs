@@ -10,7 +10,7 @@ use super::directory::{Directory, Inode};
 use crate::backend::FileId;
 use crate::doubles::rng::Rng;
 
-/// Device number of the first simulated device; no real one has it. Later ones count down.
+/// Device number of the first simulated device. No real device has it. Later numbers descend.
 const FIRST_DEVICE: u64 = u64::MAX - 1;
 
 #[derive(Clone, Debug)]
@@ -202,7 +202,7 @@ impl State {
         }
     }
 
-    /// Performs a change. If the power fails during it, it fails, but may survive the crash.
+    /// Performs a change. If the power fails during it, the call fails, but the change may survive.
     pub(super) fn change<T>(
         &mut self,
         change: impl FnOnce(&mut Self) -> io::Result<T>,

@@ -136,7 +136,7 @@ impl<'p> UringLane<'p> {
         self.settle_all(outcomes)
     }
 
-    /// Records that threads completed `nr_done` jobs in all. Returns the number of new ones.
+    /// Records that threads completed `nr_done` jobs in all. Returns how many are newly completed.
     fn look_at_handed(&mut self, nr_done: usize) -> usize {
         let nr_new = nr_done - self.nr_told;
         self.nr_told = nr_done;

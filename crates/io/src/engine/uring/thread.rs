@@ -16,7 +16,7 @@
 //! event descriptor. If a submitter locks before (a), the thread takes its job. Otherwise the
 //! submitter wakes the thread if it is parked. A job beyond the limits is taken after a completion.
 //!
-//! Closing always writes the event, since the thread reaps its read before it ends ([`Turn`]).
+//! Closing always writes the event: the thread ends only after its read of the event ([`Turn`]).
 
 #![allow(unsafe_code)] // The event descriptor, and its read in the ring.
 
@@ -64,7 +64,7 @@ enum Phase {
     Running,
     /// The thread completes its jobs and ends.
     Closing,
-    /// The kernel rejects calls on the ring. The workers get the jobs that it does not have.
+    /// The kernel rejects calls on the ring. The workers get all jobs that are not in the kernel.
     Unusable,
 }
 
@@ -170,8 +170,8 @@ pub(super) struct Handle {
 
 impl Handle {
     /// Closes the inbox and joins the thread, which first completes its jobs. Returns `false` if
-    /// that takes longer than `timeout`, or than [`MIN_JOIN`] if that is longer and the thread has
-    /// no requests. Returns `true` without a join if the thread itself makes this call.
+    /// the thread has not ended after `timeout`, raised to at least [`MIN_JOIN`] if it has no
+    /// requests. Returns `true` without a join if the thread itself makes this call.
     pub(super) fn end(self, timeout: Duration) -> bool {
         self.inbox.close();
         // `thread::current` is unavailable while an exiting thread drops its thread-locals.

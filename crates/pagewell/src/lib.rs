@@ -25,10 +25,10 @@
 //! ```
 //!
 //! Programs can also write files through the cache ([`OpenOptions`]). A write is visible at once to
-//! reads through all handles of the same cache, and it is durable after [`File::sync_data`].
+//! reads through all handles of the same cache, and durable after a successful [`File::sync_data`].
 //!
 //! Programs leave out the type parameter `S`, like the allocator of a `Vec`. It selects the
-//! algorithm that counts references. The feature `baselines` adds a second one, for comparison.
+//! algorithm that counts references. The feature `baselines` adds two others, for comparison.
 //!
 //! A program can also read a page in place without a pin ([`File::view`]), and can check later that
 //! the page has not changed since ([`File::is_unchanged`]), for example while it follows pointers

@@ -1,8 +1,8 @@
 //! Eviction policy: chooses the pages to evict from metadata alone.
 //!
 //! The page cache drives this code, and so does the simulator, which has no page contents. The
-//! input is the frames, the accessed bits of their pages, and for each returning page the time
-//! since its eviction. A hit only sets the page's accessed bit if it is clear. A fill leaves a
+//! input is the frames, the accessed bits of their pages, and the time and queue of each returning
+//! page's eviction. A hit only sets the page's accessed bit if it is clear. A fill leaves a
 //! [note](Notes) for its frame. A thread that needs frames calls [`Policy::evict`] under the
 //! cache's lock.
 //!

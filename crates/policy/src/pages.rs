@@ -30,6 +30,6 @@ pub trait Pages {
     fn evict(&mut self, frame: u32, ghost: Ghost) -> Result<(), Stays>;
 
     /// Prefetches data for the next calls for this frame. Called with `level` 0, 1 and 2 in turn:
-    /// level 0 is found by the frame's number, each other level by the previous one.
+    /// level 0 is found by the frame's number, each other by the data of the previous level.
     fn prefetch(&mut self, frame: u32, level: u8);
 }

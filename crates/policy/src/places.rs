@@ -2,8 +2,8 @@
 //!
 //! Invariants.
 //! - I1: each frame that is not popped is in exactly one queue, at one position.
-//! - I2: the size of `Window` and `Main` is in frames of their pages, of the others in entries.
-//! - I3: a frame has at most two entries. A second one is *taken*: it stands for another frame.
+//! - I2: in `sizes`, `Window` and `Main` count frames (at most 128 per page), the others entries.
+//! - I3: a frame has at most two entries. An older one is *taken*: it stands for another frame.
 //!
 //! The entry of a page that moves to another frame keeps its position, and still names the old
 //! frame. `taken` maps it to the new one, and the old frame later gets another entry, with the

@@ -128,7 +128,7 @@ impl Rings {
             self.since[self.next[ring.head as usize] as usize]
         };
         let span = u64::from(next.since(since)) * u64::from(ring.first) / CHUNK as u64;
-        // The result is too small after a very long time without a pass, since epochs wrap.
+        // The result is too small after 2^28 evictions without a pop, since epochs wrap.
         now.since(since).saturating_sub(span as u32)
     }
 

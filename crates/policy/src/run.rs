@@ -24,7 +24,7 @@ const FEW: usize = 4;
 /// Maximum length of a chain of page moves that is followed at once.
 const MOST_MOVES: usize = 64;
 
-/// A pass for `nr` frames leaves a queue after `STAYING * nr + SOME_STAYING` unevictable pages.
+/// A pass for `nr` frames may leave a queue after `STAYING * nr + SOME_STAYING` unevictable pages.
 const STAYING: u32 = 2;
 const SOME_STAYING: u32 = 16;
 
@@ -203,7 +203,7 @@ impl<'r, P: Pages> Run<'r, P> {
         }
     }
 
-    /// Like [`Run::settle`]. If the page has moved, returns its new frame, which gets its place.
+    /// Like [`Run::settle`]. If the page has moved, returns its new frame, for the old position.
     fn settle_but_moved(&mut self, frame: u32, note: Note) -> Option<u32> {
         let start = frame;
         let mut next = self.settle_one(frame, note);
@@ -221,8 +221,8 @@ impl<'r, P: Pages> Run<'r, P> {
         None
     }
 
-    /// Classifies one frame. If it takes over another's position, returns that frame, now in no
-    /// queue.
+    /// Classifies one frame. If it takes over the position of another frame, returns the other
+    /// frame, which is then in no queue.
     fn settle_one(&mut self, frame: u32, note: Note) -> Option<u32> {
         let nr_frames = match self.pages.content(frame) {
             Content::Page(nr_frames) => nr_frames,

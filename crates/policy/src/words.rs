@@ -1,8 +1,8 @@
 //! Value types: ghosts, notes, entries, and the state of a frame.
 
-/// Time and queue of a page's eviction. It may be lost at any time: the cache keeps it in the
-/// page's slot as long as that costs no memory. Time is counted in evicted frames, modulo a power
-/// of two, so a very old ghost may look young. Its page is then admitted as if used recently.
+/// Time and queue of a page's eviction. A ghost may be lost at any time: the cache keeps it in the
+/// page's slot while that costs no memory. Time is counted in evicted frames, modulo a power of
+/// two, so a very old ghost may look young. Its page is then admitted as if used recently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ghost(u32);
 
@@ -117,7 +117,7 @@ impl Queue {
 
 pub(crate) const MAX_AGE: u8 = 3;
 
-/// Maximum recorded order of a page, also for larger pages.
+/// Maximum recorded order of a page. Larger pages are recorded with this order.
 const MAX_ORDER: u8 = 7;
 
 /// State of a frame: its queue (bits 0 and 1), its age in this queue (bits 2 and 3), the order of
@@ -139,7 +139,7 @@ impl Standing {
         self.0 >> 2 & 3
     }
 
-    /// Returns the number of frames of the frame's page, or 1 if it has none.
+    /// Returns the recorded number of frames of the frame's page, or 1 if it has none.
     pub(crate) const fn nr_frames(self) -> u32 {
         1 << (self.0 >> 4 & 7)
     }

@@ -42,7 +42,7 @@ impl Fences {
         }
     }
 
-    /// Uses full fences on both sides, for tests of systems without `membarrier(2)`.
+    /// Creates full fences for both sides, as on a system without `membarrier(2)`.
     pub fn symmetric() -> Self {
         Self {
             has_membarrier: false,
@@ -54,7 +54,7 @@ impl Fences {
         self.has_membarrier
     }
 
-    /// Fence of the frequent side.
+    /// Executes the fence of the frequent side.
     #[inline]
     pub fn light(self) {
         if self.has_membarrier {
@@ -66,8 +66,8 @@ impl Fences {
         }
     }
 
-    /// Fence of the rare side. Takes some microseconds with `membarrier(2)`. After [`Refused`], the
-    /// sides are not ordered, and the caller must not access the other side's data.
+    /// Executes the rare side's fence: some microseconds with `membarrier(2)`. After [`Refused`],
+    /// the sides are not ordered, and the caller must not access the other side's data.
     pub fn heavy(self) -> Result<(), Refused> {
         // ORDERING: SeqCst; orders this thread's accesses, and pairs with a symmetric `light`.
         fence(Ordering::SeqCst);

@@ -1,6 +1,6 @@
 //! Synchronization primitives of Pagewell.
 //!
-//! Crates above this one import from here the atomics that models explore. Other atomics are
+//! Crates above this one import from here the atomics that models explore. Their other atomics are
 //! `std`'s, are relaxed, and order no other memory: the notes of `pagewell-policy`, which depends
 //! on no crate, ids of files, and counters and flags of backends.
 

@@ -34,7 +34,7 @@
 //!
 //! A waker is user code, which may run the task at once, so a thread that holds a lock or another
 //! resource for which the program could wait calls one only if no other thread can. Step d passes
-//! the wakers to the table's [`Courier`], or within [`keep_wakers`] at the end of the work.
+//! the wakers to the table's [`Courier`], within [`keep_wakers`] only at the end of the work.
 //!
 //! Verified by `tests/loom_parking.rs`, which fails with the mutants of `verify/mutants`.
 
@@ -108,7 +108,7 @@ impl WordHash {
     }
 }
 
-/// Word and registration number of a waiter. Those of tasks have [`TASK`] set and come last.
+/// Word and registration number of a waiter. Numbers of tasks have [`TASK`] set, so they come last.
 type WaiterKey = (WordHash, u64);
 
 const TASK: u64 = 1 << 63;
@@ -176,7 +176,7 @@ pub trait Courier: fmt::Debug + Send + Sync {
 }
 
 thread_local! {
-    /// Wakers that this thread's wake-ups removed, deferred by [`keep_wakers`]. Otherwise `None`.
+    /// Wakers that this thread's wake-ups removed within [`keep_wakers`]. `None` outside of it.
     static KEPT: RefCell<Option<Vec<Batch>>> = const { RefCell::new(None) };
 }
 
@@ -314,7 +314,7 @@ impl WaitTable {
     }
 
     /// Performs steps 1 to 3 of a waiter. After `true`, the caller registers the waiter in
-    /// `stripe`, the stripe of `word`, before it unlocks it.
+    /// `stripe`, the stripe of `word`, before the unlock.
     fn begin_wait(
         &self,
         stripe: &Stripe,

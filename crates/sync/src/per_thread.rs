@@ -1,4 +1,4 @@
-//! One value for each thread, used without atomic read-modify-writes, and accessible to others.
+//! One value for each thread, used without atomic read-modify-writes. Other threads can access it.
 //!
 //! Each value is guarded like a lock biased to its owner. The owner sets a flag with a plain store,
 //! then checks whether a scanner (`visitor` in identifiers) requests the values. A scanner sets a
@@ -43,8 +43,8 @@
 //! # Progress and failure
 //!
 //! The owner is wait-free while no scan is in progress. A scanner waits for busy owners, so an
-//! owner's work must be short, and real-time threads must not starve it. If the system refuses the
-//! heavy fence, the scanner gets at most its own value.
+//! owner's work must be short, and real-time threads must not starve the owner. If the system
+//! refuses the heavy fence, the scanner gets at most its own value.
 //!
 //! Verified by `tests/loom_per_thread.rs`, which fails with the mutants of `verify/mutants`, and by
 //! `tests/per_thread.rs` with both kinds of fences.
@@ -196,7 +196,7 @@ impl<T> PerThread<T> {
         }
     }
 
-    /// Runs `work` on all values ever used. Until it returns, no other thread uses its value.
+    /// Runs `work` on all values ever used, while no other thread uses its value ([`Reach::All`]).
     ///
     /// With [`Reach::Own`], `work` gets at most this thread's own value (the system refused the
     /// heavy fence), or none (this thread is already using its value or scanning). A thread without

@@ -140,7 +140,7 @@ mod imp {
     }
 
     /// Returns this thread's number and serial, or `None` while its thread-local variables are
-    /// destroyed, and if it starts after 2^32 - 1 serials were assigned.
+    /// destroyed, or if all 2^32 - 1 serials have been assigned before.
     #[inline(always)]
     pub fn own_identity() -> Option<Identity> {
         match Identity::from_bits(IDENTITY.get()) {
@@ -340,7 +340,7 @@ pub fn nr_cpus() -> usize {
 const MOST_SHARDS: usize = 64;
 
 impl<T: Default> Shards<T> {
-    /// Creates a value per processor, rounded up to a power of two, at most 64; one under loom.
+    /// Creates [`nr_cpus`] values, rounded up to a power of two, at most 64; under loom, one.
     #[must_use]
     pub fn new() -> Self {
         let nr_cpus = if cfg!(loom) { 1 } else { nr_cpus() };

@@ -2,7 +2,7 @@
 //!
 //! Any thread of a process that has not blocked a signal may handle it. A program that blocks
 //! signals in its own threads, to wait for them (`sigwait`, `signalfd`) or in a critical section,
-//! needs this in the library's threads too. They block all signals but `SYNCHRONOUS`.
+//! needs them blocked in the library's threads too. These block all signals but `SYNCHRONOUS`.
 
 #![allow(unsafe_code)]
 
@@ -12,8 +12,8 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::thread::{Builder, JoinHandle};
 
-/// Signals for an instruction or a system call of the thread itself. If one is blocked, the kernel
-/// ends the process without calling the program's handler (a crash reporter).
+/// Signals that an instruction or a system call of the thread itself causes. If one is blocked, the
+/// kernel ends the process without calling the program's handler (a crash reporter).
 const SYNCHRONOUS: [libc::c_int; 6] = [
     libc::SIGSEGV,
     libc::SIGBUS,

@@ -26,17 +26,17 @@ pub struct Style {
     /// Average number of operations on atomics and locks between switches or changes of priorities.
     /// `None`: only waits and wake-ups switch threads.
     pub stretch: Option<u32>,
-    /// How the next thread is drawn.
+    /// Method of drawing the next thread.
     pub draw: Draw,
 }
 
-/// How a simulation draws the next thread.
+/// Method by which a simulation draws the next thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Draw {
     /// Each runnable thread is as likely as any other.
     Uniform,
     /// The runnable thread of the highest priority runs. Threads start with random priorities. At a
-    /// change, the running thread gets the lowest one, as does one that lets others run.
+    /// change of priorities, the running thread gets the lowest. So does one that lets others run.
     ///
     /// This finds a race that needs few ordering constraints between threads more often than
     /// `Uniform` does. Source: probabilistic concurrency testing (Burckhardt et al., "A randomized
@@ -67,7 +67,7 @@ enum Turn {
 struct Thread {
     turn: Turn,
     is_late: bool,
-    /// The highest runs, for [`Draw::Priorities`].
+    /// The runnable thread of the highest priority runs ([`Draw::Priorities`]).
     priority: i64,
     baton: Arc<std::sync::Condvar>,
 }
@@ -161,7 +161,7 @@ impl World {
                 self.demote(me);
                 self.draw_left();
             }
-            // The thread waits before the next change.
+            // The thread must wait, with operations left before the next change.
             (Draw::Priorities, None) => {}
         }
     }

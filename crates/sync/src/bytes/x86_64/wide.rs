@@ -50,8 +50,8 @@ macro_rules! vector_asm {
     };
 }
 
-/// Expands to the mnemonic of an SSE instruction, in the encoding (legacy or VEX) of the code
-/// around, because switching is slow. `clear` expands to an instruction that zeros `xmm0`.
+/// Expands to the mnemonic of an SSE instruction, in the encoding (legacy or VEX) of the
+/// surrounding code, since switching is slow. `clear` expands to an instruction that zeros `xmm0`.
 #[cfg(target_feature = "avx")]
 macro_rules! sse {
     (clear) => {
@@ -208,7 +208,7 @@ macro_rules! loops {
 }
 
 /// `zeros!(unaligned move, aligned move, width, end, clear, register, [i, ..])`: defines `zero`, a
-/// loop like `forward` whose iteration stores 64 bytes, at `i` times the width each.
+/// loop like `forward` whose iteration stores 64 bytes, by a move at each `i` times the width.
 macro_rules! zeros {
     (
         $move:expr, $aligned:expr, $width:literal, $end:literal,

@@ -893,9 +893,9 @@ int pw_cache_reclaim(struct pw_cache *cache, size_t nr_pages, size_t *nr_evicted
 
 /**
  * Begins an edit of a page, and returns a copy of its bytes for the program to change.
- * ::pw_edit_publish or ::pw_edit_commit replaces the page's bytes by it. Until then, readers see
- * the old ones, and other threads that write to the page wait. A call of this thread that would
- * wait for the edit returns ::PW_ERROR_DEADLOCK.
+ * ::pw_edit_publish or ::pw_edit_commit replaces the page's bytes by the copy. Until then, readers
+ * see the old bytes, and other threads that write to the page wait. A call of this thread that
+ * would wait for the edit returns ::PW_ERROR_DEADLOCK.
  *
  * `flags`: 0 or ::PW_EDIT_TRY. `edit`: receives the edit, which the same thread must end by
  * ::pw_edit_commit or ::pw_edit_cancel.
@@ -1144,8 +1144,8 @@ int pw_dup(struct pw_file *file, struct pw_file **other);
  * are in flight, or a call with it is in progress; those of ::pw_sync_all; ::PW_ERROR_UNAVAILABLE
  * if the system now refuses `membarrier(2)`, which it has granted before; ::PW_ERROR_HANDLE.
  *
- * Threads: any. A call that another thread makes concurrently with the handle takes effect, or
- * returns ::PW_ERROR_BUSY or ::PW_ERROR_HANDLE.
+ * Threads: any. A concurrent call with the handle by another thread takes effect, or returns
+ * ::PW_ERROR_BUSY or ::PW_ERROR_HANDLE.
  */
 int pw_close(struct pw_file *file);
 
@@ -1370,7 +1370,7 @@ int pw_read(struct pw_file *file, void *buf, size_t size, int64_t offset, size_t
  * Errors: the first error of a request, whose message ::pw_last_error returns; the other requests
  * are performed nevertheless. ::PW_ERROR_ARGUMENT if `requests` or a buffer is null or too large,
  * two buffers overlap, or an offset is negative; ::PW_ERROR_OUT_OF_MEMORY if there is no memory
- * for a list of the requests. Then, and for ::PW_ERROR_HANDLE, nothing was done.
+ * for a list of the requests. After these two and ::PW_ERROR_HANDLE, nothing was done.
  *
  * Threads: any.
  */

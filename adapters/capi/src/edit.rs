@@ -83,9 +83,9 @@ fn taken(edit: &pw_edit) -> Result<Taken<Edit>> {
 }
 
 /// Begins an edit of a page, and returns a copy of its bytes for the program to change.
-/// ::pw_edit_publish or ::pw_edit_commit replaces the page's bytes by it. Until then, readers see
-/// the old ones, and other threads that write to the page wait. A call of this thread that would
-/// wait for the edit returns ::PW_ERROR_DEADLOCK.
+/// ::pw_edit_publish or ::pw_edit_commit replaces the page's bytes by the copy. Until then, readers
+/// see the old bytes, and other threads that write to the page wait. A call of this thread that
+/// would wait for the edit returns ::PW_ERROR_DEADLOCK.
 ///
 /// `flags`: 0 or ::PW_EDIT_TRY. `edit`: receives the edit, which the same thread must end by
 /// ::pw_edit_commit or ::pw_edit_cancel.

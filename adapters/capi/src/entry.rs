@@ -41,7 +41,7 @@ pub(crate) fn call_with<T: Kind>(handle: u64, work: impl FnOnce() -> Result<()>)
     }
 }
 
-/// Whether tests may request panics. If so, no call takes a fast path, which would not catch them.
+/// Returns `true` if tests may request panics. Then no call takes a fast path, which catches none.
 pub(crate) const fn is_test() -> bool {
     cfg!(feature = "test-panics")
 }

@@ -430,8 +430,8 @@ pub unsafe extern "C" fn pw_dup(file: *mut pw_file, other: *mut *mut pw_file) ->
 /// are in flight, or a call with it is in progress; those of ::pw_sync_all; ::PW_ERROR_UNAVAILABLE
 /// if the system now refuses `membarrier(2)`, which it has granted before; ::PW_ERROR_HANDLE.
 ///
-/// Threads: any. A call that another thread makes concurrently with the handle takes effect, or
-/// returns ::PW_ERROR_BUSY or ::PW_ERROR_HANDLE.
+/// Threads: any. A concurrent call with the handle by another thread takes effect, or returns
+/// ::PW_ERROR_BUSY or ::PW_ERROR_HANDLE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_close(file: *mut pw_file) -> c_int {
     call_with::<OpenFile>(file as u64, || {

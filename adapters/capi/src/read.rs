@@ -134,7 +134,7 @@ fn overlap(requests: &[pw_read_request]) -> Result<bool> {
 /// Errors: the first error of a request, whose message ::pw_last_error returns; the other requests
 /// are performed nevertheless. ::PW_ERROR_ARGUMENT if `requests` or a buffer is null or too large,
 /// two buffers overlap, or an offset is negative; ::PW_ERROR_OUT_OF_MEMORY if there is no memory
-/// for a list of the requests. Then, and for ::PW_ERROR_HANDLE, nothing was done.
+/// for a list of the requests. After these two and ::PW_ERROR_HANDLE, nothing was done.
 ///
 /// Threads: any.
 #[unsafe(no_mangle)]

@@ -47,7 +47,7 @@ mod imp {
         }
     }
 
-    /// Whether no ancestor has created a handle. May be `false` in the first process, too.
+    /// Returns `true` only if no ancestor has created handles. May be `false` in the first process.
     #[inline(always)]
     pub(crate) fn is_first() -> bool {
         match NUMBER.get() {

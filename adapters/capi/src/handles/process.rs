@@ -29,7 +29,7 @@ static LINES: Lines<NR_LINES> = Lines::new();
 
 static FENCES: Raced<Fences> = Raced::new();
 
-/// Whether calls with handles of a kind are published or counted.
+/// Treatment of calls with handles of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Calls {
     /// Frequent calls are published, the others are counted. A close executes the heavy fence.

@@ -36,7 +36,7 @@ const fn generation_of(word: u64) -> u64 {
     (word >> SLOT_BITS) % GENERATIONS
 }
 
-/// Whether a number can be a handle: it is not zero, which is the word of a never-used slot, and
+/// Returns `true` if a number can be a handle: it is not zero (the word of a never-used slot), and
 /// has none of the bits that only words have. Otherwise it could match the word of a slot that is
 /// free or being closed. (`CLOSING` alone passes, but selects slot 0, whose word is always zero.)
 #[inline(always)]
@@ -355,7 +355,7 @@ impl<T> Reserved<'_, T> {
         let slot = &self.table.slots[self.number];
         forget(self);
         let object = Box::into_raw(object);
-        // SAFETY: off the list, so only this thread uses the cell until the word has the handle.
+        // SAFETY: the slot is off the list: only this thread uses the cell until the word is set.
         slot.object.with_mut(|place| unsafe { *place = object });
         // ORDERING: Relaxed; E3 orders it as the object.
         slot.process.store(this(), Ordering::Relaxed);

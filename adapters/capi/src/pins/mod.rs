@@ -21,7 +21,7 @@
 //!   whose owner is the holder of a mutex. Only the owner accesses the first list, and takes slots
 //!   from it. Other threads push single slots to the second list, and the owner takes it as a
 //!   whole, so ABA does no harm. A child of `fork` has a mutex of its own, and inherits the lists.
-//!   They are consistent, since each change is one store. It cannot use the slots that other
+//!   They are consistent, since each change is one store. The child cannot use the slots that other
 //!   threads of the parent were taking or returning, or have on their lists: the hazard slots of
 //!   these threads are not assigned again.
 //!
@@ -254,7 +254,7 @@ fn drop_owned(guard: Box<OwnedPageGuard>) {
     drop(guard);
 }
 
-/// Whether any page is pinned through the handle `file`, with which no call is in progress.
+/// Returns `true` if a page is pinned through the handle `file`. No call with it is in progress.
 pub(crate) fn is_pinned(file: u64) -> bool {
     // ORDERING: Relaxed; the increments for all pins that this thread must find happen before (E3).
     let nr_used = NR_USED_CHUNKS.load(Ordering::Relaxed);

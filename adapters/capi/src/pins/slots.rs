@@ -97,7 +97,7 @@ impl<P> Slot<P> {
         true
     }
 
-    /// Whether the slot has a pin of this file. No call with the file's handle may be in progress.
+    /// Returns `true` if the slot has a pin of `file`. No call with this handle may be in progress.
     pub(crate) fn is_of(&self, file: u64) -> bool {
         // ORDERING: Acquire, E1 and E2.
         let state = self.serial.load(Ordering::Acquire) % STATES;

@@ -9,8 +9,8 @@
 //! # Identities and paths
 //!
 //! Several paths may lead to one file, and a path may lead to another file at the next moment. So
-//! an open uses its path only to get the identity, and claims the identity before each step that
-//! must be exclusive ([`Databases::try_open`]):
+//! an open claims an identity, not a path, before each step that must be exclusive
+//! ([`Databases::try_open`]):
 //!
 //! ```text
 //! 1 query the identity of the path; enter the registry with it: join, or claim
@@ -64,7 +64,7 @@ use crate::shm::Shm;
 /// Open database: state that its connections share.
 #[derive(Debug)]
 pub(crate) struct Database {
-    /// Handle from which each connection creates its own. This handle is dropped last.
+    /// Handle from which each connection creates its own. It is dropped after all of those.
     pub(crate) file: File,
     pub(crate) id: FileId,
     pub(crate) path: PathBuf,
@@ -144,7 +144,7 @@ impl From<Failure> for NotOpened {
     }
 }
 
-/// Drops a connection. The last one syncs and unlocks the database.
+/// Drops a connection. The drop of the last one syncs and unlocks the database.
 ///
 /// If that fails, unsynced data is dropped, as in a power loss: SQLite keeps its journal or log if
 /// a sync of the database fails, and the next open recovers all acknowledged data from it. The

@@ -328,7 +328,7 @@ impl Kept {
         })
     }
 
-    /// Keeps a file that is not locked for the next open of `path`.
+    /// Keeps an unlocked file for the next open of `path`.
     pub(crate) fn keep(&self, unlocked: Unlocked, path: &Path) {
         let mut files = self.files();
         let kept = files.unlockable.entry(unlocked.file.id()).or_default();

@@ -227,7 +227,7 @@ pub(crate) struct Tracked {
 }
 
 impl Tracked {
-    /// Registers `file`, which was opened after `forks`.
+    /// Registers `file`, which was opened after `forks` was obtained.
     pub(crate) fn new(file: BorrowedFd<'_>, id: FileId, forks: Forks) -> Self {
         let (slot, fd) = (SLOTS.take(), file.as_raw_fd());
         // ORDERING: Relaxed, both; published by the store of the descriptor.

@@ -333,8 +333,8 @@ unsafe fn control(
     Ok(abi::OK)
 }
 
-/// Operation on a flag as SQLite requires it: if `*number` is negative, stores `flag` in `*number`,
-/// and otherwise sets `flag` to whether `*number` is nonzero.
+/// Performs SQLite's operation on a flag: if `*number` is negative, stores `flag` in `*number`, and
+/// otherwise sets `flag` to whether `*number` is nonzero.
 ///
 /// # Safety
 ///

@@ -8,7 +8,7 @@ pub(crate) const PREFIX: &str = "pw_";
 pub(crate) struct Options {
     /// Capacity of the process's cache in bytes (`pw_cache`).
     pub(crate) cache: Option<u64>,
-    /// Whether the database is read and written with direct I/O (`pw_direct`).
+    /// Policy for direct I/O of the database (`pw_direct`).
     pub(crate) direct: Option<Direct>,
     /// Size of the database's pages in the cache, in bytes (`pw_page`).
     pub(crate) page: Option<usize>,

@@ -10,7 +10,7 @@
 //!
 //! *Claimed*: one thread opens or closes the value, and all others wait.
 //!
-//! A *candidate* has a reference to the value while it checks whether it is the value to open. It
+//! A *candidate* has a reference to the value while it checks whether this is the value to open. It
 //! then joins or withdraws. The last user waits for that, so a candidate never has the last
 //! reference, and a failed open closes nothing.
 

@@ -159,11 +159,11 @@ impl<T: Wrapped + ?Sized> Builder<T> {
     /// Adds a second tier: at most `bytes` bytes of fetched pages are also stored in `folder`. If
     /// an object with a strong entity tag is opened again, its pages are read from there, by a
     /// later process only if the store has a [`namespace`](Self::namespace). Such an object is
-    /// opened by a head, and bytes are requested only if the first pages of the read are not in the
-    /// folder. No other process may use the folder at the same time. Default: none.
+    /// opened by a request for metadata, and bytes are requested only if the first pages of the
+    /// read are not in the folder. No other process may use the folder. Default: none.
     ///
-    /// The tables of these pages take 90 to 120 bytes of memory for each page of `bytes`. They are
-    /// part of the capacity, and at most half of it, so a larger tier needs a larger
+    /// The tables of these pages take 90 to 120 bytes of memory for each page that `bytes` can
+    /// hold. They are part of the capacity, and at most half of it, so a larger tier needs a larger
     /// [`capacity`](Self::capacity) or [`page_size`](Self::page_size). With a cache given by
     /// [`cache`](Self::cache), they are additional, and at most half of its capacity.
     ///
@@ -171,7 +171,7 @@ impl<T: Wrapped + ?Sized> Builder<T> {
     /// ([`nr_disk_loads`](crate::Metrics::nr_disk_loads)), all pages are requested from the store.
     ///
     /// Pages that wait to be written to the folder are copies outside the capacity. At most a
-    /// sixteenth of the capacity (with [`cache`](Self::cache), of the given cache's) waits; this
+    /// sixteenth of the capacity (of the given cache's, with [`cache`](Self::cache)) waits; this
     /// limit is at least 64 and at most 65536 pages. Further pages are not stored.
     #[must_use]
     pub fn disk(mut self, folder: impl Into<PathBuf>, bytes: u64) -> Self {

@@ -261,7 +261,7 @@ impl Inner {
             let _permit = permit;
             inner.read_from_disk(filling)
         });
-        // On an error, the runtime was shut down, which has dropped and thus failed the request.
+        // An error means that the runtime was shut down or the read panicked: the request failed.
         if let Ok(Some(filling)) = read.await {
             self.collect(filling);
         }
@@ -496,7 +496,7 @@ impl Inner {
     }
 
     /// Sends a request. If hedging is enabled, the answer is late and a permit is free, sends a
-    /// second one and returns the first success.
+    /// second request and returns the first success.
     async fn send(&self, options: GetOptions) -> object_store::Result<GetResult> {
         let request = || {
             self.traffic.counters.nr_requests.add(1);

@@ -56,7 +56,7 @@ impl Readers {
 
     /// Drives a read of pages in `range`, which was first polled after `nr_timeouts` timeouts. If a
     /// request for one of the pages times out, returns its error, even if another reader began it:
-    /// the cache returns the error only to that reader, and the others would repeat it in turn.
+    /// the cache returns the error only to that reader, and the others would repeat the request.
     pub(crate) async fn unless_timed_out<T>(
         &self,
         range: Range<u64>,

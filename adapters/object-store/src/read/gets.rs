@@ -286,8 +286,8 @@ impl Gets {
         }
     }
 
-    /// Requests up to one byte of each range that starts past `size`, the known size. Returns the
-    /// error of the store, or whether the object was replaced by a longer one.
+    /// Requests up to one byte of each range past `size`, the known size, until one is returned.
+    /// Returns the error of the store, or whether the object was replaced by a longer one.
     async fn is_longer_now(
         &self,
         location: &Path,

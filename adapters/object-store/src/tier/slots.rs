@@ -36,7 +36,7 @@ struct Kept {
     key: Key,
     len: u32,
     sum: Sum,
-    /// Whether the page was read since the policy last cleared this mark.
+    /// Accessed bit: whether the page was read since the policy last cleared the bit.
     is_used: bool,
 }
 
@@ -97,7 +97,7 @@ impl Slots {
         }
     }
 
-    /// Returns the place, length and sum of a page, and sets its accessed mark.
+    /// Returns the place, length and sum of a page, and sets its accessed bit.
     pub(super) fn find(&mut self, key: Key) -> Option<(u32, usize, Sum)> {
         let place = self.table.find(key)?;
         let kept = self.table.places[place as usize].as_mut()?;

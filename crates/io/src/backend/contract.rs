@@ -53,16 +53,16 @@ pub struct FileId {
 /// being filled. Those of a write are read-only ([`RacySource`]), because they may be cached pages
 /// that other threads have pinned. The cache does not change them during the call.
 ///
-/// No unsafe code relies on a backend's results. A violation of the contract may make reads return
-/// wrong bytes, even those of reused frames, lose writes, or make calls fail, hang or panic.
+/// No unsafe code relies on a backend's results. A violation of the contract may lose writes, make
+/// reads return wrong bytes (even bytes of reused frames), or make calls fail, hang or panic.
 ///
 /// # After a failed sync
 ///
 /// After a failed sync or `begin_sync`, any byte written since the last successful sync may be
-/// lost. On Linux, a page that could not be written is usually marked clean. It is then dropped, or
-/// it stays, so that reads return the new bytes. The failure is reported once; a later sync may
-/// find nothing to write, and succeed. The caller must **write again everything that was written
-/// since the last successful sync**, from its own memory, and then sync again.
+/// lost. On Linux, a page that could not be written is usually marked clean. If it stays cached,
+/// reads return the new bytes; if it is dropped, old ones. The failure is reported once; a later
+/// sync may find nothing to write, and succeed. The caller must **write again everything that was
+/// written since the last successful sync**, from its own memory, and then sync again.
 ///
 /// Sizes and names are not lost in this way: the next successful sync makes them durable. (Both are
 /// metadata, and a file system that cannot write metadata shuts down or continues to fail.)

@@ -83,9 +83,9 @@ pub trait Lane: Sealed {
     fn submit(&mut self, job: Job);
 
     /// Waits until `nr` more requests of this context (or all, if fewer are in flight) are
-    /// completed, and may itself perform requests. With `nr` 0, starts submitted requests without a
-    /// wait. Returns the number of requests completed since the last call. If a completion
-    /// panicked, this call panics, and the context stays usable.
+    /// completed, and may itself perform requests. With `nr` 0, starts submitted requests as far as
+    /// it can without a wait. Returns the number of requests completed since the last call. If a
+    /// completion panicked, this call panics, and the context stays usable.
     fn wait(&mut self, nr: usize) -> usize;
 
     /// Returns the number of submitted requests that [`wait`](Self::wait) has not yet counted.

@@ -64,8 +64,8 @@ impl<J: OfStorage> Queue<J> {
         }
     }
 
-    /// Creates a queue for `nr_threads` threads. One backend may occupy `per_storage` if it is
-    /// alone, and otherwise a quota (see the module).
+    /// Creates a queue for `nr_threads` threads. One backend may occupy `per_storage` of them if it
+    /// is alone, and otherwise a quota (see the module).
     pub(super) fn sharing(nr_threads: usize, per_storage: usize) -> Self {
         let nr_threads = nr_threads.min(1 << 16);
         Self {

@@ -1,7 +1,7 @@
 //! Simulator: a seed determines the order, delays, partial transfers and faults of requests.
 //!
-//! A request advances in steps: by methods of [`SimEngine`], and by threads that wait in
-//! [`Engine::run`] or by a [`Lane`]. A step performs all, a part or nothing of a random request in
+//! Requests advance in steps, made by methods of [`SimEngine`] and by threads that wait in
+//! [`Engine::run`] or in a [`Lane`]. A step performs all, a part or nothing of a random request in
 //! flight by the backend's calls, on the calling thread. While all requests are delayed, steps are
 //! skipped. If one thread submits the requests and makes the steps, the same seed, faults, requests
 //! and backend results yield the same [`History`].

@@ -110,7 +110,7 @@ pub(crate) fn read(
     Ok((at - pos) as usize)
 }
 
-/// Writes of whole aligned blocks run concurrently; others exclude all writes of this backend.
+/// Writes of whole aligned blocks run concurrently; any other write is exclusive in its backend.
 pub(crate) fn write(
     file: &impl Blocks,
     gate: &Gate,
@@ -202,8 +202,8 @@ impl<'b, 'a, B: Into<RacySource<'a>> + Copy> Cursor<'b, B> {
         Self { bufs, off: 0 }
     }
 
-    /// Calls `with` for each buffer that has some of the next `len` bytes: with the buffer, their
-    /// offset in it, their number, and the number of these `len` bytes that are in earlier buffers.
+    /// Calls `with` for each buffer that has some of the next `len` bytes. Arguments: the buffer,
+    /// the offset and the number of these bytes in it, and their number in earlier buffers.
     fn each(&mut self, len: usize, mut with: impl FnMut(B, usize, usize, usize)) {
         let mut nr_done = 0;
         while nr_done < len {

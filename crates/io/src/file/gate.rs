@@ -1,7 +1,7 @@
 //! Mutual exclusion between writes of whole blocks and of partial blocks of one file.
 //!
 //! A direct write of a partial block reads the block, changes it and writes all of it. At the end
-//! of the file, it writes past the end and then sets the size. Both could undo other writes. So
+//! of the file, it writes past the end and then sets the size. Either could undo other writes. So
 //! either threads write whole blocks, or one thread writes partial blocks or sets the size.
 
 use std::sync::PoisonError;

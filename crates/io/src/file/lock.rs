@@ -1,7 +1,7 @@
 //! Write lock that excludes a second writer.
 //!
-//! It belongs to the open file description. A lock of the process (`F_SETLK`) would end when the
-//! process closes any descriptor of the file, and would not exclude its other writers.
+//! The lock belongs to the open file description. A lock of the process (`F_SETLK`) would end when
+//! the process closes any descriptor of the file, and would not exclude its other writers.
 
 #![allow(unsafe_code)] // One system call.
 

@@ -1,6 +1,6 @@
 //! A file, through the kernel's page cache or past it.
 //!
-//! It keeps the contract of [`Backend`](crate::Backend), for a regular file or a block device.
+//! [`FileBackend`] keeps the contract of [`Backend`](crate::Backend).
 //!
 //! # Single writer
 //!

@@ -70,8 +70,8 @@ struct Vectors {
 }
 
 impl Vectors {
-    /// Describes the bytes, or a prefix of the bytes, of `bufs` in `range`, counted over all
-    /// buffers. The system may write to the memory only if the buffers are `RacyBytes`.
+    /// Describes the bytes in `range`, which is counted over all of `bufs`, or a prefix of them.
+    /// The system may write to the memory only if the buffers are `RacyBytes`.
     fn new<'a>(bufs: &[impl Into<RacySource<'a>> + Copy], range: Range<usize>) -> Self {
         let mut list = [libc::iovec {
             iov_base: std::ptr::null_mut(),

@@ -8,7 +8,7 @@
 //! - **A crash** leaves the durable state and any part of the later changes. Each sector,
 //!   independently of the others, has its durable bytes, its bytes after one of the later writes,
 //!   or a mixture if writes may be torn. A change of the size survives or does not. So does a
-//!   change of names, which needs all earlier changes of the same names.
+//!   change of names, but only with all earlier changes of the same names.
 //! - **A direct transfer** ([`VolatileDevice::with_direct_transfers`]) is no more durable than a
 //!   buffered one, since a device has a cache too. The padded size of a partial tail block and its
 //!   correction are separate changes: the first may survive without the second.

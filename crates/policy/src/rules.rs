@@ -3,11 +3,11 @@
 //! Time is counted in evicted frames. `Window` is the probation queue, `Main` the protected queue.
 //!
 //! - **Begin.** A page starts in the probation queue. While memory is being filled and the
-//!   protected queue has room, most pages go on to the protected queue.
+//!   protected queue has room, most pages go on to that queue, or start there.
 //! - **Probation queue.** A new page passes through it twice. Accesses before the end of the first
 //!   pass do not count: they belong to the access that filled the page, or to readahead (a
 //!   correlation window, as in 2Q and Clock2Q+). At the end of the second pass, a page that was
-//!   accessed again moves to the protected queue. Others are evicted, and leave a ghost.
+//!   accessed again moves to the protected queue. Other pages are evicted, and leave a ghost.
 //! - **Protected queue.** If a page's accessed bit is set, the clock hand clears the bit and
 //!   increments the page's age. Otherwise it decrements the age, or evicts the page at age 0.
 //! - **Returns.** The ghost of a returning page gives the page's *distance*, the minimum time for

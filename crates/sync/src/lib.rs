@@ -1,8 +1,8 @@
 //! Synchronization primitives of Pagewell.
 //!
 //! Crates above this one import from here the atomics that models explore. Their other atomics are
-//! `std`'s, are relaxed, and order no other memory: the notes of `pagewell-policy`, which depends
-//! on no crate, ids of files, and counters and flags of backends.
+//! `std`'s, are relaxed, and order no other memory: the notes of `pagewell-policy` (which depends
+//! on no crate), ids of files, and counters and flags of backends.
 
 #![deny(unsafe_code)]
 

@@ -32,7 +32,7 @@
 //! A task does steps 1 to 3 too ([`WaitTable::leave_waker`]), but registers its waker instead of
 //! sleeping. The waker stays registered until step d or the task itself ([`Left`]) removes it.
 //!
-//! A waker is user code, which may run the task at once, so a thread that holds a lock or another
+//! A waker is user code, which may run the task at once. So a thread with a lock or another
 //! resource for which the program could wait calls one only if no other thread can. Step d passes
 //! the wakers to the table's [`Courier`], within [`keep_wakers`] only at the end of the work.
 //!

@@ -5,9 +5,9 @@
 use std::io;
 use std::ptr::{self, NonNull};
 
-/// Maps `bytes` zeros, private, readable and writable, which the caller unmaps. They use memory
-/// only where they are written, and are not locked, even after `mlockall(MCL_FUTURE)`. Fails for 0
-/// bytes, for lack of addresses (RLIMIT_AS, RLIMIT_DATA, vm.overcommit_memory), and above
+/// Maps `bytes` zeros, private, readable and writable, which the caller unmaps. The mapping uses
+/// memory only where it is written, and is not locked, even after `mlockall(MCL_FUTURE)`. Fails for
+/// 0 bytes, for lack of addresses (RLIMIT_AS, RLIMIT_DATA, vm.overcommit_memory), and above
 /// RLIMIT_MEMLOCK in a process that locks its future memory.
 pub fn map_zeros(bytes: usize) -> io::Result<NonNull<u8>> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;

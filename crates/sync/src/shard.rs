@@ -150,7 +150,7 @@ mod imp {
     }
 
     /// Returns this thread's number, unique among live threads, or `None` while its thread-local
-    /// variables are destroyed. Its uses by this thread happen before those by the next one.
+    /// variables are destroyed. Its uses by this thread happen before those by its next owner.
     #[inline]
     pub fn own_number() -> Option<usize> {
         match NUMBER.get() {

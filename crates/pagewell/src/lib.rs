@@ -1,9 +1,9 @@
 //! Pagewell: the fast paths of the Linux page cache as a library.
 //!
-//! A [`Cache`] holds pages of any number of files in a fixed amount of memory. A read of a cached
-//! page takes no lock and no reference: it copies the bytes and then checks that the page was
-//! neither changed nor evicted during the copy. It sets the page's accessed bit if that is clear,
-//! and otherwise writes no shared memory. Programs can also pin a page and read its bytes in place.
+//! A [`Cache`] holds pages of any number of files in a fixed amount of memory. Unless a cached page
+//! keeps changing, a read takes no lock and no reference: it copies the bytes and then checks that
+//! the page was neither changed nor evicted. It sets the page's accessed bit if that is clear, and
+//! otherwise writes no shared memory. Programs can also pin a page and read it in place.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

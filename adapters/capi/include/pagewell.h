@@ -1340,9 +1340,9 @@ int pw_submit_pin(struct pw_queue *queue,
 /**
  * Reads bytes of a file. Reads of cached pages acquire no lock. A read that finds a page in the
  * cache sets its accessed bit (but see ::PW_ADVICE_ONCE). Once this bit is set, reads write no
- * shared memory, unless the page keeps changing, more than 1024 threads use files, or the system
- * lacks `membarrier(2)`. For each page, a read is atomic: it returns the bytes that the page had
- * at one moment.
+ * shared memory, unless the page keeps changing, the call is in a page codec, more than 1024
+ * threads use files, or the system lacks `membarrier(2)`. For each page, a read is atomic: it
+ * returns the bytes that the page had at one moment.
  *
  * `buf`: receives the bytes; may be null if `size` is 0. `offset`: the position in the file.
  *

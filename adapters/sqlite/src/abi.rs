@@ -1,8 +1,8 @@
 //! SQLite's types for a VFS and its open files, and constants, as SQLite's headers declare them.
 //!
-//! They are declared here, since a crate of bindings brings or requires its own copy of SQLite, but
-//! an extension uses the copy that loads it. The test `abi` compares layouts and most constants
-//! with `libsqlite3-sys`.
+//! These types are declared here, since a crate of bindings brings or requires its own copy of
+//! SQLite, but an extension uses the copy that loads it. The test `abi` compares layouts and most
+//! constants with `libsqlite3-sys`.
 
 #![allow(missing_docs, non_camel_case_types)] // As in SQLite's headers, which document them.
 

@@ -72,7 +72,7 @@ impl Connection {
         &self.database
     }
 
-    /// Whether the path now leads to another file, or to none.
+    /// Returns `true` if the path now leads to another file, or to none.
     ///
     /// SQLite calls this at each close, but uses the result only before it writes a journal (with a
     /// lock for writing) or checkpoints a log (with the wal-index mapped). Only then are the files

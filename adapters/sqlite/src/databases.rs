@@ -291,7 +291,7 @@ fn join(database: DatabaseCandidate, path: &Path, wish: &Wish) -> Result<Databas
 }
 
 impl Database {
-    /// Whether this process may only read the file.
+    /// Returns `true` if this process may only read the file.
     pub(crate) fn is_read_only(&self) -> bool {
         matches!(self.locked, Locked::Shared(_))
     }
@@ -358,10 +358,10 @@ impl Database {
         ))
     }
 
-    /// Whether `path` leads to this file. The caller has found the same device and inode number
-    /// there. If a comparison of the files proves nothing, opens `path`, and fails if no lock is
-    /// visible through it: the lock of this database would be. Returns `true` without this test if
-    /// this process may only read the file, and also if the lock cannot be queried.
+    /// Returns `true` if `path` leads to this file. The caller has found the same device and inode
+    /// number there. If a comparison of the files proves nothing, opens `path`, and fails if no
+    /// lock is visible through it: the lock of this database would be. Returns `true` without this
+    /// test if this process may only read the file, and also if the lock cannot be queried.
     fn is_at(&self, path: &Path) -> Result<bool, Failure> {
         let found = self.file.compare_path(path);
         match found.map_err(|error| Failure::of(&error, abi::CANTOPEN))? {
@@ -388,7 +388,7 @@ impl Database {
         }
     }
 
-    /// Whether `path` now leads to another file, or to none.
+    /// Returns `true` if `path` now leads to another file, or to none.
     pub(crate) fn has_moved(&self, path: &Path) -> bool {
         match self.file.compare_path(path) {
             Ok(found) => found == Comparison::Different,
@@ -398,7 +398,7 @@ impl Database {
         }
     }
 
-    /// Whether `path` leads to a file with this file's device and inode number.
+    /// Returns `true` if `path` leads to a file with this file's device and inode number.
     pub(crate) fn has_number_at(&self, path: &Path) -> bool {
         identity::id_at(path).ok() == Some(self.id)
     }

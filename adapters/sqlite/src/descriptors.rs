@@ -109,8 +109,8 @@ impl Locked {
         }
     }
 
-    /// Whether `other` is the same file, and this lock excludes all POSIX locks on it. If the
-    /// comparison of the files proves nothing, a lock must be visible through `other`.
+    /// Returns `true` if `other` is the same file, and this lock excludes all POSIX locks on it. If
+    /// the comparison of the files proves nothing, a lock must be visible through `other`.
     pub(crate) fn excludes(&self, other: &Unlocked) -> bool {
         let Self::Exclusive { backend, .. } = self else {
             return false;
@@ -126,7 +126,7 @@ impl Locked {
         }
     }
 
-    /// Whether a child may have the lock, too.
+    /// Returns `true` if a child may have the lock, too.
     pub(crate) fn may_be_inherited(&self) -> bool {
         match self {
             Self::Exclusive {
@@ -175,8 +175,8 @@ impl Drop for Shared {
 }
 
 impl ReadOnly {
-    /// Whether no connection uses the file, and no lock exists on it, not even one of SQLite's own
-    /// VFS in this process. Returns `false` if the locks cannot be queried.
+    /// Returns `true` if no connection uses the file, and no lock exists on it, not even one of
+    /// SQLite's own VFS in this process. Returns `false` if the locks cannot be queried.
     fn is_unused(&self) -> bool {
         let is_in_use = |backend| Arc::strong_count(backend) > 1;
         if self.backend.as_ref().is_some_and(is_in_use) {
@@ -379,9 +379,9 @@ fn find(files: &[(PathBuf, Unlocked)], path: &Path) -> io::Result<Option<usize>>
     Ok(None)
 }
 
-/// Whether a file has no name and no locks, so that no connection opens it again. A lock that
-/// SQLite's own VFS acquires between this test and the close is lost. Only processes that have the
-/// removed file open could then acquire a conflicting lock.
+/// Returns `true` if a file has no name and no locks, so that no connection opens it again. A lock
+/// that SQLite's own VFS acquires between this test and the close is lost. Only processes that have
+/// the removed file open could then acquire a conflicting lock.
 fn is_abandoned(file: &UnlockedFile) -> bool {
     let mut found = MaybeUninit::<libc::stat>::uninit();
     // No second descriptor: closing it would release the locks.
@@ -429,7 +429,7 @@ fn set_or_query(
     }
 }
 
-/// Whether the system refuses writes to a file, but may permit reads.
+/// Returns `true` if the system refuses writes to a file, but may permit reads.
 fn is_refusal(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied
         || matches!(error.raw_os_error(), Some(libc::EROFS | libc::ETXTBSY))

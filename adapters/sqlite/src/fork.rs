@@ -243,8 +243,8 @@ impl Tracked {
         }
     }
 
-    /// Whether a child may have the descriptor without its slot, because the process forked during
-    /// the open. Such a descriptor must not keep a lock. Returns `false` if [`Forks`] has no count.
+    /// Returns `true` if a child may have the descriptor without its slot, due to a fork during the
+    /// open. Such a descriptor must not keep a lock. Returns `false` if [`Forks`] has no count.
     pub(crate) fn may_be_inherited(&self) -> bool {
         self.may_be_inherited
     }

@@ -180,9 +180,9 @@ impl<T: Wrapped + ?Sized> Builder<T> {
     }
 
     /// Names the wrapped store in the second tier, so that a later process can use the stored
-    /// pages. Stores with different objects must have different names, such as two buckets, two
-    /// prefixes of a bucket, or the same bucket of two services: their answers do not distinguish
-    /// them. A store that reuses tags for other bytes after a restart, as
+    /// pages. Stores with different objects (two buckets, two prefixes of a bucket, the same bucket
+    /// of two services) must have different names: their answers do not distinguish them. A store
+    /// that reuses tags for other bytes after a restart, as
     /// [`InMemory`](object_store::memory::InMemory) does, must have no name. Default: none. If the
     /// store has no name, the folder of the tier is emptied when the wrapper is created.
     #[must_use]

@@ -65,7 +65,7 @@ impl Shared {
         Self::new(generic(what))
     }
 
-    /// Whether the object was replaced or deleted, so that the caller must open it again.
+    /// Returns `true` if the object was replaced or deleted, so that the caller must open it again.
     pub(crate) fn is_of_change(&self) -> bool {
         self.why == Why::Changed
     }
@@ -103,7 +103,7 @@ impl Shared {
         }
     }
 
-    /// Whether the operation may succeed if the caller repeats it on its own runtime.
+    /// Returns `true` if the operation may succeed when the caller repeats it on its own runtime.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.why == Why::Abandoned
     }
@@ -138,7 +138,7 @@ impl Shared {
         }
     }
 
-    /// Whether the caller must pass its request on to the store.
+    /// Returns `true` if the caller must pass its request on to the store.
     pub(crate) fn is_for_store(&self) -> bool {
         matches!(self.why, Why::Disputed | Why::Uncacheable | Why::Full)
     }

@@ -89,7 +89,7 @@ impl State {
         }
     }
 
-    /// Whether a later description can prove that the object still has this state.
+    /// Returns `true` if a later description can prove that the object still has this state.
     pub(crate) fn is_provable(&self) -> bool {
         strong_tag(&self.meta).is_some() || version(&self.meta).is_some() || self.has_distinct_time
     }
@@ -135,8 +135,8 @@ impl State {
         })
     }
 
-    /// Whether an answer that `now` describes may have bytes of this state. Another version with
-    /// the same strong tag and size has the same bytes.
+    /// Returns `true` if an answer that `now` describes may have bytes of this state. Another
+    /// version with the same strong tag and size has the same bytes.
     pub(crate) fn may_have_bytes_of(&self, now: &ObjectMeta) -> bool {
         match strong_tag(&self.meta).zip(strong_tag(now)) {
             Some((tag, tag_now)) => tag == tag_now && self.meta.size == now.size,

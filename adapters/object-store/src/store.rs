@@ -122,7 +122,7 @@ impl<T: ObjectStore + ?Sized> PagewellStore<T> {
     }
 }
 
-/// Whether the cache answers a get: it has no condition and no version, and is no head.
+/// Returns `true` if the cache answers a get: it has no condition and no version, and is no head.
 fn is_plain(options: &GetOptions) -> bool {
     options.if_match.is_none()
         && options.if_none_match.is_none()

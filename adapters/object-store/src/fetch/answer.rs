@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use object_store::{Attribute, Attributes, GetResult, Result};
 
-/// Whether a content encoding is declared. The body may then not have the size in the metadata.
+/// Returns `true` if a content encoding is declared. The body may then not have the declared size.
 pub(crate) fn is_encoded(attributes: &Attributes) -> bool {
     attributes.get(&Attribute::ContentEncoding).is_some()
 }

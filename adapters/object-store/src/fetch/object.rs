@@ -126,7 +126,7 @@ impl Object {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Whether the store has returned a part of this object for a range.
+    /// Returns `true` if the store has returned a part of this object for a range.
     pub(crate) fn has_ranges(&self) -> bool {
         // ORDERING: Relaxed; the flag orders no other data.
         self.0.has_ranges.load(Ordering::Relaxed)
@@ -241,7 +241,7 @@ impl Inner {
         })
     }
 
-    /// Whether all pages of a request are on the disk. The result is a hint.
+    /// Returns `true` if all pages of a request are on the disk. The result is a hint.
     fn is_on_disk(&self, filling: &Filling) -> bool {
         let Some(tier) = &self.tier else {
             return false;

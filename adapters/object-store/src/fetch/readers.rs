@@ -54,9 +54,9 @@ impl Readers {
         self.nr_timeouts.load(Ordering::Relaxed)
     }
 
-    /// Drives a read of pages in `range`, which was first polled after `nr_timeouts` timeouts. If a
-    /// request for one of the pages times out, returns its error, even if another reader began it:
-    /// the cache returns the error only to that reader, and the others would repeat the request.
+    /// Drives `read`, for pages in `range`, first polled after `nr_timeouts` timeouts. If a request
+    /// for one of the pages times out, returns its error, even if another reader began it: the
+    /// cache returns the error only to that reader, and the others would repeat the request.
     pub(crate) async fn unless_timed_out<T>(
         &self,
         range: Range<u64>,

@@ -99,7 +99,7 @@ impl Opener {
         outcome
     }
 
-    /// Records whether the verdict of a head, if one was sent, is the one that was proved.
+    /// Records whether a head, if one was sent, led to the verdict that was proved.
     fn note_head(&self, by_head: Option<Verdict>, proved: Verdict) {
         match by_head {
             Some(verdict) if verdict == proved => self.traffic.heads.note_success(),
@@ -183,8 +183,8 @@ impl Opener {
         outcome
     }
 
-    /// Whether the tier has the first pages of `range` in the state that `meta` describes. The tier
-    /// has no pages of states without a strong tag.
+    /// Returns `true` if the tier has the first pages of `range` in the state that `meta`
+    /// describes. The tier has no pages of states without a strong tag.
     fn is_in_tier(
         &self,
         tier: &Tier,

@@ -90,12 +90,12 @@ impl Known {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// Whether the object is received whole from a store that does not support ranges.
+    /// Returns `true` if the object is received whole from a store that does not support ranges.
     pub(crate) fn is_small(&self) -> bool {
         self.state.meta.size <= MAX_FIRST_BYTES
     }
 
-    /// Whether `error` may be caused by a store that does not support ranges.
+    /// Returns `true` if `error` may be caused by a store that does not support ranges.
     pub(crate) fn may_lack_ranges(&self, error: &Shared) -> bool {
         !self.object.has_ranges() && !error.is_abandoned() && !error.is_timeout()
     }

@@ -66,14 +66,14 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Whether the outcome of the opening is outdated. The order of two different states is
-    /// unknown, so an observed one counts as newer.
+    /// Returns `true` if the outcome of the opening is outdated. The order of two different states
+    /// is unknown, so an observed one counts as newer.
     pub(crate) fn is_outdated(&self, known: &Arc<Known>) -> bool {
         let is_other = |meta: &ObjectMeta| known.state.compare(meta) == Verdict::Different;
         self.has_more || self.is_replaced(known) || self.observed.iter().any(is_other)
     }
 
-    /// Whether `known` is the previous state, and was found to be replaced.
+    /// Returns `true` if `known` is the previous state, and was found to be replaced.
     fn is_replaced(&self, known: &Arc<Known>) -> bool {
         let is_it = |replaced: &Object| replaced.is(&known.object);
         self.replaced.as_ref().is_some_and(is_it)

@@ -66,8 +66,8 @@ pub(crate) fn pieces(
     stream::once(async { Ok(first) }).chain(rest).boxed()
 }
 
-/// Whether the failure of a piece proves that the cache cannot serve the object. If the store has
-/// not yet sent any of its bytes, the error may be temporary.
+/// Returns `true` if the failure of a piece proves that the cache cannot serve the object. If the
+/// store has not yet sent any of its bytes, the error may be temporary.
 fn is_conclusive(known: &Known, error: &Shared) -> bool {
     known.opened_by != OpenedBy::Metadata || error.is_uncacheable() || error.is_not_supported()
 }

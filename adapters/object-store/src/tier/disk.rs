@@ -229,13 +229,13 @@ impl Tier {
         self.inner.slots().is_some_and(|slots| slots.has(key))
     }
 
-    /// Whether the tier has pages of any state of an object. The result is a hint.
+    /// Returns `true` if the tier has pages of any state of an object. The result is a hint.
     pub(crate) fn has_location(&self, location: LocationHash) -> bool {
         let slots = self.inner.slots();
         slots.is_some_and(|slots| slots.has_location(location))
     }
 
-    /// Whether [`keep`](Self::keep) would store a page. The result is a hint, which saves a copy.
+    /// Returns `true` if [`keep`](Self::keep) would store a page: a hint, which saves a copy.
     pub(crate) fn keeps(&self, key: Key) -> bool {
         !self.inner.has_failed() && !self.has(key)
     }

@@ -206,8 +206,8 @@ impl Default for WakerThreads {
 }
 
 impl Courier for WakerThreads {
-    /// Queues `wakers`. If no thread can be started and no watcher exists, calls all queued wakers.
-    /// After [`close`](Self::close), and in a child of `fork`, drops them.
+    /// Queues `wakers`. If the system cannot start a needed thread, and no watcher exists, calls
+    /// all queued wakers. After [`close`](Self::close), and in a child of `fork`, drops them.
     fn deliver(&self, wakers: Vec<Waker>) {
         if self.0.owner.check().is_err() {
             return;

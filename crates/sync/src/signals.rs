@@ -1,6 +1,6 @@
 //! Signal mask of the library's threads.
 //!
-//! Any thread of a process that has not blocked a signal may handle it. A program that blocks
+//! Each thread of a process may handle signals that it has not blocked. A program that blocks
 //! signals in its own threads, to wait for them (`sigwait`, `signalfd`) or in a critical section,
 //! needs them blocked in the library's threads too. These block all signals but `SYNCHRONOUS`.
 

@@ -1,7 +1,7 @@
 //! Variants of the copy: names, requirements, the variant in use, and the reason for its choice.
 //!
-//! The first long copy, or the first call of [`choice`], measures all usable variants once and
-//! chooses one for the process (`x86_64/choice.rs`; `docs/adr/0013` gives the reasons). [`force`]
+//! The first long copy or zeroing, or the first call of [`choice`], measures all usable variants
+//! and chooses one for the process (`x86_64/choice.rs`; reasons: `docs/adr/0013`). [`force`]
 //! overrides it. A build without assembly has only [`Variant::Portable`], and measures nothing.
 
 mod by_name;

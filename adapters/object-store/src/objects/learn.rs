@@ -25,8 +25,8 @@ pub(super) struct Received {
 }
 
 impl Opener {
-    /// Requests the first bytes that are needed, and opens the object with the answer. If the
-    /// request fails, or the store ignores the range, requests the whole object.
+    /// Requests the first bytes that are needed, and opens the object with the answer. If the range
+    /// may be why the request failed, requests the whole object.
     pub(super) async fn learn(
         &self,
         location: &Path,

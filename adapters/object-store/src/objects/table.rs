@@ -308,7 +308,7 @@ impl Table {
     pub(crate) fn forget_oldest(&self, nr: usize) -> usize {
         let mut entries = self.entries();
         let mut gone = Vec::new();
-        // Visits each entry at most once. Objects that are being opened stay.
+        // Visits each entry at most once. Objects that are being opened stay. Findings are removed.
         for _ in 0..entries.by_location.len() {
             if gone.len() == nr {
                 break;

@@ -93,8 +93,8 @@ pub trait Backend: Debug + Send + Sync + 'static {
         Err(read_only())
     }
 
-    /// Returns an error if the device or a limit on file sizes does not permit `size` bytes. The
-    /// cache calls it before it accepts a write past the sizes that were checked.
+    /// Returns an error if `size` is known to exceed the device or a limit on file sizes. The cache
+    /// calls it before it accepts a write past the sizes that were checked.
     fn check_size(&self, size: u64) -> io::Result<()> {
         let _ = size;
         Ok(())

@@ -41,7 +41,7 @@ pub(crate) fn call_with<T: Kind>(handle: u64, work: impl FnOnce() -> Result<()>)
     }
 }
 
-/// Returns `true` if tests may request panics. Then no call takes a fast path, which catches none.
+/// Returns `true` if tests may request panics. If so, no fast path, which catches none, is used.
 pub(crate) const fn is_test() -> bool {
     cfg!(feature = "test-panics")
 }

@@ -698,7 +698,7 @@ impl<S: RefScheme> Mapping<S> {
         }
     }
 
-    /// Waits after a failed attempt to use the slot of `page`: by [`Seen::wait_for_claim`] if it is
+    /// Waits after a failed attempt to use the slot of `page`: by `Seen::wait_for_claim` if it is
     /// claimed, otherwise one round of `backoff`. The caller reloads the slot.
     #[inline]
     pub(crate) fn wait_for_change(&self, page: PageNr, backoff: &mut Backoff) {

@@ -253,8 +253,8 @@ impl Tracked {
 impl Drop for Tracked {
     fn drop(&mut self) {
         // In a child, the slot stays INHERITED.
-        // ORDERING: Release; the next owner of the slot writes the identity after this, and
-        // children see the two in this order.
+        // ORDERING: Release; after the unlock. A child that sees this descriptor with the identity
+        // of the next owner may not close it, but the descriptor has no lock any more.
         let _ = self
             .slot
             .fd

@@ -21,11 +21,11 @@
 //! # Cost of a wake-up
 //!
 //! Without waiters, a wake-up takes one fence and one load. The threads that wait for one word
-//! share a condition variable, so a wake-up neither wakes nor examines waiters of other words. If
-//! such a waiter has set the bit, the wake-up also locks the stripe and searches for its word, in
-//! time logarithmic in the stripe's waiters, without a system call. With 20 000 awaited words, 22
-//! to 31 % of all words have such a bit. A larger filter would reduce that, but evict more of the
-//! L1 data cache. A table has 8 KiB of filter and 8 KiB of stripes.
+//! share a condition variable, so a wake-up neither wakes nor examines waiters of other words. If a
+//! waiter of another word has set the shared bit, the waker also locks the stripe and searches it
+//! for the changed word, in time logarithmic in the stripe's waiters, without a system call. With
+//! 20 000 awaited words, 22 to 31 % of all words have a set bit. A larger filter would reduce that,
+//! but evict more of the L1 data cache. A table has 8 KiB of filter and 8 KiB of stripes.
 //!
 //! # Tasks
 //!

@@ -52,7 +52,7 @@ impl fmt::Display for Step {
 #[cfg(not(loom))]
 impl Step {
     /// Whether the call may clean or remove pages, so that threads that wait for clean pages are
-    /// notified. The pages of the many calls of a flush become clean together, at the sync.
+    /// notified. The pages that a flush writes, by many calls, become clean together at its sync.
     fn may_clean(self) -> bool {
         match self {
             Self::Sync | Self::Resize | Self::Read => true,

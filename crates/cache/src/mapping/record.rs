@@ -100,8 +100,8 @@ pub(crate) struct Mapping<S: RefScheme> {
 #[derive(Debug)]
 #[repr(C, align(128))]
 struct Hit<S: RefScheme> {
-    // Not the index first: it would have the mapping's own address, and the compiler would keep
-    // that address in a second register.
+    // The index must not be the first field: its address would equal the mapping's, and the
+    // compiler would then keep that address in two registers.
     order: Order,
     page_shift: u32,
     page_size: usize,

@@ -128,7 +128,7 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
         }
     }
 
-    /// Repeats attempts until one is valid; the last has a reference. Fills up to `ahead` pages.
+    /// Retries the view, at last with a reference to the frame. A miss fills up to `ahead` pages.
     #[inline]
     pub(crate) fn view<R, F, A>(self, page: PageNr, mut look: F, ahead: A) -> Result<R, Error>
     where

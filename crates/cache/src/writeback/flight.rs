@@ -143,7 +143,7 @@ mod imp {
                 self.wait(usize::MAX, settled);
             }
             self.settle(settled);
-            // Ranges are left only in a child forked in between, where requests never complete.
+            // Ranges are left only in a child forked during the writes: there they never complete.
             for run in self.runs.drain(..).flatten() {
                 self.has_failed = true;
                 let nr_pages = run.nr_pages();

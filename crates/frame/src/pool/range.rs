@@ -35,7 +35,7 @@ pub enum FreeRange {
     /// Frees the largest aligned blocks, without restoring their tails (I1 of [`FrameKind`]).
     #[default]
     Chunked,
-    /// Restores the largest aligned blocks to allocated blocks, then frees them.
+    /// Undoes the split of the largest aligned blocks (restores their tails), then frees them.
     Merged,
 }
 

@@ -25,7 +25,7 @@ impl<S: RefScheme> FrameMeta<S> {
     #[inline]
     pub fn is_marked(&self) -> bool {
         // ORDERING: Relaxed; the page's claim, under which protections are set, begins with an
-        // acquire and ends with a release. Callers check a stale result again under the lock.
+        // acquire and ends with a release. `retire` and the scan repeat the check under the lock.
         self.mark.load(Ordering::Relaxed) != NONE
     }
 

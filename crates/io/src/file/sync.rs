@@ -10,9 +10,9 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 
-/// Starts writeback of `range`. Returns `false` if the call is unavailable; no sync depends on it.
-/// Reports no earlier writeback error: [`await_begun`] or the next sync does. After an error of the
-/// call itself, the system may have dropped pages.
+/// Starts writeback of `range`. Returns `false` if `sync_file_range` is unavailable, which no sync
+/// needs. Reports no earlier writeback error: [`await_begun`] or the next sync does. After an error
+/// of the call itself, the system may have dropped pages.
 pub(super) fn begin(file: &File, range: &Range<u64>) -> io::Result<bool> {
     #[cfg(target_os = "linux")]
     return match by_range(file, range, libc::SYNC_FILE_RANGE_WRITE) {

@@ -20,8 +20,8 @@
 //! | second walk: migration becomes present, in another frame | +1 there | -1 |
 //! | undo: migration becomes present, in the same frame | +1 | -1 |
 //!
-//! A conversion is one addition, so each entry is counted at every moment, even in a copied table
-//! that is in no directory yet. A walk may therefore stop when the count of its kind is zero.
+//! A conversion within a frame is one addition, so each entry is counted at any time, even in a
+//! copied table that is in no directory yet. So a walk may stop if the count of its kind is zero.
 //!
 //! While the word is not zero, all counted entries together hold one reference to the frame. The
 //! thread that makes the word zero drops it (I2). No thread adds to a word that is zero. `isolated`

@@ -196,6 +196,19 @@ impl<S: RefScheme> RefCount<S> {
         S::count(&self.word)
     }
 
+    /// Returns `true` if there is one reference. Memory order then: acquire, so that accesses by
+    /// all dropped references happen before what follows.
+    #[inline]
+    pub fn has_one_reference(&self) -> bool {
+        let has_one = self.count() == 1;
+        if has_one {
+            // ORDERING: Acquire, E1: reads the last put, or a read-modify-write in its release
+            // sequence. A load, since ThreadSanitizer models no fences.
+            let _ = self.word.load(Ordering::Acquire);
+        }
+        has_one
+    }
+
     /// Gives a newly allocated page `n` references, 1 to [`MAX_REFS`]. Memory order: release.
     #[inline]
     pub fn set(&self, n: u32) {

@@ -111,6 +111,12 @@ impl<S: RefScheme> FrameMeta<S> {
     pub fn count(&self) -> u32 {
         self.refs.count()
     }
+
+    /// Returns `true` if there is one reference. Memory order then: acquire, so that accesses by
+    /// all dropped references happen before what follows.
+    pub fn has_one_reference(&self) -> bool {
+        self.refs.has_one_reference()
+    }
 }
 
 pub(crate) fn new_table<S: RefScheme>(nr_frames: usize) -> Result<Box<[FrameMeta<S>]>, PoolError> {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FramePool, UniqueFrame};
-use pagewell_sync::atomic::{AtomicU64, Ordering, fence};
+use pagewell_sync::atomic::{AtomicU64, Ordering};
 
 use crate::pages::family::Family;
 use crate::pages::owner::{self, Binding, Owner};
@@ -105,15 +105,12 @@ impl<'s, S: RefScheme> Pages<'s, S> {
     }
 
     /// Returns whether a page has references besides that of its entries. The caller has claimed
-    /// its only entry, or all are migration entries.
+    /// its only entry, or all are migration entries. If there are none, reads through former pins
+    /// happen before the caller's next access.
     pub(crate) fn references(self, frame: FrameNr) -> References {
-        if self.pool.meta(frame).count() != 1 {
+        if !self.pool.meta(frame).has_one_reference() {
             return References::Foreign;
         }
-        // ORDERING: Acquire fence; the load above read the last put (a release), or a
-        // read-modify-write in its release sequence. So reads through former pins happen before the
-        // caller writes the page.
-        fence(Ordering::Acquire);
         References::Mapped
     }
 

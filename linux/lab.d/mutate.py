@@ -16,6 +16,7 @@ import sys
 HEADER = "include/linux/page_ref_lock_bit.h"
 SLOW = "mm/page_ref_lock_bit.c"
 SEND = "include/linux/net.h"
+SEAL = "mm/memfd.c"
 DAX = "include/linux/dax.h"
 READ = "mm/filemap_short_read.c"
 COUNT = "mm/migrate_entry_count.h"
@@ -110,7 +111,7 @@ MUTANTS = {
         "return (unsigned int)atomic_read(ref) - 1 < PAGE_REF_LIMIT;",
         "return atomic_read(ref) > 0;",
     ),
-    # Who can be refused is not, whether little is added or much.
+    # Fallible callers are not refused, whether they add little or much.
     "limit-not-asked": (
         HEADER,
         "\tif (unlikely(!page_ref_word_gettable(ref)))\n\t\treturn false;\n",
@@ -118,7 +119,7 @@ MUTANTS = {
     ),
     "limit-not-asked-of-many": (
         SLOW,
-        "if (old < 0 || old > PAGE_REF_LIMIT - nr)",
+        "if (old < min || old > PAGE_REF_LIMIT - nr)",
         "if (page_ref_lb_locked(old))",
     ),
     # Others are: a page with many references looks frozen for ever.
@@ -211,8 +212,20 @@ MUTANTS = {
     # Sending it fails for ever, with a warning.
     "saturated-page-is-not-sent": (
         SEND,
-        "page_count(page) != 0;",
-        "page_count(page) >= 1;",
+        "page_count(page) < 0;",
+        "false;",
+    ),
+    # A comparison without a freeze matches a mapcount that wrapped.
+    "saturated-count-is-expected": (
+        HEADER,
+        "return count >= 0 && page_ref_word_read(ref) == count;",
+        "return page_ref_word_read(ref) == count;",
+    ),
+    # A file is sealed while its saturated folio may be pinned.
+    "saturated-folio-is-sealed": (
+        SEAL,
+        "return !folio_ref_count_equals(folio, folio_expected_ref_count(folio));",
+        "return folio_ref_count(folio) != folio_expected_ref_count(folio);",
     ),
     # Much is added, or subtracted, without a check before.
     "saturated-batch-get-not-looped": (
@@ -247,6 +260,12 @@ MUTANTS = {
         SLOW,
         "\t\tif (unlikely(!page_ref_lb_has(old, 1))) {\n\t\t\tpage_ref_lb_warn_add(old, nr);\n",
         "\t\tif (false) {\n\t\t\tpage_ref_lb_warn_add(old, nr);\n",
+    ),
+    # Holders of a reference add much to a bare 0, as only tries may.
+    "many-added-to-a-bare-zero": (
+        HEADER,
+        "return page_ref_lb_add_looped(ref, 1, nr);",
+        "return page_ref_lb_add_looped(ref, 0, nr);",
     ),
     # No room below the value that is stored: a stray put makes a free page live.
     "underflow-is-live": (
@@ -672,7 +691,7 @@ MUTANTS = {
 
 # Which suites have to notice the mutants of a file; those of the others are
 # changed for more than one of them.
-SUITES = {HEADER: "page_ref*", SLOW: "page_ref*", SEND: "page_ref*", DAX: "page_ref*"}
+SUITES = {HEADER: "page_ref*", SLOW: "page_ref*", SEND: "page_ref*", SEAL: "page_ref*", DAX: "page_ref*"}
 
 
 # Those that need huge pages, by the beginnings of their names, and the suites for them:

@@ -20,16 +20,16 @@ use pagewell_sync::shard::{Padded, nr_cpus};
 
 use crate::alloc::Allocator;
 use crate::announce::Announcements;
-use crate::count::{LockBit, RefScheme};
+use crate::count::{LockBit, RefScheme, Scheme};
 use crate::lists::{FreeBlocks, FreeLists, PoolStats};
 use crate::memory::{Memory, PoolConfig, PoolError};
 use crate::records::FrameMeta;
 use crate::words::{FRAME_BYTES, FrameNr, Order};
 
 /// A fixed number of page frames, in one or more memory nodes. `S` is the reference-counting
-/// scheme: [`LockBit`], or the baseline [`CasLoop`](crate::refcount::CasLoop).
+/// scheme: [`LockBit`], or the baseline [`CasLoop`](crate::refcount::CasLoop). Default: [`Scheme`].
 #[repr(C)] // Keeps the allocator at the pool's address: see `Allocator`.
-pub struct FramePool<S: RefScheme = LockBit> {
+pub struct FramePool<S: RefScheme = Scheme> {
     allocator: Allocator<S>,
     memory: Memory,
     waits: WaitTable,

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::Path;
 
-use pagewell_frame::refcount::{LockBit, RefScheme, Scheme};
+use pagewell_frame::refcount::{RefScheme, Scheme};
 use pagewell_io::Transfers;
 use pagewell_io::identity::{self, Comparison};
 use pagewell_sync::Arc;
@@ -61,7 +61,7 @@ pub struct File<S: RefScheme = Scheme> {
 }
 
 const _: () = {
-    type F = File<LockBit>;
+    type F = File;
     assert!(offset_of!(F, mapping) >= LINES);
     assert!(offset_of!(F, sequence) >= offset_of!(F, is_closed) + 1 + LINES);
     assert!(offset_of!(F, seen) > offset_of!(F, sequence));

@@ -28,7 +28,8 @@
 //! reads through all handles of the same cache, and durable after a successful [`File::sync_data`].
 //!
 //! Programs leave out the type parameter `S`, like the allocator of a `Vec`. It selects the
-//! algorithm that counts references. The feature `baselines` adds two others, for comparison.
+//! algorithm that counts references; its default is [`refcount::Scheme`]. The feature `baselines`
+//! adds two others, for comparison.
 //!
 //! A program can also read a page in place without a pin ([`File::view`]), and can check later that
 //! the page has not changed since ([`File::is_unchanged`]), for example while it follows pointers
@@ -70,7 +71,7 @@ pub mod mapped {
 
 /// Reference counts of pages, for programs that manage pages of their own.
 pub mod refcount {
-    pub use pagewell_frame::refcount::{LockBit, Put, RefCount, RefScheme, TryGet};
+    pub use pagewell_frame::refcount::{LockBit, Put, RefCount, RefScheme, Scheme, TryGet};
 }
 
 /// Alternative implementations of reference counting, fork and migration, with which benchmarks and

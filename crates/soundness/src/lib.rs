@@ -138,7 +138,6 @@
 //!
 //! ```
 //! use pagewell::frame::{FramePool, FrameRef, Order, PoolConfig, TryGetFrame};
-//! use pagewell::refcount::LockBit;
 //! # let pool: FramePool = FramePool::new(&PoolConfig::new(64)).unwrap();
 //! let view = pool.view();
 //! let range = pool.alloc(Order::ZERO).unwrap().split();
@@ -149,7 +148,6 @@
 //!
 //! ```compile_fail,E0133
 //! use pagewell::frame::{FramePool, FrameRef, Order, PoolConfig, TryGetFrame};
-//! use pagewell::refcount::LockBit;
 //! # let pool: FramePool = FramePool::new(&PoolConfig::new(64)).unwrap();
 //! let view = pool.view();
 //! let _ = view.bytes(0, 0, 64);
@@ -157,7 +155,6 @@
 //!
 //! ```compile_fail,E0133
 //! use pagewell::frame::{FramePool, FrameRef, Order, PoolConfig, TryGetFrame};
-//! use pagewell::refcount::LockBit;
 //! # let pool: FramePool = FramePool::new(&PoolConfig::new(64)).unwrap();
 //! let view = pool.view();
 //! let _ = view.word(0, 0);
@@ -165,15 +162,13 @@
 //!
 //! ```compile_fail,E0133
 //! use pagewell::frame::{FramePool, FrameRef, Order, PoolConfig, TryGetFrame};
-//! use pagewell::refcount::LockBit;
 //! # let pool: FramePool = FramePool::new(&PoolConfig::new(64)).unwrap();
 //! let range = pool.alloc(Order::ZERO).unwrap().split();
-//! let reference = FrameRef::<LockBit>::from_raw(&pool, range.first());
+//! let reference = FrameRef::from_raw(&pool, range.first());
 //! ```
 //!
 //! ```compile_fail,E0133
 //! use pagewell::frame::{FramePool, FrameRef, Order, PoolConfig, TryGetFrame};
-//! use pagewell::refcount::LockBit;
 //! # let pool: FramePool = FramePool::new(&PoolConfig::new(64)).unwrap();
 //! let range = pool.alloc(Order::ZERO).unwrap().split();
 //! let TryGetFrame::Taken(reference) = pool.try_get(range.first()) else { panic!() };
@@ -182,7 +177,6 @@
 //!
 //! ```compile_fail,E0133
 //! use pagewell::frame::{FramePool, FrameRef, Order, PoolConfig, TryGetFrame};
-//! use pagewell::refcount::LockBit;
 //! # let pool: FramePool = FramePool::new(&PoolConfig::new(64)).unwrap();
 //! let range = pool.alloc(Order::ZERO).unwrap().split();
 //! let TryGetFrame::Taken(reference) = pool.try_get(range.first()) else { panic!() };
@@ -417,9 +411,8 @@
 //! ```
 //!
 //! ```compile_fail,E0594
-//! use pagewell::refcount::LockBit;
 //! use pagewell::space::{Pin, Space};
-//! fn write(pin: &mut Pin<'_, LockBit>) {
+//! fn write(pin: &mut Pin<'_>) {
 //!     pin[0] = 1;
 //! }
 //! ```

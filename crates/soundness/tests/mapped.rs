@@ -27,7 +27,7 @@ fn large_pages(cache: &pagewell::Cache) -> File {
 }
 
 /// Gets a frame into `spare`, which a write of the page would need that is pinned.
-fn want_frame<'f>(file: &'f MappedFile, spare: &mut Spare<'f, pagewell::refcount::LockBit>) {
+fn want_frame<'f>(file: &'f MappedFile, spare: &mut Spare<'f>) {
     let (tried, done) = file.try_edit((0, 8, 0), zero, spare).unwrap();
     let Tried::NotNow(wait) = tried else {
         panic!("{tried:?}");

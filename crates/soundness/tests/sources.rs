@@ -12,7 +12,6 @@ use pagewell::CacheFrames;
 use pagewell::frame::{
     FrameKind, FrameNr, FramePool, Nodes, Order, Place, PoolConfig, UniqueFrame,
 };
-use pagewell::refcount::LockBit;
 use pagewell::space::{FrameSource, MapOptions, Policy, Space, Spaces};
 use support::{PAGE, byte_of, frames_of, pool};
 
@@ -34,7 +33,7 @@ struct Liar {
     pool: &'static FramePool,
     other: FramePool,
     /// Blocks that are kept back, so that there is something to answer with.
-    kept: Mutex<Vec<UniqueFrame<'static, LockBit>>>,
+    kept: Mutex<Vec<UniqueFrame<'static>>>,
     lie: Lie,
     nr_asked: AtomicUsize,
 }
@@ -59,7 +58,7 @@ impl Liar {
     }
 
     /// A block of two frames, of those kept back.
-    fn pair(&self) -> Option<UniqueFrame<'_, LockBit>> {
+    fn pair(&self) -> Option<UniqueFrame<'_>> {
         self.kept.lock().unwrap().pop()
     }
 }
@@ -75,12 +74,12 @@ impl std::ops::Deref for Source {
     }
 }
 
-impl FrameSource<LockBit> for Source {
+impl FrameSource for Source {
     fn pool(&self) -> &FramePool {
         self.pool
     }
 
-    fn make_room(&self, order: Order, _: Place) -> Option<UniqueFrame<'_, LockBit>> {
+    fn make_room(&self, order: Order, _: Place) -> Option<UniqueFrame<'_>> {
         self.nr_asked.fetch_add(1, Ordering::Relaxed);
         match self.lie {
             // Of high numbers, which the right pool does not have.
@@ -111,8 +110,8 @@ impl FrameSource<LockBit> for Source {
     fn move_page<'f>(
         &'f self,
         _: FrameNr,
-        to: UniqueFrame<'f, LockBit>,
-    ) -> Result<UniqueFrame<'f, LockBit>, UniqueFrame<'f, LockBit>> {
+        to: UniqueFrame<'f>,
+    ) -> Result<UniqueFrame<'f>, UniqueFrame<'f>> {
         match self.lie {
             // "It was there": a block of the same number, of another pool, or the very one that was given.
             Lie::OtherPool => Ok(self.other.alloc(to.order()).unwrap()),
@@ -220,7 +219,7 @@ struct Mover {
     nr_asked: Arc<AtomicUsize>,
 }
 
-impl FrameSource<LockBit> for Mover {
+impl FrameSource for Mover {
     fn pool(&self) -> &FramePool {
         self.frames.pool()
     }
@@ -228,8 +227,8 @@ impl FrameSource<LockBit> for Mover {
     fn move_page<'f>(
         &'f self,
         frame: FrameNr,
-        to: UniqueFrame<'f, LockBit>,
-    ) -> Result<UniqueFrame<'f, LockBit>, UniqueFrame<'f, LockBit>> {
+        to: UniqueFrame<'f>,
+    ) -> Result<UniqueFrame<'f>, UniqueFrame<'f>> {
         self.nr_asked.fetch_add(1, Ordering::Relaxed);
         match self.lie {
             Lie::OtherPool => {

@@ -10,7 +10,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use pagewell::frame::{
     AllocRequest, FrameKind, FrameNr, FreeRange, MAX_FRAMES, Order, Place, TryGetFrame, UniqueFrame,
 };
-use pagewell::refcount::LockBit;
 use support::{House, PAGE, cache, frames_of, pool, records};
 
 /// Numbers that no frame of a small pool has.
@@ -141,10 +140,7 @@ fn bytes_end_where_the_pool_does() {
     }
 }
 
-fn take_out<'p>(
-    from: &mut Vec<UniqueFrame<'p, LockBit>>,
-    nr: u32,
-) -> Option<UniqueFrame<'p, LockBit>> {
+fn take_out<'p>(from: &mut Vec<UniqueFrame<'p>>, nr: u32) -> Option<UniqueFrame<'p>> {
     let at = from.iter().position(|part| part.frame().get() == nr)?;
     Some(from.swap_remove(at))
 }

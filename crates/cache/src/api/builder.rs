@@ -1,7 +1,7 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use pagewell_frame::refcount::{LockBit, RefScheme};
+use pagewell_frame::refcount::{RefScheme, Scheme};
 use pagewell_frame::{
     FRAME_BYTES, FrameMeta, FramePool, HugePages, MAX_FRAMES, Nodes, PoolConfig, PoolError,
 };
@@ -28,7 +28,7 @@ const fn frame_cost<S: RefScheme>() -> u64 {
 
 /// Settings of a cache.
 #[derive(Clone, Debug)]
-pub struct Builder<S: RefScheme = LockBit> {
+pub struct Builder<S: RefScheme = Scheme> {
     capacity: u64,
     page_size: usize,
     huge_pages: HugePages,
@@ -163,8 +163,7 @@ impl<S: RefScheme> Builder<S> {
         self
     }
 
-    /// Sets the reference counting scheme, to compare the default, [`LockBit`], with the baseline
-    /// [`CasLoop`](pagewell_frame::refcount::CasLoop).
+    /// Sets the reference counting scheme, to compare the default, [`Scheme`], with another one.
     #[cfg(feature = "baselines")]
     #[must_use]
     pub fn ref_scheme<T: RefScheme>(self) -> Builder<T> {

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use pagewell_frame::refcount::{LockBit, RefScheme};
+use pagewell_frame::refcount::{RefScheme, Scheme};
 use pagewell_io::engine::{Chosen, Limits, Reason};
 
 use crate::base::error::Op;
@@ -39,7 +39,7 @@ use crate::supply::reclaim::reclaimer::Reclaimer;
 ///   SIGXFSZ, as for `write(2)`; threads of the cache have it blocked.
 /// - Stack: the creation of a cache needs 32 KiB, an open or a close of a file 16 KiB, any other
 ///   call 12 KiB (80 KiB without optimization), plus that of the program's callbacks and backends.
-pub struct Cache<S: RefScheme = LockBit> {
+pub struct Cache<S: RefScheme = Scheme> {
     pub(super) files: Arc<Files<S>>,
     pub(super) page_size: PageSize,
 }

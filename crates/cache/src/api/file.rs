@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::Path;
 
-use pagewell_frame::refcount::{LockBit, RefScheme};
+use pagewell_frame::refcount::{RefScheme, Scheme};
 use pagewell_io::Transfers;
 use pagewell_io::identity::{self, Comparison};
 use pagewell_sync::Arc;
@@ -50,7 +50,7 @@ use crate::writeback::flush::Flusher;
 // Hits load fields that are not written while the handle is shared. They share no cache line with
 // fields that misses write, or with the counts of an `Arc` in front of the handle.
 #[repr(C)]
-pub struct File<S: RefScheme = LockBit> {
+pub struct File<S: RefScheme = Scheme> {
     _counts: Gap,
     pub(super) mapping: Opened<S>,
     access: Handle,
@@ -61,7 +61,7 @@ pub struct File<S: RefScheme = LockBit> {
 }
 
 const _: () = {
-    type F = File<LockBit>;
+    type F = File;
     assert!(offset_of!(F, mapping) >= LINES);
     assert!(offset_of!(F, sequence) >= offset_of!(F, is_closed) + 1 + LINES);
     assert!(offset_of!(F, seen) > offset_of!(F, sequence));

@@ -13,7 +13,7 @@
 
 use std::fmt;
 
-use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::refcount::{RefScheme, Scheme};
 
 use crate::api::cache::Cache;
 use crate::base::error::{Error, ErrorKind, Op};
@@ -23,7 +23,7 @@ use crate::files::serve::close_left;
 
 /// Guard that keeps the threads of a cache from background work. Returned by [`Cache::quiesce`].
 #[must_use = "the drop restarts the threads of the cache"]
-pub struct Quiet<'c, S: RefScheme> {
+pub struct Quiet<'c, S: RefScheme = Scheme> {
     cache: &'c Cache<S>,
     held: Option<Held<'c>>,
 }

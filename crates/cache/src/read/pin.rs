@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
-use pagewell_frame::refcount::{LockBit, RefScheme};
+use pagewell_frame::refcount::{RefScheme, Scheme};
 use pagewell_frame::{FrameRef, Hold, OwnedHold};
 
 use crate::base::error::{Error, Op};
@@ -21,7 +21,7 @@ use crate::read::raw;
 ///
 /// For C code that reads a little past the end of its input, at least 4 KiB of memory after the
 /// page are readable too while the guard exists. Their contents are unspecified, and may change.
-pub struct PageGuard<'f, S: RefScheme = LockBit> {
+pub struct PageGuard<'f, S: RefScheme = Scheme> {
     hold: Hold<'f, S>,
     len: usize,
 }
@@ -30,7 +30,7 @@ pub struct PageGuard<'f, S: RefScheme = LockBit> {
 ///
 /// The bytes do not change while the guard exists, whatever happens to the page, the file and the
 /// cache: the guard keeps the memory that contains them. It does not keep the file open.
-pub struct OwnedPageGuard<S: RefScheme = LockBit> {
+pub struct OwnedPageGuard<S: RefScheme = Scheme> {
     hold: OwnedHold<Shared<S>>,
     len: usize,
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use pagewell_frame::refcount::{LockBit, RefScheme};
+use pagewell_frame::refcount::{RefScheme, Scheme};
 use pagewell_frame::{FrameNr, FramePool, Order, Place, UniqueFrame};
 
 use crate::files::clean::Cleaner;
@@ -12,7 +12,7 @@ use crate::supply::alloc::Allocator;
 use crate::write::moves;
 
 /// Frames of a cache. The cache's capacity limits their allocations and pages of files together.
-pub struct CacheFrames<S: RefScheme = LockBit> {
+pub struct CacheFrames<S: RefScheme = Scheme> {
     files: Arc<Files<S>>,
 }
 

@@ -24,7 +24,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
-use pagewell_frame::refcount::{LockBit, RefScheme};
+use pagewell_frame::refcount::{RefScheme, Scheme};
 use pagewell_frame::{FramePool, FrameRef, UniqueFrame};
 use pagewell_sync::bytes::RacyBytes;
 use pagewell_sync::thread::Backoff;
@@ -69,7 +69,7 @@ enum Why {
 
 /// Resources that a wait has prepared for the next try of an edit.
 #[derive(Debug)]
-pub struct Spare<'f, S: RefScheme = LockBit> {
+pub struct Spare<'f, S: RefScheme = Scheme> {
     frame: Option<UniqueFrame<'f, S>>,
     has_made_clean: bool,
     backoff: Backoff,
@@ -87,14 +87,14 @@ impl<S: RefScheme> Default for Spare<'_, S> {
 
 /// Reference that keeps a page cached until a write moves it, or it is truncated or invalidated.
 #[derive(Debug)]
-pub struct HeldPage<'f, S: RefScheme = LockBit> {
+pub struct HeldPage<'f, S: RefScheme = Scheme> {
     _reference: FrameRef<'f, S>,
 }
 
 /// Handle of a file whose pages are mapped, which keeps the file open. Every access is a try
 /// ([`try_read`](Self::try_read) and others), which neither waits nor allocates. On
 /// [`Tried::NotNow`], the caller releases its locks, [waits](Self::wait), and tries again.
-pub struct MappedFile<S: RefScheme = LockBit> {
+pub struct MappedFile<S: RefScheme = Scheme> {
     mapping: Opened<S>,
     access: Handle,
 }

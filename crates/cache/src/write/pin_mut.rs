@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 use pagewell_frame::UniqueFrame;
-use pagewell_frame::refcount::{LockBit, RefScheme};
+use pagewell_frame::refcount::{RefScheme, Scheme};
 use pagewell_sync::MutexGuard;
 
 use crate::base::edit::Edit;
@@ -25,7 +25,7 @@ use crate::write::page_lock::{IfLocked, PageLocks, ThenLock};
 /// Until then all readers see the old page, and other writers of the page wait. A call of the
 /// thread that has the guard fails with [`Deadlock`](crate::ErrorKind::Deadlock) if it would wait
 /// for the guard. The guard cannot be sent to another thread unless it is [detached](Self::detach).
-pub struct PageGuardMut<'f, S: RefScheme = LockBit> {
+pub struct PageGuardMut<'f, S: RefScheme = Scheme> {
     locked: LockedPage<'f, S>,
     /// Makes the guard `Sync` but not `Send`.
     stays: PhantomData<MutexGuard<'f, ()>>,
@@ -33,13 +33,13 @@ pub struct PageGuardMut<'f, S: RefScheme = LockBit> {
 
 /// Like a [`PageGuardMut`], but has no owner and may be sent to any thread. A thread that has this
 /// guard and writes to the page by other means waits forever: the deadlock is not detected.
-pub struct DetachedPageGuardMut<'f, S: RefScheme = LockBit> {
+pub struct DetachedPageGuardMut<'f, S: RefScheme = Scheme> {
     locked: LockedPage<'f, S>,
 }
 
 /// Guard of a page whose new bytes are published. Other writers of the page wait until it is
 /// dropped: see [`PageGuardMut::publish`].
-pub struct PublishedPage<'f, S: RefScheme = LockBit> {
+pub struct PublishedPage<'f, S: RefScheme = Scheme> {
     locked: LockedPage<'f, S>,
     stays: PhantomData<MutexGuard<'f, ()>>,
 }

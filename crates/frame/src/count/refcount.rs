@@ -83,6 +83,16 @@ pub use crate::count::lock_bit::LockBit;
 pub use crate::count::scheme::{Put, RefScheme, TryGet};
 use crate::words::refword::MAX_REFS;
 
+/// Scheme of the frames, the cache and the spaces unless their type parameter names another one:
+/// [`LockBit`], or [`CasLoop`] in a build with `--cfg pagewell_ref_scheme="cas_loop"`.
+#[cfg(not(pagewell_ref_scheme = "cas_loop"))]
+pub type Scheme = LockBit;
+
+/// Scheme of the frames, the cache and the spaces unless their type parameter names another one:
+/// [`CasLoop`] in this build.
+#[cfg(pagewell_ref_scheme = "cas_loop")]
+pub type Scheme = CasLoop;
+
 /// Reference count of a page, in scheme `S`. The caller follows the protocol of the [module](self):
 /// it puts each reference once, and unfreezes or frees each page that it has frozen.
 #[repr(transparent)]

@@ -20,16 +20,16 @@ use pagewell_sync::shard::{Padded, nr_cpus};
 
 use crate::alloc::Allocator;
 use crate::announce::Announcements;
-use crate::count::{LockBit, RefScheme};
+use crate::count::{RefScheme, Scheme};
 use crate::lists::{FreeBlocks, FreeLists, PoolStats};
 use crate::memory::{Memory, PoolConfig, PoolError};
 use crate::records::FrameMeta;
 use crate::words::{FRAME_BYTES, FrameNr, Order};
 
 /// A fixed number of page frames, in one or more memory nodes. `S` is the reference-counting
-/// scheme: [`LockBit`], or the baseline [`CasLoop`](crate::refcount::CasLoop).
+/// [scheme](crate::refcount), by default [`Scheme`].
 #[repr(C)] // Keeps the allocator at the pool's address: see `Allocator`.
-pub struct FramePool<S: RefScheme = LockBit> {
+pub struct FramePool<S: RefScheme = Scheme> {
     allocator: Allocator<S>,
     memory: Memory,
     waits: WaitTable,
@@ -41,7 +41,7 @@ pub struct FramePool<S: RefScheme = LockBit> {
 // wake-ups load, may not share a line with it.
 #[cfg(not(loom))]
 const _: () = {
-    type P = FramePool<LockBit>;
+    type P = FramePool;
     let number = offset_of!(P, next_number);
     assert!(is_apart::<P>(
         offset_of!(P, memory),

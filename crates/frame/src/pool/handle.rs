@@ -9,13 +9,13 @@ use pagewell_sync::atomic::{Ordering, fence};
 use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 use super::frame_pool::FramePool;
-use crate::count::RefScheme;
+use crate::count::{RefScheme, Scheme};
 use crate::records::FrameMeta;
 use crate::words::{FrameKind, FrameNr, Order};
 
 /// An exclusively owned block: allocated and not published, or frozen. Its count is locked, so no
 /// thread can acquire a reference. Dropping the handle frees the block.
-pub struct UniqueFrame<'p, S: RefScheme> {
+pub struct UniqueFrame<'p, S: RefScheme = Scheme> {
     pool: &'p FramePool<S>,
     block: Block,
 }
@@ -193,7 +193,7 @@ impl<S: RefScheme> fmt::Debug for UniqueFrame<'_, S> {
 
 /// One counted reference to a block, which keeps the block allocated, with its kind and owner.
 /// Dropping the handle puts the reference, and frees the block if it was the last one.
-pub struct FrameRef<'p, S: RefScheme> {
+pub struct FrameRef<'p, S: RefScheme = Scheme> {
     pool: &'p FramePool<S>,
     frame: FrameNr,
 }
@@ -201,7 +201,7 @@ pub struct FrameRef<'p, S: RefScheme> {
 /// Result of [`FramePool::try_get`].
 #[derive(Debug)]
 #[must_use]
-pub enum TryGetFrame<'p, S: RefScheme> {
+pub enum TryGetFrame<'p, S: RefScheme = Scheme> {
     /// The caller holds a reference.
     Taken(FrameRef<'p, S>),
     /// The frame is free, frozen, or a tail of a block; or the pool has no such frame.

@@ -8,13 +8,13 @@ use pagewell_sync::shard::{Identity, own_identity};
 use super::frame_pool::FramePool;
 use super::handle::FrameRef;
 use crate::announce::{Ended, Slot, Word};
-use crate::count::RefScheme;
+use crate::count::{RefScheme, Scheme};
 use crate::words::FrameNr;
 
 /// One reference to a block: counted, like a [`FrameRef`], or a hazard
 /// ([`FramePool::try_announce`]). It may be sent to other threads, and outlive its creator.
 #[repr(C)]
-pub struct Hold<'p, S: RefScheme> {
+pub struct Hold<'p, S: RefScheme = Scheme> {
     pool: &'p FramePool<S>,
     /// Slot of the hazard, or `None` if the reference is counted.
     slot: Option<&'p Slot>,

@@ -23,7 +23,7 @@ use pagewell_sync::bytes::RacySource;
 
 use super::frame_pool::FramePool;
 use super::handle::{FrameRef, TryGetFrame, UniqueFrame};
-use crate::count::RefScheme;
+use crate::count::{RefScheme, Scheme};
 use crate::lists::{Class, FreeLists};
 use crate::words::{FRAME_BYTES, FrameKind, FrameNr, Order, blocks_of};
 
@@ -41,7 +41,7 @@ pub enum FreeRange {
 
 /// Contiguous frames from a split block, with a reference to each. Dropping the range frees its
 /// frames; a frame with other references is freed when the last of them is dropped.
-pub struct FrameRange<'p, S: RefScheme> {
+pub struct FrameRange<'p, S: RefScheme = Scheme> {
     pool: &'p FramePool<S>,
     first: FrameNr,
     nr: usize,

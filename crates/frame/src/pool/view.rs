@@ -8,7 +8,7 @@ use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::bytes::RacyBytes;
 
 use super::frame_pool::FramePool;
-use crate::count::RefScheme;
+use crate::count::{RefScheme, Scheme};
 
 /// Part of a [`FramePool`] that a cache hit needs, kept on the cache line of the hit's other data.
 ///
@@ -18,7 +18,7 @@ use crate::count::RefScheme;
 /// [`FramePool::nr_frames`]. To save instructions, some methods take the frame's offset in the
 /// pool's memory, which is [`FRAME_BYTES`](crate::FRAME_BYTES) times its number.
 #[derive(Debug)]
-pub struct FrameView<S: RefScheme> {
+pub struct FrameView<S: RefScheme = Scheme> {
     #[cfg(not(loom))]
     base: std::ptr::NonNull<u8>,
     #[cfg(loom)]

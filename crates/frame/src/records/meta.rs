@@ -2,7 +2,7 @@
 
 use pagewell_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::count::{RefCount, RefScheme};
+use crate::count::{RefCount, RefScheme, Scheme};
 use crate::memory::PoolError;
 use crate::words::kind::{self, FrameKind};
 use crate::words::{FrameNr, Order};
@@ -11,7 +11,7 @@ use crate::words::{FrameNr, Order};
 /// long as the pool, so a stale frame number names a readable record.
 #[derive(Debug)]
 #[cfg_attr(not(loom), repr(C, align(64)))]
-pub struct FrameMeta<S: RefScheme> {
+pub struct FrameMeta<S: RefScheme = Scheme> {
     /// Reference count. A `try_get` fails while the frame is free, frozen or a tail.
     pub(crate) refs: RefCount<S>,
     /// Kind word: stable only for the holder of a reference, of the frozen count or of the node's

@@ -487,7 +487,7 @@ fn a_cache_has_one_thread_that_writes_back() {
 #[test]
 fn what_was_written_is_durable_when_the_last_handle_is_dropped() {
     for _ in 0..20 {
-        let cache = cache::<LockBit>(64);
+        let cache = cache(64);
         let backend = Arc::new(MemoryBackend::writable(Vec::new()));
         let file = open(&cache, &backend);
         file.append(b"all").unwrap();

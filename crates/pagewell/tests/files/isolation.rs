@@ -542,6 +542,7 @@ fn what_is_dirty_for_long_becomes_durable_by_itself() {
         let cache = Cache::builder()
             .capacity(FRAMES * (PAGE as u64 + 64))
             .max_dirty_age(Duration::from_millis(300))
+            .ref_scheme::<LockBit>()
             .build()
             .unwrap();
         let (file, backend, _) = open(&cache, &background());
@@ -579,7 +580,11 @@ fn what_is_not_old_is_written_and_not_made_durable() {
 fn the_last_close_tries_again() {
     bounded_by(LIMIT, "a last close", || {
         for is_closed in [false, true] {
-            let cache = Cache::builder().close_timeout(LIMIT).build().unwrap();
+            let cache = Cache::builder()
+                .close_timeout(LIMIT)
+                .ref_scheme::<LockBit>()
+                .build()
+                .unwrap();
             let options = OpenOptions::new().writeback(Writeback::Manual);
             let (file, backend, script) = open(&cache, &options);
             file.append(&[1; PAGE]).unwrap();

@@ -23,7 +23,7 @@ support::for_both_schemes! {
 
 /// A file with these bytes, in a small cache.
 fn file_of(bytes: Vec<u8>) -> File {
-    cache::<LockBit>(64)
+    cache(64)
         .open_backend(MemoryBackend::new(bytes), "viewed")
         .expect("a file in memory")
 }

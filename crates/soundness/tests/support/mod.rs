@@ -3,7 +3,6 @@
 
 use pagewell::frame::{FrameKind, FrameNr, FramePool, Nodes, PoolConfig};
 use pagewell::io::MemoryBackend;
-use pagewell::refcount::LockBit;
 use pagewell::space::{CacheSpaces as _, OwnedPin, Policy, Sharing, Space, Spaces};
 use pagewell::{Cache, CacheFrames, File, OpenOptions, OwnedPageGuard, Writeback};
 
@@ -76,7 +75,7 @@ pub(crate) struct House {
     area: std::ops::Range<u64>,
     live: std::ops::Range<u64>,
     pages: Vec<OwnedPageGuard>,
-    pins: Vec<OwnedPin<LockBit>>,
+    pins: Vec<OwnedPin>,
 }
 
 /// Pages of the file, and of the space.

@@ -15,7 +15,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::refcount::{RefScheme, Scheme};
 use pagewell_frame::{FrameNr, FrameRef, TryGetFrame};
 use pagewell_sync::read;
 use pagewell_sync::thread::Backoff;
@@ -32,7 +32,7 @@ use crate::words::geometry::{entry_of, offset_in_page, page_bytes};
 use crate::words::pte::State;
 
 /// Bytes of a page of a space, which do not change while this value exists.
-pub struct Pin<'s, S: RefScheme> {
+pub struct Pin<'s, S: RefScheme = Scheme> {
     reference: FrameRef<'s, S>,
     shared: &'s Arc<Shared<S>>,
     off: usize,
@@ -40,7 +40,7 @@ pub struct Pin<'s, S: RefScheme> {
 }
 
 /// [`Pin`] that keeps the frames of its space alive, instead of borrowing the space.
-pub struct OwnedPin<S: RefScheme> {
+pub struct OwnedPin<S: RefScheme = Scheme> {
     shared: Arc<Shared<S>>,
     frame: FrameNr,
     off: usize,

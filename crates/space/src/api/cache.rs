@@ -1,14 +1,14 @@
 use std::sync::Arc;
 
 use pagewell_cache::{Cache, companion_or_else};
-use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::refcount::{RefScheme, Scheme};
 
 use crate::api::handles::{Space, Spaces};
 use crate::error::Error;
 use crate::mm::shared::Shared;
 
 /// Memory spaces in the frames of a cache, into which its files can be mapped.
-pub trait CacheSpaces<S: RefScheme> {
+pub trait CacheSpaces<S: RefScheme = Scheme> {
     /// Returns the shared state of all spaces of this cache. All calls return the same state while
     /// a handle of it or one of its spaces exists. While the cache has a companion of another
     /// crate, each call returns a new state.

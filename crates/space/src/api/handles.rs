@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use pagewell_frame::FramePool;
-use pagewell_frame::refcount::{LockBit, RefScheme};
+use pagewell_frame::refcount::{RefScheme, Scheme};
 
 use crate::areas::set::Areas;
 use crate::error::{Error, ErrorKind, Op};
@@ -20,7 +20,7 @@ pub const DEFAULT_SPACE_BYTES: u64 = if cfg!(loom) { 8 * TABLE_BYTES } else { 1 
 pub const MAX_SPACE_BYTES: u64 = 1 << 46;
 
 /// Shared state of spaces: the frames of their pages and tables. The last handle or space drops it.
-pub struct Spaces<S: RefScheme = LockBit> {
+pub struct Spaces<S: RefScheme = Scheme> {
     shared: Arc<Shared<S>>,
 }
 
@@ -100,7 +100,7 @@ impl<S: RefScheme> fmt::Debug for Spaces<S> {
 /// - Migration and compaction change no readable byte. Accesses of a page being moved wait.
 /// - Dropping a space frees all memory that it does not share with other spaces or pins.
 #[repr(align(128))] // Hits load it: the count of a program's `Arc` around it is on other lines.
-pub struct Space<S: RefScheme = LockBit> {
+pub struct Space<S: RefScheme = Scheme> {
     pub(crate) mm: Arc<Mm<S>>,
 }
 

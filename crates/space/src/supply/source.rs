@@ -1,8 +1,8 @@
-use pagewell_frame::refcount::RefScheme;
+use pagewell_frame::refcount::{RefScheme, Scheme};
 use pagewell_frame::{FrameNr, FramePool, Order, Place, UniqueFrame};
 
 /// Source of the frames of spaces: a pool. Frames can be reclaimed from other users of the pool.
-pub trait FrameSource<S: RefScheme>: Send + Sync {
+pub trait FrameSource<S: RefScheme = Scheme>: Send + Sync {
     /// Returns the pool, always the same one.
     fn pool(&self) -> &FramePool<S>;
 

@@ -3,7 +3,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use pagewell_frame::refcount::{LockBit, RefScheme};
+use pagewell_frame::refcount::{RefScheme, Scheme};
 
 use super::call::{call, given_up};
 use crate::api::file::File;
@@ -14,7 +14,7 @@ use crate::read::task::{Step, Waiting};
 
 /// Future of a pin: [`File::pin_async`].
 #[must_use = "nothing is pinned before it is polled"]
-pub struct PinPage<'f, S: RefScheme = LockBit> {
+pub struct PinPage<'f, S: RefScheme = Scheme> {
     file: &'f File<S>,
     page: u64,
     waiting: Waiting,

@@ -4,7 +4,7 @@ use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use pagewell_frame::refcount::{LockBit, RefScheme};
+use pagewell_frame::refcount::{RefScheme, Scheme};
 
 use super::call::{call, given_up};
 use crate::api::file::File;
@@ -19,7 +19,7 @@ type Outcome = (Vec<u8>, Result<usize, Error>);
 
 /// Future of a read: [`File::read_at_async`].
 #[must_use = "nothing is read before it is polled"]
-pub struct ReadAt<'f, S: RefScheme = LockBit> {
+pub struct ReadAt<'f, S: RefScheme = Scheme> {
     file: &'f File<S>,
     buf: Vec<u8>,
     offset: u64,
@@ -30,7 +30,7 @@ pub struct ReadAt<'f, S: RefScheme = LockBit> {
 
 /// Future of many reads: [`File::read_many_async`].
 #[must_use = "nothing is read before it is polled"]
-pub struct ReadMany<'f, S: RefScheme = LockBit> {
+pub struct ReadMany<'f, S: RefScheme = Scheme> {
     file: &'f File<S>,
     reads: std::vec::IntoIter<(u64, Vec<u8>)>,
     now: Option<ReadAt<'f, S>>,

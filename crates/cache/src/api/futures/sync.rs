@@ -3,7 +3,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use pagewell_frame::refcount::{LockBit, RefScheme};
+use pagewell_frame::refcount::{RefScheme, Scheme};
 
 use super::call::{call, given_up};
 use crate::api::file::File;
@@ -14,7 +14,7 @@ use crate::writeback::flush::Flusher;
 
 /// Future of a sync: [`File::sync_data_async`].
 #[must_use = "nothing is made durable before it is polled"]
-pub struct SyncData<'f, S: RefScheme = LockBit> {
+pub struct SyncData<'f, S: RefScheme = Scheme> {
     file: &'f File<S>,
     errand: Option<Errand<Result<(), Error>>>,
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use pagewell_frame::refcount::{LockBit, RefScheme};
+use pagewell_frame::refcount::{RefScheme, Scheme};
 use pagewell_sync::thread::Backoff;
 
 use super::call::{call, given_up};
@@ -24,7 +24,7 @@ type Outcome<T> = (Vec<u8>, Result<T, Error>);
 
 /// Future of a write: [`File::write_at_async`].
 #[must_use = "nothing is written before it is polled"]
-pub struct WriteAt<'f, S: RefScheme = LockBit> {
+pub struct WriteAt<'f, S: RefScheme = Scheme> {
     file: &'f File<S>,
     buf: Vec<u8>,
     offset: u64,
@@ -35,7 +35,7 @@ pub struct WriteAt<'f, S: RefScheme = LockBit> {
 
 /// Future of an append: [`File::append_async`].
 #[must_use = "nothing is written before it is polled"]
-pub struct Append<'f, S: RefScheme = LockBit> {
+pub struct Append<'f, S: RefScheme = Scheme> {
     file: &'f File<S>,
     buf: Vec<u8>,
     errand: Option<Errand<Outcome<Range<u64>>>>,

@@ -1,6 +1,5 @@
 //! Tests of the waits between threads that open and close files, and of the registry of open files.
 
-use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{FRAME_BYTES, Nodes};
 use pagewell_io::{Backend, FileId, MemoryBackend};
 use pagewell_sync::bytes::RacyBytes;
@@ -13,7 +12,7 @@ use crate::api::options::OpenOptions;
 use crate::dirty::options::Writeback;
 use crate::files::visit::visit;
 
-fn cache() -> Cache<LockBit> {
+fn cache() -> Cache {
     let builder = Cache::builder().nodes(Nodes::Unbound(1));
     builder.capacity(1 << 20).build().unwrap()
 }

@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code)] // Handles made of numbers again.
 
-use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{FrameNr, FramePool, Order, PoolConfig, UniqueFrame};
 
 use super::frames::{Block, Frames};
@@ -13,23 +12,23 @@ pub(super) fn new(nr_frames: usize) -> Result<FramePool, Failure> {
         .map_err(|error| Failure::because("cannot make a frame pool", error))
 }
 
-impl Frames for FramePool<LockBit> {
-    type Block<'a> = UniqueFrame<'a, LockBit>;
+impl Frames for FramePool {
+    type Block<'a> = UniqueFrame<'a>;
 
     #[inline]
-    fn alloc(&self, order: Order) -> Option<UniqueFrame<'_, LockBit>> {
+    fn alloc(&self, order: Order) -> Option<UniqueFrame<'_>> {
         FramePool::alloc(self, order)
     }
 
     #[inline]
-    unsafe fn adopt(&self, number: usize, _: Order) -> UniqueFrame<'_, LockBit> {
+    unsafe fn adopt(&self, number: usize, _: Order) -> UniqueFrame<'_> {
         let frame = FrameNr::new(number as u32);
         // SAFETY: the caller's (A) is the (A) of this: the number is from `into_withheld`.
         unsafe { UniqueFrame::from_withheld(self, frame) }
     }
 }
 
-impl Block for UniqueFrame<'_, LockBit> {
+impl Block for UniqueFrame<'_> {
     #[inline]
     fn into_number(self) -> usize {
         self.into_withheld().index()

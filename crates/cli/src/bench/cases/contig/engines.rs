@@ -1,6 +1,5 @@
 //! The engines of `bench contig`: strategies of the frame pool, and what is compared.
 
-use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{FramePool, FreeRange, Nodes, PoolConfig};
 
 use crate::failure::Failure;
@@ -49,7 +48,7 @@ pub(in crate::bench) const LEGEND: [(&str, &str); 4] = [
 pub(super) const HOW: [FreeRange; 3] = [FreeRange::Chunked, FreeRange::Merged, FreeRange::OneByOne];
 
 /// One node, as large as a range may be, wherever the system puts it.
-pub(super) fn new_pool(nr_frames: usize) -> Result<FramePool<LockBit>, Failure> {
+pub(super) fn new_pool(nr_frames: usize) -> Result<FramePool, Failure> {
     let mut config = PoolConfig::new(nr_frames);
     config.nodes = Nodes::Unbound(1);
     FramePool::new(&config).map_err(|error| Failure::because("cannot make a frame pool", error))

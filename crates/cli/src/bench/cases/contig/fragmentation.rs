@@ -3,7 +3,6 @@
 //! The history is the same for every strategy: each step draws the same numbers, whatever came of the
 //! steps before it. Front caches are drained at the end, since what is in them can merge at any time.
 
-use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{FramePool, FrameRange, FrameRef, FreeRange, Order, UniqueFrame};
 
 use super::engines::{HOW, STRATEGIES, check, new_pool};
@@ -46,9 +45,9 @@ pub(super) fn run(rounds: u32) -> Result<Speeds, Failure> {
 struct History<'a> {
     pool: &'a FramePool,
     how: FreeRange,
-    blocks: Vec<UniqueFrame<'a, LockBit>>,
-    ranges: Vec<FrameRange<'a, LockBit>>,
-    held: Vec<FrameRef<'a, LockBit>>,
+    blocks: Vec<UniqueFrame<'a>>,
+    ranges: Vec<FrameRange<'a>>,
+    held: Vec<FrameRef<'a>>,
     /// Frames of blocks and ranges.
     nr_used: usize,
 }
@@ -161,14 +160,14 @@ impl<'a> History<'a> {
         }
     }
 
-    fn free_range(&mut self, range: FrameRange<'a, LockBit>) {
+    fn free_range(&mut self, range: FrameRange<'a>) {
         self.nr_used -= range.len();
         // How many frames are held does not matter: they are free for the history.
         let _ = range.free(self.how);
     }
 
     /// Takes a reference that outlives the first frame's range; beyond [`MOST_HELD`] the oldest one ends.
-    fn hold(&mut self, range: &FrameRange<'a, LockBit>) {
+    fn hold(&mut self, range: &FrameRange<'a>) {
         self.held.extend(range.get(0));
         if self.held.len() > MOST_HELD {
             self.held.remove(0);

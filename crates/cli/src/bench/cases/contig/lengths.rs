@@ -8,7 +8,6 @@
 
 use std::hint::black_box;
 
-use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{FramePool, FrameRange, FreeRange, Order, UniqueFrame};
 
 use super::limit::Records;
@@ -65,11 +64,11 @@ pub(super) struct Freed<'a> {
     how: FreeRange,
     ranges: Ranges,
     /// All blocks of the pool but those that the ranges are in.
-    _others: Vec<UniqueFrame<'a, LockBit>>,
+    _others: Vec<UniqueFrame<'a>>,
     /// The ranges, in ascending order.
-    pieces: Vec<FrameRange<'a, LockBit>>,
+    pieces: Vec<FrameRange<'a>>,
     /// What is between them.
-    rests: Vec<FrameRange<'a, LockBit>>,
+    rests: Vec<FrameRange<'a>>,
 }
 
 impl<'a> Freed<'a> {
@@ -100,7 +99,7 @@ impl<'a> Freed<'a> {
     }
 
     /// Cuts a block, split, where a range begins or ends.
-    fn cut(&mut self, mut block: FrameRange<'a, LockBit>) {
+    fn cut(&mut self, mut block: FrameRange<'a>) {
         let Ranges { len, slot, .. } = self.ranges;
         loop {
             let at = block.first().index() % slot;
@@ -123,7 +122,7 @@ impl<'a> Freed<'a> {
     }
 }
 
-fn free(range: FrameRange<'_, LockBit>, how: FreeRange) -> Result<(), String> {
+fn free(range: FrameRange<'_>, how: FreeRange) -> Result<(), String> {
     match range.free(how) {
         0 => Ok(()),
         nr => Err(format!("{nr} frames that nobody holds were not freed")),

@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn records_are_as_far_apart_as_those_of_the_pool() {
-        type Meta = pagewell_frame::FrameMeta<pagewell_frame::refcount::LockBit>;
+        type Meta = pagewell_frame::FrameMeta;
         assert_eq!(size_of::<Record>(), size_of::<Meta>());
         assert_eq!(align_of::<Record>(), align_of::<Meta>());
     }

@@ -169,7 +169,11 @@ impl Caches {
             .huge_pages(settings.huge_pages());
         let cannot = |error| Failure::because("cannot make a cache", chain(&error));
         Ok(Caches {
-            lock_bit: builder.clone().build().map_err(cannot)?,
+            lock_bit: builder
+                .clone()
+                .ref_scheme::<LockBit>()
+                .build()
+                .map_err(cannot)?,
             cas_loop: builder.ref_scheme::<CasLoop>().build().map_err(cannot)?,
             capacity,
         })

@@ -1,6 +1,5 @@
 //! The caches that files are written through.
 
-use pagewell::refcount::LockBit;
 use pagewell::{Cache, HugePages};
 
 use crate::bench::plan::Settings;
@@ -20,7 +19,7 @@ pub(super) fn new_cache(
     capacity: u64,
     dirty: Dirty,
     settings: &Settings,
-) -> Result<Cache<LockBit>, Failure> {
+) -> Result<Cache, Failure> {
     let builder = Cache::builder().capacity(capacity);
     let builder = match dirty {
         Dirty::Default => builder,

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::fs::{self, File};
 use std::io;
 
-use pagewell::refcount::{LockBit, RefScheme};
+use pagewell::refcount::{RefScheme, Scheme};
 use rustix::io::Errno;
 
 use crate::bench::data::{DataFile, MappedMut};
@@ -38,7 +38,7 @@ pub(super) trait Appender: Send {
 }
 
 /// Writes through the cache.
-pub(super) struct Cached<S: RefScheme = LockBit> {
+pub(super) struct Cached<S: RefScheme = Scheme> {
     file: pagewell::File<S>,
     start: u64,
 }

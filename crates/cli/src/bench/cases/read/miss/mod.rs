@@ -8,7 +8,7 @@ mod quick;
 mod ring;
 
 use pagewell::Cache;
-use pagewell::refcount::LockBit;
+use pagewell::refcount::Scheme;
 use pagewell_frame::FRAME_BYTES;
 
 use self::quick::{Pages, QuickCache};
@@ -28,7 +28,7 @@ const FILE_BY_CACHE: u64 = 4;
 pub(super) struct Misses {
     cache: Cache,
     /// Keeps the pages cached between cells.
-    _cached: pagewell::File<LockBit>,
+    _cached: pagewell::File,
     pages: Pages,
     /// Bytes of the frames.
     frame_bytes: usize,
@@ -56,7 +56,7 @@ impl Misses {
         })
     }
 
-    pub(super) fn optimistic(&self, data: &DataFile) -> Result<Optimistic<LockBit>, Failure> {
+    pub(super) fn optimistic(&self, data: &DataFile) -> Result<Optimistic<Scheme>, Failure> {
         Ok(Optimistic(open_in(&self.cache, data)?))
     }
 

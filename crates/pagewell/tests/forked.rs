@@ -3,20 +3,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pagewell::refcount::{LockBit, RefScheme};
 use pagewell::{Cache, Error, ErrorKind, OpenOptions, Writeback};
 use pagewell_testkit::content;
 
 use support::{PAGE, assert_all_free, cache};
 
 mod support;
-
-support::for_both_schemes! {
-    a_child_gets_errors_and_changes_nothing
-    a_child_gives_back_nothing_of_owned_pins
-    a_cache_that_the_child_makes_is_its_own
-    a_child_finds_no_lock_that_another_thread_has_taken
-}
 
 /// Runs `body` in a child made by `fork`; whether it returned.
 fn in_child(body: impl FnOnce()) -> bool {
@@ -35,12 +27,13 @@ fn is_forked<T>(result: Result<T, Error>) {
     }
 }
 
-fn a_child_gets_errors_and_changes_nothing<S: RefScheme>() {
+#[test]
+fn a_child_gets_errors_and_changes_nothing() {
     let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("file");
     let expected = content(1, 3 * PAGE);
     std::fs::write(&path, &expected).unwrap();
-    let cache = cache::<S>(64);
+    let cache = cache(64);
     let options = OpenOptions::new().write().writeback(Writeback::Manual);
     let file = cache.open_with(&path, &options).unwrap();
     let pin = file.pin_owned(0).unwrap();
@@ -90,8 +83,9 @@ fn a_child_gets_errors_and_changes_nothing<S: RefScheme>() {
 
 /// Pins that borrow nothing, announced and counted, of pages that are replaced: in the child they have their bytes to the end, wherever they are
 /// dropped, and the parent has lost nothing.
-fn a_child_gives_back_nothing_of_owned_pins<S: RefScheme>() {
-    let cache = cache::<S>(64);
+#[test]
+fn a_child_gives_back_nothing_of_owned_pins() {
+    let cache = cache(64);
     let backend = pagewell::io::MemoryBackend::writable(vec![7; 2 * PAGE]);
     let options = OpenOptions::new().write().writeback(Writeback::Manual);
     let file = cache
@@ -123,12 +117,13 @@ fn a_child_gives_back_nothing_of_owned_pins<S: RefScheme>() {
     }));
 }
 
-fn a_cache_that_the_child_makes_is_its_own<S: RefScheme>() {
+#[test]
+fn a_cache_that_the_child_makes_is_its_own() {
     let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("file");
-    let parents = cache::<S>(64);
+    let parents = cache(64);
     assert!(in_child(|| {
-        let cache: Cache<LockBit> = cache(64);
+        let cache: Cache = cache(64);
         let options = OpenOptions::new().create().writeback(Writeback::Manual);
         let file = cache.open_with(&path, &options).unwrap();
         file.append(b"child").unwrap();
@@ -143,13 +138,14 @@ fn a_cache_that_the_child_makes_is_its_own<S: RefScheme>() {
 }
 
 /// Threads come and go, and make and drop caches, while children are made that do the same.
-fn a_child_finds_no_lock_that_another_thread_has_taken<S: RefScheme>() {
+#[test]
+fn a_child_finds_no_lock_that_another_thread_has_taken() {
     let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("file");
     std::fs::write(&path, content(1, PAGE)).unwrap();
     let is_over = AtomicBool::new(false);
     let make_and_read = || {
-        let cache = cache::<S>(16);
+        let cache = cache(16);
         let file = cache.open(&path).unwrap();
         let mut buf = [0; 100];
         file.read_at(&mut buf, 0).unwrap();

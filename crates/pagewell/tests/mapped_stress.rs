@@ -24,10 +24,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use pagewell::baseline::CasLoop;
 use pagewell::frame::Order;
 use pagewell::io::MemoryBackend;
-use pagewell::refcount::{LockBit, RefScheme};
 use pagewell::space::{CacheSpaces as _, ErrorKind, Protection, Sharing, Space};
 use pagewell::{Cache, File, Nodes, OpenOptions, Writeback};
 use pagewell_testkit::wait::bounded_by;
@@ -161,15 +159,15 @@ fn shown(page: usize, bytes: &[u8]) -> Shown {
     Shown { stamp, len }
 }
 
-struct Run<S: RefScheme> {
+struct Run {
     shape: Shape,
-    cache: Cache<S>,
-    file: File<S>,
+    cache: Cache,
+    file: File,
     storage: Arc<MemoryBackend>,
     known: Vec<Known>,
     next: AtomicU64,
     /// Spaces that several threads use, one with a shared area and one with a private one, and where those are.
-    common: [Space<S>; 2],
+    common: [Space; 2],
     areas: [AtomicU64; 2],
     is_over: AtomicBool,
 }
@@ -181,12 +179,11 @@ struct Before {
     left: u64,
 }
 
-impl<S: RefScheme> Run<S> {
+impl Run {
     fn new(shape: Shape) -> Self {
         let cache = Cache::builder()
             .capacity(shape.nr_frames * FRAME_COST)
             .nodes(Nodes::Unbound(2))
-            .ref_scheme::<S>()
             .build()
             .unwrap();
         let storage = Arc::new(MemoryBackend::writable(Vec::new()));
@@ -329,7 +326,7 @@ impl<S: RefScheme> Run<S> {
     }
 
     /// Writes a page of the file, in one of several ways.
-    fn write(&self, rng: &mut Rng, writer: usize, own: &(Space<S>, u64)) {
+    fn write(&self, rng: &mut Rng, writer: usize, own: &(Space, u64)) {
         let page = rng.index(NR_PAGES / NR_WRITERS) * NR_WRITERS + writer;
         let known = &self.known[page];
         let stamp = stamp(page, self.next.fetch_add(1, Ordering::SeqCst));
@@ -359,7 +356,7 @@ impl<S: RefScheme> Run<S> {
     }
 
     /// Reads a page of the file, or of the private area that several threads use.
-    fn read(&self, rng: &mut Rng, pins: &mut Vec<(pagewell::space::OwnedPin<S>, Vec<u8>)>) {
+    fn read(&self, rng: &mut Rng, pins: &mut Vec<(pagewell::space::OwnedPin, Vec<u8>)>) {
         let page = rng.index(NR_PAGES);
         let before = self.before(page);
         let mut bytes = vec![0xEE; self.shape.page_bytes];
@@ -550,21 +547,21 @@ struct Copy {
 }
 
 /// A space with a private area, and its copies.
-struct PrivateSpace<S: RefScheme> {
-    space: Space<S>,
+struct PrivateSpace {
+    space: Space,
     start: u64,
     copies: HashMap<usize, Copy>,
 }
 
 /// A thread's private areas of the file.
-struct PrivateSpaces<'r, S: RefScheme> {
-    run: &'r Run<S>,
+struct PrivateSpaces<'r> {
+    run: &'r Run,
     rng: Rng,
-    spaces: Vec<PrivateSpace<S>>,
+    spaces: Vec<PrivateSpace>,
 }
 
-impl<'r, S: RefScheme> PrivateSpaces<'r, S> {
-    fn new(run: &'r Run<S>, rng: Rng) -> Self {
+impl<'r> PrivateSpaces<'r> {
+    fn new(run: &'r Run, rng: Rng) -> Self {
         let space = run.cache.space().unwrap();
         let area = space
             .map_file(&run.file, 0..run.bytes(), Sharing::Private)
@@ -746,13 +743,13 @@ impl<'r, S: RefScheme> PrivateSpaces<'r, S> {
     }
 }
 
-fn stress<S: RefScheme>(nr_runs: u64, shape: Shape) {
+fn stress(nr_runs: u64, shape: Shape) {
     let soak = soak();
     bounded_by(LIMIT + soak, "mapped files under stress", move || {
         let (seed, begin) = (Seed::of_run(), Instant::now());
         let mut part = 0;
         while part < nr_runs || begin.elapsed() < soak {
-            Run::<S>::new(shape).run(&seed, part);
+            Run::new(shape).run(&seed, part);
             part += 1;
         }
     });
@@ -760,7 +757,7 @@ fn stress<S: RefScheme>(nr_runs: u64, shape: Shape) {
 
 #[test]
 fn mapped_files_that_change_their_size_show_what_they_may() {
-    stress::<LockBit>(
+    stress(
         2,
         Shape {
             nr_frames: 1024,
@@ -773,7 +770,7 @@ fn mapped_files_that_change_their_size_show_what_they_may() {
 
 #[test]
 fn mapped_files_of_large_pages_that_change_their_size_show_what_they_may() {
-    stress::<LockBit>(
+    stress(
         1,
         Shape {
             nr_frames: 4096,
@@ -786,26 +783,13 @@ fn mapped_files_of_large_pages_that_change_their_size_show_what_they_may() {
 
 #[test]
 fn mapped_files_that_change_their_size_show_what_they_may_when_frames_run_out() {
-    stress::<LockBit>(
+    stress(
         2,
         Shape {
             nr_frames: 72,
             page_bytes: 4096,
             mode: Writeback::Background,
             nr_steps: 1500,
-        },
-    );
-}
-
-#[test]
-fn mapped_files_that_change_their_size_show_what_they_may_with_the_other_count() {
-    stress::<CasLoop>(
-        1,
-        Shape {
-            nr_frames: 1024,
-            page_bytes: 4096,
-            mode: Writeback::Background,
-            nr_steps: 2000,
         },
     );
 }

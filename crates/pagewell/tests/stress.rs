@@ -17,21 +17,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pagewell::io::MemoryBackend;
-use pagewell::refcount::RefScheme;
 use pagewell::{Cache, Error, ErrorKind, File, OpenOptions, OwnedPageGuard};
 use pagewell_testkit::content::{WORD, check_words, write_words};
 use pagewell_testkit::wait::bounded_by;
 use pagewell_testkit::{Rng, Seed};
-use support::{PAGE, Share, UNTOUCHED, assert_all_free, cache, for_both_schemes};
+use support::{PAGE, Share, UNTOUCHED, assert_all_free, cache};
 use tempfile::TempDir;
 
 mod support;
-
-for_both_schemes! {
-    files_larger_than_the_cache_are_read_right_by_many_threads
-    a_few_frames_that_many_pages_want_are_read_right
-    a_file_that_shrinks_and_grows_shows_only_what_it_has
-}
 
 /// How many threads read.
 const READERS: u64 = 4;
@@ -102,7 +95,7 @@ impl TestFile {
         }
     }
 
-    fn open<S: RefScheme>(&self, cache: &Cache<S>, rng: &mut Rng) -> File<S> {
+    fn open(&self, cache: &Cache, rng: &mut Rng) -> File {
         let options = OpenOptions::new().page_size(self.spec.page_size);
         match &self.storage {
             Storage::Disk(names) => cache.open_with(&names[rng.index(2)], &options),
@@ -145,7 +138,7 @@ impl TestFile {
     }
 
     /// Rewrites one page and makes the cache forget it.
-    fn rewrite<S: RefScheme>(&self, file: &File<S>, backend: &MemoryBackend, rng: &mut Rng) {
+    fn rewrite(&self, file: &File, backend: &MemoryBackend, rng: &mut Rng) {
         let page = rng.index(self.versions.len());
         let start = page * self.spec.page_size;
         let end = (start + self.spec.page_size).min(self.spec.len);
@@ -163,7 +156,7 @@ impl TestFile {
     }
 
     /// Cuts the file, or lets it grow, by any number of words, and tells the cache.
-    fn resize<S: RefScheme>(&self, file: &File<S>, backend: &MemoryBackend, rng: &mut Rng) {
+    fn resize(&self, file: &File, backend: &MemoryBackend, rng: &mut Rng) {
         let len = match rng.below(3) {
             0 => self.spec.len,
             1 => self.spec.len - rng.index(self.spec.len.min(2 * PAGE) / WORD) * WORD,
@@ -182,8 +175,8 @@ impl TestFile {
 }
 
 /// What all threads of a run share.
-struct World<S: RefScheme> {
-    cache: Cache<S>,
+struct World {
+    cache: Cache,
     files: Vec<TestFile>,
     is_over: AtomicBool,
     nr_reads: AtomicU64,
@@ -202,14 +195,14 @@ impl Drop for EndOnPanic<'_> {
 }
 
 /// A pin that is held for a while, and what it showed at first.
-struct Held<S: RefScheme> {
-    guard: OwnedPageGuard<S>,
+struct Held {
+    guard: OwnedPageGuard,
     file: usize,
     pos: usize,
     version: Option<u16>,
 }
 
-impl<S: RefScheme> World<S> {
+impl World {
     /// Whether every kind of work has been done, so that a run may end.
     fn has_done_enough(&self) -> bool {
         let (nr_reads, stats) = (self.nr_reads.load(Ordering::Relaxed), self.cache.stats());
@@ -227,7 +220,7 @@ impl<S: RefScheme> World<S> {
         }
     }
 
-    fn read(&self, number: usize, handle: &File<S>, rng: &mut Rng, buf: &mut [u8]) {
+    fn read(&self, number: usize, handle: &File, rng: &mut Rng, buf: &mut [u8]) {
         let file = &self.files[number];
         let len = match rng.below(16) {
             0 => rng.index(MOST_READ),
@@ -269,7 +262,7 @@ impl<S: RefScheme> World<S> {
         }
     }
 
-    fn pin(&self, number: usize, handle: &File<S>, rng: &mut Rng) {
+    fn pin(&self, number: usize, handle: &File, rng: &mut Rng) {
         let file = &self.files[number];
         let page = rng.index(file.versions.len());
         let pos = page * file.spec.page_size;
@@ -285,7 +278,7 @@ impl<S: RefScheme> World<S> {
         }
     }
 
-    fn hold(&self, number: usize, handle: &File<S>, rng: &mut Rng) -> Option<Held<S>> {
+    fn hold(&self, number: usize, handle: &File, rng: &mut Rng) -> Option<Held> {
         let file = &self.files[number];
         let page = rng.index(file.versions.len());
         let pos = page * file.spec.page_size;
@@ -308,7 +301,7 @@ impl<S: RefScheme> World<S> {
         }
     }
 
-    fn let_go(&self, held: Held<S>) {
+    fn let_go(&self, held: Held) {
         let number = self.files[held.file].number;
         assert_eq!(
             check_words(&held.guard, number, held.pos as u64),
@@ -319,7 +312,7 @@ impl<S: RefScheme> World<S> {
 
     fn run_reader(&self, mut rng: Rng) {
         let _end = EndOnPanic(&self.is_over);
-        let mut handles: Vec<File<S>> = self
+        let mut handles: Vec<File> = self
             .files
             .iter()
             .map(|file| file.open(&self.cache, &mut rng))
@@ -350,7 +343,7 @@ impl<S: RefScheme> World<S> {
     /// Changes files; alone, so that versions go up one by one.
     fn run_writer(&self, mut rng: Rng) {
         let _end = EndOnPanic(&self.is_over);
-        let handles: Vec<File<S>> = self
+        let handles: Vec<File> = self
             .files
             .iter()
             .map(|file| file.open(&self.cache, &mut rng))
@@ -397,7 +390,7 @@ impl<S: RefScheme> World<S> {
     }
 }
 
-fn run<S: RefScheme>(nr_frames: u64, specs: &[Spec]) {
+fn run(nr_frames: u64, specs: &[Spec]) {
     let specs = specs.to_vec();
     let duration = duration();
     bounded_by(duration + Duration::from_secs(60), "stress", move || {
@@ -405,7 +398,7 @@ fn run<S: RefScheme>(nr_frames: u64, specs: &[Spec]) {
         let dir = pagewell_testkit::scratch::dir();
         let files = (1..).zip(&specs);
         let world = World {
-            cache: cache::<S>(nr_frames),
+            cache: cache(nr_frames),
             files: files.map(|(n, s)| TestFile::new(n, *s, &dir)).collect(),
             is_over: AtomicBool::new(false),
             nr_reads: AtomicU64::new(0),
@@ -447,13 +440,14 @@ fn run<S: RefScheme>(nr_frames: u64, specs: &[Spec]) {
     });
 }
 
-fn files_larger_than_the_cache_are_read_right_by_many_threads<S: RefScheme>() {
+#[test]
+fn files_larger_than_the_cache_are_read_right_by_many_threads() {
     let spec = |life, kib: usize, frames: usize| Spec {
         life,
         len: (kib << 10) + 8,
         page_size: frames * PAGE,
     };
-    run::<S>(
+    run(
         384,
         &[
             spec(Life::OnDisk, 1024, 1),
@@ -466,14 +460,15 @@ fn files_larger_than_the_cache_are_read_right_by_many_threads<S: RefScheme>() {
     );
 }
 
-fn a_few_frames_that_many_pages_want_are_read_right<S: RefScheme>() {
+#[test]
+fn a_few_frames_that_many_pages_want_are_read_right() {
     // Every page is soon read into a frame that another page was read from just now.
     let spec = |life, nr_pages: usize| Spec {
         life,
         len: nr_pages * PAGE,
         page_size: PAGE,
     };
-    run::<S>(
+    run(
         48,
         &[
             spec(Life::Rewritten, 2),
@@ -487,11 +482,12 @@ fn a_few_frames_that_many_pages_want_are_read_right<S: RefScheme>() {
 /// Symptom: zeros between the old end and the new one of a file that had grown. Cause: the size was compared
 /// before and after the page was found, and had shrunk and grown back meanwhile; the page was from when
 /// the file was short.
-fn a_file_that_shrinks_and_grows_shows_only_what_it_has<S: RefScheme>() {
+#[test]
+fn a_file_that_shrinks_and_grows_shows_only_what_it_has() {
     let spec = |len| Spec {
         life: Life::Resized,
         len,
         page_size: PAGE,
     };
-    run::<S>(16, &[spec(PAGE), spec(PAGE + 800)]);
+    run(16, &[spec(PAGE), spec(PAGE + 800)]);
 }

@@ -7,33 +7,26 @@
 use std::fs;
 use std::path::PathBuf;
 
-use pagewell::refcount::RefScheme;
 use pagewell::{Cache, ErrorKind, File, OpenOptions};
 use pagewell_testkit::content;
 use tempfile::TempDir;
 
 use crate::storage::{contents, manual};
-use crate::support::{self, PAGE, assert_all_free, cache};
-
-support::for_both_schemes! {
-    dirty_pages_of_a_truncated_file_are_written_and_what_was_cut_off_is_an_error
-    dirty_pages_of_a_removed_file_can_be_synced_and_its_name_is_not_made_again
-    dirty_pages_of_a_replaced_file_do_not_get_into_the_other
-}
+use crate::support::{PAGE, assert_all_free, cache};
 
 /// A file of eight pages, open for writing; pages 2 and 5 are dirty, and 2 to 5 are cached.
-struct Dirty<S: RefScheme> {
+struct Dirty {
     dir: TempDir,
-    cache: Cache<S>,
-    file: File<S>,
+    cache: Cache,
+    file: File,
     /// What the file had, and what it has with what is dirty.
     old: Vec<u8>,
     new: Vec<u8>,
 }
 
-fn dirty<S: RefScheme>() -> Dirty<S> {
+fn dirty() -> Dirty {
     let dir = pagewell_testkit::scratch::dir();
-    let cache = cache::<S>(64);
+    let cache = cache(64);
     let old = content(1, 8 * PAGE);
     fs::write(dir.path().join("file"), &old).unwrap();
     let file = cache.open_with(dir.path().join("file"), &manual()).unwrap();
@@ -60,7 +53,7 @@ fn page_range(page: u64) -> std::ops::Range<usize> {
     page as usize * PAGE..(page as usize + 1) * PAGE
 }
 
-impl<S: RefScheme> Dirty<S> {
+impl Dirty {
     fn path(&self) -> PathBuf {
         self.dir.path().join("file")
     }
@@ -82,8 +75,9 @@ impl<S: RefScheme> Dirty<S> {
     }
 }
 
-fn dirty_pages_of_a_truncated_file_are_written_and_what_was_cut_off_is_an_error<S: RefScheme>() {
-    let dirty = dirty::<S>();
+#[test]
+fn dirty_pages_of_a_truncated_file_are_written_and_what_was_cut_off_is_an_error() {
+    let dirty = dirty();
     let behind = fs::File::options().write(true).open(dirty.path()).unwrap();
     behind.set_len(PAGE as u64 + 100).unwrap();
     // What is cached is as it was; what would have to be read is not there.
@@ -122,8 +116,9 @@ fn dirty_pages_of_a_truncated_file_are_written_and_what_was_cut_off_is_an_error<
     dirty.end();
 }
 
-fn dirty_pages_of_a_removed_file_can_be_synced_and_its_name_is_not_made_again<S: RefScheme>() {
-    let dirty = dirty::<S>();
+#[test]
+fn dirty_pages_of_a_removed_file_can_be_synced_and_its_name_is_not_made_again() {
+    let dirty = dirty();
     fs::remove_file(dirty.path()).unwrap();
     dirty.file.sync_data().unwrap();
     dirty.cache.reclaim(usize::MAX);
@@ -143,8 +138,9 @@ fn dirty_pages_of_a_removed_file_can_be_synced_and_its_name_is_not_made_again<S:
     dirty.end();
 }
 
-fn dirty_pages_of_a_replaced_file_do_not_get_into_the_other<S: RefScheme>() {
-    let dirty = dirty::<S>();
+#[test]
+fn dirty_pages_of_a_replaced_file_do_not_get_into_the_other() {
+    let dirty = dirty();
     let kept = dirty.dir.path().join("kept");
     fs::hard_link(dirty.path(), &kept).unwrap();
     let replacement = content(99, 3 * PAGE + 5);

@@ -7,32 +7,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pagewell::io::{Fault, Operation};
-use pagewell::refcount::RefScheme;
 use pagewell::{Cache, ErrorKind, File};
 use pagewell_testkit::wait::{Gate, OpenAtEnd, bounded_by, until};
 
 use crate::storage::{EIO, errno, manual, open_scripted, stored};
-use crate::support::{self, PAGE, cache};
+use crate::support::{PAGE, cache};
 
-support::for_both_schemes! {
-    stats_tell_what_is_dirty_and_written
-    the_oldest_number_is_there_until_its_write_is_durable
-    the_oldest_number_of_a_write_during_a_sync_is_kept
-    a_sync_of_a_range_leaves_other_pages_alone
-    a_sync_of_a_range_tells_the_size_that_reading_it_takes
-}
-
-fn write<S: RefScheme>(file: &File<S>, page: u64, lsn: u64) {
+fn write(file: &File, page: u64, lsn: u64) {
     // All of it, so that nothing is read.
     let nr = file.write_at_lsn(&[lsn as u8; PAGE], page * PAGE as u64, lsn);
     assert_eq!(nr.unwrap(), PAGE);
 }
 
-fn open<S: RefScheme>(cache: &Cache<S>) -> File<S> {
+fn open(cache: &Cache) -> File {
     open_scripted(cache, &[0; 8 * PAGE], &manual()).0
 }
 
-fn numbers<S: RefScheme>(file: &File<S>) -> (usize, usize) {
+fn numbers(file: &File) -> (usize, usize) {
     let stats = file.stats();
     (stats.nr_dirty, stats.nr_written)
 }
@@ -49,8 +40,9 @@ fn refusing(
     }
 }
 
-fn stats_tell_what_is_dirty_and_written<S: RefScheme>() {
-    let cache = cache::<S>(64);
+#[test]
+fn stats_tell_what_is_dirty_and_written() {
+    let cache = cache(64);
     let file = open(&cache);
     assert_eq!(numbers(&file), (0, 0));
     for page in [1, 2, 5] {
@@ -69,8 +61,9 @@ fn stats_tell_what_is_dirty_and_written<S: RefScheme>() {
 }
 
 /// The number of a page is that of its last write; a recovery that began there would leave out the first ones.
-fn the_oldest_number_is_there_until_its_write_is_durable<S: RefScheme>() {
-    let cache = cache::<S>(64);
+#[test]
+fn the_oldest_number_is_there_until_its_write_is_durable() {
+    let cache = cache(64);
     let is_refusing = Arc::new(AtomicBool::new(false));
     let options = manual().before_write(refusing(3, &is_refusing));
     let (file, _, script) = open_scripted(&cache, &[0; 8 * PAGE], &options);
@@ -107,9 +100,10 @@ fn the_oldest_number_is_there_until_its_write_is_durable<S: RefScheme>() {
     assert_eq!(oldest(), Some(55));
 }
 
-fn the_oldest_number_of_a_write_during_a_sync_is_kept<S: RefScheme>() {
+#[test]
+fn the_oldest_number_of_a_write_during_a_sync_is_kept() {
     bounded_by(Duration::from_secs(60), "a late sync", || {
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         let (file, _, script) = open_scripted(&cache, &[0; 8 * PAGE], &manual());
         let gate = Arc::new(Gate::new());
         let held = Arc::clone(&gate);
@@ -137,8 +131,9 @@ fn the_oldest_number_of_a_write_during_a_sync_is_kept<S: RefScheme>() {
     });
 }
 
-fn a_sync_of_a_range_leaves_other_pages_alone<S: RefScheme>() {
-    let cache = cache::<S>(64);
+#[test]
+fn a_sync_of_a_range_leaves_other_pages_alone() {
+    let cache = cache(64);
     let is_refusing = Arc::new(AtomicBool::new(true));
     let options = manual().before_write(refusing(0, &is_refusing));
     let (file, backend, script) = open_scripted(&cache, &[0; 8 * PAGE], &options);
@@ -171,8 +166,9 @@ fn a_sync_of_a_range_leaves_other_pages_alone<S: RefScheme>() {
     assert_eq!(numbers(&file), (0, 0));
 }
 
-fn a_sync_of_a_range_tells_the_size_that_reading_it_takes<S: RefScheme>() {
-    let cache = cache::<S>(64);
+#[test]
+fn a_sync_of_a_range_tells_the_size_that_reading_it_takes() {
+    let cache = cache(64);
     let (file, backend, _) = open_scripted(&cache, &[], &manual());
     // A gap, and a page.
     write(&file, 5, 1);

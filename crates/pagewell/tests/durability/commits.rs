@@ -6,26 +6,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pagewell::io::{Backend, Fault, FaultBackend, MemoryBackend, Operation};
-use pagewell::refcount::RefScheme;
 use pagewell::{Cache, ErrorKind, File};
 use pagewell_testkit::wait::{Gate, OpenAtEnd, bounded_by, until};
 
 use crate::storage::{EIO, errno, manual, open_scripted, stored};
-use crate::support::{self, PAGE, cache};
-
-support::for_both_schemes! {
-    a_thread_that_comes_during_a_sync_gets_one_that_begins_later
-    all_that_wait_for_a_sync_are_told_that_it_failed
-    all_that_wait_for_a_sync_are_told_that_it_panicked
-    threads_that_commit_together_have_their_pages_durable
-}
+use crate::support::{PAGE, cache};
 
 /// A file whose first sync waits in the storage until `gate` is open; `then` is asked about the later ones.
-fn late<S: RefScheme>(
-    cache: &Cache<S>,
+fn late(
+    cache: &Cache,
     gate: &Arc<Gate>,
     then: impl Fn() -> Fault + Send + Sync + 'static,
-) -> (File<S>, Arc<FaultBackend<MemoryBackend>>) {
+) -> (File, Arc<FaultBackend<MemoryBackend>>) {
     let (file, backend, script) = open_scripted(cache, &[0; 8 * PAGE], &manual());
     let gate = Arc::clone(gate);
     let is_first = AtomicBool::new(true);
@@ -40,16 +32,17 @@ fn late<S: RefScheme>(
     (file, backend)
 }
 
-fn write<S: RefScheme>(file: &File<S>, page: usize, byte: u8) {
+fn write(file: &File, page: usize, byte: u8) {
     let nr = file.write_at(&[byte; PAGE], (page * PAGE) as u64);
     assert_eq!(nr.unwrap(), PAGE);
 }
 
 /// What was written while a sync was under way was not in it. A thread that followed that sync would be told that its bytes are
 /// durable, and they would not even be given to the storage.
-fn a_thread_that_comes_during_a_sync_gets_one_that_begins_later<S: RefScheme>() {
+#[test]
+fn a_thread_that_comes_during_a_sync_gets_one_that_begins_later() {
     bounded_by(Duration::from_secs(60), "commits", || {
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         let gate = Arc::new(Gate::new());
         let (file, backend) = late(&cache, &gate, || Fault::None);
         let nr_written = AtomicUsize::new(0);
@@ -85,9 +78,10 @@ fn a_thread_that_comes_during_a_sync_gets_one_that_begins_later<S: RefScheme>() 
 }
 
 /// All threads use one handle: that it has told one of them of a failure must not keep it from the others.
-fn all_that_wait_for_a_sync_are_told_that_it_failed<S: RefScheme>() {
+#[test]
+fn all_that_wait_for_a_sync_are_told_that_it_failed() {
     bounded_by(Duration::from_secs(60), "commits", || {
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         let gate = Arc::new(Gate::new());
         let is_broken = Arc::new(AtomicBool::new(true));
         let broken = Arc::clone(&is_broken);
@@ -127,9 +121,10 @@ fn all_that_wait_for_a_sync_are_told_that_it_failed<S: RefScheme>() {
 }
 
 /// A leader that unwinds must not leave its followers asleep, nor let them take their bytes for durable.
-fn all_that_wait_for_a_sync_are_told_that_it_panicked<S: RefScheme>() {
+#[test]
+fn all_that_wait_for_a_sync_are_told_that_it_panicked() {
     bounded_by(Duration::from_secs(60), "commits", || {
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         let gate = Arc::new(Gate::new());
         let is_broken = Arc::new(AtomicBool::new(true));
         let broken = Arc::clone(&is_broken);
@@ -165,9 +160,10 @@ fn all_that_wait_for_a_sync_are_told_that_it_panicked<S: RefScheme>() {
 }
 
 /// Many threads, each with a page of its own: what the storage had when its last sync began is what a loss of power leaves.
-fn threads_that_commit_together_have_their_pages_durable<S: RefScheme>() {
+#[test]
+fn threads_that_commit_together_have_their_pages_durable() {
     const THREADS: usize = 8;
-    let cache = cache::<S>(64);
+    let cache = cache(64);
     let (file, backend, script) = open_scripted(&cache, &[0; THREADS * PAGE], &manual());
     let durable = Arc::new(Mutex::new(vec![0; THREADS * PAGE]));
     let (bytes, kept) = (Arc::clone(&backend), Arc::clone(&durable));

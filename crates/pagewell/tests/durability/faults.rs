@@ -5,37 +5,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pagewell::io::{Fault, MemoryBackend, Operation, VolatileDevice};
-use pagewell::refcount::RefScheme;
 use pagewell::{ErrorKind, File};
 use pagewell_crash::Way;
 use pagewell_testkit::content;
 
 use crate::storage::{EIO, Script, contents, errno, manual, open_scripted, stored};
-use crate::support::{self, PAGE, assert_all_free, cache};
-
-support::for_both_schemes! {
-    every_call_fails_once_in_every_way
-    the_storage_fails_for_a_while_and_then_works
-    a_full_storage_keeps_everything_dirty_until_there_is_room
-    a_late_write_stops_neither_readers_nor_writers
-    after_a_failed_sync_the_next_one_writes_again
-    every_handle_is_told_of_an_error_once
-    a_failure_to_read_before_a_partial_write_changes_nothing
-}
+use crate::support::{PAGE, assert_all_free, cache};
 
 /// The ways in which one call fails.
 const WAYS: [Way; 4] = [Way::Fail, Way::DoneThenFail, Way::Short(128), Way::Full];
 
 /// A file and what it should hold.
-pub(crate) struct Twin<'f, S: RefScheme> {
-    file: &'f File<S>,
+pub(crate) struct Twin<'f> {
+    file: &'f File,
     bytes: Vec<u8>,
     nr_errors: usize,
 }
 
-impl<'f, S: RefScheme> Twin<'f, S> {
+impl<'f> Twin<'f> {
     /// `file`, which holds `bytes`.
-    pub(crate) fn new(file: &'f File<S>, bytes: Vec<u8>) -> Self {
+    pub(crate) fn new(file: &'f File, bytes: Vec<u8>) -> Self {
         Self {
             file,
             bytes,
@@ -108,8 +97,9 @@ impl<'f, S: RefScheme> Twin<'f, S> {
     }
 }
 
-fn every_call_fails_once_in_every_way<S: RefScheme>() {
-    let cache = cache::<S>(64);
+#[test]
+fn every_call_fails_once_in_every_way() {
+    let cache = cache(64);
     for way in WAYS {
         for at in 0.. {
             let old = content(9, 3 * PAGE + 5);
@@ -151,9 +141,10 @@ fn every_call_fails_once_in_every_way<S: RefScheme>() {
     }
 }
 
-fn the_storage_fails_for_a_while_and_then_works<S: RefScheme>() {
+#[test]
+fn the_storage_fails_for_a_while_and_then_works() {
     for way in WAYS {
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         let (file, backend, script) = open_scripted(&cache, &[], &manual());
         let mut twin = Twin::new(&file, Vec::new());
         // Not even the size is told.
@@ -178,8 +169,9 @@ fn the_storage_fails_for_a_while_and_then_works<S: RefScheme>() {
     }
 }
 
-fn a_full_storage_keeps_everything_dirty_until_there_is_room<S: RefScheme>() {
-    let cache = cache::<S>(64);
+#[test]
+fn a_full_storage_keeps_everything_dirty_until_there_is_room() {
+    let cache = cache(64);
     let script = Script::default();
     let backend = script.on(MemoryBackend::writable_up_to(2 * PAGE, Vec::new()));
     let file = cache
@@ -202,9 +194,10 @@ fn a_full_storage_keeps_everything_dirty_until_there_is_room<S: RefScheme>() {
     assert_eq!(stored(Arc::clone(&backend)), bytes[..=PAGE]);
 }
 
-fn a_late_write_stops_neither_readers_nor_writers<S: RefScheme>() {
+#[test]
+fn a_late_write_stops_neither_readers_nor_writers() {
     pagewell_testkit::wait::bounded_by(Duration::from_secs(20), "late writes", || {
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         let (file, backend, script) = open_scripted(&cache, &[], &manual());
         file.append(&[1; 2 * PAGE]).unwrap();
         let gate = Arc::new(pagewell_testkit::wait::Gate::new());
@@ -240,10 +233,11 @@ fn a_late_write_stops_neither_readers_nor_writers<S: RefScheme>() {
     });
 }
 
-fn after_a_failed_sync_the_next_one_writes_again<S: RefScheme>() {
+#[test]
+fn after_a_failed_sync_the_next_one_writes_again() {
     for seed in 0..50 {
         let device = VolatileDevice::new(seed);
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         let script = Script::default();
         let backend = script.on(device.create("file").unwrap());
         let file = cache
@@ -268,8 +262,9 @@ fn after_a_failed_sync_the_next_one_writes_again<S: RefScheme>() {
     }
 }
 
-fn every_handle_is_told_of_an_error_once<S: RefScheme>() {
-    let cache = cache::<S>(64);
+#[test]
+fn every_handle_is_told_of_an_error_once() {
+    let cache = cache(64);
     let (file, _, script) = open_scripted(&cache, &[], &manual());
     let others = [file.clone(), file.clone()];
     file.append(b"x").unwrap();
@@ -288,8 +283,9 @@ fn every_handle_is_told_of_an_error_once<S: RefScheme>() {
     file.clone().sync_data().expect("opened later");
 }
 
-fn a_failure_to_read_before_a_partial_write_changes_nothing<S: RefScheme>() {
-    let cache = cache::<S>(64);
+#[test]
+fn a_failure_to_read_before_a_partial_write_changes_nothing() {
+    let cache = cache(64);
     let old = content(1, 3 * PAGE);
     let (file, backend, script) = open_scripted(&cache, &old, &manual());
     script.set(|operation| match operation {

@@ -5,31 +5,20 @@ use std::thread;
 use std::time::Duration;
 
 use pagewell::io::MemoryBackend;
-use pagewell::refcount::RefScheme;
 use pagewell::space::{self, CacheSpaces as _, Sharing};
 use pagewell::{DetachedPageGuardMut, Error, ErrorKind, File, Op, PageGuardMut};
 use pagewell_testkit::wait::{bounded_by, not_yet, until};
 
 use crate::storage::manual;
-use crate::support::{self, PAGE, cache};
-
-support::for_both_schemes! {
-    a_thread_does_not_wait_for_a_guard_of_its_own
-    a_write_through_a_space_does_not_wait_for_a_guard_of_its_thread
-    a_guard_that_was_discarded_is_in_nobodys_way
-    another_thread_waits_for_a_guard
-    a_try_does_not_wait_for_a_guard
-    a_detached_guard_is_of_no_thread
-    who_makes_the_file_longer_waits_for_a_guard_without_a_lock
-}
+use crate::support::{PAGE, cache};
 
 /// Longer than any of this takes.
 const LONG: Duration = Duration::from_secs(60);
 
 /// A file of four pages and a half, in a cache of its own.
-fn open<S: RefScheme>() -> File<S> {
+fn open() -> File {
     let backend = MemoryBackend::writable(vec![7; 4 * PAGE + PAGE / 2]);
-    let cache = cache::<S>(64);
+    let cache = cache(64);
     cache.open_backend_with(backend, "file", &manual()).unwrap()
 }
 
@@ -48,9 +37,10 @@ fn is_deadlock<T>(result: Result<T, Error>, page: u64, op: Op) {
     assert_eq!(error.kind().errno(), libc::EDEADLK);
 }
 
-fn a_thread_does_not_wait_for_a_guard_of_its_own<S: RefScheme>() {
+#[test]
+fn a_thread_does_not_wait_for_a_guard_of_its_own() {
     bounded_by(LONG, "calls with a guard in hand", || {
-        let file = open::<S>();
+        let file = open();
         let other = file.clone();
         let mut last = file.pin_mut(4).unwrap();
         let mut first = file.pin_mut(1).unwrap();
@@ -80,9 +70,10 @@ fn a_thread_does_not_wait_for_a_guard_of_its_own<S: RefScheme>() {
     });
 }
 
-fn a_write_through_a_space_does_not_wait_for_a_guard_of_its_thread<S: RefScheme>() {
+#[test]
+fn a_write_through_a_space_does_not_wait_for_a_guard_of_its_thread() {
     bounded_by(LONG, "a write through a space", || {
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         let backend = MemoryBackend::writable(vec![7; 2 * PAGE]);
         let file = cache.open_backend_with(backend, "file", &manual()).unwrap();
         let space = cache.space().unwrap();
@@ -101,9 +92,10 @@ fn a_write_through_a_space_does_not_wait_for_a_guard_of_its_thread<S: RefScheme>
 }
 
 /// The page that a guard has locked is gone, and another one is in its place: the guard locks nothing any more.
-fn a_guard_that_was_discarded_is_in_nobodys_way<S: RefScheme>() {
+#[test]
+fn a_guard_that_was_discarded_is_in_nobodys_way() {
     bounded_by(LONG, "a write to a page that was discarded", || {
-        let file = open::<S>();
+        let file = open();
         let guard = file.pin_mut(1).unwrap();
         file.discard(0..u64::MAX).unwrap();
         file.write_at(&[3], PAGE as u64).unwrap();
@@ -116,11 +108,12 @@ fn a_guard_that_was_discarded_is_in_nobodys_way<S: RefScheme>() {
     });
 }
 
-fn another_thread_waits_for_a_guard<S: RefScheme>() {
+#[test]
+fn another_thread_waits_for_a_guard() {
     bounded_by(LONG, "a thread that waits for a guard", || {
-        let file = open::<S>();
-        type Call<S> = fn(&File<S>) -> Result<(), Error>;
-        let waits: [Call<S>; 4] = [
+        let file = open();
+        type Call = fn(&File) -> Result<(), Error>;
+        let waits: [Call; 4] = [
             |file| file.write_at(&[1], 4 * PAGE as u64).map(drop),
             |file| file.pin_mut(4).map(drop),
             |file| file.append(&[1]).map(drop),
@@ -140,9 +133,10 @@ fn another_thread_waits_for_a_guard<S: RefScheme>() {
     });
 }
 
-fn a_try_does_not_wait_for_a_guard<S: RefScheme>() {
+#[test]
+fn a_try_does_not_wait_for_a_guard() {
     bounded_by(LONG, "a try", || {
-        let file = open::<S>();
+        let file = open();
         let guard = file.pin_mut(1).unwrap();
         let is_locked = |page| {
             let error = file.try_pin_mut(page).map(drop).unwrap_err();
@@ -169,11 +163,12 @@ fn is_send<T: Send>() {}
 
 fn is_sync<T: Sync>() {}
 
-fn a_detached_guard_is_of_no_thread<S: RefScheme>() {
-    is_send::<DetachedPageGuardMut<'_, S>>();
-    is_sync::<PageGuardMut<'_, S>>();
+#[test]
+fn a_detached_guard_is_of_no_thread() {
+    is_send::<DetachedPageGuardMut<'_>>();
+    is_sync::<PageGuardMut<'_>>();
     bounded_by(LONG, "a guard that is sent", || {
-        let file = open::<S>();
+        let file = open();
         let mut guard = file.pin_mut(1).unwrap().detach();
         guard[0] = 1;
         guard.set_lsn(5);
@@ -203,9 +198,10 @@ fn a_detached_guard_is_of_no_thread<S: RefScheme>() {
 
 /// A thread that made the file longer waited for a page of another thread with the lock of the size in its hand. The other one made
 /// the file longer before it dropped its guard, and both waited for ever.
-fn who_makes_the_file_longer_waits_for_a_guard_without_a_lock<S: RefScheme>() {
+#[test]
+fn who_makes_the_file_longer_waits_for_a_guard_without_a_lock() {
     bounded_by(LONG, "two threads that make a file longer", || {
-        let file = Arc::new(open::<S>());
+        let file = Arc::new(open());
         let mut guard = file.pin_mut(3).unwrap();
         let growing = {
             let file = Arc::clone(&file);

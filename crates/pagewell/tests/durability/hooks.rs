@@ -9,25 +9,14 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use pagewell::io::{Fault, Operation};
-use pagewell::refcount::RefScheme;
 use pagewell::{ErrorKind, File, Op, OpenOptions};
 use pagewell_testkit::wait::{bounded_by, until};
 
 use crate::storage::{ENOSPC, errno, manual, open_scripted, stored};
-use crate::support::{self, PAGE, assert_all_free, cache};
+use crate::support::{PAGE, assert_all_free, cache};
 
-support::for_both_schemes! {
-    a_hook_is_told_the_highest_number_of_each_page
-    a_page_that_is_refused_keeps_no_other_from_being_written
-    a_hook_that_asks_for_its_own_file_gets_an_error
-    a_refusal_is_told_as_what_it_is
-    a_refusal_in_the_background_is_told_as_what_it_is
-    a_refusal_hides_no_failure_of_the_storage
-    a_discard_that_tells_of_an_earlier_failure_drops_nothing
-    the_last_handle_may_go_in_a_hook
-}
-
-fn a_hook_is_told_the_highest_number_of_each_page<S: RefScheme>() {
+#[test]
+fn a_hook_is_told_the_highest_number_of_each_page() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let hook = {
         let told = Arc::clone(&told);
@@ -36,7 +25,7 @@ fn a_hook_is_told_the_highest_number_of_each_page<S: RefScheme>() {
             Ok(())
         }
     };
-    let cache = cache::<S>(64);
+    let cache = cache(64);
     let (file, _, _) = open_scripted(&cache, &[0; 100], &manual().before_write(hook));
     // Parts of two pages, and a number that is no higher.
     file.write_at_lsn(&[1; PAGE], 50, 7).unwrap();
@@ -63,7 +52,8 @@ fn a_hook_is_told_the_highest_number_of_each_page<S: RefScheme>() {
 
 /// One page of a batch was refused, and none of the batch was written. The others have no part in
 /// it.
-fn a_page_that_is_refused_keeps_no_other_from_being_written<S: RefScheme>() {
+#[test]
+fn a_page_that_is_refused_keeps_no_other_from_being_written() {
     let refused: Arc<Mutex<HashSet<u64>>> = Arc::default();
     let hook = {
         let refused = Arc::clone(&refused);
@@ -75,7 +65,7 @@ fn a_page_that_is_refused_keeps_no_other_from_being_written<S: RefScheme>() {
         }
     };
     for pages in [&[2][..], &[0], &[5], &[0, 1, 3, 5]] {
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         let hook = hook.clone();
         let (file, backend, _) =
             open_scripted(&cache, &[0; 6 * PAGE], &manual().before_write(hook));
@@ -125,16 +115,17 @@ fn is_refusal<T>(result: Result<T, pagewell::Error>, op: Op) {
 
 /// The refusal is told by who meets it, and once by each other handle: as a refusal, not as a
 /// failure of the storage.
-fn a_refusal_is_told_as_what_it_is<S: RefScheme>() {
+#[test]
+fn a_refusal_is_told_as_what_it_is() {
     let is_refusing = Arc::new(AtomicBool::new(true));
-    type Call<S> = fn(&File<S>) -> Result<(), pagewell::Error>;
-    let calls: [(Call<S>, Op); 3] = [
+    type Call = fn(&File) -> Result<(), pagewell::Error>;
+    let calls: [(Call, Op); 3] = [
         (|file| file.flush(0..u64::MAX).map(drop), Op::Flush),
         (|file| file.sync_data(), Op::Sync),
         (|file| file.sync_all(), Op::Sync),
     ];
     for (call, op) in calls {
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         let hook = refusing(&is_refusing);
         let options = manual().before_write(hook);
         let (file, backend, _) = open_scripted(&cache, &[0; 3 * PAGE], &options);
@@ -153,7 +144,8 @@ fn a_refusal_is_told_as_what_it_is<S: RefScheme>() {
     }
 }
 
-fn a_refusal_in_the_background_is_told_as_what_it_is<S: RefScheme>() {
+#[test]
+fn a_refusal_in_the_background_is_told_as_what_it_is() {
     let is_refusing = Arc::new(AtomicBool::new(true));
     let nr_calls = Arc::new(AtomicU64::new(0));
     let hook = {
@@ -163,7 +155,7 @@ fn a_refusal_in_the_background_is_told_as_what_it_is<S: RefScheme>() {
             hook(page, lsn)
         }
     };
-    let cache = cache::<S>(64);
+    let cache = cache(64);
     let options = OpenOptions::new().write().before_write(hook);
     let (file, _, _) = open_scripted(&cache, &[0; PAGE], &options);
     let other = file.clone();
@@ -181,13 +173,14 @@ fn a_refusal_in_the_background_is_told_as_what_it_is<S: RefScheme>() {
 
 /// Two pages in one flush: the hook refuses one, and the storage fails at the other. Each is told,
 /// as what it is.
-fn a_refusal_hides_no_failure_of_the_storage<S: RefScheme>() {
+#[test]
+fn a_refusal_hides_no_failure_of_the_storage() {
     let is_refusing = Arc::new(AtomicBool::new(true));
     let hook = {
         let hook = refusing(&is_refusing);
         move |page, lsn| if page == 0 { hook(page, lsn) } else { Ok(()) }
     };
-    let cache = cache::<S>(64);
+    let cache = cache(64);
     let (file, _, script) = open_scripted(&cache, &[0; 3 * PAGE], &manual().before_write(hook));
     let other = file.clone();
     file.write_at(&[1; PAGE], 0).unwrap();
@@ -215,12 +208,13 @@ fn a_refusal_hides_no_failure_of_the_storage<S: RefScheme>() {
 }
 
 /// Two failures of different causes: the flush tells of one, the discard of the other.
-fn a_discard_that_tells_of_an_earlier_failure_drops_nothing<S: RefScheme>() {
+#[test]
+fn a_discard_that_tells_of_an_earlier_failure_drops_nothing() {
     let hook = {
         let hook = refusing(&Arc::new(AtomicBool::new(true)));
         move |page, lsn| if page == 0 { hook(page, lsn) } else { Ok(()) }
     };
-    let cache = cache::<S>(64);
+    let cache = cache(64);
     let (file, _, script) = open_scripted(&cache, &[0; 3 * PAGE], &manual().before_write(hook));
     file.write_at(&[1; PAGE], 0).unwrap();
     file.write_at(&[2; PAGE], 2 * PAGE as u64).unwrap();
@@ -243,8 +237,9 @@ fn a_discard_that_tells_of_an_earlier_failure_drops_nothing<S: RefScheme>() {
     file.sync_data().unwrap();
 }
 
-fn a_hook_that_asks_for_its_own_file_gets_an_error<S: RefScheme>() {
-    let own: Arc<OnceLock<File<S>>> = Arc::default();
+#[test]
+fn a_hook_that_asks_for_its_own_file_gets_an_error() {
+    let own: Arc<OnceLock<File>> = Arc::default();
     let hook = {
         let own = Arc::clone(&own);
         move |_, _| {
@@ -267,7 +262,7 @@ fn a_hook_that_asks_for_its_own_file_gets_an_error<S: RefScheme>() {
             Ok(())
         }
     };
-    let cache = cache::<S>(64);
+    let cache = cache(64);
     let (file, backend, _) = open_scripted(&cache, &[0; PAGE], &manual().before_write(hook));
     file.write_at(&[1; 10], 0).unwrap();
     assert!(own.set(file.clone()).is_ok());
@@ -281,9 +276,10 @@ fn a_hook_that_asks_for_its_own_file_gets_an_error<S: RefScheme>() {
 /// The hook's thread holds the file's writeback lock, so it cannot make the file durable; and what
 /// was written to a page after it was given to the storage is not given any more by who called the
 /// hook.
-fn the_last_handle_may_go_in_a_hook<S: RefScheme>() {
+#[test]
+fn the_last_handle_may_go_in_a_hook() {
     bounded_by(Duration::from_secs(60), "the last handle", || {
-        let last: Arc<Mutex<Option<File<S>>>> = Arc::default();
+        let last: Arc<Mutex<Option<File>>> = Arc::default();
         let hook = {
             let last = Arc::clone(&last);
             move |page, _| {
@@ -295,7 +291,7 @@ fn the_last_handle_may_go_in_a_hook<S: RefScheme>() {
                 Ok(())
             }
         };
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         // Written back by the thread of the cache, so that no call of ours has a handle.
         let options = OpenOptions::new().write().before_write(hook);
         let (file, backend, _) = open_scripted(&cache, &[0; 2 * PAGE], &options);

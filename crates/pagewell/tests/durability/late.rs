@@ -6,25 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pagewell::io::{Backend, Fault, FaultBackend, MemoryBackend, Operation};
-use pagewell::refcount::RefScheme;
 use pagewell::{ErrorKind, File};
 use pagewell_testkit::content;
 use pagewell_testkit::wait::{Gate, OpenAtEnd, bounded_by, until};
 
 use crate::faults::Twin;
 use crate::storage::{contents, manual, open_scripted, stored};
-use crate::support::{self, PAGE, UNTOUCHED, assert_all_free, cache};
+use crate::support::{PAGE, UNTOUCHED, assert_all_free, cache};
 
-support::for_both_schemes! {
-    every_call_is_late_once_and_others_go_on
-    every_read_falls_short_once
-    a_fill_that_falls_short_before_a_partial_write_changes_nothing
-    a_read_that_a_cut_of_the_file_overtakes_is_no_error
-}
-
-fn every_call_is_late_once_and_others_go_on<S: RefScheme>() {
+#[test]
+fn every_call_is_late_once_and_others_go_on() {
     bounded_by(Duration::from_secs(120), "late calls", || {
-        let cache = cache::<S>(96);
+        let cache = cache(96);
         for at in 1.. {
             let old = content(9, 3 * PAGE + 5);
             let (file, backend, script) = open_scripted(&cache, &old, &manual());
@@ -81,7 +74,7 @@ fn every_call_is_late_once_and_others_go_on<S: RefScheme>() {
 }
 
 /// A file of ten pages, of which two are dirty, two are written and not durable, and the others have to be read.
-fn uneven<S: RefScheme>(file: &File<S>, bytes: &mut [u8]) {
+fn uneven(file: &File, bytes: &mut [u8]) {
     for (page, seed) in [(1, 11), (6, 12)] {
         let new = content(seed, PAGE);
         file.write_at(&new, page * PAGE as u64).unwrap();
@@ -95,8 +88,9 @@ fn uneven<S: RefScheme>(file: &File<S>, bytes: &mut [u8]) {
     }
 }
 
-fn every_read_falls_short_once<S: RefScheme>() {
-    let cache = cache::<S>(64);
+#[test]
+fn every_read_falls_short_once() {
+    let cache = cache(64);
     for short_by in [1, PAGE - 1, PAGE, usize::MAX] {
         for at in 1.. {
             let mut expected = content(8, 10 * PAGE);
@@ -147,8 +141,9 @@ fn every_read_falls_short_once<S: RefScheme>() {
     }
 }
 
-fn a_fill_that_falls_short_before_a_partial_write_changes_nothing<S: RefScheme>() {
-    let cache = cache::<S>(64);
+#[test]
+fn a_fill_that_falls_short_before_a_partial_write_changes_nothing() {
+    let cache = cache(64);
     let old = content(1, 3 * PAGE);
     let (file, backend, script) = open_scripted(&cache, &old, &manual());
     script.set(|operation| match operation {
@@ -166,10 +161,11 @@ fn a_fill_that_falls_short_before_a_partial_write_changes_nothing<S: RefScheme>(
 
 /// The page is claimed, and its transfer late; meanwhile the file is cut within the page or before it. Nothing was
 /// cut behind the cache's back.
-fn a_read_that_a_cut_of_the_file_overtakes_is_no_error<S: RefScheme>() {
+#[test]
+fn a_read_that_a_cut_of_the_file_overtakes_is_no_error() {
     for (new_len, expected_len) in [(PAGE + 100, 100), (2 * PAGE, PAGE)] {
         bounded_by(Duration::from_secs(60), "a late fill", move || {
-            let cache = cache::<S>(64);
+            let cache = cache(64);
             let old = content(3, 3 * PAGE);
             let gate = Arc::new(Gate::new());
             let held = Arc::clone(&gate);

@@ -6,22 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pagewell::io::{Fault, Operation};
-use pagewell::refcount::RefScheme;
 use pagewell::{ErrorKind, OpenOptions};
 use pagewell_testkit::content;
 use pagewell_testkit::wait::bounded_by;
 
 use crate::storage::{EIO, ENOSPC, contents, errno, manual, open_scripted, stored};
-use crate::support::{self, PAGE, assert_all_free, cache, cache_without_stalls};
-
-support::for_both_schemes! {
-    writers_wait_for_a_storage_that_works
-    a_storage_that_fails_is_an_error_and_loses_nothing
-    large_pages_find_room_among_small_dirty_ones
-    what_is_not_written_back_by_itself_fills_the_files_share_and_that_is_an_error
-    a_write_larger_than_the_cache_is_done_in_parts
-    an_append_that_cannot_fit_is_refused_before_anything_is_done_for_it
-}
+use crate::support::{PAGE, assert_all_free, cache, cache_without_stalls};
 
 /// Frames of the caches here.
 const FRAMES: u64 = 96;
@@ -30,10 +20,11 @@ fn background() -> OpenOptions {
     OpenOptions::new().write()
 }
 
-fn writers_wait_for_a_storage_that_works<S: RefScheme>() {
+#[test]
+fn writers_wait_for_a_storage_that_works() {
     bounded_by(Duration::from_secs(60), "writers at the limit", || {
         const PAGES: u64 = 300;
-        let cache = cache_without_stalls::<S>(FRAMES);
+        let cache = cache_without_stalls(FRAMES);
         let files: Vec<_> = (0..3)
             .map(|_| open_scripted(&cache, &[], &background()))
             .collect();
@@ -79,7 +70,7 @@ fn writers_wait_for_a_storage_that_works<S: RefScheme>() {
 }
 
 /// The thread that writes back may have a share of a file for a moment yet.
-fn settle<S: RefScheme>(cache: &pagewell::Cache<S>) {
+fn settle(cache: &pagewell::Cache) {
     pagewell_testkit::wait::until("all frames are free", || {
         let stats = cache.stats();
         stats.nr_free == stats.nr_frames
@@ -87,11 +78,12 @@ fn settle<S: RefScheme>(cache: &pagewell::Cache<S>) {
     assert_all_free(cache);
 }
 
-fn a_storage_that_fails_is_an_error_and_loses_nothing<S: RefScheme>() {
+#[test]
+fn a_storage_that_fails_is_an_error_and_loses_nothing() {
     bounded_by(Duration::from_secs(60), "a storage that fails", || {
         for errno_of_storage in [EIO, ENOSPC] {
             for is_sync in [true, false] {
-                let cache = cache::<S>(FRAMES);
+                let cache = cache(FRAMES);
                 let (file, backend, script) = open_scripted(&cache, &[], &background());
                 script.set(move |operation| match operation {
                     Operation::SyncData if is_sync => Fault::Fail(errno(errno_of_storage)),
@@ -135,9 +127,10 @@ fn a_storage_that_fails_is_an_error_and_loses_nothing<S: RefScheme>() {
 
 /// Dirty pages of one frame were in every place for a large page: though fewer were dirty than may be, there was no
 /// room for it, and that was an error. Now they are made clean first.
-fn large_pages_find_room_among_small_dirty_ones<S: RefScheme>() {
+#[test]
+fn large_pages_find_room_among_small_dirty_ones() {
     bounded_by(Duration::from_secs(60), "large pages", || {
-        let cache = cache_without_stalls::<S>(128);
+        let cache = cache_without_stalls(128);
         let small = open_scripted(&cache, &[1; 120 * PAGE], &background()).0;
         let options = background().page_size(16 * PAGE);
         let large = open_scripted(&cache, &[2; 64 * PAGE], &options).0;
@@ -160,8 +153,9 @@ fn large_pages_find_room_among_small_dirty_ones<S: RefScheme>() {
     });
 }
 
-fn what_is_not_written_back_by_itself_fills_the_files_share_and_that_is_an_error<S: RefScheme>() {
-    let cache = cache::<S>(FRAMES);
+#[test]
+fn what_is_not_written_back_by_itself_fills_the_files_share_and_that_is_an_error() {
+    let cache = cache(FRAMES);
     let (file, backend, _) = open_scripted(&cache, &[], &manual());
     let mut expected = Vec::new();
     loop {
@@ -183,8 +177,9 @@ fn what_is_not_written_back_by_itself_fills_the_files_share_and_that_is_an_error
     assert_eq!(stored(backend), expected);
 }
 
-fn a_write_larger_than_the_cache_is_done_in_parts<S: RefScheme>() {
-    let cache = cache::<S>(FRAMES);
+#[test]
+fn a_write_larger_than_the_cache_is_done_in_parts() {
+    let cache = cache(FRAMES);
     let (file, backend, _) = open_scripted(&cache, &[1; 100], &background());
     let bytes = content(1, 3 * FRAMES as usize * PAGE + 77);
     assert_eq!(file.write_at(&bytes, 50).unwrap(), bytes.len());
@@ -207,8 +202,9 @@ fn a_write_larger_than_the_cache_is_done_in_parts<S: RefScheme>() {
 
 /// An append that was larger than the cache evicted all pages of all files, had everything written back and synced, twice, and
 /// failed then. Whether it can fit is known before.
-fn an_append_that_cannot_fit_is_refused_before_anything_is_done_for_it<S: RefScheme>() {
-    let cache = cache::<S>(FRAMES);
+#[test]
+fn an_append_that_cannot_fit_is_refused_before_anything_is_done_for_it() {
+    let cache = cache(FRAMES);
     let bytes = content(3, 60 * PAGE);
     let reader = open_scripted(&cache, &bytes, &OpenOptions::new()).0;
     assert_eq!(contents(&reader), bytes);

@@ -5,23 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use pagewell::io::{Backend, VolatileDevice};
-use pagewell::refcount::{LockBit, RefScheme};
 use pagewell::{ErrorKind, OpenOptions};
 use pagewell_testkit::wait;
 
 use crate::storage::{contents, manual, open_scripted, stored};
-use crate::support::{self, PAGE, cache};
-
-support::for_both_schemes! {
-    a_hook_that_panics_leaves_the_pages_dirty
-    what_was_given_before_early_writeback_failed_is_given_again
-    what_a_write_that_panicked_has_done_is_durable_before_it_is_discarded
-}
+use crate::support::{PAGE, cache};
 
 /// A hook panicked when its page was marked as written already: the next sync made the page clean, which the storage
 /// had never been given. Now pages on their way are dirty again whatever ends it.
-fn a_hook_that_panics_leaves_the_pages_dirty<S: RefScheme>() {
-    let cache = cache::<S>(64);
+#[test]
+fn a_hook_that_panics_leaves_the_pages_dirty() {
+    let cache = cache(64);
     let panics = Arc::new(AtomicBool::new(true));
     let hook = {
         let panics = Arc::clone(&panics);
@@ -42,7 +36,7 @@ fn a_hook_that_panics_leaves_the_pages_dirty<S: RefScheme>() {
 /// A hook that panicked in the background took the thread with it, and nothing was written back any more.
 #[test]
 fn a_panic_in_the_background_does_not_end_it() {
-    let cache = cache::<LockBit>(64);
+    let cache = cache(64);
     let nr_calls = Arc::new(AtomicUsize::new(0));
     let hook = {
         let nr_calls = Arc::clone(&nr_calls);
@@ -143,13 +137,14 @@ fn device(seed: u64) -> VolatileDevice {
 /// A page was given to the storage; then early writeback of another one failed, of which nothing may be concluded, as of a
 /// sync that failed. Only the pages of that request were given again; and if it panicked, the first page was taken for
 /// durable later still.
-fn what_was_given_before_early_writeback_failed_is_given_again<S: RefScheme>() {
+#[test]
+fn what_was_given_before_early_writeback_failed_is_given_again() {
     for what in [What::BeginSyncFails, What::BeginSyncPanics] {
         for seed in 0..16 {
             let device = device(seed);
             // Early writeback begins with 4 MiB, when there is more.
             const NR_PAGES: usize = (4 << 20) / PAGE;
-            let cache = cache::<S>(5 * NR_PAGES as u64);
+            let cache = cache(5 * NR_PAGES as u64);
             let backend = Once::new(&device, what);
             let file = cache.open_backend_with(backend, "file", &manual()).unwrap();
             file.append(&[1; PAGE]).unwrap();
@@ -176,10 +171,11 @@ fn what_was_given_before_early_writeback_failed_is_given_again<S: RefScheme>() {
 
 /// A page reached the storage, which panicked then. It was discarded, and read from there, where it was not durable; the sync
 /// failed, and there was nothing left to be given again.
-fn what_a_write_that_panicked_has_done_is_durable_before_it_is_discarded<S: RefScheme>() {
+#[test]
+fn what_a_write_that_panicked_has_done_is_durable_before_it_is_discarded() {
     for seed in 0..8 {
         let device = device(seed);
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         let first = device.open("file").unwrap();
         let file = cache.open_backend_with(first, "file", &manual()).unwrap();
         file.append(&[1; PAGE]).unwrap();

@@ -8,33 +8,12 @@ use pagewell::io::{
     Backend, Fault, FaultBackend, FileBackend, FileOptions, MemoryBackend, Operation, RacyBytes,
     VolatileDevice,
 };
-use pagewell::refcount::{LockBit, RefScheme};
 use pagewell::{Cache, ErrorKind, File, OpenOptions};
 use pagewell_testkit::wait::{self, Gate, OpenAtEnd};
 use pagewell_testkit::{content, scratch};
 
 use crate::storage::{EIO, Script, contents, errno, manual, open_scripted, stored};
-use crate::support::{self, PAGE, assert_all_free, cache};
-
-support::for_both_schemes! {
-    what_a_failed_write_has_left_past_the_end_is_cut
-    a_growth_that_failed_halfway_does_not_last
-    a_cut_that_was_done_and_failed_is_a_cut
-    a_second_cut_that_fails_does_not_bring_back_what_the_first_cut_off
-    what_a_failed_write_has_done_is_durable_before_it_is_discarded
-    a_growth_that_is_taken_back_and_fails_again_leaves_the_file_readable
-    an_invalidation_leaves_a_page_that_is_about_to_be_replaced
-    a_discard_waits_for_the_page_to_be_written
-    a_discarded_page_that_failed_to_be_written_is_not_written_again
-    what_the_storage_has_after_a_failed_sync_is_not_believed
-    a_hook_may_write_more_to_a_log_than_may_be_dirty
-    a_hook_may_append_to_a_log_that_others_append_to
-    a_page_that_is_refused_keeps_no_other_from_being_synced
-    a_sync_ends_though_the_file_grows_all_the_time
-    a_gap_is_zeros_for_good_though_nothing_was_told_to_the_storage
-    an_append_to_a_last_page_that_is_being_flushed_is_not_lost
-    pages_of_one_word_are_synced_though_others_are_just_made_dirty
-}
+use crate::support::{PAGE, assert_all_free, cache};
 
 /// Options with a hook that refuses this page, until the flag says otherwise.
 fn refusing_page(refused: u64) -> (Arc<AtomicBool>, OpenOptions) {
@@ -50,9 +29,10 @@ fn refusing_page(refused: u64) -> (Arc<AtomicBool>, OpenOptions) {
 /// A write of ten pages failed when the storage had some of them. The file was then cut to two pages, which nobody told
 /// the storage, since as far as the cache knew it had none: opened again, the file had more than two, and
 /// the bytes that were cut off were back. Now the storage is asked for its size after each failure.
-fn what_a_failed_write_has_left_past_the_end_is_cut<S: RefScheme>() {
+#[test]
+fn what_a_failed_write_has_left_past_the_end_is_cut() {
     for is_told in [true, false] {
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         let (file, backend, script) = open_scripted(&cache, &[], &manual());
         file.append(&content(1, 10 * PAGE)).unwrap();
         script.set(move |operation| match operation {
@@ -75,11 +55,12 @@ fn what_a_failed_write_has_left_past_the_end_is_cut<S: RefScheme>() {
 /// A write failed after the storage had done it, and the page, dirty again, was discarded: readers saw what the storage had,
 /// which was not durable. The next sync failed, the storage dropped it, and the one after that succeeded. Now what
 /// the storage may have is made durable before it is all that there is.
-fn what_a_failed_write_has_done_is_durable_before_it_is_discarded<S: RefScheme>() {
+#[test]
+fn what_a_failed_write_has_done_is_durable_before_it_is_discarded() {
     let device = VolatileDevice::new(1);
     drop(device.create("file").unwrap());
     device.sync_dir().unwrap();
-    let cache = cache::<S>(64);
+    let cache = cache(64);
     let script = Script::default();
     let backend = script.on(device.open("file").unwrap());
     let file = cache.open_backend_with(backend, "file", &manual()).unwrap();
@@ -101,8 +82,9 @@ fn what_a_failed_write_has_done_is_durable_before_it_is_discarded<S: RefScheme>(
 /// A growth failed after the storage had done it; the next sync took it back, which failed after the storage had done it too,
 /// and the storage did not tell its size. The cache went by the larger one, and the last page could not be read. Now
 /// it goes by the size that the storage has in either case.
-fn a_growth_that_is_taken_back_and_fails_again_leaves_the_file_readable<S: RefScheme>() {
-    let cache = cache::<S>(64);
+#[test]
+fn a_growth_that_is_taken_back_and_fails_again_leaves_the_file_readable() {
+    let cache = cache(64);
     let (file, backend, script) = open_scripted(&cache, &[7; 2 * PAGE - 1], &manual());
     script.set(|operation| match operation {
         Operation::SetSize { .. } => Fault::DoneThenFail(errno(EIO)),
@@ -124,9 +106,10 @@ fn a_growth_that_is_taken_back_and_fails_again_leaves_the_file_readable<S: RefSc
 /// A growth failed after the storage had done it. The file kept its size, and the storage the other: after the next
 /// sync, which succeeded, the file was opened with a size that it had never had. Now a sync sets the size if
 /// the storage has another.
-fn a_growth_that_failed_halfway_does_not_last<S: RefScheme>() {
+#[test]
+fn a_growth_that_failed_halfway_does_not_last() {
     for is_told in [true, false] {
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         let (file, backend, script) = open_scripted(&cache, &[1; 100], &manual());
         script.set(move |operation| match operation {
             Operation::SetSize { .. } => Fault::DoneThenFail(errno(EIO)),
@@ -143,9 +126,10 @@ fn a_growth_that_failed_halfway_does_not_last<S: RefScheme>() {
 
 /// A cut failed after the storage had done it. The file kept its size, and reads of what was cut off failed for ever.
 /// Now the size is the one that the storage has.
-fn a_cut_that_was_done_and_failed_is_a_cut<S: RefScheme>() {
+#[test]
+fn a_cut_that_was_done_and_failed_is_a_cut() {
     for (is_told, is_done) in [(true, true), (false, true), (false, false)] {
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         let (file, backend, script) = open_scripted(&cache, &[1; 3 * PAGE], &manual());
         assert_eq!(contents(&file), [1; 3 * PAGE]);
         script.set(move |operation| match operation {
@@ -172,8 +156,9 @@ fn a_cut_that_was_done_and_failed_is_a_cut<S: RefScheme>() {
 
 /// A clean page that was pinned to be changed was invalidated; when the guard was dropped it found no page to replace,
 /// and what was written was gone without a word. Now such a page stays.
-fn an_invalidation_leaves_a_page_that_is_about_to_be_replaced<S: RefScheme>() {
-    let cache = cache::<S>(64);
+#[test]
+fn an_invalidation_leaves_a_page_that_is_about_to_be_replaced() {
+    let cache = cache(64);
     let (file, _, _) = open_scripted(&cache, &[1; PAGE], &manual());
     let mut page = file.pin_mut(0).unwrap();
     page.fill(2);
@@ -185,9 +170,10 @@ fn an_invalidation_leaves_a_page_that_is_about_to_be_replaced<S: RefScheme>() {
 
 /// A page was discarded while it was on its way to the storage, and read again before it arrived there: the cache had
 /// other bytes than the storage, until it was evicted. Now a discard waits for what is on its way.
-fn a_discard_waits_for_the_page_to_be_written<S: RefScheme>() {
+#[test]
+fn a_discard_waits_for_the_page_to_be_written() {
     wait::bounded("a discard", || {
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         let (file, _, script) = open_scripted(&cache, &[1; PAGE], &manual());
         file.write_at(&[2; PAGE], 0).unwrap();
         let gate = Arc::new(Gate::new());
@@ -218,10 +204,11 @@ fn a_discard_waits_for_the_page_to_be_written<S: RefScheme>() {
 
 /// A page was written, and not durable, when it was discarded; then the sync failed, and there was nothing left to be
 /// written again, though it had been written back and not discarded. Now a discard makes such pages durable first.
-fn a_discarded_page_that_failed_to_be_written_is_not_written_again<S: RefScheme>() {
+#[test]
+fn a_discarded_page_that_failed_to_be_written_is_not_written_again() {
     for seed in 0..20 {
         let device = pagewell::io::VolatileDevice::new(seed);
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         let backend = device.create("file").unwrap();
         let file = cache.open_backend_with(backend, "file", &manual()).unwrap();
         file.append(&[1; 2 * PAGE]).unwrap();
@@ -246,10 +233,11 @@ fn a_discarded_page_that_failed_to_be_written_is_not_written_again<S: RefScheme>
 /// After a sync had failed, a page was discarded, and read from the storage, which still had it in memory and had
 /// forgotten that it was not durable: the next sync succeeded, and the bytes were lost. Found by `histories`. Now
 /// dirty pages are not discarded before a sync has succeeded again.
-fn what_the_storage_has_after_a_failed_sync_is_not_believed<S: RefScheme>() {
+#[test]
+fn what_the_storage_has_after_a_failed_sync_is_not_believed() {
     for seed in 0..20 {
         let device = pagewell::io::VolatileDevice::new(seed);
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         let backend = device.create("file").unwrap();
         let file = cache.open_backend_with(backend, "file", &manual()).unwrap();
         file.append(&[1; PAGE]).unwrap();
@@ -270,9 +258,10 @@ fn what_the_storage_has_after_a_failed_sync_is_not_believed<S: RefScheme>() {
 
 /// A hook that wrote to a log made more dirty than may be, and was made to write pages back itself: those of its own
 /// file too, whose lock it had. It waited for itself. Now who is in a hook is not throttled.
-fn a_hook_may_write_more_to_a_log_than_may_be_dirty<S: RefScheme>() {
+#[test]
+fn a_hook_may_write_more_to_a_log_than_may_be_dirty() {
     wait::bounded("a hook", || {
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         let (log, _, _) = open_scripted(&cache, &[], &OpenOptions::new().write());
         let log = Arc::new(log);
         let hook = {
@@ -298,9 +287,10 @@ fn a_hook_may_write_more_to_a_log_than_may_be_dirty<S: RefScheme>() {
 /// One thread appended to a log, had too much dirty, and went to write a file back, with the lock of the log's size in
 /// hand; another was writing that file back, and its hook appended to the log. Each waited for the other. Now
 /// nobody is throttled with the lock of a size in hand.
-fn a_hook_may_append_to_a_log_that_others_append_to<S: RefScheme>() {
+#[test]
+fn a_hook_may_append_to_a_log_that_others_append_to() {
     wait::bounded("hooks and appenders", || {
-        let cache = cache::<S>(128);
+        let cache = cache(128);
         // So much is dirty all along that every write is throttled.
         let (full, _, _) = open_scripted(&cache, &[], &manual());
         full.write_at(&[1; 70 * PAGE], 0).unwrap();
@@ -330,9 +320,10 @@ fn a_hook_may_append_to_a_log_that_others_append_to<S: RefScheme>() {
 
 /// A sync of a file with a page that was kept from being written made nothing durable, also not at
 /// the end of the program. Now it makes durable all the others before it says so.
-fn a_page_that_is_refused_keeps_no_other_from_being_synced<S: RefScheme>() {
+#[test]
+fn a_page_that_is_refused_keeps_no_other_from_being_synced() {
     let device = pagewell::io::VolatileDevice::new(1);
-    let cache = cache::<S>(64);
+    let cache = cache(64);
     let backend = device.create("file").unwrap();
     let (is_refusing, options) = refusing_page(1);
     let file = cache.open_backend_with(backend, "file", &options).unwrap();
@@ -345,8 +336,9 @@ fn a_page_that_is_refused_keeps_no_other_from_being_synced<S: RefScheme>() {
 }
 
 /// A sync followed the end of the file: while somebody appended as fast as it wrote, it did not end.
-fn a_sync_ends_though_the_file_grows_all_the_time<S: RefScheme>() {
-    let cache = cache::<S>(256);
+#[test]
+fn a_sync_ends_though_the_file_grows_all_the_time() {
+    let cache = cache(256);
     let (file, backend, script) = open_scripted(&cache, &[], &manual());
     let file = Arc::new(file);
     file.append(&[1; PAGE]).unwrap();
@@ -364,8 +356,9 @@ fn a_sync_ends_though_the_file_grows_all_the_time<S: RefScheme>() {
 
 /// A gap between the old end and what was written was made on the storage at once; if the write then failed for lack
 /// of frames, the storage was longer than the file. Now it learns of the gap with the next sync.
-fn a_gap_is_zeros_for_good_though_nothing_was_told_to_the_storage<S: RefScheme>() {
-    let cache = cache::<S>(64);
+#[test]
+fn a_gap_is_zeros_for_good_though_nothing_was_told_to_the_storage() {
+    let cache = cache(64);
     let (file, backend, _) = open_scripted(&cache, &[1; 100], &manual());
     file.write_at(b"x", 8 * PAGE as u64).unwrap();
     assert_eq!(backend.size().unwrap(), 100);
@@ -387,8 +380,9 @@ fn a_gap_is_zeros_for_good_though_nothing_was_told_to_the_storage<S: RefScheme>(
 /// A cut failed, and the storage did not tell its size: the file was cut. A second cut failed, and the storage told
 /// that it had all of the file still: that was taken for bytes of the file, and came back when the file grew. Found by
 /// `pagewell crash-test simulated --seed 0x7fc5c54ccf7b4497 --histories 1`.
-fn a_second_cut_that_fails_does_not_bring_back_what_the_first_cut_off<S: RefScheme>() {
-    let cache = cache::<S>(64);
+#[test]
+fn a_second_cut_that_fails_does_not_bring_back_what_the_first_cut_off() {
+    let cache = cache(64);
     let (file, backend, script) = open_scripted(&cache, &[1; 3 * PAGE], &manual());
     let mut nr_calls = 0;
     script.set(move |_| {
@@ -416,7 +410,7 @@ fn a_second_cut_that_fails_does_not_bring_back_what_the_first_cut_off<S: RefSche
 fn a_new_file_may_become_large() {
     let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("file");
-    let cache = cache::<LockBit>(64);
+    let cache = cache(64);
     let file = cache
         .open_with(&path, &OpenOptions::new().create_new())
         .unwrap();
@@ -437,7 +431,7 @@ fn a_new_file_may_become_large() {
 /// A failure in the background was not told by a sync that had another error to tell, and then not at all.
 #[test]
 fn a_failure_in_the_background_is_told_beside_other_errors() {
-    let cache = cache::<LockBit>(64);
+    let cache = cache(64);
     let (is_refusing, options) = refusing_page(0);
     is_refusing.store(false, Ordering::Relaxed);
     let (file, _, script) = open_scripted(&cache, &[], &options);
@@ -470,7 +464,7 @@ fn a_cache_has_one_thread_that_writes_back() {
             .filter(|name| name.starts_with("pagewell-watch"))
             .count()
     };
-    let cache = cache::<LockBit>(1024);
+    let cache = cache(1024);
     let files: Vec<_> = (0..100)
         .map(|_| open_scripted(&cache, &[], &OpenOptions::new().write()).0)
         .collect();
@@ -513,7 +507,7 @@ fn open(cache: &Cache, backend: &Arc<MemoryBackend>) -> pagewell::File {
 fn opening_again_does_what_the_options_say() {
     let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("file");
-    let cache = cache::<LockBit>(64);
+    let cache = cache(64);
     let file = cache
         .open_with(&path, &OpenOptions::new().create_new())
         .unwrap();
@@ -535,7 +529,7 @@ fn opening_that_fails_does_not_empty_the_file() {
     let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("file");
     std::fs::write(&path, b"all").unwrap();
-    let cache = cache::<LockBit>(64);
+    let cache = cache(64);
     let reader = cache.open(&path).unwrap();
     let error = cache
         .open_with(&path, &OpenOptions::new().truncate())
@@ -551,8 +545,9 @@ fn opening_that_fails_does_not_empty_the_file() {
 
 /// The last page was given to the storage after an append had written to it, and before the file was as long: it was
 /// taken for written, and the bytes past the old end were never given to the storage.
-fn an_append_to_a_last_page_that_is_being_flushed_is_not_lost<S: RefScheme>() {
-    let cache = cache::<S>(600);
+#[test]
+fn an_append_to_a_last_page_that_is_being_flushed_is_not_lost() {
+    let cache = cache(600);
     let (file, backend, _) = open_scripted(&cache, &[], &manual());
     let is_over = AtomicBool::new(false);
     let mut expected = Vec::new();
@@ -588,8 +583,9 @@ fn an_append_to_a_last_page_that_is_being_flushed_is_not_lost<S: RefScheme>() {
 }
 
 /// Two pages of one word of the set of dirty pages: the second one's writer syncs while the first one is not put in whole.
-fn pages_of_one_word_are_synced_though_others_are_just_made_dirty<S: RefScheme>() {
-    let cache = cache::<S>(600);
+#[test]
+fn pages_of_one_word_are_synced_though_others_are_just_made_dirty() {
+    let cache = cache(600);
     let (file, backend, _) = open_scripted(&cache, &[0; 130 * PAGE], &manual());
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -623,7 +619,7 @@ fn pages_of_one_word_are_synced_though_others_are_just_made_dirty<S: RefScheme>(
 /// A failure that a discard has told of was told by the next sync again, which had succeeded.
 #[test]
 fn an_error_that_a_discard_has_told_of_is_not_told_again() {
-    let cache = cache::<LockBit>(64);
+    let cache = cache(64);
     let (file, _, script) = open_scripted(&cache, &[0; PAGE], &manual());
     file.write_at(&[1; PAGE], 0).unwrap();
     file.flush(0..u64::MAX).unwrap();
@@ -639,7 +635,7 @@ fn an_error_that_a_discard_has_told_of_is_not_told_again() {
 /// The truncation by opening was taken for durable, as the cache had given nothing to the storage.
 #[test]
 fn a_truncation_by_opening_is_durable_after_a_close() {
-    let cache = cache::<LockBit>(64);
+    let cache = cache(64);
     // As `FileBackend::open_writable` does before the mapping is made: a size that is not durable.
     let (file, backend, _) = open_scripted(&cache, &[1; 2 * PAGE], &manual());
     file.close().map_err(|(_, error)| error).unwrap();
@@ -664,7 +660,7 @@ fn a_file_changed_through_its_backend_is_synced_at_the_close() {
         let backend = FileBackend::open_writable(file.path(), &FileOptions::new()).unwrap();
         change(&backend);
         let backend = Arc::new(FaultBackend::with_script(backend, |_| Fault::None));
-        let cache = cache::<LockBit>(64);
+        let cache = cache(64);
         let options = manual();
         let file = cache.open_backend_with(Arc::clone(&backend), file.path(), &options);
         file.unwrap().close().map_err(|(_, error)| error).unwrap();
@@ -685,7 +681,7 @@ fn a_close_repeats_a_sync_that_has_failed() {
             _ => Fault::None,
         },
     ));
-    let cache = cache::<LockBit>(64);
+    let cache = cache(64);
     let options = manual();
     let file = cache
         .open_backend_with(Arc::clone(&backend), file.path(), &options)
@@ -698,7 +694,7 @@ fn a_close_repeats_a_sync_that_has_failed() {
 /// A close after reads alone used to make two syncs.
 #[test]
 fn a_file_that_was_only_read_is_closed_without_a_sync() {
-    type Work = fn(&File<LockBit>);
+    type Work = fn(&File);
     let reads: Work = |file| assert_eq!(file.read_at(&mut [0; 10], 0).unwrap(), 10);
     let none: Work = |_| ();
     let writes: Work = |file| assert_eq!(file.write_at(b"bytes", 0).unwrap(), 5);
@@ -720,7 +716,7 @@ fn a_file_that_was_only_read_is_closed_without_a_sync() {
         let backend = FileBackend::open_writable(&path, &options).unwrap();
         let backend = Arc::new(FaultBackend::with_script(backend, |_| Fault::None));
         let storage = Arc::clone(&backend);
-        let cache = cache::<LockBit>(64);
+        let cache = cache(64);
         let file = cache.open_backend_with(storage, &path, &manual()).unwrap();
         work(&file);
         let other = file.clone();

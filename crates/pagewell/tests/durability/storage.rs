@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use pagewell::io::{Backend, FaultBackend, MemoryBackend};
-use pagewell::refcount::RefScheme;
 use pagewell::{Cache, File, OpenOptions, Writeback};
 pub(crate) use pagewell_crash::{EIO, ENOSPC, Script, errno};
 
@@ -13,11 +12,11 @@ pub(crate) fn manual() -> OpenOptions {
 }
 
 /// A file in memory with a script, open for writing.
-pub(crate) fn open_scripted<S: RefScheme>(
-    cache: &Cache<S>,
+pub(crate) fn open_scripted(
+    cache: &Cache,
     bytes: &[u8],
     options: &OpenOptions,
-) -> (File<S>, Arc<FaultBackend<MemoryBackend>>, Script) {
+) -> (File, Arc<FaultBackend<MemoryBackend>>, Script) {
     let script = Script::default();
     let backend = script.on(MemoryBackend::writable(bytes.to_vec()));
     let file = cache
@@ -27,7 +26,7 @@ pub(crate) fn open_scripted<S: RefScheme>(
 }
 
 /// All bytes of a file.
-pub(crate) fn contents<S: RefScheme>(file: &File<S>) -> Vec<u8> {
+pub(crate) fn contents(file: &File) -> Vec<u8> {
     let mut bytes = vec![0; file.size() as usize];
     let n = file.read_at(&mut bytes, 0).expect("a readable file");
     bytes.truncate(n);

@@ -8,18 +8,13 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use pagewell::refcount::RefScheme;
 use pagewell::{Cache, ErrorKind, File, OpenOptions};
 use pagewell_crash::{BLOCK, Block, block};
 use pagewell_testkit::Seed;
 use pagewell_testkit::rng::Rng;
 use pagewell_testkit::wait::bounded_by;
 
-use crate::support::{self, PAGE, assert_all_free, cache};
-
-support::for_both_schemes! {
-    blocks_are_whole_and_the_last_ones_on_files_that_everybody_uses
-}
+use crate::support::{PAGE, assert_all_free, cache};
 
 const BLOCKS: u64 = 150 * (PAGE / BLOCK) as u64;
 const WRITERS: u64 = 3;
@@ -36,7 +31,7 @@ fn check(nr: u64, bytes: &[u8]) -> u64 {
     }
 }
 
-fn write_some<S: RefScheme>(file: &File<S>, writer: u64, latest: &[AtomicU64], mut rng: Rng) {
+fn write_some(file: &File, writer: u64, latest: &[AtomicU64], mut rng: Rng) {
     let start = Instant::now();
     let mut version = 1;
     while start.elapsed() < TIME {
@@ -60,12 +55,7 @@ fn write_some<S: RefScheme>(file: &File<S>, writer: u64, latest: &[AtomicU64], m
     }
 }
 
-fn read_some<S: RefScheme>(
-    file: &File<S>,
-    latest: &[AtomicU64],
-    mut rng: Rng,
-    is_over: &AtomicBool,
-) {
+fn read_some(file: &File, latest: &[AtomicU64], mut rng: Rng, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Relaxed) {
         let nr = rng.below(BLOCKS);
         let pos = nr * BLOCK as u64;
@@ -87,7 +77,7 @@ fn read_some<S: RefScheme>(
 }
 
 /// Makes the file longer and shorter past the blocks, by all means.
-fn resize_some<S: RefScheme>(file: &File<S>, mut rng: Rng, is_over: &AtomicBool) {
+fn resize_some(file: &File, mut rng: Rng, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Relaxed) {
         let size = file.size();
         assert!(size >= END);
@@ -118,7 +108,7 @@ fn resize_some<S: RefScheme>(file: &File<S>, mut rng: Rng, is_over: &AtomicBool)
     }
 }
 
-fn flush_some<S: RefScheme>(cache: &Cache<S>, file: &File<S>, mut rng: Rng, is_over: &AtomicBool) {
+fn flush_some(cache: &Cache, file: &File, mut rng: Rng, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Relaxed) {
         let pos = rng.below(END);
         match rng.below(4) {
@@ -130,11 +120,12 @@ fn flush_some<S: RefScheme>(cache: &Cache<S>, file: &File<S>, mut rng: Rng, is_o
     }
 }
 
-fn blocks_are_whole_and_the_last_ones_on_files_that_everybody_uses<S: RefScheme>() {
+#[test]
+fn blocks_are_whole_and_the_last_ones_on_files_that_everybody_uses() {
     let seed = Seed::of_run();
     bounded_by(Duration::from_secs(90), "stress", move || {
         let dir = pagewell_testkit::scratch::dir();
-        let cache = cache::<S>(192);
+        let cache = cache(192);
         let options = OpenOptions::new().create();
         let latest: Vec<Vec<_>> = (0..2)
             .map(|_| (0..BLOCKS).map(|_| AtomicU64::new(1)).collect())

@@ -6,7 +6,6 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 
 use pagewell::io::MemoryBackend;
-use pagewell::refcount::RefScheme;
 use pagewell::{Cache, File, HugePages, Nodes, OpenOptions, OwnedPageGuard, PageGuard, Writeback};
 
 const PAGE: usize = 4096;
@@ -29,7 +28,7 @@ fn open(cache: &Cache, nr_pages: usize) -> File {
 }
 
 /// Pins a page until pins of it are announced. None where they never are: the system has no `membarrier(2)`.
-fn announced<S: RefScheme>(file: &File<S>, page: u64) -> Option<PageGuard<'_, S>> {
+fn announced(file: &File, page: u64) -> Option<PageGuard<'_>> {
     let mut pins = (0..100).map(|_| file.pin(page).unwrap());
     let guard = pins.find(PageGuard::is_announced);
     if guard.is_none() {
@@ -422,7 +421,7 @@ fn pinned_pages_stay_whole_beside_writers_and_evictions() {
 }
 
 /// As [`announced`], a pin that borrows nothing.
-fn owned<S: RefScheme>(file: &File<S>, page: u64) -> Option<OwnedPageGuard<S>> {
+fn owned(file: &File, page: u64) -> Option<OwnedPageGuard> {
     let mut pins = (0..100).map(|_| file.pin_owned(page).unwrap());
     let guard = pins.find(OwnedPageGuard::is_announced);
     if guard.is_none() {

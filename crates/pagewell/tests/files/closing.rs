@@ -11,35 +11,12 @@ use pagewell::io::{
     Backend, Fault, FaultBackend, FileBackend, FileId, FileOptions, MemoryBackend, Operation,
     RacyBytes, RacySource,
 };
-use pagewell::refcount::RefScheme;
 use pagewell::space::{CacheSpaces as _, Sharing};
 use pagewell::{Cache, ErrorKind, File, OpenOptions, OwnedPageGuard, Writeback};
 use pagewell_testkit::wait::{Gate, OpenAtEnd, bounded};
 
-support::for_both_schemes! {
-    a_file_is_closed_though_the_storage_of_another_is_late
-    a_file_is_closed_though_that_of_one_with_many_dirty_pages_is
-    what_could_not_be_saved_is_lost_with_the_last_handle
-    a_file_that_is_closed_while_it_is_looked_at_gives_everything_back
-    what_pins_alone_keep_is_their_frames
-    a_file_whose_pins_alone_are_left_is_closed
-    a_quiet_cache_has_written_what_it_was_at
-    a_hook_gets_no_quiet_cache
-    who_has_a_quiet_cache_gets_no_other
-    what_went_in_a_hook_is_closed_in_a_quiet_cache
-    what_goes_in_a_hook_while_the_file_is_being_saved_is_saved_too
-    a_file_is_closed_by_a_thread_that_ends
-    who_opens_a_file_that_is_just_being_closed_waits_for_that
-    files_that_are_closed_and_opened_at_once_are_never_busy
-    what_is_open_stays_open_while_a_second_backend_of_it_is_dropped
-}
-
 /// A file of so many pages in memory whose writes wait at a gate.
-fn open_gated<S: RefScheme>(
-    cache: &Cache<S>,
-    gate: &Arc<Gate>,
-    nr_pages: usize,
-) -> (File<S>, Arc<MemoryBackend>) {
+fn open_gated(cache: &Cache, gate: &Arc<Gate>, nr_pages: usize) -> (File, Arc<MemoryBackend>) {
     let storage = Arc::new(MemoryBackend::writable(vec![0; nr_pages * PAGE]));
     let gate = Arc::clone(gate);
     let backend = FaultBackend::with_script(Arc::clone(&storage), move |operation| {
@@ -57,20 +34,22 @@ fn open_gated<S: RefScheme>(
 /// and let go of each when it was through with it; a file whose last handle went meanwhile stayed open, locked and in
 /// memory until then, which is as long as the storages of the files before it take. Now it visits one file at a time, and
 /// who drops the last handle waits for who visits this one.
-fn a_file_is_closed_though_the_storage_of_another_is_late<S: RefScheme>() {
-    close_while_another_is_late::<S>(1);
+#[test]
+fn a_file_is_closed_though_the_storage_of_another_is_late() {
+    close_while_another_is_late(1);
 }
 
 /// The same, with so many dirty pages that the thread makes pages clean, as writers at the limit do.
-fn a_file_is_closed_though_that_of_one_with_many_dirty_pages_is<S: RefScheme>() {
-    close_while_another_is_late::<S>(80);
+#[test]
+fn a_file_is_closed_though_that_of_one_with_many_dirty_pages_is() {
+    close_while_another_is_late(80);
 }
 
-fn close_while_another_is_late<S: RefScheme>(nr_dirty: usize) {
+fn close_while_another_is_late(nr_dirty: usize) {
     const NR_FILES: usize = 8;
     bounded("files that are closed", move || {
         let gate = Arc::new(Gate::new());
-        let cache = cache::<S>(256);
+        let cache = cache(256);
         let dir = pagewell_testkit::scratch::dir();
         let paths: Vec<_> = (0..NR_FILES)
             .map(|nr| dir.path().join(nr.to_string()))
@@ -95,7 +74,7 @@ fn close_while_another_is_late<S: RefScheme>(nr_dirty: usize) {
         gate.wait_for(1);
         drop(files);
         assert_eq!(cache.stats().nr_free, before, "frames of closed files");
-        let other = support::cache::<S>(64);
+        let other = support::cache(64);
         for path in &paths {
             // Nobody has its lock any more.
             drop(other.open_with(path, &writable()).unwrap());
@@ -107,9 +86,10 @@ fn close_while_another_is_late<S: RefScheme>(nr_dirty: usize) {
 }
 
 /// Files that are closed at any moment of rounds of the thread of the cache, and of evictions.
-fn a_file_that_is_closed_while_it_is_looked_at_gives_everything_back<S: RefScheme>() {
+#[test]
+fn a_file_that_is_closed_while_it_is_looked_at_gives_everything_back() {
     bounded("files that are closed", || {
-        let cache = cache::<S>(128);
+        let cache = cache(128);
         let is_done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let evictor = scope.spawn(|| {
@@ -144,7 +124,7 @@ fn a_file_that_is_closed_while_it_is_looked_at_gives_everything_back<S: RefSchem
 }
 
 /// Pins of a page that borrow nothing: a counted one, and one by an announcement, where the system has those.
-fn owned_pins<S: RefScheme>(file: &File<S>, page: u64) -> [OwnedPageGuard<S>; 2] {
+fn owned_pins(file: &File, page: u64) -> [OwnedPageGuard; 2] {
     for _ in 0..100 {
         drop(file.pin_owned(page).unwrap());
     }
@@ -155,9 +135,10 @@ fn owned_pins<S: RefScheme>(file: &File<S>, page: u64) -> [OwnedPageGuard<S>; 2]
 }
 
 /// A pin that borrows nothing keeps its own frame. The file is closed, and no other frame of it is kept.
-fn what_pins_alone_keep_is_their_frames<S: RefScheme>() {
+#[test]
+fn what_pins_alone_keep_is_their_frames() {
     for which in [0, 1] {
-        let cache = cache::<S>(256);
+        let cache = cache(256);
         let unopened = cache.stats().nr_free;
         let storage = Arc::new(MemoryBackend::writable(vec![7; 100 * PAGE]));
         let file = cache
@@ -176,8 +157,9 @@ fn what_pins_alone_keep_is_their_frames<S: RefScheme>() {
 }
 
 /// A save that fails when the last handle goes is a loss, whoever has pages pinned: they keep their bytes, and no longer the file.
-fn what_could_not_be_saved_is_lost_with_the_last_handle<S: RefScheme>() {
-    let cache = cache::<S>(64);
+#[test]
+fn what_could_not_be_saved_is_lost_with_the_last_handle() {
+    let cache = cache(64);
     let storage = Arc::new(MemoryBackend::writable(vec![0; 2 * PAGE]));
     let is_broken = Arc::new(AtomicBool::new(true));
     let open = || {
@@ -207,8 +189,9 @@ fn what_could_not_be_saved_is_lost_with_the_last_handle<S: RefScheme>() {
     support::assert_all_free(&cache);
 }
 
-fn a_file_whose_pins_alone_are_left_is_closed<S: RefScheme>() {
-    let (first, second) = (cache::<S>(64), cache::<S>(64));
+#[test]
+fn a_file_whose_pins_alone_are_left_is_closed() {
+    let (first, second) = (cache(64), cache(64));
     let dir = pagewell_testkit::scratch::dir();
     let path = dir.path().join("file");
     let file = first
@@ -232,10 +215,11 @@ fn a_file_whose_pins_alone_are_left_is_closed<S: RefScheme>() {
     support::assert_all_free(&first);
 }
 
-fn a_quiet_cache_has_written_what_it_was_at<S: RefScheme>() {
+#[test]
+fn a_quiet_cache_has_written_what_it_was_at() {
     bounded("a quiet cache", || {
         let gate = Arc::new(Gate::new());
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         let (file, storage) = open_gated(&cache, &gate, 1);
         let _open = OpenAtEnd(&gate);
         file.write_at(&[1; PAGE], 0).unwrap();
@@ -261,9 +245,10 @@ fn a_quiet_cache_has_written_what_it_was_at<S: RefScheme>() {
     });
 }
 
-fn a_hook_gets_no_quiet_cache<S: RefScheme>() {
+#[test]
+fn a_hook_gets_no_quiet_cache() {
     bounded("an error", || {
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         let told = Arc::new(Mutex::new(None));
         let hook = {
             let (cache, told) = (cache.clone(), Arc::clone(&told));
@@ -285,9 +270,10 @@ fn a_hook_gets_no_quiet_cache<S: RefScheme>() {
 }
 
 /// Neither a thread that has one, nor a backend that is called because one is wanted.
-fn who_has_a_quiet_cache_gets_no_other<S: RefScheme>() {
+#[test]
+fn who_has_a_quiet_cache_gets_no_other() {
     bounded("an error", || {
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         let quiet = cache.quiesce().unwrap();
         let other = cache.quiesce().map(drop);
         assert_eq!(other.unwrap_err().kind(), ErrorKind::Deadlock);
@@ -314,9 +300,10 @@ fn who_has_a_quiet_cache_gets_no_other<S: RefScheme>() {
     });
 }
 
-fn what_went_in_a_hook_is_closed_in_a_quiet_cache<S: RefScheme>() {
+#[test]
+fn what_went_in_a_hook_is_closed_in_a_quiet_cache() {
     bounded("a file that is closed", || {
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         let (logged, log) = {
             let storage = Arc::new(MemoryBackend::writable(Vec::new()));
             let log = cache.open_backend_with(Arc::clone(&storage), "log", &writable());
@@ -352,10 +339,11 @@ fn what_went_in_a_hook_is_closed_in_a_quiet_cache<S: RefScheme>() {
 
 /// A hook opens the log, appends to it and closes it, each time. The thread of the cache, to which that is left, is in the
 /// storage of the log with what it has seen of it when the next record comes.
-fn what_goes_in_a_hook_while_the_file_is_being_saved_is_saved_too<S: RefScheme>() {
+#[test]
+fn what_goes_in_a_hook_while_the_file_is_being_saved_is_saved_too() {
     bounded("a log that is closed", || {
         let gate = Arc::new(Gate::new());
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         let logged = Arc::new(MemoryBackend::writable(Vec::new()));
         let hook = {
             let (cache, logged, gate) = (cache.clone(), Arc::clone(&logged), Arc::clone(&gate));
@@ -397,12 +385,13 @@ fn what_goes_in_a_hook_while_the_file_is_being_saved_is_saved_too<S: RefScheme>(
 
 /// A thread's variable has a file, whose last handle goes in the destructor of that variable: when those of others, which
 /// the thread has used since, have run already.
-fn a_file_is_closed_by_a_thread_that_ends<S: RefScheme>() {
+#[test]
+fn a_file_is_closed_by_a_thread_that_ends() {
     thread_local! {
         static KEPT: RefCell<Option<Box<dyn Any>>> = const { RefCell::new(None) };
     }
     bounded("a thread that ends", || {
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         let nr_asked = Arc::new(AtomicU64::new(0));
         let storage = Arc::new(MemoryBackend::writable(vec![0; PAGE]));
         std::thread::scope(|scope| {
@@ -472,9 +461,10 @@ impl Backend for ClosedLate {
 
 /// The file is locked still, by this cache, which does not have it open any more: the open is not refused. Others do not
 /// wait for it.
-fn who_opens_a_file_that_is_just_being_closed_waits_for_that<S: RefScheme>() {
+#[test]
+fn who_opens_a_file_that_is_just_being_closed_waits_for_that() {
     bounded("files that are opened", || {
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         let dir = pagewell_testkit::scratch::dir();
         let path = dir.path().join("file");
         let gate = Arc::new(Gate::new());
@@ -512,10 +502,11 @@ fn who_opens_a_file_that_is_just_being_closed_waits_for_that<S: RefScheme>() {
 
 /// Threads open, change and close the same two files, which are written back and evicted meanwhile, and are locked by this cache
 /// or by nobody.
-fn files_that_are_closed_and_opened_at_once_are_never_busy<S: RefScheme>() {
+#[test]
+fn files_that_are_closed_and_opened_at_once_are_never_busy() {
     const NR_ROUNDS: u64 = 400;
     bounded("files that are opened", || {
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         let dir = pagewell_testkit::scratch::dir();
         let paths = [0, 1].map(|nr| dir.path().join(nr.to_string()));
         let is_done = AtomicBool::new(false);
@@ -557,31 +548,27 @@ fn files_that_are_closed_and_opened_at_once_are_never_busy<S: RefScheme>() {
         support::assert_all_free(&cache);
         for path in &paths {
             // Nobody has its lock any more.
-            drop(
-                support::cache::<S>(64)
-                    .open_with(path, &writable())
-                    .unwrap(),
-            );
+            drop(support::cache(64).open_with(path, &writable()).unwrap());
         }
     });
 }
 
 /// A backend whose end closes a file.
-struct Closing<S: RefScheme>(Arc<MemoryBackend>, Arc<Mutex<Option<File<S>>>>);
+struct Closing(Arc<MemoryBackend>, Arc<Mutex<Option<File>>>);
 
-impl<S: RefScheme> std::fmt::Debug for Closing<S> {
+impl std::fmt::Debug for Closing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Closing").finish_non_exhaustive()
     }
 }
 
-impl<S: RefScheme> Drop for Closing<S> {
+impl Drop for Closing {
     fn drop(&mut self) {
         drop(self.1.lock().unwrap().take());
     }
 }
 
-impl<S: RefScheme> Backend for Closing<S> {
+impl Backend for Closing {
     fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
         self.0.read_at(bufs, pos)
     }
@@ -597,8 +584,9 @@ impl<S: RefScheme> Backend for Closing<S> {
 
 /// A second backend of a file that is open is dropped, which may take any time, and may close the handle that kept the file open.
 /// Its pages were given back then: the new handle's share was counted after the backend had gone.
-fn what_is_open_stays_open_while_a_second_backend_of_it_is_dropped<S: RefScheme>() {
-    let cache = cache::<S>(64);
+#[test]
+fn what_is_open_stays_open_while_a_second_backend_of_it_is_dropped() {
+    let cache = cache(64);
     let storage = Arc::new(MemoryBackend::new(vec![7; PAGE]));
     let first = Arc::new(Mutex::new(None));
     let file = cache.open_backend(Arc::clone(&storage), "twice").unwrap();

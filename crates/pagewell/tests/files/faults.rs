@@ -8,44 +8,13 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::thread;
 
-use crate::support::{
-    Hooked, PAGE, Share, UNTOUCHED, assert_all_free, cache, for_both_schemes, scripted,
-};
+use crate::support::{Hooked, PAGE, Share, UNTOUCHED, assert_all_free, cache, scripted};
 use pagewell::io::{Fault, MemoryBackend};
-use pagewell::refcount::RefScheme;
 use pagewell::{ErrorKind, File, OpenOptions};
 use pagewell_testkit::content;
 use pagewell_testkit::wait::{Gate, OpenAtEnd, block_on, bounded, until};
 
-for_both_schemes! {
-    concurrent_misses_of_one_page_read_it_once
-    a_failed_fill_fails_its_reader_and_those_that_wait_for_it
-    every_reader_gets_an_error_when_every_fill_fails
-    a_reader_beside_a_failed_fill_gets_its_error_or_the_bytes
-    a_backend_that_panics_takes_down_its_caller_alone
-    an_error_in_the_middle_of_a_read_returns_what_came_before_and_then_itself
-    an_unreadable_page_does_not_make_its_neighbours_unreadable
-    an_error_shows_no_foreign_bytes
-    an_error_of_the_storage_is_kept_with_kind_and_path
-    a_file_found_shorter_on_a_miss_is_truncated_until_it_is_refreshed
-    when_all_pages_are_pinned_there_are_no_frames_until_one_is_unpinned
-    a_read_that_runs_out_of_frames_returns_what_came_before
-    nothing_else_waits_for_a_fill
-    a_fill_under_way_does_not_survive_an_invalidation
-    a_fill_under_way_does_not_survive_a_growth
-    a_fill_under_way_does_not_survive_a_cut
-    a_pinned_page_keeps_its_bytes_through_everything
-    all_handles_of_a_file_share_its_pages
-    a_file_has_one_page_size_as_long_as_anything_of_it_is_held
-    misses_in_sequence_read_ever_more_and_others_what_they_need
-    pages_are_read_again_after_eviction
-    a_read_larger_than_the_cache_leaves_frames_for_others
-    opening_files_takes_the_place_of_empty_parts_of_an_index
-    an_open_that_hangs_stops_no_other_file
-    large_pages_find_room_among_small_ones
-}
-
-fn read<S: RefScheme>(file: &File<S>, pos: usize, len: usize) -> Vec<u8> {
+fn read(file: &File, pos: usize, len: usize) -> Vec<u8> {
     let mut buf = vec![UNTOUCHED; len];
     let n = file.read_at(&mut buf, pos as u64).expect("a good read");
     buf.truncate(n);
@@ -58,7 +27,8 @@ fn covers(pos: u64, len: usize, page: usize) -> bool {
     pos < page + PAGE as u64 && page < pos + len as u64
 }
 
-fn concurrent_misses_of_one_page_read_it_once<S: RefScheme>() {
+#[test]
+fn concurrent_misses_of_one_page_read_it_once() {
     const READERS: usize = 8;
     bounded("concurrent misses", || {
         let gate = Arc::new(Gate::new());
@@ -68,7 +38,7 @@ fn concurrent_misses_of_one_page_read_it_once<S: RefScheme>() {
             at_gate.pass();
             Fault::None
         });
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         let file = cache.open_backend(backend.clone(), "gated").unwrap();
         let nr_started = AtomicUsize::new(0);
         thread::scope(|scope| {
@@ -110,7 +80,7 @@ const READERS: usize = 8;
 /// Lets threads read one page. Of the backend's reads, those for which `fails` returns `true` fail,
 /// and the first is held until all readers run. Returns the number of errors. Each failed read is
 /// the error of a reader, and of those that wait for it, which may be all.
-fn readers_of_a_failing_page<S: RefScheme>(fails: fn(usize) -> bool) -> usize {
+fn readers_of_a_failing_page(fails: fn(usize) -> bool) -> usize {
     bounded("readers of a failing page", move || {
         let gate = Arc::new(Gate::new());
         let bytes = content(2, PAGE);
@@ -124,7 +94,7 @@ fn readers_of_a_failing_page<S: RefScheme>(fails: fn(usize) -> bool) -> usize {
                 Fault::None
             }
         });
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         let file = cache.open_backend(backend.clone(), "failing").unwrap();
         let nr_started = AtomicUsize::new(0);
         let nr_errors = thread::scope(|scope| {
@@ -166,7 +136,8 @@ fn readers_of_a_failing_page<S: RefScheme>(fails: fn(usize) -> bool) -> usize {
 }
 
 /// Each of several rounds of readers waits for one read of the page. All reads but the last fail.
-fn a_failed_fill_fails_its_reader_and_those_that_wait_for_it<S: RefScheme>() {
+#[test]
+fn a_failed_fill_fails_its_reader_and_those_that_wait_for_it() {
     const ROUNDS: usize = 4;
     bounded("rounds of readers", || {
         let gates = [(); ROUNDS].map(|()| Arc::new(Gate::new()));
@@ -181,7 +152,7 @@ fn a_failed_fill_fails_its_reader_and_those_that_wait_for_it<S: RefScheme>() {
                 Fault::None
             }
         });
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         let file = cache.open_backend(backend.clone(), "failing").unwrap();
         let _open = gates.each_ref().map(|gate| OpenAtEnd(gate));
         for (round, gate) in gates.iter().enumerate() {
@@ -207,16 +178,19 @@ fn a_failed_fill_fails_its_reader_and_those_that_wait_for_it<S: RefScheme>() {
     });
 }
 
-fn every_reader_gets_an_error_when_every_fill_fails<S: RefScheme>() {
-    assert_eq!(readers_of_a_failing_page::<S>(|_| true), READERS);
+#[test]
+fn every_reader_gets_an_error_when_every_fill_fails() {
+    assert_eq!(readers_of_a_failing_page(|_| true), READERS);
 }
 
-fn a_reader_beside_a_failed_fill_gets_its_error_or_the_bytes<S: RefScheme>() {
-    readers_of_a_failing_page::<S>(|nr| nr == 0);
-    readers_of_a_failing_page::<S>(|nr| nr < 3);
+#[test]
+fn a_reader_beside_a_failed_fill_gets_its_error_or_the_bytes() {
+    readers_of_a_failing_page(|nr| nr == 0);
+    readers_of_a_failing_page(|nr| nr < 3);
 }
 
-fn a_backend_that_panics_takes_down_its_caller_alone<S: RefScheme>() {
+#[test]
+fn a_backend_that_panics_takes_down_its_caller_alone() {
     bounded("a panicking backend", || {
         let gate = Arc::new(Gate::new());
         let bytes = content(3, 2 * PAGE);
@@ -229,7 +203,7 @@ fn a_backend_that_panics_takes_down_its_caller_alone<S: RefScheme>() {
             );
             Fault::None
         });
-        let cache = cache::<S>(16);
+        let cache = cache(16);
         let file = cache.open_backend(backend, "panicking").unwrap();
         let nr_started = AtomicUsize::new(0);
         let nr_panics = thread::scope(|scope| {
@@ -256,7 +230,8 @@ fn a_backend_that_panics_takes_down_its_caller_alone<S: RefScheme>() {
     });
 }
 
-fn an_error_in_the_middle_of_a_read_returns_what_came_before_and_then_itself<S: RefScheme>() {
+#[test]
+fn an_error_in_the_middle_of_a_read_returns_what_came_before_and_then_itself() {
     let bytes = content(4, 5 * PAGE);
     let is_broken = Arc::new(AtomicBool::new(true));
     let broken = Arc::clone(&is_broken);
@@ -267,7 +242,7 @@ fn an_error_in_the_middle_of_a_read_returns_what_came_before_and_then_itself<S: 
             Fault::None
         }
     });
-    let cache = cache::<S>(64);
+    let cache = cache(64);
     let file = cache.open_backend(backend, "bad sector").unwrap();
     for _ in 0..2 {
         let mut buf = vec![UNTOUCHED; 5 * PAGE];
@@ -287,7 +262,8 @@ fn an_error_in_the_middle_of_a_read_returns_what_came_before_and_then_itself<S: 
     assert_all_free(&cache);
 }
 
-fn an_unreadable_page_does_not_make_its_neighbours_unreadable<S: RefScheme>() {
+#[test]
+fn an_unreadable_page_does_not_make_its_neighbours_unreadable() {
     let bytes = content(5, 32 * PAGE);
     let backend = scripted(&bytes, |pos, len| {
         if covers(pos, len, 6) {
@@ -296,7 +272,7 @@ fn an_unreadable_page_does_not_make_its_neighbours_unreadable<S: RefScheme>() {
             Fault::None
         }
     });
-    let cache = cache::<S>(1024);
+    let cache = cache(1024);
     let file = cache.open_backend(backend, "bad sector").unwrap();
     // Page by page, so that reading ahead meets the bad page before the reader does.
     for page in 0..32 {
@@ -311,9 +287,10 @@ fn an_unreadable_page_does_not_make_its_neighbours_unreadable<S: RefScheme>() {
     }
 }
 
-fn an_error_shows_no_foreign_bytes<S: RefScheme>() {
+#[test]
+fn an_error_shows_no_foreign_bytes() {
     let secret = content(6, 64 * PAGE);
-    let cache = cache::<S>(16);
+    let cache = cache(16);
     let other = cache
         .open_backend(MemoryBackend::new(secret.clone()), "secret")
         .unwrap();
@@ -340,11 +317,12 @@ fn an_error_shows_no_foreign_bytes<S: RefScheme>() {
     }
 }
 
-fn an_error_of_the_storage_is_kept_with_kind_and_path<S: RefScheme>() {
+#[test]
+fn an_error_of_the_storage_is_kept_with_kind_and_path() {
     let backend = scripted(&content(8, PAGE), |_, _| {
         Fault::Fail(io::Error::new(io::ErrorKind::TimedOut, "the array is gone"))
     });
-    let file = cache::<S>(16).open_backend(backend, "on/an array").unwrap();
+    let file = cache(16).open_backend(backend, "on/an array").unwrap();
     let mut buf = [0; 8];
     for (error, what) in [
         (file.read_at(&mut buf, 0).unwrap_err(), "cannot read"),
@@ -369,10 +347,11 @@ fn an_error_of_the_storage_is_kept_with_kind_and_path<S: RefScheme>() {
     }
 }
 
-fn a_file_found_shorter_on_a_miss_is_truncated_until_it_is_refreshed<S: RefScheme>() {
+#[test]
+fn a_file_found_shorter_on_a_miss_is_truncated_until_it_is_refreshed() {
     let bytes = content(9, 8 * PAGE);
     let backend = Share::new(MemoryBackend::new(bytes.clone()));
-    let cache = cache::<S>(64);
+    let cache = cache(64);
     let file = cache.open_backend(backend.clone(), "shrinking").unwrap();
     assert_eq!(read(&file, 6 * PAGE, 10), bytes[6 * PAGE..][..10]);
 
@@ -399,11 +378,12 @@ fn a_file_found_shorter_on_a_miss_is_truncated_until_it_is_refreshed<S: RefSchem
     assert_all_free(&cache);
 }
 
-fn when_all_pages_are_pinned_there_are_no_frames_until_one_is_unpinned<S: RefScheme>() {
+#[test]
+fn when_all_pages_are_pinned_there_are_no_frames_until_one_is_unpinned() {
     for page_size in [PAGE, 16 * PAGE] {
         bounded("pins without end", move || {
             let bytes = content(10, 80 * page_size);
-            let cache = cache::<S>(64);
+            let cache = cache(64);
             let options = OpenOptions::new().page_size(page_size);
             let file = cache
                 .open_backend_with(MemoryBackend::new(bytes.clone()), "pinned", &options)
@@ -445,10 +425,11 @@ fn when_all_pages_are_pinned_there_are_no_frames_until_one_is_unpinned<S: RefSch
     }
 }
 
-fn a_read_that_runs_out_of_frames_returns_what_came_before<S: RefScheme>() {
+#[test]
+fn a_read_that_runs_out_of_frames_returns_what_came_before() {
     bounded("a read without frames", || {
         let bytes = content(11, 64 * PAGE);
-        let cache = cache::<S>(16);
+        let cache = cache(16);
         let file = cache
             .open_backend(MemoryBackend::new(bytes.clone()), "pinned")
             .unwrap();
@@ -464,7 +445,8 @@ fn a_read_that_runs_out_of_frames_returns_what_came_before<S: RefScheme>() {
     });
 }
 
-fn nothing_else_waits_for_a_fill<S: RefScheme>() {
+#[test]
+fn nothing_else_waits_for_a_fill() {
     bounded("work beside a fill that hangs", || {
         let gate = Arc::new(Gate::new());
         let at_gate = Arc::clone(&gate);
@@ -475,7 +457,7 @@ fn nothing_else_waits_for_a_fill<S: RefScheme>() {
             }
             Fault::None
         });
-        let cache = cache::<S>(16);
+        let cache = cache(16);
         let file = cache.open_backend(backend.clone(), "slow").unwrap();
         let other = cache
             .open_backend(MemoryBackend::new(bytes.clone()), "other")
@@ -516,12 +498,12 @@ fn nothing_else_waits_for_a_fill<S: RefScheme>() {
 
 /// A fill of page 0 for `reader` has read `before` and is held; the file becomes `after`; `tell` is called,
 /// and the fill goes on when that has had time to begin. Returns what the reader got, and the file.
-fn change_during_a_fill<S: RefScheme>(
+fn change_during_a_fill(
     before: &[u8],
     after: &[u8],
-    reader: Reader<S>,
-    tell: fn(&File<S>),
-) -> (Vec<u8>, File<S>) {
+    reader: Reader,
+    tell: fn(&File),
+) -> (Vec<u8>, File) {
     let gate = Arc::new(Gate::new());
     let nr_sizes = Arc::new(AtomicUsize::new(0));
     let (at_gate, count) = (Arc::clone(&gate), Arc::clone(&nr_sizes));
@@ -532,7 +514,7 @@ fn change_during_a_fill<S: RefScheme>(
             count.fetch_add(1, Ordering::Relaxed);
         },
     ));
-    let cache = cache::<S>(64);
+    let cache = cache(64);
     let file = cache.open_backend(backend.clone(), "changing").unwrap();
     let is_told = AtomicBool::new(false);
     let seen = thread::scope(|scope| {
@@ -557,10 +539,10 @@ fn change_during_a_fill<S: RefScheme>(
 }
 
 /// A way to get at the bytes of page 0.
-type Reader<S> = fn(&File<S>) -> Vec<u8>;
+type Reader = fn(&File) -> Vec<u8>;
 
 /// Three such ways.
-fn readers<S: RefScheme>() -> [Reader<S>; 3] {
+fn readers() -> [Reader; 3] {
     [
         |file| read(file, 0, 2 * PAGE),
         |file| file.pin(0).expect("a page 0").to_vec(),
@@ -568,10 +550,11 @@ fn readers<S: RefScheme>() -> [Reader<S>; 3] {
     ]
 }
 
-fn a_fill_under_way_does_not_survive_an_invalidation<S: RefScheme>() {
+#[test]
+fn a_fill_under_way_does_not_survive_an_invalidation() {
     bounded("an invalidation during a fill", || {
         let (before, after) = (content(13, PAGE), content(14, PAGE));
-        for reader in readers::<S>().into_iter().cycle().take(60) {
+        for reader in readers().into_iter().cycle().take(60) {
             let (seen, file) = change_during_a_fill(&before, &after, reader, |file| {
                 file.invalidate(0..1);
             });
@@ -583,11 +566,12 @@ fn a_fill_under_way_does_not_survive_an_invalidation<S: RefScheme>() {
 
 /// Symptom: a reader beside a growth got zeros that the file never had, and a guard showed them for as long
 /// as it lived. Cause: the new size was known before the page that was cut at the old one had gone.
-fn a_fill_under_way_does_not_survive_a_growth<S: RefScheme>() {
+#[test]
+fn a_fill_under_way_does_not_survive_a_growth() {
     bounded("a growth during a fill", || {
         let after = content(15, 3 * PAGE);
         let before = &after[..100];
-        for reader in readers::<S>().into_iter().cycle().take(60) {
+        for reader in readers().into_iter().cycle().take(60) {
             let (seen, file) = change_during_a_fill(before, &after, reader, |file| {
                 assert_eq!(file.refresh().unwrap(), 3 * PAGE as u64);
             });
@@ -599,11 +583,12 @@ fn a_fill_under_way_does_not_survive_a_growth<S: RefScheme>() {
     });
 }
 
-fn a_fill_under_way_does_not_survive_a_cut<S: RefScheme>() {
+#[test]
+fn a_fill_under_way_does_not_survive_a_cut() {
     bounded("a cut during a fill", || {
         let before = content(16, 2 * PAGE);
         let after = &before[..100];
-        for reader in readers::<S>().into_iter().cycle().take(60) {
+        for reader in readers().into_iter().cycle().take(60) {
             let (seen, file) = change_during_a_fill(&before, after, reader, |file| {
                 assert_eq!(file.refresh().unwrap(), 100);
             });
@@ -614,11 +599,12 @@ fn a_fill_under_way_does_not_survive_a_cut<S: RefScheme>() {
     });
 }
 
-fn a_pinned_page_keeps_its_bytes_through_everything<S: RefScheme>() {
+#[test]
+fn a_pinned_page_keeps_its_bytes_through_everything() {
     let first = content(17, 3 * PAGE);
     let second = content(18, 2 * PAGE);
     let backend = Share::new(MemoryBackend::new(first.clone()));
-    let cache = cache::<S>(16);
+    let cache = cache(16);
     let file = cache.open_backend(backend.clone(), "changing").unwrap();
     let borrowed = file.pin(0).unwrap();
     let owned = file.pin_owned(2).unwrap();
@@ -645,7 +631,8 @@ fn a_pinned_page_keeps_its_bytes_through_everything<S: RefScheme>() {
     assert_all_free(&cache);
 }
 
-fn all_handles_of_a_file_share_its_pages<S: RefScheme>() {
+#[test]
+fn all_handles_of_a_file_share_its_pages() {
     let dir = pagewell_testkit::scratch::dir();
     let bytes = content(20, 3 * PAGE);
     let names = ["one", "two"].map(|name| dir.path().join(name));
@@ -654,7 +641,7 @@ fn all_handles_of_a_file_share_its_pages<S: RefScheme>() {
     let link = dir.path().join("link");
     std::os::unix::fs::symlink(&names[0], &link).unwrap();
 
-    let cache = cache::<S>(64);
+    let cache = cache(64);
     let one = cache.open(&names[0]).unwrap();
     let two = cache.open(&names[1]).unwrap();
     let three = cache.open(&link).unwrap();
@@ -671,10 +658,11 @@ fn all_handles_of_a_file_share_its_pages<S: RefScheme>() {
     assert_all_free(&cache);
 }
 
-fn a_file_has_one_page_size_as_long_as_anything_of_it_is_held<S: RefScheme>() {
+#[test]
+fn a_file_has_one_page_size_as_long_as_anything_of_it_is_held() {
     let bytes = content(21, 5 * PAGE);
     let backend = Share::new(MemoryBackend::new(bytes.clone()));
-    let cache = cache::<S>(64);
+    let cache = cache(64);
     let open = |page_size| {
         let options = OpenOptions::new().page_size(page_size);
         cache.open_backend_with(backend.clone(), "a file", &options)
@@ -697,7 +685,8 @@ fn a_file_has_one_page_size_as_long_as_anything_of_it_is_held<S: RefScheme>() {
 
 /// Symptom: a file that was read page by page was never read more than two pages ahead. Cause: the first
 /// hit of a page that was read ahead was taken for a miss out of sequence.
-fn misses_in_sequence_read_ever_more_and_others_what_they_need<S: RefScheme>() {
+#[test]
+fn misses_in_sequence_read_ever_more_and_others_what_they_need() {
     let bytes = content(22, 64 * PAGE);
     let reads = Arc::new(Mutex::new(Vec::new()));
     let record = Arc::clone(&reads);
@@ -708,7 +697,7 @@ fn misses_in_sequence_read_ever_more_and_others_what_they_need<S: RefScheme>() {
             .push((pos as usize / PAGE, len / PAGE));
         Fault::None
     });
-    let cache = cache::<S>(1024);
+    let cache = cache(1024);
     let file = cache.open_backend(backend, "sequence").unwrap();
     for page in 0..64 {
         assert_eq!(read(&file, page * PAGE, 8), bytes[page * PAGE..][..8]);
@@ -732,9 +721,10 @@ fn misses_in_sequence_read_ever_more_and_others_what_they_need<S: RefScheme>() {
     assert_eq!(*reads.lock().unwrap(), [(10, 20)], "one transfer");
 }
 
-fn pages_are_read_again_after_eviction<S: RefScheme>() {
+#[test]
+fn pages_are_read_again_after_eviction() {
     let backend = Share::new(MemoryBackend::new(content(23, 4 * PAGE)));
-    let cache = cache::<S>(16);
+    let cache = cache(16);
     let file = cache.open_backend(backend.clone(), "evicted").unwrap();
     read(&file, 0, 4 * PAGE);
     let newer = content(24, 4 * PAGE);
@@ -750,7 +740,8 @@ fn pages_are_read_again_after_eviction<S: RefScheme>() {
 /// Symptom: while one thread read a file larger than the cache from slow storage, every other miss
 /// failed with "every page is pinned", though nothing was. Cause: the read took all frames there were for
 /// one transfer.
-fn a_read_larger_than_the_cache_leaves_frames_for_others<S: RefScheme>() {
+#[test]
+fn a_read_larger_than_the_cache_leaves_frames_for_others() {
     bounded("a small read beside a large one", || {
         let gate = Arc::new(Gate::new());
         let at_gate = Arc::clone(&gate);
@@ -759,7 +750,7 @@ fn a_read_larger_than_the_cache_leaves_frames_for_others<S: RefScheme>() {
             at_gate.pass();
             Fault::None
         });
-        let cache = cache::<S>(64);
+        let cache = cache(64);
         let large = cache.open_backend(backend, "large").unwrap();
         let small = cache
             .open_backend(MemoryBackend::new(bytes.clone()), "small")
@@ -779,10 +770,11 @@ fn a_read_larger_than_the_cache_leaves_frames_for_others<S: RefScheme>() {
 
 /// Symptom: opening a file never returned. Cause: the open found no free frame while it held the list of
 /// open files, and evicting an empty part of an index looks into that list.
-fn opening_files_takes_the_place_of_empty_parts_of_an_index<S: RefScheme>() {
+#[test]
+fn opening_files_takes_the_place_of_empty_parts_of_an_index() {
     bounded("opening files into a full cache", || {
         let bytes = content(26, 64 * PAGE);
-        let cache = cache::<S>(32);
+        let cache = cache(32);
         let open = |name: &str| {
             cache
                 .open_backend(MemoryBackend::new(bytes.clone()), name)
@@ -814,13 +806,14 @@ fn opening_files_takes_the_place_of_empty_parts_of_an_index<S: RefScheme>() {
 
 /// Symptom: while the size of one file could not be had (a network file system that hangs), no other file
 /// could be opened, and misses of open ones hung too.
-fn an_open_that_hangs_stops_no_other_file<S: RefScheme>() {
+#[test]
+fn an_open_that_hangs_stops_no_other_file() {
     bounded("work beside an open that hangs", || {
         let gate = Arc::new(Gate::new());
         let at_gate = Arc::clone(&gate);
         let bytes = content(27, 64 * PAGE);
         let hanging = Hooked::new(&bytes, |_| (), move |_| at_gate.pass());
-        let cache = cache::<S>(16);
+        let cache = cache(16);
         let open = cache
             .open_backend(MemoryBackend::new(bytes.clone()), "open")
             .unwrap();
@@ -846,9 +839,10 @@ fn an_open_that_hangs_stops_no_other_file<S: RefScheme>() {
     });
 }
 
-fn large_pages_find_room_among_small_ones<S: RefScheme>() {
+#[test]
+fn large_pages_find_room_among_small_ones() {
     let bytes = content(28, 64 * PAGE);
-    let cache = cache::<S>(64);
+    let cache = cache(64);
     let open = |page_size| {
         let options = OpenOptions::new().page_size(page_size);
         let backend = MemoryBackend::new(bytes.clone());

@@ -13,7 +13,6 @@ use std::time::Duration;
 use pagewell::io::{
     Backend, Fault, FaultBackend, FileId, MemoryBackend, Operation, RacyBytes, RacySource,
 };
-use pagewell::refcount::LockBit;
 use pagewell::{Cache, Error, ErrorKind, File, OpenOptions, Writeback};
 use pagewell_crash::{EIO, Script, errno, stored};
 use pagewell_testkit::content;
@@ -29,9 +28,9 @@ const SHARE: usize = FRAMES as usize / 4;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-type Scripted = (File<LockBit>, Arc<FaultBackend<MemoryBackend>>, Script);
+type Scripted = (File, Arc<FaultBackend<MemoryBackend>>, Script);
 
-fn open(cache: &Cache<LockBit>, options: &OpenOptions) -> Scripted {
+fn open(cache: &Cache, options: &OpenOptions) -> Scripted {
     let script = Script::default();
     let backend = script.on(MemoryBackend::writable(Vec::new()));
     let file = cache.open_backend_with(Arc::clone(&backend), "scripted", options);
@@ -43,7 +42,7 @@ fn background() -> OpenOptions {
 }
 
 /// Appends pages until that fails; how many were appended, and the error.
-fn fill(file: &File<LockBit>) -> (usize, Error) {
+fn fill(file: &File) -> (usize, Error) {
     for nr in 0.. {
         assert!(nr < 2 * FRAMES as usize, "a file without a limit");
         if let Err(error) = file.append(&content(nr as u64, PAGE)) {
@@ -62,7 +61,7 @@ fn check(bytes: &[u8], nr_pages: usize) {
 }
 
 /// Uses a file as if it were alone: several times what the cache holds.
-fn use_as_if_alone(cache: &Cache<LockBit>) {
+fn use_as_if_alone(cache: &Cache) {
     let (file, backend, _) = open(cache, &background());
     let nr_pages = 4 * FRAMES as usize;
     for nr in 0..nr_pages {
@@ -83,7 +82,7 @@ fn use_as_if_alone(cache: &Cache<LockBit>) {
 fn a_storage_that_hangs_stops_its_own_file_alone() {
     bounded_by(LIMIT, "a storage that hangs", || {
         for hangs_in_sync in [false, true] {
-            let cache = cache::<LockBit>(FRAMES);
+            let cache = cache(FRAMES);
             let (file, backend, script) = open(&cache, &background());
             let gate = Arc::new(Gate::new());
             let held = Arc::clone(&gate);
@@ -125,7 +124,7 @@ fn a_storage_that_hangs_stops_its_own_file_alone() {
 fn readers_of_a_storage_that_hangs_stop_no_others() {
     bounded_by(LIMIT, "reads that hang", || {
         const NR_READERS: usize = 300;
-        let cache = cache::<LockBit>(FRAMES);
+        let cache = cache(FRAMES);
         let gate = Arc::new(Gate::new());
         let held = Arc::clone(&gate);
         let backend = FaultBackend::new(
@@ -165,7 +164,7 @@ fn a_file_is_read_while_backends_that_hang_have_the_whole_budget() {
     bounded_by(LIMIT, "reads that hang", || {
         const NR_HUNG: usize = 8;
         const NR_PAGES: usize = 40;
-        let cache = cache::<LockBit>(FRAMES);
+        let cache = cache(FRAMES);
         let gate = Arc::new(Gate::new());
         let open = |nr| {
             let held = Arc::clone(&gate);
@@ -212,7 +211,7 @@ fn a_file_is_read_while_backends_that_hang_have_the_whole_budget() {
 fn tasks_use_a_file_while_all_calls_of_other_files_hang() {
     bounded_by(LIMIT, "syncs that hang", || {
         const NR_CALLS: usize = 70;
-        let cache = cache::<LockBit>(FRAMES);
+        let cache = cache(FRAMES);
         let gate = Arc::new(Gate::new());
         let open_at_end = OpenAtEnd(&gate);
         let hung = [(); 3].map(|()| {
@@ -265,7 +264,7 @@ fn tasks_use_a_file_while_all_calls_of_other_files_hang() {
 #[test]
 fn many_storages_that_hang_leave_threads_for_one_that_does_not() {
     bounded_by(LIMIT, "many storages that hang", || {
-        let cache = cache::<LockBit>(FRAMES);
+        let cache = cache(FRAMES);
         let gate = Arc::new(Gate::new());
         let open_at_end = OpenAtEnd(&gate);
         let hanging: Vec<_> = (0..12)
@@ -298,7 +297,7 @@ fn many_storages_that_hang_leave_threads_for_one_that_does_not() {
 #[test]
 fn a_hook_that_blocks_stops_its_own_file_alone() {
     bounded_by(LIMIT, "a hook that blocks", || {
-        let cache = cache::<LockBit>(FRAMES);
+        let cache = cache(FRAMES);
         let gate = Arc::new(Gate::new());
         let open_at_end = OpenAtEnd(&gate);
         let options = {
@@ -323,7 +322,7 @@ fn a_hook_that_blocks_stops_its_own_file_alone() {
 #[test]
 fn a_file_at_its_share_that_cannot_be_cleaned_says_why() {
     bounded_by(LIMIT, "files at their share", || {
-        let cache = cache::<LockBit>(FRAMES);
+        let cache = cache(FRAMES);
         let manual = OpenOptions::new().writeback(Writeback::Manual);
         let (by_hand, _, _) = open(&cache, &manual);
         let refusing = background().before_write(|_, _| Err(io::Error::other("not now")));
@@ -369,7 +368,7 @@ fn a_file_at_its_share_that_cannot_be_cleaned_says_why() {
 #[test]
 fn a_mutex_around_a_log_may_be_taken_by_the_hook_too() {
     bounded_by(LIMIT, "a log and its data", || {
-        let cache = cache::<LockBit>(FRAMES);
+        let cache = cache(FRAMES);
         let (log, log_backend, _) = open(&cache, &background());
         let log = Arc::new(Mutex::new(log));
         let options = {
@@ -411,7 +410,7 @@ fn a_mutex_around_a_log_may_be_taken_by_the_hook_too() {
 #[test]
 fn a_writer_that_has_the_mutex_of_its_own_hook_gets_an_error_and_no_hang() {
     bounded_by(LIMIT, "a mutex of the hook", || {
-        let cache = cache::<LockBit>(FRAMES);
+        let cache = cache(FRAMES);
         let mutex = Arc::new(Mutex::new(()));
         let options = {
             let mutex = Arc::clone(&mutex);
@@ -456,7 +455,7 @@ impl Callers {
 #[test]
 fn hooks_run_on_threads_of_the_cache_or_on_one_that_asked_for_the_file() {
     bounded_by(LIMIT, "callers of hooks", || {
-        let cache = cache::<LockBit>(FRAMES);
+        let cache = cache(FRAMES);
         let callers = Callers::default();
         let (small, _, _) = open(&cache, &callers.hook());
         small.set_size(120 * PAGE as u64).unwrap();
@@ -503,7 +502,7 @@ fn hooks_run_on_threads_of_the_cache_or_on_one_that_asked_for_the_file() {
 #[test]
 fn a_hook_that_panics_fails_its_own_file_alone() {
     bounded_by(LIMIT, "a hook that panics", || {
-        let cache = cache::<LockBit>(FRAMES);
+        let cache = cache(FRAMES);
         let panics = Arc::new(AtomicBool::new(true));
         let hook = {
             let panics = Arc::clone(&panics);
@@ -542,7 +541,6 @@ fn what_is_dirty_for_long_becomes_durable_by_itself() {
         let cache = Cache::builder()
             .capacity(FRAMES * (PAGE as u64 + 64))
             .max_dirty_age(Duration::from_millis(300))
-            .ref_scheme::<LockBit>()
             .build()
             .unwrap();
         let (file, backend, _) = open(&cache, &background());
@@ -566,7 +564,7 @@ fn what_is_dirty_for_long_becomes_durable_by_itself() {
 #[test]
 fn what_is_not_old_is_written_and_not_made_durable() {
     bounded_by(LIMIT, "no age limit", || {
-        let cache = cache::<LockBit>(FRAMES);
+        let cache = cache(FRAMES);
         let (file, backend, _) = open(&cache, &background());
         file.append(&[1; PAGE]).unwrap();
         until("it is written", || backend.nr_writes() == 1);
@@ -580,11 +578,7 @@ fn what_is_not_old_is_written_and_not_made_durable() {
 fn the_last_close_tries_again() {
     bounded_by(LIMIT, "a last close", || {
         for is_closed in [false, true] {
-            let cache = Cache::builder()
-                .close_timeout(LIMIT)
-                .ref_scheme::<LockBit>()
-                .build()
-                .unwrap();
+            let cache = Cache::builder().close_timeout(LIMIT).build().unwrap();
             let options = OpenOptions::new().writeback(Writeback::Manual);
             let (file, backend, script) = open(&cache, &options);
             file.append(&[1; PAGE]).unwrap();
@@ -614,7 +608,7 @@ fn the_last_close_tries_again() {
 #[test]
 fn who_waits_for_a_quiet_cache_keeps_no_writer_waiting() {
     bounded_by(LIMIT, "a cache that is to be quiet", || {
-        let cache = cache::<LockBit>(FRAMES);
+        let cache = cache(FRAMES);
         let (file, _, script) = open(&cache, &background());
         let gate = Arc::new(Gate::new());
         let held = Arc::clone(&gate);
@@ -647,7 +641,7 @@ fn who_waits_for_a_quiet_cache_keeps_no_writer_waiting() {
 #[test]
 fn what_a_hook_refuses_keeps_nothing_else_from_becoming_durable() {
     bounded_by(LIMIT, "a refusal", || {
-        let cache = cache::<LockBit>(FRAMES);
+        let cache = cache(FRAMES);
         let options = background().before_write(|page, _| match page {
             3 => Err(io::Error::other("not page 3")),
             _ => Ok(()),
@@ -672,7 +666,7 @@ fn what_a_hook_refuses_keeps_nothing_else_from_becoming_durable() {
 #[test]
 fn a_reader_that_closes_a_file_is_told_what_is_lost() {
     bounded_by(LIMIT, "a reader's close", || {
-        let cache = cache::<LockBit>(FRAMES);
+        let cache = cache(FRAMES);
         let options = OpenOptions::new().writeback(Writeback::Manual);
         let (writer, backend, script) = open(&cache, &options);
         let reader = cache.open_backend(Arc::clone(&backend), "again").unwrap();
@@ -719,7 +713,7 @@ fn slow_storage(bytes_per_second: u64) -> Arc<FaultBackend<MemoryBackend>> {
 
 /// A cache of slow backends: twice the default limit of one call, since a busy machine delays the
 /// thread of a call that sleeps, too.
-fn slow_cache(nr_frames: u64) -> Cache<LockBit> {
+fn slow_cache(nr_frames: u64) -> Cache {
     let timeout = Duration::from_millis(1800);
     builder(nr_frames).stall_timeout(timeout).build().unwrap()
 }
@@ -844,7 +838,7 @@ impl Backend for Begins {
 fn what_the_program_has_flushed_is_made_durable_in_pieces() {
     bounded_by(LIMIT, "flushes and syncs", || {
         // So large, and so patient, that no page is too many or too old.
-        let builder = builder::<LockBit>(256 * FRAMES).max_dirty_age(2 * LIMIT);
+        let builder = builder(256 * FRAMES).max_dirty_age(2 * LIMIT);
         let cache = builder.build().unwrap();
         // A thread of the cache, which looks five times a second, may sync what was flushed before
         // the program does: it has then learnt the speed of that backend, and another one is tried.

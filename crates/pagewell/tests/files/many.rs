@@ -3,30 +3,26 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use crate::support::{self, PAGE, UNTOUCHED, for_both_schemes};
+use crate::support::{self, PAGE, UNTOUCHED};
 use pagewell::io::MemoryBackend;
-use pagewell::refcount::{LockBit, RefScheme};
 use pagewell::{Cache, ErrorKind, File, ReadRequest};
 use pagewell_testkit::content::content;
 use pagewell_testkit::{Rng, Seed};
 
-for_both_schemes! {
-    a_batch_reads_what_single_reads_do
-}
-
-fn file_of<S: RefScheme>(cache: &Cache<S>, bytes: Vec<u8>) -> File<S> {
+fn file_of(cache: &Cache, bytes: Vec<u8>) -> File {
     let backend = MemoryBackend::writable(bytes);
     let options = pagewell::OpenOptions::new().write();
     cache.open_backend_with(backend, "file", &options).unwrap()
 }
 
 /// Within a page and over several, cached and not, at the end and past it, empty and twice the same.
-fn a_batch_reads_what_single_reads_do<S: RefScheme>() {
+#[test]
+fn a_batch_reads_what_single_reads_do() {
     let seed = Seed::of_run();
     let mut rng = seed.rng();
     let bytes = content(1, 40 * PAGE + 100);
     for nr_frames in [32, 200] {
-        let cache = support::cache::<S>(nr_frames);
+        let cache = support::cache(nr_frames);
         let file = file_of(&cache, bytes.clone());
         for _ in 0..200 {
             let nr = rng.below(70) as usize;
@@ -68,7 +64,7 @@ fn a_batch_reads_what_single_reads_do<S: RefScheme>() {
 
 #[test]
 fn each_request_has_its_own_error() {
-    let cache = support::cache::<LockBit>(64);
+    let cache = support::cache(64);
     let fails = |pos: u64, _| match pos / PAGE as u64 {
         3 => pagewell::io::Fault::Fail(std::io::ErrorKind::Other.into()),
         _ => pagewell::io::Fault::None,
@@ -93,7 +89,7 @@ fn each_request_has_its_own_error() {
 /// A batch copies, and looks at all its slots again after that: what was written meanwhile is read anew.
 #[test]
 fn batches_and_views_are_whole_while_pages_are_written_and_evicted() {
-    let cache = support::cache::<LockBit>(48);
+    let cache = support::cache(48);
     let file = file_of(&cache, vec![0; 64 * PAGE]);
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -137,7 +133,7 @@ fn batches_and_views_are_whole_while_pages_are_written_and_evicted() {
 
 #[test]
 fn views_of_many_pages_come_in_their_order() {
-    let cache = support::cache::<LockBit>(64);
+    let cache = support::cache(64);
     let file = file_of(&cache, content(1, 40 * PAGE + 8));
     let pages: Vec<u64> = (0..50).rev().collect();
     let mut seen = Vec::new();

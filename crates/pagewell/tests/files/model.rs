@@ -1,11 +1,9 @@
-//! Random histories of a cache, for both reference schemes, against the naive model; with shrinking.
+//! Random histories of a cache against the naive model, with shrinking.
 //!
 //! What is compared is said in `history`; the fuzz target runs the same.
 
 use std::time::Duration;
 
-use crate::support;
-use pagewell::refcount::RefScheme;
 use pagewell_testkit::Seed;
 use pagewell_testkit::history::{
     Breakage, FileSpec, History, MAX_FILE_BYTES, MAX_FILES, MAX_FRAMES, MAX_PAGE_ORDER,
@@ -15,11 +13,7 @@ use pagewell_testkit::wait::bounded_by;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 
-support::for_both_schemes! {
-    histories_agree_with_the_model
-}
-
-/// How many histories each scheme runs.
+/// Number of histories of a run.
 const HISTORIES: u32 = 1500;
 
 fn len(most: u32) -> impl Strategy<Value = u32> {
@@ -123,7 +117,8 @@ fn history() -> impl Strategy<Value = History> {
     )
 }
 
-fn histories_agree_with_the_model<S: RefScheme>() {
+#[test]
+fn histories_agree_with_the_model() {
     let seed = Seed::of_run();
     let mut rng = seed.rng();
     let mut bytes = [0; 16];
@@ -141,7 +136,7 @@ fn histories_agree_with_the_model<S: RefScheme>() {
         };
         let rng = TestRng::from_seed(RngAlgorithm::XorShift, &bytes);
         let result = TestRunner::new_with_rng(config, rng).run(&history(), |case| {
-            crate::history::run::<S>(&case).map_err(TestCaseError::fail)
+            crate::history::run(&case).map_err(TestCaseError::fail)
         });
         if let Err(error) = result {
             panic!("{error}");

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use pagewell::io::{Backend, FileId, MemoryBackend, RacyBytes, RacySource};
-use pagewell::refcount::Scheme;
 use pagewell::{ErrorKind, OpenOptions};
 use pagewell_testkit::skip::skipped;
 use pagewell_testkit::wait::block_on;
@@ -47,7 +46,7 @@ fn writes_past_the_limit_of_the_process_are_refused() {
     let dir = scratch::dir();
     let path = dir.path().join("file");
     std::fs::write(&path, content(1, 1000)).unwrap();
-    let cache = cache::<Scheme>(64);
+    let cache = cache(64);
     let file = cache.open_with(&path, &OpenOptions::new().write()).unwrap();
     limit(Resource::Fsize, LIMIT);
     assert_bounded(&file, LIMIT, "RLIMIT_FSIZE");
@@ -70,7 +69,7 @@ fn sync_past_a_limit_lowered_later_names_page_and_remedy() {
     }
     let dir = scratch::dir();
     let path = dir.path().join("file");
-    let cache = cache::<Scheme>(64);
+    let cache = cache(64);
     let file = cache
         .open_with(&path, &OpenOptions::new().create())
         .unwrap();
@@ -113,7 +112,7 @@ fn writes_past_the_largest_file_of_the_file_system_are_refused() {
     }
     sparse.set_len(largest - 50_000).unwrap();
     drop(sparse);
-    let cache = cache::<Scheme>(64);
+    let cache = cache(64);
     let file = cache.open_with(&path, &OpenOptions::new().write()).unwrap();
     assert_bounded(&file, largest, "file system");
     file.write_at(b"last", largest - 4).unwrap();
@@ -184,7 +183,7 @@ fn backend_is_asked_once_unless_its_limit_is_reached() {
         limit: Arc::clone(&limit),
         nr_checks: Arc::clone(&nr_checks),
     };
-    let cache = cache::<Scheme>(64);
+    let cache = cache(64);
     let options = OpenOptions::new().write();
     let file = cache
         .open_backend_with(backend, "bounded", &options)

@@ -3,21 +3,15 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pagewell::io::MemoryBackend;
-use pagewell::refcount::{LockBit, RefScheme};
 use pagewell::{Cache, ErrorKind, File, OpenOptions, Token, TokenState, Torn, Writeback};
 use pagewell_testkit::content;
 use pagewell_testkit::wait::not_yet;
 
-use crate::support::{self, PAGE, assert_all_free, cache};
-
-support::for_both_schemes! {
-    a_token_says_what_has_become_of_its_page
-    readers_that_check_their_tokens_miss_nothing
-}
+use crate::support::{PAGE, assert_all_free, cache};
 
 const PAGES: usize = 4;
 
-fn writable<S: RefScheme>(cache: &Cache<S>) -> File<S> {
+fn writable(cache: &Cache) -> File {
     let options = OpenOptions::new().write().writeback(Writeback::Manual);
     let backend = MemoryBackend::writable(content(1, PAGES * PAGE));
     cache
@@ -25,7 +19,7 @@ fn writable<S: RefScheme>(cache: &Cache<S>) -> File<S> {
         .expect("a file in memory")
 }
 
-fn token<S: RefScheme>(file: &File<S>, page: u64) -> Token {
+fn token(file: &File, page: u64) -> Token {
     let token = file.view(page, |v| Ok(v.token())).expect("a page");
     assert_eq!(token.page(), page);
     assert_eq!(file.token_state(&token), TokenState::Unchanged);
@@ -34,7 +28,7 @@ fn token<S: RefScheme>(file: &File<S>, page: u64) -> Token {
 
 /// Has a token from before, of page 1, and says whether it is good after `what` was done.
 #[track_caller]
-fn after<S: RefScheme>(file: &File<S>, what: impl Fn()) -> bool {
+fn after(file: &File, what: impl Fn()) -> bool {
     // Of a view that had a reference, if the page was not marked; and of one without.
     let first = token(file, 1);
     file.pin(1).expect("a page");
@@ -48,8 +42,9 @@ fn after<S: RefScheme>(file: &File<S>, what: impl Fn()) -> bool {
     is_unchanged
 }
 
-fn a_token_says_what_has_become_of_its_page<S: RefScheme>() {
-    let cache = cache::<S>(64);
+#[test]
+fn a_token_says_what_has_become_of_its_page() {
+    let cache = cache(64);
     let file = writable(&cache);
     let page = content(2, PAGE);
     let start = PAGE as u64;
@@ -116,7 +111,7 @@ fn a_token_says_what_has_become_of_its_page<S: RefScheme>() {
 
 #[test]
 fn a_page_that_is_given_up_keeps_its_tokens() {
-    let cache = cache::<LockBit>(64);
+    let cache = cache(64);
     let file = writable(&cache);
     let before = token(&file, 0);
     let mut page = file.pin_mut(0).expect("a page");
@@ -143,7 +138,7 @@ fn a_page_that_is_given_up_keeps_its_tokens() {
 
 #[test]
 fn a_published_page_is_seen_and_stays_locked() {
-    let cache = cache::<LockBit>(64);
+    let cache = cache(64);
     let file = writable(&cache);
     for is_pinned in [false, true] {
         let pin = is_pinned.then(|| file.pin(0).expect("a page"));
@@ -198,8 +193,8 @@ fn a_published_page_is_seen_and_stays_locked() {
 
 #[test]
 fn tokens_are_of_one_file() {
-    let ours = cache::<LockBit>(64);
-    let theirs = cache::<LockBit>(64);
+    let ours = cache(64);
+    let theirs = cache(64);
     let files = [writable(&ours), writable(&ours), writable(&theirs)];
     let tokens = files.each_ref().map(|file| token(file, 1));
     for (i, file) in files.iter().enumerate() {
@@ -231,7 +226,7 @@ fn tokens_are_of_one_file() {
 
 #[test]
 fn what_a_look_changes_voids_its_own_token() {
-    let cache = cache::<LockBit>(64);
+    let cache = cache(64);
     let file = writable(&cache);
     file.pin(0).expect("a page");
     file.pin(0).expect("a page");
@@ -257,9 +252,10 @@ fn what_a_look_changes_voids_its_own_token() {
 
 /// A key moves to and fro between two pages, and a third one says where it is; by pages that are published in order, and by plain
 /// writes in order; with pins, evictions and syncs in between.
-fn readers_that_check_their_tokens_miss_nothing<S: RefScheme>() {
+#[test]
+fn readers_that_check_their_tokens_miss_nothing() {
     const ROUNDS: u64 = 3000;
-    let cache = cache::<S>(64);
+    let cache = cache(64);
     let file = writable(&cache);
     // Page 0 says in which page the key is; the page with the key has the round, the other one 0.
     for (page, value) in [(0, 1_u64), (1, 1), (2, 0)] {

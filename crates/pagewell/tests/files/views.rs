@@ -7,19 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use pagewell::io::MemoryBackend;
-use pagewell::refcount::{LockBit, RefScheme};
 use pagewell::{Error, ErrorKind, File, Op, OpenOptions, Torn, View, Writeback};
 use pagewell_testkit::wait::bounded_by;
 use pagewell_testkit::{Seed, content};
 use proptest::prelude::*;
 
-use crate::support::{self, PAGE, assert_all_free, cache};
-
-support::for_both_schemes! {
-    viewers_of_a_page_that_is_replaced_see_whole_pages
-    a_closure_that_panics_holds_nothing
-    a_closure_may_use_the_page_that_it_looks_at
-}
+use crate::support::{PAGE, assert_all_free, cache};
 
 /// A file with these bytes, in a small cache.
 fn file_of(bytes: Vec<u8>) -> File {
@@ -28,8 +21,8 @@ fn file_of(bytes: Vec<u8>) -> File {
         .expect("a file in memory")
 }
 
-fn writable<S: RefScheme>(bytes: Vec<u8>) -> (pagewell::Cache<S>, File<S>) {
-    let cache = cache::<S>(64);
+fn writable(bytes: Vec<u8>) -> (pagewell::Cache, File) {
+    let cache = cache(64);
     let options = OpenOptions::new().write().writeback(Writeback::Manual);
     let file = cache
         .open_backend_with(MemoryBackend::writable(bytes), "viewed", &options)
@@ -328,7 +321,7 @@ fn a_view_fills_what_is_missing_and_ends_where_the_file_does() {
 #[test]
 fn views_in_sequence_read_ahead() {
     let nr_pages = 48_u64;
-    let cache = cache::<LockBit>(1024);
+    let cache = cache(1024);
     let file = cache
         .open_backend(MemoryBackend::new(content(8, 48 * PAGE)), "viewed")
         .expect("a file in memory");
@@ -341,8 +334,9 @@ fn views_in_sequence_read_ahead() {
     assert!(nr_fills < nr_pages / 4, "{nr_fills} fills");
 }
 
-fn a_closure_that_panics_holds_nothing<S: RefScheme>() {
-    let (cache, file) = writable::<S>(content(9, PAGE));
+#[test]
+fn a_closure_that_panics_holds_nothing() {
+    let (cache, file) = writable(content(9, PAGE));
     // With a reference, as the page is not there; and without.
     for _ in 0..3 {
         let panicked = catch_unwind(AssertUnwindSafe(|| {
@@ -356,8 +350,9 @@ fn a_closure_that_panics_holds_nothing<S: RefScheme>() {
     assert_all_free(&cache);
 }
 
-fn a_closure_may_use_the_page_that_it_looks_at<S: RefScheme>() {
-    let (cache, file) = writable::<S>(vec![1; 2 * PAGE]);
+#[test]
+fn a_closure_may_use_the_page_that_it_looks_at() {
+    let (cache, file) = writable(vec![1; 2 * PAGE]);
     for _ in 0..3 {
         let both = file.view(0, |v| {
             let other = file.view(1, |w| w.u8(0)).map_err(|_| Torn)?;
@@ -443,10 +438,11 @@ fn walk(v: &View<'_>) -> Result<(u64, [u64; 2], [u64; 2]), Torn> {
 }
 
 /// One thread replaces a page, in ways that change it where it is, move it, and evict it; others walk the chain in it.
-fn viewers_of_a_page_that_is_replaced_see_whole_pages<S: RefScheme>() {
+#[test]
+fn viewers_of_a_page_that_is_replaced_see_whole_pages() {
     const STATES: u64 = 4000;
     let mut rng = Seed::of_run().rng();
-    let (cache, file) = writable::<S>(chain(0, &mut rng));
+    let (cache, file) = writable(chain(0, &mut rng));
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..2 {

@@ -7,9 +7,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::support::{FRAME_COST, PAGE as FRAME};
-use pagewell::baseline::{CasLoop, Engine, ForkMode};
+use pagewell::baseline::{Engine, ForkMode};
 use pagewell::io::MemoryBackend;
-use pagewell::refcount::{LockBit, RefScheme};
 use pagewell::space::{
     CacheSpaces as _, Error, ErrorKind, MapOptions, NotMoved, OwnedPin, Policy, Protection,
     Sharing, Space, Spaces,
@@ -30,8 +29,8 @@ const ROOMY: usize = 1000;
 const MAX_FILE: u64 = 40 * PAGE;
 
 /// A file, and where it is stored.
-struct TestFile<S: RefScheme> {
-    file: File<S>,
+struct TestFile {
+    file: File,
     storage: Arc<MemoryBackend>,
 }
 
@@ -245,28 +244,27 @@ impl Model {
 }
 
 /// A space and what is to be in it.
-struct Pair<S: RefScheme> {
-    space: Space<S>,
+struct Pair {
+    space: Space,
     model: Model,
 }
 
-struct History<S: RefScheme> {
-    cache: Cache<S>,
-    spaces: Spaces<S>,
-    files: Vec<TestFile<S>>,
+struct History {
+    cache: Cache,
+    spaces: Spaces,
+    files: Vec<TestFile>,
     /// The bytes of the files.
     bytes: Vec<Vec<u8>>,
-    pairs: Vec<Pair<S>>,
-    pins: Vec<(OwnedPin<S>, Vec<u8>)>,
+    pairs: Vec<Pair>,
+    pins: Vec<(OwnedPin, Vec<u8>)>,
     rng: Rng,
 }
 
-impl<S: RefScheme> History<S> {
+impl History {
     fn new(nr_frames: u64, mode: Writeback, rng: Rng) -> Self {
         let cache = Cache::builder()
             .capacity(nr_frames * FRAME_COST)
             .nodes(Nodes::Unbound(2))
-            .ref_scheme::<S>()
             .build()
             .unwrap();
         let sizes: [(u64, u64); 3] = [(PAGE, 10 * PAGE), (4 * PAGE, 21 * PAGE + 77), (PAGE, 100)];
@@ -748,41 +746,41 @@ fn stored(backend: &MemoryBackend) -> Vec<u8> {
     bytes
 }
 
-fn histories<S: RefScheme>(mode: Writeback, nr: u64, nr_frames: u64, nr_steps: usize) {
+fn histories(mode: Writeback, nr: u64, nr_frames: u64, nr_steps: usize) {
     let seed = Seed::of_run();
     for part in 0..nr {
-        History::<S>::new(nr_frames, mode, seed.part(part)).run(nr_steps);
+        History::new(nr_frames, mode, seed.part(part)).run(nr_steps);
     }
 }
 
 #[test]
 fn mapped_files_are_what_plain_bytes_are() {
-    histories::<LockBit>(Writeback::Manual, 300, 4096, 150);
+    histories(Writeback::Manual, 300, 4096, 150);
 }
 
 #[test]
 fn mapped_files_are_what_plain_bytes_are_when_frames_run_out() {
-    histories::<LockBit>(Writeback::Manual, 150, 160, 150);
+    histories(Writeback::Manual, 150, 160, 150);
 }
 
 #[test]
-fn mapped_files_are_what_plain_bytes_are_with_the_other_count() {
-    histories::<CasLoop>(Writeback::Manual, 60, 1024, 150);
+fn mapped_files_are_what_plain_bytes_are_when_frames_are_scarce() {
+    histories(Writeback::Manual, 60, 1024, 150);
 }
 
 // What the thread of the cache does beside a history does not follow from its seed. What must come of it does.
 
 #[test]
 fn mapped_files_that_are_written_back_meanwhile_are_what_plain_bytes_are() {
-    histories::<LockBit>(Writeback::Background, 100, 4096, 150);
+    histories(Writeback::Background, 100, 4096, 150);
 }
 
 #[test]
 fn mapped_files_that_are_written_back_when_frames_run_out_are_what_plain_bytes_are() {
-    histories::<LockBit>(Writeback::Background, 100, 160, 150);
+    histories(Writeback::Background, 100, 160, 150);
 }
 
 #[test]
-fn mapped_files_that_are_written_back_are_what_plain_bytes_are_with_the_other_count() {
-    histories::<CasLoop>(Writeback::Background, 40, 1024, 150);
+fn mapped_files_that_are_written_back_when_frames_are_scarce_are_what_plain_bytes_are() {
+    histories(Writeback::Background, 40, 1024, 150);
 }

@@ -8,7 +8,6 @@ use std::io;
 use std::sync::Arc;
 
 use pagewell::io::{Backend, Fault, FaultBackend, FileId, MemoryBackend, RacyBytes};
-use pagewell::refcount::RefScheme;
 use pagewell::{Builder, Cache, Nodes, OpenOptions};
 
 /// The size of the smallest page, and of a frame.
@@ -20,31 +19,8 @@ pub(crate) const FRAME_COST: u64 = PAGE as u64 + 64 + 12;
 /// What buffers are filled with before a read, to see what it has touched.
 pub(crate) const UNTOUCHED: u8 = 0xA5;
 
-/// Makes each generic function a test of each reference scheme.
-macro_rules! for_both_schemes {
-    ($($name:ident)*) => {
-        mod lock_bit {
-            $(
-                #[test]
-                fn $name() {
-                    super::$name::<pagewell::refcount::LockBit>();
-                }
-            )*
-        }
-        mod cas_loop {
-            $(
-                #[test]
-                fn $name() {
-                    super::$name::<pagewell::baseline::CasLoop>();
-                }
-            )*
-        }
-    };
-}
-pub(crate) use for_both_schemes;
-
 /// A cache of `nr_frames` frames, in one node.
-pub(crate) fn cache<S: RefScheme>(nr_frames: u64) -> Cache<S> {
+pub(crate) fn cache(nr_frames: u64) -> Cache {
     builder(nr_frames)
         .build()
         .expect("a cache of a sensible size")
@@ -56,7 +32,7 @@ pub(crate) fn writable() -> OpenOptions {
 }
 
 /// As [`cache`]; no call of a backend, however late the system runs its thread, makes a writer fail as stalled.
-pub(crate) fn cache_without_stalls<S: RefScheme>(nr_frames: u64) -> Cache<S> {
+pub(crate) fn cache_without_stalls(nr_frames: u64) -> Cache {
     builder(nr_frames)
         .stall_timeout(pagewell_testkit::wait::limit())
         .build()
@@ -64,18 +40,17 @@ pub(crate) fn cache_without_stalls<S: RefScheme>(nr_frames: u64) -> Cache<S> {
 }
 
 /// The options of the tests' caches.
-pub(crate) fn builder<S: RefScheme>(nr_frames: u64) -> Builder<S> {
+pub(crate) fn builder(nr_frames: u64) -> Builder {
     Cache::builder()
         .capacity(nr_frames * FRAME_COST)
         .nodes(Nodes::Unbound(1))
         // Many tests close files whose storage fails for good.
         .close_timeout(std::time::Duration::from_millis(10))
-        .ref_scheme::<S>()
 }
 
 /// Checks that nothing is lost when every handle has been dropped.
 #[track_caller]
-pub(crate) fn assert_all_free<S: RefScheme>(cache: &Cache<S>) {
+pub(crate) fn assert_all_free(cache: &Cache) {
     cache.verify().expect("a cache in order");
     let stats = cache.stats();
     assert_eq!(stats.nr_free, stats.nr_frames, "{stats:?}");

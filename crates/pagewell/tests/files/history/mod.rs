@@ -14,7 +14,6 @@ use std::slice;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pagewell::io::{Fault, FaultBackend, MemoryBackend};
-use pagewell::refcount::RefScheme;
 use pagewell::{Cache, Error, ErrorKind, File, Nodes, OpenOptions, OwnedPageGuard};
 use pagewell_testkit::content;
 use pagewell_testkit::history::{
@@ -41,7 +40,7 @@ macro_rules! check {
 }
 
 /// Reads as `read_at` does, by a view of each page.
-fn read_by_views<S: RefScheme>(file: &File<S>, buf: &mut [u8], pos: u64) -> Result<usize, Error> {
+fn read_by_views(file: &File, buf: &mut [u8], pos: u64) -> Result<usize, Error> {
     let page_size = file.page_size() as u64;
     let mut done = 0;
     while done < buf.len() {
@@ -73,8 +72,8 @@ fn read_by_views<S: RefScheme>(file: &File<S>, buf: &mut [u8], pos: u64) -> Resu
 }
 
 /// Runs `history`; returns what is wrong, if anything is.
-pub(crate) fn run<S: RefScheme>(history: &History) -> Result<(), String> {
-    let mut run = Run::<S>::new(history)?;
+pub(crate) fn run(history: &History) -> Result<(), String> {
+    let mut run = Run::new(history)?;
     let mut steps = history.steps.iter();
     while let Some(step) = steps.next() {
         run.step(step, &mut steps)?;
@@ -206,25 +205,25 @@ impl TestFile {
     }
 }
 
-struct Handle<S: RefScheme> {
-    file: File<S>,
+struct Handle {
+    file: File,
     number: usize,
 }
 
-struct Pin<S: RefScheme> {
-    guard: OwnedPageGuard<S>,
+struct Pin {
+    guard: OwnedPageGuard,
     copy: Vec<u8>,
     number: usize,
     order: u32,
 }
 
-struct Run<S: RefScheme> {
-    cache: Cache<S>,
+struct Run {
+    cache: Cache,
     nr_frames: usize,
     nr_nodes: usize,
     files: Vec<TestFile>,
-    handles: Vec<Handle<S>>,
-    pins: Vec<Pin<S>>,
+    handles: Vec<Handle>,
+    pins: Vec<Pin>,
     is_tight: bool,
     /// How many pages of each order are pinned, by any kind of guard.
     nr_pinned: BTreeMap<u32, usize>,
@@ -232,14 +231,13 @@ struct Run<S: RefScheme> {
     _dir: Option<TempDir>,
 }
 
-impl<S: RefScheme> Run<S> {
+impl Run {
     fn new(history: &History) -> Result<Self, String> {
         let text = |error: &dyn Debug| format!("setting up: {error:?}");
         let nr_nodes = usize::from(history.nr_nodes);
         let cache = Cache::builder()
             .capacity(u64::from(history.nr_frames) * FRAME_COST)
             .nodes(Nodes::Unbound(nr_nodes))
-            .ref_scheme::<S>()
             .build()
             .map_err(|error| text(&error))?;
         let mut dir = None;
@@ -262,7 +260,7 @@ impl<S: RefScheme> Run<S> {
     }
 
     /// The handle that a step means, if there is any.
-    fn handle(&self, handle: u8) -> Option<(File<S>, usize)> {
+    fn handle(&self, handle: u8) -> Option<(File, usize)> {
         let nr = self.handles.len();
         let handle = self.handles.get(usize::from(handle).checked_rem(nr)?)?;
         Some((handle.file.clone(), handle.number))
@@ -387,7 +385,7 @@ impl<S: RefScheme> Run<S> {
         result.map_err(|why| format!("{step:?}: {why}"))
     }
 
-    fn keep(&mut self, file: File<S>, number: usize) {
+    fn keep(&mut self, file: File, number: usize) {
         self.handles.push(Handle { file, number });
         self.files[number].nr_holders += 1;
     }
@@ -492,7 +490,7 @@ impl<S: RefScheme> Run<S> {
 
     fn read(
         &mut self,
-        file: &File<S>,
+        file: &File,
         number: usize,
         pos: u64,
         len: usize,
@@ -534,7 +532,7 @@ impl<S: RefScheme> Run<S> {
         }
     }
 
-    fn page_at(&self, file: &File<S>, number: usize, pos: u64) -> u64 {
+    fn page_at(&self, file: &File, number: usize, pos: u64) -> u64 {
         // The highest positions become the highest page numbers, which have no position at all.
         if pos > u64::MAX / 2 {
             pos
@@ -560,7 +558,7 @@ impl<S: RefScheme> Run<S> {
 
     fn check_pin_error(
         &self,
-        file: &File<S>,
+        file: &File,
         number: usize,
         page: u64,
         before: (u32, u32),
@@ -576,11 +574,11 @@ impl<S: RefScheme> Run<S> {
     }
 
     /// Whether a history may pin one more page of `file`.
-    fn may_pin(&mut self, file: &File<S>) -> bool {
+    fn may_pin(&mut self, file: &File) -> bool {
         let order = file.page_size().ilog2() - 12;
         self.count_pin(order);
         let leaves_room = (0..=u32::from(MAX_PAGE_ORDER)).all(|order| {
-            let is_in_use = |handle: &Handle<S>| handle.file.page_size() == PAGE << order;
+            let is_in_use = |handle: &Handle| handle.file.page_size() == PAGE << order;
             !self.handles.iter().any(is_in_use) || !self.may_run_out(order)
         });
         self.uncount_pin(order);
@@ -603,8 +601,8 @@ impl<S: RefScheme> Run<S> {
 
     fn keep_pin(
         &mut self,
-        guard: OwnedPageGuard<S>,
-        file: &File<S>,
+        guard: OwnedPageGuard,
+        file: &File,
         number: usize,
         page: u64,
     ) -> Result<(), String> {
@@ -620,7 +618,7 @@ impl<S: RefScheme> Run<S> {
         Ok(())
     }
 
-    fn unpin(&mut self, pin: Pin<S>) -> Result<(), String> {
+    fn unpin(&mut self, pin: Pin) -> Result<(), String> {
         let is_same = *pin.guard == *pin.copy;
         drop(pin.guard);
         self.uncount_pin(pin.order);
@@ -630,7 +628,7 @@ impl<S: RefScheme> Run<S> {
 
     fn pin_during(
         &mut self,
-        file: &File<S>,
+        file: &File,
         number: usize,
         pos: u64,
         nr_steps: u8,
@@ -663,7 +661,7 @@ impl<S: RefScheme> Run<S> {
         Ok(())
     }
 
-    fn refresh(&mut self, file: &File<S>, number: usize) -> Result<(), String> {
+    fn refresh(&mut self, file: &File, number: usize) -> Result<(), String> {
         let size = file.refresh().map_err(|error| format!("{error:?}"))?;
         let model = &mut self.files[number].model;
         model.refresh();

@@ -11,18 +11,11 @@ mod support;
 mod run;
 
 use libfuzzer_sys::fuzz_target;
-use pagewell::baseline::CasLoop;
-use pagewell::refcount::{LockBit};
 use pagewell_testkit::history::History;
 
 fuzz_target!(|bytes: &[u8]| {
     let history = History::decode(bytes);
-    // The last byte decides, so that the rest decodes alike for both.
-    let outcome = match bytes.last() {
-        Some(last) if last % 4 == 0 => run::run::<CasLoop>(&history),
-        _ => run::run::<LockBit>(&history),
-    };
-    if let Err(why) = outcome {
+    if let Err(why) = run::run(&history) {
         panic!("{why}\n{history:#?}");
     }
 });

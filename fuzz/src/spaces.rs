@@ -8,7 +8,6 @@ mod common;
 
 use common::history::{Choices, History};
 use libfuzzer_sys::fuzz_target;
-use pagewell_frame::refcount::{CasLoop, LockBit};
 
 /// The most steps of a history.
 const MOST_STEPS: usize = 150;
@@ -18,12 +17,7 @@ fuzz_target!(|bytes: &[u8]| {
     let last = bytes.last().copied().unwrap_or(0);
     // Sometimes so few that they run out.
     let nr_frames = if last & 4 == 0 { 1024 } else { 96 };
-    let choices = Bytes { rest: bytes };
-    if last & 3 == 0 {
-        History::<CasLoop, _>::new(nr_frames, choices).run(MOST_STEPS);
-    } else {
-        History::<LockBit, _>::new(nr_frames, choices).run(MOST_STEPS);
-    }
+    History::new(nr_frames, Bytes { rest: bytes }).run(MOST_STEPS);
 });
 
 /// Bytes that are consumed from the front; zeros follow the last.

@@ -16,20 +16,20 @@ use crate::supply::reclaim::reclaimer::Reclaimer;
 use crate::write::bytes::Writer;
 use crate::write::growth::Grower;
 use crate::writeback::flush::Flusher;
-use pagewell_frame::refcount::LockBit;
+use pagewell_frame::refcount::Scheme;
 use pagewell_frame::{FramePool, HugePages, Nodes, PoolConfig};
 use pagewell_io::MemoryBackend;
 
 /// Cache of a model.
 #[derive(Clone, Debug)]
 pub struct ModelCache {
-    files: Arc<Files<LockBit>>,
+    files: Arc<Files<Scheme>>,
 }
 
 /// File of a cache, open for writing. Its operations panic on errors.
 #[derive(Clone, Debug)]
 pub struct ModelFile {
-    mapping: Opened<LockBit>,
+    mapping: Opened<Scheme>,
 }
 
 impl ModelCache {
@@ -45,7 +45,7 @@ impl ModelCache {
     }
 
     /// Returns the cache's frames.
-    pub fn frames(&self) -> CacheFrames<LockBit> {
+    pub fn frames(&self) -> CacheFrames<Scheme> {
         CacheFrames::new(Arc::clone(&self.files))
     }
 
@@ -73,7 +73,7 @@ impl ModelCache {
 
 impl ModelFile {
     /// Returns a handle for a space.
-    pub fn mapped(&self) -> MappedFile<LockBit> {
+    pub fn mapped(&self) -> MappedFile<Scheme> {
         MappedFile::new(self.mapping.clone(), Handle::Write)
     }
 

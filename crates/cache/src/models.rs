@@ -41,7 +41,7 @@ use crate::supply::reclaim::reclaimer::Reclaimer;
 use crate::write::bytes::Writer;
 use crate::writeback::flush::Flusher;
 use loom::sync::atomic::{AtomicUsize, Ordering};
-use pagewell_frame::refcount::{LockBit, RefScheme};
+use pagewell_frame::refcount::{RefScheme, Scheme};
 use pagewell_frame::{FRAME_BYTES, FrameNr, FramePool, HugePages, Nodes, PoolConfig, UniqueFrame};
 use pagewell_io::{Fault, FaultBackend, MemoryBackend};
 
@@ -163,11 +163,11 @@ impl pagewell_io::Backend for SharedBackend {
     }
 }
 
-fn writable_on(files: &Arc<Files<LockBit>>, backend: impl pagewell_io::Backend) -> Opened<LockBit> {
+fn writable_on(files: &Arc<Files<Scheme>>, backend: impl pagewell_io::Backend) -> Opened<Scheme> {
     open_for(files, backend, Access::Write(WriteOptions::default()))
 }
 
-fn cold(files: &Arc<Files<LockBit>>, len: usize) -> (Opened<LockBit>, Arc<MemoryBackend>) {
+fn cold(files: &Arc<Files<Scheme>>, len: usize) -> (Opened<Scheme>, Arc<MemoryBackend>) {
     let backend = Arc::new(MemoryBackend::writable(vec![OURS; len]));
     (writable_on(files, seen(&backend)), backend)
 }
@@ -183,13 +183,13 @@ fn seen(backend: &Arc<MemoryBackend>) -> FaultBackend<Arc<MemoryBackend>> {
     })
 }
 
-fn writable(files: &Arc<Files<LockBit>>) -> (Opened<LockBit>, Arc<MemoryBackend>) {
+fn writable(files: &Arc<Files<Scheme>>) -> (Opened<Scheme>, Arc<MemoryBackend>) {
     let (mapping, backend) = cold(files, FRAME_BYTES);
     warm(&mapping, 0);
     (mapping, backend)
 }
 
-fn write(mapping: &Mapping<LockBit>, page: u64, byte: u8) {
+fn write(mapping: &Mapping<Scheme>, page: u64, byte: u8) {
     let n = Writer(mapping)
         .write_bytes(&[byte; FRAME_BYTES], page * FRAME_BYTES as u64, 0)
         .expect("a writable page");
@@ -218,19 +218,19 @@ fn stored(backend: &MemoryBackend) -> Vec<u8> {
     copy
 }
 
-fn sync(mapping: &Mapping<LockBit>) {
+fn sync(mapping: &Mapping<Scheme>) {
     Flusher(mapping)
         .sync(What::Data)
         .expect("a healthy storage");
 }
 
-fn is_dirty(mapping: &Mapping<LockBit>) -> bool {
+fn is_dirty(mapping: &Mapping<Scheme>) -> bool {
     let writes = mapping.writes_if_any().expect("a file that is written to");
     writes.any_dirty(0..1).is_some()
 }
 
 /// Asserts that after a sync all pages can be evicted, and that then every frame is free.
-fn assert_clean_and_at_rest(files: &Files<LockBit>, mapping: Opened<LockBit>) {
+fn assert_clean_and_at_rest(files: &Files<Scheme>, mapping: Opened<Scheme>) {
     sync(&mapping);
     assert!(!is_dirty(&mapping));
     assert_eq!(

@@ -4,15 +4,14 @@
 mod common;
 
 use common::spaces;
-use pagewell_frame::refcount::LockBit;
 use pagewell_space::{
     Error, ErrorKind, ForkMode, MapOptions, Op, Policy, Protection, Space, Spaces,
 };
 
 const PAGE: u64 = 4096;
 
-fn small() -> (Spaces<LockBit>, Space<LockBit>) {
-    let spaces = spaces::<LockBit>(256, 2);
+fn small() -> (Spaces, Space) {
+    let spaces = spaces(256, 2);
     let space = spaces.space_of(8 << 20).unwrap();
     (spaces, space)
 }
@@ -163,7 +162,7 @@ fn a_node_that_is_full() {
 /// The tables of a fork that copies them do not fit: it is undone whole.
 #[test]
 fn memory_that_runs_out_in_the_middle_of_a_fork() {
-    let spaces = spaces::<LockBit>(64, 1);
+    let spaces = spaces(64, 1);
     let space = spaces.space().unwrap();
     // A page in each of many tables.
     let area = space.map(25 << 21, Policy::Local).unwrap();

@@ -5,13 +5,12 @@ mod common;
 
 use common::spaces;
 use pagewell_frame::Order;
-use pagewell_frame::refcount::LockBit;
 use pagewell_space::{ErrorKind, MapOptions, Policy, Space, Spaces};
 
 const PAGE: u64 = 4096;
 
 /// Fills all memory with pages, and unmaps all but every fourth of them.
-fn fragmented(spaces: &Spaces<LockBit>) -> (Space<LockBit>, Vec<u64>) {
+fn fragmented(spaces: &Spaces) -> (Space, Vec<u64>) {
     let space = spaces.space().unwrap();
     let nr = spaces.pool().nr_frames() as u64;
     let range = space.map(nr * PAGE, Policy::Local).unwrap();
@@ -33,7 +32,7 @@ fn fragmented(spaces: &Spaces<LockBit>) -> (Space<LockBit>, Vec<u64>) {
     (space, kept)
 }
 
-fn check(space: &Space<LockBit>, kept: &[u64]) {
+fn check(space: &Space, kept: &[u64]) {
     for addr in kept {
         let mut buf = [0; PAGE as usize];
         space.read(*addr, &mut buf).unwrap();
@@ -43,7 +42,7 @@ fn check(space: &Space<LockBit>, kept: &[u64]) {
 
 #[test]
 fn a_block_of_order_9_is_found_in_fragmented_memory() {
-    let spaces = spaces::<LockBit>(8192, 1);
+    let spaces = spaces(8192, 1);
     let (space, kept) = fragmented(&spaces);
     let fork = space.fork().unwrap();
     assert!(
@@ -62,7 +61,7 @@ fn a_block_of_order_9_is_found_in_fragmented_memory() {
 
 #[test]
 fn a_large_page_is_written_in_fragmented_memory() {
-    let spaces = spaces::<LockBit>(8192, 1);
+    let spaces = spaces(8192, 1);
     let (space, kept) = fragmented(&spaces);
     let options = MapOptions::new().page_bytes(2 << 20);
     let large = space.map_with(4 << 20, &options).unwrap();
@@ -74,7 +73,7 @@ fn a_large_page_is_written_in_fragmented_memory() {
 
 #[test]
 fn a_pinned_page_keeps_its_place_and_the_others_do() {
-    let spaces = spaces::<LockBit>(2048, 1);
+    let spaces = spaces(2048, 1);
     let (space, kept) = fragmented(&spaces);
     let pins: Vec<_> = kept
         .iter()
@@ -93,7 +92,7 @@ fn a_pinned_page_keeps_its_place_and_the_others_do() {
 
 /// Node 0 is full, but for holes; node 1 is empty. A large page is to be written on node 0.
 fn large_page_on_a_node_of_scattered_pages(policy: Policy) -> (bool, usize) {
-    let spaces = spaces::<LockBit>(2048, 2);
+    let spaces = spaces(2048, 2);
     let space = spaces.space().unwrap();
     let area = space.map(1024 * PAGE, policy).unwrap();
     let mut written = Vec::new();

@@ -4,14 +4,13 @@
 mod common;
 
 use common::spaces;
-use pagewell_frame::refcount::LockBit;
 use pagewell_space::{Engine, ErrorKind, ForkMode, MapOptions, NotMoved, Policy, Space, Spaces};
 
 const PAGE: u64 = 4096;
 const ENGINES: [Engine; 3] = [Engine::FullWalk, Engine::EarlyStop, Engine::Batched];
 
 /// A space with `nr` pages on node 0, each filled with its number.
-fn filled(spaces: &Spaces<LockBit>, nr: u64) -> (Space<LockBit>, std::ops::Range<u64>) {
+fn filled(spaces: &Spaces, nr: u64) -> (Space, std::ops::Range<u64>) {
     let space = spaces.space().unwrap();
     let range = space.map(nr * PAGE, Policy::Bind(0)).unwrap();
     for page in 0..nr {
@@ -21,7 +20,7 @@ fn filled(spaces: &Spaces<LockBit>, nr: u64) -> (Space<LockBit>, std::ops::Range
     (space, range)
 }
 
-fn check(space: &Space<LockBit>, range: &std::ops::Range<u64>) {
+fn check(space: &Space, range: &std::ops::Range<u64>) {
     for (nr, addr) in range.clone().step_by(PAGE as usize).enumerate() {
         let mut buf = [0; PAGE as usize];
         space.read(addr, &mut buf).unwrap();
@@ -34,7 +33,7 @@ fn pages_move_to_the_node_and_back_with_all_who_share_them() {
     for engine in ENGINES {
         for nr_forks in [0, 1, 5] {
             for mode in [ForkMode::Share, ForkMode::Copy] {
-                let spaces = spaces::<LockBit>(2048, 2);
+                let spaces = spaces(2048, 2);
                 let (space, range) = filled(&spaces, 100);
                 let forks: Vec<_> = (0..nr_forks)
                     .map(|_| space.fork_with(mode).unwrap())
@@ -57,7 +56,7 @@ fn pages_move_to_the_node_and_back_with_all_who_share_them() {
 #[test]
 fn a_page_that_can_be_written_can_be_written_afterwards_and_a_shared_one_is_copied() {
     for engine in ENGINES {
-        let spaces = spaces::<LockBit>(512, 2);
+        let spaces = spaces(512, 2);
         let (space, range) = filled(&spaces, 4);
         let fork = space.fork().unwrap();
         space.write(range.start, b"ours").unwrap();
@@ -76,7 +75,7 @@ fn a_page_that_can_be_written_can_be_written_afterwards_and_a_shared_one_is_copi
 fn a_pinned_page_is_reported_and_the_others_move() {
     for engine in ENGINES {
         for nr_forks in [0, 2] {
-            let spaces = spaces::<LockBit>(512, 2);
+            let spaces = spaces(512, 2);
             let (space, range) = filled(&spaces, 10);
             let forks: Vec<_> = (0..nr_forks).map(|_| space.fork().unwrap()).collect();
             let pin = space.pin(range.start + 3 * PAGE, 100).unwrap();
@@ -98,7 +97,7 @@ fn a_pinned_page_is_reported_and_the_others_move() {
 #[test]
 fn when_the_node_is_full_the_rest_stays_where_it_was() {
     for engine in ENGINES {
-        let spaces = spaces::<LockBit>(400, 2);
+        let spaces = spaces(400, 2);
         let (space, range) = filled(&spaces, 100);
         let other = spaces.space().unwrap();
         let taken = other.map(160 * PAGE, Policy::Bind(1)).unwrap();
@@ -121,7 +120,7 @@ fn when_the_node_is_full_the_rest_stays_where_it_was() {
 
 #[test]
 fn large_pages_move_as_one() {
-    let spaces = spaces::<LockBit>(8192, 2);
+    let spaces = spaces(8192, 2);
     let space = spaces.space().unwrap();
     let options = MapOptions::new()
         .page_bytes(2 << 20)
@@ -147,7 +146,7 @@ fn large_pages_move_as_one() {
 
 #[test]
 fn bad_arguments_are_errors() {
-    let spaces = spaces::<LockBit>(512, 2);
+    let spaces = spaces(512, 2);
     let (space, range) = filled(&spaces, 10);
     let kind = |range, node| space.migrate(range, node).unwrap_err().kind();
     assert_eq!(kind(range.clone(), 2), ErrorKind::NoSuchNode);

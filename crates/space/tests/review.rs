@@ -6,7 +6,6 @@ mod common;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::spaces;
-use pagewell_frame::refcount::LockBit;
 use pagewell_space::{MapOptions, Policy};
 
 const PAGE: u64 = 4096;
@@ -15,7 +14,7 @@ const TABLE: u64 = 2 << 20;
 /// Where the beginning of a table's addresses was unmapped, no area of other pages may come.
 #[test]
 fn a_gap_before_an_area_is_not_used_within_its_table() {
-    let spaces = spaces::<LockBit>(4096, 1);
+    let spaces = spaces(4096, 1);
     let space = spaces.space_of(2 * TABLE).unwrap();
     let first = space.map(TABLE, Policy::Local).unwrap();
     let _second = space.map(TABLE, Policy::Local).unwrap();
@@ -41,7 +40,7 @@ fn a_gap_before_an_area_is_not_used_within_its_table() {
 /// The only room may be below.
 #[test]
 fn a_range_moves_down() {
-    let spaces = spaces::<LockBit>(4096, 1);
+    let spaces = spaces(4096, 1);
     let space = spaces.space_of(2 * TABLE).unwrap();
     let first = space.map(TABLE, Policy::Local).unwrap();
     let second = space.map(TABLE, Policy::Local).unwrap();
@@ -67,7 +66,7 @@ fn the_first_write_of_a_large_page_is_one() {
 fn write_first_from_two_threads() {
     const LEN: usize = 2 * PAGE as usize;
     let nr_tables = 1000;
-    let spaces = spaces::<LockBit>(8192, 1);
+    let spaces = spaces(8192, 1);
     let space = spaces.space().unwrap();
     let options = MapOptions::new().page_bytes(LEN);
     let area = space.map_with(nr_tables * TABLE, &options).unwrap();

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::spaces;
-use pagewell_frame::refcount::LockBit;
 use pagewell_space::{Engine, ForkMode, Policy, Space};
 use pagewell_testkit::Seed;
 use pagewell_testkit::rng::Rng;
@@ -26,7 +25,7 @@ fn engine(rng: &mut Rng) -> Engine {
 }
 
 /// The round that each page was written in last, page by page from `start` on: all words of a page have it.
-fn rounds(space: &Space<LockBit>, start: u64, nr: u64) -> Vec<u64> {
+fn rounds(space: &Space, start: u64, nr: u64) -> Vec<u64> {
     (0..nr)
         .map(|page| {
             let mut bytes = [0; PAGE as usize];
@@ -48,7 +47,7 @@ fn rounds(space: &Space<LockBit>, start: u64, nr: u64) -> Vec<u64> {
 fn forks_are_points_in_time_while_pages_move() {
     const PAGES: u64 = 40;
     let seed = Seed::of_run();
-    let spaces = spaces::<LockBit>(4096, 2);
+    let spaces = spaces(4096, 2);
     let space = spaces.space().unwrap();
     // Over the border of two tables.
     let area = space.map((512 + PAGES) * PAGE, Policy::Interleave).unwrap();
@@ -80,7 +79,7 @@ fn forks_are_points_in_time_while_pages_move() {
             let (space, seed, forks, used) = (&space, &seed, &forks, &used);
             scope.spawn(move || {
                 let mut rng = seed.part(part);
-                let mut kept: Vec<(Space<LockBit>, Vec<u64>)> = Vec::new();
+                let mut kept: Vec<(Space, Vec<u64>)> = Vec::new();
                 while !is_over() {
                     let mode = if rng.one_in(4) {
                         ForkMode::Copy
@@ -142,7 +141,7 @@ fn forks_are_points_in_time_while_pages_move() {
 fn no_addition_is_lost_while_pages_move_and_forks_come_and_go() {
     const WORDS: u64 = 24;
     let seed = Seed::of_run();
-    let spaces = spaces::<LockBit>(2048, 2);
+    let spaces = spaces(2048, 2);
     let space = spaces.space().unwrap();
     let area = space.map(4 * PAGE, Policy::Local).unwrap();
     let word = |nr: u64| area.start + (nr % 4) * PAGE + nr * 8;
@@ -217,7 +216,7 @@ fn no_addition_is_lost_while_pages_move_and_forks_come_and_go() {
 #[test]
 fn areas_come_and_go_while_forks_and_migrations_do() {
     let seed = Seed::of_run();
-    let spaces = spaces::<LockBit>(4096, 2);
+    let spaces = spaces(4096, 2);
     let space = spaces.space().unwrap();
     let end = Instant::now() + duration();
     std::thread::scope(|scope| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use pagewell_frame::FRAME_BYTES;
-use pagewell_frame::refcount::{CasLoop, LockBit, RefScheme};
+use pagewell_frame::refcount::Scheme;
 use pagewell_io::{Fault, FaultBackend, MemoryBackend};
 
 use super::{
@@ -31,7 +31,7 @@ use crate::supply::policy::clock::Marks;
 #[test]
 fn loom_read_vs_fill() {
     explore(2, || {
-        let files = pool::<LockBit>(4);
+        let files = pool::<Scheme>(4);
         let backend = FaultBackend::new(MemoryBackend::new(vec![OURS; FRAME_BYTES]), |_, _| {
             Fault::None
         });
@@ -55,8 +55,8 @@ fn loom_read_vs_fill() {
 
 /// Opens a file of one page, the first read of whose backend fails. Returns the backend too.
 fn with_failing_read(
-    files: &Arc<Files<LockBit>>,
-) -> (Opened<LockBit>, Arc<FaultBackend<MemoryBackend>>) {
+    files: &Arc<Files<Scheme>>,
+) -> (Opened<Scheme>, Arc<FaultBackend<MemoryBackend>>) {
     let nr_reads = AtomicUsize::new(0);
     let backend =
         FaultBackend::new(
@@ -74,7 +74,7 @@ fn with_failing_read(
 #[test]
 fn loom_failed_fill_vs_follower() {
     explore(3, || {
-        let files = pool::<LockBit>(4);
+        let files = pool::<Scheme>(4);
         let (mapping, _) = with_failing_read(&files);
         let report = Followers::join(mapping.followers(), 0);
         let leader = {
@@ -103,7 +103,7 @@ fn loom_failed_fill_vs_follower() {
 #[test]
 fn loom_failed_fill_vs_later_claim() {
     explore(3, || {
-        let files = pool::<LockBit>(4);
+        let files = pool::<Scheme>(4);
         let (mapping, _) = with_failing_read(&files);
         let report = Followers::join(mapping.followers(), 0);
         let follower = {
@@ -134,9 +134,9 @@ fn loom_failed_fill_vs_later_claim() {
 #[test]
 fn loom_failed_fill_vs_read() {
     explore(2, || {
-        let files = pool::<LockBit>(4);
+        let files = pool::<Scheme>(4);
         let (mapping, backend) = with_failing_read(&files);
-        let has_failed = |mapping: &Mapping<LockBit>| match Lookup(mapping).get(0, || 1) {
+        let has_failed = |mapping: &Mapping<Scheme>| match Lookup(mapping).get(0, || 1) {
             Ok(_) => false,
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Io);
@@ -158,8 +158,8 @@ fn loom_failed_fill_vs_read() {
 }
 
 /// ABA: during one copy, the page is evicted, and filled again in its reused frame and slot.
-fn read_vs_evict_and_reuse<S: RefScheme>() {
-    let files = pool::<S>(4);
+fn read_vs_evict_and_reuse() {
+    let files = pool::<Scheme>(4);
     let mapping = mapping(&files, 1);
     let frame = warm(&mapping, 0);
     let reader = {
@@ -190,14 +190,14 @@ fn read_vs_evict_and_reuse<S: RefScheme>() {
 
 #[test]
 fn loom_read_vs_evict_and_reuse() {
-    explore(3, read_vs_evict_and_reuse::<LockBit>);
+    explore(3, read_vs_evict_and_reuse);
 }
 
 /// The read returns the old or the new content, never a mixture.
 #[test]
 fn loom_read_vs_replacement() {
     explore(3, || {
-        let files = pool::<LockBit>(4);
+        let files = pool::<Scheme>(4);
         let backend = FaultBackend::new(MemoryBackend::new(vec![OURS; FRAME_BYTES]), |_, _| {
             Fault::None
         });
@@ -227,7 +227,7 @@ fn loom_read_vs_replacement() {
 
 /// A read that fails its check and then ends leaves no byte of another page in the buffer.
 fn failed_read_leaves_no_foreign_bytes(is_cut: bool) {
-    let files = pool::<LockBit>(4);
+    let files = pool::<Scheme>(4);
     let content = MemoryBackend::new(vec![OURS; FRAME_BYTES]);
     let is_warm = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let backend = {
@@ -281,8 +281,8 @@ fn loom_failed_read_leaves_no_foreign_bytes_on_error() {
     explore(3, || failed_read_leaves_no_foreign_bytes(false));
 }
 
-fn pin_vs_evict<S: RefScheme>() {
-    let files = pool::<S>(4);
+fn pin_vs_evict() {
+    let files = pool::<Scheme>(4);
     let mapping = mapping(&files, 1);
     let frame = warm(&mapping, 0);
     let pinner = {
@@ -316,19 +316,14 @@ fn pin_vs_evict<S: RefScheme>() {
 
 #[test]
 fn loom_pin_vs_evict() {
-    explore(3, pin_vs_evict::<LockBit>);
-}
-
-#[test]
-fn loom_pin_vs_evict_cas_loop() {
-    explore(3, pin_vs_evict::<CasLoop>);
+    explore(3, pin_vs_evict);
 }
 
 /// The guard of a removed page keeps the bytes. The last reference frees the frame, once.
 #[test]
 fn loom_remove_vs_unpin() {
     explore(3, || {
-        let files = pool::<LockBit>(4);
+        let files = pool::<Scheme>(4);
         let mapping = mapping(&files, 1);
         warm(&mapping, 0);
         let frame = {
@@ -354,10 +349,10 @@ fn loom_remove_vs_unpin() {
 #[test]
 fn loom_evict_vs_evict() {
     explore(3, || {
-        let files = pool::<LockBit>(4);
+        let files = pool::<Scheme>(4);
         let mapping = mapping(&files, 1);
         let frame = warm(&mapping, 0);
-        let evict = move |files: &Files<LockBit>| {
+        let evict = move |files: &Files<Scheme>| {
             let unique = Evictor(files.supply()).try_evict(frame, Marks::Ignored);
             if let Some(unique) = &unique {
                 scribble(unique);
@@ -380,7 +375,7 @@ fn loom_evict_vs_evict() {
 #[test]
 fn loom_teardown_vs_evict() {
     explore(2, || {
-        let files = pool::<LockBit>(4);
+        let files = pool::<Scheme>(4);
         let mapping = mapping(&files, 1);
         let frame = warm(&mapping, 0);
         let leaf_frame = leaf_frame(&mapping);

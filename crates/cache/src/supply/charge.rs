@@ -46,11 +46,11 @@ impl<'s, S: RefScheme> Charges<'s, S> {
 mod tests {
     use super::*;
     use crate::supply::policy::Eviction;
-    use pagewell_frame::refcount::LockBit;
+    use pagewell_frame::refcount::Scheme;
     use pagewell_frame::{FramePool, PoolConfig};
     use pagewell_sync::parking::WaitTable;
 
-    fn supply(nr_frames: usize) -> Supply<LockBit> {
+    fn supply(nr_frames: usize) -> Supply<Scheme> {
         Supply::new(
             FramePool::new(&PoolConfig::new(nr_frames)).unwrap(),
             Eviction::default(),

@@ -89,19 +89,19 @@ mod tests {
     use super::*;
     use crate::supply::parts::Supply;
     use crate::supply::policy::Eviction;
-    use pagewell_frame::refcount::LockBit;
+    use pagewell_frame::refcount::Scheme;
     use pagewell_frame::{FramePool, PoolConfig};
     use pagewell_sync::parking::WaitTable;
 
     // A 1024th of the pool is eight frames, the caller's included.
     const NR_FRAMES: usize = 8 << 10;
 
-    fn supply() -> Supply<LockBit> {
+    fn supply() -> Supply<Scheme> {
         let pool = FramePool::new(&PoolConfig::new(NR_FRAMES)).unwrap();
         Supply::new(pool, Eviction::default(), WaitTable::new())
     }
 
-    fn create_leaves(supply: &Supply<LockBit>, nr: usize) -> usize {
+    fn create_leaves(supply: &Supply<Scheme>, nr: usize) -> usize {
         let stock = &supply.leaf_stock;
         for _ in 0..nr {
             if stock.take(&supply.claims).is_none() {
@@ -111,7 +111,7 @@ mod tests {
         lock(&stock.stock).frames.len()
     }
 
-    fn drain(supply: &Supply<LockBit>) {
+    fn drain(supply: &Supply<Scheme>) {
         supply.leaf_stock.drain(&supply.claims);
         assert_eq!(supply.pool().stats().nr_available(), NR_FRAMES);
     }

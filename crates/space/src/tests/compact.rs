@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pagewell_frame::refcount::LockBit;
+use pagewell_frame::refcount::Scheme;
 use pagewell_frame::{
     FRAME_BYTES, FrameKind, FrameNr, FramePool, Nodes, Order, Place, PoolConfig, UniqueFrame,
 };
@@ -20,18 +20,18 @@ const PAGE: u64 = FRAME_BYTES as u64;
 
 /// Source of frames that reclaims single frames from a reserve of its own.
 struct Keeper {
-    pool: FramePool<LockBit>,
+    pool: FramePool<Scheme>,
     kept: Mutex<Vec<FrameNr>>,
     nr_asked: AtomicUsize,
     nr_isolated: AtomicUsize,
 }
 
-impl FrameSource<LockBit> for Arc<Keeper> {
-    fn pool(&self) -> &FramePool<LockBit> {
+impl FrameSource<Scheme> for Arc<Keeper> {
+    fn pool(&self) -> &FramePool<Scheme> {
         &self.pool
     }
 
-    fn make_room(&self, order: Order, _: Place) -> Option<UniqueFrame<'_, LockBit>> {
+    fn make_room(&self, order: Order, _: Place) -> Option<UniqueFrame<'_, Scheme>> {
         if order > Order::ZERO {
             return None;
         }

@@ -3,7 +3,6 @@
 
 use std::ops::Range;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_space::{
     Engine, ErrorKind, ForkMode, MapOptions, NotMoved, OwnedPin, Policy, Protection, Space, Spaces,
 };
@@ -53,23 +52,23 @@ impl Choices for Rng {
 }
 
 /// A space and what is to be in it.
-struct Pair<S: RefScheme> {
-    space: Space<S>,
+struct Pair {
+    space: Space,
     model: Model,
 }
 
 /// Spaces, what is to be in them, and what decides what is done next.
-pub struct History<S: RefScheme, C> {
-    spaces: Spaces<S>,
-    pairs: Vec<Pair<S>>,
-    pins: Vec<(OwnedPin<S>, Vec<u8>)>,
+pub struct History<C> {
+    spaces: Spaces,
+    pairs: Vec<Pair>,
+    pins: Vec<(OwnedPin, Vec<u8>)>,
     choices: C,
 }
 
-impl<S: RefScheme + 'static, C: Choices> History<S, C> {
+impl<C: Choices> History<C> {
     /// One empty space, in `nr_frames` frames on three nodes.
     pub fn new(nr_frames: usize, choices: C) -> Self {
-        let spaces = super::spaces::<S>(nr_frames, 3);
+        let spaces = super::spaces(nr_frames, 3);
         let space = spaces.space().unwrap();
         Self {
             spaces,

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_space::{Error, ErrorKind, Protection, Space};
 
 const PAGE: u64 = 4096;
@@ -199,7 +198,7 @@ impl Model {
     }
 
     /// Checks that the space has these bytes, and no others.
-    pub fn check<S: RefScheme>(&self, space: &Space<S>) {
+    pub fn check(&self, space: &Space) {
         let mapped: Vec<u64> = space
             .areas()
             .iter()

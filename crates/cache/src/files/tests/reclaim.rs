@@ -27,7 +27,7 @@ use crate::supply::reclaim::reclaimer::Reclaimer;
 use crate::supply::transfers::NodeSet;
 use crate::write::bytes::Writer;
 use crate::writeback::flush::Flusher;
-use pagewell_frame::refcount::LockBit;
+use pagewell_frame::refcount::Scheme;
 use pagewell_frame::{FrameKind, FrameNr, FramePool, FrameRef, Nodes, Order, PoolConfig};
 use pagewell_io::{Backend, Fault, FaultBackend, FileId, MemoryBackend, Operation};
 use pagewell_sync::atomic::Ordering;
@@ -59,25 +59,25 @@ impl Backend for Zeros {
     }
 }
 
-fn files() -> Arc<Files<LockBit>> {
+fn files() -> Arc<Files<Scheme>> {
     files_with(1)
 }
 
-fn files_with(nr_nodes: usize) -> Arc<Files<LockBit>> {
+fn files_with(nr_nodes: usize) -> Arc<Files<Scheme>> {
     files_of_frames(NR_FRAMES, nr_nodes)
 }
 
-fn files_of_frames(nr_frames: usize, nr_nodes: usize) -> Arc<Files<LockBit>> {
+fn files_of_frames(nr_frames: usize, nr_nodes: usize) -> Arc<Files<Scheme>> {
     let mut config = PoolConfig::new(nr_frames);
     config.nodes = Nodes::Unbound(nr_nodes);
     files_of(FramePool::new(&config).unwrap())
 }
 
-fn open(files: &Arc<Files<LockBit>>, nr_pages: u64) -> Opened<LockBit> {
+fn open(files: &Arc<Files<Scheme>>, nr_pages: u64) -> Opened<Scheme> {
     open_backend(files, Zeros(nr_pages * 4096))
 }
 
-fn open_backend(files: &Arc<Files<LockBit>>, backend: impl Backend) -> Opened<LockBit> {
+fn open_backend(files: &Arc<Files<Scheme>>, backend: impl Backend) -> Opened<Scheme> {
     let backend = Arc::new(backend);
     let (path, page_size) = ("zeros".into(), PageSize::SMALLEST);
     Opened::of_backend(files, backend, path, page_size, How::of(Access::Read))
@@ -85,12 +85,12 @@ fn open_backend(files: &Arc<Files<LockBit>>, backend: impl Backend) -> Opened<Lo
         .0
 }
 
-fn pin(mapping: &Mapping<LockBit>, page: u64) -> FrameRef<'_, LockBit> {
+fn pin(mapping: &Mapping<Scheme>, page: u64) -> FrameRef<'_, Scheme> {
     Lookup(mapping).get(page, || 1).unwrap().reference
 }
 
 /// Fills the cache. Pins a page in each aligned range of sixteen frames that contains a page.
-fn pin_every_place(mapping: &Mapping<LockBit>) -> Vec<FrameRef<'_, LockBit>> {
+fn pin_every_place(mapping: &Mapping<Scheme>) -> Vec<FrameRef<'_, Scheme>> {
     let mut places = HashSet::new();
     (0..2 * NR_FRAMES as u64)
         .map(|page| pin(mapping, page))
@@ -98,7 +98,7 @@ fn pin_every_place(mapping: &Mapping<LockBit>) -> Vec<FrameRef<'_, LockBit>> {
         .collect()
 }
 
-fn nr_evicted(files: &Files<LockBit>) -> u64 {
+fn nr_evicted(files: &Files<Scheme>) -> u64 {
     files.supply().counters.get(Event::Eviction)
 }
 
@@ -315,9 +315,9 @@ fn a_request_that_transfers_cannot_help_fails_while_they_go_on() {
 /// A cache of 4096 frames in which nothing can be evicted: 700 pages are dirty, 300 unsynced and
 /// 2000 pinned. The index and the test use the rest.
 struct Stuck {
-    files: Arc<Files<LockBit>>,
-    dirty: Opened<LockBit>,
-    clean: Opened<LockBit>,
+    files: Arc<Files<Scheme>>,
+    dirty: Opened<Scheme>,
+    clean: Opened<Scheme>,
     pinned: Vec<FrameNr>,
     rest: Vec<FrameNr>,
 }
@@ -496,7 +496,7 @@ fn many_threads_that_want_blocks_of_all_sizes_get_them_and_lose_none() {
 /// the write failed although frames could be evicted.
 #[test]
 fn who_finds_that_everything_is_clean_by_now_tries_again() {
-    let files = files_of::<LockBit>(FramePool::new(&PoolConfig::new(64)).unwrap());
+    let files = files_of::<Scheme>(FramePool::new(&PoolConfig::new(64)).unwrap());
     let error = |nr| Error::new(ErrorKind::OutOfFrames, Op::Write).with_unclean(nr);
     let room = |error| Cleaner(&*files).make_room(error, Order::ZERO);
     assert!(room(error(5)).is_ok());

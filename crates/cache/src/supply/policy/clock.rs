@@ -187,10 +187,10 @@ impl Drop for Lap<'_> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use pagewell_frame::refcount::LockBit;
+    use pagewell_frame::refcount::Scheme;
     use pagewell_frame::{Nodes, PoolConfig};
 
-    fn pool(nr_frames: usize) -> FramePool<LockBit> {
+    fn pool(nr_frames: usize) -> FramePool<Scheme> {
         let mut config = PoolConfig::new(nr_frames);
         config.nodes = Nodes::Unbound(2);
         FramePool::new(&config).unwrap()

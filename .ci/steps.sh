@@ -52,11 +52,12 @@ need() { # PROGRAM PACKAGE...
 }
 
 # Runs a command with a cfg for the crates of the workspace. Their dependencies are those of the other builds:
-# RUSTFLAGS would build all of them again. Cargo distinguishes builds by the path of the wrapper.
+# RUSTFLAGS would build all of them again. Cargo distinguishes builds by the path of the wrapper. It also asks the
+# wrapper for the cfgs that build scripts get as CARGO_CFG_*.
 with_cfg() { # CFG COMMAND...
-  local wrapper=$root/target/rustc-with/$1
+  local wrapper=$root/target/rustc-with/${1//[^[:alnum:]_]/-}
   mkdir -p "${wrapper%/*}"
-  printf '#!/bin/sh\nexec "$@" --cfg %s -D warnings\n' "$1" >"$wrapper"
+  printf '#!/bin/sh\nexec "$@" --cfg %q -D warnings\n' "$1" >"$wrapper"
   chmod +x "$wrapper"
   RUSTC_WORKSPACE_WRAPPER=$wrapper "${@:2}"
 }
@@ -81,6 +82,9 @@ check_linted() {
 
 # Runs cargo in an adapter's folder. The adapters share one target folder, for the library's crates below them.
 adapter() { (cd "adapters/$1" && shift && CARGO_TARGET_DIR=$root/target/adapters cargo "$@"); } # NAME ARGUMENT...
+
+# Runs the tests of models. models/.cargo/config.toml has the flags.
+model() { (cd models && env -u RUSTFLAGS cargo test --profile loom --locked "$@"); } # ARGUMENT...
 
 # Runs one step in this process.
 run_step() { # NAME

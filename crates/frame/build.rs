@@ -1,4 +1,7 @@
-//! Rejects unknown values of the cfg `pagewell_ref_scheme`, which source code cannot detect.
+//! Rejects unknown values of the cfg `pagewell_ref_scheme`. Source code cannot detect them: a `cfg`
+//! predicate matches a value that it names, and no predicate matches the absence of a value.
+//!
+//! Cargo sets the variable for cfgs in RUSTFLAGS and for those that a RUSTC_WORKSPACE_WRAPPER adds.
 
 use std::env;
 

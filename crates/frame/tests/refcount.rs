@@ -8,7 +8,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 
-use pagewell_frame::refcount::{AssumeOne, CasLoop, LockBit, Put, RefCount, RefScheme, TryGet};
+use pagewell_frame::refcount::{
+    AssumeOne, CasLoop, LockBit, Put, RefCount, RefScheme, Scheme, TryGet,
+};
 use pagewell_frame::refword::{LOCK, MAX_REFS, MAX_TRY, RESET_THRESHOLD};
 use proptest::prelude::*;
 
@@ -538,4 +540,16 @@ fn what_users_write_is_there_for_who_frees<S: RefScheme>() {
         });
         assert_eq!(sums, [4 * round]);
     }
+}
+
+/// `.ci/nightly cas-loop` sets the variable: it fails if its cfg does not reach the crate.
+#[test]
+fn default_scheme_is_the_expected_one() {
+    let expected = std::env::var("PAGEWELL_EXPECTED_SCHEME");
+    let of_build = if cfg!(pagewell_ref_scheme = "cas_loop") {
+        "cas-loop"
+    } else {
+        "lock-bit"
+    };
+    assert_eq!(Scheme::NAME, expected.as_deref().unwrap_or(of_build));
 }

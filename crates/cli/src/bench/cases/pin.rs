@@ -4,9 +4,7 @@
 
 use std::hint::black_box;
 
-use pagewell::baseline::CasLoop;
 use pagewell::io::MemoryBackend;
-use pagewell::refcount::{LockBit, RefScheme};
 use pagewell::{Cache, File};
 
 use crate::bench::crew::{Lane, Op, Schedule, Speeds, Timed, Watch, run_threads};
@@ -71,11 +69,11 @@ pub(in crate::bench) fn run(
         _ => 1,
     };
     // A cache each: what one engine marks is none of the others' matter.
-    let announced = Pages::<LockBit>::new(nr_pages)?;
-    let counted = Pages::<LockBit>::new(nr_pages)?;
-    let counted_cas = Pages::<CasLoop>::new(nr_pages)?;
-    let owned = Pages::<LockBit>::new(nr_pages)?;
-    let owned_counted = Pages::<LockBit>::new(nr_pages)?;
+    let announced = Pages::<Cache, _>::new(nr_pages)?;
+    let counted = Pages::<Cache, _>::new(nr_pages)?;
+    let counted_cas = Pages::<pagewell_cache_cas::Cache, _>::new(nr_pages)?;
+    let owned = Pages::<Cache, _>::new(nr_pages)?;
+    let owned_counted = Pages::<Cache, _>::new(nr_pages)?;
     let workers = (0..cell.threads as usize)
         .map(|worker| {
             let page = (worker % nr_pages) as u64;
@@ -98,52 +96,76 @@ pub(in crate::bench) fn run(
     Ok(speeds)
 }
 
-/// A cached file.
-struct Pages<S: RefScheme> {
-    cache: Cache<S>,
-    file: File<S>,
+/// A file in a cache of its own.
+struct Pages<C, F> {
+    cache: C,
+    file: F,
 }
 
-impl<S: RefScheme> Pages<S> {
-    fn new(nr_pages: usize) -> Result<Self, Failure> {
-        let failed = |error| Failure::because("the cache has failed", chain(&error));
-        let cache = Cache::builder().capacity(CAPACITY).ref_scheme::<S>();
-        let cache = cache.build().map_err(failed)?;
-        let backend = MemoryBackend::new(vec![1; nr_pages * PAGE]);
-        let file = cache.open_backend(backend, "bench").map_err(failed)?;
-        Ok(Self { cache, file })
-    }
-
+impl<C, F: Clone> Pages<C, F> {
     /// Workers open the file for themselves.
-    fn pin(&self, page: u64) -> Pin<S> {
+    fn pin(&self, page: u64) -> Pin<F> {
         Pin {
             file: self.file.clone(),
             page,
         }
     }
-
-    /// Checks that all pins were given back: then everything can be taken out.
-    fn check(self, engine: &str) -> Result<(), Failure> {
-        let Self { cache, file } = self;
-        drop(file);
-        let frames = cache.frames();
-        let (stats, nr_marked) = (frames.pool().stats(), frames.pool().nr_marked());
-        if stats.nr_available() == stats.nr_frames && nr_marked == 0 {
-            return Ok(());
-        }
-        Err(Failure::Run(format!(
-            "{engine} has lost a pin: {stats:?}, {nr_marked} frames are marked"
-        )))
-    }
 }
 
-/// What is pinned.
-struct Pin<S: RefScheme> {
-    file: File<S>,
+/// Page that an engine pins.
+struct Pin<F> {
+    file: F,
     page: u64,
 }
 
-struct Announced(Pin<LockBit>);
+struct Counted<F>(Pin<F>);
+
+/// Implements the cached file and its counted pins on one copy of the cache.
+macro_rules! impl_scheme {
+    ($cache:ident) => {
+        impl Pages<$cache::Cache, $cache::File> {
+            fn new(nr_pages: usize) -> Result<Self, Failure> {
+                let failed = |error| Failure::because("the cache has failed", chain(&error));
+                let cache = $cache::Cache::builder().capacity(CAPACITY);
+                let cache: $cache::Cache = cache.build().map_err(failed)?;
+                let backend = MemoryBackend::new(vec![1; nr_pages * PAGE]);
+                let file = cache.open_backend(backend, "bench").map_err(failed)?;
+                Ok(Self { cache, file })
+            }
+
+            /// Checks that all pins were given back: then everything can be taken out.
+            fn check(self, engine: &str) -> Result<(), Failure> {
+                let Self { cache, file } = self;
+                drop(file);
+                let frames = cache.frames();
+                let (stats, nr_marked) = (frames.pool().stats(), frames.pool().nr_marked());
+                if stats.nr_available() == stats.nr_frames && nr_marked == 0 {
+                    return Ok(());
+                }
+                Err(Failure::Run(format!(
+                    "{engine} has lost a pin: {stats:?}, {nr_marked} frames are marked"
+                )))
+            }
+        }
+
+        impl Op for Counted<$cache::File> {
+            #[inline(never)]
+            fn batch(&mut self, times: u32) -> Result<(), String> {
+                let (file, page) = (black_box(&self.0.file), black_box(self.0.page));
+                for _ in 0..times {
+                    let guard = file.pin_counted(page).map_err(|error| error.to_string())?;
+                    black_box(guard.as_ptr());
+                }
+                Ok(())
+            }
+        }
+    };
+}
+
+impl_scheme!(pagewell);
+impl_scheme!(pagewell_cache_cas);
+
+struct Announced(Pin<File>);
 
 impl Op for Announced {
     #[inline(never)]
@@ -157,21 +179,7 @@ impl Op for Announced {
     }
 }
 
-struct Counted<S: RefScheme>(Pin<S>);
-
-impl<S: RefScheme> Op for Counted<S> {
-    #[inline(never)]
-    fn batch(&mut self, times: u32) -> Result<(), String> {
-        let (file, page) = (black_box(&self.0.file), black_box(self.0.page));
-        for _ in 0..times {
-            let guard = file.pin_counted(page).map_err(|error| error.to_string())?;
-            black_box(guard.as_ptr());
-        }
-        Ok(())
-    }
-}
-
-struct Owned(Pin<LockBit>);
+struct Owned(Pin<File>);
 
 impl Op for Owned {
     #[inline(never)]
@@ -185,7 +193,7 @@ impl Op for Owned {
     }
 }
 
-struct OwnedCounted(Pin<LockBit>);
+struct OwnedCounted(Pin<File>);
 
 impl Op for OwnedCounted {
     #[inline(never)]
@@ -201,13 +209,20 @@ impl Op for OwnedCounted {
 
 #[cfg(test)]
 mod tests {
+    use pagewell_frame_cas::refcount::{CasLoop, RefScheme, Scheme};
+
     use super::*;
 
     #[test]
+    fn second_copy_counts_by_compare_and_swap() {
+        assert_eq!(Scheme::NAME, CasLoop::NAME);
+    }
+
+    #[test]
     fn every_engine_gives_back_what_it_pins() {
-        let announced = Pages::<LockBit>::new(2).unwrap();
-        let counted = Pages::<CasLoop>::new(2).unwrap();
-        let owned = Pages::<LockBit>::new(2).unwrap();
+        let announced = Pages::<Cache, _>::new(2).unwrap();
+        let counted = Pages::<pagewell_cache_cas::Cache, _>::new(2).unwrap();
+        let owned = Pages::<Cache, _>::new(2).unwrap();
         for page in 0..2 {
             assert_eq!(Announced(announced.pin(page)).batch(100), Ok(()));
             assert_eq!(Counted(counted.pin(page)).batch(100), Ok(()));
@@ -221,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_lost_pin_is_noticed() {
-        let pages = Pages::<LockBit>::new(1).unwrap();
+        let pages = Pages::<Cache, _>::new(1).unwrap();
         std::mem::forget(pages.file.pin(0).unwrap());
         assert!(pages.check(COUNTED).is_err());
     }

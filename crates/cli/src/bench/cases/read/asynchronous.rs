@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use pagewell::refcount::RefScheme;
 use pagewell::{Error, File};
 
 use super::reader::{Reader, failed, wrong_length};
@@ -41,9 +40,9 @@ fn wait_for<F: Future>(future: F, waker: &Waker) -> F::Output {
 }
 
 /// Reads with a future each, into a buffer of its own: for what is checked before anything is measured.
-pub(super) struct Async<S: RefScheme>(pub(super) File<S>);
+pub(super) struct Async(pub(super) File);
 
-impl<S: RefScheme> Reader for Async<S> {
+impl Reader for Async {
     type Error = Error;
 
     fn read(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
@@ -55,14 +54,14 @@ impl<S: RefScheme> Reader for Async<S> {
 }
 
 /// One worker's reads, one after the other. The buffer goes into each future, and comes back.
-pub(super) struct AsyncOp<S: RefScheme, P> {
-    file: File<S>,
+pub(super) struct AsyncOp<P> {
+    file: File,
     positions: P,
     buf: Vec<u8>,
 }
 
-impl<S: RefScheme, P: Positions> AsyncOp<S, P> {
-    pub(super) fn new(file: File<S>, positions: P, block: usize) -> AsyncOp<S, P> {
+impl<P: Positions> AsyncOp<P> {
+    pub(super) fn new(file: File, positions: P, block: usize) -> AsyncOp<P> {
         AsyncOp {
             file,
             positions,
@@ -71,7 +70,7 @@ impl<S: RefScheme, P: Positions> AsyncOp<S, P> {
     }
 }
 
-impl<S: RefScheme, P: Positions> Op for AsyncOp<S, P> {
+impl<P: Positions> Op for AsyncOp<P> {
     #[inline(never)]
     fn batch(&mut self, times: u32) -> Result<(), String> {
         let waker = waker();

@@ -2,7 +2,6 @@
 
 use std::hint::black_box;
 
-use pagewell::refcount::RefScheme;
 use pagewell::{Error, File, ReadRequest};
 
 use super::reader::{Reader, failed, wrong_length};
@@ -13,9 +12,9 @@ use crate::bench::data::{Buffer, Positions};
 const BATCH: usize = 16;
 
 /// Reads with `read_many`, one at a time: for what is checked before anything is measured.
-pub(super) struct Batch<S: RefScheme>(pub(super) File<S>);
+pub(super) struct Batch(pub(super) File);
 
-impl<S: RefScheme> Reader for Batch<S> {
+impl Reader for Batch {
     type Error = Error;
 
     fn read(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
@@ -27,14 +26,14 @@ impl<S: RefScheme> Reader for Batch<S> {
 }
 
 /// One worker's reads, [`BATCH`] at a time. A batch has a buffer for each of its reads.
-pub(super) struct BatchOp<S: RefScheme, P> {
-    file: File<S>,
+pub(super) struct BatchOp<P> {
+    file: File,
     positions: P,
     buffers: Vec<Buffer>,
 }
 
-impl<S: RefScheme, P: Positions> BatchOp<S, P> {
-    pub(super) fn new(file: File<S>, positions: P, block: usize) -> BatchOp<S, P> {
+impl<P: Positions> BatchOp<P> {
+    pub(super) fn new(file: File, positions: P, block: usize) -> BatchOp<P> {
         BatchOp {
             file,
             positions,
@@ -43,7 +42,7 @@ impl<S: RefScheme, P: Positions> BatchOp<S, P> {
     }
 }
 
-impl<S: RefScheme, P: Positions> Op for BatchOp<S, P> {
+impl<P: Positions> Op for BatchOp<P> {
     #[inline(never)]
     fn batch(&mut self, times: u32) -> Result<(), String> {
         let BatchOp {

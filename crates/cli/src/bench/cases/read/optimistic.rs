@@ -1,14 +1,13 @@
 //! The cache's optimistic read: it writes nothing that threads share.
 
-use pagewell::refcount::RefScheme;
 use pagewell::{Error, File};
 
 use super::reader::Reader;
 
 /// Reads with `read_at`.
-pub(super) struct Optimistic<S: RefScheme>(pub(super) File<S>);
+pub(super) struct Optimistic(pub(super) File);
 
-impl<S: RefScheme> Reader for Optimistic<S> {
+impl Reader for Optimistic {
     type Error = Error;
 
     #[inline(always)]

@@ -4,15 +4,16 @@
 //! measured: that brings the bytes into memory, and they are compared with what
 //! `pread` gives.
 
+use std::error::Error;
+
 use pagewell::Cache;
-use pagewell::baseline::CasLoop;
-use pagewell::refcount::LockBit;
+use pagewell_frame_cas::HugePages;
 
 use super::asynchronous::{Async, AsyncOp};
 use super::batch::{Batch, BatchOp};
 use super::miss::Misses;
 use super::mmap::Mmap;
-use super::open::{open_in, reopen};
+use super::open::{open_in, opened, reopen};
 use super::optimistic::Optimistic;
 use super::pread::Pread;
 use super::reader::{ReadOp, Reader};
@@ -41,13 +42,13 @@ struct Subject {
     mapped: Mapped,
     // Workers open the file for themselves; these keep its pages cached between
     // cells.
-    cached: pagewell::File<LockBit>,
-    cached_cas: pagewell::File<CasLoop>,
+    cached: pagewell::File,
+    cached_cas: pagewell_cache_cas::File,
 }
 
 struct Caches {
-    lock_bit: Cache<LockBit>,
-    cas_loop: Cache<CasLoop>,
+    lock_bit: Cache,
+    cas_loop: pagewell_cache_cas::Cache,
     capacity: u64,
 }
 
@@ -163,18 +164,21 @@ impl Caches {
         let capacity = settings
             .capacity
             .unwrap_or_else(|| capacity_for(plan, nr_own, settings.page_size));
-        let builder = Cache::builder()
+        let cannot = |error: &dyn Error| Failure::because("cannot make a cache", chain(error));
+        let lock_bit = Cache::builder()
             .capacity(capacity)
             .page_size(settings.page_size)
             .huge_pages(settings.huge_pages());
-        let cannot = |error| Failure::because("cannot make a cache", chain(&error));
+        let cas_loop = pagewell_cache_cas::Cache::builder()
+            .capacity(capacity)
+            .page_size(settings.page_size)
+            .huge_pages(match settings.huge_pages {
+                true => HugePages::Advise,
+                false => HugePages::Never,
+            });
         Ok(Caches {
-            lock_bit: builder
-                .clone()
-                .ref_scheme::<LockBit>()
-                .build()
-                .map_err(cannot)?,
-            cas_loop: builder.ref_scheme::<CasLoop>().build().map_err(cannot)?,
+            lock_bit: lock_bit.build().map_err(|error| cannot(&error))?,
+            cas_loop: cas_loop.build().map_err(|error| cannot(&error))?,
             capacity,
         })
     }
@@ -205,7 +209,7 @@ impl Subject {
         let mapped = Mapped::new(&data, settings.huge_pages)?;
         let subject = Subject {
             cached: open_in(&caches.lock_bit, &data)?,
-            cached_cas: open_in(&caches.cas_loop, &data)?,
+            cached_cas: opened(&data, caches.cas_loop.open(&data.path))?,
             mapped,
             data,
         };
@@ -236,7 +240,10 @@ impl Subject {
         Ok(vec![
             cell.lane(Optimistic(open_in(&caches.lock_bit, &self.data)?)),
             cell.lane(Referenced(open_in(&caches.lock_bit, &self.data)?)),
-            cell.lane(Referenced(open_in(&caches.cas_loop, &self.data)?)),
+            cell.lane(Referenced(opened(
+                &self.data,
+                caches.cas_loop.open(&self.data.path),
+            )?)),
             cell.lane(Pread(reopen(&self.data)?)),
             cell.lane(Mmap(self.mapped.bytes())),
             cell.lane(View(open_in(&caches.lock_bit, &self.data)?)),
@@ -320,7 +327,7 @@ impl Assignment<'_> {
         }
     }
 
-    fn batch_lane<'r>(&self, file: pagewell::File<LockBit>) -> Box<dyn Lane + 'r> {
+    fn batch_lane<'r>(&self, file: pagewell::File) -> Box<dyn Lane + 'r> {
         let block = self.cell.block as usize;
         match self.positions() {
             At::Random(positions) => Box::new(Timed::new(BatchOp::new(file, positions, block))),
@@ -329,7 +336,7 @@ impl Assignment<'_> {
         }
     }
 
-    fn async_lane<'r>(&self, file: pagewell::File<LockBit>) -> Box<dyn Lane + 'r> {
+    fn async_lane<'r>(&self, file: pagewell::File) -> Box<dyn Lane + 'r> {
         let block = self.cell.block as usize;
         match self.positions() {
             At::Random(positions) => Box::new(Timed::new(AsyncOp::new(file, positions, block))),

@@ -1,14 +1,13 @@
 //! The cache's views: the bytes are looked at, here copied, where they are.
 
-use pagewell::refcount::RefScheme;
 use pagewell::{Error, File};
 
 use super::reader::Reader;
 
 /// Copies from a view of each page.
-pub(super) struct View<S: RefScheme>(pub(super) File<S>);
+pub(super) struct View(pub(super) File);
 
-impl<S: RefScheme> Reader for View<S> {
+impl Reader for View {
     type Error = Error;
 
     #[inline(always)]
@@ -26,7 +25,7 @@ impl<S: RefScheme> Reader for View<S> {
     }
 }
 
-impl<S: RefScheme> View<S> {
+impl View {
     /// More than is in one page, page by page; of the last one as much as the file has.
     #[inline(never)]
     fn read_pages(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {

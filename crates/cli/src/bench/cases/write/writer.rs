@@ -6,7 +6,6 @@ use std::fmt::Display;
 use std::fs::{self, File};
 use std::io;
 
-use pagewell::refcount::{RefScheme, Scheme};
 use rustix::io::Errno;
 
 use crate::bench::data::{DataFile, MappedMut};
@@ -38,18 +37,18 @@ pub(super) trait Appender: Send {
 }
 
 /// Writes through the cache.
-pub(super) struct Cached<S: RefScheme = Scheme> {
-    file: pagewell::File<S>,
+pub(super) struct Cached {
+    file: pagewell::File,
     start: u64,
 }
 
-impl<S: RefScheme> Cached<S> {
-    pub(super) fn new(file: pagewell::File<S>, start: u64) -> Self {
+impl Cached {
+    pub(super) fn new(file: pagewell::File, start: u64) -> Self {
         Self { file, start }
     }
 }
 
-impl<S: RefScheme> Writer for Cached<S> {
+impl Writer for Cached {
     type Error = pagewell::Error;
 
     #[inline(always)]
@@ -62,7 +61,7 @@ impl<S: RefScheme> Writer for Cached<S> {
     }
 }
 
-impl<S: RefScheme> Appender for Cached<S> {
+impl Appender for Cached {
     type Error = pagewell::Error;
 
     #[inline(always)]

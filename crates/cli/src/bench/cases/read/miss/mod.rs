@@ -8,7 +8,6 @@ mod quick;
 mod ring;
 
 use pagewell::Cache;
-use pagewell::refcount::Scheme;
 use pagewell_frame::FRAME_BYTES;
 
 use self::quick::{Pages, QuickCache};
@@ -56,7 +55,7 @@ impl Misses {
         })
     }
 
-    pub(super) fn optimistic(&self, data: &DataFile) -> Result<Optimistic<Scheme>, Failure> {
+    pub(super) fn optimistic(&self, data: &DataFile) -> Result<Optimistic, Failure> {
         Ok(Optimistic(open_in(&self.cache, data)?))
     }
 

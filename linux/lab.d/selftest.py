@@ -666,12 +666,14 @@ for name in sys.argv[3:]:
             self.assertEqual(lab(*words), usage)
         for words in (("no-such",), ("mails", "--only", "x"), ("mails", "--round-ms", "5"), ("instructions", "--boots", "1"),
                       ("check", "--out", "x"), ("bench", "--no-such", "x"), ("bench", "x"), ("bench", "--boots"), ("bench", "--seed", "1"),
-                      ("help", "--out", "x"), ("bench", "--only", "x", "--benchmark", "free*"), ("test", "tree", "x")):
+                      ("help", "--out", "x"), ("bench", "--only", "x", "--benchmark", "free*"), ("test", "tree", "x"),
+                      ("test", "--also", "off"), ("build", "--also", ""), ("bench", "--also", "assume-one")):
             code, said = lab(*words)
             self.assertEqual((code, said.count("\n") == 1), (2, words != ("no-such",)), said)
         # These go on to look for the tree, in which nothing is.
         for words in (("mutants", "--only", "x", "--realtime", "no"), ("mails", "--boots", "1"), ("test", "--barriers", "x86"),
-                      ("instructions", "--round-ms", "5", "--only", "x", "--benchmark", "page*"), ("each", "--jobs", "1")):
+                      ("instructions", "--round-ms", "5", "--only", "x", "--benchmark", "page*"), ("each", "--jobs", "1"),
+                      ("build", "--also", "assume-one")):
             code, said = lab(*words)
             self.assertEqual((code, "takes no" in said), (1, False), said)
 

@@ -13,8 +13,8 @@
 import os
 import sys
 
-HEADER = "include/linux/page_ref_lock_bit.h"
-SLOW = "mm/page_ref_lock_bit.c"
+HEADER = "include/linux/page_ref_frozen_bit.h"
+SLOW = "mm/page_ref_frozen_bit.c"
 SEND = "include/linux/net.h"
 SEAL = "mm/memfd.c"
 DAX = "include/linux/dax.h"
@@ -28,87 +28,87 @@ MUTANTS = {
     # The winner of a put does not lock: a try on the freed page succeeds.
     "put-without-cas": (
         HEADER,
-        "return atomic_cmpxchg_acquire(ref, 0, PAGE_REF_LOCKED) == 0;",
+        "return atomic_cmpxchg_acquire(ref, 0, PAGEREF_FROZEN) == 0;",
         "return true;",
     ),
     # A store for the CAS: wipes the reference of a try that came between.
     "put-with-store": (
         HEADER,
-        "return atomic_cmpxchg_acquire(ref, 0, PAGE_REF_LOCKED) == 0;",
-        "{ atomic_set(ref, PAGE_REF_LOCKED); return true; }",
+        "return atomic_cmpxchg_acquire(ref, 0, PAGEREF_FROZEN) == 0;",
+        "{ atomic_set(ref, PAGEREF_FROZEN); return true; }",
     ),
     # Everybody whose CAS lost believes to have won.
     "put-ignores-cas": (
         HEADER,
-        "return atomic_cmpxchg_acquire(ref, 0, PAGE_REF_LOCKED) == 0;",
-        "{ atomic_cmpxchg_acquire(ref, 0, PAGE_REF_LOCKED); return true; }",
+        "return atomic_cmpxchg_acquire(ref, 0, PAGEREF_FROZEN) == 0;",
+        "{ atomic_cmpxchg_acquire(ref, 0, PAGEREF_FROZEN); return true; }",
     ),
     # The exact put leaves a bare 0, where its guess is right and where it is not.
     "exact-put-to-bare-zero": (
         HEADER,
-        "atomic_try_cmpxchg(ref, &guess, PAGE_REF_LOCKED)",
+        "atomic_try_cmpxchg(ref, &guess, PAGEREF_FROZEN)",
         "atomic_try_cmpxchg(ref, &guess, 0)",
     ),
     "looped-put-to-bare-zero": (
         SLOW,
-        "atomic_try_cmpxchg(ref, &old, new ?: PAGE_REF_LOCKED)",
+        "atomic_try_cmpxchg(ref, &old, new ?: PAGEREF_FROZEN)",
         "atomic_try_cmpxchg(ref, &old, new)",
     ),
     # An exchange forgets the references of others.
     "exact-put-by-exchange": (
         HEADER,
-        "likely(atomic_try_cmpxchg(ref, &guess, PAGE_REF_LOCKED))",
-        "atomic_xchg(ref, PAGE_REF_LOCKED) == guess",
+        "likely(atomic_try_cmpxchg(ref, &guess, PAGEREF_FROZEN))",
+        "atomic_xchg(ref, PAGEREF_FROZEN) == guess",
     ),
     # To have looked is not to own: a try may come between.
     "seen-put-with-store": (
         HEADER,
         "if (seen == nr &&\n"
-        "\t    likely(atomic_try_cmpxchg(ref, &seen, PAGE_REF_LOCKED)))\n\t\treturn true;",
+        "\t    likely(atomic_try_cmpxchg(ref, &seen, PAGEREF_FROZEN)))\n\t\treturn true;",
         "if (seen == nr) {"
-        " atomic_set(ref, PAGE_REF_LOCKED); return true; }",
+        " atomic_set(ref, PAGEREF_FROZEN); return true; }",
     ),
     # Two steps where one is needed.
     "freeze-in-two-steps": (
         HEADER,
-        "return likely(count > 0 &&\n\t\t      atomic_cmpxchg(ref, count, PAGE_REF_LOCKED) == count);",
+        "return likely(count > 0 &&\n\t\t      atomic_cmpxchg(ref, count, PAGEREF_FROZEN) == count);",
         "if (count <= 0 || atomic_read(ref) != count) return false;"
-        " atomic_set(ref, PAGE_REF_LOCKED); return true;",
+        " atomic_set(ref, PAGEREF_FROZEN); return true;",
     ),
     # Freezing to what the baseline freezes to.
     "freeze-to-bare-zero": (
         HEADER,
-        "return likely(count > 0 &&\n\t\t      atomic_cmpxchg(ref, count, PAGE_REF_LOCKED) == count);",
+        "return likely(count > 0 &&\n\t\t      atomic_cmpxchg(ref, count, PAGEREF_FROZEN) == count);",
         "return count > 0 && atomic_cmpxchg(ref, count, 0) == count;",
     ),
     # A failed try leaves what it added.
     "no-reset": (
         SLOW,
-        "\tatomic_cmpxchg_relaxed(ref, new, PAGE_REF_LOCKED);\n\treturn false;",
+        "\tatomic_cmpxchg_relaxed(ref, new, PAGEREF_FROZEN);\n\treturn false;",
         "\treturn false;",
     ),
     # A reset by a store: wipes an unfreeze.
     "reset-with-store": (
         SLOW,
-        "\tatomic_cmpxchg_relaxed(ref, new, PAGE_REF_LOCKED);\n\treturn false;",
-        "\tatomic_set(ref, PAGE_REF_LOCKED);\n\treturn false;",
+        "\tatomic_cmpxchg_relaxed(ref, new, PAGEREF_FROZEN);\n\treturn false;",
+        "\tatomic_set(ref, PAGEREF_FROZEN);\n\treturn false;",
     ),
     # A reset that takes back what was added: goes below an unfreeze's store.
     "reset-by-subtraction": (
         SLOW,
-        "\tatomic_cmpxchg_relaxed(ref, new, PAGE_REF_LOCKED);\n\treturn false;",
-        "\tatomic_sub(new - PAGE_REF_LOCKED, ref);\n\treturn false;",
+        "\tatomic_cmpxchg_relaxed(ref, new, PAGEREF_FROZEN);\n\treturn false;",
+        "\tatomic_sub(new - PAGEREF_FROZEN, ref);\n\treturn false;",
     ),
     # The RFC's form: one attempt, however high the word is.
     "one-reset-when-high": (
         SLOW,
-        "if ((unsigned int)seen < PAGE_REF_HIGH)\n\t\t\tbreak;",
+        "if ((unsigned int)seen < PAGEREF_HIGH)\n\t\t\tbreak;",
         "break;",
     ),
     # No limit on live references.
     "no-limit": (
         HEADER,
-        "return (unsigned int)atomic_read(ref) - 1 < PAGE_REF_LIMIT;",
+        "return (unsigned int)atomic_read(ref) - 1 < PAGEREF_LIMIT;",
         "return atomic_read(ref) > 0;",
     ),
     # Fallible callers are not refused, whether they add little or much.
@@ -119,52 +119,52 @@ MUTANTS = {
     ),
     "limit-not-asked-of-many": (
         SLOW,
-        "if (old < min || old > PAGE_REF_LIMIT - nr)",
-        "if (page_ref_lb_locked(old))",
+        "if (old < min || old > PAGEREF_LIMIT - nr)",
+        "if (page_ref_fb_frozen(old))",
     ),
     # Others are: a page with many references looks frozen for ever.
     "tries-refused-at-the-limit": (
         HEADER,
-        "\tif (likely(new > 0))\n\t\treturn true;\n\n\treturn page_ref_lb_try_add_slow(ref, new);",
-        "\tif (likely(new > 0 && new <= PAGE_REF_LIMIT))\n\t\treturn true;\n"
+        "\tif (likely(new > 0))\n\t\treturn true;\n\n\treturn page_ref_fb_try_add_slow(ref, new);",
+        "\tif (likely(new > 0 && new <= PAGEREF_LIMIT))\n\t\treturn true;\n"
         "\tif (new > 0) { atomic_sub(nr, ref); return false; }\n"
-        "\treturn page_ref_lb_try_add_slow(ref, new);",
+        "\treturn page_ref_fb_try_add_slow(ref, new);",
     ),
-    # As in what was posted: from 2^31 references on a page looks locked.
-    "saturated-is-locked": (
+    # As in what was posted: from 2^31 references on a page looks frozen.
+    "saturated-is-frozen": (
         HEADER,
-        "\treturn (unsigned int)word >= PAGE_REF_LOCKED_MIN;",
+        "\treturn (unsigned int)word >= PAGEREF_FROZEN_MIN;",
         "\treturn word < 0;",
     ),
     # Tries fail then, and their resets forget references.
     "saturated-try-fails": (
         SLOW,
-        "\tif (page_ref_lb_in_band(new)) {\n\t\tpage_ref_lb_centre_from(ref, new);\n\t\treturn true;\n\t}\n",
+        "\tif (page_ref_fb_in_band(new)) {\n\t\tpage_ref_fb_centre_from(ref, new);\n\t\treturn true;\n\t}\n",
         "",
     ),
     # A negative count is taken for idle, and forgotten.
     "saturated-is-idle": (
         HEADER,
-        "page_ref_lb_locked(old) ? 1 : (unsigned int)old + 1",
+        "page_ref_fb_frozen(old) ? 1 : (unsigned int)old + 1",
         "old <= 0 ? 1 : (unsigned int)old + 1",
     ),
     # A saturated word is forgotten by a get of an idle page.
     "saturated-idle-get-centres": (
         HEADER,
-        "\t\tif (unlikely(page_ref_lb_in_band(old) && page_ref_lb_near_centre(old)))\n\t\t\treturn;\n",
+        "\t\tif (unlikely(page_ref_fb_in_band(old) && page_ref_fb_near_centre(old)))\n\t\t\treturn;\n",
         "",
     ),
     # Such a get counts on in the saturated band.
     "saturated-idle-get-unchecked": (
         HEADER,
-        "\t\tif (unlikely(new < 0))\n\t\t\tnew = PAGE_REF_SATURATED;\n",
+        "\t\tif (unlikely(new < 0))\n\t\t\tnew = PAGEREF_SATURATED;\n",
         "",
     ),
     # Tries, gets, and puts leave a saturated word where it is, and count on.
     "saturated-try-not-centred": (
         SLOW,
-        "\tif (page_ref_lb_in_band(new)) {\n\t\tpage_ref_lb_centre_from(ref, new);\n\t\treturn true;\n",
-        "\tif (page_ref_lb_in_band(new)) {\n\t\treturn true;\n",
+        "\tif (page_ref_fb_in_band(new)) {\n\t\tpage_ref_fb_centre_from(ref, new);\n\t\treturn true;\n",
+        "\tif (page_ref_fb_in_band(new)) {\n\t\treturn true;\n",
     ),
     "saturated-get-unchecked": (
         HEADER,
@@ -173,7 +173,7 @@ MUTANTS = {
     ),
     "saturated-returning-get-unchecked": (
         HEADER,
-        "\tif (unlikely(new < 0))\n\t\tpage_ref_lb_centre(ref);\n\treturn new;\n",
+        "\tif (unlikely(new < 0))\n\t\tpage_ref_fb_centre(ref);\n\treturn new;\n",
         "\treturn new;\n",
     ),
     "saturated-sub-unchecked": (
@@ -188,20 +188,20 @@ MUTANTS = {
     ),
     "saturated-exact-put-not-centred": (
         SLOW,
-        "new = page_ref_lb_in_band(old) ? PAGE_REF_SATURATED : old - nr;",
-        "new = page_ref_lb_in_band(old) ? old : old - nr;",
+        "new = page_ref_fb_in_band(old) ? PAGEREF_SATURATED : old - nr;",
+        "new = page_ref_fb_in_band(old) ? old : old - nr;",
     ),
     # A word goes so far off the centre that the bounds do not hold.
     "saturated-slack-exceeded": (
         SLOW,
-        "return (unsigned int)word - least <= 2 * PAGE_REF_SAT_SLACK;",
-        "return (unsigned int)word - least <= 4 * PAGE_REF_SAT_SLACK;",
+        "return (unsigned int)word - least <= 2 * PAGEREF_SAT_SLACK;",
+        "return (unsigned int)word - least <= 4 * PAGEREF_SAT_SLACK;",
     ),
     # The band having been seen does not mean that the page still exists.
     "saturated-with-store": (
         SLOW,
-        "\t} while (!atomic_try_cmpxchg_relaxed(ref, &seen, PAGE_REF_SATURATED));\n",
-        "\t\tatomic_set(ref, PAGE_REF_SATURATED);\n\t} while (0);\n",
+        "\t} while (!atomic_try_cmpxchg_relaxed(ref, &seen, PAGEREF_SATURATED));\n",
+        "\t\tatomic_set(ref, PAGEREF_SATURATED);\n\t} while (0);\n",
     ),
     # An expected count that wrapped matches the word.
     "saturated-page-is-frozen": (
@@ -230,76 +230,76 @@ MUTANTS = {
     # Much is added, or subtracted, without a check before.
     "saturated-batch-get-not-looped": (
         HEADER,
-        "\tif (unlikely(nr > PAGE_REF_TRY_MAX)) {\n\t\tpage_ref_lb_add_live(ref, nr);\n",
-        "\tif (false) {\n\t\tpage_ref_lb_add_live(ref, nr);\n",
+        "\tif (unlikely(nr > PAGEREF_TRY_MAX)) {\n\t\tpage_ref_fb_add_live(ref, nr);\n",
+        "\tif (false) {\n\t\tpage_ref_fb_add_live(ref, nr);\n",
     ),
     "saturated-batch-sub-not-looped": (
         HEADER,
-        "\tif (unlikely(nr > PAGE_REF_TRY_MAX)) {\n\t\tpage_ref_lb_sub_looped(ref, nr);\n",
-        "\tif (false) {\n\t\tpage_ref_lb_sub_looped(ref, nr);\n",
+        "\tif (unlikely(nr > PAGEREF_TRY_MAX)) {\n\t\tpage_ref_fb_sub_looped(ref, nr);\n",
+        "\tif (false) {\n\t\tpage_ref_fb_sub_looped(ref, nr);\n",
     ),
     "saturated-batch-put-not-looped": (
         HEADER,
-        "\tif (unlikely(nr > PAGE_REF_TRY_MAX))\n\t\treturn page_ref_lb_sub_looped(ref, nr) == 0;\n",
+        "\tif (unlikely(nr > PAGEREF_TRY_MAX))\n\t\treturn page_ref_fb_sub_looped(ref, nr) == 0;\n",
         "",
     ),
     # A word that can still leave the band is left alone.
     "saturated-batch-forgotten": (
         SLOW,
-        "\t\tif (unlikely(page_ref_lb_near_centre(old)))\n\t\t\treturn;\n",
-        "\t\tif (unlikely(page_ref_lb_in_band(old)))\n\t\t\treturn;\n",
+        "\t\tif (unlikely(page_ref_fb_near_centre(old)))\n\t\t\treturn;\n",
+        "\t\tif (unlikely(page_ref_fb_in_band(old)))\n\t\t\treturn;\n",
     ),
     # It saturates a count that is far below 2^31: the page leaks.
     "saturated-batch-too-early": (
         SLOW,
-        "\t\tif (unlikely(new < 0 || page_ref_lb_in_band(old)))\n",
+        "\t\tif (unlikely(new < 0 || page_ref_fb_in_band(old)))\n",
         "\t\tif (true)\n",
     ),
-    # The loop for many adds to a locked word: enough of these make a free page live.
-    "many-added-to-a-locked-page": (
+    # The loop for many adds to a frozen word: enough of these make a free page live.
+    "many-added-to-a-frozen-page": (
         SLOW,
-        "\t\tif (unlikely(!page_ref_lb_has(old, 1))) {\n\t\t\tpage_ref_lb_warn_add(old, nr);\n",
-        "\t\tif (false) {\n\t\t\tpage_ref_lb_warn_add(old, nr);\n",
+        "\t\tif (unlikely(!page_ref_fb_has(old, 1))) {\n\t\t\tpage_ref_fb_warn_add(old, nr);\n",
+        "\t\tif (false) {\n\t\t\tpage_ref_fb_warn_add(old, nr);\n",
     ),
     # Holders of a reference add much to a bare 0, as only tries may.
     "many-added-to-a-bare-zero": (
         HEADER,
-        "return page_ref_lb_add_looped(ref, 1, nr);",
-        "return page_ref_lb_add_looped(ref, 0, nr);",
+        "return page_ref_fb_add_looped(ref, 1, nr);",
+        "return page_ref_fb_add_looped(ref, 0, nr);",
     ),
     # No room below the value that is stored: a stray put makes a free page live.
     "underflow-is-live": (
         HEADER,
-        "\treturn (unsigned int)word >= PAGE_REF_LOCKED_MIN;",
-        "\treturn (unsigned int)word >= (unsigned int)PAGE_REF_LOCKED;",
+        "\treturn (unsigned int)word >= PAGEREF_FROZEN_MIN;",
+        "\treturn (unsigned int)word >= (unsigned int)PAGEREF_FROZEN;",
     ),
-    # Who has the line need not write to a locked word, and does.
+    # Who has the line need not write to a frozen word, and does.
     "seen-try-does-not-look": (
         HEADER,
-        "\tif (!page_ref_lb_locked(atomic_read(ref)))\n\t\tgot = page_ref_word_try_add(ref, nr);\n",
+        "\tif (!page_ref_fb_frozen(atomic_read(ref)))\n\t\tgot = page_ref_word_try_add(ref, nr);\n",
         "\tgot = page_ref_word_try_add(ref, nr);\n",
     ),
     # The struct page that was looked at is gone when the try writes to it: no section,
     # one that begins after the look, and two.
     "preempted-seen-try": (
         HEADER,
-        "\tpreempt_disable();\n\tif (!page_ref_lb_locked(atomic_read(ref)))\n"
+        "\tpreempt_disable();\n\tif (!page_ref_fb_frozen(atomic_read(ref)))\n"
         "\t\tgot = page_ref_word_try_add(ref, nr);\n\tpreempt_enable();\n",
-        "\tif (!page_ref_lb_locked(atomic_read(ref)))\n"
+        "\tif (!page_ref_fb_frozen(atomic_read(ref)))\n"
         "\t\tgot = page_ref_word_try_add(ref, nr);\n",
     ),
     "preempted-after-the-look": (
         HEADER,
-        "\tpreempt_disable();\n\tif (!page_ref_lb_locked(atomic_read(ref)))\n"
+        "\tpreempt_disable();\n\tif (!page_ref_fb_frozen(atomic_read(ref)))\n"
         "\t\tgot = page_ref_word_try_add(ref, nr);\n\tpreempt_enable();\n",
-        "\tif (page_ref_lb_locked(atomic_read(ref)))\n\t\treturn false;\n"
+        "\tif (page_ref_fb_frozen(atomic_read(ref)))\n\t\treturn false;\n"
         "\tpreempt_disable();\n\tgot = page_ref_word_try_add(ref, nr);\n\tpreempt_enable();\n",
     ),
     "preempted-between-look-and-addition": (
         HEADER,
-        "\tpreempt_disable();\n\tif (!page_ref_lb_locked(atomic_read(ref)))\n"
+        "\tpreempt_disable();\n\tif (!page_ref_fb_frozen(atomic_read(ref)))\n"
         "\t\tgot = page_ref_word_try_add(ref, nr);\n\tpreempt_enable();\n",
-        "\tpreempt_disable();\n\tgot = !page_ref_lb_locked(atomic_read(ref));\n\tpreempt_enable();\n"
+        "\tpreempt_disable();\n\tgot = !page_ref_fb_frozen(atomic_read(ref));\n\tpreempt_enable();\n"
         "\tif (!got)\n\t\treturn false;\n"
         "\tpreempt_disable();\n\tgot = page_ref_word_try_add(ref, nr);\n\tpreempt_enable();\n",
     ),
@@ -313,12 +313,12 @@ MUTANTS = {
     # A page is taken for idle while a try can still get it.
     "idle-between-the-steps": (
         HEADER,
-        "\treturn page_ref_lb_locked(atomic_read(ref));\n",
+        "\treturn page_ref_fb_frozen(atomic_read(ref));\n",
         "\treturn page_ref_word_read(ref) == 0;\n",
     ),
     "idle-at-zero-alone": (
         HEADER,
-        "\treturn page_ref_lb_locked(atomic_read(ref));\n",
+        "\treturn page_ref_fb_frozen(atomic_read(ref));\n",
         "\treturn atomic_read(ref) == 0;\n",
     ),
     "idle-between-the-steps-for-dax": (
@@ -329,8 +329,8 @@ MUTANTS = {
     # An underflow is left as it is.
     "underflow-left": (
         SLOW,
-        "\tatomic_cmpxchg_relaxed(ref, new, PAGE_REF_LOCKED);\n}\nEXPORT_SYMBOL(page_ref_lb_misused_put);",
-        "}\nEXPORT_SYMBOL(page_ref_lb_misused_put);",
+        "\tatomic_cmpxchg_relaxed(ref, new, PAGEREF_FROZEN);\n}\nEXPORT_SYMBOL(page_ref_fb_misused_put);",
+        "}\nEXPORT_SYMBOL(page_ref_fb_misused_put);",
     ),
     # What was copied is believed.
     "read-unchecked": (
@@ -564,7 +564,7 @@ MUTANTS = {
     # Shared tails of HugeTLB folios stay read-only, and the late step of a put faults.
     "tails-read-only": (
         "mm/hugetlb_vmemmap.c",
-        "return IS_ENABLED(CONFIG_PAGE_REF_LOCK_BIT);",
+        "return IS_ENABLED(CONFIG_PAGE_REF_FROZEN_BIT);",
         "return false;",
     ),
     # Merging what has several owners, or without undoing what the split did.

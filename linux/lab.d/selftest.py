@@ -666,12 +666,14 @@ for name in sys.argv[3:]:
             self.assertEqual(lab(*words), usage)
         for words in (("no-such",), ("mails", "--only", "x"), ("mails", "--round-ms", "5"), ("instructions", "--boots", "1"),
                       ("check", "--out", "x"), ("bench", "--no-such", "x"), ("bench", "x"), ("bench", "--boots"), ("bench", "--seed", "1"),
-                      ("help", "--out", "x"), ("bench", "--only", "x", "--benchmark", "free*"), ("test", "tree", "x")):
+                      ("help", "--out", "x"), ("bench", "--only", "x", "--benchmark", "free*"), ("test", "tree", "x"),
+                      ("test", "--also", "off"), ("build", "--also", ""), ("bench", "--also", "assume-one")):
             code, said = lab(*words)
             self.assertEqual((code, said.count("\n") == 1), (2, words != ("no-such",)), said)
         # These go on to look for the tree, in which nothing is.
         for words in (("mutants", "--only", "x", "--realtime", "no"), ("mails", "--boots", "1"), ("test", "--barriers", "x86"),
-                      ("instructions", "--round-ms", "5", "--only", "x", "--benchmark", "page*"), ("each", "--jobs", "1")):
+                      ("instructions", "--round-ms", "5", "--only", "x", "--benchmark", "page*"), ("each", "--jobs", "1"),
+                      ("build", "--also", "assume-one")):
             code, said = lab(*words)
             self.assertEqual((code, "takes no" in said), (1, False), said)
 
@@ -792,7 +794,7 @@ diff --git a/x b/x
             with self.assertRaises(SystemExit):
                 self.tables(some, tables.layouts)
 
-    def test_covers_have_all_their_cells(self):
+    def test_design_files_have_all_their_cells(self):
         cases = [("refcount", case, block, 2097152 if case == "truncate" else 0, threads, "on")
                  for _, case, block in tables.COUNT_ROWS for threads in (1, 2)]
         cases += [("short-read", case, block, 4096, threads, "on") for block in (1, 128) for case in ("same-file", "diff-file")
@@ -804,7 +806,7 @@ diff --git a/x b/x
                   for case in ("loop", "free") for engine in ("chunked", "merged", "prepare")]
         rows = [row for case in cases for row in self.lines(2, cases=[case], value=20600000)]
         rows = list({(tables.key(row), row["engine"], n % 3): row for n, row in enumerate(rows)}.values())
-        said = self.tables(rows, tables.covers)
+        said = self.tables(rows, tables.designs)
         for line in ("| get and put of one count | 24.72 -> 49.44, 2.00; 2.00 (2.00 to 2.00) | 24.72 -> 49.44, 2.00; 2.00 (2.00 to 2.00) |",
                      "| 4 KiB | 128 |" + 2 * " 40 -> 20, 2.00; 2.00 (2.00 to 2.00) | 81 -> 40, 2.00; 2.00 (2.00 to 2.00) |",
                      "| 0 | 24720 -> 49440, 2.00; 2.00 (2.00 to 2.00) |  |  |",
@@ -813,9 +815,9 @@ diff --git a/x b/x
             self.assertIn(line + "\n", said)
         for case in ("one-count", "same-file", "last-100", "unmap-entries", "free-order-3"):
             with self.assertRaises(SystemExit):
-                self.tables([row for row in rows if row["case"] != case], tables.covers)
-        self.assertEqual(said.count("cover/"), 5)
-        self.assertEqual(self.tables([row for row in rows if row["bench"] == "refcount"], tables.covers).count("cover/"), 1)
+                self.tables([row for row in rows if row["case"] != case], tables.designs)
+        self.assertEqual(said.count("design/"), 5)
+        self.assertEqual(self.tables([row for row in rows if row["bench"] == "refcount"], tables.designs).count("design/"), 1)
 
 
 if __name__ == "__main__":

@@ -121,7 +121,7 @@ static_sparse() {
 	static_new sparse
 }
 
-# 32 bits, where the lock bit is all that there is of the series.
+# 32 bits, where the frozen bit is all that there is of the series.
 static_i386() {
 	local dir=$out/static/i386
 	static_configure i386 "$out/src" "$dir" i386
@@ -166,7 +166,7 @@ static_coccinelle() {
 	done
 	while read -r file; do
 		requires=$(sed -nE 's,^// *Requires: *,,p' "$tree/$file")
-		# A sum with PAGE_REF_LOCKED is what is meant: failed tries add to it.
+		# A sum with PAGEREF_FROZEN is what is meant: failed tries add to it.
 		[[ $file != */orplus.cocci ]] || continue
 		if grep -q 'virtual[[:space:]]*report' "$tree/$file" &&
 			{ [[ -z $requires ]] || printf '%s\n' "$requires" "$version" | sort -CV; }; then

@@ -11,7 +11,7 @@ Each mode fails unless all kernels have printed the same cases equally often.
 
     tables.py FILE             what `lab bench` measured; fails if a target was not
     tables.py some FILE        the same, of which not every case was measured
-    tables.py covers FILE      of the same file the tables that the covers have
+    tables.py designs FILE     of the same file the tables of the design files
     tables.py layouts FILE     what `lab layouts` measured: the baseline against itself
                                with its code at other places, and on / off place by place
     tables.py instructions FILE  what `lab instructions` counted, where a nanosecond of the
@@ -58,7 +58,7 @@ TARGETS = [
     ("the same, prepared in runs", 8.0, ("free-contig", "loop-order-9", 2097152, 0, 1, "prepare")),
 ]
 
-# The rows of the cover of the count.
+# The rows of the design file of the count.
 COUNT_ROWS = [
     ("get and put of one count", "one-count", 0),
     ("the same with `put_page()`", "one-count-put-page", 0),
@@ -236,7 +236,7 @@ def significant(value, digits):
     return f"{value:.{digits}g}" if value < 10 ** (digits - 1) else f"{value:.0f}"
 
 
-def covers(path):
+def designs(path):
     figures = by_engine(read(path))
 
     def cell(how, *where):
@@ -256,14 +256,14 @@ def covers(path):
 
     benches = {where[0] for where in figures}
     if "refcount" in benches:
-        table("cover/page-ref-frozen.md", "case, millions a second", "one thread", "two threads")
+        table("design/page-ref-frozen.md", "case, millions a second", "one thread", "two threads")
         for what, case, block in COUNT_ROWS:
             file_bytes = 2097152 if case == "truncate" else 0
             line(what, *(cell(lambda value: significant(value / 1e6, 4), "refcount", case, block, file_bytes, threads)
                          for threads in (1, 2)))
     if "short-read" in benches:
         columns = [(name, threads) for name in ("same", "diff") for threads in (1, 2)]
-        table("cover/short-read.md", "file", "block", "same file, 1 thread", "same file, 2 threads",
+        table("design/short-read.md", "file", "block", "same file, 1 thread", "same file, 2 threads",
               "different files, 1 thread", "different files, 2 threads")
         for file_bytes, block in sorted({(file_bytes, block) for bench, _, block, file_bytes, _ in figures if bench == "short-read"}):
             line(f"{file_bytes >> 10} KiB", str(block),
@@ -273,15 +273,15 @@ def covers(path):
         def of_pages(case, unit):
             return cell(lambda value: significant(value / unit, 3), "migrate", case, 4096, 262144, 1)
 
-        table("cover/migrate-count.md", "children", "each has written all", "shares all", "only the youngest has them")
+        table("design/migrate-count.md", "children", "each has written all", "shares all", "only the youngest has them")
         for children in (0, 1, 10, 100, 1000):
             line(str(children), *(of_pages(f"{name}-{children}", 1e3) if children >= least else ""
                                   for name, least in (("forks", 0), ("shared", 1), ("last", 100))))
-        table("cover/migrate-count.md, millions of pages a second", "what", "mapped", "migration entries in their place")
+        table("design/migrate-count.md, millions of pages a second", "what", "mapped", "migration entries in their place")
         for case in ("fork", "unmap"):
             line(case, of_pages(case, 1e6), of_pages(f"{case}-entries", 1e6))
     if "free-contig" in benches:
-        table("cover/contiguous-free.md", "order", "what", "page by page", "chunked", "merged", "prepare",
+        table("design/contiguous-free.md", "order", "what", "page by page", "chunked", "merged", "prepare",
               "merged / chunked", "prepare / chunked")
         for order, (case, what) in itertools.product((9, 6, 3, 1, 0), (("loop", "allocate, split, free"), ("free", "the free alone"))):
             where = "free-contig", f"{case}-order-{order}", 4096 << order, 0, 1
@@ -334,7 +334,7 @@ def layouts(path):
 
 
 if __name__ == "__main__":
-    modes = {"some": lambda path: main(path, is_whole=False), "covers": covers, "layouts": layouts,
+    modes = {"some": lambda path: main(path, is_whole=False), "designs": designs, "layouts": layouts,
              "instructions": instructions}
     if len(sys.argv) == 3 and sys.argv[1] in modes:
         modes[sys.argv[1]](sys.argv[2])

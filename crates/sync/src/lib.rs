@@ -20,6 +20,7 @@ pub mod ledger;
 pub mod parking;
 pub mod per_thread;
 pub mod prefetch;
+pub mod process;
 pub mod raced;
 pub mod reserve;
 pub mod shard;
@@ -30,7 +31,6 @@ pub mod system;
 pub mod thread;
 #[cfg(not(loom))]
 pub mod time;
-pub mod wiped;
 
 /// `std`'s reference-counted pointers, or those of `counted` in the test that counts their updates.
 #[cfg(all(pagewell_counted, not(loom)))]

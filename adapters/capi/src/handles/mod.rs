@@ -15,7 +15,7 @@
 //! | `hazards` | hazard slots (`Line`), in which threads publish calls |
 //! | `table` | table slots, which contain objects |
 //! | `process` | the table of each kind of object; the hazard slot of the calling thread |
-//! | `per_process` | the number of this process; values with one instance in each process |
+//! | `per_process` | values with one instance in each process |
 //! | `cell` | a cell that loom can check |
 //!
 //! # Protocol

@@ -1,7 +1,11 @@
-//! Numbers of processes, and values with one instance in each process.
+//! Values with one instance in each process.
 //!
 //! A lock that another thread of the parent held at a fork is never released in the child, and a
 //! value that the other thread was changing stays inconsistent there.
+
+#[cfg(not(loom))]
+pub(crate) use pagewell_sync::process::is_first;
+pub(crate) use pagewell_sync::process::number as this;
 
 #[cfg(not(loom))]
 mod imp {
@@ -10,52 +14,8 @@ mod imp {
     use std::sync::{Mutex, MutexGuard, PoisonError};
 
     use pagewell_sync::atomic::Ordering;
-    use pagewell_sync::raced::Raced;
-    use pagewell_sync::wiped::{WipedOnFork, Word};
 
-    /// Number of this process, or 0 before `this` assigns it. In a new child of `fork`, the system
-    /// zeros it. `None` if the system cannot do that: process ids are then used instead.
-    static NUMBER: Raced<Option<WipedOnFork>> = Raced::new();
-
-    /// Last assigned number. A child inherits it, so it never assigns a number of its ancestors.
-    static LAST: Word = Word::new(0);
-
-    const FIRST: u64 = 1;
-
-    /// Returns the number of this process, which differs from those of its ancestors.
-    pub(crate) fn this() -> u64 {
-        let Some(number) = NUMBER.get_or_make(WipedOnFork::new) else {
-            return std::process::id().into();
-        };
-        let word = number.word();
-        // ORDERING: Relaxed, here and below; it orders no other data, and the swap below decides.
-        let number = word.load(Ordering::Relaxed);
-        if number != 0 {
-            return number;
-        }
-        // Racing threads may propose different numbers, so `is_first` may be `false` even in the
-        // first process. `LAST` is at least as large as each number before the number is used, so a
-        // child does not get it.
-        // ORDERING: Relaxed, as above; the same for the store.
-        let new = LAST.load(Ordering::Relaxed) + 1;
-        LAST.fetch_max(new, Ordering::Relaxed);
-        // ORDERING: Release, after the store to `LAST`: a child that inherits a handle with this
-        // number also inherits a `LAST` that is at least as large.
-        match word.compare_exchange(0, new, Ordering::Release, Ordering::Relaxed) {
-            Ok(_) => new,
-            Err(others) => others,
-        }
-    }
-
-    /// Returns `true` only if no ancestor has created handles. May be `false` in the first process.
-    #[inline(always)]
-    pub(crate) fn is_first() -> bool {
-        match NUMBER.get() {
-            // ORDERING: Relaxed, as in `this`.
-            Some(Some(number)) => number.word().load(Ordering::Relaxed) == FIRST,
-            _ => false,
-        }
-    }
+    use super::this;
 
     pub(crate) struct PerProcess<T>(AtomicPtr<Own<T>>);
 
@@ -116,10 +76,6 @@ mod imp {
 #[cfg(loom)]
 mod imp {
     use loom::sync::{Mutex, MutexGuard};
-
-    pub(crate) fn this() -> u64 {
-        1
-    }
 
     /// Value under a lock. A model has only one process.
     pub(crate) struct PerProcess<T>(Mutex<T>);

@@ -1,81 +1,28 @@
 //! Check for the owning process: the process that created a cache, as opposed to its forks.
 //!
-//! A child made by `fork` has a copy of the cache's memory, and shares the open files. Changes that
-//! other threads had begun stay incomplete in it: claims never end, locks stay held. Writes of the
-//! child to the backend would mix with those of the parent. So in the child, operations fail,
-//! except queries and hits of reads and views, which validate bytes of the child's own memory.
-//!
-//! The check loads a word in a page that the kernel zeroes in a child, so it also detects a
-//! grandchild with the process id of the owning process. If the kernel cannot zero the page, the
-//! check compares process ids, which takes a system call.
+//! In a child made by `fork`, claims that other threads had never end, locks stay held
+//! ([`process`](pagewell_sync::process)), and writes to the backend would mix with those of the
+//! parent. So operations fail there, except queries and hits of reads and views, which validate
+//! bytes of the child's own memory.
+
+use pagewell_sync::process::ProcessId;
 
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page_hooks::is_in_page_hook;
 
-#[cfg(not(loom))]
-mod imp {
-    use pagewell_sync::atomic::Ordering;
-    use pagewell_sync::wiped::WipedOnFork;
-
-    const AT_HOME: u64 = 1;
-
-    #[derive(Debug)]
-    pub(crate) struct Home {
-        mark: Option<WipedOnFork>,
-        process: u32,
-    }
-
-    impl Home {
-        pub(crate) fn here() -> Self {
-            let mark = WipedOnFork::new();
-            if let Some(mark) = &mark {
-                // ORDERING: Relaxed; no other thread has access to the value yet.
-                mark.word().store(AT_HOME, Ordering::Relaxed);
-            }
-            Self {
-                mark,
-                process: std::process::id(),
-            }
-        }
-
-        #[inline]
-        pub(crate) fn is_here(&self) -> bool {
-            match &self.mark {
-                // ORDERING: Relaxed; stored before the value is shared, zeroed before a child runs.
-                Some(mark) => mark.word().load(Ordering::Relaxed) == AT_HOME,
-                None => std::process::id() == self.process,
-            }
-        }
-
-        pub(crate) fn process(&self) -> u32 {
-            self.process
-        }
-    }
-}
-
-#[cfg(loom)]
-mod imp {
-    #[derive(Debug)]
-    pub(crate) struct Home;
-
-    impl Home {
-        pub(crate) fn here() -> Self {
-            Self
-        }
-
-        pub(crate) fn is_here(&self) -> bool {
-            true
-        }
-
-        pub(crate) fn process(&self) -> u32 {
-            0
-        }
-    }
-}
-
-pub(crate) use imp::Home;
+#[derive(Debug)]
+pub(crate) struct Home(ProcessId);
 
 impl Home {
+    pub(crate) fn here() -> Self {
+        Self(ProcessId::current())
+    }
+
+    #[inline]
+    pub(crate) fn is_here(&self) -> bool {
+        self.0.is_current()
+    }
+
     #[inline]
     pub(crate) fn check_process(&self, op: Op) -> Result<(), Error> {
         if self.is_here() {
@@ -96,7 +43,7 @@ impl Home {
         Error::new(ErrorKind::Forked, op).with_detail(format!(
             "this is process {}; process {} created the cache",
             std::process::id(),
-            self.process()
+            self.0.id()
         ))
     }
 }

@@ -3,15 +3,17 @@
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
+use pagewell_sync::process::ProcessId;
+
 use super::interface::{Engine, Lane};
 use super::job::Job;
 use crate::backend::{Group, Sealed};
-use crate::file::Owner;
+use crate::file::check_process;
 
 #[derive(Debug)]
 pub(super) struct GroupLane<'e> {
     engine: &'e dyn Engine,
-    owner: Owner,
+    process: ProcessId,
     group: Arc<Group>,
     /// The last submitted job, which the engine does not have yet. If the thread waits for all its
     /// jobs, it performs this one itself, so a single job needs no other thread.
@@ -25,7 +27,7 @@ impl<'e> GroupLane<'e> {
     pub(super) fn new(engine: &'e dyn Engine) -> Self {
         Self {
             engine,
-            owner: Owner::this_process(),
+            process: ProcessId::current(),
             group: Arc::default(),
             last: None,
             nr_submitted: 0,
@@ -38,10 +40,10 @@ impl GroupLane<'_> {
     /// In a child forked since the creation, fails the job in `last`, and ignores the requests in
     /// flight, which are the parent's. Returns the number of failed jobs, or `None` in the parent.
     fn leave_to_parent(&mut self) -> Option<usize> {
-        self.owner.check().err()?;
+        check_process(self.process).err()?;
         let nr = usize::from(self.last.is_some());
         if let Some(last) = self.last.take() {
-            last.complete(self.owner.check().map(|()| 0));
+            last.complete(check_process(self.process).map(|()| 0));
         }
         self.nr_told = self.nr_submitted;
         Some(nr)

@@ -31,10 +31,9 @@ use std::task::Waker;
 use std::time::Duration;
 
 use pagewell_sync::parking::{Courier, call_waker, call_waker_unchecked};
+use pagewell_sync::process::ProcessId;
 use pagewell_sync::thread::{sleep, spawn_named};
 use pagewell_sync::{Condvar, Mutex, MutexGuard, lock};
-
-use crate::file::Owner;
 
 /// Maximum number of threads. If this many wakers block, no other is called until one returns.
 const MAX_THREADS: usize = 64;
@@ -53,7 +52,7 @@ pub struct WakerThreads(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    owner: Owner,
+    process: ProcessId,
     state: Mutex<State>,
     /// Notified when a thread without a role is needed or should end.
     wanted: Condvar,
@@ -184,7 +183,7 @@ impl WakerThreads {
     #[must_use]
     pub fn new() -> Self {
         Self(Arc::new(Shared {
-            owner: Owner::this_process(),
+            process: ProcessId::current(),
             state: Mutex::new(State::default()),
             wanted: Condvar::new(),
         }))
@@ -192,7 +191,7 @@ impl WakerThreads {
 
     /// Makes the threads end once they have called the queued wakers. Later wakers are dropped.
     pub fn close(&self) {
-        if self.0.owner.check().is_ok() {
+        if self.0.process.is_current() {
             lock(&self.0.state).is_closed = true;
             self.0.wanted.notify_all();
         }
@@ -209,7 +208,7 @@ impl Courier for WakerThreads {
     /// Queues `wakers`. If the system cannot start a needed thread, and no watcher exists, calls
     /// all queued wakers. After [`close`](Self::close), and in a child of `fork`, drops them.
     fn deliver(&self, wakers: Vec<Waker>) {
-        if self.0.owner.check().is_err() {
+        if !self.0.process.is_current() {
             return;
         }
         let mut state = lock(&self.0.state);
@@ -260,7 +259,7 @@ impl Shared {
                     while let Some(waker) = state.roles.take_waker(turn) {
                         self.summon(state);
                         call_waker(waker);
-                        if self.owner.check().is_err() {
+                        if !self.process.is_current() {
                             return;
                         }
                         state = lock(&self.state);

@@ -11,6 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use pagewell_sync::process::ProcessId;
 use pagewell_sync::thread::spawn_named;
 use pagewell_sync::{Condvar, Mutex, MutexGuard};
 
@@ -19,7 +20,7 @@ use super::interface::{Engine, Lane, Limits, MOST_SPANS};
 use super::job::Job;
 use super::queue::{OfStorage, Queue};
 use crate::backend::Sealed;
-use crate::file::Owner;
+use crate::file::check_process;
 
 /// Bounds on the threads of a [`WorkerEngine`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +52,7 @@ pub struct WorkerEngine {
 
 #[derive(Debug)]
 struct Shared {
-    owner: Owner,
+    process: ProcessId,
     settings: WorkerSettings,
     state: Mutex<State>,
     changed: Condvar,
@@ -135,7 +136,7 @@ impl WorkerEngine {
         };
         Self {
             shared: Arc::new(Shared {
-                owner: Owner::this_process(),
+                process: ProcessId::current(),
                 settings,
                 state: Mutex::new(State {
                     queue: queue(&settings),
@@ -161,7 +162,7 @@ impl WorkerEngine {
     /// object that the call owns, run concurrently. If no thread exists and none can be started,
     /// the caller executes all calls that may start. A forked child drops the call.
     pub fn call(&self, key: usize, call: Box<dyn FnOnce() + Send>) {
-        if self.shared.owner.check().is_ok() {
+        if self.shared.process.is_current() {
             self.push(Task::Call(key, call));
         }
     }
@@ -242,7 +243,7 @@ impl Shared {
     fn perform(&self, job: Task) -> bool {
         let key = job.key();
         job.perform();
-        if self.owner.check().is_err() {
+        if !self.process.is_current() {
             return false;
         }
         self.lock().queue.done(key);
@@ -293,7 +294,7 @@ impl Engine for WorkerEngine {
     }
 
     fn submit(&self, job: Job) {
-        match self.shared.owner.check() {
+        match check_process(self.shared.process) {
             Ok(()) => {
                 if let Some(job) = job.defer() {
                     self.push(Task::Job(job));
@@ -311,7 +312,7 @@ impl Engine for WorkerEngine {
 impl Drop for WorkerEngine {
     /// Submitted requests are performed. The drop, perhaps on an engine's thread, does not wait.
     fn drop(&mut self) {
-        if self.shared.owner.check().is_err() {
+        if !self.shared.process.is_current() {
             return;
         }
         self.shared.lock().is_closed = true;

@@ -11,15 +11,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pagewell_sync::bytes::{RacyBytes, RacySource};
+use pagewell_sync::process::ProcessId;
 
 use super::begun::Begun;
 use super::blocks::{self, Blocks};
 use super::direct::{self, Direct};
+use super::forked::check_process;
 use super::gate::Gate;
 use super::identity::{self, AmbiguousFile};
 use super::lock::LockWait;
 use super::options::{FileLock, FileOptions};
-use super::owner::Owner;
 use super::place::Place;
 use super::{descriptor, file_system, lock, open, size_limit, sync, transfer};
 use crate::backend::{
@@ -38,7 +39,7 @@ pub struct FileBackend {
     may_be_changed: AtomicBool,
     kind: Kind,
     access: Access,
-    owner: Owner,
+    process: ProcessId,
     begun: Mutex<Begun>,
     direct: direct::State,
     /// Excludes partial-block from whole-block writes, if direct transfers were requested.
@@ -184,7 +185,7 @@ impl FileBackend {
             file,
             kind,
             access,
-            owner: Owner::this_process(),
+            process: ProcessId::current(),
             begun: Mutex::default(),
             gate: Gate::default(),
             is_locked: false,
@@ -260,7 +261,7 @@ impl FileBackend {
     }
 
     fn check_writable(&self) -> io::Result<()> {
-        self.owner.check()?;
+        check_process(self.process)?;
         match self.access {
             Access::Read => Err(read_only()),
             Access::Write { .. } => Ok(()),
@@ -467,7 +468,7 @@ impl FileBackend {
     fn release(&mut self) {
         // A forked child shares the open file description. Without this unlock, the file stays
         // locked while the child has it open. An unlock in the child would end the parent's lock.
-        if self.is_locked && self.owner.check().is_ok() {
+        if self.is_locked && self.process.is_current() {
             lock::release(&self.file);
             self.is_locked = false;
         }
@@ -483,7 +484,7 @@ impl Drop for FileBackend {
 
 impl Backend for FileBackend {
     fn read_at(&self, bufs: &[RacyBytes<'_>], pos: u64) -> io::Result<usize> {
-        self.owner.check()?;
+        check_process(self.process)?;
         self.by_any_way(|unit| match unit {
             Some(unit) => blocks::read(self, bufs, pos, unit),
             None => transfer::read(&self.file, bufs, pos, 1),
@@ -491,7 +492,7 @@ impl Backend for FileBackend {
     }
 
     fn size(&self) -> io::Result<u64> {
-        self.owner.check()?;
+        check_process(self.process)?;
         let _shared = self.direct.is_asked().then(|| self.gate.share());
         self.size_now()
     }
@@ -624,7 +625,7 @@ impl RawFile for FileBackend {
         let is_write = request.kind() == What::Write;
         match is_write {
             true => self.begin_change()?,
-            false => self.owner.check()?,
+            false => check_process(self.process)?,
         }
         let spans = request.spans().iter().copied();
         let unit = self.direct.unit().unwrap_or(1);

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use pagewell_sync::process::ProcessId;
+
 use super::lane::UringLane;
 use super::pool::Pool;
 use super::thread::{self, Handle};
@@ -10,7 +12,7 @@ use crate::engine::interface::{Engine, Lane, Limits, MOST_SPANS};
 use crate::engine::job::Job;
 use crate::engine::settings::{Refusal, UringSettings};
 use crate::engine::worker::{WorkerEngine, WorkerSettings};
-use crate::file::Owner;
+use crate::file::check_process;
 
 /// Engine that submits transfers of files to the kernel by io_uring. Worker threads perform partial
 /// blocks of direct transfers, syncs, changes of size, and the requests of other backends. A
@@ -18,7 +20,7 @@ use crate::file::Owner;
 /// backend, the caller of [`run`](Engine::run) performs a single request by a blocking call.
 #[derive(Debug)]
 pub struct UringEngine {
-    owner: Owner,
+    process: ProcessId,
     settings: UringSettings,
     parts: Parts,
 }
@@ -37,10 +39,10 @@ impl UringEngine {
             per_storage: settings.per_storage.max(1),
             ..settings
         };
-        let owner = Owner::this_process();
-        let pool = Arc::new(Pool::new(owner, WorkerEngine::new(workers)));
+        let process = ProcessId::current();
+        let pool = Arc::new(Pool::new(process, WorkerEngine::new(workers)));
         Ok(Self {
-            owner,
+            process,
             settings,
             parts: Parts {
                 thread: Some(thread::start(settings, &pool)?),
@@ -61,7 +63,7 @@ impl UringEngine {
 
     /// Returns `job` if the ring is to perform it. Fails, defers or passes on any other job.
     fn sort(&self, job: Job) -> Option<Job> {
-        if let Err(error) = self.owner.check() {
+        if let Err(error) = check_process(self.process) {
             job.complete(Err(error));
             return None;
         }
@@ -106,7 +108,7 @@ impl Engine for UringEngine {
     }
 
     fn lane(&self) -> Box<dyn Lane + '_> {
-        match self.owner.check() {
+        match check_process(self.process) {
             Ok(()) => Box::new(UringLane::new(&self.parts.pool)),
             // E7: in a child of `fork`, jobs fail, or this thread performs them.
             Err(_) => self.parts.pool.workers.lane(),
@@ -119,7 +121,7 @@ impl Drop for UringEngine {
     /// [`UringSettings::close_timeout`], raised to at least a second if no request is left. Does
     /// not wait if that thread executes the drop. Remaining requests are still performed.
     fn drop(&mut self) {
-        if self.owner.check().is_err() {
+        if !self.process.is_current() {
             self.parts.pool.forget();
             std::mem::forget(self.parts.thread.take());
             return;

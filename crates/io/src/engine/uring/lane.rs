@@ -11,6 +11,7 @@ use super::ring::{Outcome, Ring};
 use crate::backend::{Group, Panic, Sealed};
 use crate::engine::interface::Lane;
 use crate::engine::job::Job;
+use crate::file::check_process;
 
 /// Submission context of io_uring. Its drop leaves no request in flight: a later completion would
 /// interrupt the thread, and the thread's exit would cancel the request.
@@ -146,14 +147,14 @@ impl<'p> UringLane<'p> {
 
     /// Like `GroupLane::leave_to_parent`, for all jobs that were not started.
     fn leave_to_parent(&mut self) -> Option<usize> {
-        self.pool.owner.check().err()?;
+        check_process(self.pool.process).err()?;
         if let Some(ring) = self.ring.take() {
             ring.forget();
         }
         self.nr_told = self.nr_handed;
         let nr = self.staged.len();
         for job in mem::take(&mut self.staged) {
-            let result = self.pool.owner.check().map(|()| 0);
+            let result = check_process(self.pool.process).map(|()| 0);
             let panic = job.complete_quietly(result);
             self.panic = self.panic.take().or(panic);
         }

@@ -3,13 +3,14 @@
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use pagewell_sync::process::ProcessId;
+
 use super::ring::{Ring, Use};
 use crate::backend::Group;
 use crate::engine::interface::Engine;
 use crate::engine::job::Job;
 use crate::engine::queue::OfStorage as _;
 use crate::engine::worker::WorkerEngine;
-use crate::file::Owner;
 
 /// Maximum number of jobs in the ring of a submission context.
 pub(super) const LANE_DEPTH: u32 = 128;
@@ -19,15 +20,15 @@ const MOST_KEPT: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct Pool {
-    pub(super) owner: Owner,
+    pub(super) process: ProcessId,
     pub(super) workers: WorkerEngine,
     rings: Mutex<Vec<Ring>>,
 }
 
 impl Pool {
-    pub(super) fn new(owner: Owner, workers: WorkerEngine) -> Self {
+    pub(super) fn new(process: ProcessId, workers: WorkerEngine) -> Self {
         Self {
-            owner,
+            process,
             workers,
             rings: Mutex::default(),
         }

@@ -22,7 +22,7 @@ pub mod per_thread;
 pub mod prefetch;
 pub mod process;
 pub mod raced;
-pub mod reserve;
+pub mod region;
 pub mod shard;
 mod signals;
 #[cfg(all(feature = "simulated", not(loom)))]

@@ -4,7 +4,7 @@
 //! transition; page numbers and sizes ([`page`]), writes to a page ([`edit`]), leaf clusters
 //! ([`extent`]), errors ([`error`]); page codecs ([`page_hooks`]) and their [`layout`]; I/O engines
 //! ([`engines`]) and offloaded calls ([`errand`]); the owning process ([`home`]); memory
-//! ([`aligned`], [`reserved`], [`system`]).
+//! ([`aligned`], [`system`]).
 //!
 //! Calls no other module of the cache. A [`slot`] and a [`page_state`] are plain values; the module
 //! that owns the atomic word changes it.
@@ -21,6 +21,5 @@ pub(crate) mod layout;
 pub(crate) mod page;
 pub(crate) mod page_hooks;
 pub(crate) mod page_state;
-pub(crate) mod reserved;
 pub(crate) mod slot;
 pub(crate) mod system;

@@ -20,13 +20,11 @@
 //! Verified by: the tests below; `loom_set_vs_set`, `loom_insert_vs_insert`,
 //! `loom_insert_vs_remove`.
 
-use std::sync::Arc;
-
 use pagewell_sync::atomic::Ordering;
+use pagewell_sync::region::Region;
 
 use crate::base::extent::{EXTENT_BIT_WORDS, EXTENT_PAGES, EXTENT_WORDS};
 use crate::base::page::PageNr;
-use crate::base::reserved::Reserved;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
@@ -46,8 +44,8 @@ impl Which {
 
 #[derive(Debug)]
 pub(crate) struct PageSets {
-    bits: Arc<Reserved>,
-    counts: Reserved,
+    bits: Region,
+    counts: Region,
 }
 
 const COUNT_BITS: usize = 32;
@@ -59,7 +57,8 @@ const BITS: u64 = u64::BITS as u64;
 impl PageSets {
     #[cfg(test)]
     pub(crate) fn new(nr_pages: u64) -> Option<Self> {
-        Some(Self::with_arrays(Reserved::several(Self::lens(nr_pages)?)?))
+        let arrays = Region::reserve_all(Self::lens(nr_pages)?);
+        Some(Self::with_arrays(arrays.ok()?))
     }
 
     /// Returns the lengths for [`with_arrays`](Self::with_arrays), for pages below `nr_pages`.
@@ -68,15 +67,14 @@ impl PageSets {
         Some([nr_extents.checked_mul(EXTENT_WORDS)?, nr_extents])
     }
 
-    pub(crate) fn with_arrays([bits, counts]: [Reserved; 2]) -> Self {
+    pub(crate) fn with_arrays([bits, counts]: [Region; 2]) -> Self {
         debug_assert_eq!(bits.len(), counts.len() * EXTENT_WORDS);
-        let bits = Arc::new(bits);
         Self { bits, counts }
     }
 
     /// Returns [`EXTENT_WORDS`] words for each leaf cluster. They may be discarded while no leaf of
     /// the cluster is in use.
-    pub(crate) fn bits(&self) -> &Arc<Reserved> {
+    pub(crate) fn bits(&self) -> &Region {
         &self.bits
     }
 

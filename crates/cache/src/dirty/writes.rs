@@ -6,11 +6,11 @@ use pagewell_frame::Order;
 use pagewell_sync::Mutex;
 use pagewell_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use pagewell_sync::parking::WaitTable;
+use pagewell_sync::region::Region;
 use pagewell_sync::shard::Padded;
 
 use crate::base::page::PageNr;
 use crate::base::page_state::PageState;
-use crate::base::reserved::Reserved;
 use crate::dirty::calls::Call;
 use crate::dirty::commits::Commits;
 use crate::dirty::errors::Errors;
@@ -219,7 +219,7 @@ impl Writes {
         self.sets.set(Which::Written)
     }
 
-    pub(crate) fn memory_of_sets(&self) -> &Arc<Reserved> {
+    pub(crate) fn memory_of_sets(&self) -> &Region {
         self.sets.bits()
     }
 

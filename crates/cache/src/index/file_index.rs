@@ -27,7 +27,6 @@
 //!
 //! Verified by `loom_read_vs_leaf_remade`, `loom_fill_vs_evict_leaf`, `loom_fill_vs_leaf_reuse`.
 
-use std::sync::Arc;
 #[cfg(not(loom))]
 use std::task::Waker;
 
@@ -38,6 +37,7 @@ use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::parking::Left;
 #[cfg(not(loom))]
 use pagewell_sync::prefetch::prefetch;
+use pagewell_sync::region::Region;
 use pagewell_sync::thread::Backoff;
 #[cfg(not(loom))]
 use pagewell_sync::try_lock;
@@ -45,7 +45,6 @@ use pagewell_sync::{Mutex, MutexGuard, lock};
 
 use crate::base::extent::{EXTENT_LEAVES, EXTENT_WORDS};
 use crate::base::page::PageNr;
-use crate::base::reserved::Reserved;
 use crate::base::slot::Slot;
 use crate::index::claim::Claim;
 use crate::index::claims::Claims;
@@ -64,10 +63,10 @@ pub(crate) const WATCHES: u32 = if cfg!(loom) { 0 } else { 4 };
 #[derive(Debug)]
 #[repr(C)] // The fields that hits load come first.
 pub(crate) struct Index<S: RefScheme> {
-    slots: Reserved,
+    slots: Region,
     view: FrameView<S>,
     /// For each leaf, the number of its frame plus one, or 0 if the leaf is not in use.
-    root: Reserved,
+    root: Region,
     upkeep: Box<Upkeep>,
 }
 
@@ -75,7 +74,7 @@ pub(crate) struct Index<S: RefScheme> {
 struct Upkeep {
     extents: Extents,
     /// [`EXTENT_WORDS`] words for each leaf cluster, used only while its leaves are in use.
-    beside: Option<Arc<Reserved>>,
+    beside: Option<Region>,
     /// Leaf-creation locks. Leaves with the same number modulo `MAKERS` share one.
     makers: [Mutex<()>; MAKERS],
 }
@@ -210,9 +209,9 @@ impl<S: RefScheme> Index<S> {
     /// Creates an empty index. `Mapping` keeps the pool of `view`. A cluster's words in `beside`
     /// change only under a claim of one of its pages, and are zero if none is cached.
     pub(crate) fn new(
-        [slots, root]: [Reserved; 2],
+        [slots, root]: [Region; 2],
         view: FrameView<S>,
-        beside: Option<Arc<Reserved>>,
+        beside: Option<Region>,
     ) -> Self {
         let nr_leaves = root.len();
         debug_assert_eq!(slots.len(), nr_leaves * FRAME_WORDS);

@@ -17,6 +17,7 @@ use pagewell_io::engine::{Job, Request, Target};
 use pagewell_io::{Backend, FileId};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::ledger::{self, LockRecord, Resource};
+use pagewell_sync::region::Region;
 #[cfg(not(loom))]
 use pagewell_sync::shard::LINES;
 use pagewell_sync::shard::Padded;
@@ -31,7 +32,6 @@ use crate::base::layout::Layout;
 use crate::base::page::{MAX_FILE_BYTES, PageNr, PageSize};
 use crate::base::page_hooks::Hooks;
 use crate::base::page_state::PageState;
-use crate::base::reserved::Reserved;
 use crate::base::slot::{Slot, State};
 use crate::dirty::hook::InHook;
 use crate::dirty::options::Access;
@@ -308,13 +308,13 @@ impl<S: RefScheme> Mapping<S> {
         let [nr_slots, nr_leaves] = Index::<S>::lens(nr_pages).ok_or_else(no_addresses)?;
         let (arrays, mut writes) = match access {
             Access::Read => {
-                let arrays = Reserved::several([nr_slots, nr_leaves]);
-                (arrays.ok_or_else(no_addresses)?, None)
+                let arrays = Region::reserve_all([nr_slots, nr_leaves]);
+                (arrays.map_err(|_| no_addresses())?, None)
             }
             Access::Write(options) => {
                 let [nr_words, nr_extents] = PageSets::lens(nr_pages).ok_or_else(no_addresses)?;
-                let arrays = Reserved::several([nr_slots, nr_leaves, nr_words, nr_extents]);
-                let [slots, root, bits, counts] = arrays.ok_or_else(no_addresses)?;
+                let arrays = Region::reserve_all([nr_slots, nr_leaves, nr_words, nr_extents]);
+                let [slots, root, bits, counts] = arrays.map_err(|_| no_addresses())?;
                 let sets = PageSets::with_arrays([bits, counts]);
                 let writes = Writes::new(sets, number, options, is_size_known);
                 ([slots, root], Some(Box::new(writes)))

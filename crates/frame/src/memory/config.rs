@@ -1,22 +1,10 @@
 use std::ops::Range;
 
+use pagewell_sync::region::HugePages;
+
 use super::error::PoolError;
 use super::numa;
 use crate::words::{MAX_FRAMES, MAX_NODES, Order};
-
-/// Use of huge pages for the memory of a pool.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum HugePages {
-    /// The system's default (`/sys/kernel/mm/transparent_hugepage/enabled`).
-    System,
-    /// Requests huge pages, which the system grants if its setting is `madvise` or `always`: fewer
-    /// TLB misses, but memory is allocated, and zeroed on first use, in units of 2 MiB.
-    #[default]
-    Advise,
-    /// Prevents huge pages: memory is allocated in small pages, 4 KiB on x86-64.
-    Never,
-}
 
 /// Memory nodes over which a pool spreads its frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

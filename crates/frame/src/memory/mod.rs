@@ -8,6 +8,7 @@ pub mod numa;
 mod os;
 
 pub(crate) use self::config::NodePlan;
-pub use self::config::{HugePages, Nodes, PoolConfig};
+pub use self::config::{Nodes, PoolConfig};
 pub use self::error::PoolError;
 pub(crate) use self::os::Memory;
+pub use pagewell_sync::region::HugePages;

@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 
 use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::bytes::RacyBytes;
+use pagewell_sync::region::RegionRef;
 
 use super::frame_pool::FramePool;
 use crate::count::{RefScheme, Scheme};
@@ -19,10 +20,7 @@ use crate::count::{RefScheme, Scheme};
 /// pool's memory, which is [`FRAME_BYTES`](crate::FRAME_BYTES) times its number.
 #[derive(Debug)]
 pub struct FrameView<S: RefScheme = Scheme> {
-    #[cfg(not(loom))]
-    base: std::ptr::NonNull<u8>,
-    #[cfg(loom)]
-    memory: std::ptr::NonNull<crate::memory::Memory>,
+    memory: RegionRef,
     scheme: PhantomData<fn() -> S>,
 }
 
@@ -34,19 +32,11 @@ impl<S: RefScheme> Clone for FrameView<S> {
 
 impl<S: RefScheme> Copy for FrameView<S> {}
 
-// SAFETY: a view is an address of memory of the pool, which is `Sync`; all accesses are `unsafe`.
-unsafe impl<S: RefScheme> Send for FrameView<S> {}
-// SAFETY: as above.
-unsafe impl<S: RefScheme> Sync for FrameView<S> {}
-
 impl<S: RefScheme> FramePool<S> {
     /// Returns a view of the pool's memory.
     pub fn view(&self) -> FrameView<S> {
         FrameView {
-            #[cfg(not(loom))]
-            base: self.memory().base(),
-            #[cfg(loom)]
-            memory: std::ptr::NonNull::from(self.memory()),
+            memory: self.memory().unchecked(),
             scheme: PhantomData,
         }
     }
@@ -96,22 +86,8 @@ impl<S: RefScheme> FrameView<S> {
     /// As for `word`.
     #[inline(always)]
     pub unsafe fn word_from<'a>(self, start: usize, index: usize) -> &'a AtomicU64 {
-        #[cfg(loom)]
-        {
-            // SAFETY: (P).
-            let memory = unsafe { self.memory.as_ref() };
-            let frame = crate::words::FrameNr::new((start >> crate::words::FRAME_SHIFT) as u32);
-            &memory.words_of(frame, crate::words::FRAME_BYTES)[index]
-        }
-        #[cfg(not(loom))]
-        {
-            let start = start + index * size_of::<AtomicU64>();
-            // SAFETY: by (F) and (I) the word is in the pool's memory, mapped by (P).
-            let word = unsafe { self.base.add(start) }.cast::<AtomicU64>();
-            // SAFETY: by (P) the word is mapped, and it is aligned and initialized. All accesses
-            // are atomic or go through `RacyBytes`.
-            unsafe { word.as_ref() }
-        }
+        // SAFETY: by (F) and (I) the word is in the pool's memory, which exists by (P).
+        unsafe { self.memory.word(start, index) }
     }
 
     /// Returns `len` bytes from offset `off` in `frame` on, which may be accessed concurrently.
@@ -129,21 +105,7 @@ impl<S: RefScheme> FrameView<S> {
     /// Like [`bytes`](Self::bytes), with its safety, for the frame at offset `start` in the memory.
     #[inline(always)]
     unsafe fn bytes_from<'a>(self, start: usize, off: usize, len: usize) -> RacyBytes<'a> {
-        #[cfg(loom)]
-        {
-            // SAFETY: (P).
-            let memory = unsafe { self.memory.as_ref() };
-            let frame = crate::words::FrameNr::new((start >> crate::words::FRAME_SHIFT) as u32);
-            let end = (off + len).next_multiple_of(8);
-            memory.bytes_of(frame, end).slice(off, len)
-        }
-        #[cfg(not(loom))]
-        {
-            let start = start + off;
-            // SAFETY: by (F) the range is in the pool's memory, mapped by (P).
-            let start = unsafe { self.base.add(start) };
-            // SAFETY: the bytes are mapped by (P), and accessed atomically or through `RacyBytes`.
-            unsafe { RacyBytes::new(start, len) }
-        }
+        // SAFETY: by (F) the range is in the pool's memory, which exists by (P).
+        unsafe { self.memory.bytes(start, off, len) }
     }
 }

@@ -3,111 +3,34 @@
 //!
 //! Links keep the directory, empty, after the end of its space (F2 of [`crate::pages::family`]).
 
-#![allow(unsafe_code)] // Maps and unmaps memory.
-
-use std::ops::Range;
+use std::ops::{Deref, Range};
 
 use pagewell_sync::atomic::{AtomicU64, Ordering};
+use pagewell_sync::region::Region;
 
 use crate::words::geometry::{TABLE_BYTES, TABLE_SHIFT, table_of};
 use crate::words::pmd::Pmd;
 
-#[cfg(not(loom))]
-mod imp {
-    use std::ops::Deref;
-    use std::ptr::NonNull;
-    use std::sync::Arc;
+/// A clone is the same directory.
+#[derive(Clone, Debug)]
+pub(crate) struct Directory(Region);
 
-    use pagewell_sync::atomic::AtomicU64;
-    use pagewell_sync::reserve::map_zeros;
+impl Deref for Directory {
+    type Target = [AtomicU64];
 
-    #[derive(Debug)]
-    struct Mapping {
-        start: NonNull<AtomicU64>,
-        len: usize,
-    }
-
-    // SAFETY: a slice of atomics that this value owns.
-    unsafe impl Send for Mapping {}
-    // SAFETY: as above.
-    unsafe impl Sync for Mapping {}
-
-    #[derive(Clone, Debug)]
-    pub(crate) struct Directory {
-        /// Copy of the field of `mapping`, as is `len`, so that a hit loads both from this value.
-        start: NonNull<AtomicU64>,
-        len: usize,
-        #[allow(dead_code)] // Never read.
-        mapping: Arc<Mapping>,
-    }
-
-    // SAFETY: a directory is a reference to a slice of atomics, which `mapping` keeps mapped.
-    unsafe impl Send for Directory {}
-    // SAFETY: as above.
-    unsafe impl Sync for Directory {}
-
-    impl Directory {
-        /// Reserves `len` words of zeros. Returns `None` if `len` is 0 or no addresses are left.
-        pub(crate) fn new(len: usize) -> Option<Self> {
-            let bytes = len.checked_mul(size_of::<AtomicU64>()).filter(|n| *n > 0)?;
-            let start = map_zeros(bytes).ok()?.cast();
-            let mapping = Arc::new(Mapping { start, len });
-            Some(Self {
-                start,
-                len,
-                mapping,
-            })
-        }
-    }
-
-    impl Deref for Directory {
-        type Target = [AtomicU64];
-
-        #[inline(always)]
-        fn deref(&self) -> &[AtomicU64] {
-            // SAFETY: the memory is mapped, aligned to a page, and initialized. It is unmapped when
-            // the last handle is dropped, and the slice borrows this handle.
-            unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
-        }
-    }
-
-    impl Drop for Mapping {
-        fn drop(&mut self) {
-            let bytes = self.len * size_of::<AtomicU64>();
-            // SAFETY: `map_zeros` created this mapping, and no handle or borrow of one is left.
-            let _ = unsafe { libc::munmap(self.start.as_ptr().cast(), bytes) };
-        }
+    #[inline(always)]
+    fn deref(&self) -> &[AtomicU64] {
+        &self.0
     }
 }
-
-#[cfg(loom)]
-mod imp {
-    use std::ops::Deref;
-    use std::sync::Arc;
-
-    use pagewell_sync::atomic::AtomicU64;
-
-    #[derive(Clone, Debug)]
-    pub(crate) struct Directory(Arc<[AtomicU64]>);
-
-    impl Directory {
-        pub(crate) fn new(len: usize) -> Option<Self> {
-            Some(Self((0..len).map(|_| AtomicU64::new(0)).collect()))
-        }
-    }
-
-    impl Deref for Directory {
-        type Target = [AtomicU64];
-
-        fn deref(&self) -> &[AtomicU64] {
-            &self.0
-        }
-    }
-}
-
-pub(crate) use imp::Directory;
 
 impl Directory {
+    /// Reserves `len` words of zeros. Returns `None` if `len` is 0 or no addresses are left.
+    pub(crate) fn new(len: usize) -> Option<Self> {
+        let words = Region::reserve(len).ok()?;
+        (len > 0).then_some(Self(words))
+    }
+
     #[inline(always)]
     pub(crate) fn word(&self, addr: u64) -> Option<&AtomicU64> {
         self.get((addr >> TABLE_SHIFT) as usize)

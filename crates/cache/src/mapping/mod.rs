@@ -1,7 +1,8 @@
 //! Record of an open file, and removal of its pages.
 //!
 //! Owns.
-//! - the record of a file ([`record::Mapping`]), and what files share ([`shared::Shared`]);
+//! - the record of a file ([`record::Mapping`]), its [`arrays`], and what files share
+//!   ([`shared::Shared`]);
 //! - references to a file ([`users`], [`visitor`]), and the user that maps it ([`user`]);
 //! - errors of fills, for the readers that wait for them ([`followers`]);
 //! - removal of pages ([`remove`]), external size changes ([`refresh`]), teardown ([`teardown`]).
@@ -12,6 +13,7 @@
 //! rely. After the last handle and weak reference are dropped, the frames are freed, except those
 //! that owned pins keep; then the backend is closed, then the file is removed from the registry.
 
+mod arrays;
 pub(crate) mod followers;
 pub(crate) mod keeper;
 pub(crate) mod record;

@@ -17,7 +17,6 @@ use pagewell_io::engine::{Job, Request, Target};
 use pagewell_io::{Backend, FileId};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::ledger::{self, LockRecord, Resource};
-use pagewell_sync::region::Region;
 #[cfg(not(loom))]
 use pagewell_sync::shard::LINES;
 use pagewell_sync::shard::Padded;
@@ -44,6 +43,7 @@ use crate::index::claims::Claims;
 use crate::index::file_index::Index;
 use crate::index::leaf::Leaf;
 use crate::index::token::{Origin, Token, TokenState};
+use crate::mapping::arrays;
 use crate::mapping::followers::Followers;
 use crate::mapping::keeper::Keeper;
 use crate::mapping::shared::Shared;
@@ -62,12 +62,6 @@ const MIN_PAGES: usize = if cfg!(loom) { 1 } else { 4 };
 
 /// Maximum number of waits for the quota by one extending write, if other writers use it up first.
 const ROUNDS_WITHIN_SHARE: usize = if cfg!(loom) { 1 } else { 16 };
-
-/// Minimum growth of a file, in bytes, that its index covers.
-const HEADROOM_BYTES: u64 = if cfg!(loom) { 0 } else { 64 << 20 };
-
-/// [`HEADROOM_BYTES`] of a file open for writing: 1 TiB (at most 2 GiB of addresses in the index).
-const HEADROOM_OF_WRITERS: u64 = if cfg!(loom) { 0 } else { 1 << 40 };
 
 /// The index of one file, and everything else that a read needs, shared by all its handles.
 ///
@@ -290,35 +284,24 @@ impl<S: RefScheme> Mapping<S> {
                 page_size.bytes()
             )));
         }
-        let headroom = match access {
-            Access::Read => HEADROOM_BYTES,
-            Access::Write(_) => HEADROOM_OF_WRITERS,
-        };
-        let reach = (4 * size + headroom).min(MAX_FILE_BYTES);
-        let nr_pages = reach.div_ceil(page_size.bytes() as u64);
-        let no_addresses = || {
-            fail(ErrorKind::OutOfMemory).with_detail(format!(
-                "no addresses for the index of a file of up to {reach} bytes, 8.5 bytes for each \
-                 of {nr_pages} pages: {}",
-                pagewell_sync::system::memory_limits()
-            ))
-        };
-        let nr_pages = Index::<S>::capacity_for(nr_pages).ok_or_else(no_addresses)?;
-        // One mapping for all arrays: the open and close of a small file cost mainly system calls.
-        let [nr_slots, nr_leaves] = Index::<S>::lens(nr_pages).ok_or_else(no_addresses)?;
-        let (arrays, mut writes) = match access {
-            Access::Read => {
-                let arrays = Region::reserve_all([nr_slots, nr_leaves]);
-                (arrays.map_err(|_| no_addresses())?, None)
+        let is_written = matches!(access, Access::Write(_));
+        let arrays = arrays::reserve(size, page_size, is_written).map_err(|refused| {
+            fail(ErrorKind::OutOfMemory)
+                .with_detail(format!(
+                    "no addresses for the index of a file of up to {} bytes, 8.5 bytes for each \
+                     page of {} bytes: {}",
+                    refused.reach,
+                    page_size.bytes(),
+                    pagewell_sync::system::memory_limits()
+                ))
+                .with_source(refused.source)
+        })?;
+        let mut writes = match (access, arrays.of_sets) {
+            (Access::Write(options), Some(of_sets)) => {
+                let sets = PageSets::with_arrays(of_sets);
+                Some(Box::new(Writes::new(sets, number, options, is_size_known)))
             }
-            Access::Write(options) => {
-                let [nr_words, nr_extents] = PageSets::lens(nr_pages).ok_or_else(no_addresses)?;
-                let arrays = Region::reserve_all([nr_slots, nr_leaves, nr_words, nr_extents]);
-                let [slots, root, bits, counts] = arrays.map_err(|_| no_addresses())?;
-                let sets = PageSets::with_arrays([bits, counts]);
-                let writes = Writes::new(sets, number, options, is_size_known);
-                ([slots, root], Some(Box::new(writes)))
-            }
+            _ => None,
         };
         let mut charged = Self::RECORD_BYTES;
         if let (Some(writes), Some(_)) = (&mut writes, &hooks) {
@@ -333,7 +316,7 @@ impl<S: RefScheme> Mapping<S> {
             }
         }
         let sets = writes.as_ref().map(|writes| writes.memory_of_sets());
-        let index = Index::new(arrays, shared.supply.pool().view(), sets.cloned());
+        let index = Index::new(arrays.of_index, shared.supply.pool().view(), sets.cloned());
         if !cfg!(loom) {
             charged += index.nr_bytes();
         }

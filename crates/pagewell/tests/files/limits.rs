@@ -1,7 +1,7 @@
 //! Limits of the process on memory, addresses and open files.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pagewell::{Cache, ErrorKind, OpenOptions};
 use pagewell_testkit::skip::skipped;
@@ -65,6 +65,84 @@ fn index_of_a_process_with_locked_memory_is_not_locked() {
     }
 }
 
+/// Takes from this process the privilege to lock any amount of memory.
+#[allow(unsafe_code)] // System calls.
+fn give_up_locking() {
+    #[repr(C)]
+    struct Header {
+        version: u32,
+        pid: i32,
+    }
+    const CAP_IPC_LOCK: u32 = 14;
+    let header = Header {
+        version: 0x2008_0522,
+        pid: 0,
+    };
+    // Effective, permitted, inheritable; twice 32 of each.
+    let mut sets = [0_u32; 6];
+    // SAFETY: both pointers are to values of the layout that the calls expect.
+    let got = unsafe { libc::syscall(libc::SYS_capget, &raw const header, sets.as_mut_ptr()) };
+    assert_eq!(got, 0);
+    sets[0] &= !(1 << CAP_IPC_LOCK);
+    // SAFETY: as above.
+    let set = unsafe { libc::syscall(libc::SYS_capset, &raw const header, sets.as_ptr()) };
+    assert_eq!(set, 0);
+}
+
+/// Opens ten files for writing in a cache of 1 MiB, and writes 1 MiB to each.
+fn assert_ten_files_can_be_written() {
+    let dir = scratch::dir();
+    let cache = Cache::builder().capacity(1 << 20).build().unwrap();
+    let open = |nr: u32| {
+        let path = dir.path().join(nr.to_string());
+        cache.open_with(path, &OpenOptions::new().create()).unwrap()
+    };
+    let files: Vec<_> = (0..10).map(open).collect();
+    for file in &files {
+        for _ in 0..16 {
+            file.append(&[1; 1 << 16]).unwrap();
+        }
+        let too_far = file.write_at(&[1], 1 << 40).unwrap_err();
+        assert_eq!(too_far.kind(), ErrorKind::FileTooLarge);
+        // The files may grow by 64 MiB at least.
+        file.write_at(&[1], 64 << 20).unwrap();
+    }
+    for file in files {
+        file.close().map_err(|(_, error)| error).unwrap();
+    }
+}
+
+#[test]
+fn files_are_written_with_few_addresses() {
+    if !alone("limits::files_are_written_with_few_addresses") {
+        return;
+    }
+    limit(Resource::As, 1 << 30);
+    assert_ten_files_can_be_written();
+}
+
+#[test]
+fn files_are_written_with_little_memory_that_may_be_locked() {
+    if !alone("limits::files_are_written_with_little_memory_that_may_be_locked") {
+        return;
+    }
+    give_up_locking();
+    // Memory is locked from now on; that of the program is not.
+    limit(Resource::Memlock, 8 << 20);
+    if !lock_memory(libc::MCL_FUTURE) {
+        return skipped("this process may not lock its memory");
+    }
+    assert_ten_files_can_be_written();
+}
+
+/// Creates a file of 1 TiB without data, whose index needs 2 GiB of addresses.
+fn huge_file(dir: &Path, name: &str) -> PathBuf {
+    let path = dir.join(name);
+    let file = fs::File::create(&path).unwrap();
+    file.set_len(1 << 40).unwrap();
+    path
+}
+
 /// The limit on locked memory is named only where it may be the cause.
 #[test]
 fn error_names_the_limit_on_locked_memory() {
@@ -74,9 +152,9 @@ fn error_names_the_limit_on_locked_memory() {
     let cache = Cache::builder().capacity(1 << 20).build().unwrap();
     limit(Resource::As, status("VmSize") + (64 << 20));
     let dir = scratch::dir();
+    let huge = huge_file(dir.path(), "1");
     let open = || {
-        let options = OpenOptions::new().create();
-        let error = cache.open_with(dir.path().join("1"), &options).unwrap_err();
+        let error = cache.open(&huge).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::OutOfMemory);
         error.to_string()
     };
@@ -97,15 +175,17 @@ fn error_names_the_limit_on_addresses() {
     }
     let dir = scratch::dir();
     let cache = Cache::builder().capacity(1 << 20).build().unwrap();
-    let options = OpenOptions::new().create();
+    let [one, two] = ["1", "2"].map(|name| huge_file(dir.path(), name));
     limit(Resource::As, status("VmSize") + (3 << 30));
-    let first = cache.open_with(dir.path().join("1"), &options).unwrap();
-    let error = cache.open_with(dir.path().join("2"), &options).unwrap_err();
+    let first = cache.open(&one).unwrap();
+    let error = cache.open(&two).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutOfMemory);
     assert!(error.to_string().contains("RLIMIT_AS is"), "{error}");
-    first.append(b"the first file works").unwrap();
-    first.close().map_err(|(_, error)| error).unwrap();
-    cache.open_with(dir.path().join("2"), &options).unwrap();
+    let mut byte = [7];
+    first.read_at(&mut byte, 1 << 30).unwrap();
+    assert_eq!(byte, [0]);
+    drop(first);
+    cache.open(&two).unwrap();
     let error = Cache::builder().capacity(5 << 30).build().unwrap_err();
     if error.kind() == ErrorKind::OutOfMemory {
         assert!(error.to_string().contains("RLIMIT_AS is"), "{error}");

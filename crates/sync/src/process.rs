@@ -1,8 +1,8 @@
 //! Identity of the process that created a value, which none of its forks has.
 //!
 //! A child made by `fork` has a copy of the memory, and shares the open files. Changes that other
-//! threads had begun stay incomplete in it: locks stay held, and nobody finishes a transfer. So a
-//! value with threads, locks or files checks that the running process created it: [`ProcessId`].
+//! threads had begun stay incomplete in it: locks stay held, and transfers do not end. So a value
+//! with threads, locks or files checks that the running process created it: [`ProcessId`].
 //!
 //! A check loads a word in a page that the kernel zeroes in a child, so it also detects a
 //! grandchild with the process id of the creator. If the kernel cannot zero the page, a check
@@ -18,10 +18,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::raced::Raced;
 use crate::system;
 
-/// Identity of a process. None of its forks has the same one, whatever their process ids are.
+/// Identity of a process. None of its forks has the same one, whatever their process ids are, if
+/// the kernel zeroes the page.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessId {
-    /// The word with the number of the running process. `None` if the kernel cannot zero it.
+    /// The word with the number of the running process. `None` if the kernel could not zero it at
+    /// its first use in this process.
     running: Option<&'static AtomicU64>,
     number: u64,
     id: u32,
@@ -73,8 +75,8 @@ fn running() -> Option<&'static AtomicU64> {
         .map(WipedPage::word)
 }
 
-/// Returns the number of the running process, which differs from those of the processes that it was
-/// forked from. If the kernel cannot zero memory in a child: the process id, which may be that of
+/// Returns the number of the running process, which differs from each number that an ancestor had
+/// at the fork. If the kernel cannot zero memory in a child: the process id, which may be that of
 /// an ancestor that has ended.
 #[inline]
 #[must_use]

@@ -1,6 +1,6 @@
-//! Arrays of words in reserved address ranges. Creation reserves the addresses, and the first access
-//! to a word allocates memory. Arrays that are created together share a mapping, since each mapping
-//! takes several system calls.
+//! Arrays of words in reserved address ranges. Creation reserves the addresses, and the first
+//! access to a word allocates memory. Arrays that are created together share a mapping, since each
+//! mapping takes several system calls.
 
 #![allow(unsafe_code)] // Maps memory, and accesses it.
 
@@ -33,7 +33,7 @@ pub struct RegionOptions {
     pub readable_after: usize,
     /// Use of huge pages.
     pub huge_pages: HugePages,
-    /// Whether `mlockall(MCL_FUTURE)` locks the memory. The system then allocates all of it at once.
+    /// Whether `mlockall(MCL_FUTURE)` locks the memory, which the system then allocates at once.
     pub is_lockable: bool,
 }
 
@@ -88,8 +88,8 @@ mod imp {
     struct Mapping {
         start: NonNull<u8>,
         bytes: usize,
-        /// Whether the system's page size is [`UNIT`].
-        can_discard: bool,
+        /// Page size of the system, at least [`UNIT`].
+        page: usize,
     }
 
     // SAFETY: the value owns an address range, and accesses none of its memory.
@@ -111,10 +111,12 @@ mod imp {
     impl Mapping {
         /// Maps `bytes`, at least one unit.
         fn new(bytes: usize, options: &RegionOptions) -> io::Result<Self> {
+            assert!(options.align.is_power_of_two());
+            let page = system::page_bytes().unwrap_or(UNIT).max(UNIT);
             let kept = bytes.checked_add(options.readable_after);
-            let kept = kept.and_then(|kept| kept.max(1).checked_next_multiple_of(UNIT));
+            let kept = kept.and_then(|kept| kept.max(1).checked_next_multiple_of(page));
             let kept = kept.ok_or_else(out_of_addresses)?;
-            let spare = if options.align > UNIT {
+            let spare = if options.align > page {
                 options.align
             } else {
                 0
@@ -142,7 +144,7 @@ mod imp {
             let mapping = Self {
                 start: NonNull::new(start).ok_or_else(out_of_addresses)?,
                 bytes: kept,
-                can_discard: system::page_bytes() == Some(UNIT),
+                page,
             };
             if !options.is_lockable {
                 // SAFETY: the new mapping has no contents. If it is not locked, nothing changes.
@@ -226,7 +228,7 @@ mod imp {
             self.give_back(first, nr);
         }
 
-        /// Discards the memory of the words `first..first + nr`, whose contents no thread relies on.
+        /// Discards the memory of the words `first..first + nr`, on whose contents no thread relies.
         /// Otherwise as [`discard`](Self::discard), but a refusal of the system has no effect.
         pub fn discard_unused(&self, first: usize, nr: usize) {
             self.give_back(first, nr);
@@ -238,10 +240,16 @@ mod imp {
             let bytes = size_of_val(range);
             debug_assert!(range.as_ptr().addr().is_multiple_of(UNIT));
             debug_assert!(bytes.is_multiple_of(UNIT) || first + nr == self.len);
-            if !self.mapping.can_discard || nr == 0 {
-                return nr == 0;
+            if nr == 0 {
+                return true;
             }
-            let start = range.as_ptr().cast_mut().cast();
+            // The system would discard the rest of a page, which may have other words.
+            let start = range.as_ptr().cast_mut();
+            let page = self.mapping.page;
+            if page != UNIT && !(start.addr() | bytes).is_multiple_of(page) {
+                return false;
+            }
+            let start = start.cast();
             // SAFETY: whole pages of this mapping. They read as zeros afterwards, which are valid
             // words. A thread that loads them concurrently sees the old word or zero.
             (unsafe { libc::madvise(start, bytes, libc::MADV_DONTNEED) }) == 0

@@ -31,11 +31,11 @@ use crate::supply::reclaim::reclaimer::Reclaimer;
 /// - Addresses: a file that is open for writing reserves 2.13 GiB (pages of 4 KiB) for its index,
 ///   to grow by 1 TiB, and 8.5 bytes for each page of four times its size; less with larger pages.
 ///   A file that is open for reading reserves 8 bytes for each page of four times its size plus 64
-///   MiB. Under RLIMIT_AS a file reserves at most 1/64 of the limit for growth, and where the
-///   system refuses the addresses, half as many, and so on: the file may then grow by less while it
-///   is open, but by 64 MiB. After `mlockall(MCL_FUTURE)` these addresses are not locked, but the memory of the
-///   capacity is. A later `mlockall(MCL_CURRENT)` locks and fills all of them, unless it is called
-///   with `MCL_ONFAULT`. Without privilege, RLIMIT_MEMLOCK must permit them.
+///   MiB. Under RLIMIT_AS or RLIMIT_DATA, a file reserves at most 1/32 of the limit for growth, and
+///   less if the system refuses the addresses. It may then grow by less while it is open, but at
+///   least by 64 MiB. After `mlockall(MCL_FUTURE)` these addresses are not locked, but the memory
+///   of the capacity is. A later `mlockall(MCL_CURRENT)` locks and fills all of them, unless it is
+///   called with `MCL_ONFAULT`. Without privilege, RLIMIT_MEMLOCK limits each reservation.
 /// - Sizes of files (RLIMIT_FSIZE): a write that extends a file past the limit fails, and so does a
 ///   sync that writes past it. A thread of the program that writes back in a sync then gets
 ///   SIGXFSZ, as for `write(2)`; threads of the cache have it blocked.

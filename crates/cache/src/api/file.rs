@@ -259,7 +259,8 @@ impl<S: RefScheme> File<S> {
     ///
     /// [`Io`](crate::ErrorKind::Io) if the backend does not report the size,
     /// [`FileTooLarge`](crate::ErrorKind::FileTooLarge) if the file is now larger than four times
-    /// its size at open plus 64 MiB: then drop all its handles and open it again.
+    /// its size at open plus 64 MiB, or, in a process with few addresses, than its size at open
+    /// plus 64 MiB: then drop all its handles and open it again.
     pub fn refresh(&self) -> Result<u64, Error> {
         self.mapping.check_home(Op::Invalidate)?;
         refresh(&self.mapping, Op::Invalidate)

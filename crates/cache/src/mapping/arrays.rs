@@ -2,7 +2,7 @@
 //!
 //! The arrays cover the file and its growth while it is open. They are reserved as a whole and stay
 //! in place, since hits load their addresses without a lock. A process with limited addresses
-//! (RLIMIT_AS), or with locked memory and RLIMIT_MEMLOCK, gets arrays for less growth.
+//! (RLIMIT_AS, RLIMIT_DATA), or with locked memory and RLIMIT_MEMLOCK, gets arrays for less growth.
 
 use std::io;
 
@@ -14,25 +14,29 @@ use crate::base::page::{MAX_FILE_BYTES, PageSize};
 use crate::dirty::page_set::PageSets;
 use crate::index::file_index::Index;
 
-/// Growth of a file, in bytes, that its arrays cover at least.
-const MIN_GROWTH: u64 = if cfg!(loom) { 0 } else { 64 << 20 };
+/// Growth of a file that its arrays cover at least.
+const MIN_GROWTH_BYTES: u64 = if cfg!(loom) { 0 } else { 64 << 20 };
 
-/// [`MIN_GROWTH`] without limits, for a file that is open for writing: 1 TiB (at most 2.13 GiB of
-/// addresses).
-const GROWTH_OF_WRITERS: u64 = if cfg!(loom) { 0 } else { 1 << 40 };
+/// Growth that the arrays of a file open for writing cover if the process has no limits: 1 TiB (at
+/// most 2.13 GiB of addresses).
+const WRITER_GROWTH_BYTES: u64 = if cfg!(loom) { 0 } else { 1 << 40 };
 
-/// Share of RLIMIT_AS that the arrays of a file may use for growth, as a divisor.
-const ADDRESSES_DIVISOR: u64 = 64;
+/// Share of the process's addresses that one file may reserve for its growth, as a divisor.
+const SHARE_DIVISOR: u64 = 32;
 
-/// Addresses per page, in bytes, rounded up: 8 for the slot, and 0.5 for the sets.
-const BYTES_PER_PAGE: u64 = 9;
+/// Factor by which the growth is reduced if the system refuses the addresses: a few files that
+/// each take half of what is left would leave none to the program.
+const REDUCTION: u64 = 64;
+
+/// Addresses per page, rounded up: 8 bytes for the slot, and 0.5 for the sets.
+const ADDRESS_BYTES_PER_PAGE: u64 = 9;
 
 pub(super) struct Arrays {
     pub(super) of_index: [Region; 2],
     pub(super) of_sets: Option<[Region; 2]>,
 }
 
-/// The system refuses the addresses for a file of up to `reach` bytes.
+/// Refusal of the addresses for a file of up to `reach` bytes.
 pub(super) struct NoAddresses {
     pub(super) reach: u64,
     pub(super) source: io::Error,
@@ -46,18 +50,22 @@ pub(super) fn reserve(
 ) -> Result<Arrays, NoAddresses> {
     let page_bytes = page_size.bytes() as u64;
     let mut growth = match is_written {
-        true => 3 * size + GROWTH_OF_WRITERS,
-        false => 3 * size + MIN_GROWTH,
+        true => 3 * size + WRITER_GROWTH_BYTES,
+        false => 3 * size + MIN_GROWTH_BYTES,
     };
-    if let Some(addresses) = Resource::Addresses.limit() {
-        let nr_pages = addresses / ADDRESSES_DIVISOR / BYTES_PER_PAGE;
-        growth = growth.min(nr_pages.saturating_mul(page_bytes).max(MIN_GROWTH));
+    for resource in [Resource::Addresses, Resource::Data] {
+        if let Some(limit) = resource.limit() {
+            let nr_pages = limit / SHARE_DIVISOR / ADDRESS_BYTES_PER_PAGE;
+            growth = growth.min(nr_pages.saturating_mul(page_bytes).max(MIN_GROWTH_BYTES));
+        }
     }
     loop {
         let reach = size.saturating_add(growth).min(MAX_FILE_BYTES);
         match arrays_for(reach.div_ceil(page_bytes), is_written) {
             Ok(arrays) => return Ok(arrays),
-            Err(_) if growth > MIN_GROWTH => growth = (growth / 2).max(MIN_GROWTH),
+            Err(_) if growth > MIN_GROWTH_BYTES => {
+                growth = (growth / REDUCTION).max(MIN_GROWTH_BYTES);
+            }
             Err(source) => return Err(NoAddresses { reach, source }),
         }
     }

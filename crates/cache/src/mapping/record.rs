@@ -286,15 +286,15 @@ impl<S: RefScheme> Mapping<S> {
         }
         let is_written = matches!(access, Access::Write(_));
         let arrays = arrays::reserve(size, page_size, is_written).map_err(|refused| {
-            fail(ErrorKind::OutOfMemory)
-                .with_detail(format!(
-                    "no addresses for the index of a file of up to {} bytes, 8.5 bytes for each \
-                     page of {} bytes: {}",
-                    refused.reach,
-                    page_size.bytes(),
-                    pagewell_sync::system::memory_limits()
-                ))
-                .with_source(refused.source)
+            // No source: it may be EAGAIN, on which programs try again.
+            fail(ErrorKind::OutOfMemory).with_detail(format!(
+                "no addresses for the index of a file of up to {} bytes, 8.5 bytes for each page \
+                 of {} bytes: {}; {}",
+                refused.reach,
+                page_size.bytes(),
+                refused.source,
+                pagewell_sync::system::memory_limits()
+            ))
         })?;
         let mut writes = match (access, arrays.of_sets) {
             (Access::Write(options), Some(of_sets)) => {
@@ -398,6 +398,16 @@ impl<S: RefScheme> Mapping<S> {
     /// Maximum size of the file while it is open.
     pub(crate) fn reach(&self) -> u64 {
         (self.hit.index.capacity() << self.hit.page_shift).min(MAX_FILE_BYTES)
+    }
+
+    /// Describes the maximum size, for errors.
+    pub(crate) fn limit_of_size(&self) -> String {
+        match self.reach() {
+            MAX_FILE_BYTES => format!("a file has at most {MAX_FILE_BYTES} bytes"),
+            reach => format!(
+                "its index ends at {reach}, until all handles are closed and it is opened again"
+            ),
+        }
     }
 
     /// Publishes a new size to readers. The caller holds the size lock.

@@ -18,7 +18,7 @@ pub(crate) fn refresh<S: RefScheme>(mapping: &Mapping<S>, op: Op) -> Result<u64,
     if new > reach {
         return Err(mapping
             .error(ErrorKind::FileTooLarge, op)
-            .with_detail(format!("it has {new} bytes; its index ends at {reach}")));
+            .with_detail(format!("it has {new} bytes: {}", mapping.limit_of_size())));
     }
     let old = mapping.size();
     if new != old {

@@ -34,7 +34,6 @@ use pagewell_frame::refcount::RefScheme;
 
 use crate::base::edit::Edit;
 use crate::base::error::{Error, ErrorKind, Op};
-use crate::base::page::MAX_FILE_BYTES;
 use crate::base::slot::State;
 use crate::dirty::service::Step;
 use crate::dirty::writes::Writes;
@@ -182,13 +181,8 @@ impl<S: RefScheme> Grower<'_, S> {
     pub(crate) fn checked_end(self, writes: &Writes, pos: u64, len: usize) -> Result<u64, Error> {
         let end = pos.checked_add(len as u64);
         let end = end.filter(|end| *end <= self.0.reach()).ok_or_else(|| {
-            self.too_large(
-                Op::Write,
-                format_args!(
-                    "{len} bytes at {pos}: its index ends at {}, at most {MAX_FILE_BYTES}",
-                    self.0.reach()
-                ),
-            )
+            let limit = self.0.limit_of_size();
+            self.too_large(Op::Write, format_args!("{len} bytes at {pos}: {limit}"))
         })?;
         if end > writes.checked_size() && end > self.0.size() {
             self.check_size(writes, Op::Write, end)?;
@@ -320,11 +314,8 @@ impl<S: RefScheme> Grower<'_, S> {
 
     fn try_resize(self, writes: &Writes, new: u64) -> Result<(), Error> {
         if new > self.0.reach() {
-            let end = self.0.reach();
-            return Err(self.too_large(
-                Op::Resize,
-                format_args!("{new} bytes: its index ends at {end}"),
-            ));
+            let limit = self.0.limit_of_size();
+            return Err(self.too_large(Op::Resize, format_args!("{new} bytes: {limit}")));
         }
         // In a file stored in whole pages, a smaller size may take more bytes.
         if new > writes.checked_size() && (new > self.0.size() || self.0.layout().is_of_pages()) {

@@ -86,6 +86,7 @@ impl<S: RefScheme> FrameView<S> {
     /// As for `word`.
     #[inline(always)]
     pub unsafe fn word_from<'a>(self, start: usize, index: usize) -> &'a AtomicU64 {
+        debug_assert!(index < crate::words::FRAME_WORDS);
         // SAFETY: by (F) and (I) the word is in the pool's memory, which exists by (P).
         unsafe { self.memory.word(start, index) }
     }

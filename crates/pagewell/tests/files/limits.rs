@@ -1,6 +1,7 @@
 //! Limits of the process on memory, addresses and open files.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use pagewell::{Cache, ErrorKind, OpenOptions};
@@ -65,7 +66,7 @@ fn index_of_a_process_with_locked_memory_is_not_locked() {
     }
 }
 
-/// Takes from this process the privilege to lock any amount of memory.
+/// Drops CAP_IPC_LOCK of the calling thread, which may then lock as much memory as RLIMIT_MEMLOCK.
 #[allow(unsafe_code)] // System calls.
 fn give_up_locking() {
     #[repr(C)]
@@ -89,8 +90,9 @@ fn give_up_locking() {
     assert_eq!(set, 0);
 }
 
-/// Opens ten files for writing in a cache of 1 MiB, and writes 1 MiB to each.
-fn assert_ten_files_can_be_written() {
+/// Opens ten files for writing in a cache of 1 MiB, and writes to each. Calls `check` while all are
+/// open.
+fn assert_ten_files_can_be_written(check: impl Fn()) {
     let dir = scratch::dir();
     let cache = Cache::builder().capacity(1 << 20).build().unwrap();
     let open = |nr: u32| {
@@ -98,14 +100,14 @@ fn assert_ten_files_can_be_written() {
         cache.open_with(path, &OpenOptions::new().create()).unwrap()
     };
     let files: Vec<_> = (0..10).map(open).collect();
+    check();
     for file in &files {
         for _ in 0..16 {
             file.append(&[1; 1 << 16]).unwrap();
         }
         let too_far = file.write_at(&[1], 1 << 40).unwrap_err();
         assert_eq!(too_far.kind(), ErrorKind::FileTooLarge);
-        // The files may grow by 64 MiB at least.
-        file.write_at(&[1], 64 << 20).unwrap();
+        file.write_at(&[1], (64 << 20) - 1).unwrap();
     }
     for file in files {
         file.close().map_err(|(_, error)| error).unwrap();
@@ -118,7 +120,21 @@ fn files_are_written_with_few_addresses() {
         return;
     }
     limit(Resource::As, 1 << 30);
-    assert_ten_files_can_be_written();
+    assert_ten_files_can_be_written(|| {
+        // The program has addresses left.
+        assert!(Vec::<u8>::new().try_reserve_exact(384 << 20).is_ok());
+    });
+}
+
+#[test]
+fn files_are_written_with_little_data() {
+    if !alone("limits::files_are_written_with_little_data") {
+        return;
+    }
+    limit(Resource::Data, 1 << 30);
+    assert_ten_files_can_be_written(|| {
+        assert!(Vec::<u8>::new().try_reserve_exact(384 << 20).is_ok());
+    });
 }
 
 #[test]
@@ -132,7 +148,7 @@ fn files_are_written_with_little_memory_that_may_be_locked() {
     if !lock_memory(libc::MCL_FUTURE) {
         return skipped("this process may not lock its memory");
     }
-    assert_ten_files_can_be_written();
+    assert_ten_files_can_be_written(|| {});
 }
 
 /// Creates a file of 1 TiB without data, whose index needs 2 GiB of addresses.
@@ -156,7 +172,9 @@ fn error_names_the_limit_on_locked_memory() {
     let open = || {
         let error = cache.open(&huge).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::OutOfMemory);
-        error.to_string()
+        let text = error.to_string();
+        assert_eq!(io::Error::from(error).kind(), io::ErrorKind::OutOfMemory);
+        text
     };
     let text = open();
     assert!(!text.contains("RLIMIT_MEMLOCK"), "{text}");

@@ -1178,8 +1178,8 @@ int pw_size(struct pw_file *file, int64_t *size);
  *
  * Errors: ::PW_ERROR_IO, ::PW_ERROR_FILE_TOO_LARGE if the file is now larger than 64 MiB plus four
  * times its size at the open, or in a process with few addresses, plus its size at the open (close
- * all its handles, and open it again); ::PW_ERROR_CORRUPT if the stored size is not valid for a file with a page codec; ::PW_ERROR_DEADLOCK in a page codec,
- * ::PW_ERROR_HANDLE.
+ * all its handles, and open it again); ::PW_ERROR_CORRUPT if the stored size is not valid for a
+ * file with a page codec; ::PW_ERROR_DEADLOCK in a page codec, ::PW_ERROR_HANDLE.
  *
  * Threads: any.
  */

@@ -228,8 +228,8 @@ mod imp {
             self.give_back(first, nr);
         }
 
-        /// Discards the memory of the words `first..first + nr`, on whose contents no thread relies.
-        /// Otherwise as [`discard`](Self::discard), but a refusal of the system has no effect.
+        /// Discards the memory of the words `first..first + nr`, on whose contents nothing relies.
+        /// As [`discard`](Self::discard), but a refusal of the system has no effect.
         pub fn discard_unused(&self, first: usize, nr: usize) {
             self.give_back(first, nr);
         }
@@ -352,7 +352,7 @@ mod imp {
     use std::sync::Arc;
 
     use super::RegionOptions;
-    use crate::atomic::{AtomicU64, Ordering};
+    use crate::atomic::AtomicU64;
     use crate::bytes::RacyBytes;
 
     /// An array of words. A clone is the same array.

@@ -52,6 +52,7 @@ for_each_scheme! {
     a_free_in_one_step_needs_the_only_reference
     a_failed_try_leaves_nothing
     a_count_is_a_view_of_its_word
+    one_reference_is_told_from_none_and_from_two
     tries_at_the_limit_are_refused_and_take_nothing
     a_put_of_nothing_panics_and_the_page_stays_locked
     a_put_of_too_much_panics_and_keeps_the_references_of_others
@@ -143,6 +144,19 @@ fn a_failed_try_leaves_nothing<S: RefScheme>() {
         assert_eq!(count.try_add(n(tried)), TryGet::Locked);
         assert_eq!(count.raw(), S::LOCKED);
     }
+}
+
+fn one_reference_is_told_from_none_and_from_two<S: RefScheme>() {
+    let count = RefCount::<S>::new_locked();
+    assert!(!count.has_one_reference());
+    assert_eq!(count.try_get(), TryGet::Locked);
+    assert!(!count.has_one_reference());
+    count.set(1);
+    assert!(count.has_one_reference());
+    count.get();
+    assert!(!count.has_one_reference());
+    assert!(!count.put().is_last() && count.has_one_reference());
+    assert!(count.put().is_last() && !count.has_one_reference());
 }
 
 fn a_count_is_a_view_of_its_word<S: RefScheme>() {

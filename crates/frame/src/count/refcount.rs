@@ -48,8 +48,9 @@
 //! All operations access one word, whose modification order alone decides which thread owns the
 //! page. All read-modify-writes continue each other's release sequences. For the page's data:
 //!
-//! - E1. A `put` (release) synchronizes with the last put ([`Put::Last`]) and with a later `freeze`
-//!   that succeeds (both acquire): accesses under references happen before the free or the change.
+//! - E1. A `put` (release) synchronizes with the last put ([`Put::Last`]), with a later `freeze`
+//!   that succeeds, and with a later `has_one_reference` that returns `true` (all acquire):
+//!   accesses under references happen before the free or the change.
 //! - E2. `set` and `unfreeze` (release) synchronize with a `try_get` that succeeds (acquire), whose
 //!   caller sees the page as it was published.
 //! - E3. A `freeze` that succeeds (release) synchronizes with a `try_get` that fails because of it
@@ -96,7 +97,7 @@ pub type Scheme = CasLoop;
 /// Reference count of a page, in scheme `S`. The caller follows the protocol of the [module](self):
 /// it puts each reference once, and unfreezes or frees each page that it has frozen.
 #[repr(transparent)]
-pub struct RefCount<S: RefScheme = LockBit> {
+pub struct RefCount<S: RefScheme = Scheme> {
     word: AtomicU32,
     scheme: PhantomData<S>,
 }
@@ -206,14 +207,16 @@ impl<S: RefScheme> RefCount<S> {
         S::count(&self.word)
     }
 
-    /// Returns `true` if there is one reference. Memory order then: acquire, so that accesses by
-    /// all dropped references happen before what follows.
+    /// Returns `true` if there is one reference. The caller must have synchronized with each
+    /// `try_get` and `get` that succeeded, for example by a lock under which all are called;
+    /// otherwise the answer may be outdated. Memory order of `true`: acquire, so that accesses
+    /// under the references that were put happen before what follows.
     #[inline]
     pub fn has_one_reference(&self) -> bool {
         let has_one = self.count() == 1;
         if has_one {
-            // ORDERING: Acquire, E1: reads the last put, or a read-modify-write in its release
-            // sequence. A load, since ThreadSanitizer models no fences.
+            // ORDERING: Acquire, E1: reads the value that `count` read or a later one, so all puts
+            // before that value synchronize. A load, since ThreadSanitizer models no fences.
             let _ = self.word.load(Ordering::Acquire);
         }
         has_one

@@ -112,8 +112,8 @@ impl<S: RefScheme> FrameMeta<S> {
         self.refs.count()
     }
 
-    /// Returns `true` if there is one reference. Memory order then: acquire, so that accesses by
-    /// all dropped references happen before what follows.
+    /// Returns `true` if there is one reference, under the conditions of
+    /// [`RefCount::has_one_reference`](crate::refcount::RefCount::has_one_reference).
     pub fn has_one_reference(&self) -> bool {
         self.refs.has_one_reference()
     }

@@ -308,6 +308,27 @@ fn user_then_freeze<S: RefScheme>() {
     page.check_freed(1);
 }
 
+/// A user and a holder of another reference, who writes the page in place if it has the only one: what
+/// the user did happens before it (E1). No reference is taken meanwhile.
+fn user_then_write<S: RefScheme>() {
+    user_then_write_if::<S>(RefCount::has_one_reference);
+}
+
+fn user_then_write_if<S: RefScheme>(has_one_reference: fn(&RefCount<S>) -> bool) {
+    let page = Page::<S>::live(2);
+    let user = |page: &Page<S>| {
+        page.use_it();
+        page.put();
+    };
+    run(&page, &[user], |page| {
+        if has_one_reference(&page.count) {
+            page.data.with_mut(|_| ());
+        }
+        page.put();
+    });
+    page.check_freed(1);
+}
+
 /// The end of a freeze and a user after it, who sees the page as it was left (E2).
 fn unfreeze_then_user<S: RefScheme>() {
     let page = Page::<S>::locked();
@@ -591,6 +612,10 @@ race!(user_then_freeze holds for LockBit CasLoop; rejects
     ZeroPutRelaxed: UNORDERED,
     ZeroFreezeWithoutAcquire: UNORDERED,
 );
+race!(user_then_write holds for LockBit CasLoop; rejects
+    PutRelaxed: UNORDERED,
+    ZeroPutRelaxed: UNORDERED,
+);
 race!(unfreeze_then_user holds for LockBit CasLoop AssumeOne; rejects
     StoreRelaxed: UNORDERED,
     TryRelaxed: UNORDERED,
@@ -630,6 +655,18 @@ race!(misused_put_vs_try holds for LockBit CasLoop AssumeOne; rejects
     ZeroPutWithoutCheck: "the misuse was not noticed",
 );
 race!(pin_vs_mark_with_fences holds for LockBit CasLoop; rejects);
+
+#[test]
+fn user_then_write_needs_the_acquire() {
+    rejects(
+        || user_then_write_if::<LockBit>(|count| count.count() == 1),
+        UNORDERED,
+    );
+    rejects(
+        || user_then_write_if::<CasLoop>(|count| count.count() == 1),
+        UNORDERED,
+    );
+}
 
 #[test]
 fn pin_vs_mark_needs_the_fences() {

@@ -106,7 +106,7 @@ impl<'s, S: RefScheme> Pages<'s, S> {
 
     /// Returns whether a page has references besides that of its entries. The caller has claimed
     /// its only entry, or all are migration entries. If there are none, reads through former pins
-    /// happen before the caller's next access.
+    /// happen before the caller's later accesses.
     pub(crate) fn references(self, frame: FrameNr) -> References {
         if !self.pool.meta(frame).has_one_reference() {
             return References::Foreign;

@@ -5,8 +5,6 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pagewell::baseline::CasLoop;
-use pagewell::refcount::{LockBit};
 use pagewell_crash::history::{Engine, Log, MOST_BYTES, Off, Path, Sectors, Sync, Transfers, What};
 use pagewell_crash::{Broken, History, PAGE, Step, Way, run};
 
@@ -15,12 +13,7 @@ const MOST_STEPS: usize = 64;
 
 fuzz_target!(|bytes: &[u8]| {
     let history = decode(bytes);
-    // The last byte decides, so that the rest decodes alike for both.
-    let outcome = match bytes.last() {
-        Some(last) if last % 4 == 0 => run::<CasLoop>(&history, Broken::Nothing),
-        _ => run::<LockBit>(&history, Broken::Nothing),
-    };
-    if let Err(why) = outcome {
+    if let Err(why) = run(&history, Broken::Nothing) {
         panic!("{why}\n{history:#?}");
     }
 });

@@ -781,7 +781,7 @@ int pw_cache_options_set_huge_pages(struct pw_cache_options *options, int huge_p
  * Sets the limit, for all files together, of bytes that are dirty, or written and not known to be
  * durable. The default is half of the capacity. ::pw_cache_new checks the minimum, 4096 bytes, and
  * the maximum, three quarters of the capacity. The quota of a file is the part of the limit that
- * is still free, but at least one page, so many files together may exceed the limit. If a file is
+ * is still free, but at least one page, so the files together may exceed the limit. If a file is
  * at its quota, a write to one of its clean pages waits until pages of the file are durable; with
  * ::PW_OPEN_MANUAL, it fails with ::PW_ERROR_THROTTLED at once.
  *

@@ -10,7 +10,6 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pagewell::refcount::RefScheme;
 use pagewell::{Error, File};
 use pagewell_testkit::rng::mix;
 
@@ -19,8 +18,8 @@ const RECORD: usize = 16;
 
 /// A log, open for writing.
 #[derive(Debug)]
-pub struct Log<S: RefScheme> {
-    file: File<S>,
+pub struct Log {
+    file: File,
     /// The number of the last written record, and of the last durable one.
     written: AtomicU64,
     durable: AtomicU64,
@@ -37,13 +36,13 @@ pub enum Hook {
 }
 
 // ORDERING: the numbers are Relaxed throughout. One thread writes records, and the hook runs on it.
-impl<S: RefScheme> Log<S> {
+impl Log {
     /// Opens the log in `file`, cuts it after its last whole record, and returns that record's number too.
     ///
     /// # Errors
     ///
     /// The error of the file.
-    pub fn recover(file: File<S>, hook: Hook) -> Result<(Self, u64), Error> {
+    pub fn recover(file: File, hook: Hook) -> Result<(Self, u64), Error> {
         let mut bytes = vec![0; file.size() as usize];
         let n = file.read_at(&mut bytes, 0)?;
         let records = bytes[..n].as_chunks::<RECORD>().0;

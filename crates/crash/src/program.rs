@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use pagewell::io::engine::{Choice, Settings};
 use pagewell::io::{Backend, FaultBackend, VolatileDevice, VolatileFile};
-use pagewell::refcount::RefScheme;
 use pagewell::{Cache, Error, File, Nodes, OpenOptions, OwnedPageGuard, Writeback};
 
 use crate::PAGE;
@@ -35,18 +34,18 @@ pub(crate) fn text(error: impl std::fmt::Debug) -> String {
 }
 
 /// A pinned page, and its bytes at the time of the pin.
-pub(crate) struct Pin<S: RefScheme> {
-    pub(crate) guard: OwnedPageGuard<S>,
+pub(crate) struct Pin {
+    pub(crate) guard: OwnedPageGuard,
     pub(crate) copy: Vec<u8>,
 }
 
 /// A program that has the file open: its parts until it dies.
-pub(crate) struct Program<S: RefScheme> {
+pub(crate) struct Program {
     // Dropped in this order: the pins, the file, its log, the cache.
-    pub(crate) pins: Vec<Pin<S>>,
-    pub(crate) file: File<S>,
-    pub(crate) log: Option<Arc<Log<S>>>,
-    pub(crate) cache: Cache<S>,
+    pub(crate) pins: Vec<Pin>,
+    pub(crate) file: File,
+    pub(crate) log: Option<Arc<Log>>,
+    pub(crate) cache: Cache,
     pub(crate) backend: Arc<FaultBackend<Plugged<VolatileFile>>>,
     plug: Plug,
 }
@@ -61,14 +60,13 @@ pub(crate) struct Setup {
     pub(crate) script: Script,
 }
 
-impl<S: RefScheme> Program<S> {
+impl Program {
     /// Opens the file and its log; returns the number of the log's last record, too.
     pub(crate) fn start(device: &VolatileDevice, setup: &Setup) -> Result<(Self, u64), Error> {
         let cache = Cache::builder()
             .capacity(FRAMES * FRAME_COST)
             .nodes(Nodes::Unbound(1))
             .engine(setup.engine)
-            .ref_scheme::<S>()
             .build()?;
         let plug = Plug::default();
         let manual = OpenOptions::new().write().writeback(Writeback::Manual);

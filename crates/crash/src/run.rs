@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use pagewell::io::engine::{Choice, Settings};
 use pagewell::io::{Backend, Fault, SectorWrites, VolatileDevice};
-use pagewell::refcount::RefScheme;
 use pagewell::{Error, ErrorKind, File};
 use pagewell_testkit::content;
 
@@ -73,8 +72,8 @@ impl std::ops::AddAssign for Tally {
 /// # Errors
 ///
 /// A sentence that names the violated check.
-pub fn run<S: RefScheme>(history: &History, broken: Broken) -> Result<Tally, String> {
-    let mut run = Run::<S>::new(history, broken)?;
+pub fn run(history: &History, broken: Broken) -> Result<Tally, String> {
+    let mut run = Run::new(history, broken)?;
     let result = run.all(history);
     run.setup.script.heal();
     // Also after a failure: then nothing is made durable any more, and no loss is reported.
@@ -83,8 +82,8 @@ pub fn run<S: RefScheme>(history: &History, broken: Broken) -> Result<Tally, Str
     Ok(run.tally)
 }
 
-struct Run<S: RefScheme> {
-    program: Program<S>,
+struct Run {
+    program: Program,
     setup: Setup,
     device: VolatileDevice,
     nr_faults: Arc<AtomicU32>,
@@ -99,7 +98,7 @@ struct Run<S: RefScheme> {
     tally: Tally,
 }
 
-impl<S: RefScheme> Run<S> {
+impl Run {
     fn new(history: &History, broken: Broken) -> Result<Self, String> {
         let device = VolatileDevice::new(history.seed);
         let device = match history.sectors {
@@ -159,7 +158,7 @@ impl<S: RefScheme> Run<S> {
         self.end(history.seed)
     }
 
-    fn file(&self) -> &File<S> {
+    fn file(&self) -> &File {
         &self.program.file
     }
 

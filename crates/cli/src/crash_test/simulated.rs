@@ -8,7 +8,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use pagewell::refcount::Scheme;
 use pagewell_crash::{Broken, History, Tally, history, run as run_history};
 
 use super::report::{Done, What};
@@ -89,7 +88,7 @@ fn history_of(seed: u64, settings: &CrashTestSettings) -> History {
 
 /// One history. A panic in it, a failed assertion of the library say, is a failure of it.
 fn run_one(history: &History, broken: Broken) -> Result<Tally, String> {
-    catch_unwind(AssertUnwindSafe(|| run_history::<Scheme>(history, broken)))
+    catch_unwind(AssertUnwindSafe(|| run_history(history, broken)))
         .unwrap_or_else(|_| Err("it has panicked".to_owned()))
 }
 

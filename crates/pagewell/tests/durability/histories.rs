@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use pagewell::refcount::Scheme;
 use pagewell_crash::{Broken, History, run};
 use pagewell_testkit::Seed;
 use pagewell_testkit::wait::bounded_by;
@@ -14,7 +13,7 @@ const HISTORIES: u64 = 1000;
 fn first_failure(seed: &Seed, nr: u64, broken: Broken) -> Option<(History, String)> {
     (0..nr).find_map(|part| {
         let history = History::of(seed.part(part).next_u64());
-        let error = run::<Scheme>(&history, broken).err()?;
+        let error = run(&history, broken).err()?;
         Some((history, error))
     })
 }
@@ -24,9 +23,8 @@ fn what_was_synced_survives_and_reads_agree() {
     let seed = Seed::of_run();
     bounded_by(Duration::from_secs(180), "histories", move || {
         if let Some((history, why)) = first_failure(&seed, HISTORIES, Broken::Nothing) {
-            let (shrunk, why) = history.shrunk(why, |history| {
-                run::<Scheme>(history, Broken::Nothing).map(drop)
-            });
+            let (shrunk, why) =
+                history.shrunk(why, |history| run(history, Broken::Nothing).map(drop));
             panic!("{why}: {shrunk:#?}");
         }
     });

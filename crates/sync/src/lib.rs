@@ -47,6 +47,12 @@ pub use simulated::{
 #[cfg(not(any(feature = "simulated", loom)))]
 pub use std::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+/// Returns `real`, or `model` in a build for models, which explore only small sizes and few rounds.
+#[must_use]
+pub const fn scaled<T: Copy>(real: T, model: T) -> T {
+    if cfg!(loom) { model } else { real }
+}
+
 /// Locks `mutex`, ignoring poison: the data is consistent at each call that can unwind. Backends
 /// and callbacks run with at most three locks held: a file's size lock, its writeback lock and, in
 /// a thread that quiesces the cache, the quiet lock.

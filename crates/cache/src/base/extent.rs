@@ -1,10 +1,11 @@
 //! Leaf clusters: neighbouring leaves whose pages have their state bits in one page of memory.
 
 use pagewell_frame::FRAME_WORDS;
+use pagewell_sync::scaled;
 
 use crate::base::page::PageNr;
 
-pub(crate) const EXTENT_LEAVES: usize = if cfg!(loom) { 1 } else { 16 };
+pub(crate) const EXTENT_LEAVES: usize = scaled(16, 1);
 
 /// Number of pages in a cluster. With pages of 4 KiB they cover 32 MiB.
 pub(crate) const EXTENT_PAGES: PageNr = (EXTENT_LEAVES * FRAME_WORDS) as PageNr;

@@ -30,6 +30,7 @@ use std::fmt;
 
 use pagewell_frame::{FRAME_NR_BITS, FrameNr};
 use pagewell_policy::Ghost;
+use pagewell_sync::scaled;
 
 const HOT: u64 = 1 << 0;
 const PRESENT: u64 = 1 << 1;
@@ -37,11 +38,7 @@ const BUSY: u64 = 1 << 2;
 
 const VERSION_SHIFT: u32 = 3;
 /// Number of version bits; few in models, so that versions start over within an execution.
-const VERSION_BITS: u32 = if cfg!(loom) {
-    3
-} else {
-    FRAME_SHIFT - VERSION_SHIFT
-};
+const VERSION_BITS: u32 = scaled(FRAME_SHIFT - VERSION_SHIFT, 3);
 const VERSION_MASK: u64 = ((1 << VERSION_BITS) - 1) << VERSION_SHIFT;
 const FRAME_SHIFT: u32 = 64 - FRAME_NR_BITS;
 

@@ -22,6 +22,7 @@
 use std::collections::HashMap;
 
 use pagewell_sync::atomic::{AtomicU64, Ordering};
+use pagewell_sync::scaled;
 use pagewell_sync::{Mutex, lock};
 
 use crate::base::extent::EXTENT_LEAVES;
@@ -31,7 +32,7 @@ pub(super) const PART_LEAVES: usize = 4096 / size_of::<u64>();
 
 const PART_EXTENTS: usize = PART_LEAVES.div_ceil(EXTENT_LEAVES);
 
-const NOTE_BYTES: usize = if cfg!(loom) { 0 } else { 4 * size_of::<Part>() };
+const NOTE_BYTES: usize = scaled(4 * size_of::<Part>(), 0);
 
 /// Leaf counts of one part: leaves that are in use or being created.
 #[derive(Debug)]

@@ -38,6 +38,7 @@ use pagewell_sync::parking::Left;
 #[cfg(not(loom))]
 use pagewell_sync::prefetch::prefetch;
 use pagewell_sync::region::Region;
+use pagewell_sync::scaled;
 use pagewell_sync::thread::Backoff;
 #[cfg(not(loom))]
 use pagewell_sync::try_lock;
@@ -54,11 +55,11 @@ use crate::index::publish;
 use crate::index::raw;
 
 /// Maximum number of leaves of a file that are created concurrently.
-const MAKERS: usize = if cfg!(loom) { 1 } else { 8 };
+const MAKERS: usize = scaled(8, 1);
 
 /// Number of rounds for which a thread polls a claimed slot before it sleeps: eviction and write
 /// claims last a few steps, those of fills a transfer.
-pub(crate) const WATCHES: u32 = if cfg!(loom) { 0 } else { 4 };
+pub(crate) const WATCHES: u32 = scaled(4, 0);
 
 #[derive(Debug)]
 #[repr(C)] // The fields that hits load come first.

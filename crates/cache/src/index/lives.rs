@@ -45,10 +45,11 @@
 //! mutants `token-*`.
 
 use pagewell_sync::atomic::{AtomicU64, Ordering};
+use pagewell_sync::scaled;
 use pagewell_sync::shard::Padded;
 
 /// Number of counters; one in models, since the selection by address differs between executions.
-const NR_LIVES: usize = if cfg!(loom) { 1 } else { 64 };
+const NR_LIVES: usize = scaled(64, 1);
 
 const LEAF_BYTES: usize = pagewell_frame::FRAME_WORDS * size_of::<AtomicU64>();
 

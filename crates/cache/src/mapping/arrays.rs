@@ -8,6 +8,7 @@ use std::io;
 
 use pagewell_frame::refcount::Scheme;
 use pagewell_sync::region::Region;
+use pagewell_sync::scaled;
 use pagewell_sync::system::Resource;
 
 use crate::base::page::{MAX_FILE_BYTES, PageSize};
@@ -15,11 +16,11 @@ use crate::dirty::page_set::PageSets;
 use crate::index::file_index::Index;
 
 /// Growth of a file that its arrays cover at least.
-const MIN_GROWTH_BYTES: u64 = if cfg!(loom) { 0 } else { 64 << 20 };
+const MIN_GROWTH_BYTES: u64 = scaled(64 << 20, 0);
 
 /// Growth that the arrays of a file open for writing cover if the process has no limits: 1 TiB (at
 /// most 2.13 GiB of addresses).
-const WRITER_GROWTH_BYTES: u64 = if cfg!(loom) { 0 } else { 1 << 40 };
+const WRITER_GROWTH_BYTES: u64 = scaled(1 << 40, 0);
 
 /// Share of the process's addresses that one file may reserve for its growth, as a divisor.
 const SHARE_DIVISOR: u64 = 32;

@@ -17,6 +17,7 @@ use pagewell_io::engine::{Job, Request, Target};
 use pagewell_io::{Backend, FileId};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::ledger::{self, LockRecord, Resource};
+use pagewell_sync::scaled;
 #[cfg(not(loom))]
 use pagewell_sync::shard::LINES;
 use pagewell_sync::shard::Padded;
@@ -58,10 +59,10 @@ use crate::supply::permits::OfFile;
 const MOST_BYTES: usize = 1 << 20;
 
 /// Minimum number of pages of a file's page size that the cache must be able to hold.
-const MIN_PAGES: usize = if cfg!(loom) { 1 } else { 4 };
+const MIN_PAGES: usize = scaled(4, 1);
 
 /// Maximum number of waits for the quota by one extending write, if other writers use it up first.
-const ROUNDS_WITHIN_SHARE: usize = if cfg!(loom) { 1 } else { 16 };
+const ROUNDS_WITHIN_SHARE: usize = scaled(16, 1);
 
 /// The index of one file, and everything else that a read needs, shared by all its handles.
 ///
@@ -233,7 +234,7 @@ impl<T> DerefMut for FileLock<'_, T> {
 
 impl<S: RefScheme> Mapping<S> {
     /// Budget charge in bytes: the record, and about as much again for what it owns.
-    pub(super) const RECORD_BYTES: usize = if cfg!(loom) { 0 } else { 2 * size_of::<Self>() };
+    pub(super) const RECORD_BYTES: usize = scaled(2 * size_of::<Self>(), 0);
 
     /// Creates an empty mapping of the file of `backend`. `path` is its name in errors. The
     /// registry identifies the mapping by `id`, which the backend has returned, and by `number`.

@@ -35,6 +35,7 @@
 use pagewell_frame::FrameRef;
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::bytes::RacySource;
+use pagewell_sync::scaled;
 use pagewell_sync::thread::Backoff;
 
 use crate::base::error::{Error, ErrorKind, Op};
@@ -48,7 +49,7 @@ use crate::read::lookup::Lookup;
 use crate::read::raw;
 use crate::read::view::View;
 
-const TRIES: u32 = if cfg!(loom) { 1 } else { 4 };
+const TRIES: u32 = scaled(4, 1);
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Viewer<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);

@@ -6,6 +6,7 @@
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{Order, UniqueFrame};
+use pagewell_sync::scaled;
 
 use crate::base::page::PageNr;
 use crate::index::extents::Missing;
@@ -19,7 +20,7 @@ use crate::supply::parts::Supply;
 /// Number of frames that a fill reserves for a leaf: one for its metadata, and two to be withheld
 /// ([`super::budget`]) for the memory that it shares with its neighbours. This memory may need a
 /// third frame, which is not reserved; without it, no leaf is created. (Models have tiny pools.)
-pub(crate) const LEAF_FRAMES: usize = if cfg!(loom) { 1 } else { 3 };
+pub(crate) const LEAF_FRAMES: usize = scaled(3, 1);
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leaves<'s, S: RefScheme>(pub(crate) &'s Supply<S>);

@@ -17,6 +17,7 @@
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, FrameNr, UniqueFrame};
+use pagewell_sync::scaled;
 use pagewell_sync::thread::Backoff;
 
 use crate::base::page::PageNr;
@@ -28,7 +29,7 @@ use crate::supply::evict::Evictor;
 use crate::supply::parts::Supply;
 
 /// Maximum number of attempts: another thread's claim or reference usually ends within a few steps.
-const LOOKS: usize = if cfg!(loom) { 1 } else { 4 };
+const LOOKS: usize = scaled(4, 1);
 
 /// Outcome of a page move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

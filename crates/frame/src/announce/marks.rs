@@ -6,6 +6,7 @@ use std::fmt;
 use pagewell_sync::asymmetric::Fences;
 use pagewell_sync::atomic::{AtomicBool, Ordering};
 use pagewell_sync::cell::Life;
+use pagewell_sync::scaled;
 use pagewell_sync::shard::{Identity, Padded};
 use pagewell_sync::{Mutex, MutexGuard, lock};
 
@@ -18,13 +19,13 @@ use crate::records::{CLOSED, NONE, ON};
 use crate::words::FrameNr;
 
 /// Number of retired frames that trigger a scan; in a small pool, 1/64 of its frames do.
-const LOOK_AT: usize = if cfg!(loom) { 1 } else { 32 };
+const LOOK_AT: usize = scaled(32, 1);
 
 /// Maximum number of queried frames between two scans. Further queries are ignored.
 const MOST_DOUBTED: usize = 256;
 
 /// Inverse of the maximum fraction of protected frames.
-const SHARE: usize = if cfg!(loom) { 2 } else { 8 };
+const SHARE: usize = scaled(8, 2);
 
 /// Strong reference to the value that contains the pool, stored in a pool without owner (orphaned).
 pub(crate) type Keeper = Box<dyn Any + Send + Sync>;

@@ -1,13 +1,14 @@
 //! Scores of the frames to which a thread repeatedly acquires references.
 
 use pagewell_sync::atomic::{AtomicU64, Ordering};
+use pagewell_sync::scaled;
 
 use crate::words::FrameNr;
 
 const NR: usize = 8;
 
 /// Score at which a frame should be protected.
-const ENOUGH: u32 = if cfg!(loom) { 2 } else { 16 };
+const ENOUGH: u32 = scaled(16, 2);
 
 /// Score of a reference that was acquired while other threads held references. Others score 1.
 const CONTENDED: u32 = 4;

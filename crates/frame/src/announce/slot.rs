@@ -2,13 +2,14 @@
 
 use pagewell_sync::asymmetric::Fences;
 use pagewell_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use pagewell_sync::scaled;
 use pagewell_sync::shard::{Identity, LINES, Padded, own_identity};
 
 use super::scores::Scores;
 use crate::words::{FRAME_NR_BITS, FrameNr};
 
 /// Maximum number of hazards of one thread.
-const NR_SLOTS: usize = if cfg!(loom) { 2 } else { 15 };
+const NR_SLOTS: usize = scaled(15, 2);
 
 /// Word of a hazard: frame, [`OWNED`] bit, serial of the publisher, which is never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

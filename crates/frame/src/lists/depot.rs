@@ -3,13 +3,15 @@
 //! Without it, the buddy allocator would merge and split these frames. The node's lock guards it.
 //! Its frames are `Front`, of order 0, and have the lock bit set.
 
+use pagewell_sync::scaled;
+
 use crate::words::FrameNr;
 
 /// Maximum number of frames in a transfer cache: sixteen batches of single frames.
-const MOST: usize = if cfg!(loom) { 1 } else { 512 };
+const MOST: usize = scaled(512, 1);
 
 /// Inverse of the maximum fraction of a node's frames in its transfer cache.
-const SHARE: usize = if cfg!(loom) { 1 } else { 64 };
+const SHARE: usize = scaled(64, 1);
 
 #[derive(Debug)]
 pub(crate) struct Depot {

@@ -12,17 +12,18 @@
 
 use pagewell_sync::asymmetric::Fences;
 use pagewell_sync::per_thread::PerThread;
+use pagewell_sync::scaled;
 
 use crate::words::{FrameNr, Order};
 
 /// Maximum length of a stack of single frames or small blocks.
-const MOST: usize = if cfg!(loom) { 2 } else { 64 };
+const MOST: usize = scaled(64, 2);
 
 /// Maximum length of a stack of page blocks.
 const MOST_PAGE_BLOCKS: usize = 8;
 
 /// Number of stacks: orders 0 to 4 and page blocks, or in models order 0 and page blocks.
-const CLASSES: usize = if cfg!(loom) { 2 } else { 6 };
+const CLASSES: usize = scaled(6, 2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Class(usize);

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use pagewell_sync::scaled;
+
 /// Binary logarithm of [`FRAME_BYTES`].
-pub const FRAME_SHIFT: u32 = if cfg!(loom) { 4 } else { 12 };
+pub const FRAME_SHIFT: u32 = scaled(12, 4);
 
 /// Size of a frame in bytes.
 pub const FRAME_BYTES: usize = 1 << FRAME_SHIFT;
@@ -98,7 +100,7 @@ impl Order {
     /// Order of the largest blocks that the allocator keeps: 4 MiB.
     pub const MAX: Self = Self(10);
     /// Order of a page block: 2 MiB, like a huge page. Ranges are freed in blocks up to this order.
-    pub const PAGE_BLOCK: Self = Self(if cfg!(loom) { 2 } else { 9 });
+    pub const PAGE_BLOCK: Self = Self(scaled(9, 2));
     /// Number of orders.
     pub const COUNT: usize = Self::MAX.0 as usize + 1;
 

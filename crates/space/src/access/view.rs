@@ -25,6 +25,7 @@ use pagewell_frame::FRAME_BYTES;
 use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::bytes::RacyBytes;
+use pagewell_sync::scaled;
 use pagewell_sync::thread::Backoff;
 
 use crate::access::pin::Pinner;
@@ -36,7 +37,7 @@ use crate::words::directory::Directory;
 use crate::words::geometry::{entry_of, offset_in_page, page_bytes};
 
 /// Maximum number of retries without a reference.
-const TRIES: u32 = if cfg!(loom) { 1 } else { 4 };
+const TRIES: u32 = scaled(4, 1);
 
 /// Marker of a view on a page of a memory space.
 #[derive(Clone, Copy)]

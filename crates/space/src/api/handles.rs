@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pagewell_frame::FramePool;
 use pagewell_frame::refcount::{RefScheme, Scheme};
+use pagewell_sync::scaled;
 
 use crate::areas::set::Areas;
 use crate::error::{Error, ErrorKind, Op};
@@ -14,7 +15,7 @@ use crate::supply::source::FrameSource;
 use crate::words::geometry::{TABLE_BYTES, table_of};
 
 /// Default number of bytes of addresses of a space: 1 TiB. Unmapped addresses cost nothing.
-pub const DEFAULT_SPACE_BYTES: u64 = if cfg!(loom) { 8 * TABLE_BYTES } else { 1 << 40 };
+pub const DEFAULT_SPACE_BYTES: u64 = scaled(1 << 40, 8 * TABLE_BYTES);
 
 /// Maximum number of bytes of addresses of a space: 64 TiB.
 pub const MAX_SPACE_BYTES: u64 = 1 << 46;

@@ -2,6 +2,7 @@
 
 use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FramePool, UniqueFrame};
+use pagewell_sync::scaled;
 use pagewell_sync::thread::Backoff;
 
 use crate::motion::page::{Moving, Stage};
@@ -14,10 +15,10 @@ use crate::words::counts::ISOLATED;
 use crate::words::cow::References;
 use crate::words::pte::State;
 
-const FIRST_WALKS: usize = if cfg!(loom) { 2 } else { 8 };
+const FIRST_WALKS: usize = scaled(8, 2);
 
 /// Maximum number of checks whether a page is pinned. Accesses wait during them.
-const LOOKS: usize = if cfg!(loom) { 1 } else { 4 };
+const LOOKS: usize = scaled(4, 1);
 
 #[derive(Clone, Copy)]
 pub(crate) struct Mover<'s, S: RefScheme> {

@@ -32,6 +32,8 @@
 
 use std::fmt;
 
+use pagewell_sync::scaled;
+
 pub(crate) const MAPPING: u64 = 1;
 pub(crate) const MIGRATION: u64 = 1 << FIELD_BITS;
 pub(crate) const ISOLATED: u64 = 1 << (2 * FIELD_BITS);
@@ -39,7 +41,7 @@ pub(crate) const ISOLATED: u64 = 1 << (2 * FIELD_BITS);
 const FIELD_BITS: u32 = 28;
 const FIELD_MASK: u64 = (1 << FIELD_BITS) - 1;
 
-pub(crate) const MAX_MIGRATION_ENTRIES: u32 = if cfg!(loom) { 2 } else { (1 << 24) - 1 };
+pub(crate) const MAX_MIGRATION_ENTRIES: u32 = scaled((1 << 24) - 1, 2);
 
 /// Maximum number of mappings of a frame. Each needs a table of 4 KiB: 512 GiB in all.
 pub(crate) const MAX_MAPPINGS: u32 = (1 << (FIELD_BITS - 1)) - 1;

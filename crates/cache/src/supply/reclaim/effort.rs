@@ -3,6 +3,7 @@
 #[cfg(not(loom))]
 use std::time::Duration;
 
+use pagewell_sync::scaled;
 use pagewell_sync::thread::Backoff;
 #[cfg(not(loom))]
 use pagewell_sync::time::Instant;
@@ -81,18 +82,14 @@ pub(super) enum Effort {
 }
 
 /// Number of gentle passes: the second evicts pages whose accessed bits the first has cleared.
-const GENTLE_ROUNDS: u32 = if cfg!(loom) { 1 } else { 2 };
+const GENTLE_ROUNDS: u32 = scaled(2, 1);
 
 /// Number of passes after which a request for a block also evicts the pages of leaves in use.
 const SPARING_ROUNDS: u32 = GENTLE_ROUNDS + 1;
 
 impl Effort {
     /// A model has too few frames to empty leaves for a block.
-    pub(super) const HARDEST: Self = if cfg!(loom) {
-        Self::Firm
-    } else {
-        Self::Thorough
-    };
+    pub(super) const HARDEST: Self = scaled(Self::Thorough, Self::Firm);
 
     pub(super) const fn of_round(round: u32) -> Self {
         if round < GENTLE_ROUNDS {
@@ -119,7 +116,7 @@ const LOOKS: usize = 4 << 20;
 /// Minimum number of such passes, which are made for at least `MOMENT`. Neither minimum applies
 /// once they have scanned [`LOOKS`] frames. Each pass lets other threads run, so after this number
 /// of passes a thread that holds a reference while it copies has usually been scheduled.
-const MOMENT_ROUNDS: usize = if cfg!(loom) { 0 } else { 64 };
+const MOMENT_ROUNDS: usize = scaled(64, 0);
 #[cfg(not(loom))]
 const MOMENT: Duration = Duration::from_millis(2);
 

@@ -11,7 +11,7 @@
 #![allow(unsafe_code)] // Maps and unmaps memory.
 
 use std::process;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 // `std`'s atomics even in models, which do not fork.
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,9 +22,9 @@ use crate::system;
 /// the kernel zeroes the page.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessId {
-    /// The word with the number of the running process; [`UNKNOWN`] if the kernel could not zero
-    /// it at its first use in this process.
-    running: &'static AtomicU64,
+    /// The word with the number of the running process. `None` if the kernel could not zero it at
+    /// its first use in this process.
+    running: Option<&'static AtomicU64>,
     number: u64,
     id: u32,
 }
@@ -34,9 +34,8 @@ impl ProcessId {
     #[must_use]
     pub fn current() -> Self {
         Self {
-            // Not 0, the value of `UNKNOWN`.
             number: number(),
-            running: running().unwrap_or(&UNKNOWN),
+            running: running(),
             id: process::id(),
         }
     }
@@ -45,14 +44,12 @@ impl ProcessId {
     #[inline]
     #[must_use]
     pub fn is_current(&self) -> bool {
-        // ORDERING: Relaxed; the process stored the number before it created this value. In a
-        // child, the word never has a number that a parent stored.
-        self.running.load(Ordering::Relaxed) == self.number || self.is_current_by_id()
-    }
-
-    #[cold]
-    fn is_current_by_id(&self) -> bool {
-        ptr::eq(self.running, &UNKNOWN) && process::id() == self.id
+        match self.running {
+            // ORDERING: Relaxed; the process stored the number before it created this value. In a
+            // child, the word never has a number that a parent stored.
+            Some(running) => running.load(Ordering::Relaxed) == self.number,
+            None => process::id() == self.id,
+        }
     }
 
     /// Returns the number that the system gives this process.
@@ -64,9 +61,6 @@ impl ProcessId {
 
 /// Number of the running process. Zero in a child until the child calls [`number`].
 static RUNNING: Raced<Option<WipedPage>> = Raced::new();
-
-/// In place of a word that the kernel cannot zero. It stays 0, which is no number.
-static UNKNOWN: AtomicU64 = AtomicU64::new(0);
 
 /// Largest assigned number. A child inherits it, so it never assigns a number of its ancestors.
 static LAST: AtomicU64 = AtomicU64::new(0);
@@ -229,8 +223,8 @@ mod tests {
     #[test]
     fn process_ids_decide_where_the_kernel_zeroes_no_page() {
         let here = ProcessId {
-            running: &UNKNOWN,
-            number: process::id().into(),
+            running: None,
+            number: 0,
             id: process::id(),
         };
         assert!(here.is_current());
